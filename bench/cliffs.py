@@ -38,7 +38,7 @@ def drift() -> None:
     for steps in (100, 1000):
         runs, drifts = [], []
         for _ in range(6):
-            spent, out = cpu(lambda: sim.evolve(**start, steps=steps))  # noqa: B023
+            spent, out = cpu(lambda: sim.evolve(**start, steps=steps, frames=2))  # noqa: B023
             runs.append(spent)
             drifts.append(cpu(out.drift)[0])
         run, found = min(runs[1:]), min(drifts[1:])
@@ -62,7 +62,7 @@ def inner() -> None:
     for kicks in (20, 200, 2000):
         made, sim = cpu(lambda: tp.compile(tp.fast(oscillator) + tp.slow(softer), dt=0.5, inner=kicks))  # noqa: B023
         steps = 2_000_000 // kicks
-        runs = [cpu(lambda: sim.evolve(q=[1.0], p=[0.0], steps=steps))[0] for _ in range(4)]  # noqa: B023
+        runs = [cpu(lambda: sim.evolve(q=[1.0], p=[0.0], steps=steps, frames=2))[0] for _ in range(4)]  # noqa: B023
         one = min(runs[1:]) / steps / kicks
         print(f"inner={kicks}: compile {made:.2f} s, first run {runs[0]:.2f} s, {one * 1e9:.2f} ns a kick")
 
@@ -79,7 +79,7 @@ def exact() -> None:
     for n in (65, 129, 257, 501):
         sim = tp.compile(chain, dt=0.1, propagator="exact")
         start = dict(q=rng.normal(size=n), p=np.zeros(n), m=1 + rng.random(n))
-        first, again = (cpu(lambda: sim.evolve(**start, steps=s))[0] for s in (10**6, 2 * 10**6))  # noqa: B023
+        first, again = (cpu(lambda: sim.evolve(**start, steps=s, frames=2))[0] for s in (10**6, 2 * 10**6))  # noqa: B023
         print(f"{n} pairs, exact: first jump {first:.2f} s, another {again:.3f} s")
 
 
@@ -115,7 +115,7 @@ def noise() -> None:
     }
     for name, (system, start, steps) in rows.items():
         sim = tp.compile(system)
-        runs = [cpu(lambda: sim.evolve(**start, steps=steps, seed=1))[0] for _ in range(6)]  # noqa: B023
+        runs = [cpu(lambda: sim.evolve(**start, steps=steps, seed=1, frames=2))[0] for _ in range(6)]  # noqa: B023
         numbers = next(iter(start.values())).size
         print(f"{name}: first run {runs[0]:.2f} s, {min(runs[1:]) / steps / numbers * 1e9:.2f} ns a number")
 

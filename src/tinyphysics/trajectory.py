@@ -63,19 +63,22 @@ def words_of(kept: Mapping[str, Any], name: str, states: Mapping[str, Any]) -> W
     return Words({n: v for n, v in kept.items() if n == name or n.startswith(f"{name}.")})
 
 
+FROM_FRAME = "from_frame"  # the keyword by which a call is given a frame
+
+
 @dataclass(eq=False)
 class Frame:
     """One synchronised state at its time: `frame.q`, `frame.p`, `frame.t`.
 
-    `sim.evolve(**frame, steps=100)` begins there: with its states, its time as t0, and the parameters of the run that are
-    not the system's defaults. `sim.evolve(**(frame | {"mu": 2.0}), steps=100)` begins there with another one.
+    `sim.evolve(**frame, steps=100)` begins there: with its states, its time as t0, and the parameters of its run. What is
+    given beside it goes before: `sim.evolve(**frame, mu=2.0, steps=100)`.
     """
 
     states: Mapping[str, Any]
     step: int  # the last whole one, where it is between two
     t: Any  # a number; of an ensemble whose members have times of their own, one for each
     kept: Mapping[str, Any] = field(default_factory=dict)  # as the run has it, word by word
-    _given: Mapping[str, Any] = field(default_factory=dict, repr=False)  # parameters that are not the defaults
+    given: Mapping[str, Any] = field(default_factory=dict, repr=False)  # parameters that are not the defaults
 
     def words(self, name: str) -> Words:
         """Returns a state by its name, in the numbers that the run computes with."""
@@ -88,8 +91,8 @@ class Frame:
         raise AttributeError(f"no state `{name}`; this system has {', '.join(states)}")
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self.states and name in self._names():
-            return self.t if name == "t0" else self._given[name]
+        if name == FROM_FRAME:
+            return self
         if name not in self.states:
             raise InputError(
                 f"there is no state `{name}`",
@@ -98,18 +101,14 @@ class Frame:
         return self.states[name]
 
     def _names(self) -> list[str]:
-        """What a run that begins here is given; members with times of their own begin at t0 = 0."""
-        return [*self.states, *([] if getattr(self.t, "ndim", 0) else ["t0"]), *self._given]
+        """What `**frame` passes on: the states, and this frame for its time and parameters."""
+        return [*self.states, FROM_FRAME]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names())
 
     def __len__(self) -> int:
         return len(self._names())
-
-    def __or__(self, other: Mapping[str, Any]) -> dict[str, Any]:
-        """The start of a run, with something changed."""
-        return {name: self[name] for name in self} | dict(other)
 
     def __repr__(self) -> str:
         return f"<Frame at step {self.step}, t = {self.t}: {', '.join(self.states)}>"
@@ -276,7 +275,7 @@ class Trajectory:
         t = self.t[k]
         states, kept = ({n: v[k] for n, v in arrays.items()} for arrays in (self.frames, self.kept))
         t = t if getattr(t, "ndim", 0) else float(t)
-        return Frame(states, int(self.steps[k]), t, kept, self.final._given)
+        return Frame(states, int(self.steps[k]), t, kept, self.final.given)
 
     def words(self, name: str) -> Words:
         """Returns a state by its name, in the numbers that the run computes with: `high, low = out.words("q")`."""

@@ -55,7 +55,7 @@ def test_with_a_pilot_the_plan_is_made_at_once_and_says_what_was_measured():
         rows["energy_drift"]["verdict"] == "1e-07"
         and rows["stability"]["verdict"] == f"omega*dt = {d.dt * d.frequency:.3g}"
     )
-    assert {a["verdict"] for a in rows["turned down"]} == {t.method for t in d.trials} - {d.method}
+    assert {a["verdict"] for a in rows["not chosen"]} == {t.method for t in d.trials} - {d.method}
 
 
 def test_without_one_it_is_provisional_until_the_first_run():

@@ -119,8 +119,8 @@ def test_a_form_that_is_not_there_is_an_error():
 
 def test_a_notebook_shows_the_form_that_was_asked_for():
     sim = tp.compile(vee, dt=0.01)
-    assert "turned down" in sim.explain("full")._repr_html_()
-    assert "turned down" not in sim.explain()._repr_html_() and "conserved" in sim.explain()._repr_html_()
+    assert "not chosen" in sim.explain("full")._repr_html_()
+    assert "not chosen" not in sim.explain()._repr_html_() and "conserved" in sim.explain()._repr_html_()
 
 
 @pytest.mark.parametrize(

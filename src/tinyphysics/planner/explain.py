@@ -1,4 +1,4 @@
-"""What was found, chosen, proved and turned down, as a report."""
+"""The full report: what was found, chosen, proved, and which methods were not chosen."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def energy_rows(method: Method) -> list[Row]:
         Row(
             "accuracy",
             "error=",
-            "an energy without error is no state without one: give error=, or halve dt and compare",
+            "conserving energy does not make the trajectory accurate: give error=, or halve dt and compare",
         ),
     ]
 
@@ -128,7 +128,7 @@ def projection_rows(goal: Goal) -> list[Row]:
             "its price",
             "symplectic",
             "what the method keeps by itself is lost: it is not symplectic, and momenta that are "
-            "not named drift; an energy without error is no state without one: give error=, or halve dt and compare",
+            "not named drift; conserving energy does not make the trajectory accurate: give error=, or halve dt and compare",
         ),
     ]
 
@@ -380,7 +380,7 @@ def explain(
     if step.jump is not None:
         chosen += propagator_rows(system, facts, goal)
     chosen += [*loop, *units]
-    chosen += [Row("turned down", a.method, a.because) for a in plan.turned_down]
+    chosen += [Row("not chosen", a.method, a.because) for a in plan.not_chosen]
     given = (
         "Lagrangian"
         if system.motion is not None

@@ -388,7 +388,8 @@ class LoopEngine:
     def frames(self, m: Grids, rows: int, stride: int) -> dict[str, Any]:
         k, members = self.kernel, len(m.members)
         out: dict[str, Any] = {
-            name: np.empty((rows, members, *shape), NUMPY_DTYPE[d.name]) for name, (_, d, shape) in k.outputs.items()
+            name: np.empty((rows, members, *shape), NUMPY_DTYPE[d.name])
+            for name, (_, d, shape) in k.outputs.items()
         }
         into = [
             (seen_as(out[name], k.buffers[buffer], shape, k.components), m.scratch[buffer], k.buffers[buffer])
@@ -399,7 +400,9 @@ class LoopEngine:
             for j, one in enumerate(m.members):
                 self.careful_run("final", one, m.steps, 1)
                 for place, data, b in into:
-                    place[row, j][...] = data.reshape(b.planes, b.plane)[:, : prod(b.axes)].reshape(place.shape[2:])
+                    place[row, j][...] = data.reshape(b.planes, b.plane)[:, : prod(b.axes)].reshape(
+                        place.shape[2:]
+                    )
         return out
 
     def observe(self, m: Grids, one: Memory) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class MixedModes:
         return out[0], out[1]
 
     def waves(self, t: DD, m: slice) -> tuple[Any, Any, DD, DD, DD, DD, DD]:
-        """(what runs away, backwards, growth, omega, cos, sin/omega, (1 - cos)/omega**2), (pairs, 1, frames, members or 1)."""
+        """(what runs away, backwards, growth, omega, cos, sin/omega, (1 - cos)/omega**2), (pairs, 1, frames, width)."""
         values, zero = self.values[:, None, None, m], self.zero[:, None, None, m]
         good = self.good[None, None, None, m]
         omega = where(zero | ~good, DD(np.ones(values.shape)), values.abs()).sqrt()
@@ -146,7 +146,7 @@ class MixedModes:
             sides = []
             for u, factor in ((up, grown), (down, shrunk)):
                 x = times(u, factor.scaled(0.5))
-                sides.append(tuple(np.where(u.high == 0.0, 0.0, word) for word in x))
+                sides.append((np.where(u.high == 0.0, 0.0, x[0]), np.where(u.high == 0.0, 0.0, x[1])))
             away = total(sides[0], sides[1])
             both = np.where(runs, away[0], both[0]), np.where(runs, away[1], both[1])
         if self.g is not None:

@@ -91,6 +91,7 @@ from tinyphysics.runtime.state.frames import (
     scheduled,
     wanted,
 )
+from tinyphysics.runtime.state.from_frame import BEGINS, opened
 from tinyphysics.runtime.state.indices import check_indices, selects
 from tinyphysics.runtime.state.record import Record, beginning
 from tinyphysics.runtime.state.run import Checkpoint, Identity, Run, made
@@ -382,7 +383,7 @@ class Simulation:
         steps: int = 10_000,
         force: float = 1e-6,
         move: float | None = None,
-        t0: float = 0.0,
+        t0: float = BEGINS,
         **given: Any,
     ) -> Any:
         """Lowers the energy from the state that is `given` by name, until no force is above `force`.
@@ -390,6 +391,7 @@ class Simulation:
         Momenta stay as they are, at rest if not given. There are at most `steps` evaluations, and no coordinate moves further
         than `move` in one of them; `t0` is the time.
         """
+        given, t0 = opened(self.own_names, given, t0)
         if isinstance(self.source, Family):
             self.bind(self.source, sizes_from(self.source, given))
         self.in_own_time("minimise")
@@ -412,7 +414,7 @@ class Simulation:
         error: float | None = None,
         energy_drift: float | None = None,
         until: float | None = None,
-        t0: float = 0.0,
+        t0: float = BEGINS,
         **given: Any,
     ) -> float:
         """Returns the longest step of this method that was measured to meet the goals `error` and `energy_drift`.
@@ -421,6 +423,7 @@ class Simulation:
         the step then divides; else they take some dozens of vibrations.
         """
         self.in_own_time("suggest_dt")
+        given, t0 = opened(self.own_names, given, t0)
         if isinstance(self.source, Family):
             self.bind(self.source, sizes_from(self.source, given))
         if self.compiled.adaptive:
@@ -437,12 +440,13 @@ class Simulation:
 
     @takes_names
     @heeds("suggest_split", "sim.suggest_split(q=..., p=...)")
-    def suggest_split(self, *, t0: float = 0.0, **given: Any) -> Any:
+    def suggest_split(self, *, t0: float = BEGINS, **given: Any) -> Any:
         """Says which parts of a sum, or terms of one energy, are fast and which slow, and what to write for two paces.
 
         The state is `given` by name, at the time `t0`. A proposal: nothing is changed by it.
         `print(sim.suggest_split(q=..., p=...))` shows frequencies and the expression.
         """
+        given, t0 = opened(self.own_names, given, t0)
         return SLOTS["suggest_split"](self, given, checked_time(t0))
 
     @heeds("estimate", "sim.estimate(steps=1_000_000)")
@@ -531,7 +535,7 @@ class Simulation:
         *,
         steps: int | None = None,
         until: float | None = None,
-        t0: float = 0.0,
+        t0: float = BEGINS,
         save_every: int | None = None,
         save_at: Any = None,
         frames: int | None = None,
@@ -556,7 +560,7 @@ class Simulation:
         run keeps evenly spaced frames, at most 500 and at most 16 MiB of them.
         `checkpoint=path` leaves the loop state there every `checkpoint_every` steps and at the end. `resume=path`
         goes on from there, bit for bit as if the run had never ended; `steps` are further steps. `resume=out` goes on from
-        the end of another run; `evolve(**out.final, ...)` begins a new one at its last state and time.
+        the end of another run; `evolve(**out.final, ...)` begins a new one at its last state and time, with its parameters.
         `events={"name": function}` finds the times at which a function of the state changes its sign, with a method that
         chooses its own steps: `out.events("name")`.
         `save="run.zarr"` writes frames and observables there while the run goes on, and keeps none in memory.
@@ -582,7 +586,9 @@ class Simulation:
         given             states and parameters by name: q=[1.0, 0.0], mu=2.0; one more axis is an ensemble
         """
         began = clock.perf_counter()
-        given, save_at, frames = named_options(self.own_names, given, save_at, frames, options)
+        own = self.own_names
+        given, save_at, frames = named_options(own, given, save_at, frames, options)
+        given, t0 = opened(own, given, t0)
         wants = wanted(save_every, save_at, frames)
         if wants.at is not None and steps is None and until is None:
             until = float(wants.at[-1])

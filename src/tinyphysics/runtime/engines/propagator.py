@@ -80,9 +80,9 @@ class Propagator:
             return found
         if len(n) > 1:
             raise Apart
-        told = "\n  ".join(reasons)
+        told, count = "\n  ".join(reasons), n[0] if isinstance(n[0], int) else float(n[0])
         raise PlanError(
-            f"`{self.question.system.name}` cannot jump over {n[0] if isinstance(n[0], int) else float(n[0]):,} steps. Tried:\n  {told}", fix=LOOP
+            f"`{self.question.system.name}` cannot jump over {count:,} steps. Tried:\n  {told}", fix=LOOP
         )
 
     def jump(self, states: Mapping[str, Any], steps: Sequence[int | Fraction]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.state.ensemble import Inputs, inputs, sizes_from
 from tinyphysics.runtime.state.first_state import first_state
 from tinyphysics.runtime.state.frames import count_steps
+from tinyphysics.runtime.state.from_frame import BEGINS, opened
 from tinyphysics.runtime.state.run import Checkpoint
 from tinyphysics.runtime.state.schedule import checked_time
 from tinyphysics.system import Family
@@ -43,7 +44,8 @@ def piloted(sim: Simulation, pilot: Any) -> None:
             f"pilot={pilot!r} is not a state", fix='Pass pilot={"q": ..., "p": ...}: what evolve is given.'
         )
     given = dict(pilot)
-    t0, until = checked_time(given.pop("t0", 0.0)), given.pop("until", None)
+    given, t0 = opened(sim.own_names, given, given.pop("t0", BEGINS))
+    t0, until = checked_time(t0), given.pop("until", None)
     i = state_of(sim, given, "in pilot={...}")
     look_at_operations(sim, part(i, sample(i)), t0)
     reach = None if until is None else time_of(until, t0)
@@ -209,9 +211,7 @@ def outruns(sim: Simulation, steps: Any, until: Any, dt: float | None, t0: float
     d = sim.goal.decision
     if d is None or d.tolerance is None or dt is None:
         return False
-    whole, end = count_steps(steps, until, dt, t0)
-    span = whole * abs(dt) if end is None else abs(end - t0)
-    return span > d.reach * (1 + 1e-9)
+    return span_of(steps, until, dt, t0) > d.reach * (1 + 1e-9)
 
 
 # --- after a run --------------------------------------------------------------------------------------------
@@ -282,7 +282,9 @@ def state_error(sim: Simulation, out: Trajectory, some: Inputs, who: list[int]) 
     last, row = out.final.states, -1
     if run.schedule.end is not None:  # the last whole step is the frame before it
         row -= 1
-    if row < -1 or any(isinstance(v, DeviceArray) for v in out.origin.frames.values()):  # in words, of everyone
+    if row < -1 or any(
+        isinstance(v, DeviceArray) for v in out.origin.frames.values()
+    ):  # in words, of everyone
         seen = run.encoding.values({name: here(v[row]) for name, v in out.origin.frames.items()})
         last = {name: seen[name] if run.given.is_ensemble else seen[name][0] for name in last}
     final = {

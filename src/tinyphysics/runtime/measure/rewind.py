@@ -73,7 +73,7 @@ def taken_back(sim: Simulation, out: Trajectory, origin: Origin, count: int) -> 
     t = times_at(steps, r.dt, r.t0) if sim.system.clock is None else ran.t
     kept = dict(ran.kept)
     frames = kept if r.given.is_ensemble else {name: v[:, None] for name, v in kept.items()}
-    end = Frame(ran.final.states, steps[-1], t[-1], ran.final.kept, ran.final._given)
+    end = Frame(ran.final.states, steps[-1], t[-1], ran.final.kept, ran.final.given)
     return Trajectory(
         t=t,
         steps=np.array(steps),

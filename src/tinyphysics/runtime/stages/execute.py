@@ -52,7 +52,9 @@ def watcher(r: Run, values: Mapping[str, UOp]) -> Program | Recipe:
 
 
 @lru_cache(maxsize=256)
-def key_of_values(program: str, system: System, names: tuple[str, ...], values: tuple[UOp, ...]) -> str | None:
+def key_of_values(
+    program: str, system: System, names: tuple[str, ...], values: tuple[UOp, ...]
+) -> str | None:
     return probe_key(program, system, dict(zip(names, values)))
 
 

@@ -31,9 +31,7 @@ def drift_over_frames(run: Run, frames: Mapping[str, Any]) -> float | None:
     kept = {name: v[rows] for name, v in frames.items()}
     shape = len(rows), given.members
     flat = {n: np.asarray(v, np.float64).reshape(*shape, -1) for n, v in run.encoding.values(kept).items()}
-    flat |= {
-        n: np.broadcast_to(v.reshape(1, len(v), -1), (*shape, v[0].size)) for n, v in given.own.items()
-    }
+    flat |= {n: np.broadcast_to(v.reshape(1, len(v), -1), (*shape, v[0].size)) for n, v in given.own.items()}
     with np.errstate(all="ignore"):
         energy, scale = (np.broadcast_to(x, shape) for x in look.energy[1](*look.columns(flat)))
         largest = np.fmax.reduce(scale, axis=0)

@@ -80,8 +80,12 @@ class Running:
     kept: int | None = None  # the step of the last checkpoint
     by_dt: Callable[[float], Mapping[str, Any]] = lambda dt: {}  # parameters that follow from dt
     carried: Mapping[str, Any] | None = None  # the loop state of the last step
-    parting: list[Mapping[str, Any]] = field(default_factory=list)  # the same by tiles, of a run that ends early
-    bad_end: dict[int, Stop] = field(default_factory=dict)  # members for which the part of a step at the end failed
+    parting: list[Mapping[str, Any]] = field(
+        default_factory=list
+    )  # the same by tiles, of a run that ends early
+    bad_end: dict[int, Stop] = field(
+        default_factory=dict
+    )  # members for which the part of a step at the end failed
 
     def time(self, n: int) -> float:
         return time_at(n, self.dt, self.t0)
@@ -354,22 +358,22 @@ class Running:
         """Frames between step n, at which the members are, and the next one: for whoever looks, and not fed back."""
         if not self.record.frames:
             return
-        out = {**tile.frozen, **stopped}
-        state = None if isinstance(self.engine, LookedAt) else self.state_at(tile, m, n, out)
-        last = n == self.schedule.steps
-        if last and isinstance(self.engine, LookedAt):
-            m, kept = self.engine.snapshot(m), m
+        engine, out, last = self.engine, {**tile.frozen, **stopped}, n == self.schedule.steps
+        looked = engine if isinstance(engine, LookedAt) else None
+        state = self.state_at(tile, m, n, out) if looked is None else {}
+        own = (
+            m if looked is None or not last else looked.snapshot(m)
+        )  # what a run goes on from stays at its step
         for slot, t in between:
-            new = self.engine.between(m, t) if state is None else self.shorter_step(tile, state, n, t)
+            new = self.shorter_step(tile, state, n, t) if looked is None else looked.between(own, t)
             if last and t == self.schedule.end:
                 self.check_end(tile, n, t, new, out)
-            for name, v in new.items():
-                if out and v.dtype.kind == "f":
-                    v[list(out)] = np.nan
             for name, v in self.record.frame_of(slot).items():
+                if out and new[name].dtype.kind == "f":
+                    new[name][list(out)] = np.nan
                 v[tile.here] = new[name]
-        if last and isinstance(self.engine, LookedAt):
-            self.engine.found_until(kept, m)
+        if last and looked is not None:
+            looked.found_until(m, own)
 
     def state_at(self, tile: Tile, m: Any, n: int, out: Mapping[int, tuple[Stop, States]]) -> States:
         """The state of a tile at step n; of those that have stopped the last good one, so that a step can begin there."""

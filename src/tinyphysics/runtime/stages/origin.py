@@ -125,7 +125,9 @@ class Origin:
             else {name: np.concatenate([part[name] for part in parts]) for name in values}
         )
 
-    def looking(self, values: Mapping[str, UOp], frames: Mapping[str, Any], steps: list[int], begin: int) -> Any:
+    def looking(
+        self, values: Mapping[str, UOp], frames: Mapping[str, Any], steps: list[int], begin: int
+    ) -> Any:
         """Values of some frames; those between two steps have times of their own."""
         run, clock = self.run, clock_of(self.run.system)
         if self.between is None or not any(clock in u.leaves for u in values.values()):
@@ -259,7 +261,14 @@ class Origin:
         else:
             stops = self.again(name, seen.add).stops
         drift, bad = seen.over({stop.member or 0: stop.step for stop in stops})
-        return Wandering(drift, seen.scale, f"largest sum of |terms of {name}|", bad, self.run.given.is_ensemble, f"`{name}`")
+        return Wandering(
+            drift,
+            seen.scale,
+            f"largest sum of |terms of {name}|",
+            bad,
+            self.run.given.is_ensemble,
+            f"`{name}`",
+        )
 
     def judged(self, seen: Extremes, stopped: Mapping[int, int]) -> Wandering:
         """Extremes over their scale; NaN where an energy was not finite before its member stopped."""

@@ -85,7 +85,12 @@ def asked_for(s: Schedule, count: int) -> Any:
 
 def label(r: Run, record: Record, out: Trajectory) -> None:
     """Says which frames were reached by a part of a step. A method that has its solution between steps takes none."""
-    if not record.schedule.most_between or r.adaptive or r.jump is not None and r.jump.flows(r.given.own, r.dt):
+    if (
+        not record.schedule.most_between
+        or r.adaptive
+        or r.jump is not None
+        and r.jump.flows(r.given.own, r.dt)
+    ):
         return
     n, end, t = record.last, record.schedule.end, np.asarray(out.t)
     part = (t - times_at(np.asarray(out.steps), r.dt, r.t0)) / r.dt

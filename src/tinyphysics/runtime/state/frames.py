@@ -26,7 +26,9 @@ MOST = 500  # of them: a plot shows no more
 SMALL = 64 * 8  # bytes of a frame that costs a run next to nothing
 MEDIUM = 64 << 10  # bytes of a frame of which a short run has a few
 FEW = 11
-APART = 64  # steps from one larger frame to the next: to synchronise and to copy one costs as much as some steps
+APART = (
+    64  # steps from one larger frame to the next: to synchronise and to copy one costs as much as some steps
+)
 CLOSE = 1e-9  # of a step: a time this near to a step is meant to be that step
 ROUNDED = 1e-15  # of the number of steps: what their quotient may be off by
 ULPS = 4 * 2.0**-52  # of the times themselves, which are rounded too
@@ -113,7 +115,9 @@ def checked_times(value: Any) -> Any:
     """Finite numbers, as an array; in which order they have to be depends on dt."""
     if isinstance(value, (str, bytes, Mapping)) or not np.iterable(value):
         what = no_number(value) or "one number"
-        raise InputError(f"save_at={shown(value)} is not a list of times: it is {what}", fix=f"Pass {SAVE_AT}.")
+        raise InputError(
+            f"save_at={shown(value)} is not a list of times: it is {what}", fix=f"Pass {SAVE_AT}."
+        )
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "iuf":
         value = [number(f"save_at[{k}]", x, SAVE_AT, "time") for k, x in enumerate(value)]
     out = np.array(value, np.float64)
@@ -144,9 +148,7 @@ def placed_at(times: Any, dt: float, t0: float) -> tuple[Any, Any]:
     return n, np.where(inside, times, math.nan)
 
 
-def count_steps(
-    steps: Any, until: Any, dt: float, t0: float, no_part: str = ""
-) -> tuple[int, float | None]:
+def count_steps(steps: Any, until: Any, dt: float, t0: float, no_part: str = "") -> tuple[int, float | None]:
     """(whole steps of a run, the time at which it ends if that is between two of them).
 
     `no_part` says why there is no part of a step, where there is none.

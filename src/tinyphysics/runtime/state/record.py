@@ -36,7 +36,9 @@ class Carried:
 
     step: int
     registers: Mapping[str, Any]  # (members, ...); at step 0 nothing
-    frozen: Mapping[int, tuple[Stop, Mapping[str, Any]]]  # by the number of the member: why it stopped, its last state
+    frozen: Mapping[
+        int, tuple[Stop, Mapping[str, Any]]
+    ]  # by the number of the member: why it stopped, its last state
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -26,7 +25,7 @@ def time_at(step: int, dt: float, t0: float) -> float:
     return fma(float(step), dt, t0)
 
 
-def times_at(steps: Sequence[int], dt: float, t0: float) -> Any:
+def times_at(steps: Any, dt: float, t0: float) -> Any:
     """The times of some steps, as an array."""
     if len(steps) < FEW:
         return np.array([time_at(n, dt, t0) for n in steps], np.float64)
@@ -88,10 +87,14 @@ class Schedule:
     hash_every: int | None
     first: int = 0
     checkpoint_every: int | None = None
-    marks: Marks | None = field(default=None, compare=False)  # instead of save_every: all frames, the first and the last among them
+    marks: Marks | None = field(
+        default=None, compare=False
+    )  # instead of save_every: all frames, the first and the last among them
     end: float | None = None  # where a run ends between two steps; its frame is the last one
     told_every: bool = True  # is save_every what the user gave?
-    shown: Any = field(default=None, compare=False)  # the numbers of the frames that a user asked for; None: all
+    shown: Any = field(
+        default=None, compare=False
+    )  # the numbers of the frames that a user asked for; None: all
 
     def saves(self, n: int) -> bool:
         if n in (self.first, self.steps):
@@ -202,5 +205,6 @@ class Schedule:
 
 def times_of(frames: tuple[Any, Any], dt: float, t0: float) -> Any:
     """The times of frames at some steps, or between them and the next ones."""
-    (steps, times), whole = frames, times_at(frames[0], dt, t0)
+    steps, times = frames
+    whole = times_at(steps, dt, t0)
     return whole if times is None else np.where(np.isnan(times), whole, times)

@@ -100,7 +100,9 @@ class Windows:
         """All that is complete at step n; the window begins behind it. At its end a run has a frame of any step."""
         r, s = self.record, self.record.schedule
         slots, rows = s.kept(n) if ends else s.complete(n), len(s.observed(n))
-        steps, inside = s.frames(n, r.slot0) if ends else (s.steps_of(r.slot0, slots), s.between_of(r.slot0, slots))
+        steps, inside = (
+            s.frames(n, r.slot0) if ends else (s.steps_of(r.slot0, slots), s.between_of(r.slot0, slots))
+        )
         later, count = s.observed(n)[r.row0 :], len(steps)
         seen: Any = np.arange(later.start, later.stop, later.step)
         odd = (
