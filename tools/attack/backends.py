@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -15,10 +16,14 @@ import numpy as np
 import tinyphysics as tp
 from attack.case import Case
 from attack.findings import Tally
+from attack.pace import slowness
 from attack.plain import understood
 from attack.subject import Subject, built
 
 HOSTS = ("python", "numpy", "llvm", "c")
+# CPU seconds of the run in Python, beyond which a backend is left out: `numpy` may take ten times as long, the
+# interpreter of PTX thirty times, and both do not end before the slowest member does
+PATIENCE = {"numpy": 2.0, "cuda": 0.6}
 CONTRACT = ("float64", "dd", "lattice")  # of opencl
 
 
@@ -57,11 +62,17 @@ def hash_of(case: Case, name: str, z: np.ndarray) -> tuple[str, str]:
 def check(case: Case, t: Tally, opencl: bool, cuda: bool) -> None:
     precision = case.options.get("precision", "float64")
     names = [*HOSTS, *(["opencl"] if opencl and precision in CONTRACT else []), *(["cuda"] if cuda else [])]
-    z, hashes, refused, first = case.start(3, salt=40), {}, {}, ""
+    z, hashes, refused, first, spent = case.start(3, salt=40), {}, {}, "", 0.0
     for name in names:
+        if spent > PATIENCE.get(name, np.inf):
+            t.shares[f"too long for {name}"] += 1
+            continue
         try:
+            began = time.process_time()
             with interpreted() if name == "cuda" else nullcontext():
                 program, found = hash_of(case, name, z)
+            if name == "python":
+                spent = (time.process_time() - began) / slowness(0)
             first = first or program
             if program == first:
                 hashes[name] = found

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +20,12 @@ from attack import backends, certificates, facts, goals, listings, orders, segme
 from attack.case import Case
 from attack.findings import Tally
 from attack.known import label
+from attack.pace import slowness
 from attack.programs import case_of
 from attack.subject import Subject
 from attack.truth import Unknown
 
-LIMIT = 30  # CPU seconds of one case
+LIMIT = 30  # CPU seconds of one case; these two are of the machine of attack/pace.py
 SLOW = 2.0  # of one compilation
 # one case in so many has this check; the first three are made for all
 SHARE = {"orders": 3, "listings": 4, "segments": 8, "energies": 4, "backends": 10, "goals": 16}
@@ -30,6 +33,33 @@ SHARE = {"orders": 3, "listings": 4, "segments": 8, "energies": 4, "backends": 1
 
 class Hang(BaseException):
     """A case has used up its time."""
+
+
+class Endless(BaseException):
+    """A run has said that it will take very long, and why: no one waits for it without knowing."""
+
+
+class Told(logging.Handler):
+    """Listens to what is logged; nothing else of it is judged."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "more steps. The solution changes" in record.getMessage():
+            raise Endless
+
+
+@contextmanager
+def listening() -> Iterator[None]:
+    log, handler = logging.getLogger("tinyphysics"), Told()
+    level, passes = log.level, log.propagate
+    log.addHandler(handler)
+    log.propagate = False
+    log.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.propagate = passes
+        log.setLevel(level)
 
 
 def expired(*_: Any) -> None:
@@ -41,6 +71,11 @@ def guarded(t: Tally, seed: int, what: str, work: Callable[[], None]) -> bool:
     try:
         work()
         return True
+    except Endless:
+        t.unclear[what] += 1
+        t.shares["would take very long, and says so"] += 1
+    except tp.VerifyError as error:  # of the compiler's own program: tampered listings are judged where they are made
+        t.report(seed, "refused by its own verifier", what, str(error)[:300])
     except tp.TinyPhysicsError as error:
         t.refused[f"{what}: {type(error).__name__}"] += 1
         if not str(error).strip():
@@ -60,6 +95,12 @@ def guarded(t: Tally, seed: int, what: str, work: Callable[[], None]) -> bool:
     return False
 
 
+def judge_time(t: Tally, seed: int, what: str, spent: float) -> None:
+    """Is it slow?  Beside a machine that is as slow as this one is now."""
+    if spent > SLOW and spent > SLOW * (slow := slowness(times=3)):
+        t.report(seed, "slow", what, f"{spent / slow:.1f} CPU s")
+
+
 def inside_attack(error: Exception) -> bool:
     """Was it raised by our own lines?"""
     return Path(traceback.extract_tb(error.__traceback__)[-1].filename).parent == Path(__file__).parent
@@ -67,25 +108,23 @@ def inside_attack(error: Exception) -> bool:
 
 def attacked(case: Case, only: frozenset[str] = frozenset(), limit: float = LIMIT) -> Tally:
     """The tally of a case; `only` names the checks that are made, all that are due if none."""
+    slow = slowness()
     t, began = Tally(), time.process_time()
     t.cases[case.kind] += 1
     signal.signal(signal.SIGPROF, expired)
-    signal.setitimer(signal.ITIMER_PROF, limit)
+    signal.setitimer(signal.ITIMER_PROF, limit * slow)
     doing = "compile"
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
+        with warnings.catch_warnings(), np.errstate(all="ignore"), listening():
             warnings.simplefilter("ignore")
             subject: list[Subject] = []
             ok = guarded(t, case.seed, "compile", lambda: subject.append(Subject(case)))
-            spent = time.process_time() - began
-            if spent > SLOW:
-                t.report(case.seed, "slow", "compile", f"{spent:.1f} CPU s")
+            judge_time(t, case.seed, "compile", time.process_time() - began)
             for name, work in due(case, subject[0] if ok else None, only):
                 at = time.process_time()
                 if doing == "certificates":  # after a run a report may say more than before it
                     guarded(t, case.seed, "explain", lambda: str(subject[0].sim.explain("full")) and None)
-                    if time.process_time() - at > SLOW:
-                        t.report(case.seed, "slow", "explain", f"{time.process_time() - at:.1f} CPU s")
+                    judge_time(t, case.seed, "explain", time.process_time() - at)
                 doing = name
                 guarded(t, case.seed, name, lambda work=work: work(t))  # type: ignore[misc]
     except Hang:

@@ -1,4 +1,7 @@
-"""Does the error at a fixed time fall with dt as the plan says?  Slopes against SciPy's DOP853."""
+"""Does the error at a fixed time fall with dt as the plan says?  Slopes against SciPy's DOP853.
+
+A method that chooses its own steps has a tolerance instead of dt: its error falls with the number of steps that it took.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import re
 
 import numpy as np
 
+import tinyphysics as tp
 from attack.findings import Tally
 from attack.subject import Subject, usable
 from attack.truth import Unknown
@@ -18,6 +22,12 @@ LEAST, MOST = (
 )  # errors between which slopes are looked at: above rounding and the reference's tolerance
 BELOW = 0.5  # how far below its order a slope may lie
 STEADY = 0.25  # between two slopes in a row, for a range that is asymptotic
+# of methods that choose their own steps
+OWN_SPAN = 3.0  # a step of order 8 is long
+TOLERANCES = (1e-3, 1e-5, 1e-7, 1e-9, 1e-11)
+OWN_BELOW = 1.0  # steps are few, and their lengths not in proportion
+MORE = 1.5  # times as many steps, from which on a slope is looked at
+GROWTH = 100.0  # from the errors of the steps, all added up, to the error at the end
 
 
 def claimed(s: Subject) -> int | None:
@@ -45,6 +55,9 @@ def check(s: Subject, t: Tally) -> None:
     order = claimed(s)
     if order is None or order < 1 or s.eps > 1e-12 or s.truth.size > 12 or s.is_map:
         return
+    if s.row("plan", "tolerance") is not None:
+        own_steps(s, order, t)
+        return
     case, span = s.case, SPAN * np.sign(s.case.dt)
     low, name = [], f"order {order}"
     for salt in (20, 21):
@@ -68,3 +81,35 @@ def check(s: Subject, t: Tally) -> None:
     t.check(
         case.seed, "order", max(low) < order - BELOW, name, f"slopes {', '.join(f'{x:.2f}' for x in low)}"
     )
+
+
+def own_steps(s: Subject, order: int, t: Tally) -> None:
+    """Of a method with a tolerance: the slope of its error over its steps, and the error beside the tolerance."""
+    case, span = s.case, OWN_SPAN * np.sign(s.case.dt)
+    z = case.start(salt=20) * 0.8
+    try:
+        end = s.truth.flow(z, case.t0, span)
+    except Unknown:
+        t.unclear["order"] += 1
+        return
+    found, worst = [], 0.0
+    for tolerance in TOLERANCES:
+        sim = tp.compile(s.system, **{**s.options, "backend": "llvm", "tolerance": tolerance})
+        out = sim.evolve(**case.given(z), **case.params, steps=1, dt=span, t0=case.t0, progress=False)
+        last = case.flat(out)
+        if out.stopped or not usable(np.array([end, last])).all():
+            continue
+        error, count = float(np.abs(last - end).max()), int(np.sum(out.metrics["substeps"]))
+        if LEAST < error:
+            worst = max(worst, error / (tolerance * count * max(1.0, float(np.abs(end).max()))))
+        if LEAST < error < MOST:
+            found.append((count, error))
+    says = f"order {order}"
+    if worst:
+        t.check(case.seed, "tolerance", worst > GROWTH, says, f"{worst:.1e} of what its steps may add up to")
+    if len(found) < 2 or found[-1][0] < MORE * found[0][0]:
+        t.unclear["order"] += 1
+        return
+    (few, first), (many, last_error) = found[0], found[-1]
+    slope = float(np.log(first / last_error) / np.log(many / few))
+    t.check(case.seed, "order", slope < order - OWN_BELOW, says, f"slope {slope:.2f} over its own steps")

@@ -18,6 +18,8 @@ from attack.plain import Plain, understood
 WIDE = np.longdouble
 STENCIL = ((1, 45 / 60), (2, -9 / 60), (3, 1 / 60))  # of the first derivative, odd; of sixth order
 STEP = WIDE(1e-3)
+FAR = 1e4  # a state that is further away is not compared with anything
+MOST_CALLS = 400_000  # of the user's function, for one solution: some seconds; it may run away in finite time
 AGREE = 1e-8  # between two steps of a difference quotient, relative to the larger of it and 1
 
 
@@ -59,6 +61,7 @@ class Truth:
         names, code = [], self.system.function.__code__
         names += code.co_varnames[: code.co_argcount]
         self.timed = "t" in names
+        self.calls = 0
 
     # --- states as one vector ------------------------------------------------------------------
     def split(self, z: np.ndarray) -> dict[str, Any]:
@@ -84,6 +87,7 @@ class Truth:
 
     # --- the user's function -------------------------------------------------------------------
     def call(self, part: Plain, given: dict[str, Any], t: Any) -> Any:
+        self.calls += 1
         code = part.function.__code__
         names = code.co_varnames[: code.co_argcount]
         params = {k: WIDE(v) for k, v in self.case.params.items() if k in names}
@@ -100,15 +104,17 @@ class Truth:
             q = z[self.indices("position")]
             momenta = z[self.indices("momentum")]
             return (v * momenta).sum() - self.lagrangian(q, v, t)
-        given = self.split(z)
-        out = self.call(self.system, given, t)
-        for part in self.system.parts:
-            if part.kind == "hamiltonian":  # its kinetic energy is that of the first
-                still = {k: v * 0 if k == "p" else v for k, v in given.items()}
-                out = out + self.call(part, still, t)
-            else:
-                out = out + self.call(part, given, t)
+        out = self.call(self.system, self.split(z), t)
+        for k in range(len(self.system.parts)):
+            out = out + self.part_energy(k, z, t)
         return out
+
+    def part_energy(self, k: int, z: np.ndarray, t: Any) -> Any:
+        """Of what is added to a system; the kinetic energy of a Hamiltonian is that of the first."""
+        part, given = self.system.parts[k], self.split(np.asarray(z, WIDE))
+        if part.kind == "hamiltonian":
+            given = {name: v * 0 if name == "p" else v for name, v in given.items()}
+        return self.call(part, given, t)
 
     def lagrangian(self, q: np.ndarray, v: np.ndarray, t: Any) -> Any:
         (_, shape, _, _) = self.layout[0]
@@ -160,7 +166,11 @@ class Truth:
     def flow(self, z: np.ndarray, t0: float, span: float, tight: float = 1e-12) -> np.ndarray:
         """The solution after a time, or Unknown."""
 
+        most = self.calls + MOST_CALLS
+
         def rates(t: float, x: np.ndarray) -> np.ndarray:
+            if self.calls > most or np.abs(x).max() > FAR:
+                raise Unknown("it runs away, or changes too fast for a reference")
             out = self.rates(x, t).astype(float)
             if not np.isfinite(out).all() or np.abs(out).max() > 1e6:
                 raise Unknown("leaves every bound")

@@ -13,18 +13,27 @@ KEPT = 1e-10  # relative to the sizes of all terms, over the steps of a run that
 FACTOR = 20.0  # between two ways to take the scale of a drift: the compiler's terms are not the user's
 
 
-def sizes(s: Subject, rows: np.ndarray, times: np.ndarray) -> float:
-    """The largest sum of the sizes of the user's terms in the run."""
-    case = s.case
+def sizes(truth: Truth, rows: np.ndarray, times: np.ndarray) -> float:
+    """The largest sum of the sizes of the user's terms in the run; of a Lagrangian, of T and V."""
+    case = truth.case
+    if truth.system.kind == "lagrangian":
+        return max(kinetic_and_potential(truth, z, when) for z, when in zip(rows, times))
     parts = (
-        [Truth(case.without(terms=(x,))) for x in case.terms]
-        if case.form == "sum" and not case.tail
-        else [s.truth]
+        [Truth(case.without(terms=(x,), tail="")) for x in case.terms] if case.form == "sum" else [truth]
     )
+    added = range(len(truth.system.parts))
     return max(
         sum(abs(float(part.energy(np.asarray(z, WIDE), when))) for part in parts)
+        + sum(abs(float(truth.part_energy(k, z, when))) for k in added)
         for z, when in zip(rows, times)
     )
+
+
+def kinetic_and_potential(truth: Truth, z: np.ndarray, when: float) -> float:
+    still = np.array(z, WIDE)
+    still[truth.indices("momentum")] = 0.0
+    h, v = float(truth.energy(z, when)), float(truth.energy(still, when))
+    return abs(v) + abs(h - v)
 
 
 def check(s: Subject, t: Tally) -> None:
@@ -53,7 +62,7 @@ def check(s: Subject, t: Tally) -> None:
     if np.abs(rows).max() > BOUND:
         t.unclear["drift"] += 1
         return
-    scale = max(sizes(s, rows, times), 1e-300)
+    scale = max(sizes(s.truth, rows, times), 1e-300)
     off = float(np.abs(told - own).max() / scale)
     t.check(case.seed, "energies of frames", off > 1e4 * s.eps, "out.energy", f"they differ by {off:.1e}")
     if "timed" in case.groups:

@@ -8,6 +8,7 @@ the step that covers it, made for whoever looks and never fed back.
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,7 +27,8 @@ from tinyphysics.system import SLOTS
 LOG = logging.getLogger("tinyphysics")
 FEW = 8  # members whose clocks are sooner compared one by one
 MANY = 1e6  # steps, after which it is worth a look what they do
-ENDLESS = 1e8  # steps that are left, at the length of the next one: minutes at least
+ENDLESS = 1e8  # steps that are left: minutes at least
+WORTH_A_LOOK = 1e4  # attempts, from which the pace of a run is estimated
 HARDLY = 1e-3  # of the state: a step that moves it by less is not kept short by what the solution does
 PATIENCE = 4e8  # operations between two looks at the keyboard: some tenths of a second
 
@@ -69,6 +71,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
         self.inner, self.names, self.look, self.search, self.advice = inner, names, look, search, advice
         self.words = words or names
         self.told_of_the_end = False
+        self.looked: tuple[Any, Any] | None = None  # the times and attempts of all members, some time ago
         self.states = {s.name: s.type.shape for s in inner.states}
         self.clock = f"S{list(self.states).index(CLOCK)}"
         self.in_loops = names[0] + JET not in self.states  # then the engine below keeps them as it likes
@@ -213,28 +216,33 @@ class AdaptiveEngine(LookedAt[Adapted]):
             self.advice = ""
 
     def tell_of_the_end(self, m: Adapted, until: float) -> None:
-        """A run whose steps have become so short that it would take minutes or years says so, once."""
-        if self.told_of_the_end:
-            return
+        """A run whose steps have become so short that it would take minutes or years says so, once.
+
+        By what many attempts have gained, not by the length of one: at a corner a few are short.
+        """
         clocks = self.clocks(m)[:, : m.members]
-        high, low, h, steps = clocks[:4]
-        if len(clocks) > 4:  # attempts have the length of the next one, also where the last was no step
-            h = np.where(h == 0.0, clocks[4], h)
-        with np.errstate(all="ignore"):
-            left = np.where((h > 0.0) & np.isfinite(h), ((until - high) - low) / h, 0.0)
-        k = int(np.argmax(left))
-        if left[k] > ENDLESS:
+        high, tried = clocks[0], clocks[5 if len(clocks) > 5 else 3]
+        if self.looked is None or len(self.looked[0]) != len(high):
+            self.looked = high.copy(), tried.copy()
+        gained, attempts = high - self.looked[0], tried - self.looked[1]
+        k = int(np.argmax(attempts))
+        if self.told_of_the_end or attempts[k] < WORTH_A_LOOK:
+            return
+        self.looked = None
+        left = (until - high[k]) * attempts[k] / gained[k] if gained[k] > 0.0 else math.inf
+        if left > ENDLESS:
+            self.told_of_the_end = True
             LOG.warning(
-                "%s steps up to t = %g, and the next is %.1e long: %.0e more steps of this length lead to t = %g. The "
-                "solution changes this fast there; it may run away. Ctrl-C ends the run: look at it up to t = %g.",
-                f"{int(steps[k]):,}",
+                "%s steps up to t = %g, and the last %s led %.1e further: at this pace, t = %g takes %.0e more steps. "
+                "The solution changes this fast there; it may run away. Ctrl-C ends the run: look at it up to t = %g.",
+                f"{int(clocks[3, k]):,}",
                 high[k],
-                h[k],
-                left[k],
+                f"{int(attempts[k]):,}",
+                gained[k],
                 until,
+                left,
                 high[k],
             )
-            self.told_of_the_end = True
 
     def coefficients(self, m: Adapted) -> tuple[Any, Any]:
         """Of every member the coefficients of its step (members, order, numbers), and the error words of its state."""
