@@ -44,7 +44,16 @@ CALLS: dict[str, Callable[[], Any]] = {
     # --- how long
     "neither steps nor until": lambda: go(),
     "steps and until": lambda: go(steps=1, until=1.0),
-    "until between two steps": lambda: go(until=0.3),
+    "until between two steps": lambda: go("lattice", until=0.3),
+    "save_at between two steps": lambda: go("map", steps=2, save_at=[0.5]),
+    "save_at after the end": lambda: go(steps=1, save_at=[1.0]),
+    "save_at in no order": lambda: go(steps=4, save_at=[0.3, 0.1]),
+    "save_at of nan": lambda: go(steps=1, save_at=[float("nan")]),
+    "save_at and save_every": lambda: go(steps=1, save_at=[0.0], save_every=1),
+    "save_at with another time": lambda: go("clock", steps=1, save_at=[0.1]),
+    "frames=0": lambda: go(steps=1, frames=0),
+    "frames=True": lambda: go(steps=1, frames=True),
+    "frames and save_every": lambda: go(steps=1, frames=3, save_every=1),
     "until before t0": lambda: go(until=-1.0),
     "until=nan": lambda: go(until=float("nan")),
     "steps=-1": lambda: go(steps=-1),
@@ -94,6 +103,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     # --- files
     "checkpoint_every without a checkpoint": lambda: go(steps=1, checkpoint_every=1),
     "a checkpoint that is a number": lambda: go(steps=1, checkpoint=3),
+    "resume from a number": lambda: made("orbit").evolve(resume=3, steps=1),
     "resume from nowhere": lambda: made("orbit").evolve(resume="nowhere.checkpoint", steps=1),
     "save with another time": lambda: go("clock", steps=1, save="nowhere.zarr"),
     # --- what came out
