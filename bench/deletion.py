@@ -1,7 +1,7 @@
 """What does a deleted loop cost, and is it right?  Springs, an oscillator and waves after very many steps.
 
     python bench/deletion.py                 # everything; about a minute
-    python bench/deletion.py springs waves
+    python bench/deletion.py small members   # what the default is decided by
 
 Thread CPU time, the smallest of a few; the loop is timed over a few steps and multiplied. References have 40 digits.
 """
@@ -9,6 +9,7 @@ Thread CPU time, the smallest of a few; the loop is timed over a few steps and m
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import time
 from collections import OrderedDict
@@ -20,6 +21,8 @@ import mpmath
 import numpy as np
 
 import tinyphysics as tp
+from tinyphysics.device.linear.double_double import DD
+from tinyphysics.device.linear.phases import circle
 from tinyphysics.physics.chains import oscillators
 from tinyphysics.physics.fields import wave
 from tinyphysics.runtime.engines import propagator
@@ -76,7 +79,7 @@ def springs() -> None:
         sim = tp.compile(system, DT, propagator="exact", sizes={"n": 64})
 
         def run(sim: Any = sim) -> Any:
-            return sim.evolve(q=q, p=p, steps=BILLION, progress=False)
+            return sim.evolve(q=q, p=p, steps=BILLION, progress=False, frames=2)
 
         out = run()
         built = []
@@ -92,7 +95,7 @@ def springs() -> None:
         loop = tp.compile(system, DT, propagator="loop", sizes={"n": 64})
 
         def stepped(loop: Any = loop) -> Any:
-            return loop.evolve(q=q, p=p, steps=20_000, progress=False)
+            return loop.evolve(q=q, p=p, steps=20_000, progress=False, frames=2)
 
         step = min(spent(stepped) for _ in range(TURNS)) / 20_000
         print(
@@ -113,7 +116,7 @@ def oscillator() -> None:
         sim.evolve(q=1.0, p=0.0, steps=1, progress=False)
         forget()
         began = time.thread_time()
-        ends[way] = sim.evolve(q=1.0, p=0.0, steps=1e9, progress=False).final
+        ends[way] = sim.evolve(q=1.0, p=0.0, steps=1e9, progress=False, frames=2).final
         print(
             f"oscillator, omega = 1, dt = {DT}, 10**9 steps, {way}: {1e3 * (time.thread_time() - began):.1f} ms"
         )
@@ -166,10 +169,10 @@ def waves() -> None:
             wanted = wave_state(shape, h * MILLION, None if way == "exact" else h)[0]
         forget()
         sim = tp.compile(wave, dt, propagator=way, sizes={"h": SHEET, "w": SHEET})
-        out = sim.evolve(u=u, v=v, steps=MILLION, progress=False)
+        out = sim.evolve(u=u, v=v, steps=MILLION, progress=False, frames=2)
         off[way] = float(np.abs(out.final.u - wanted).max() / np.abs(u).max())
         found[way], states[way] = next(iter(propagator._propagators.values())), {"u": u[None], "v": v[None]}
-    loop.evolve(u=u, v=v, steps=2, progress=False, threads=1)
+    loop.evolve(u=u, v=v, steps=2, progress=False, threads=1, frames=2)
     best: dict[tuple[str, str], float] = {}
     step = float("inf")
 
@@ -180,7 +183,7 @@ def waves() -> None:
         for way, p in found.items():
             by, change = p.prepared(MILLION)
             least((way, "applied"), partial(by.apply, change, states[way]))
-            least((way, "phases"), partial(by.prepared, MILLION))
+            least((way, "phases"), partial(by.prepared, (MILLION,)))
             least((way, "frequencies"), partial(type(by), p.question))
         few, many = (
             spent(partial(loop.evolve, u=u, v=v, steps=n, progress=False, threads=1)) for n in (8, 72)
@@ -199,7 +202,57 @@ def waves() -> None:
         print(f"  {way}: error {off[way]:.1e} of the largest amplitude")
 
 
-ROWS = {"springs": springs, "oscillator": oscillator, "waves": waves}
+@tp.hamiltonian
+def alone(q: tp.Vec["n"], p: tp.Vec["n"], k: float = 1.0):
+    return p @ p / 2 + k * (q @ q) / 2
+
+
+@tp.hamiltonian
+def coupled(q: tp.Vec["n"], p: tp.Vec["n"], k: float = 1.0):
+    return p @ p / 2 + k * (tp.diff(q) @ tp.diff(q)) / 2
+
+
+def small() -> None:
+    """The cost model of the default: a run of one member, with parameters that are new to it."""
+    count, phases = itertools.count(), np.random.default_rng(0).uniform(0.0, 1e6, 1 << 16)
+    best = min(spent(partial(circle, DD(phases))) for _ in range(TURNS))
+    print(f"phases: {1e9 * best / len(phases):.0f} ns each")
+    for name, system, n in (
+        *((f"{n} alone", alone, n) for n in (1, 3, 6, 8)),
+        *((f"{n} coupled", coupled, n) for n in (2, 3)),
+    ):
+        start = dict(q=np.linspace(0.1, 1.0, n), p=np.zeros(n), progress=False)
+        sims = {way: tp.compile(system, DT, propagator=way, sizes={"n": n}) for way in ("loop", "exact")}
+        told = []
+        for what, run in (
+            ("2 frames", dict(steps=500, frames=2)),
+            ("500 frames", dict(steps=500, save_every=1)),
+        ):
+            took = {way: float("inf") for way in sims}
+            for _ in range(5 * TURNS):
+                for way, sim in sims.items():
+                    k = 1.0 + next(count) / 997
+                    took[way] = min(took[way], spent(lambda: sim.evolve(**start, **run, k=k)))  # noqa: B023
+            told.append(
+                f"{what} {1e3 * took['loop']:.2f} ms by the loop, {1e3 * took['exact']:.2f} ms by jumps"
+            )
+        print(f"{name}: {'; '.join(told)}")
+
+
+def members() -> None:
+    """An ensemble of oscillators, of one frequency and of many."""
+    rng, many = np.random.default_rng(0), 100_000
+    start = dict(q=rng.normal(size=(many, 1)), p=rng.normal(size=(many, 1)), progress=False, threads=1)
+    for name, given in (("one k", {}), ("a k of each", {"k": rng.uniform(0.5, 2.0, many)})):
+        for way in ("loop", "exact"):
+            sim = tp.compile(alone, DT, propagator=way, sizes={"n": 1})
+            sim.evolve(**start, **given, steps=1)
+            run = partial(sim.evolve, **start, **given, steps=1000, frames=2)
+            best = min(spent(run) for _ in range(TURNS))
+            print(f"{many:,} oscillators, {name}, 1000 steps, {way}: {1e9 * best / many:.0f} ns a member")
+
+
+ROWS = {"small": small, "members": members, "springs": springs, "oscillator": oscillator, "waves": waves}
 
 
 if __name__ == "__main__":

@@ -100,7 +100,12 @@ def energies(name: str, precision: str, steps: int) -> dict[str, float]:
     for math in MATHS:
         sim = tp.compile(system, dt=DT, method="kahan_li8", precision=precision, math=math)
         run = sim.evolve(
-            **start(64), steps=steps, observe={"energy": "energy"}, observe_every=LOOK, progress=False
+            **start(64),
+            steps=steps,
+            observe={"energy": "energy"},
+            observe_every=LOOK,
+            progress=False,
+            frames=2,
         )
         worst = np.abs(run["energy"] - run["energy"][0]).max(axis=0) / np.abs(run["energy"][0])
         out[math] = float(np.sqrt((worst**2).mean()))

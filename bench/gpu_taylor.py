@@ -129,11 +129,11 @@ def measured(row: Row, backend: str, n: int) -> tuple[float, float, Any]:
     sim = tp.compile(row.system, method=row.method, tolerance=TOLERANCE, backend=backend)
     start, steps, calls = row.start(n), [], []
     with QUICK(0):
-        out = sim.evolve(**row.start(min(n, 4 * WARP)), until=row.until, progress=False)  # compiles
+        out = sim.evolve(**row.start(min(n, 4 * WARP)), until=row.until, progress=False, frames=2)  # compiles
         for _ in range(RUNS):
             with Stepping(sim) as engine:
                 began = time.perf_counter()
-                out = sim.evolve(**start, until=row.until, progress=False)
+                out = sim.evolve(**start, until=row.until, progress=False, frames=2)
                 calls.append(time.perf_counter() - began)
             steps.append(engine.seconds)
     return statistics.median(steps), statistics.median(calls), out

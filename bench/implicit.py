@@ -90,7 +90,7 @@ def ensembles() -> None:
         return a, b
 
     def ours(m: str) -> Any:
-        return sims[m].evolve(q=q, p=p, steps=STEPS, threads=1, progress=False)
+        return sims[m].evolve(q=q, p=p, steps=STEPS, threads=1, progress=False, frames=2)
 
     away = np.abs(ours("implicit_midpoint").final.q - hand()[0]).max()
     rows = {"C by hand, midpoint": hand} | {m: lambda m=m: ours(m) for m in sims}
@@ -106,12 +106,12 @@ def orbits() -> None:
         a, b = z
         return [(1 + a * a) * b, -(a * b * b + 4 * a**3)]
 
-    exact = tp.compile(curved, dt=0.01, method="gauss6").evolve(q=0.5, p=0.5, until=UNTIL).final.q
+    exact = tp.compile(curved, dt=0.01, method="gauss6").evolve(q=0.5, p=0.5, until=UNTIL, frames=2).final.q
     sim = tp.compile(curved, dt=0.05, method="gauss6")
     tolerance = 1e-10
 
     def ours() -> Any:
-        return sim.evolve(q=0.5, p=0.5, until=UNTIL, progress=False).final.q
+        return sim.evolve(q=0.5, p=0.5, until=UNTIL, progress=False, frames=2).final.q
 
     def scipy() -> Any:
         return solve_ivp(slopes, (0, UNTIL), [0.5, 0.5], "DOP853", rtol=tolerance, atol=tolerance).y[0, -1]

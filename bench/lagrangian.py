@@ -36,7 +36,7 @@ def double_pendulum(q: tp.Vec[2], v: tp.Vec[2], g: float = G):
 
 def ours(method: str, q: Any, steps: int) -> Run:
     sim = tp.compile(double_pendulum, T / steps, method=method)
-    return lambda: sim.evolve(q=q, v=np.zeros(2), steps=steps, threads=1, progress=False).final.q
+    return lambda: sim.evolve(q=q, v=np.zeros(2), steps=steps, threads=1, progress=False, frames=2).final.q
 
 
 def with_jax(q: Any) -> dict[str, Callable[[int], Run]]:

@@ -138,7 +138,7 @@ def melted(cells: int, steps: int) -> tuple[tp.Simulation, np.ndarray, np.ndarra
     """A simulation for a crystal of so many cells, and what has become of it after some steps."""
     q, p, box = start(cells)
     sim = tp.compile(liquid, DT)
-    out = sim.evolve(q=q, p=p, L=box, steps=steps, threads=1, progress=False).final
+    out = sim.evolve(q=q, p=p, L=box, steps=steps, threads=1, progress=False, frames=2).final
     return sim, np.array(out.q), np.array(out.p), box
 
 
@@ -156,7 +156,11 @@ def smallest(rows: dict[str, Contender], repeat: int) -> dict[str, float]:
 def race(steps: int, repeat: int) -> dict:
     """4,000 atoms, beside the C and whatever engine is there."""
     sim, q, p, box = melted(10, 300)
-    ours = {"tinyphysics": lambda: keep(sim.evolve(q=q, p=p, L=box, steps=steps, threads=1, progress=False))}
+    ours = {
+        "tinyphysics": lambda: keep(
+            sim.evolve(q=q, p=p, L=box, steps=steps, threads=1, progress=False, frames=2)
+        )
+    }
     peers = {"OpenMM CPU (f32)": openmm_cpu(q, p, box, steps), "LAMMPS opt": lammps_opt(q, p, box, steps)}
     rows = by_hand(q, p, box, steps) | ours | {name: f for name, f in peers.items() if f is not None}
     cost = {name: 1e9 * x / steps / len(q) for name, x in smallest(rows, repeat).items()}
@@ -173,15 +177,19 @@ def race(steps: int, repeat: int) -> dict:
 def grown(cells: int, steps: int, repeat: int) -> dict:
     """A larger liquid beside 4,000 atoms: cost of an atom, and memory of one run."""
     small, q, p, box = melted(10, 300)
-    cost = {"small": lambda: keep(small.evolve(q=q, p=p, L=box, steps=steps, threads=1, progress=False))}
+    cost = {
+        "small": lambda: keep(small.evolve(q=q, p=p, L=box, steps=steps, threads=1, progress=False, frames=2))
+    }
     sim, many, moving, edge = melted(cells, 0)
     before = peak()
-    first = sim.evolve(q=many, p=moving, L=edge, steps=30, threads=1, progress=False)
+    first = sim.evolve(q=many, p=moving, L=edge, steps=30, threads=1, progress=False, frames=2)
     held = (peak() - before) / len(many)
     returned = sum(v.nbytes for v in first.frames.values()) / len(many)
     many, moving = np.array(first.final.q), np.array(first.final.p)
     del first
-    cost["large"] = lambda: keep(sim.evolve(q=many, p=moving, L=edge, steps=steps, threads=1, progress=False))
+    cost["large"] = lambda: keep(
+        sim.evolve(q=many, p=moving, L=edge, steps=steps, threads=1, progress=False, frames=2)
+    )
     best = smallest(cost, repeat)
     per_step = {"4,000 atoms": best["small"] / len(q), f"{len(many):,} atoms": best["large"] / len(many)}
     ns = {name: 1e9 * seconds / steps for name, seconds in per_step.items()}

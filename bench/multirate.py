@@ -51,7 +51,7 @@ def warmed(plain: Any, n: int, steps: int = 10_000) -> dict[str, Any]:
     given = at_rest(n)
     given["q"] = plain.minimise(**given, steps=1000, force=1e-2).q
     p = np.random.default_rng(3).normal(size=(n, 3)) * np.sqrt(TEMPERATURE)
-    out = plain.evolve(**given, p=p - p.mean(0), dt=0.001, steps=steps, progress=False).final
+    out = plain.evolve(**given, p=p - p.mean(0), dt=0.001, steps=steps, progress=False, frames=2).final
     return given | dict(q=out.q, p=out.p)
 
 
@@ -64,7 +64,7 @@ def pair_forces(sim: Any) -> int:
 def largest(sim: Any, start: dict[str, Any], dt: float, steps: int, every: int) -> float:
     """|E - E0| at its largest."""
     out = sim.evolve(
-        **start, dt=dt, steps=steps, observe={"E": "energy"}, observe_every=every, progress=False
+        **start, dt=dt, steps=steps, observe={"E": "energy"}, observe_every=every, progress=False, frames=2
     )
     return float(np.abs(out["E"] - out["E"][0]).max()) if not out.stops else np.inf
 
@@ -87,7 +87,7 @@ def seconds(runs: dict[str, tuple[Any, float, int]], start: dict[str, Any]) -> d
     for _ in range(TURNS):
         for name, (sim, dt, n) in runs.items():
             began = time.thread_time()
-            sim.evolve(**start, dt=dt, steps=TIMED * n, threads=1, progress=False)
+            sim.evolve(**start, dt=dt, steps=TIMED * n, threads=1, progress=False, frames=2)
             best[name] = min(best[name], (time.thread_time() - began) / TIMED)
     return best
 

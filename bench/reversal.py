@@ -59,8 +59,8 @@ def there_and_back(
     out = begin
     for n in pieces(steps, count, 1):
         now = {name: out.final[name] for name in state}
-        out = sim.evolve(**now, **given, steps=n, progress=False)
-    whole = sim.evolve(**state, **given, steps=steps, progress=False)
+        out = sim.evolve(**now, **given, steps=n, progress=False, frames=2)
+    whole = sim.evolve(**state, **given, steps=steps, progress=False, frames=2)
     if whole.stopped is not None or out.hash != whole.hash or whole.hash == begin.hash:
         return False
     for n in pieces(steps, count, 2):
@@ -82,7 +82,7 @@ def cost(
     for _ in range(TURNS):
         for name, n in best:
             began = time.thread_time()
-            sims[name].evolve(**many, **given, steps=n, progress=False, threads=1)
+            sims[name].evolve(**many, **given, steps=n, progress=False, threads=1, frames=2)
             best[name, n] = min(best[name, n], time.thread_time() - began)
     return {name: (best[name, 3 * STEPS] - best[name, STEPS]) / (2 * STEPS * members) for name in sims}
 

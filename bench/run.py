@@ -108,7 +108,11 @@ def time_to_solution(repeat: int, strict, fast) -> Row:
     q, p = w.pendulums()
     few = q[: w.SAMPLE].copy(), p[: w.SAMPLE].copy()
     whole = w.SAMPLE // 96 * 96
-    exact = tp.compile(w.pendulum, dt=0.025, method="kahan_li8").evolve(q=few[0], p=few[1], until=w.T).final.q
+    exact = (
+        tp.compile(w.pendulum, dt=0.025, method="kahan_li8")
+        .evolve(q=few[0], p=few[1], until=w.T, frames=2)
+        .final.q
+    )
 
     def enough(solve: Callable[[Any], Any], rungs: tuple) -> Any:
         """The cheapest setting that is accurate enough."""
@@ -118,7 +122,11 @@ def time_to_solution(repeat: int, strict, fast) -> Row:
         return rung
 
     def our_q(n: int, method: str) -> Any:
-        return tp.compile(w.pendulum, dt=w.T / n, method=method).evolve(q=few[0], p=few[1], steps=n).final.q
+        return (
+            tp.compile(w.pendulum, dt=w.T / n, method=method)
+            .evolve(q=few[0], p=few[1], steps=n, frames=2)
+            .final.q
+        )
 
     def c_solver(state: tuple, n: int) -> Contender:
         return c(strict.pendulum_composed, state, len(state[0]), w.WEIGHTS, len(w.WEIGHTS), w.T / n, n)

@@ -49,7 +49,11 @@ def exactly(w: float, t: float) -> tuple[Any, Any]:
 
 
 def error(method: str, n: int, w: float) -> float:
-    out = tp.compile(trap, dt=1 / n, method=method).evolve(q=1.0, p=0.0, w=w, steps=n, progress=False).final
+    out = (
+        tp.compile(trap, dt=1 / n, method=method)
+        .evolve(q=1.0, p=0.0, w=w, steps=n, progress=False, frames=2)
+        .final
+    )
     q, p = exactly(w, n * (1 / n))
     return float(max(abs(out.q - q), abs(out.p - p) / w))
 
@@ -75,21 +79,21 @@ def of_trap() -> None:
     cost = {}
     for method in ("leapfrog", "interaction", "interaction4"):
         sim = tp.compile(trap, dt=1e-5, method=method)
-        sim.evolve(q=1.0, p=0.0, steps=100, progress=False)
+        sim.evolve(q=1.0, p=0.0, steps=100, progress=False, frames=2)
         cost[method] = min(cpu(sim) for _ in range(5))
     print(
         "  ns of CPU a step:",
         ", ".join(f"{name} {1e9 * seconds / 1e6:.1f}" for name, seconds in cost.items()),
     )
     out = tp.compile(trap, dt=1e-3 * math.e, method="interaction").evolve(
-        q=1.0, p=0.0, steps=10**7, progress=False
+        q=1.0, p=0.0, steps=10**7, progress=False, frames=2
     )
     print(f"  energy in 10**7 steps of w dt = {10 * math.e:.4g}: off by {out.drift('energy'):.1e} at most")
 
 
 def cpu(sim: Any) -> float:
     began = time.thread_time()
-    sim.evolve(q=1.0, p=0.0, steps=10**6, threads=1, progress=False)
+    sim.evolve(q=1.0, p=0.0, steps=10**6, threads=1, progress=False, frames=2)
     return time.thread_time() - began
 
 
@@ -98,7 +102,9 @@ def of_frequency() -> None:
     for w in (1e2, 1e3, 1e4, 1e6, 1e8):
         start = {"q": [0.0, 1.0], "p": [1.0, 0.0], "w": w}
         ends = [
-            tp.compile(pendulum_on_a_rod, dt=10 / n, method=m).evolve(**start, steps=n, progress=False)
+            tp.compile(pendulum_on_a_rod, dt=10 / n, method=m).evolve(
+                **start, steps=n, progress=False, frames=2
+            )
             for m, n in (("interaction", 200), ("interaction4", 6_400))
         ]
         off = abs(float(ends[0].final.q[1] - ends[1].final.q[1]))

@@ -74,7 +74,7 @@ def measure(repeat: int, every: int, only: str = "") -> list[dict]:
             path = folder / "run.zarr"
 
             def plain() -> object:
-                return sim.evolve(**given, steps=steps, threads=1, progress=False)
+                return sim.evolve(**given, steps=steps, threads=1, progress=False, frames=2)
 
             def saved() -> object:
                 shutil.rmtree(path, ignore_errors=True)

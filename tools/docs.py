@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import importlib.util
 import io
 import linecache
 import math
@@ -45,6 +46,7 @@ from tinyphysics.synth.coefficients.quality import EFFECTIVE, WORK  # noqa: E402
 from tinyphysics.synth.coefficients.schemes import SCHEMES, drifts_and_kicks  # noqa: E402
 from tinyphysics.target import BUILT, PLANNED  # noqa: E402
 from tinyphysics.tpir.program.isa import CLAIMS, FRAMES, ISA, JUMPS, POISSON_TYPES  # noqa: E402
+from tinyphysics.version import __version__  # noqa: E402, F401
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 
@@ -297,6 +299,17 @@ def requirements() -> str:
     return f"{len(by_id)} requirements, {total} marks.\n\n" + table(("id", "tests that show it"), rows)
 
 
+def release() -> str:
+    """The checklist of tools/release.py."""
+    spec = importlib.util.spec_from_file_location("tinyphysics_release", ROOT / "tools" / "release.py")
+    assert spec is not None and spec.loader is not None
+    sys.modules[spec.name] = module = importlib.util.module_from_spec(
+        spec
+    )  # its dataclasses look for it there
+    spec.loader.exec_module(module)
+    return table(("check", "what has to be true"), [(c.name, c.sentence) for c in module.CHECKS])
+
+
 def reference() -> str:
     sys.path.insert(0, str(ROOT / "tools"))
     from reference import page
@@ -318,6 +331,7 @@ PRINTED: dict[str, Callable[[], str]] = {
     "schemes": schemes,
     "wide": wide,
     "fast": fast,
+    "release": release,
     "reference": reference,
 }
 SLOT = re.compile(r"^<!-- printed: (\w+) -->$", re.MULTILINE)
@@ -454,15 +468,28 @@ def write_files(path: Path, folder: Path) -> list[Path]:
     return out
 
 
+ACTIVATE = ". .venv/bin/activate"
+
+
 def run_commands(path: Path, skip: Sequence[str]) -> int:
-    """make and pip run in the repository, everything else beside the page's files. 0 if all went well."""
+    """make and pip run in the repository, everything else beside the page's files. 0 if all went well.
+
+    An environment is activated as the page says: until that line, `python` is the one of the system.
+    """
     with tempfile.TemporaryDirectory() as folder:
         write_files(path, Path(folder))
-        path_variable = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+        path_variable = os.environ.get("PATH", "")
         for command in commands(path):
             if command in skip:
                 continue
             print(f"$ {command}", flush=True)
+            if command == ACTIVATE:
+                scripts = (ROOT / os.environ.get("VENV", ".venv") / "bin").resolve()
+                if not (scripts / "activate").is_file():
+                    print(f"{scripts / 'activate'} is not there")
+                    return 1
+                path_variable = os.pathsep.join([str(scripts), path_variable])
+                continue
             here = ROOT if command.split()[0] in ("make", "pip") else folder
             done = subprocess.run(command, shell=True, cwd=here, env=os.environ | {"PATH": path_variable})
             if done.returncode:

@@ -1,4 +1,4 @@
-"""mkdocs calls this for every page: the tables that are printed from the code go in here."""
+"""mkdocs calls this: every page has the version below it, and the tables that are printed from the code."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ def load() -> ModuleType:
 
 
 docs = load()
+
+
+def on_config(config: Any) -> Any:
+    """The version of the package that the pages were built from stands at the end of each of them."""
+    config["copyright"] = f"tinyphysics {docs.__version__}, MIT licence"
+    return config
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import contextlib
 import inspect
 import os
 import subprocess
@@ -12,7 +11,7 @@ import sys
 import textwrap
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from tinyphysics.doctor import examine
 from tinyphysics.errors import InputError, StoreError, TinyPhysicsError
 from tinyphysics.front.trace import PhysicsSystem
 from tinyphysics.physics.zoo import ZOO
+from tinyphysics.planner.methods.catalog import is_adaptive
 from tinyphysics.planner.systems.link import linked
 from tinyphysics.report import Report
 from tinyphysics.runtime.api.compile import compile as compiled
@@ -33,6 +33,7 @@ from tinyphysics.runtime.api.simulation import LEVELS, Simulation
 from tinyphysics.runtime.api.verify_store import replay as recomputed
 from tinyphysics.runtime.state.ensemble import sizes_from
 from tinyphysics.runtime.storage.checkpoint import read
+from tinyphysics.script import execute, look
 from tinyphysics.system import Family, Sum, System
 from tinyphysics.target import BUILT
 from tinyphysics.tpir.precision.precision import PRECISIONS
@@ -55,42 +56,8 @@ class Loaded:
     start: Mapping[str, Any]
     dt: float | None
     steps: int | None
-
-
-def execute(path: Path) -> types.ModuleType:
-    """The file as a module; what it prints goes to stderr, what goes wrong in it is said with its line."""
-    try:
-        code = compile(path.read_bytes(), str(path), "exec")
-    except OSError as error:
-        raise InputError(f"`{path}` cannot be read: {error.strerror}") from error
-    except SyntaxError as error:
-        site = Site(str(path), error.lineno or 1)
-        raise InputError(
-            f"`{path}` is not Python: {error.msg}",
-            site=site,
-            fix=f"Look at `{site.text}`." if site.text else None,
-        ) from error
-    except ValueError as error:
-        raise InputError(f"`{path}` is not Python: {error}") from error
-    module = types.ModuleType(f"tp_file_{path.stem}")
-    module.__file__ = str(path)
-    sys.modules[module.__name__] = module
-    sys.path.insert(0, str(path.resolve().parent))
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            exec(code, module.__dict__)
-    except TinyPhysicsError:
-        raise
-    except (Exception, SystemExit) as error:
-        trace, line = error.__traceback__, 0
-        while trace is not None:
-            line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == str(path) else line
-            trace = trace.tb_next
-        told = f"{type(error).__name__}: {error}".rstrip(": ")
-        raise InputError(f"`{path}` failed: {told}", site=Site(str(path), line)) from error
-    finally:
-        sys.path.pop(0)
-    return module
+    options: Mapping[str, Any] = field(default_factory=dict)  # that the file gives to tp.compile
+    left_out: Mapping[str, Site] = field(default_factory=dict)  # what the file makes by running, and where
 
 
 def systems(module: types.ModuleType) -> dict[str, Any]:
@@ -106,16 +73,29 @@ def systems(module: types.ModuleType) -> dict[str, Any]:
     return found
 
 
-def load(where: str) -> Loaded:
-    """FILE or FILE:NAME."""
+def load(where: str, whole: bool = False) -> Loaded:
+    """FILE or FILE:NAME; what the file runs is left out unless the whole of it is asked for."""
     path, name = Path(where), ""
     if not path.is_file() and ":" in where:
         file, _, name = where.rpartition(":")
         path = Path(file)
     if not path.is_file():
         raise InputError(f"there is no file `{path}`", fix="Give a Python file: kepler.py or kepler.py:NAME.")
-    module = execute(path)
+    script = execute(path) if whole else look(path)
+    module = script.module
     found = systems(module)
+    if (
+        missed := script.left_out.get(name)
+        if name
+        else None
+        if found
+        else next(iter(script.left_out.values()), None)
+    ):
+        raise InputError(
+            f"`{missed.text}` runs something, and `{name or path}` is not known without it",
+            site=missed,
+            fix="This command does not run a file: define the system above the lines that run.",
+        )
     if not found:
         models = [
             n
@@ -147,6 +127,9 @@ def load(where: str) -> Loaded:
             fix="Write start = dict(q=[1.0, 0.0], p=[0.0, 1.2]).",
         )
     system = linked(found[name]) if isinstance(found[name], Sum) else found[name]
+    asked = script.of(found[name])
+    if not isinstance(dt, (int, float)) and asked is not None:
+        dt = asked.dt
     return Loaded(
         path,
         name,
@@ -154,6 +137,8 @@ def load(where: str) -> Loaded:
         start,
         dt if isinstance(dt, (int, float)) else None,
         steps if isinstance(steps, int) else None,
+        {} if asked is None else {k: v for k, v in asked.options.items() if k not in ("pilot", "sizes")},
+        script.left_out,
     )
 
 
@@ -193,22 +178,25 @@ def bound(loaded: Loaded, given: Mapping[str, Any], sizes: Mapping[str, int]) ->
 
 
 def simulation(args: argparse.Namespace, loaded: Loaded, system: System, default: float | None) -> Simulation:
-    dt = args.dt
-    if dt is None and system.kind != "map":
-        dt = loaded.dt if loaded.dt is not None else default
-        if dt is None:
-            raise InputError(
-                f"the step of `{loaded.name}` is missing",
-                fix=f"Pass --dt 0.01, or write dt = 0.01 in {loaded.file}.",
-            )
-    return compiled(
-        system, dt, method=args.method, order=args.order, backend=args.backend, precision=args.precision
-    )
+    """Compiled as the file does it, but for what the command line says."""
+    asked = {
+        name: value
+        for name in ("method", "order", "backend", "precision")
+        if (value := getattr(args, name)) is not None
+    }
+    options = {**loaded.options, **asked}
+    dt = args.dt if args.dt is not None else loaded.dt
+    if dt is None and system.kind != "map" and not {"error", "energy_drift"} & set(options):
+        dt = default
+    return compiled(system, dt, **options)
 
 
 # --- commands ---------------------------------------------------------------------------------
 def run(args: argparse.Namespace) -> int:
     loaded = load(args.file)
+    if needs := [name for name in ("start", "dt", "steps") if name in loaded.left_out]:
+        print(f"`{needs[0]}` comes from a run: running {loaded.file} first", file=sys.stderr)
+        loaded = load(args.file, whole=True)
     given = {**loaded.start, **settings("--set", args.set)}
     system = bound(loaded, given, settings("--size", args.size))
     rates = (
@@ -221,16 +209,8 @@ def run(args: argparse.Namespace) -> int:
                 f"`{loaded.name}` has no state or parameter `{name}`",
                 fix=f"{did_you_mean(name, known)}It has {', '.join(known)}.",
             )
-    for s in system.states:
-        if s.name not in given and rates.get(s.name) not in given and not args.resume:
-            example = ",".join(["1.0"] + ["0.0"] * (s.var.size - 1)) if s.var.ndim < 2 else '"[[...], ...]"'
-            raise InputError(
-                f"the initial `{s.name}` is missing",
-                fix=f"Pass --set {s.name}={example}, or write start = dict({s.name}=...) in {loaded.file}.",
-            )
     steps = args.steps if args.steps is not None or args.until is not None else loaded.steps
-    if steps is None and args.until is None:
-        raise InputError("how long to run is missing", fix="Pass --steps 1000 or --until 10.")
+    complete(args, loaded, system, [n for n in given], rates, steps)
     target = None if args.out is None else writable(Path(args.out))
     sim = simulation(args, loaded, system, default=None)
     out = sim.evolve(
@@ -238,6 +218,7 @@ def run(args: argparse.Namespace) -> int:
         **going_on(args, steps),
         until=args.until,
         save_every=args.save_every,
+        frames=args.frames,
         save=args.save,
         checkpoint=args.checkpoint,
         checkpoint_every=args.checkpoint_every,
@@ -257,6 +238,43 @@ def run(args: argparse.Namespace) -> int:
     if any(s.cause == "interrupted" for s in out.stops):
         return 130
     return 1 if out.stops else 0
+
+
+def complete(
+    args: argparse.Namespace,
+    loaded: Loaded,
+    system: System,
+    given: Sequence[str],
+    rates: Mapping[str, str],
+    steps: int | None,
+) -> None:
+    """An InputError that names all that is missing for a run, and what to write or to pass for it."""
+    missing: list[tuple[str, str]] = []
+    for s in system.states:
+        if s.name not in given and rates.get(s.name) not in given and not args.resume:
+            example = ",".join(["1.0"] + ["0.0"] * (s.var.size - 1)) if s.var.ndim < 2 else '"[[...], ...]"'
+            fix = f"Pass --set {s.name}={example}, or write start = dict({s.name}=...) in {loaded.file}."
+            missing.append((f"the initial `{s.name}`", fix))
+    needs_dt = system.kind != "map" and not is_adaptive(
+        system.kind, args.method or loaded.options.get("method", "auto")
+    )
+    if (
+        needs_dt
+        and args.dt is None
+        and loaded.dt is None
+        and not {"error", "energy_drift"} & set(loaded.options)
+    ):
+        missing.append(
+            (f"the step of `{loaded.name}`", f"Pass --dt 0.01, or write dt = 0.01 in {loaded.file}.")
+        )
+    if steps is None and args.until is None:
+        missing.append(("how long to run", "Pass --steps 1000 or --until 10."))
+    if not missing:
+        return
+    if len(missing) == 1:
+        raise InputError(f"{missing[0][0]} is missing", fix=missing[0][1])
+    what = ", ".join(name for name, _ in missing[:-1]) + f" and {missing[-1][0]}"
+    raise InputError(f"{what} are missing", fix="\n  ".join(fix for _, fix in missing))
 
 
 def going_on(args: argparse.Namespace, steps: int | None) -> dict[str, Any]:
@@ -447,6 +465,17 @@ def bench(args: argparse.Namespace) -> int:
 
 
 # --- the command line -------------------------------------------------------------------------
+def choices(**defaults: str) -> argparse.ArgumentParser:
+    """The options of tp.compile that commands have in common."""
+    p = argparse.ArgumentParser(add_help=False)
+    p.add_argument("--method", metavar="NAME", help="auto, leapfrog, yoshida4, rk4, ...")
+    p.add_argument("--order", type=int, help="order of a certified method")
+    p.add_argument("--backend", metavar="NAME", help=f"auto, {', '.join(BUILT)}")
+    p.add_argument("--precision", metavar="NAME", help=" or ".join(PRECISIONS))
+    p.set_defaults(**defaults)
+    return p
+
+
 def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(
         prog="tp", epilog=EXIT, description="Write the energy; the compiler does the rest."
@@ -454,22 +483,20 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--version", action="version", version=f"tinyphysics {__version__}")
     commands = p.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
-    choosing = argparse.ArgumentParser(add_help=False)
-    choosing.add_argument(
-        "--method", default="auto", metavar="NAME", help="auto, leapfrog, yoshida4, rk4, ..."
-    )
-    choosing.add_argument("--order", type=int, help="order of a certified method")
-    choosing.add_argument("--backend", default="auto", metavar="NAME", help=f"auto, {', '.join(BUILT)}")
-    choosing.add_argument("--precision", default="float64", metavar="NAME", help=" or ".join(PRECISIONS))
-    filed = argparse.ArgumentParser(add_help=False, parents=[choosing])
+    choosing = choices(method="auto", backend="auto", precision="float64")
+    # not given: what the file gives to tp.compile
+    filed = argparse.ArgumentParser(add_help=False, parents=[choices()])
     filed.add_argument("file", metavar="FILE[:NAME]", help="a Python file, and which of its systems")
-    filed.add_argument("--dt", type=float, help="the step; default: dt in the file")
+    filed.add_argument(
+        "--dt", type=float, help="the step; default: dt in the file, or what it gives to tp.compile"
+    )
     filed.add_argument("--size", action="append", default=[], metavar="n=16", help="a size that is a letter")
 
     r = commands.add_parser("run", parents=[filed], help="run a system from a file", epilog=EXIT)
     r.add_argument("--steps", type=int, help="default: steps in the file")
     r.add_argument("--until", type=float, metavar="T", help="run to this time instead")
     r.add_argument("--save-every", type=int, metavar="N", help="keep every N-th step")
+    r.add_argument("--frames", type=int, metavar="N", help="keep N frames, evenly spaced")
     r.add_argument(
         "--set",
         action="append",
@@ -487,10 +514,12 @@ def parser() -> argparse.ArgumentParser:
         help="go on from the checkpoint, if it is there; --steps counts what was done before too",
     )
     r.set_defaults(command=run)
-    e = commands.add_parser("explain", parents=[filed], help="what was found, chosen, proved and turned down")
+    e = commands.add_parser(
+        "explain", parents=[filed], help="what was found, chosen and proved; the file is not run"
+    )
     e.add_argument("--full", action="store_true", help="with the evidence, the other methods and the machine")
     e.set_defaults(command=explain)
-    i = commands.add_parser("ir", parents=[filed], help="print the program of a system")
+    i = commands.add_parser("ir", parents=[filed], help="print the program of a system; the file is not run")
     i.add_argument("--level", default="tpir", help=f"{' or '.join(LEVELS)}; default: tpir")
     i.set_defaults(command=ir)
     b = commands.add_parser("build", parents=[filed], help="make a program of a run: its start, dt and steps")

@@ -172,7 +172,7 @@ class AutoLinearizer:
         sim = compiled(self.system, dt, propagator=way)
 
         def fast_forward(q: Any, p: Any) -> tuple[Any, Any]:
-            end = sim.evolve(q=q, p=p, steps=steps, progress=False).final
+            end = sim.evolve(q=q, p=p, steps=steps, frames=2, progress=False).final
             return end.q, end.p
 
         return fast_forward

@@ -40,7 +40,7 @@ class InputError(TinyPhysicsError, ValueError):
 
     causes = (
         "a state was left out, or a name was misspelt",
-        "`until` is not a whole number of steps from t0",
+        "`until` of a map, or on the lattice, is not a whole number of steps from t0",
         "leading (ensemble) axes of two arguments differ",
     )
 

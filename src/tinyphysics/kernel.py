@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from tinyphysics.errors import InputError, PlanError
+from tinyphysics.options import HELD
 from tinyphysics.pipeline import build
 from tinyphysics.plan import Goal
 from tinyphysics.planner.cost.target import checked
@@ -66,6 +67,8 @@ def compile(
     """
     if isinstance(method, (int, float)) and not isinstance(method, bool):
         method, dt = dt if isinstance(dt, str) else "leapfrog", method
+    if (held := HELD.get()) is not None:
+        held("step", (H, dt), {})
     system, h = traced(H), checked_step(dt)
     if is_adaptive(system.kind, method):
         raise PlanError(

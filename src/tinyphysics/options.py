@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
 from tinyphysics import given
@@ -20,6 +21,10 @@ from tinyphysics.util import did_you_mean, one_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 Check = Callable[[str, Any], Any]  # (name, value) -> nothing, or an error
+# Told of every call while a file is read and not run (script.py); it may raise, and then nothing happens.
+HELD: ContextVar[Callable[[str, tuple[Any, ...], Mapping[str, Any]], None] | None] = ContextVar(
+    "HELD", default=None
+)
 
 
 # --- checks of one value ----------------------------------------------------------------------------
@@ -116,6 +121,8 @@ EVOLVE: dict[str, Check] = {
     "until":            or_none(a_number("10.0", "time")),
     "t0":               a_number("0.0", "time"),
     "save_every":       or_none(a_count(1)),
+    "save_at":          anything,  # a state or a parameter may have this name, and the next one
+    "frames":           anything,
     "observe":          or_none(functions('{"q2": lambda q: q @ q}')),
     "observe_every":    a_count(1),
     "hash_every":       or_none(a_count(1)),
@@ -125,9 +132,11 @@ EVOLVE: dict[str, Check] = {
     "save":             anything,  # a path, or where a replay hands its frames on
     "checkpoint":       or_none(a_path("run.checkpoint")),
     "checkpoint_every": or_none(a_count(1)),
-    "resume":           or_none(a_path("run.checkpoint")),
+    "resume":           anything,  # a path, or a run
     "events":           or_none(functions('{"crossing": lambda q: q[1]}')),
+    "options":          anything,
 }
+LATER = ("save_at", "frames")  # than 0.1: options that take no name away from states and parameters
 # Features that are named in the interface and not built: what is not there, and what can be written today.
 COMING: dict[str, tuple[str, str]] = {
     "temperature": ("heat baths are not there yet", "Start with momenta of that temperature: tp.physics.starts.maxwell."),
@@ -148,8 +157,6 @@ COMING: dict[str, tuple[str, str]] = {
     "check_every": ("strides of checks are not there yet", "Leave it out: every frame is checked."),
     "constraint": ("constraints are not there yet", "Use coordinates that keep the length, such as an angle."),
     "constraints": ("constraints are not there yet", "Use coordinates that keep the lengths, such as angles."),
-    "save_at": ("frames at chosen times are not there yet", "Pass save_every=10."),
-    "frames": ("a number of frames is not an option yet", "Pass save_every=10."),
     "acts": ("acts in a run are not there yet", "Run it in pieces: change out.final.q, and evolve from there."),
     "exchange": ("replica exchange is not there yet", "Run an ensemble: one more axis on a state."),
     "on": ("the place of a run is not an option yet", 'Pass backend="gpu" to compile.'),
@@ -161,7 +168,6 @@ COMING: dict[str, tuple[str, str]] = {
     "bracket": ("brackets of your own are not there yet", "Choose canonical coordinates, or write @tp.ode."),
     "unsafe": ("unchecked systems are not there yet", "Write @tp.ode: it claims nothing."),
     "noise": ("noise is not an option yet", "Write a map with tp.random.normal()."),
-    "options": ("a dict of options is not there yet", "Pass the options themselves."),
 }
 # Words of other libraries, and where an option is given here.
 SAME_AS: dict[str, str] = {
@@ -267,6 +273,8 @@ def heeds(call: str, example: str) -> Callable[[F], F]:
 
         @functools.wraps(function)
         def checked(*args: Any, **options: Any) -> Any:
+            if (held := HELD.get()) is not None:
+                held(call, args, options)
             if len(args) > places and not many:
                 extra = args[places]
                 line = f"{call}(**start, ...)" if isinstance(extra, Mapping) else example

@@ -18,7 +18,7 @@ from tinyphysics.ir.reduction import COMPONENTS
 from tinyphysics.ir.spec import SHAPED, check
 from tinyphysics.plan import Goal, Plan
 from tinyphysics.planner.choice.choose import asked_for, choose
-from tinyphysics.planner.choice.deletion import Choice, decided, instead_of_nothing
+from tinyphysics.planner.choice.deletion import Choice, deleted, kept
 from tinyphysics.planner.choice.goals import decided as of_pilots
 from tinyphysics.planner.choice.goals import provisional
 from tinyphysics.planner.choice.propagator import plan_jump
@@ -81,21 +81,21 @@ class Build:
 
 @without_collections()
 def build(system: System, goal: Goal, requested: str = "auto") -> Build:
-    """With a loop, or without one: where that is left to the planner, it looks at the loop first."""
+    """With a loop, or without one: which of them is the planner's to decide where propagator= is left out."""
     if goal.propagator is not None:
         return built(system, goal, requested)
-    choice = (
-        instead_of_nothing(system, all_facts(system, goal), goal, requested)
-        if system.kind == "hamiltonian"
-        else None
-    )
-    if choice is None:
-        loop = built(system, replace(goal, propagator="loop"), requested)
-        count = sum(operations(loop.program.step, loop.program).values())
-        choice = decided(system, loop.facts, goal, requested, count)
-        if choice is None or choice.way == "loop":
-            return replace(loop, choice=choice)
-    return built(system, replace(goal, propagator=choice.way), requested, choice)
+    if system.kind == "hamiltonian":
+        choice = deleted(system, all_facts(system, goal), goal, requested)
+        if choice is not None:
+            return built(system, replace(goal, propagator=choice.way), requested, choice)
+    loop = built(system, replace(goal, propagator="loop"), requested)
+    count = sum(operations(loop.program.step, loop.program).values())
+    return replace(loop, choice=kept(system, loop.facts, goal, requested, count))
+
+
+def stepped(b: Build) -> Build:
+    """The loop that was deleted, as propagator="loop" would compile it."""
+    return built(b.system, replace(b.goal, propagator="loop"), b.target.backend)
 
 
 def built(system: System, goal: Goal, requested: str, choice: Choice | None = None) -> Build:

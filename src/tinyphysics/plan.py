@@ -100,5 +100,5 @@ class Plan:
     method: str
     order: int
     because: str
-    turned_down: tuple[Alternative, ...] = ()
+    not_chosen: tuple[Alternative, ...] = ()
     decision: Decision | None = None

@@ -9,7 +9,7 @@ from typing import Any
 from tinyphysics.errors import InputError
 from tinyphysics.given import shown
 from tinyphysics.ir import UOp, substitute
-from tinyphysics.options import EVOLVE, heeds
+from tinyphysics.options import EVOLVE, LATER, heeds
 from tinyphysics.util import Site, a_kind, did_you_mean, one_of
 
 KINDS = {  # what a system is given by, and the level of the input ladder that it stands on
@@ -22,7 +22,7 @@ KINDS = {  # what a system is given by, and the level of the input ladder that i
 LAGRANGIAN = 3  # the level of an energy that was found from a Lagrangian
 
 
-OPTIONS = tuple(EVOLVE)
+OPTIONS = tuple(name for name in EVOLVE if name not in (*LATER, "options"))
 # what a Trajectory or a Frame has under a name: a state of that name could not be seen as out.name
 SHOWN = (
     "animate",

@@ -63,14 +63,22 @@ def words_of(kept: Mapping[str, Any], name: str, states: Mapping[str, Any]) -> W
     return Words({n: v for n, v in kept.items() if n == name or n.startswith(f"{name}.")})
 
 
+FROM_FRAME = "from_frame"  # the keyword by which a call is given a frame
+
+
 @dataclass(eq=False)
 class Frame:
-    """One synchronised state: `frame.q`, `frame.p`."""
+    """One synchronised state at its time: `frame.q`, `frame.p`, `frame.t`.
+
+    `sim.evolve(**frame, steps=100)` begins there: with its states, its time as t0, and the parameters of its run. What is
+    given beside it goes before: `sim.evolve(**frame, mu=2.0, steps=100)`.
+    """
 
     states: Mapping[str, Any]
-    step: int
+    step: int  # the last whole one, where it is between two
     t: Any  # a number; of an ensemble whose members have times of their own, one for each
     kept: Mapping[str, Any] = field(default_factory=dict)  # as the run has it, word by word
+    given: Mapping[str, Any] = field(default_factory=dict, repr=False)  # parameters that are not the defaults
 
     def words(self, name: str) -> Words:
         """Returns a state by its name, in the numbers that the run computes with."""
@@ -83,12 +91,29 @@ class Frame:
         raise AttributeError(f"no state `{name}`; this system has {', '.join(states)}")
 
     def __getitem__(self, name: str) -> Any:
+        if name == FROM_FRAME:
+            return self
         if name not in self.states:
             raise InputError(
                 f"there is no state `{name}`",
                 fix=f"{did_you_mean(str(name), self.states)}It has {', '.join(self.states)}.",
             )
         return self.states[name]
+
+    def _names(self) -> list[str]:
+        """What `**frame` passes on: the states, and this frame for its time and parameters."""
+        return [*self.states, FROM_FRAME]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def __repr__(self) -> str:
+        return f"<Frame at step {self.step}, t = {self.t}: {', '.join(self.states)}>"
+
+    keys = _names
 
     def __dir__(self) -> list[str]:
         """For `frame.<TAB>`: the states too."""
@@ -169,6 +194,7 @@ class Trajectory:
     `observed` every observable with its times. `stops` tell why members ended early, `metrics` what is known of the
     run, `found` the events. `hash_of` and `hashes` are digests of states; `kept` and `origin` serve exact restarts
     and replays.
+    `for frame in out` goes through the frames, `out[-1]` is the last of them: `frame.q`, `frame.t`.
     """
 
     t: Any
@@ -214,8 +240,42 @@ class Trajectory:
             )
         object.__setattr__(self, name, value)
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: Any) -> Any:
+        """A state or the energy over frames, or an observable over its times; by a number, one frame."""
+        if not isinstance(name, str):
+            return self._frame(name)
+        if name in self.observed:
+            return self.observed[name][1]
+        if name in self.frames:
+            return self.frames[name]
+        if name in ("t", "energy") or name in getattr(self.origin, "velocities", ()):
+            return getattr(self, name)
         return self._observed(name)[1]
+
+    def __len__(self) -> int:
+        """How many frames there are."""
+        return len(self.t)
+
+    def __iter__(self) -> Iterator[Frame]:
+        return map(self._frame, range(len(self)))
+
+    def _frame(self, number: Any) -> Frame:
+        if isinstance(number, slice):
+            raise InputError(
+                "a trajectory gives one frame at a time, by its number",
+                fix=f"For several, cut the arrays: out.t[2:9], out.{next(iter(self.frames), 'q')}[2:9].",
+            )
+        try:
+            k = range(len(self))[number]
+        except (TypeError, IndexError):
+            raise InputError(
+                f"out[{shown(number)}]: there is no such frame",
+                fix=f"There are {len(self)} frames: out[0] to out[{len(self) - 1}], or out[-1] for the last.",
+            ) from None
+        t = self.t[k]
+        states, kept = ({n: v[k] for n, v in arrays.items()} for arrays in (self.frames, self.kept))
+        t = t if getattr(t, "ndim", 0) else float(t)
+        return Frame(states, int(self.steps[k]), t, kept, self.final.given)
 
     def words(self, name: str) -> Words:
         """Returns a state by its name, in the numbers that the run computes with: `high, low = out.words("q")`."""
@@ -235,7 +295,9 @@ class Trajectory:
         return self.found[name]
 
     def times(self, name: str) -> Any:
-        """Returns the times at which an observable was taken, by its name."""
+        """Returns the times at which an observable was taken, by its name; of a state, the times of the frames."""
+        if name not in self.observed and (name in self.frames or name == "energy"):
+            return self.t
         return self._observed(name)[0]
 
     def _observed(self, name: str) -> tuple[Any, Any]:
@@ -288,10 +350,12 @@ class Trajectory:
     def drift(self, name: str = "energy") -> Any:
         """Largest |E - E0| / S over every step, S the run's largest sum of |terms of H|; one per member.
 
+        The same of any observable: `out.drift("L3")`, S its own largest sum of |terms|, of an array over all its numbers.
         NaN if an energy was not finite: such a run has failed. Where the terms of H cancel, as those of two vortices at
         distance 1 do, S is the largest sum of |z dH/dz| over the states z. out.metrics["drift"] says which S was used.
         Where H depends on t, E is H + p_t: what the drive has done to the system, step by step, is taken away again.
-        Where the loop was deleted (propagator="exact", "method") it is over the frames. `name` is "energy".
+        Where the loop was deleted (propagator="exact", "method") it is over the frames. `name` is "energy" or that of an
+        observable.
         """
         found = self._ask("drift", name)
         self.metrics["drift"] = {"scale": float(found.scale.max(initial=0.0)), "of": found.of}
@@ -367,5 +431,17 @@ class Trajectory:
         first, last = self.t[0], self.t[-1]
         if getattr(first, "ndim", 0):  # members have times of their own
             first, last = first.min(initial=float("inf")), last.max(initial=-float("inf"))
+        part = self.metrics["end"]["fraction"] if "end" in self.metrics else 0.0
+        if part and last == self.final.t:
+            end = f", the last by {part:.3g} of a step{end}"
         told = "".join(f", looks wrong: {what}" for what in self._warned)
-        return f"<Trajectory of {len(self.t)} frames, t = {first:g} .. {last:g}{end}{told}>"
+        notes = "".join(f", {what}" for what in self.metrics.get("notes", ()) if what not in self._warned)
+        return f"<Trajectory of {len(self.t)} frames, t = {first:g} .. {last:g}{end}{self._told_drift()}{told}{notes}>"
+
+    def _told_drift(self) -> str:
+        """The drift of the energy if it is known, or at once for the frames alone; nothing is run for it."""
+        if "drift energy" in self._cache:
+            found = self._cache["drift energy"].value
+            return f", energy drift {found if isinstance(found, float) else found.max(initial=0.0):.1e}"
+        seen = self.origin.glance() if hasattr(self.origin, "glance") else None
+        return "" if seen is None else f", energy drift {seen:.1e} over its frames"

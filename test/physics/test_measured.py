@@ -64,13 +64,17 @@ def test_rk4_fails_although_its_defect_would_be_lost_in_double_precision():
     assert tp.measure_symplectic(sim, **STARTS[oscillator]).values[0] == pytest.approx(1.39e-14, rel=0.01)
 
 
-def test_a_map_has_no_momenta_to_measure():
+def test_a_map_of_two_states_is_one_of_a_pair_and_of_one_state_of_none():
     @tp.map
     def henon(x, y):
         return 1 - 1.4 * x * x + y, 0.3 * x
 
-    with pytest.raises(tp.InputError, match="no momenta"):
+    with pytest.raises(tp.InputError, match="has no dt"):
         tp.measure_symplectic(tp.compile(henon), dt=0.1, x=0.1, y=0.1)
+    found = tp.measure_symplectic(tp.compile(henon), x=0.1, y=0.1)
+    assert not found.symplectic and found.power is None
+    with pytest.raises(tp.InputError, match="no momenta"):
+        tp.measure_symplectic(tp.map(lambda x: 4 * x * (1 - x)), x=0.1)
 
 
 def final_state(method, dt, steps):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -40,18 +41,18 @@ def quiet(run):
 
 # --- the two reasons --------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    "dt, words", [(5.0, "beyond the stability limit"), (1.0, "the energy at step 1,000 is off by")]
+    "dt, words", [(5.0, "beyond the stability limit"), (1.0, "% of the sizes of its terms")]
 )
 def test_a_step_that_is_too_long_is_said_with_one_to_take(dt, words):
     with pytest.warns(tp.PhysicsWarning, match=words) as found:
         out = tp.compile(kepler, dt=dt).evolve(**START, steps=1000)
     assert len(found) == 1  # once a run
-    assert "Compile with dt=0.1" in str(found[0].message) and found[0].filename == __file__
+    assert re.search("Compile with dt=0.(1|08)", str(found[0].message)) and found[0].filename == __file__
     assert words in out.metrics["notes"][-1] and words in repr(out)
 
 
 def test_the_step_that_is_proposed_is_quiet():
-    for dt in (0.15, 0.1):  # what the two runs above propose
+    for dt in (0.15, 0.087):  # what the two runs above propose
         out = quiet(lambda dt=dt: tp.compile(kepler, dt=dt).evolve(**START, steps=1000))
         assert out.drift("energy") < 0.01 and "looks wrong" not in repr(out)
 
@@ -140,7 +141,7 @@ def test_large_systems_are_looked_at_where_a_run_takes_long(monkeypatch):
 def test_strict_raises_with_the_run():
     with pytest.raises(tp.PhysicsIntegrityError, match="is off by") as found:
         tp.compile(kepler, dt=1.0, checks="strict").evolve(**START, steps=1000)
-    assert found.value.out.final.step == 1000 and "dt=0.1" in found.value.fix
+    assert found.value.out.final.step == 1000 and "dt=0.087" in found.value.fix
     assert pickle.loads(pickle.dumps(found.value)).out.hash == found.value.out.hash
 
 

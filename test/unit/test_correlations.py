@@ -43,7 +43,7 @@ def test_a_harmonic_oscillator_has_a_cosine_for_its_velocity_correlation():
     phase = np.linspace(0, 2 * np.pi, 64, endpoint=False)
     dt, k = 0.05, 4.0
     across = np.sqrt(k - (k * dt / 2) ** 2)  # p*p + across**2 q*q is what leapfrog conserves
-    out = tp.compile(oscillator, dt).evolve(
+    out = tp.compile(oscillator, dt, method="leapfrog").evolve(
         q=np.cos(phase),
         p=-across * np.sin(phase),
         k=k,

@@ -141,6 +141,34 @@ def test_no_cluster_is_left_half_refined():
         assert e.wrong < 1e-27 and e.askew < 1e-28
 
 
+LARGE = {
+    "apart": list(np.linspace(1, 2, 120)),
+    "clusters": [1.0] * 40 + [1.0 + 1e-13] * 30 + [2.0] * 20 + list(np.linspace(3, 4, 30)),
+    "one cluster of many": [1.0] * 110 + [2.0, 3.0],
+    "all one": [1.0] * 100,
+    "of many sizes": list(10.0 ** np.linspace(-6, 2, 110)),
+}
+
+
+@pytest.mark.parametrize("values", LARGE)
+def test_matrices_of_many_rows_are_right_too(values):
+    """Beyond the rows that are rotated: corrections with fewer products, and clusters as matrices of their own."""
+    a = rotated(LARGE[values], 3)
+    e = eigen(DD(a))
+    size = max(LARGE[values])
+    assert e.wrong <= 3e-26 * size and e.askew < 1e-26
+    back = dd.matmul(e.vectors * e.values[None, :], e.vectors.T()) - DD(a)
+    assert np.abs(back.high).max() <= e.wrong and (np.diff(e.values.high) >= 0).all()
+    assert np.abs(e.values.high - np.sort(LARGE[values])).max() < 1e-13 * size
+
+
+def test_a_gram_matrix_has_the_bits_of_the_product():
+    rng = np.random.default_rng(4)
+    x = DD(rng.normal(size=(30, 17)), 1e-17 * rng.normal(size=(30, 17)))
+    one, other = dd.gram(x), dd.matmul(x.T(), x)
+    assert np.array_equal(one.high, other.high) and np.array_equal(one.low, other.low)
+
+
 # --- exact -------------------------------------------------------------------------------------------------
 def test_a_null_space_is_counted_exactly():
     chain = [{0: 0.1, 1: -0.1}, {0: -0.1, 1: Fraction(0.1) + Fraction(0.2), 2: -0.2}, {1: -0.2, 2: 0.2}]

@@ -158,7 +158,6 @@ def test_what_does_not_go_is_said(fake_cuda, change, error, says):
 
 
 REFUSED = {
-    "jump":        (lambda: tp.compile(spring, dt=0.01, propagator="exact"),                    'propagator="loop"'),
     "a processor": (lambda: tp.compile(pendulum, dt=0.01, backend="llvm"),                      'backend="cuda"'),
     "fast":        (lambda: tp.compile(pendulum, dt=0.01, math="fast"),                         'backend="cuda"'),
 }  # fmt: skip
@@ -174,6 +173,17 @@ def test_runs_that_are_not_done_there_say_what_to_do(fake_cuda, which):
     make, says = REFUSED[which]
     with pytest.raises(PlanError, match=says):
         make().evolve(**{n: there(v) for n, v in start(5).items()}, steps=4)
+
+
+def test_a_jump_of_arrays_that_are_there_is_done_here_and_given_back_there(fake_cuda):
+    sim = tp.compile(spring, dt=0.01, backend="cuda")
+    plain = sim.evolve(**start(5), steps=10**6, save_every=250_000)
+    out = sim.evolve(**{n: there(v) for n, v in start(5).items()}, steps=10**6, save_every=250_000)
+    assert isinstance(out.final.q, exchange.DeviceArray) and isinstance(out.q, exchange.DeviceArray)
+    assert np.array_equal(out.q.numpy(), plain.q) and out.hash == plain.hash
+    assert np.array_equal(out.energy, plain.energy)
+    again = sim.evolve(q=out.final.q, p=out.final.p, steps=0)
+    assert np.array_equal(again.final.q.numpy(), plain.final.q)
 
 
 def test_arrays_that_do_not_lie_in_one_piece(fake_cuda):

@@ -180,10 +180,10 @@ def test_a_point_in_space_is_a_path_and_three_sites_of_a_chain_are_courses():
 
 def test_bodies_leave_the_plane_only_where_their_orbits_do():
     flat = particles.plummer(3, seed=1)
+    sim = tp.compile(particles.gravity, 0.01)
 
     def run(q):
-        start = flat | {"q": q}
-        return tp.compile(particles.gravity, 0.01).evolve(**start, softening=0.5, steps=6, save_every=1)
+        return sim.evolve(**(flat | {"q": q}), softening=0.5, steps=6, save_every=1)
 
     assert axes(run(flat["q"]))[0].name == "3d"
     # no force and no velocity along the third axis

@@ -94,10 +94,10 @@ def test_a_tree_gives_no_force_gradient():
 
 def test_choosing_by_order_names_them_and_takes_none_of_them():
     plan = tp.compile(henon_heiles, dt=0.1, order=4).built.plan
-    turned = {a.method: a.because for a in plan.turned_down}
+    turned = {a.method: a.because for a in plan.not_chosen}
     assert not BY_NAME[plan.method].gradients and turned["chin4"] == "not compared with the others"
     plan = tp.compile(rotor, dt=0.1, order=4).built.plan
-    assert "quadratic" in {a.method: a.because for a in plan.turned_down}["chin4"]
+    assert "quadratic" in {a.method: a.because for a in plan.not_chosen}["chin4"]
 
 
 def test_forbidding_the_default_chooses_one_of_them():

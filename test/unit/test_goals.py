@@ -55,7 +55,7 @@ def test_with_a_pilot_the_plan_is_made_at_once_and_says_what_was_measured():
         rows["energy_drift"]["verdict"] == "1e-07"
         and rows["stability"]["verdict"] == f"omega*dt = {d.dt * d.frequency:.3g}"
     )
-    assert {a["verdict"] for a in rows["turned down"]} == {t.method for t in d.trials} - {d.method}
+    assert {a["verdict"] for a in rows["not chosen"]} == {t.method for t in d.trials} - {d.method}
 
 
 def test_without_one_it_is_provisional_until_the_first_run():
@@ -279,7 +279,7 @@ def test_a_step_beyond_the_limit_of_a_method_is_refused_for_goals():
 
 
 def test_a_step_beyond_the_limit_is_warned_about_without_goals(caplog):
-    sim = tp.compile(oscillator, dt=2.5, pilot={"q": 1.0, "p": 0.0})
+    sim = tp.compile(oscillator, dt=2.5, propagator="loop", pilot={"q": 1.0, "p": 0.0})
     assert "omega*dt = 2.5 is above its limit, 2" in caplog.text
     row = sim.explain("full").to_dict()["plan"]["stability"]
     assert row["verdict"] == "omega*dt = 2.5" and "TOO LONG" in row["because"]
@@ -288,7 +288,7 @@ def test_a_step_beyond_the_limit_is_warned_about_without_goals(caplog):
     assert out.metrics["stability"] == {"omega": 1.0, "omega_dt": 2.1, "limit": 2.0}
     assert "dt=2.1 is too long for leapfrog_kdk" in caplog.text
     caplog.clear()
-    fine = tp.compile(oscillator, dt=0.5, pilot={"q": 1.0, "p": 0.0})
+    fine = tp.compile(oscillator, dt=0.5, propagator="loop", pilot={"q": 1.0, "p": 0.0})
     assert (
         not caplog.text
         and "TOO LONG" not in str(fine.explain("full"))
@@ -414,10 +414,18 @@ def test_a_state_that_is_nothing_wherever_one_looks_has_a_size_all_the_same():
     out = sim.evolve(q=1.0, p=0.0, until=16 * math.pi)
     assert out.metrics["goals"]["met"] and out.metrics["goals"]["error"]["measured"] > 1e-9
     assert abs(out.final.q - 1) < 1e-6 and abs(out.final.p) < 1e-6
-    dt = tp.compile(oscillator, dt=0.1).suggest_dt(error=1e-4, q=1.0, p=0.0, until=16 * math.pi)
+    loop = tp.compile(oscillator, dt=0.1, propagator="loop")
+    dt = loop.suggest_dt(error=1e-4, q=1.0, p=0.0, until=16 * math.pi)
     assert dt == pytest.approx(
         math.sqrt(24 * 1e-4 / (16 * math.pi)), rel=0.3
     )  # leapfrog turns by dt**2/24 too much
+
+
+def test_what_is_solved_has_no_step_to_suggest():
+    with pytest.raises(PlanError, match='(?s)no dt changes its error.*propagator="loop"'):
+        tp.compile(oscillator, dt=0.1).suggest_dt(q=1.0, p=0.0)
+    piloted = tp.compile(oscillator, dt=50.0, pilot={"q": 1.0, "p": 0.0})
+    assert piloted.evolve(q=1.0, p=0.0, steps=1).final.q == pytest.approx(math.cos(50.0), abs=1e-15)
 
 
 @pytest.mark.parametrize("precision", ["compensated", "dd", "lattice"])

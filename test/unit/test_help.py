@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import tinyphysics as tp
+from tinyphysics.physics import io
 from tinyphysics.physics.molecular import liquid
 from tinyphysics.physics.zoo import ZOO
 from tinyphysics.trajectory import Frame
@@ -19,7 +20,7 @@ CLASSES = (tp.Simulation, tp.Trajectory, tp.System, tp.Report, tp.PhysicsSystem,
 # what the stages of a run ask of a simulation and of a trajectory; users do not call them
 INSIDE = {
     *("bare", "checkpointing", "decide", "identity", "in_own_time", "not_set", "order_bodies", "own_names"),
-    *("takes", "traced", "watched", "windows", "with_machine", "with_rows", "with_section"),
+    *("takes", "traced", "watched", "windows", "with_machine", "with_row", "with_rows", "with_section"),
 }
 
 
@@ -32,7 +33,8 @@ def members():
                 yield full, getattr(kind, name)
 
 
-NAMES = {name: getattr(tp, name) for name in PUBLIC} | dict(members())
+READERS = {f"physics.io.{n}": v for n, v in vars(io).items() if n.startswith(("read_", "query_"))}
+NAMES = {name: getattr(tp, name) for name in PUBLIC} | dict(members()) | READERS
 
 
 def test_what_completes_after_tp_is_what_users_write():
@@ -58,7 +60,7 @@ def test_the_first_line_is_a_plain_sentence(name):
 def test_every_parameter_is_explained(name):
     value = NAMES[name]
     words = set(re.findall(r"\w+", value.__doc__ or ""))
-    missing = [p for p in inspect.signature(value).parameters if p not in words | {"self"}]
+    missing = [p for p in inspect.signature(value).parameters if p not in words | {"self", "path"}]
     assert missing == [], f"{name} does not say what {', '.join(missing)} is"
 
 

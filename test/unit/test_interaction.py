@@ -459,7 +459,7 @@ def test_the_default_changes_only_where_leapfrog_is_shown_to_be_unstable():
     assert tp.compile(trap, dt=1.99e-4).built.plan.method == "leapfrog_kdk"
     b = tp.compile(trap, dt=2.01e-4).built
     assert b.plan.method == "interaction" and "above the limit of leapfrog_kdk, 2" in b.plan.because
-    assert any(a.method == "leapfrog_kdk" and "unstable" in a.because for a in b.plan.turned_down)
+    assert any(a.method == "leapfrog_kdk" and "unstable" in a.because for a in b.plan.not_chosen)
     assert tp.compile(trap, dt=0.1, method="leapfrog").built.plan.method == "leapfrog_kdk"
     assert tp.compile(cancelled, dt=1.0).built.plan.method == "leapfrog_kdk"  # the whole of V is flat there
     assert tp.compile(trap, dt=0.1, precision="dd").built.plan.method == "leapfrog_kdk"

@@ -223,21 +223,19 @@ def rods(n):
 def test_both_ways_are_counted_and_the_plan_says_so():
     plan = tp.compile(double_pendulum, 0.01).built.plan
     assert plan.method == "implicit_midpoint" and "operations a step by H" in plan.because
-    assert (
-        plan.turned_down[0].method == "variational_midpoint" and "of L itself" in plan.turned_down[0].because
-    )
+    assert plan.not_chosen[0].method == "variational_midpoint" and "of L itself" in plan.not_chosen[0].because
 
 
 def test_a_constant_mass_matrix_is_stepped_by_kicks_and_drifts():
     spring = tp.lagrangian(lambda q, v, k=1.0: v**2 / 2 - k * q**4)
     plan = tp.compile(spring, 0.01).built.plan
-    assert plan.method == "leapfrog_kdk" and plan.turned_down[0].method == "variational_trapezoidal"
+    assert plan.method == "leapfrog_kdk" and plan.not_chosen[0].method == "variational_trapezoidal"
 
 
 def test_three_rods_are_stepped_as_their_lagrangian_which_is_cheaper_and_certified():
     sim = tp.compile(rods(3), 0.01)
     assert sim.built.plan.method == "variational_midpoint" and sim.certificate.symplectic
-    assert any(a.method == "implicit_midpoint" and "by H" in a.because for a in sim.built.plan.turned_down)
+    assert any(a.method == "implicit_midpoint" and "by H" in a.because for a in sim.built.plan.not_chosen)
 
 
 def test_what_is_forbidden_is_not_chosen_for_its_cost():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,12 +26,8 @@ def rows() -> list[list[str]]:
 
 def exists(test: str) -> bool:
     path, _, name = test.partition("::")
-    tree = (
-        ast.parse((ROOT / path).read_text(encoding="utf-8"))
-        if (ROOT / path).is_file()
-        else ast.Module([], [])
-    )
-    return any(isinstance(node, ast.FunctionDef) and node.name == name for node in tree.body)
+    text = (ROOT / path).read_text(encoding="utf-8") if (ROOT / path).is_file() else ""
+    return re.search(rf"^def {name}\(", text, re.MULTILINE) is not None
 
 
 @pytest.mark.requirement("S2-54")

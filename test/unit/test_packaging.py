@@ -114,13 +114,19 @@ def test_the_core_needs_three_packages():
 EXTRAS = {
     "plot": {"matplotlib": "src"},
     "io": {"xarray": "src", "zarr": "src", "gsd": "src"},
+    "molecules": {"gemmi": "src"},
+    "planets": {"astroquery": "src"},
+    "tables": {"pyarrow": "src"},
     "measure": {"mpmath": "src"},
     "opencl": {"pyopencl": "src"},
     "c": {"ziglang": "src"},
     "bench": dict.fromkeys(["numba", "jax", "heyoka", "rebound", "diffrax"], "bench"),
-    "test": dict.fromkeys(["hypothesis", "mpmath", "scipy", "gsd", "matplotlib", "xarray", "zarr"], "test")
-    | {"pyopencl": "src"},
-    "peers": {"openmm": "test"},
+    "test": dict.fromkeys(
+        ["hypothesis", "mpmath", "scipy", "gsd", "matplotlib", "xarray", "zarr", "nbclient", "ipykernel"],
+        "test",
+    )
+    | {"pyopencl": "src", "gemmi": "test", "pyarrow": "test"},
+    "peers": {"openmm": "test", "pyright": "test"},
     "docs": {},
 }
 TOOLS = {

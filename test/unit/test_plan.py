@@ -137,7 +137,7 @@ def test_a_forbidden_default_gives_way_to_the_next_of_its_order():
     for forbid in (("leapfrog_kdk",), ["leapfrog"], "leapfrog"):
         plan = tp.compile(pendulum, dt=0.1, forbid=forbid).built.plan
         assert plan.method == "leapfrog_dkd"
-        assert ("leapfrog_kdk", "forbidden") in [(a.method, a.because) for a in plan.turned_down]
+        assert ("leapfrog_kdk", "forbidden") in [(a.method, a.because) for a in plan.not_chosen]
 
 
 def test_forbidding_all_of_an_order_is_an_error_that_says_who_was_tried():
@@ -163,7 +163,7 @@ def test_what_is_forbidden_must_be_a_method(forbid, what):
 
 
 def test_alternatives_are_named_with_their_cost():
-    turned = {a.method: a.because for a in tp.compile(pendulum, dt=0.1).built.plan.turned_down}
+    turned = {a.method: a.because for a in tp.compile(pendulum, dt=0.1).built.plan.not_chosen}
     assert set(turned) == {"leapfrog_dkd", *BY_ORDER.values()} - {
         "leapfrog_kdk"
     }  # the best of every other order
@@ -314,15 +314,15 @@ def test_system_compile_is_tp_compile():
 
 # --- reports ----------------------------------------------------------------------------------------------
 def test_a_report_as_data_loses_nothing():
-    """Three methods were turned down; as data they are still three."""
+    """Three methods were not chosen; as data they are still three."""
     report = tp.compile(pendulum, dt=0.1).explain("full")
     data = report.to_dict()
     for section in report.sections:
         told = data[section.title]
         count = sum(len(v) if isinstance(v, list) else 1 for v in told.values())
         assert count == len(section.rows), section.title
-    assert [a["verdict"] for a in data["plan"]["turned down"]] == [
-        r.verdict for s in report.sections for r in s.rows if r.name == "turned down"
+    assert [a["verdict"] for a in data["plan"]["not chosen"]] == [
+        r.verdict for s in report.sections for r in s.rows if r.name == "not chosen"
     ]
     assert data["certificate"]["symplectic"]["verdict"] == "yes" and data["title"].startswith(
         "pendulum: H = "

@@ -14,6 +14,8 @@ import pytest
 import tinyphysics as tp
 from tinyphysics.physics.zoo import kepler, pendulum
 from tinyphysics.runtime.stages import progress, energy_so_far as wander
+from tinyphysics.runtime.state.record import Record
+from tinyphysics.runtime.state.schedule import Schedule
 
 
 @pytest.fixture
@@ -182,10 +184,9 @@ def test_energies_of_frames_take_a_small_share_of_the_time(monkeypatch):
     monkeypatch.setattr(wander, "looking", slow)
     seen = types.SimpleNamespace(energy=object(), driven=False)
     system = types.SimpleNamespace(seen=seen)
-    run = types.SimpleNamespace(system=system, given=types.SimpleNamespace(members=1))
-    record = types.SimpleNamespace(
-        schedule=types.SimpleNamespace(save_every=1), frames={"q": np.zeros((10_000, 1))}, observed={}
-    )
+    given = types.SimpleNamespace(members=1, states={"q": np.zeros(1)})
+    run = types.SimpleNamespace(system=system, given=given)
+    record = Record(Schedule(10_000, 1, None, None), {"q": np.zeros((10_000, 1))})
     w = wander.Wander(run, record, {}, began=0.0)
     for n in range(2000):
         at[0] += 1.0

@@ -510,3 +510,25 @@ def test_a_resumed_run_draws_on(tmp_path):
     whole = sim.evolve(x=x, steps=20, seed=7)
     sim.evolve(x=x, steps=8, seed=7, checkpoint=tmp_path / "run")
     assert sim.evolve(steps=12, resume=tmp_path / "run").hash == whole.hash
+
+
+SHAPES = [(67,), *(pytest.param(s, marks=pytest.mark.all) for s in ((33,), (131,), (5, 37), (3, 70)))]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_draws_side_by_side_are_those_of_single_ones(shape):
+    """A loop draws several vectors at once; what is left over at its end is drawn in fewer."""
+
+    @tp.map
+    def line(x: tp.Vec["n"]):
+        return x + tp.random.normal(x.shape) * tp.random.uniform(x.shape)
+
+    @tp.map
+    def sheet(x: tp.Array["n", "m"]):
+        return tp.roll(x, 1, 1) + tp.random.normal(x.shape) * tp.random.uniform(x.shape)
+
+    start = dict(x=np.zeros(shape), steps=3, seed=5)
+    runs = [
+        tp.compile(line if len(shape) == 1 else sheet, backend=b).evolve(**start) for b in ("llvm", "numpy")
+    ]
+    assert runs[0].hash == runs[1].hash and np.unique(runs[0].final.x).size == runs[0].final.x.size

@@ -458,3 +458,17 @@ def test_a_position_plus_a_momentum_in_the_user_s_units_is_still_a_type_error():
     plain = edited((f"  {SCALE_P}\n", ""), (UNDO_P, ""))
     with pytest.raises(VerifyError, match="adds position S0 and momentum S1"):
         verify(parse(plain))
+
+
+@pytest.mark.slow("no ordinary program is refused by our own verifier")
+def test_units_that_cannot_be_shown_to_be_undone_are_not_taken():
+    """A long program may use up what proofs may cost: then your units stay, and nothing is raised."""
+
+    @tp.hamiltonian
+    def bodies(q: tp.Array[4, 3], p: tp.Array[4, 3]):
+        r2 = ((q[:, None] - q[None, :]) ** 2).sum(-1)
+        near = -0.1 * tp.pair_sum(tp.where(r2 < 1.0, (1.0 - r2) ** 3, 0.0))
+        return (p**2).sum() / 2 + near + 0.54 * tp.sum(tp.reshape(q, -1)[1:3]) + tp.sum(q**2) / 2
+
+    sim = tp.compile(bodies, dt=0.3, scale="auto", backend="python")
+    assert sim.certificate.symplectic

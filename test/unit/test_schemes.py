@@ -280,7 +280,7 @@ def test_an_order_gets_the_best_that_applies(system, order):
     plan = sim.built.plan
     assert plan.method == applies[0].name and plan.order == order and sim.certificate.symmetric
     assert sim.certificate.symplectic or system is spring
-    refused = {a.method: a.because for a in plan.turned_down}
+    refused = {a.method: a.because for a in plan.not_chosen}
     for m in by_order(order, quadratic)[1:]:
         if m.gradients and system is spring:
             continue

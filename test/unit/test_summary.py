@@ -112,6 +112,16 @@ def test_warnings_are_in_the_short_form_too():
     assert "symplectic" in said(EVERY["energy kept"]())["price"]
 
 
+def test_same_bits_are_claimed_only_within_the_contract():
+    assert "same bits on every backend" in said(tp.compile(pendulum, dt=0.01))["runs on"]
+    for sim in (
+        tp.compile(string, dt=0.01, sizes={"n": 128}, propagator="exact"),
+        tp.compile(pendulum, dt=0.01, math="fast"),
+    ):
+        assert "not in the contract" in str(sim.explain("full"))
+        assert "same bits" not in said(sim)["runs on"]
+
+
 def test_a_form_that_is_not_there_is_an_error():
     with pytest.raises(tp.InputError, match=r'explain\("brief"\)|brief'):
         tp.compile(pendulum, dt=0.01).explain("brief")
@@ -119,8 +129,8 @@ def test_a_form_that_is_not_there_is_an_error():
 
 def test_a_notebook_shows_the_form_that_was_asked_for():
     sim = tp.compile(vee, dt=0.01)
-    assert "turned down" in sim.explain("full")._repr_html_()
-    assert "turned down" not in sim.explain()._repr_html_() and "conserved" in sim.explain()._repr_html_()
+    assert "not chosen" in sim.explain("full")._repr_html_()
+    assert "not chosen" not in sim.explain()._repr_html_() and "conserved" in sim.explain()._repr_html_()
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ def test_an_ensemble_that_stops_altogether_ends_at_its_last_good_step(small_tile
 def test_ctrl_c_in_a_tile_ends_the_run_with_the_block(small_tiles, monkeypatch, threads, call):
     sim = tp.compile(pendulum, dt=0.05)
     monkeypatch.setattr(KernelEngine, "block", lambda self, members: 64)
-    whole = sim.evolve(**start(pendulum), steps=64 * 3)
+    whole = sim.evolve(**start(pendulum), steps=64 * 3, frames=2)
     real, calls = KernelEngine.advance, []
 
     def advance(self, m, steps):
@@ -209,7 +209,7 @@ def test_ctrl_c_in_a_tile_ends_the_run_with_the_block(small_tiles, monkeypatch, 
         real(self, m, steps)
 
     monkeypatch.setattr(KernelEngine, "advance", advance)
-    out = sim.evolve(**start(pendulum), steps=64 * 10, threads=threads)
+    out = sim.evolve(**start(pendulum), steps=64 * 10, threads=threads, frames=2)
     monkeypatch.setattr(KernelEngine, "advance", real)
     assert out.stopped.cause == "interrupted" and isinstance(out.stopped.error, KeyboardInterrupt)
     assert out.final.step == out.stopped.step == out.steps[-1] == 64 * -(-call // 3)

@@ -88,3 +88,40 @@ def test_forces_without_a_jump_keep_their_certificate():
 
     assert tp.compile(pulled, dt=0.05).certificate.symplectic
     assert tp.compile(stepwise, dt=0.05).certificate.symplectic  # of one number: it has an integral
+
+
+# --- at the states of pilots ---------------------------------------------------------------------------------
+def only_near_two(name):
+    """Right everywhere but between 2 and 2.05, where no point of the table lies."""
+    within = lambda x: (x > 2.0) & (x < 2.05)  # noqa: E731
+    return tp.op(
+        name, lambda x, y: tp.sin(x) + y, lambda x, y: (tp.where(within(x), 0.9, 1.0) * tp.cos(x), 1.0)
+    )
+
+
+@pytest.mark.parametrize("at, right", [(1.0, True), (2.02, False)])
+def test_a_derivative_is_looked_at_where_the_pilot_is(at, right):
+    system = with_operation(only_near_two(f"ud_near_two_{right}"))
+    assert tp.compile(system, dt=0.05).certificate.symplectic
+    c = tp.compile(system, dt=0.05, pilot={"q": [at, 0.1], "p": [0.0, 0.2]}).certificate
+    assert bool(c.symplectic) == bool(c.consistent) == right
+    if not right:
+        assert "at (2.02, 0.1)" in c.symplectic.because
+
+
+def test_goals_are_refused_where_a_derivative_is_wrong():
+    system = with_operation(only_near_two("ud_near_two_goal"))
+    with pytest.raises(tp.PlanError, match="not that of its definition"):
+        tp.compile(system, error=1e-3).evolve(q=[2.02, 0.1], p=[0.0, 0.2], until=1.0)
+
+
+@pytest.mark.parametrize("at", [0.0, 1e-9, 0.3])
+def test_a_kink_at_the_state_of_a_pilot_is_no_wrong_derivative(at):
+    o = tp.op("ud_kinked", lambda x, y: tp.abs(x) + y, lambda x, y: (tp.where(x >= 0, 1.0, -1.0), 1.0))
+    sim = tp.compile(with_operation(o), dt=0.05, pilot={"q": [at, 0.1], "p": [0.0, 0.2]})
+    assert "not that of its definition" not in str(sim.explain())
+
+
+def test_no_order_is_claimed_of_a_wrong_derivative():
+    row = tp.compile(with_operation(WRONG["twice"]), dt=0.05).explain().to_dict()["plan"]["order"]
+    assert row["verdict"] == "not shown" and "not that of its definition" in row["because"]

@@ -44,7 +44,7 @@ def test_symplectic_euler_on_the_oscillator_is_two_fma_a_step():
 
 @pytest.mark.requirement("S3-02")
 def test_leapfrog_on_the_oscillator_merges_its_kicks_and_takes_half_of_the_last_one_back():
-    program = tp.compile(oscillator, dt=0.01).tpir
+    program = tp.compile(oscillator, dt=0.01, method="leapfrog").tpir
     q, p, dt = 1.0, 0.25, 0.01
     p = fma(-q, 0.5 * dt, p)
     for _ in range(200):

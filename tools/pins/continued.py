@@ -23,7 +23,7 @@ def resumed(sim: Any, given: Mapping[str, Any], folder: Path) -> Any:
     """Half of the steps, a checkpoint, and the other half."""
     half = given["steps"] // 2
     sim.evolve(**{**given, "steps": half}, checkpoint=folder / "c")
-    rest = {k: v for k, v in given.items() if k in ("progress", "observe", "observe_every")}
+    rest = {k: v for k, v in given.items() if k in ("progress", "observe", "observe_every", "frames")}
     return sim.evolve(resume=folder / "c", steps=given["steps"] - half, **rest)
 
 

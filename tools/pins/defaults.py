@@ -13,7 +13,7 @@ from pins.unit import Setting, Unit, message, neutral
 
 CALLED = {  # what users call, of classes
     "Simulation": "explain cite ir monitor save minimise rewind suggest_dt suggest_split estimate evolve",
-    "Trajectory": "words events times every_step drift drift_rate plot to_xarray",
+    "Trajectory": "words events times every_step drift drift_rate plot animate to_xarray",
     "PhysicsSystem": "rename compile",
     "System": "bind compile rename",
     "Report": "portable only to_dict",

@@ -68,14 +68,15 @@ def write_missing(base: Path = book.FOLDER) -> list[str]:
 
 
 def resumed(name: str, backend: str) -> Any:
-    system, options, _, _ = CHECKPOINTS[name]
+    system, options, _, run = CHECKPOINTS[name]
     sim = tp.compile(system, backend=backend, **options)
-    return sim.evolve(resume=folder() / f"{name}.checkpoint", steps=AFTER, progress=False)
+    ends = {} if "save_every" in run else {"frames": 2}
+    return sim.evolve(resume=folder() / f"{name}.checkpoint", steps=AFTER, progress=False, **ends)
 
 
 def reloaded(name: str, backend: str) -> Any:
     start = SIMULATIONS[name][2]
-    return tp.load(folder() / f"{name}.json").evolve(**start, steps=AFTER, progress=False)
+    return tp.load(folder() / f"{name}.json").evolve(**start, steps=AFTER, frames=2, progress=False)
 
 
 def compute(

@@ -116,6 +116,9 @@ JUMPS: list[Row] = [
     *((f"oscillator-{way}", zoo.oscillator, {"dt": 0.125, "propagator": way}, {"q": 1.0, "p": 0.125}, {"steps": 10**9})
       for way in ("exact", "method")),
     ("oscillator-default", zoo.oscillator, {"dt": 0.125}, {"q": 1.0, "p": 0.125}, {"steps": 12, "save_every": 5}),
+    ("oscillator-loop", zoo.oscillator, {"dt": 0.125, "propagator": "loop"}, {"q": 1.0, "p": 0.125}, {"steps": 12, "save_every": 5}),
+    ("two_masses-ensemble", systems.two_masses, {"dt": 0.125}, around(PAIR, 3),
+     {"steps": 10**6, "save_every": 10**5, "hash_every": 10**5, "k": [0.25, 0.5, 0.75]}),
     ("carousel", systems.carousel, {"dt": 0.125}, PAIR, {"steps": 12}),
     *((f"springs-{way}", systems.springs, {"dt": 0.125, "propagator": way}, {"q": numbers(4), "p": numbers(4, seed=2)},
        {"steps": 10**6}) for way in ("exact", "method", "loop") if way != "loop"),
@@ -182,6 +185,8 @@ GROUPS: dict[str, list[Row]] = {
 }
 # fmt: on
 OPENCL = (
+    "jumps/oscillator-default",
+    "jumps/two_masses-ensemble",
     "maps/products",
     "noise/noisy",
     "sums/chain-trap",
@@ -189,6 +194,8 @@ OPENCL = (
     "written/scaled",
 )
 CUDA = (
+    "jumps/oscillator-default",
+    "jumps/two_masses-ensemble",
     "neighbours/switched",
     "series/kepler",
     "maps/standard",

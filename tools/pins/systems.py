@@ -212,3 +212,8 @@ class Cluster(tp.PhysicsSystem):
                 r = q[i] - q[j]
                 potential -= self.G * self.m[i] * self.m[j] / tp.sqrt(r @ r + self.softening**2)
         return kinetic + potential
+
+
+@tp.hamiltonian
+def two_masses(q: tp.Vec[2], p: tp.Vec[2], k: float = 0.5, m: float = 2.0):
+    return p[0] ** 2 / 2 + p[1] ** 2 / (2 * m) + k * (q[1] - q[0]) ** 2 / 2 + q[0] / 8

@@ -20,10 +20,10 @@ orbit = partial(tp.compile, systems.kepler)
 CALLS: dict[str, Callable[[], Any]] = {
     # --- the system
     "a number": lambda: tp.compile(3, dt=0.1),
-    "a function without decorator": lambda: tp.compile(lambda q, p: p**2, dt=0.1),
+    "a function without decorator": lambda: tp.compile(lambda q, p: (p, -q), dt=0.1),
     "a class": lambda: tp.compile(systems.Cluster, dt=0.1),
     # --- dt
-    "no dt": lambda: swing(),
+    "no dt": lambda: swing().evolve(q=1.0, p=0.0, steps=1),
     "dt=0": lambda: swing(dt=0),
     "dt=nan": lambda: swing(dt=float("nan")),
     "dt=text": lambda: swing(dt="fast"),
@@ -114,7 +114,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     # --- looking
     "an unknown level": lambda: swing(dt=0.1).ir("fortran"),
     "a level of the future": lambda: swing(dt=0.1).ir("wgsl"),
-    "the kernel of a jump": lambda: tp.compile(zoo.oscillator, dt=0.1, propagator="exact").ir("llvm"),
+    "the step of a jump": lambda: tp.compile(zoo.oscillator, dt=0.1).suggest_dt(q=1.0, p=0.0),
     "the C program of a series": lambda: orbit(method="taylor").ir("c"),
     "the C program of fast math": lambda: orbit(dt=0.1, math="fast").ir("c"),
     "a monitor that is a number": lambda: swing(dt=0.1).monitor(3),

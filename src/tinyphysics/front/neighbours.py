@@ -98,6 +98,10 @@ def all_distances(points: UOp, others: Mapping[str, Any]) -> UOp:
                 site=user_site(),
                 fix=f"{what}: pass cutoff=2.5. tp.pair_distance2(q) alone means all pairs in open space.",
             )
+    return squared_distances(points)
+
+
+def squared_distances(points: UOp) -> UOp:
     d = points[:, None] - points[None, :]
     return (d * d).sum(-1)
 
@@ -155,8 +159,10 @@ def partner_table(exclude: Any, n: int) -> UOp:
 # --- the sum --------------------------------------------------------------------------------------
 def near_sum(x: UOp, shift: bool = False, switch: Any = None) -> UOp:
     """The sum over pairs of what was made of a `pair_distance2`."""
-    distances = [u for u in toposort([x]) if is_distance(u)]
-    if len(distances) > 1:
+    nodes = list(toposort([x]))
+    distances = [u for u in nodes if is_distance(u)]
+    sums = [u for u in nodes if u.op is Ops.REDUCE and u.shape == distances[0].shape]
+    if len(distances) > 1 or sums and any(u is squared_distances(distances[0].src[0]) for u in sums):
         raise TraceError(
             "a pair sum over two domains",
             site=user_site(),

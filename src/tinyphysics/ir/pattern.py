@@ -114,6 +114,16 @@ class Rule:
         plain = p.dtype is None and p.src is None and p.value is None and p.when is None
         return p.name if plain else None
 
+    def fits_operations(self, op: Ops, below: Sequence[Ops]) -> bool:
+        """Could it fit a node of this operation, on sources of these?  Their numbers are looked at by `may_fit`."""
+        if self.pattern.src is None:
+            return True
+        if len(below) != len(self.pattern.src):
+            return False
+        if all(below[k] in ops for k, ops, _ in self.wants):
+            return True
+        return len(below) == 2 and op in COMMUTATIVE and all(below[1 - k] in ops for k, ops, _ in self.wants)
+
     def may_fit(self, u: UOp) -> bool:
         """A look at the sources: most rules do not fit most nodes, and this is cheaper than a match."""
         src = u.src
@@ -143,6 +153,7 @@ class PatternMatcher:
     def __init__(self, rows: Sequence[tuple[UPat, Action] | Rule]) -> None:
         self.rules = [r if isinstance(r, Rule) else Rule(r[0], r[1], _name(r[1])) for r in rows]
         self._by_op: dict[Ops, list[Rule]] = {}
+        self._by_sources: dict[tuple[Ops, ...], list[Rule]] = {}
 
     def __add__(self, other: PatternMatcher) -> PatternMatcher:
         return PatternMatcher(self.rules + other.rules)
@@ -153,8 +164,20 @@ class PatternMatcher:
             found = self._by_op[op] = [r for r in self.rules if r.pattern.op is None or op in r.pattern.op]
         return found
 
+    def likely(self, u: UOp) -> list[Rule]:
+        """The rules for its operation and those of its sources, in their order: few of a table, looked up."""
+        if len(u.src) > 3:
+            return self.candidates(u.op)
+        shape = (u.op, *[s.op for s in u.src])
+        found = self._by_sources.get(shape)
+        if found is None:
+            rules = self.candidates(u.op)
+            found = [r for r in rules if r.whole is not None or r.fits_operations(shape[0], shape[1:])]
+            self._by_sources[shape] = found
+        return found
+
     def fire(self, u: UOp) -> tuple[Rule, UOp] | None:
-        for rule in self.candidates(u.op):
+        for rule in self.likely(u):
             if rule.whole is not None:
                 new = rule.action(**{rule.whole: u})
                 if new is not None and new is not u:

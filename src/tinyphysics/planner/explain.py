@@ -1,4 +1,4 @@
-"""What was found, chosen, proved and turned down, as a report."""
+"""The full report: what was found, chosen, proved, and which methods were not chosen."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tinyphysics.planner.cost.rounding import rounding_rows
 from tinyphysics.planner.cost.target import in_loops
 from tinyphysics.planner.methods.catalog import BY_NAME, FLOW_METHOD, MAP, Method, tolerance_of
 from tinyphysics.report import Report, Row, Section
+from tinyphysics.rules.functions.user_derivatives import trouble_in
 from tinyphysics.step import Solve, Step
 from tinyphysics.system import Clock, System
 from tinyphysics.target import Target
@@ -109,7 +110,7 @@ def energy_rows(method: Method) -> list[Row]:
         Row(
             "accuracy",
             "error=",
-            "an energy without error is no state without one: give error=, or halve dt and compare",
+            "conserving energy does not make the trajectory accurate: give error=, or halve dt and compare",
         ),
     ]
 
@@ -127,7 +128,7 @@ def projection_rows(goal: Goal) -> list[Row]:
             "its price",
             "symplectic",
             "what the method keeps by itself is lost: it is not symplectic, and momenta that are "
-            "not named drift; an energy without error is no state without one: give error=, or halve dt and compare",
+            "not named drift; conserving energy does not make the trajectory accurate: give error=, or halve dt and compare",
         ),
     ]
 
@@ -332,9 +333,11 @@ def explain(
     if plan.order:
         what = {"forces": "the forces are", "ode": "the derivatives are"}.get(system.kind, "H is")
         smooth = "smooth" in facts and facts["smooth"]
-        chosen.append(
-            Row("order", str(plan.order) if smooth else f"{plan.order} where {what} smooth", method.reference)
-        )
+        told = str(plan.order) if smooth else f"{plan.order} where {what} smooth"
+        wrong = (
+            "" if system.energy is None else trouble_in(system.energy)
+        )  # it steps another system, with that order
+        chosen.append(Row("order", "not shown", wrong) if wrong else Row("order", told, method.reference))
     chosen += step_rows(method, facts)
     chosen += equation_rows(step)
     if system.clock is not None:
@@ -377,7 +380,7 @@ def explain(
     if step.jump is not None:
         chosen += propagator_rows(system, facts, goal)
     chosen += [*loop, *units]
-    chosen += [Row("turned down", a.method, a.because) for a in plan.turned_down]
+    chosen += [Row("not chosen", a.method, a.because) for a in plan.not_chosen]
     given = (
         "Lagrangian"
         if system.motion is not None

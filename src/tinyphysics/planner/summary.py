@@ -112,11 +112,8 @@ def speed(report: Report) -> str:
         if limit
         else ""
     )
-    bits = (
-        "same bits on every backend"
-        if found["bits"].verdict == "exact"
-        else "bits are those of this machine only"
-    )
+    outside = any("not in the contract" in r.verdict for s in report.sections for r in s.rows)
+    bits = "the last bits are those of this machine only" if outside else "same bits on every backend"
     return f"{backend.verdict}: {backend.because.partition('; ')[2]}; {bits}{fastest}"
 
 

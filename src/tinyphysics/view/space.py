@@ -62,7 +62,9 @@ def dress_space(ax: Any, points: Any, names: Sequence[str], far: float, ink: str
     ax.title.set(fontsize=10, color=ink)
     alike = len({name.partition("[")[0] for name in names}) == 1
     sides = limited(ax, points, far, alike)
-    ax.set_box_aspect(sides if alike else (4, 4, 3), zoom=0.95)
+    for which, side in zip("xyz", sides if alike else (1.0, 1.0, 1.0)):
+        ax.locator_params(axis=which, nbins=max(2, round(6 * side)))  # a short side has room for few numbers
+    ax.set_box_aspect(sides if alike else (4, 4, 3), zoom=0.86)
 
 
 def within(points: Any) -> Any:

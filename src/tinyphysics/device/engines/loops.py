@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tinyphysics.device.host.memory import Arrays, Grids, Memory, Scratch, from_planes, to_planes
+from tinyphysics.device.host.memory import Arrays, Grids, Memory, Scratch, from_planes, seen_as, to_planes
 from tinyphysics.device.host.neighbours import Builder, NearList, aligned, domain_of
 from tinyphysics.device.host.tree import Functions, TreePull, softening_of
 from tinyphysics.device.numbers import NUMPY_DTYPE, finite
@@ -33,6 +33,7 @@ BLOCK_WORK = 4e8  # operations in a block of time: some tenths of a second
 THREAD_WORK = 2e6  # operations of a step that are worth a second thread
 PARTS_PER_THREAD = 4
 ROWS_BYTES = 4e6  # of observables that one call fills
+FRAMES_BYTES = 2e5  # of states, which are copied from there: memory that is used again is there at once
 
 
 class LoopLoader(Protocol):
@@ -315,9 +316,10 @@ class LoopEngine:
         return max(1, int(BLOCK_WORK / (self.work("step") * max(members, 1) + 1)))
 
     def rows(self, m: Grids) -> int:
-        assert self.probe is not None
-        one = sum(prod(shape) * d.bits // 8 for _, d, shape in self.probe.kernel.outputs.values())
-        return max(1, int(ROWS_BYTES / (one * max(len(m.members), 1) + 1)))
+        outputs = self.kernel.outputs if self.probe is None else self.probe.kernel.outputs
+        one = sum(prod(shape) * d.bits // 8 for _, d, shape in outputs.values())
+        most = FRAMES_BYTES if self.probe is None else ROWS_BYTES
+        return max(1, int(most / (one * max(len(m.members), 1) + 1)))
 
     def start(
         self,
@@ -363,8 +365,12 @@ class LoopEngine:
         m.steps += steps
 
     def watch(self, m: Grids, rows: int, stride: int) -> dict[str, Any]:
-        """Advances rows*stride steps; the observables after every stride: (rows, members, shape...)."""
-        assert self.probe is not None
+        """Advances rows*stride steps; the observables after every stride: (rows, members, shape...).
+
+        Without any they are the synchronised states.
+        """
+        if self.probe is None:
+            return self.frames(m, rows, stride)
         k = self.probe.kernel
         out: dict[str, list[Any]] = {name: [] for name in k.outputs}
         for _ in range(rows):
@@ -378,6 +384,26 @@ class LoopEngine:
             )
             for name, v in out.items()
         }
+
+    def frames(self, m: Grids, rows: int, stride: int) -> dict[str, Any]:
+        k, members = self.kernel, len(m.members)
+        out: dict[str, Any] = {
+            name: np.empty((rows, members, *shape), NUMPY_DTYPE[d.name])
+            for name, (_, d, shape) in k.outputs.items()
+        }
+        into = [
+            (seen_as(out[name], k.buffers[buffer], shape, k.components), m.scratch[buffer], k.buffers[buffer])
+            for name, (buffer, _, shape) in k.outputs.items()
+        ]
+        for row in range(rows):
+            self.advance(m, stride)
+            for j, one in enumerate(m.members):
+                self.careful_run("final", one, m.steps, 1)
+                for place, data, b in into:
+                    place[row, j][...] = data.reshape(b.planes, b.plane)[:, : prod(b.axes)].reshape(
+                        place.shape[2:]
+                    )
+        return out
 
     def observe(self, m: Grids, one: Memory) -> dict[str, Any]:
         """The probe's values, from the synchronised state where it lies."""

@@ -11,10 +11,12 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from tinyphysics.device import cache
+from tinyphysics.device.host.interruptible import interruptible
 from tinyphysics.util import digest
 
 SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 6, *[ctypes.c_int64] * 6)
 OPTIMISATION = 2  # of code generation; 3 makes the same code
+LONG = 50_000  # characters of a module that takes tenths of a second and more
 QUICK = 0  # slow code, five times sooner
 
 _lock = threading.Lock()  # LLVM's global state
@@ -90,11 +92,15 @@ def object_name(text: str, cpu: Cpu, level: int = OPTIMISATION) -> str:
 
 
 def compile_text(text: str, cpu: Cpu, level: int = OPTIMISATION) -> bytes:
-    """The object of a module."""
-    with _lock:
-        ll = binding()
-        out: bytes = target_machine(ll, cpu, level).emit_object(ll.parse_assembly(text))
-        return out
+    """The object of a module; Ctrl-C ends a long one."""
+
+    def compiled() -> bytes:
+        with _lock:
+            ll = binding()
+            out: bytes = target_machine(ll, cpu, level).emit_object(ll.parse_assembly(text))
+            return out
+
+    return interruptible(compiled) if len(text) > LONG else compiled()
 
 
 def link(code: bytes, signatures: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,6 +44,13 @@ def from_planes(data: Any, b: Buffer, shape: tuple[int, ...], components: int) -
     return np.array(np.transpose(rows, np.argsort(order)), order="C") if order else rows.reshape(()).copy()
 
 
+def seen_as(rows: Any, b: Buffer, shape: tuple[int, ...], components: int) -> Any:
+    """Arrays (rows, members, shape...) with the axes of each in the order that a buffer has them in."""
+    short = [k for k, n in enumerate(shape) if is_component(n, components)]
+    long = [k for k in range(len(shape)) if k not in short]
+    return np.transpose(rows, [0, 1, *(k + 2 for k in (*short, *long))])
+
+
 def strides_of(b: Buffer, shape: tuple[int, ...], components: int) -> list[int]:
     """Where the numbers of an array are in its buffer, axis by axis."""
     short = [k for k, n in enumerate(shape) if is_component(n, components)]

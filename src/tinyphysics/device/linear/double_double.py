@@ -149,10 +149,11 @@ def of_fraction(x: Fraction | int) -> tuple[float, float]:
 def of_fractions(rows: Sequence[Any]) -> DD:
     """An array of rational numbers, nested or not."""
     a = np.array(rows, object)
-    pairs = [of_fraction(x) for x in a.reshape(-1)]
-    return DD(
-        np.array([h for h, _ in pairs]).reshape(a.shape), np.array([x for _, x in pairs]).reshape(a.shape)
-    )
+    numbers = a.reshape(-1)
+    high, low = np.zeros((2, len(numbers)))
+    for k in np.flatnonzero(numbers).tolist():  # most are 0, where there are many
+        high[k], low[k] = of_fraction(numbers[k])
+    return DD(high.reshape(a.shape), low.reshape(a.shape))
 
 
 # --- products of matrices -------------------------------------------------------------------------------
@@ -201,20 +202,40 @@ class Sliced:
         self.parts = slices(a, 1, self.width, -(-(BITS + 4) // self.width))
 
     def __matmul__(self, b: DD) -> DD:
-        count = len(self.parts)
+        return self.times(b)
+
+    def times(self, b: DD, bits: int = BITS + 4) -> DD:
+        """The product, to so many bits below the largest numbers of its row and column."""
+        count = min(len(self.parts), -(-bits // self.width))
         right = slices(b, 0, self.width, count)
-        high, low = np.zeros((2, self.shape[0], b.shape[1]))
-        left, there = [bool(p.any()) for p in self.parts], [bool(p.any()) for p in right]
-        some = max(1, CACHED // max(b.shape[1], 1))
+        there = [bool(p.any()) for p in right]
+        return self.summed(right, there, count)
+
+    def summed(self, right: Sequence[Any], there: Sequence[bool], count: int, gram: bool = False) -> DD:
+        """The sum of the products of slices; of a gram matrix half of them are the others' transposes."""
+        high, low = np.zeros((2, self.shape[0], right[0].shape[1]))
+        left = [bool(p.any()) for p in self.parts]
+        some = max(1, CACHED // max(high.shape[1], 1))
         for total in range(count - 1, -1, -1):  # from the smallest on
+            kept: dict[int, Any] = {}
             for i in range(total + 1):
-                if not (left[i] and there[total - i]):  # all products are 0
+                j = total - i
+                if not (left[i] and there[j]):  # all products are 0
                     continue
-                product = self.parts[i] @ right[total - i]
+                product = kept.pop(j).T if gram and j in kept else self.parts[i] @ right[j]
+                if gram and i < j:
+                    kept[i] = product
                 for begin in range(0, self.shape[0], some):
                     rows = slice(begin, begin + some)
                     high[rows], low[rows] = with_float(high[rows], low[rows], product[rows])
         return DD(high, low)
+
+
+def gram(x: DD) -> DD:
+    """x^T x, with the bits of matmul(x.T(), x) and about half of its products."""
+    one = Sliced(x.T())
+    right = [p.T for p in one.parts]
+    return one.summed(right, [bool(p.any()) for p in right], len(right), True)
 
 
 def matmul(a: DD, b: DD) -> DD:
@@ -273,6 +294,9 @@ def circle(x: DD) -> tuple[DD, DD, DD]:
     return s, DD(1.0) - less, less
 
 
+INVERSES = [DD(0.0), *(DD(*of_fraction(Fraction(1, k))) for k in range(1, 12))]
+
+
 def expm1(x: DD) -> DD:
     """e**x - 1: the series of x less whole ln 2, over 512, squared nine times."""
     log2 = DD(0.6931471805599453, 2.3190468138462996e-17)
@@ -280,7 +304,7 @@ def expm1(x: DD) -> DD:
     y = (x - log2 * DD(k)).scaled(2.0**-9)
     out = DD(np.zeros(x.shape))
     for i in range(11, 0, -1):
-        out = (out + 1.0) * y / DD(float(i))  # of e**y - 1, which squares without a loss
+        out = (out + 1.0) * (y * INVERSES[i])  # of e**y - 1, which squares without a loss
     for _ in range(9):
         out = out.scaled(2.0) + out * out
     first = np.floor(k / 2)

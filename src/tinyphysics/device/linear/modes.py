@@ -21,15 +21,15 @@ from tinyphysics.device.linear.double_double import (
     angle,
     area,
     as_dd,
-    circle,
     hyperbola,
     matmul,
     of_fraction,
     of_fractions,
-    turns,
+    two_product,
     where,
 )
 from tinyphysics.device.linear.eigen import Eigen, eigen
+from tinyphysics.device.linear.phases import circle
 
 Polynomial = list[Fraction]
 Stages = Sequence[tuple[str, Fraction]]  # ("V", 1/2) is half a kick
@@ -108,7 +108,7 @@ def step_matrix(stages: Stages) -> StepMatrix:
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """New (x, y) of every mode from the old and from its constant force g."""
+    """New (x, y) of every mode from the old and from its constant force g, (modes, frames) each."""
 
     xx: DD
     xy: DD
@@ -164,25 +164,22 @@ class Modes:
             self.wrong * (abs(t) / (2.0 * least) + 1.0 / least**2) + float(moving.max()) * abs(t) * 2.0**-102
         )
 
-    def exact(self, h: Fraction, n: int) -> Change:
-        """Of the flow after a time n*h."""
-        t = DD(*of_fraction(n * h))
-        largest = float((self.roots.high * abs(t.high)).max(initial=0.0))
-        self.check(largest, float(t.high))
-        omega = where(self.zero, DD(np.ones(self.size)), self.roots)
-        turning = self.values.high > 0.0
-        x = omega * t
-        s, c, less = both(turning, x)
+    def exact(self, h: Fraction, n: Any) -> Change:
+        """Of the flow after times n*h, for the steps n of some frames."""
+        t = at_times(h, n)[None, :]
+        largest = float((self.roots.high[:, None] * np.abs(t.high)).max(initial=0.0))
+        self.check(largest, float(np.abs(t.high).max(initial=0.0)))
+        zero, values = self.zero[:, None], self.values[:, None]
+        omega = where(zero, DD(np.ones((self.size, 1))), self.roots[:, None])
+        turning = (values.high > 0.0) | zero
+        x = where(zero, DD(np.zeros((self.size, 1))), omega * t)
+        s, c, less = both(np.broadcast_to(turning, x.shape), x)
         square = omega * omega
         s, fall = s / omega, where(turning, less / square, -(less / square))
         half = t * t * DD(0.5)
-        ones = DD(np.ones(self.size))
-        s, c, fall = (
-            where(self.zero, ones * t, s),
-            where(self.zero, ones, c),
-            where(self.zero, ones * half, fall),
-        )
-        value = where(self.zero, DD(np.zeros(self.size)), self.values)
+        ones = DD(np.ones(x.shape))
+        s, c, fall = where(zero, ones * t, s), where(zero, ones, c), where(zero, ones * half, fall)
+        value = where(zero, DD(np.zeros((self.size, 1))), values)
         return Change(c, s, -fall, -(value * s), c, -s)
 
     def check(self, largest: float, t: float) -> None:
@@ -191,8 +188,8 @@ class Modes:
                 f"a phase of up to {largest:.1e} radians would be known to {self.phase_error(t):.0e} only"
             )
 
-    def method(self, m: StepMatrix, h: Fraction, n: int) -> Change:
-        """Of n steps of a splitting."""
+    def method(self, m: StepMatrix, h: Fraction, n: Any) -> Change:
+        """Of n steps of a splitting, for the steps n of some frames."""
         step = DD(*of_fraction(h))
         x = where(self.zero, DD(np.ones(self.size)), self.values) * (step * step)
         turning = self.values.high > 0.0
@@ -211,40 +208,45 @@ class Modes:
             where(turning, c, DD(np.full(self.size, 0.8))),
         )
         half = where(turning, angle(safe_s, safe_c), area(where(turning, DD(np.ones(self.size)), s)))
-        theta = half.scaled(2.0) * DD(float(n))
+        theta = half.scaled(2.0)[:, None] * DD(np.asarray(n, np.float64))[None, :]
         close = float(
             (1.0 / c.high[~self.zero]).max(initial=1.0)
         )  # near the limit an angle follows omega faster
-        self.check(float(np.abs(theta.high[~self.zero]).max(initial=0.0)), close * float(n * h))
-        sn, cn, less = both(turning & ~self.zero, theta)
-        ratio = sn / (s * c).scaled(2.0)  # sin(n theta)/sin(theta)
+        last = float(max(n) * abs(h))
+        self.check(float(np.abs(theta.high[~self.zero]).max(initial=0.0)), close * last)
+        sn, cn, less = both(np.broadcast_to((turning & ~self.zero)[:, None], theta.shape), theta)
+        ratio = sn / (s * c).scaled(2.0)[:, None]  # sin(n theta)/sin(theta)
         skew = value(m.uneven, x)
-        b, c1 = value(m.b, x) * ratio, value(m.c, x) * ratio
-        grown = skew * ratio - less / x  # (a_n - 1)/x
-        lean = skew * x * ratio
-        change = Change(cn + lean, b * step, grown * step * step, -(c1 * x) / step, cn - lean, -(c1 * step))
-        return self.falling(change, m, h, n)
+        b, c1 = value(m.b, x)[:, None] * ratio, value(m.c, x)[:, None] * ratio
+        grown = skew[:, None] * ratio - less / x[:, None]  # (a_n - 1)/x
+        lean = (skew * x)[:, None] * ratio
+        change = Change(
+            cn + lean, b * step, grown * step * step, -(c1 * x[:, None]) / step, cn - lean, -(c1 * step)
+        )
+        return self.falling(change, m, h, n) if self.zero.any() else change
 
-    def falling(self, change: Change, m: StepMatrix, h: Fraction, n: int) -> Change:
+    def falling(self, change: Change, m: StepMatrix, h: Fraction, n: Any) -> Change:
         """The same, with the modes that are exactly 0 as n steps of the method leave them."""
-        ones = DD(np.ones(self.size))
+        steps = [int(k) for k in n]
+        ones = DD(np.ones((self.size, len(steps))))
 
-        def number(x: Fraction) -> DD:
-            return ones * DD(*of_fraction(x))
+        def numbers(x: Sequence[Fraction]) -> DD:
+            return ones * of_fractions(x)[None, :]
 
-        fall = h * h * (m.fall * n + m.drift * m.kick * Fraction(n * (n - 1), 2))
+        falls = [h * h * (m.fall * k + m.drift * m.kick * Fraction(k * (k - 1), 2)) for k in steps]
         still = Change(
             ones,
-            number(n * h * m.drift),
-            number(-fall),
-            DD(np.zeros(self.size)),
+            numbers([k * h * m.drift for k in steps]),
+            numbers([-x for x in falls]),
+            DD(np.zeros(ones.shape)),
             ones,
-            number(-n * h * m.kick),
+            numbers([-k * h * m.kick for k in steps]),
         )
-        return Change(*(where(self.zero, a, b) for a, b in zip(still.parts, change.parts)))
+        zero = self.zero[:, None]
+        return Change(*(where(zero, a, b) for a, b in zip(still.parts, change.parts)))
 
     def apply(self, change: Change, q: Any, p: Any) -> tuple[Any, Any]:
-        """States of all members, (components, members), after the change; each is rounded once."""
+        """States of all members, (components, members), after each change: (components, frames*members), rounded once."""
         if self.swapped:
             q, p = p, -q
         column = (slice(None), None)
@@ -253,8 +255,10 @@ class Modes:
         x, y = self.seen(as_dd(q) / scale, as_dd(p) * scale)
         y, g = y + b[column], f[column]
         with np.errstate(over="ignore", invalid="ignore"):
-            new_x = change.xx[column] * x + change.xy[column] * y + change.xg[column] * g
-            new_y = change.yx[column] * x + change.yy[column] * y + change.yg[column] * g - b[column]
+            xx, xy, xg, yx, yy, yg = (part[:, :, None] for part in change.parts)
+            u, v, g, b = x[:, None], y[:, None], g[:, None], b[:, None, None]
+            new_x = flat(xx * u + xy * v + xg * g)
+            new_y = flat(yx * u + yy * v + yg * g - b)
             q = ((self.back[0] @ new_x) * scale).rounded()
             p = ((self.back[1] @ new_y) / scale).rounded()
         return (-p, q) if self.swapped else (q, p)
@@ -264,10 +268,23 @@ class Modes:
         return self.into[0] @ q, self.into[1] @ p
 
 
+def flat(x: DD) -> DD:
+    """(modes, frames, members) as columns."""
+    return DD(x.high.reshape(len(x), -1), x.low.reshape(len(x), -1))
+
+
+def at_times(h: Fraction | float, steps: Any) -> DD:
+    """steps*h of a float h, exactly; of parts of a step as near as two words are."""
+    if any(isinstance(n, Fraction) for n in steps):
+        pairs = [of_fraction(Fraction(n) * Fraction(h)) for n in steps]
+        return DD(np.array([a for a, _ in pairs]), np.array([b for _, b in pairs]))
+    return DD(*two_product(np.asarray(steps, np.float64), np.float64(float(h))))
+
+
 def both(turning: Any, x: DD) -> tuple[DD, DD, DD]:
     """(sin, cos, 1 - cos) where it turns, (sinh, cosh, 1 - cosh) where it runs away."""
     still = DD(np.zeros(x.shape))
-    rotating = circle(turns(where(turning, x, still)))
+    rotating = circle(where(turning, x, still))
     if turning.all():
         return rotating
     growing = hyperbola(where(turning, still, x.abs()))
@@ -298,7 +315,7 @@ def modes(
 ) -> Modes:
     """The modes of a system whose w is definite; `nullity` of them are known to be exactly 0."""
     n = len(w)
-    diagonal = all(x == 0 for i, row in enumerate(w) for j, x in enumerate(row) if i != j)
+    diagonal = not any(x for i, row in enumerate(w) for j, x in enumerate(row) if i != j)
     stiff, inverse_mass = of_fractions(k), of_fractions(w)
     if diagonal:
         d = inverse_mass[np.arange(n), np.arange(n)]

@@ -15,7 +15,7 @@ import numpy as np
 
 from tinyphysics.device.linear.double_double import DD, Sliced, as_dd, matmul, of_fractions
 from tinyphysics.device.linear.eigen import eigen
-from tinyphysics.device.linear.modes import Change, Modes, NoModes
+from tinyphysics.device.linear.modes import Change, Modes, NoModes, flat
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +27,12 @@ class NormalForm:
     rest: DD  # where nothing moves
 
     def apply(self, change: Change, z: Any) -> Any:
-        """States of all members, (positions then momenta, members), each rounded once."""
-        column = (slice(None), None)
-        rest = self.rest[column]
+        """States of all members, (positions then momenta, frames*members), each rounded once."""
+        rest = self.rest[:, None]
         v = self.modes.into[0] @ (self.into @ (as_dd(z) - rest))
-        still, turned = (self.modes.back[0] @ (part[column] * v) for part in (change.xx, change.xy))
+        still, turned = (
+            self.modes.back[0] @ flat(part[:, :, None] * v[:, None]) for part in (change.xx, change.xy)
+        )
         return (self.back @ (still + self.turn @ turned) + rest).rounded()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tinyphysics.emit.kinds.nest_near import fold, near
 from tinyphysics.emit.kinds.nest_pairs import pairs
 from tinyphysics.emit.loops.nest_writer import BYTES, Names, NestWriter, value_nodes
@@ -63,6 +65,14 @@ def mapped(f: NestWriter) -> None:
     f.outer_loops(inside, len(n.variables) - 1)
 
 
+DRAWN_TOGETHER = 4  # vectors: the ten rounds of a draw wait for each other, and those of another do not
+
+
+def draws(roots: Sequence[UOp]) -> bool:
+    """Are random numbers drawn here?"""
+    return any(u.op is Ops.MULHI or u.op is Ops.RANDOM for u in toposort(roots))
+
+
 def one_piece(f: NestWriter, p: Piece, x: UOp) -> None:
     """One range of the innermost loop: vectors, and what is left over."""
     roots = [s.value for s in p.stores] + list(p.guards)
@@ -79,20 +89,23 @@ def one_piece(f: NestWriter, p: Piece, x: UOp) -> None:
         f.splats(roots, x, shared, width)
         return shared
 
+    widest = f.width * (DRAWN_TOGETHER if draws(roots) else 1)
     if not f.shared_out:
-        for first, last, width in spans(p.lo, p.hi, f.width):
+        for first, last, width in spans(p.lo, p.hi, widest):
             shared = lanes_share(width)
             f.span(first, last, width, lambda i, w=width, s=shared: at(i, w, s))  # type: ignore[misc]
         return
-    begin, end = f.bounds(p)
-    middle = begin
-    if p.hi - p.lo >= f.width:
+    middle, end = f.bounds(p)
+    for width in dict.fromkeys((widest, f.width)):
+        if p.hi - p.lo < width:
+            continue
+        begin = middle
         length = f.new(f"sub i64 {end}, {begin}")
         positive = f.new(f"icmp sgt i64 {length}, 0")
-        whole = f.new(f"add i64 {begin}, {f.new(f'and i64 {length}, {-f.width}')}")
+        whole = f.new(f"add i64 {begin}, {f.new(f'and i64 {length}, {-width}')}")
         middle = f.new(f"select i1 {positive}, i64 {whole}, i64 {begin}")
-        shared = lanes_share(f.width)
-        f.loop(begin, middle, f.width, lambda i: at(i, f.width, shared))
+        shared = lanes_share(width)
+        f.loop(begin, middle, width, lambda i, w=width, s=shared: at(i, w, s))  # type: ignore[misc]
     f.loop(middle, end, 1, lambda i: at(i, 1, {}))
 
 

@@ -1,4 +1,4 @@
-"""Which method does this system get?  The first that applies, and why the others were turned down."""
+"""Which method does this system get?  The first that applies, and why the others were not chosen."""
 
 from __future__ import annotations
 
@@ -177,18 +177,18 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         )
     order = next(o for o in ORDERS if o >= order)
     quadratic = is_quadratic(system, facts)
-    turned_down, chosen = [], None
+    not_chosen, chosen = [], None
     for m in of_order(order, quadratic, system, facts, goal):
         why = "forbidden" if m.name in forbidden else objection(m, system, facts)
         if why:
-            turned_down.append(Alternative(m.name, why))
+            not_chosen.append(Alternative(m.name, why))
         elif chosen is None:
             chosen = m
         else:
             off = keeps_orbits(chosen) and logarithmic(system) and not keeps_orbits(m)
-            turned_down.append(Alternative(m.name, OFF_ORBITS if off else second(m, chosen, quadratic)))
+            not_chosen.append(Alternative(m.name, OFF_ORBITS if off else second(m, chosen, quadratic)))
     if chosen is None:
-        reasons = "\n  ".join(f"{a.method}: {a.because}" for a in turned_down)
+        reasons = "\n  ".join(f"{a.method}: {a.because}" for a in not_chosen)
         raise PlanError(
             f"no certified method of order {order} applies to `{system.name}`. Tried:\n  {reasons}",
             fix='Choose order=6 or less, or method="rk4", which applies to any energy without a certificate.',
@@ -196,8 +196,8 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     compared = by_cost(system, facts, goal, chosen, forbidden)
     if compared is not None:
         chosen = compared.method
-        named_there = (chosen.name, compared.turned_down.method)
-        turned_down = [compared.turned_down, *(a for a in turned_down if a.method not in named_there)]
+        named_there = (chosen.name, compared.not_chosen.method)
+        not_chosen = [compared.not_chosen, *(a for a in not_chosen if a.method not in named_there)]
     best = [
         next(
             (m for m in of_order(o, quadratic, system, facts, goal) if not objection(m, system, facts)), None
@@ -206,7 +206,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         if o != order
     ]
     best = [m for m in dict.fromkeys(best) if m is not chosen]
-    turned_down += [
+    not_chosen += [
         Alternative(
             m.name,
             f"order {m.order}, {'about ' if m.slopes else ''}{m.stages} force evaluation"
@@ -217,7 +217,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         if m
     ]
     if HIERARCHY in facts and facts[HIERARCHY]:
-        turned_down.append(
+        not_chosen.append(
             Alternative(
                 ON_ORBITS,
                 "on Kepler orbits, by name only: the first state must be a hierarchy, and is not known yet",
@@ -226,7 +226,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     why = reason(system, facts, goal, chosen, quadratic)
     if compared is not None and compared.because:
         why = f"{why}; {compared.because}"
-    return Plan(chosen.name, chosen.order, why, tuple(turned_down))
+    return Plan(chosen.name, chosen.order, why, tuple(not_chosen))
 
 
 def logarithmic(system: System) -> bool:

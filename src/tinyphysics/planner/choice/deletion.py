@@ -1,7 +1,7 @@
-"""Is the loop deleted where nobody said?  Only where that costs nobody anything: which steps will be looked at is not known.
+"""Is the loop of an energy of degree 2 deleted by default?  Where that costs at most 2 ms, and no bit is a library's.
 
 What decides is in the compiled system alone. Frame k must have the bits of a run that ends there, so neither the steps of
-a run, nor its frames, observables or members can have a part in it.
+a run, nor its frames, observables, members or backend can have a part in it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal
 from tinyphysics.planner.choice.propagator import (
-    Means,
+    FRAMES,
     cost_rows,
+    few,
     loop_seconds,
     means,
     pairs_of,
@@ -25,10 +26,6 @@ from tinyphysics.planner.choice.propagator import (
 from tinyphysics.planner.methods.catalog import CHOICES
 from tinyphysics.report import Row
 from tinyphysics.system import System
-
-# the run that stands for all: who saves often must not wait for jumps, of which each is made from the beginning
-FRAMES = 100
-STRIDE = 100  # steps from one frame to the next
 
 
 @dataclass(frozen=True)
@@ -45,37 +42,51 @@ def quadratic(facts: Facts) -> bool:
     return "polynomial" in facts and bool(facts["polynomial"]) and facts["polynomial"].degree <= 2
 
 
-def nominal(m: Means) -> float:
-    """Seconds for the frames of that run."""
-    if (
-        m.name == "polynomials"
-    ):  # a term for two radians, and two radians for two steps, all the way from the beginning
-        return m.build + m.apply * STRIDE * FRAMES * (FRAMES + 1) / 4
-    return m.build + m.apply * FRAMES
+def pinned(system: System, goal: Goal) -> str:
+    """Which option asks for steps; empty if none does."""
+    asked = {
+        "method": goal.method not in CHOICES,
+        "order": goal.order is not None,
+        "forbid": bool(goal.forbid),
+        "math": goal.math != "exact",
+        "project": bool(goal.project),
+        "time": system.clock is not None,
+    }
+    if system.levels:
+        return "fast and slow parts ask"
+    return next((f"{name}= asks" for name, said in asked.items() if said), "")
 
 
-def instead_of_nothing(system: System, facts: Facts, goal: Goal, requested: str) -> Choice | None:
-    """The exact flow of an energy that is not T(p) + V(q): no loop of kicks and drifts is given up for it."""
-    if not quadratic(facts) or facts["separable"] or goal.method not in CHOICES or goal.order is not None:
+def deleted(system: System, facts: Facts, goal: Goal, requested: str) -> Choice | None:
+    """The flow of H instead of a loop, by default; None where the loop stays."""
+    if system.kind != "hamiltonian" or not quadratic(facts) or pinned(system, goal):
         return None
     asked = replace(goal, propagator="exact")
     if refusal(system, facts, asked, requested) is not None:
         return None
-    taken = next((m for m in means(system, facts, "exact") if not m.objection), None)
-    if taken is None or taken.bits != "exact":
+    if not facts["separable"]:  # no loop of kicks and drifts is given up for it
+        taken = next((m for m in means(system, facts, "exact") if not m.objection), None)
+        if taken is None or taken.bits != "exact":
+            return None
+        return Choice("exact", f"it is not T(p) + V(q), of degree 2, and solved by {taken.name}")
+    if few(system) is None:
         return None
-    return Choice("exact", f"it is not T(p) + V(q), of degree 2, and solved by {taken.name}")
+    n = pairs_of(system)
+    size = "1 pair of q and p" if n == 1 else f"{n} pairs of q and p"
+    return Choice(
+        "exact",
+        f"the default for an energy of degree 2 with {size}: it is solved, so that any number of steps is one jump",
+    )
 
 
-def decided(system: System, facts: Facts, goal: Goal, requested: str, operations: int) -> Choice | None:
-    """What is done about a loop of so many operations a step; None where nothing could be done about it."""
+def kept(system: System, facts: Facts, goal: Goal, requested: str, operations: int) -> Choice | None:
+    """Why a loop of so many operations a step stays; None where nothing could be done about it."""
     if not quadratic(facts):
         return None
-    pinned = goal.method not in CHOICES or goal.order is not None
-    way = "method" if pinned else "exact"
-    asked = replace(goal, propagator=way)
+    steps = pinned(system, goal)
+    way = "method" if goal.method not in CHOICES or goal.order is not None else "exact"
     try:
-        plan_jump(system, facts, asked, requested)
+        plan_jump(system, facts, replace(goal, propagator=way), requested)
     except PlanError as error:
         return Choice(
             "loop", why := f"the loop stays: {error.what.splitlines()[0]}", (Row("propagator", "loop", why),)
@@ -83,11 +94,13 @@ def decided(system: System, facts: Facts, goal: Goal, requested: str, operations
     found = means(system, facts, way)
     taken = next(m for m in found if not m.objection)
     step = loop_seconds(pairs_of(system), operations)
-    loop, jumps = STRIDE * FRAMES * step, nominal(taken)
-    compared = f"{FRAMES} frames {STRIDE} steps apart take {seconds(loop)} by the loop, {seconds(jumps)} by {taken.name}"
-    if jumps < loop and taken.bits == "exact":
-        return Choice(way, f"chosen by the planner: {compared}")
-    why = f"its last bits are not in the contract, {taken.bits}" if jumps < loop else compared
+    if steps:
+        why = f"{steps} for steps"
+    elif taken.bits != "exact":
+        why = f"its last bits are not in the contract, {taken.bits}"
+    else:
+        jumps = seconds(taken.build + FRAMES * taken.apply)
+        why = f"{FRAMES} frames take {jumps} by {taken.name}, more than 2 ms beyond a short loop"
     note = (
         f'{why}; propagator="{way}" deletes it, for a billion steps at once: '
         f"sooner from {sooner_from(taken, step)} on"

@@ -35,7 +35,7 @@ MARGIN = 2
 class Choice:
     method: Method
     because: str  # the two numbers
-    turned_down: Alternative
+    not_chosen: Alternative
 
 
 def program_of(system: System, facts: Facts, goal: Goal, method: Method) -> Program:

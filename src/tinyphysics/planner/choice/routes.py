@@ -82,7 +82,7 @@ REQUESTS: tuple[Request, ...] = (
             "the stages of Radau, solved for, with steps of their own", "not certified; what has settled shortens no step"),
     Request("orbits", 'bodies that attract as 1/r, a state that is a hierarchy, and a method such as "aba104"',
             "Kepler orbits in Jacobi coordinates, and kicks by the rest", "symplectic; the error has the factor eps"),
-    Request("jump", 'H of degree 2 at most, and propagator="exact" or "method"; "exact" by itself where q and p are mixed',
+    Request("jump", 'H of degree 2 at most, and propagator="exact" or "method"; "exact" by default if small or mixed',
             "one jump instead of the loop", "any number of steps at once"),
 )
 FORMS: tuple[Form, ...] = (

@@ -20,7 +20,7 @@ from tinyphysics.planner.methods.needs import HIERARCHY, SHEARED, quadratic_part
 from tinyphysics.rules.calculus.jet import order_for
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.step import Step, Term
+from tinyphysics.step import Assign, Step, Term
 from tinyphysics.synth.coefficients.coefficients import COMPOSITION
 from tinyphysics.synth.methods.as_written import explicit_map
 from tinyphysics.synth.methods.derivative import MOST_COMPONENTS, derivative
@@ -138,6 +138,9 @@ def rates_of(system: System) -> tuple[list[UOp], tuple[Term, ...]]:
     return rates if system.energy is None else simplify(rates), terms
 
 
+LEFT_WHEN_FUSED = 0.6  # of the operations of a series in pairs, at least: a product and a sum become one
+
+
 def of_series(job: Job) -> Step:
     rates, terms = rates_of(job.system)
     rates = simplify(rates)  # recurrences of their series are ours, whoever wrote them
@@ -149,14 +152,23 @@ def of_series(job: Job) -> Step:
         elif series_length(job.system, rates, 1) > TOLD_IN_LOOPS:
             check_lines(job, rates)
         return taylor_step(job.method.name, job.system, terms, rates, tolerance)
-    if (count := estimate(job.system, rates, tolerance)) > LARGEST:
+    check_pairs(job, estimate(job.system, rates, tolerance))
+    step = wide_taylor_step(job.method.name, job.system, terms, rates, tolerance)
+    values = [part.value for part in step.body if isinstance(part, Assign)]
+    found = sum(u.size for u in toposort(values) if u.op in ELEMENTWISE)
+    check_pairs(job, int(LEFT_WHEN_FUSED * found))
+    return step
+
+
+def check_pairs(job: Job, count: int) -> None:
+    """A series in pairs that is too long is refused before it is lowered and verified."""
+    if count > LARGEST:
         raise PlanError(
             f"the Taylor series of `{job.system.name}` in pairs of float64 are about {count:,} operations, "
             f"and more than {LARGEST:,} are not written out",
             fix='Choose precision="float64", whose long series run in loops, a larger tolerance=, or a method of '
             "kicks and drifts.",
         )
-    return wide_taylor_step(job.method.name, job.system, terms, rates, tolerance)
 
 
 def with_estimate(job: Job) -> Step:
@@ -243,7 +255,8 @@ def check_lines(job: Job, rates: Sequence[UOp]) -> None:
     told = f"the Taylor series of `{system.name}` are about {count:,} operations of each order"
     if count > most:
         raise PlanError(f"{told}, and {most:,} are the most", fix=in_steps(job))
-    LOG.warning("%s: this takes some seconds to compile", told)
+    if count > TOLD:
+        LOG.warning("%s: this takes some seconds to compile", told)
 
 
 def by_solving(job: Job) -> None:

@@ -27,6 +27,19 @@ class NotAffine(ValueError):
     """Why an expression has no exact affine form."""
 
 
+class Symbol:
+    """A number that is not known yet; what has no meaning for it is a NotAffine."""
+
+    def raised(self, n: Rational) -> Any:
+        raise NotAffine(f"the power {n} of a parameter")
+
+    def function(self, op: Ops) -> Any:
+        raise NotAffine(f"`{op.value}` of a parameter")
+
+    def __int__(self) -> int:
+        raise NotAffine("a parameter as a whole number")
+
+
 class Affine:
     """constant + sum of coefficient * variable, the variables by their numbers."""
 
@@ -108,6 +121,10 @@ def sine(x: Rational, k: int) -> Rational:
 
 
 def power(x: Rational, y: Rational) -> Rational:
+    if isinstance(y, Symbol):
+        raise NotAffine("a power that is a parameter")
+    if isinstance(x, Symbol):
+        return x.raised(y)
     if Fraction(y).denominator == 1 and abs(y) <= 64:
         if x == 0 and y < 0:
             raise NotAffine("a divisor is 0")
@@ -178,6 +195,9 @@ def of_constants(u: UOp) -> Callable[..., Any]:
         raise NotAffine(f"`{u.op.value}` of a parameter is not known to more digits than a float has")
 
     def one(*x: Any) -> Any:
+        symbols = [v for v in map(constant, x) if isinstance(v, Symbol)]
+        if symbols:
+            return lifted(symbols[0].function(u.op if len(x) == 1 else Ops.POW))
         try:
             out = f(*map(constant, x))
         except (InvalidOperation, DivisionByZero, Overflow, ZeroDivisionError) as error:

@@ -58,7 +58,8 @@ class Hessian:
 
 
 def dense(rows: Sequence[Row], n: int) -> list[list[Fraction]]:
-    return [[Fraction(row.get(k, 0)) for k in range(n)] for row in rows]
+    nothing = Fraction(0)  # one object for most of them
+    return [[Fraction(row[k]) if k in row else nothing for k in range(n)] for row in rows]
 
 
 def hessian(

@@ -26,8 +26,12 @@ Monomial = tuple[tuple[int, Exponent], ...]  # (atom, exponent), by atom
 Poly = dict[Monomial, Fraction]
 Key = tuple[tuple[Monomial, Fraction], ...]
 
+ONE = Fraction(1)
+WHOLE = frozenset({int})
 MOST_TERMS = 4_000  # an expanded product larger than this stays closed: no proof, and no explosion
-MOST_WORK = 100_000  # products of two terms for all that is asked of one numbering: some ten seconds, then no more proofs
+MOST_WORK = (
+    60_000  # products of two terms for all that is asked of one numbering: half a second, then no more proofs
+)
 MOST_BITS = 8_000  # of a common denominator: beyond it coefficients are kept apart
 LARGEST_POWER = 12
 LARGEST_EXPONENT = 1_000  # of a coefficient: 0.1**1000 has 56,000 bits
@@ -45,6 +49,8 @@ class TooLarge(Exception):
 
 
 def monomial(exponents: dict[int, Exponent]) -> Monomial:
+    if WHOLE.issuperset(map(type, exponents.values())) and 0 not in exponents.values():
+        return tuple(sorted(exponents.items()))
     return tuple(sorted((a, e if e.denominator > 1 else int(e)) for a, e in exponents.items() if e))
 
 
@@ -52,14 +58,18 @@ def key(p: Poly) -> Key:
     return tuple(sorted(p.items()))
 
 
-def add(p: Poly, q: Poly, factor: Fraction = Fraction(1)) -> Poly:
+def add(p: Poly, q: Poly, factor: Fraction = ONE) -> Poly:
     out = dict(p)
+    if factor != 1:
+        q = {m: -c for m, c in q.items()} if factor == -1 else {m: factor * c for m, c in q.items()}
     for m, c in q.items():
-        total = out.get(m, Fraction(0)) + factor * c
-        if total:
+        if m not in out:
+            if c:
+                out[m] = c
+        elif total := out[m] + c:
             out[m] = total
         else:
-            out.pop(m, None)
+            del out[m]
     return out
 
 
@@ -149,20 +159,28 @@ class Normal:
     def term_by_term_product(self, p: Poly, q: Poly) -> Poly:
         out: Poly = {}
         for m, c in p.items():
+            one = c == 1
             for n, d in q.items():
-                for k, e in self.product(m, n).items():
-                    out[k] = out.get(k, Fraction(0)) + c * d * e
+                x = d if one else c * d
+                k = self.plain_product(m, n)
+                found = self.product(m, n) if k is None else {k: ONE}
+                for k, e in found.items():
+                    y = x if e == 1 else x * e
+                    out[k] = out[k] + y if k in out else y
         return {m: c for m, c in out.items() if c}
 
     def plain_product(self, m: Monomial, n: Monomial) -> Monomial | None:
-        """The product of two monomials without sums and choices; None if it is more than one monomial."""
+        """The product of two monomials; None where a sum is opened or a choice squared: then it may be several."""
         exponents = dict(m)
         for a, e in n:
             if a in exponents:
                 exponents[a] += e
             else:
                 exponents[a] = e
-        if not self.sums.keys().isdisjoint(exponents) or not self.choices.isdisjoint(exponents):
+        if not self.sums.keys().isdisjoint(exponents):
+            if any(a in self.sums and 1 <= e <= LARGEST_POWER for a, e in exponents.items()):
+                return None
+        if any(exponents[a] > 1 for a in self.choices & exponents.keys()):
             return None
         return monomial(exponents)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tinyphysics.ir import Ops, UOp, substitute, toposort
+from tinyphysics.ir import Ops, UOp, toposort
 from tinyphysics.rules.identities.denominators import as_written
 
 Powers = dict[UOp, int]
@@ -80,15 +80,16 @@ def shared_quotients(roots: Sequence[UOp]) -> list[UOp]:
     uses: dict[UOp, set[int]] = {}
     for x, k, _ in found.values():
         uses.setdefault(x, set()).add(k)
-    new: dict[UOp, UOp] = {}
+    new: dict[UOp, UOp] = {}  # all that is below a quotient comes before it
     memo: dict[tuple[UOp, int], UOp] = {}
-    for u, (x, k, above) in found.items():
-        if len(uses[x]) < 2:
+    for u in order:
+        x, k, above = found.get(u, (u, 0, {}))
+        if len(uses.get(x, ())) < 2 or u not in found:
+            new[u] = u.replace(tuple([new[s] for s in u.src]))
             continue
-        base = substitute([x], new)[0]
-        out = power(UOp.const(1.0, u.dtype, u.shape) / base, k, memo)
+        out = power(UOp.const(1.0, u.dtype, u.shape) / new[x], k, memo)
         for y, n in above.items():
             if not (y.op is Ops.CONST and y.arg == 1.0):
-                out = power(substitute([y], new)[0], n, memo) * out
+                out = power(new[y], n, memo) * out
         new[u] = out
-    return substitute(list(roots), new) if new else list(roots)
+    return [new[u] for u in roots]

@@ -227,8 +227,8 @@ def compile(
     energies, observables and drift are computed in such pairs too.
 
     propagator="exact" solves an energy of degree 2 or less instead of stepping it, "method" gives what n steps of the
-    method would in exact arithmetic; then a run of 10**12 steps is one jump. "loop" steps; None leaves it to the planner,
-    which tells its reasons in explain().
+    method would in exact arithmetic; then a run of 10**12 steps is one jump. "loop" steps. The default is "exact" for small
+    systems, if no option asks for steps, and "loop" for others; explain() says why.
 
     method="taylor" chooses its own steps, so that each has a relative error of tolerance=, rounding if not given; dt is then
     that of the times at which one may look, and without it a run has an end and nothing between. So do method="dop853",

@@ -30,7 +30,7 @@ from tinyphysics.given import path as a_path
 from tinyphysics.ir import UOp, dump, f64
 from tinyphysics.options import COMING, COMPILE, heeds
 from tinyphysics.philox import checked
-from tinyphysics.pipeline import Build, on_orbits
+from tinyphysics.pipeline import Build, on_orbits, stepped
 from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.choice.multirate import split_rows
 from tinyphysics.planner.choice.stiff import stiffest
@@ -65,6 +65,7 @@ from tinyphysics.runtime.stages.description import described
 from tinyphysics.runtime.stages.energy_so_far import Wander
 from tinyphysics.runtime.stages.execute import clock_of, execute
 from tinyphysics.runtime.stages.flow_matrices import flows_of, with_flows
+from tinyphysics.runtime.stages.going_on import begun_before
 from tinyphysics.runtime.stages.invariants import with_invariants
 from tinyphysics.runtime.stages.loop import shaped
 from tinyphysics.runtime.stages.order_bodies import check_orbits, hierarchy_of
@@ -82,13 +83,21 @@ from tinyphysics.runtime.state.digest import marked
 from tinyphysics.runtime.state.encoding import Encoding
 from tinyphysics.runtime.state.ensemble import Inputs, addressed, inputs, sizes_from
 from tinyphysics.runtime.state.first_state import FirstState, first_state
+from tinyphysics.runtime.state.frames import (
+    count_steps,
+    most_frames,
+    named_options,
+    no_part,
+    scheduled,
+    wanted,
+)
+from tinyphysics.runtime.state.from_frame import BEGINS, opened
 from tinyphysics.runtime.state.indices import check_indices, selects
 from tinyphysics.runtime.state.record import Record, beginning
 from tinyphysics.runtime.state.run import Checkpoint, Identity, Run, made
-from tinyphysics.runtime.state.schedule import Schedule, checked_time, count_steps, time_at, whole
+from tinyphysics.runtime.state.schedule import Schedule, checked_time, time_at, whole
 from tinyphysics.runtime.state.windows import Windows, fitting
 from tinyphysics.runtime.state.workers import available, copy
-from tinyphysics.runtime.storage.checkpoint import read
 from tinyphysics.runtime.storage.open_store import begun
 from tinyphysics.runtime.storage.resume import (
     Keeper,
@@ -112,7 +121,10 @@ CHECKS = ("on", "off", "strict")
 STIFF = 'method="radau" may take fewer'
 LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl", "ptx", "cuda")
 LATER_LEVELS = ("wgsl",)
+COMMENT = {"kernel": ";", "llvm": ";", "asm": "#"}  # what a line of a level begins with, if it is not code
+NO_LOOP = 'the loop was deleted, and runs jump: this is what propagator="loop" would run'
 NOWHERE = Path()
+ENDS = {"frames": 2}  # the first and the last
 
 
 @dataclass(eq=False)
@@ -297,10 +309,8 @@ class Simulation:
         if level == "tpir":
             return str(self.built.program)
         if level != "uop" and self.compiled.known.way != "loop":
-            raise PlanError(
-                f'ir("{level}"): the loop was deleted, and a jump has no kernel',
-                fix='Look at ir("tpir"), or compile with propagator="loop".',
-            )
+            text = listing(stepped(self.built).program, level)
+            return f"{COMMENT.get(level, '//')} {NO_LOOP}\n{text}"
         if level in ("c", "cuda") and self.compiled.adaptive:
             raise PlanError(
                 f'ir("{level}") is a program with steps of dt, and this method chooses its own',
@@ -373,7 +383,7 @@ class Simulation:
         steps: int = 10_000,
         force: float = 1e-6,
         move: float | None = None,
-        t0: float = 0.0,
+        t0: float = BEGINS,
         **given: Any,
     ) -> Any:
         """Lowers the energy from the state that is `given` by name, until no force is above `force`.
@@ -381,6 +391,7 @@ class Simulation:
         Momenta stay as they are, at rest if not given. There are at most `steps` evaluations, and no coordinate moves further
         than `move` in one of them; `t0` is the time.
         """
+        given, t0 = opened(self.own_names, given, t0)
         if isinstance(self.source, Family):
             self.bind(self.source, sizes_from(self.source, given))
         self.in_own_time("minimise")
@@ -403,7 +414,7 @@ class Simulation:
         error: float | None = None,
         energy_drift: float | None = None,
         until: float | None = None,
-        t0: float = 0.0,
+        t0: float = BEGINS,
         **given: Any,
     ) -> float:
         """Returns the longest step of this method that was measured to meet the goals `error` and `energy_drift`.
@@ -412,36 +423,40 @@ class Simulation:
         the step then divides; else they take some dozens of vibrations.
         """
         self.in_own_time("suggest_dt")
+        given, t0 = opened(self.own_names, given, t0)
         if isinstance(self.source, Family):
             self.bind(self.source, sizes_from(self.source, given))
         if self.compiled.adaptive:
             raise PlanError(
                 "this method chooses its own steps", fix="tolerance= of compile says how accurate they are."
             )
+        if self.compiled.known.way != "loop":
+            raise PlanError(
+                f"`{self.system.name}` is solved instead of stepped, and no dt changes its error",
+                fix='Choose dt for the times you want to see; compile with propagator="loop" for steps.',
+            )
         dt: float = SLOTS["suggest_dt"](self, given, error, energy_drift, until, checked_time(t0))
         return dt
 
     @takes_names
     @heeds("suggest_split", "sim.suggest_split(q=..., p=...)")
-    def suggest_split(self, *, t0: float = 0.0, **given: Any) -> Any:
+    def suggest_split(self, *, t0: float = BEGINS, **given: Any) -> Any:
         """Says which parts of a sum, or terms of one energy, are fast and which slow, and what to write for two paces.
 
         The state is `given` by name, at the time `t0`. A proposal: nothing is changed by it.
         `print(sim.suggest_split(q=..., p=...))` shows frequencies and the expression.
         """
+        given, t0 = opened(self.own_names, given, t0)
         return SLOTS["suggest_split"](self, given, checked_time(t0))
 
     @heeds("estimate", "sim.estimate(steps=1_000_000)")
-    def estimate(self, *, steps: int, members: int = 1, frames: int = 2) -> dict[str, float]:
+    def estimate(self, *, steps: int, members: int = 1, frames: int | None = None) -> dict[str, float]:
         """Returns the seconds and bytes that a run of so many `steps`, `members` and `frames` will take.
 
-        They come from a short trial on this machine.
+        They come from a short trial on this machine. Without `frames`, a run keeps those of the default.
         """
-        steps, members, frames = (
-            whole("steps", steps, 0),
-            whole("members", members, 0),
-            whole("frames", frames, 0),
-        )
+        steps, members = whole("steps", steps, 0), whole("members", members, 0)
+        frames = None if frames is None else whole("frames", frames, 0)
         if self.goal.is_accurate and self.goal.decision is None:
             raise PlanError(
                 "what a run costs is not known before its method is",
@@ -462,6 +477,9 @@ class Simulation:
         rows = sum(s.var.size for s in self.system.states)
         trial = {s.name: np.ones((min(members, 4096), *s.var.shape)) for s in self.system.states}
         given = {p.name: 1.0 if p.default is None else p.default for p in self.system.parameters}
+        size = PRECISIONS[self.goal.precision].bits / 8  # of all words
+        if frames is None:
+            frames = min(most_frames(steps, int(size * rows * members)), steps + 1)
         if self.goal.dt is None and self.system.kind != "map" and not self.goal.is_accurate:
             given["dt"] = 1.0  # what a step costs does not depend on it
         quiet.evolve(steps=1, progress=False, **trial, **given)  # compiles
@@ -469,13 +487,12 @@ class Simulation:
         n, seconds = 1, 0.0
         while seconds < 0.02 and n < steps:
             n = steps if jumps else min(2 * n, steps)
-            runs = [quiet.evolve(steps=n, progress=False, **trial, **given) for _ in range(2)]
+            runs = [quiet.evolve(steps=n, options=ENDS, progress=False, **trial, **given) for _ in range(2)]
             seconds = min(out.metrics["seconds"]["run"] for out in runs)  # one alone may have had to wait
         if jumps:  # a frame costs the same wherever it is
             per_step = seconds * max(frames - 1, 1) / max(steps * min(members, 4096), 1)
         else:
             per_step = seconds / max(n * min(members, 4096), 1)
-        size = PRECISIONS[self.goal.precision].bits / 8  # of all words
         return {"seconds": per_step * steps * members, "bytes": size * rows * members * frames}
 
     def __repr__(self) -> str:
@@ -518,8 +535,10 @@ class Simulation:
         *,
         steps: int | None = None,
         until: float | None = None,
-        t0: float = 0.0,
+        t0: float = BEGINS,
         save_every: int | None = None,
+        save_at: Any = None,
+        frames: int | None = None,
         observe: Mapping[str, Callable[..., Any]] | None = None,
         observe_every: int = 1,
         hash_every: int | None = None,
@@ -531,20 +550,27 @@ class Simulation:
         checkpoint_every: int | None = None,
         resume: Any = None,
         events: Mapping[str, Callable[..., Any]] | None = None,
+        options: Mapping[str, Any] | None = None,
         **given: Any,
     ) -> Trajectory:
         """Runs from an initial state; what is not a run option is a state or a parameter, by name.
 
+        `until=` and `save_at=` take any time. One that is no whole number of steps is reached by a shorter step, which
+        changes nothing of the steps after it; `out.metrics["end"]` and `["fractions"]` tell of such frames. By default a
+        run keeps evenly spaced frames, at most 500 and at most 16 MiB of them.
         `checkpoint=path` leaves the loop state there every `checkpoint_every` steps and at the end. `resume=path`
-        goes on from there, bit for bit as if the run had never ended; `steps` are further steps.
+        goes on from there, bit for bit as if the run had never ended; `steps` are further steps. `resume=out` goes on from
+        the end of another run; `evolve(**out.final, ...)` begins a new one at its last state and time, with its parameters.
         `events={"name": function}` finds the times at which a function of the state changes its sign, with a method that
         chooses its own steps: `out.events("name")`.
         `save="run.zarr"` writes frames and observables there while the run goes on, and keeps none in memory.
 
         steps             how many steps are done; or until
-        until             the time at which the run ends
+        until             the time at which the run ends; any time
         t0                the time at which it begins
-        save_every        keep a frame every so many steps
+        save_every        keep a frame every so many steps; or save_at, or frames
+        save_at           keep frames at these times, in the order of the run: [0.5, 1.0, 2.0]
+        frames            keep so many, evenly spaced: frames=400; frames=2 are the first and the last
         observe           functions of the state, {"r": lambda q: ...}; their values are out["r"]
         observe_every     so many steps between two values
         hash_every        so many steps between two digests of the state, out.hashes
@@ -554,24 +580,32 @@ class Simulation:
         save              a folder of zarr that frames are written to
         checkpoint        a file that the run can go on from
         checkpoint_every  so many steps between two checkpoints
-        resume            a checkpoint to go on from
+        resume            a checkpoint to go on from, or a run: resume=out
         events            functions whose sign changes are looked for
+        options           {"frames": 400}: for a system that has a state or a parameter of that name
         given             states and parameters by name: q=[1.0, 0.0], mu=2.0; one more axis is an ensemble
         """
         began = clock.perf_counter()
+        own = self.own_names
+        given, save_at, frames = named_options(own, given, save_at, frames, options)
+        given, t0 = opened(own, given, t0)
+        wants = wanted(save_every, save_at, frames)
+        if wants.at is not None and steps is None and until is None:
+            until = float(wants.at[-1])
         dt = given.pop("dt", self.goal.dt)
         back = None
         if any(map(is_there, given.values())):
             given, back = SLOTS["there"]().brought(given, resume)
-        c, path = None, NOWHERE if resume is None else a_path("resume", resume, "run.checkpoint")
+        c, path = None, NOWHERE
         if resume is not None:
-            c = read(path)
+            c, path = begun_before(resume)
             t0, seed = (
                 agreed("t0", checked_time(t0), 0.0, c.run.t0, path),
                 agreed("seed", seed, 0, c.run.seed, path),
             )
             hash_every = agreed("hash_every", hash_every, None, c.hash_every, path)
-            save_every = c.save_every if save_every is None else save_every
+            if wants.unsaid and c.save_every is not None:
+                wants = replace(wants, every=c.save_every, told_every=True)
         if isinstance(self.source, Family):
             self.bind(self.source, sizes_from(self.source, sizes_given(self.source, c, path, given)))
         if on_orbits(self.goal):
@@ -583,7 +617,8 @@ class Simulation:
             )
         if system.kind == "map" and dt is not None:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
-        if self.compiled.adaptive and dt is None:
+        gridless = self.compiled.adaptive and dt is None
+        if gridless:
             dt = whole_span(steps, until, checked_time(t0), c)
             if c is None:
                 check_no_grid(
@@ -599,8 +634,11 @@ class Simulation:
         if self.goal.is_accurate:
             dt = SLOTS["step_of_run"](self, here(given, back), dt, steps, until, checked_time(t0), c)
         dt = 1.0 if system.kind == "map" else checked_step(dt)
+        lent = None  # where states came from that are brought here: a jump is done on this machine
         if back is not None:
             given, back = SLOTS["there"]().settled(self, given, back)
+            if back is not None and self.compiled.jump is not None:
+                given, back, lent = here(given, back), None, back
         bare = partial(self.bare, dt, checked_time(t0), back)
         if c is None:
             given = given_momenta(
@@ -614,7 +652,7 @@ class Simulation:
             if back is not None:  # what was made of them here goes there, too
                 i = replace(i, states={name: sent(v) for name, v in i.states.items()})
         else:
-            check_program(c, path, system, self.compiled.known.program)
+            check_program(c, path, system, self.compiled.known.program, self.compiled.is_of_its_loop)
             agreed("dt", dt, c.run.dt, c.run.dt, path)
             i = restored_inputs(system, c, path, given, self.compiled.encoding)
         if events and not self.compiled.adaptive:
@@ -626,13 +664,19 @@ class Simulation:
         first = 0 if c is None else c.step
         if system.clock is not None and until is not None and steps is None:
             start = i if c is None else replace(i, states=dict(c.start))
-            last = steps_until(replace(bare(), given=start), until)
+            last, end = steps_until(replace(bare(), given=start), until), None
         else:
-            last = count_steps(steps, until, dt, checked_time(t0)) + (first if until is None else 0)
+            last, end = count_steps(steps, until, dt, checked_time(t0), no_part(system, self.goal))
+            last += first if until is None else 0
         if last < first:
             raise InputError(
                 f"until={until:g} lies before the checkpoint, which is at t = {time_at(first, dt, t0):g}",
                 fix="Pass a later time.",
+            )
+        if system.clock is not None and wants.at is not None:
+            raise PlanError(
+                "save_at= does not go with time= yet: its steps end at times of their own",
+                fix="Pass save_every= or frames=, and read out.t; until= ends at any time.",
             )
         if system.clock is not None and save is not None:
             raise PlanError(
@@ -643,12 +687,15 @@ class Simulation:
         target, kept_every = self.checkpointing(checkpoint, checkpoint_every, c)
         schedule = Schedule(
             last,
-            None if save_every is None else whole("save_every", save_every, 1),
+            None,
             whole("observe_every", observe_every, 1) if watched else None,
             None if hash_every is None else whole("hash_every", hash_every, 1),
             first,
             kept_every,
+            end=end,
         )
+        size = sum(int(v.nbytes) for v in i.states.values())
+        schedule = scheduled(wants, schedule, dt, float(t0), size, gridless, no_part(system, self.goal))
         threads = None if threads is None else whole("threads", threads, 1)
         checked(seed=seed)
         compiled = self.compiled
@@ -727,8 +774,8 @@ class Simulation:
         out = trajectory(r, record, windows, values, asked)
         if system.clock is not None and until is not None and not out.stops:
             end_at(r, record, out, float(until))
-        if back is not None:
-            SLOTS["there"]().hand_back(out, back)
+        if back is not None or lent is not None:
+            SLOTS["there"]().hand_back(out, back or lent, here=lent is not None)
         work = (record.last - first) * max(i.members, 1)
         running = max(done - ready - compiling, 1e-9)
         out.metrics.update(
@@ -783,15 +830,19 @@ class Simulation:
         if compiled.known.solves and isinstance(out.metrics, Metrics) and isinstance(out.origin, Origin):
             out.metrics.later["solver"] = partial(solver_report, out.origin)
         if r.jump is not None:
-            out.metrics["propagator"] = jumped(r, record.last, self.compiled.known.way)
+            told = partial(jumped, r, record.last, self.compiled.known.way)
+            if r.jump.few is None:
+                out.metrics["propagator"] = told()
+            else:  # it takes as long as a short run
+                cast(Metrics, out.metrics).later["propagator"] = told
         if not compiled.encoding.precision.state.is_float:
-            told = partial(
+            on_lattice = partial(
                 rounded, compiled.encoding, {s.name: given.get(s.name) for s in system.states}, back
             )
             if back is None:
-                out.metrics["lattice"] = told()
+                out.metrics["lattice"] = on_lattice()
             else:  # the states would have to come here
-                cast(Metrics, out.metrics).later["lattice"] = told
+                cast(Metrics, out.metrics).later["lattice"] = on_lattice
         if compiled.known.method == "strang" and c is None:
             found = commutators(self.built, r)
             self.commutators = found if self.commutators is None else self.commutators

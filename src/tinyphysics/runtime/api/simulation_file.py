@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,10 @@ def load(path: str | Path) -> Simulation:
         raise StoreError(
             f"`{path}` is damaged: {error!r}", fix="Compile the system again and save it."
         ) from error
+    if sim.tpir.hash != data["program"] and sim.goal.propagator is None:
+        # a file from before loops were deleted by default
+        older = replace(sim, goal=replace(sim.goal, propagator="loop"), _compiled=None)
+        sim = older if older.tpir.hash == data["program"] else sim
     if sim.tpir.hash != data["program"]:
         raise StoreError(
             f"this version compiles `{path}` to another program, so its runs would have other bits",

@@ -45,14 +45,16 @@ class Comparison:
 
     def __init__(self, store: RunStore) -> None:
         self.store, self.difference, self.at = store, None, 0
-        self.steps = store.read("step")
+        self.steps, self.times = store.read("step"), store.read("time")
+        self.between = len(self.steps) > 1 and not np.diff(self.steps).all()  # frames between two steps
 
     difference: Difference | None
 
     def put(self, w: Window, attributes: Mapping[str, Any]) -> None:
         if self.difference is not None or not len(w.steps):
             return
-        wanted = np.isin(w.steps, self.steps)  # a store that a resumed run has made begins with a gap
+        # a store that a resumed run has made begins with a gap
+        wanted = np.isin(w.times, self.times) if self.between else np.isin(w.steps, self.steps)
         count = int(wanted.sum())
         mine = {name: v[wanted] for name, v in w.frames.items()}
         theirs = {name: self.store.read(name, self.at, self.at + count) for name in mine}
@@ -115,15 +117,19 @@ def replay(path: str | Path, backend: str | None = None) -> Replayed:
     start: dict[str, Any] = {s.name: sim.compiled.encoding.words(s.name, first) for s in sim.system.states}
     arrays = {name: store.read(name) for name, m in store.layouts.items() if not m.grows}
     against = Comparison(store)
+    every = a.get("save_every")
+    at = None if every is not None and not against.between else against.times
     out = sim.evolve(
         **start,
         **json.loads(a["parameters"]),
         **arrays,
-        steps=int(steps[-1]),
+        steps=None if against.between else int(steps[-1]),
+        until=float(against.times[-1]) if against.between else None,
         dt=sim_dt(sim, a),
         t0=a["t0"],
         seed=a["seed"],
-        save_every=a.get("save_every"),
+        options={"save_at": at},
+        save_every=every if at is None else None,
         save=against,
         progress="auto",
     )

@@ -163,7 +163,11 @@ class AdaptiveEngine(LookedAt[Adapted]):
         """Goes on until every member has a step that covers the time of this one, or can go no further."""
         if m.reached == m.steps or not m.members:
             return
-        until = time_at(m.steps, m.dt, m.t0)
+        self.cover(m, time_at(m.steps, m.dt, m.t0))
+        m.reached = m.steps
+
+    def cover(self, m: Adapted, until: float) -> None:
+        """Goes on until every member has a step that covers this time."""
         self.inner.tell(m.inner, str(UNTIL.arg), until)
         count = self.inner.patience(m.inner, PATIENCE) if m.events is None else 1
         while True:
@@ -176,7 +180,17 @@ class AdaptiveEngine(LookedAt[Adapted]):
             self.tell_of_the_end(m, until)
         if m.events is not None:
             m.events.steps(*self.coefficients(m), self.clocks(m), until)
-        m.reached = m.steps
+
+    def between(self, m: Adapted, t: float) -> dict[str, Any]:
+        """From the series of the step that covers this time; the members are further than their step then."""
+        if not m.members:
+            return self.state(m)
+        self.cover(m, t)
+        m.seen = None
+        return self.named(m)
+
+    def found_until(self, m: Adapted, later: Adapted) -> None:
+        m.events = later.events
 
     def tell_of_many(self, m: Adapted, until: float) -> None:
         """Whoever waits for many steps in which hardly anything happens should know: measured, at the member with most."""
@@ -273,10 +287,11 @@ class AdaptiveEngine(LookedAt[Adapted]):
             m.seen = m.start
         if m.seen is None:
             self.reach(m)
-            shown = (
-                self.inner.named_there(m.inner, self.words)
-                if m.there
-                else self.inner.named(m.inner, self.words)
-            )
-            m.seen = {name: shown[name][: m.members] for name in self.words}
+            m.seen = self.named(m)
         return m.seen
+
+    def named(self, m: Adapted) -> dict[str, Any]:
+        """The states at the time that was asked for."""
+        by = self.inner.named_there if m.there else self.inner.named
+        shown = by(m.inner, self.words)
+        return {name: shown[name][: m.members] for name in self.words}

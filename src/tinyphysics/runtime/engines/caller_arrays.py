@@ -86,7 +86,6 @@ def settled(sim: Any, given: Mapping[str, Any], back: Back) -> tuple[dict[str, A
             f"`{next(iter(like))}` is on a GPU, and some states are not",
             fix="Pass all of them from the same place.",
         )
-    check_can(sim)
     return own, replace(back, like=like, target=target_of(sim))
 
 
@@ -113,16 +112,6 @@ def here(given: Mapping[str, Any]) -> dict[str, Any]:
         else exchange.here(value)
         for name, value in given.items()
     }
-
-
-def check_can(sim: Any) -> None:
-    """A PlanError for runs that no kernel does from beginning to end."""
-    compiled = sim.compiled
-    if compiled.jump is not None:
-        raise PlanError(
-            "the loop was deleted, and a jump is computed on this machine, not where the arrays are",
-            fix='Compile with propagator="loop", or pass NumPy arrays.',
-        )
 
 
 def stored(encoding: Encoding, name: str, a: DeviceArray) -> dict[str, Any]:
@@ -212,15 +201,15 @@ def place(a: DeviceArray) -> Any:
     return ctypes.c_uint64(a.pointer)
 
 
-def hand_back(out: Trajectory, back: Back) -> None:
-    """Frames and the final state as arrays of the library that they came from."""
+def hand_back(out: Trajectory, back: Back, here: bool = False) -> None:
+    """Frames and the final state as arrays of the library that they came from; what was made here is sent there first."""
     cuda.synchronise()
 
     def given_back(states: Mapping[str, Any]) -> dict[str, Any]:
         some = next(iter(back.like.values()))
         return {
-            name: exchange.given_back(v, back.like.get(name.partition(".")[0], some))
-            if isinstance(v, DeviceArray)
+            name: exchange.given_back(exchange.sent(v), back.like.get(name.partition(".")[0], some))
+            if here or isinstance(v, DeviceArray)
             else v
             for name, v in states.items()
         }

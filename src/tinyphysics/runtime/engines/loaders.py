@@ -26,6 +26,7 @@ from tinyphysics.emit.scalar import llvm as emit_llvm
 from tinyphysics.ir.uop import UOp
 from tinyphysics.planner.cost.machine import shape_for
 from tinyphysics.rules.calculus.series import SeriesPlan
+from tinyphysics.runtime.engines.tiers import Tiers
 from tinyphysics.target import VectorShape, core_of
 from tinyphysics.tpir.kernels.kernel import Section
 from tinyphysics.tpir.kernels.nests import LoopKernel
@@ -189,18 +190,15 @@ SERIES = taking("ppppdi")
 def series_code(plan: SeriesPlan, parts: Any) -> Code:
     """A Taylor series in loops."""
     w, cpu = SeriesWriter(plan, *parts), runs(processor())
-    text = w.module(cpu.x86)
-    code, found = llvm.stored(llvm.object_name(text, cpu), text, cpu)
-    functions = llvm.link(code, {"advance": SERIES, "look": SERIES})
+    tiers = Tiers(w.module(cpu.x86), cpu, {"advance": SERIES, "look": SERIES})
 
     def calling_(f: Any) -> Any:
         return lambda state, constants, tables, scratch, until, count: f(
             *(pointer(a) for a in (state, constants, tables, scratch)), until, count
         )
 
-    return Code(
-        calling_(functions["advance"]), calling_(functions["look"]), w.scratch, int(not found), int(found)
-    )
+    advance, look = calling_(tiers.function("advance")), calling_(tiers.function("look"))
+    return Code(advance, look, w.scratch, tiers.made, tiers.found)
 
 
 class LlvmLoops:

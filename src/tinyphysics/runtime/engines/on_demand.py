@@ -35,6 +35,9 @@ class LookedAt(ABC, Generic[M]):
     @abstractmethod
     def advance(self, m: M, steps: int) -> None: ...
 
+    @abstractmethod
+    def snapshot(self, m: M) -> M: ...
+
     def block(self, members: int) -> int:
         return 1 << 62
 
@@ -50,6 +53,13 @@ class LookedAt(ABC, Generic[M]):
             for name, v in self.state(m).items():
                 frames.setdefault(name, []).append(v)
         return self.look({name: stacked(v) for name, v in frames.items()}, steps)
+
+    @abstractmethod
+    def between(self, m: M, t: float) -> dict[str, Any]:
+        """The state at a time between the step that the members have come to and the next one."""
+
+    def found_until(self, m: M, later: M) -> None:
+        """What was looked for up to a time after the last step, by the same members, counts."""
 
     def bad(self, m: M) -> list[int]:
         states = self.state(m)

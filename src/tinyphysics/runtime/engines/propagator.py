@@ -6,7 +6,7 @@ Everything that decides the bits of a jump is in its arguments: the program, the
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from threading import RLock
@@ -39,14 +39,14 @@ class Propagator:
     ways: list[Means]
     made: dict[str, Any] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
-    jumps: OrderedDict[int, tuple[Any, Any]] = field(default_factory=OrderedDict)
+    jumps: OrderedDict[tuple[int | Fraction, ...], tuple[Any, Any]] = field(default_factory=OrderedDict)
 
-    def prepared(self, n: int) -> tuple[Any, Any]:
-        """(what it is computed by, what it makes of n steps)."""
+    def prepared(self, *n: int | Fraction) -> tuple[Any, Any]:
+        """(what it is computed by, what it makes of n steps, of some frames)."""
         with LOCK:
             return self._prepared(n)
 
-    def _prepared(self, n: int) -> tuple[Any, Any]:
+    def _prepared(self, n: tuple[int | Fraction, ...]) -> tuple[Any, Any]:
         if n in self.jumps:
             self.jumps.move_to_end(n)
             return self.jumps[n]
@@ -64,6 +64,8 @@ class Propagator:
                 continue
             except Unstable as error:
                 raise unstable(self.question, error) from error
+            if len(n) > 1 and not self.made[m.name].together:
+                raise Apart
             try:
                 found = self.made[m.name], self.made[m.name].prepared(n)
             except (NoModes, TooMany) as error:  # of this jump, not of others
@@ -71,33 +73,54 @@ class Propagator:
                 continue
             except Unstable as error:
                 raise unstable(self.question, error) from error
-            self.jumps[n] = found
+            if len(n) == 1:
+                self.jumps[n] = found
             if len(self.jumps) > KEPT_JUMPS:
                 self.jumps.popitem(last=False)
             return found
-        told = "\n  ".join(reasons)
+        if len(n) > 1:
+            raise Apart
+        told, count = "\n  ".join(reasons), n[0] if isinstance(n[0], int) else float(n[0])
         raise PlanError(
-            f"`{self.question.system.name}` cannot jump over {n:,} steps. Tried:\n  {told}", fix=LOOP
+            f"`{self.question.system.name}` cannot jump over {count:,} steps. Tried:\n  {told}", fix=LOOP
         )
 
-    def jump(self, states: Mapping[str, Any], n: int) -> dict[str, Any]:
-        """States (members, shape...) after n steps."""
-        by, change = self.prepared(n)
+    def jump(self, states: Mapping[str, Any], steps: Sequence[int | Fraction]) -> dict[str, Any]:
+        """States (members, shape...) after so many steps, of a flow any numbers: (frames, members, shape...)."""
         members = len(next(iter(states.values())))
-        size = max(1, TOGETHER // max(1, sum(v[:1].size for v in states.values())))
-        out = {name: np.empty_like(v) for name, v in states.items()}
-        for first in range(0, members, size):  # a member's bits do not depend on who is beside it
-            here = slice(first, first + size)
-            with np.errstate(over="ignore", invalid="ignore"):
-                new = by.apply(change, {name: v[here] for name, v in states.items()})
-            for name, v in new.items():
-                out[name][here] = v
+        numbers = max(1, sum(v[:1].size for v in states.values()))
+        out = {name: np.empty((len(steps), *v.shape), v.dtype) for name, v in states.items()}
+        for frames, (by, change) in self.pieces(steps, max(1, TOGETHER // max(1, numbers * members))):
+            size = max(1, TOGETHER // (numbers * (frames.stop - frames.start)))
+            for first in range(0, members, size):  # a member's bits do not depend on those beside it
+                here = slice(first, first + size)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    new = by.apply(change, {name: v[here] for name, v in states.items()})
+                for name, v in new.items():
+                    there = out[name][frames, here]
+                    there[...] = v.reshape(there.shape)
         return out
+
+    def pieces(self, steps: Sequence[int | Fraction], along: int) -> Iterator[tuple[slice, tuple[Any, Any]]]:
+        """Frames, and what they are computed by: so many at once where that can be."""
+        for begin in range(0, len(steps), along):
+            some = slice(begin, min(begin + along, len(steps)))
+            try:
+                found = [(some, self.prepared(*steps[some]))]
+            except Apart:
+                found = []
+            yield from found
+            for k in () if found else range(some.start, some.stop):
+                yield slice(k, k + 1), self.prepared(steps[k])
 
     def told(self, n: int) -> dict[str, Any]:
         """What is known of a jump."""
         by, change = self.prepared(n)
         return {"by": by.name, **by.told(change, float(n * self.question.h))}
+
+
+class Apart(Exception):
+    """These frames are made one by one."""
 
 
 def unstable(x: Question, error: Unstable) -> PlanError:
@@ -126,7 +149,7 @@ def _remembered(
         given = {name: [float(x) for x in v.reshape(-1)] for name, v in parameters.items()}
         question = Question(system, facts, step, given, Fraction(dt))
         _propagators[key] = Propagator(
-            question, means(system, facts, "exact" if question.stages is None else "method")
+            question, means(system, facts, "exact" if question.stages is None else "method", small=False)
         )
         if len(_propagators) > KEPT:
             _propagators.popitem(last=False)

@@ -1,11 +1,12 @@
 """What is a jump computed by?  Modes, waves, a normal form, polynomials, or the matrix itself in whole numbers.
 
-`prepared(n)` is what n steps do to any state, `apply` does it to states, `told` says what is known of it.
+`prepared(steps)` is what so many steps do to any state, for each of some frames; `apply` does it to states, and gives them
+frame by frame; `told` says what is known of it. Where `together` is not set, frames are made one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -56,7 +57,7 @@ class Question:
 class ByModes:
     """Eigenvectors, and a phase for each."""
 
-    name = "modes"
+    name, together = "modes", True
 
     def __init__(self, x: Question) -> None:
         whole = x.hessian(x.step.terms[0].energy + x.step.terms[1].energy)
@@ -80,10 +81,10 @@ class ByModes:
         self.shapes = [u.shape for u in x.system.q]
         self.system = x.system
 
-    def prepared(self, n: int) -> Any:
-        return (
-            self.modes.exact(self.h, n) if self.matrix is None else self.modes.method(self.matrix, self.h, n)
-        )
+    def prepared(self, steps: Sequence[int]) -> Any:
+        if self.matrix is None:
+            return self.modes.exact(self.h, steps)
+        return self.modes.method(self.matrix, self.h, steps)
 
     def apply(self, change: Any, states: Mapping[str, Any]) -> dict[str, Any]:
         q, p = flat(self.system, states)
@@ -103,7 +104,7 @@ class ByModes:
 class ByWaves:
     """Waves of a lattice whose sites are alike."""
 
-    name = "waves"
+    name, together = "waves", False
 
     def __init__(self, x: Question) -> None:
         s = stencils(uniform(x.system), x.system, x.parameters)
@@ -112,7 +113,8 @@ class ByWaves:
         self.matrix = None if stages is None else step_matrix(stages)
         self.h, self.names = x.h, [v.name for v in x.system.states]
 
-    def prepared(self, n: int) -> Any:
+    def prepared(self, steps: Sequence[int]) -> Any:
+        (n,) = steps
         return self.waves.changes(self.h, n, self.matrix)
 
     def apply(self, change: Any, states: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,7 +133,7 @@ class ByWaves:
 class ByNormalForm:
     """A definite energy that mixes q and p."""
 
-    name = "normal form"
+    name, together = "normal form", True
 
     def __init__(self, x: Question) -> None:
         assert x.system.energy is not None
@@ -139,8 +141,8 @@ class ByNormalForm:
         self.form: NormalForm = normal_form(dense(whole.rows, 2 * whole.pairs), whole.linear)
         self.system, self.h = x.system, x.h
 
-    def prepared(self, n: int) -> Any:
-        return self.form.modes.exact(self.h, n)
+    def prepared(self, steps: Sequence[int]) -> Any:
+        return self.form.modes.exact(self.h, steps)
 
     def apply(self, change: Any, states: Mapping[str, Any]) -> dict[str, Any]:
         return unflat(self.system, halves(self.form.apply(change, np.concatenate(flat(self.system, states)))))
@@ -159,7 +161,7 @@ class ByNormalForm:
 class ByPolynomials:
     """A polynomial of the matrix of many springs."""
 
-    name = "polynomials"
+    name, together = "polynomials", False
 
     def __init__(self, x: Question) -> None:
         whole = x.hessian(x.step.terms[0].energy + x.step.terms[1].energy)
@@ -168,7 +170,8 @@ class ByPolynomials:
         self.springs: Springs = springs(whole.block(False, False), whole.block(True, True), whole.pairs)
         self.system, self.h = x.system, x.h
 
-    def prepared(self, n: int) -> Any:
+    def prepared(self, steps: Sequence[int]) -> Any:
+        (n,) = steps
         t = float(n * self.h)
         return t, self.springs.series(t)
 
@@ -184,7 +187,7 @@ class ByPolynomials:
 class ByWholeNumbers:
     """The matrix itself."""
 
-    name = "whole numbers"
+    name, together = "whole numbers", False
 
     def __init__(self, x: Question) -> None:
         self.system, self.h = x.system, x.h
@@ -206,7 +209,8 @@ class ByWholeNumbers:
         if most >= m.limit():
             raise Unstable(f"omega*dt may be {most:.4g}, and the method turns below {m.limit():.4g} only")
 
-    def prepared(self, n: int) -> Any:
+    def prepared(self, steps: Sequence[int]) -> Any:
+        (n,) = steps
         m: Fixed = exponential(self.generator, n * self.h) if self.factors is None else power(self.factors, n)
         scale = 1 << m.bits
         pairs = [[of_fraction(Fraction(c, scale)) for c in row] for row in m.rows[:-1]]

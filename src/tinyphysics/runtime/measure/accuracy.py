@@ -19,13 +19,17 @@ from tinyphysics.planner.choice.longest import STATE_ERROR, asked, unstable
 from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.runtime.api.simulation import Simulation, checked_step, given_momenta
 from tinyphysics.runtime.measure import multirate as paces
+from tinyphysics.runtime.measure.operations import wrong_operations
 from tinyphysics.runtime.measure.pilot import Pilots, apart, estimate, looks_in, part, sample
 from tinyphysics.runtime.measure.tolerance import Tolerances, choose_tolerance, error_of_run
 from tinyphysics.runtime.stages import pilot_cache as decisions
+from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.state.ensemble import Inputs, inputs, sizes_from
 from tinyphysics.runtime.state.first_state import first_state
+from tinyphysics.runtime.state.frames import count_steps
+from tinyphysics.runtime.state.from_frame import BEGINS, opened
 from tinyphysics.runtime.state.run import Checkpoint
-from tinyphysics.runtime.state.schedule import checked_time, count_steps
+from tinyphysics.runtime.state.schedule import checked_time
 from tinyphysics.system import Family
 from tinyphysics.trajectory import Trajectory
 
@@ -40,8 +44,10 @@ def piloted(sim: Simulation, pilot: Any) -> None:
             f"pilot={pilot!r} is not a state", fix='Pass pilot={"q": ..., "p": ...}: what evolve is given.'
         )
     given = dict(pilot)
-    t0, until = checked_time(given.pop("t0", 0.0)), given.pop("until", None)
+    given, t0 = opened(sim.own_names, given, given.pop("t0", BEGINS))
+    t0, until = checked_time(t0), given.pop("until", None)
     i = state_of(sim, given, "in pilot={...}")
+    look_at_operations(sim, part(i, sample(i)), t0)
     reach = None if until is None else time_of(until, t0)
     if sim.goal.is_accurate:
         plan(sim, i, t0, reach, sim.goal.dt)
@@ -58,6 +64,12 @@ def piloted(sim: Simulation, pilot: Any) -> None:
     paces.look_for_paces(sim, part(i, sample(i)), t0)
     if sim.goal.dt is not None:
         stability(sim, sim.goal.dt)
+
+
+def look_at_operations(sim: Simulation, i: Inputs, t0: float) -> None:
+    """A simulation with an operation whose derivative is wrong here is compiled again: its certificate says less."""
+    if wrong_operations(sim.system, i, t0):
+        sim._compiled = Compiled(sim.system, sim.goal, sim.requested)
 
 
 def remember(sim: Simulation, i: Inputs, dt: float | None, reach: float | None) -> None:
@@ -98,6 +110,12 @@ def time_of(until: Any, t0: float) -> float:
     return end - t0
 
 
+def span_of(steps: Any, until: Any, dt: float, t0: float) -> float:
+    """The time of a run, whichever way it goes."""
+    n, end = count_steps(steps, until, dt, t0)
+    return n * abs(dt) if end is None else abs(end - t0)
+
+
 def plan(sim: Simulation, i: Inputs, t0: float, reach: float | None, dt: float | None) -> None:
     """A method, and a step if there is none, that meet the goals from this state on."""
     goal = replace(sim.goal, dt=dt)
@@ -108,6 +126,7 @@ def plan(sim: Simulation, i: Inputs, t0: float, reach: float | None, dt: float |
     if sim.compiled.adaptive:
         goal = replace(goal, dt=None, tolerance=None, decision=None)
     pilots = Pilots(sim, part(i, sample(i)), t0)
+    look_at_operations(sim, pilots.given, t0)
     name = decisions.key(sim.system, goal, pilots.given, t0, reach)
     found = decisions.recall(name)
     if found is None:
@@ -176,7 +195,7 @@ def step_of_run(
         )
     if sim.goal.decision is None or outruns(sim, steps, until, dt, t0):
         i = inputs(sim.system, given_momenta(sim.system, given), sim.compiled.encoding)
-        reach = count_steps(steps, until, dt, t0) * abs(dt) if dt is not None else time_of(until, t0)
+        reach = time_of(until, t0) if dt is None else span_of(steps, until, dt, t0)
         if dt is not None and reach == 0:
             return dt
         plan(sim, i, t0, reach, dt)
@@ -192,7 +211,7 @@ def outruns(sim: Simulation, steps: Any, until: Any, dt: float | None, t0: float
     d = sim.goal.decision
     if d is None or d.tolerance is None or dt is None:
         return False
-    return count_steps(steps, until, dt, t0) * abs(dt) > d.reach * (1 + 1e-9)
+    return span_of(steps, until, dt, t0) > d.reach * (1 + 1e-9)
 
 
 # --- after a run --------------------------------------------------------------------------------------------
@@ -260,9 +279,13 @@ def state_error(sim: Simulation, out: Trajectory, some: Inputs, who: list[int]) 
     finer = pilots.states(pilots.run(m.name, dt, more, looks_in(more)))
     if finer is None:
         return math.inf
-    last = out.final.states
-    if any(isinstance(v, DeviceArray) for v in out.origin.frames.values()):  # in words, of everyone
-        seen = run.encoding.values({name: here(v[-1]) for name, v in out.origin.frames.items()})
+    last, row = out.final.states, -1
+    if run.schedule.end is not None:  # the last whole step is the frame before it
+        row -= 1
+    if row < -1 or any(
+        isinstance(v, DeviceArray) for v in out.origin.frames.values()
+    ):  # in words, of everyone
+        seen = run.encoding.values({name: here(v[row]) for name, v in out.origin.frames.items()})
         last = {name: seen[name] if run.given.is_ensemble else seen[name][0] for name in last}
     final = {
         name: np.asarray(v)[who][None] if run.given.is_ensemble else np.asarray(v)[None, None]

@@ -142,6 +142,7 @@ class Pilots:
                 dt=dt,
                 steps=steps,
                 t0=self.t0,
+                frames=2,
                 progress=False,
                 observe={f"largest {n}": extent(n) for n in names},
                 observe_every=max(steps // MOST_WATCHED, 1),

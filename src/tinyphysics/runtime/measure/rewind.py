@@ -68,12 +68,12 @@ def taken_back(sim: Simulation, out: Trajectory, origin: Origin, count: int) -> 
     r, last = origin.run, int(out.final.step)
     back = backwards(sim.system, sim.goal, sim.requested, sim.checks)
     state: dict[str, Any] = {s.name: out.final.words(s.name) for s in sim.system.states}
-    ran = back.evolve(steps=count, dt=r.dt, progress=False, threads=r.threads, **state, **given(r))
+    ran = back.evolve(steps=count, dt=r.dt, frames=2, progress=False, threads=r.threads, **state, **given(r))
     steps = [last, last - count] if count else [last]
     t = times_at(steps, r.dt, r.t0) if sim.system.clock is None else ran.t
     kept = dict(ran.kept)
     frames = kept if r.given.is_ensemble else {name: v[:, None] for name, v in kept.items()}
-    end = Frame(ran.final.states, steps[-1], t[-1], ran.final.kept)
+    end = Frame(ran.final.states, steps[-1], t[-1], ran.final.kept, ran.final.given)
     return Trajectory(
         t=t,
         steps=np.array(steps),
@@ -93,12 +93,15 @@ def again(sim: Simulation, origin: Origin, target: int, checkpoint: Any) -> Traj
     assert origin.asked is not None
     seed = int(origin.asked.seed)
     if checkpoint is not None:
-        begun = read(path("checkpoint", checkpoint, "run.checkpoint")).step
+        c = read(path("checkpoint", checkpoint, "run.checkpoint"))
+        begun, frames = c.step, 2 if c.save_every is None else None
         if begun > target:
             raise InputError(
                 f"the checkpoint is at step {begun}, after step {target}", fix="Pass an earlier one, or none."
             )
-        out = sim.evolve(steps=target - begun, resume=checkpoint, progress=False, threads=r.threads)
+        out = sim.evolve(
+            steps=target - begun, resume=checkpoint, frames=frames, progress=False, threads=r.threads
+        )
     else:
         begun = 0
         kept = {name: v if r.given.is_ensemble else v[0] for name, v in r.given.states.items()}
@@ -107,6 +110,7 @@ def again(sim: Simulation, origin: Origin, target: int, checkpoint: Any) -> Traj
             steps=target,
             t0=r.t0,
             seed=seed,
+            frames=2,
             progress=False,
             threads=r.threads,
             **step_of(sim, r),

@@ -22,6 +22,7 @@ from tinyphysics.runtime.api.simulation import Simulation, checked_step, given_m
 from tinyphysics.runtime.stages.flow_matrices import flows_of, with_flows
 from tinyphysics.runtime.stages.invariants import own_invariants
 from tinyphysics.runtime.state.ensemble import inputs
+from tinyphysics.runtime.state.from_frame import opened
 from tinyphysics.system import SLOTS, System
 from tinyphysics.tpir.kernels.kernel import NOW, ORIGIN, STEP, build_kernel
 from tinyphysics.tpir.proof.readers.kepler import in_frame
@@ -135,6 +136,7 @@ def measure_symplectic(sim: Any, dt: float | None = None, pairs: Any = None, **g
     if is_map and dt is not None:
         raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
     h = 1.0 if is_map else checked_step(sim.goal.dt if dt is None else dt)
+    given, _ = opened(sim.own_names, given, 0.0)
     if system.levels and not sim.goal.inner:
         SLOTS["set_paces"](sim, given, h, 0.0, None)
     i = inputs(system, given_momenta(system, given))

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from tinyphysics.errors import InputError, StoreError
 from tinyphysics.ir import UOp, parse
-from tinyphysics.pipeline import Build, build, follows, watching
+from tinyphysics.pipeline import Build, build, follows, stepped, watching
 from tinyphysics.plan import Goal
-from tinyphysics.planner.choice.propagator import loop_seconds, seconds
+from tinyphysics.planner.choice.propagator import few, loop_seconds, seconds
 from tinyphysics.planner.choice.stiff import stiffest
 from tinyphysics.planner.cost.target import FEW_MEMBERS, loops_refuse
 from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.rules.functions.random import draws
+from tinyphysics.runtime.engines.few import Few, few_of
+from tinyphysics.runtime.engines.jump import Jumps
 from tinyphysics.runtime.engines.plans import Known, find, keep, known_of, plan_key
-from tinyphysics.runtime.engines.propagator import propagator
+from tinyphysics.runtime.engines.propagator import Propagator, propagator
 from tinyphysics.runtime.stages.energies import Look, look_of
 from tinyphysics.runtime.state.encoding import Encoding
 from tinyphysics.runtime.state.indices import selects
@@ -93,13 +96,26 @@ class Compiled:
         states = {str(s.var.arg): s.var for s in self.system.states}
         return tuple(Scale(states[name], *parse(factor)) for name, factor in self.known.scales)
 
-    @property
-    def jump(self) -> Any:
-        """What jumps by parameters and dt, if the loop was deleted."""
+    @cached_property
+    def jump(self) -> Jumps | None:
+        """What jumps, if the loop was deleted."""
         if self.known.way == "loop":
             return None
+        return Jumps(self.system, self.propagator, self.few)
+
+    def propagator(self, parameters: Mapping[str, Any], dt: float) -> Propagator:
         b = self.built
-        return partial(propagator, b.system, b.facts, b.step, self.known.program)
+        return propagator(b.system, b.facts, b.step, self.known.program, parameters, dt)
+
+    def is_of_its_loop(self, program: str) -> bool:
+        """Is that the program of the loop that was deleted here by default?"""
+        default = self.known.way != "loop" and self.goal.propagator is None
+        return default and stepped(self.built).program.hash == program
+
+    def few(self) -> Few | None:
+        """A small system, whose members and frames jump together."""
+        found = few(self.system) if self.known.way == "exact" else None
+        return None if found is None else few_of(self.system, found)
 
     def check_length(self, steps: int, members: int, dt: float) -> None:
         """A run that no one will see the end of is refused, with what it would take."""
@@ -193,7 +209,8 @@ class Compiled:
 
     def __getstate__(self) -> dict[str, Any]:
         """With everything made, and without the key: elsewhere it may mean another program."""
-        return self.__dict__ | {"_built": self.built, "key": None}
+        made = {name: v for name, v in self.__dict__.items() if name != "jump"}
+        return made | {"_built": self.built, "key": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """What is known of a plan is read off it again: an older release kept less of it."""

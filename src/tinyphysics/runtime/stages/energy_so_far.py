@@ -48,8 +48,8 @@ class Wander:
         if name is not None and name in self.record.observed:
             rows = len(s.observed(n))
             new = self.record.observed[name][self.seen : rows]
-        elif self.of_frames_too and s.save_every is not None and self.record.frames:
-            rows = n // s.save_every + 1
+        elif self.of_frames_too and (s.save_every is not None or s.marks is not None) and self.record.frames:
+            rows = s.slot(s.last_saved(n)) + 1
             if rows == self.seen or self.spent > SHARE * (time.monotonic() - self.began - WAIT):
                 return None if self.first is None else self.told(frames_only)
             new = self.of_frames(energy, rows)
@@ -73,11 +73,11 @@ class Wander:
 
     def of_frames(self, energy: UOp, rows: int) -> Any:
         """The first frame, if it was not counted, and the last one: not all between, which would take long."""
-        steps = [0] * (self.seen == 0) + [rows - 1]
-        frames = {name: v[steps] for name, v in self.record.frames.items()}
-        every = self.record.schedule.save_every
-        assert every is not None
+        r = self.record
         start = time.monotonic()
-        out = looking(self.run, {"energy": energy}, frames, [k * every for k in steps])["energy"]
+        parts = [self.run.given.states] * (self.seen == 0) + [r.frame_of(rows - 1)]
+        frames = {name: np.stack([np.asarray(part[name]) for part in parts]) for name in r.frames}
+        steps = [r.schedule.first] * (self.seen == 0) + [int(r.schedule.steps_of(rows - 1, rows)[0])]
+        out = looking(self.run, {"energy": energy}, frames, steps)["energy"]
         self.spent += time.monotonic() - start
         return out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,19 +18,20 @@ from tinyphysics.runtime.engines.backend import ON_GPUS, engine_for, series_engi
 from tinyphysics.runtime.engines.events import Search
 from tinyphysics.runtime.engines.jump import JumpEngine
 from tinyphysics.runtime.engines.plans import probe_key
+from tinyphysics.runtime.stages.flow_matrices import with_flows
 from tinyphysics.runtime.stages.loop import Running, Sink
 from tinyphysics.runtime.state.record import Record
-from tinyphysics.runtime.state.run import Recipe, Run
+from tinyphysics.runtime.state.run import Recipe, Run, made
 from tinyphysics.runtime.state.schedule import Schedule
 from tinyphysics.runtime.state.tiles import cut
 from tinyphysics.runtime.state.windows import FEW, Windows, fitting
 from tinyphysics.runtime.state.workers import spread
-from tinyphysics.runtime.storage.resume import Keeper
+from tinyphysics.runtime.storage.resume import Keeps
 from tinyphysics.system import System
 from tinyphysics.tpir.precision.probe import probe
-from tinyphysics.tpir.program.isa import Program
+from tinyphysics.tpir.program.isa import FLOW, Program
 
-MANY_FRAMES = 16  # beyond, the loop itself observes the states: a block need not end at every frame
+MANY_FRAMES = 4  # beyond, the loop itself observes the states: a block need not end at every frame
 
 
 def clock_of(system: System) -> UOp:
@@ -43,8 +45,17 @@ def watcher(r: Run, values: Mapping[str, UOp]) -> Program | Recipe:
     def make() -> Program:
         return probe(r.system.states, r.system.parameters, clock_of(r.system), values, r.encoding.precision)
 
-    key = probe_key(r.program.key, r.system, values) if isinstance(r.program, Recipe) else None
+    if not isinstance(r.program, Recipe):
+        return make()
+    key = key_of_values(r.program.key, r.system, tuple(values), tuple(values.values()))
     return make() if key is None else Recipe(key, make)
+
+
+@lru_cache(maxsize=256)
+def key_of_values(
+    program: str, system: System, names: tuple[str, ...], values: tuple[UOp, ...]
+) -> str | None:
+    return probe_key(program, system, dict(zip(names, values)))
 
 
 def execute(
@@ -53,7 +64,7 @@ def execute(
     values: Mapping[str, UOp],
     tick: Callable[[int], None],
     sink: Sink | None = None,
-    keeper: Keeper | None = None,
+    keeper: Keeps | None = None,
     windows: Windows | None = None,
 ) -> tuple[Record, int, float, str]:
     """(what was recorded, how often the engine was launched, seconds it spent compiling, where its code is from)."""
@@ -75,6 +86,7 @@ def execute(
         r.begun,
         keeper,
         windows,
+        by_dt=partial(matrices, r),
     )
     running.begin()
     if isinstance(engine, ON_GPUS):
@@ -103,13 +115,23 @@ def execute(
     return record, engine.launches - launches, built + engine.compiling - compiling, code
 
 
+def matrices(r: Run, dt: float) -> dict[str, Any]:
+    """The parameters of a run that follow from its step, for another one."""
+    if not any(name.startswith(FLOW) for name in r.given.params):
+        return {}
+    found = with_flows(r.given, made(r.program), dt).params
+    return {name: v for name, v in found.items() if name.startswith(FLOW)}
+
+
 def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
     """The engine of a run, and the names under which its loop observes the states if many are saved."""
     s = record.schedule
     if r.jump is not None:
+        fused = {x.name: f"frame.{x.name}" for x in r.system.states}
+        fused = fused if record.frames and strides_agree(s) else {}
         return JumpEngine(
-            r.jump, (lambda frames, steps: looking(r, values, frames, steps)) if values else None
-        ), {}
+            r.jump, (lambda frames, steps: looking(r, values, frames, steps)) if values else None, fused
+        ), fused
     if r.adaptive:
         inner: Any = (
             engine_for(r.target, r.program, None, r.threads)
@@ -127,9 +149,13 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
     can = r.target.backend != "python" and floats and not r.given.there  # what is observed there comes here
     if record.frames and can and fusible(s):
         kept = [word for x in r.system.states for word in r.encoding.precision.kept(x)]
-        fused = {word.name: f"frame.{word.name}" for word in kept}
-        states = {fused[word.name]: word.var for word in kept}
-        engine = engine_for(r.target, r.program, watcher(r, {**values, **states}), r.threads, r.loops)
+        engine = engine_for(r.target, r.program, None, r.threads, r.loops) if r.loops and not values else None
+        if type(engine) is LoopEngine:  # which shows its states by itself
+            fused = {word.name: word.name for word in kept}
+        else:
+            fused = {word.name: f"frame.{word.name}" for word in kept}
+            states = {fused[word.name]: word.var for word in kept}
+            engine = engine_for(r.target, r.program, watcher(r, {**values, **states}), r.threads, r.loops)
         if s.save_every is not None and engine.block(r.given.members) >= 2 * s.save_every:
             return engine, fused
     engine = engine_for(r.target, r.program, watcher(r, values) if values else None, r.threads, r.loops)
@@ -139,7 +165,12 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
 
 def fusible(s: Schedule) -> bool:
     """Are the frames many, and is one of the strides of frames and observables a multiple of the other?"""
-    if s.save_every is None or s.steps - s.first < MANY_FRAMES * s.save_every:
+    return strides_agree(s) and s.steps - s.first >= MANY_FRAMES * (s.save_every or 0)
+
+
+def strides_agree(s: Schedule) -> bool:
+    """Are frames saved, and is one of the strides of frames and observables a multiple of the other?"""
+    if s.save_every is None:
         return False
     every = s.observe_every or s.save_every
     return s.save_every % every == 0 or every % s.save_every == 0

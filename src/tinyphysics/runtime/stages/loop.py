@@ -19,21 +19,23 @@ from tinyphysics.ir import UOp
 from tinyphysics.runtime.engines.collisions import meeting, pair_sums
 from tinyphysics.runtime.engines.engine import Distant, Engine, States
 from tinyphysics.runtime.engines.find_failure import Failure, locate
+from tinyphysics.runtime.engines.on_demand import LookedAt
 from tinyphysics.runtime.state.digest import joined, leaves, state_hash
 from tinyphysics.runtime.state.encoding import FLOAT64, Encoding, owner
 from tinyphysics.runtime.state.ensemble import Inputs
-from tinyphysics.runtime.state.record import Record
+from tinyphysics.runtime.state.record import Carried, Record
 from tinyphysics.runtime.state.run import Checkpoint
 from tinyphysics.runtime.state.schedule import Schedule, time_at
 from tinyphysics.runtime.state.tiles import Tile, cut, store
 from tinyphysics.runtime.state.windows import Windows
-from tinyphysics.runtime.state.workers import copy, spread, unbroken
-from tinyphysics.runtime.storage.resume import Keeper
+from tinyphysics.runtime.state.workers import all_finite, copy, spread, unbroken
+from tinyphysics.runtime.storage.resume import Keeps
 from tinyphysics.runtime.storage.resume import joined as joined_registers
 from tinyphysics.system import System
 from tinyphysics.trajectory import Stop
 
 HASHED_THERE = 1 << 22  # bytes of a state on a GPU that are sooner hashed there than read
+CARRIED = 16 << 20  # bytes of a state up to which a run keeps its loop state to go on from
 MOST_SEARCHED = 16  # members of a tile for which it is found out who met, if many stop in one block
 Sink = Callable[[Mapping[str, Any], slice], None]  # takes observables of some members instead of the record
 
@@ -70,12 +72,20 @@ class Running:
     system: System | None = None
     encoding: Encoding = FLOAT64
     begun: Checkpoint | None = None  # from where a run goes on
-    keeper: Keeper | None = None
+    keeper: Keeps | None = None
     windows: Windows | None = None  # of a run that is streamed
     tiles: list[Tile] = field(default_factory=list)
     n: int = 0
     there: bool = False  # are the states, and so the frames, on a GPU?
     kept: int | None = None  # the step of the last checkpoint
+    by_dt: Callable[[float], Mapping[str, Any]] = lambda dt: {}  # parameters that follow from dt
+    carried: Mapping[str, Any] | None = None  # the loop state of the last step
+    parting: list[Mapping[str, Any]] = field(
+        default_factory=list
+    )  # the same by tiles, of a run that ends early
+    bad_end: dict[int, Stop] = field(
+        default_factory=dict
+    )  # members for which the part of a step at the end failed
 
     def time(self, n: int) -> float:
         return time_at(n, self.dt, self.t0)
@@ -129,6 +139,8 @@ class Running:
     def go(self, tick: Callable[[int], None]) -> Record:
         r, i, s = self.record, self.given, self.schedule
         if s.steps == s.first or i.members == 0:
+            with unbroken(len(self.tiles) > 1):
+                spread(self.at_once, len(self.tiles), self.engine.workers)
             return self.nothing()
         many, files = len(self.tiles) > 1, self.keeper is not None or self.windows is not None
         size = self.engine.block(i.members)
@@ -225,12 +237,20 @@ class Running:
     def keeps(self, n: int) -> bool:
         return self.keeper is not None and (n == self.schedule.steps or self.schedule.checkpoints(n))
 
+    @property
+    def carries(self) -> bool:
+        """Is the loop state of the end kept in memory?  Of a large run it can be computed again."""
+        whole = sum(v.nbytes for v in self.given.states.values())
+        return bool(self.record.frames) and not self.there and whole <= CARRIED
+
     def safeguard(self, done: list[Done]) -> None:
         """What was done is handed on, and left in a checkpoint, where that is due."""
         if self.frozen == self.given.members:
             return
         if self.windows is not None:
             self.windows.pass_on(self.n)
+        if self.n == self.schedule.steps and self.carries:
+            self.carried = joined_registers([d.registers for d in done])
         if self.keeps(self.n):
             self.keep([d.registers for d in done])
 
@@ -252,13 +272,34 @@ class Running:
             or any(stop.cause in ("store", "device") for stop in self.record.stops)
         ):
             return
-        self.keep([self.engine.registers(tile.load(self.n)) for tile in self.tiles] if self.n else [{}])
+        self.keep(self.parting)
+
+    def part(self) -> None:
+        """The loop state that the run ends with, before its last frame may take its place.
+
+        None where all have failed: they have nothing to go on from.
+        """
+        failed = bool(self.given.members) and self.frozen == self.given.members
+        if failed or any(stop.cause == "device" for stop in self.record.stops):
+            return
+        if self.keeper is not None and self.kept != self.n or self.carries and self.carried is None:
+            self.parting = [{}]
+            if self.n and self.tiles:
+                self.parting = [self.engine.registers(tile.load(self.n)) for tile in self.tiles]
+        if not self.carries:
+            return
+        if self.carried is None:
+            self.carried = joined_registers(self.parting)
+        frozen = {tile.here.start + k: v for tile in self.tiles for k, v in tile.frozen.items()}
+        self.record.carried = Carried(self.n, self.carried, frozen)
 
     # --- one tile in one block --------------------------------------------------------------------
     def block(self, k: int, n: int, target: int) -> Done:
         """Tile k from step n to the target; what it meets on the way is recorded in its own columns."""
         tile, s = self.tiles[k], self.schedule
         done, m, at = Done(), tile.load(n), n
+        if between := s.between(n):
+            self.part_of_step(tile, m, n, between, {})
         for rows, stride in self.pieces(m, n, target):
             if len(tile.frozen) + len(done.stopped) == tile.members:
                 self.blank(tile, at, target)
@@ -289,13 +330,84 @@ class Running:
                 self.frame(tile, target, state)
             if s.hashes(target):
                 done.leaves = {name: leaves(v) for name, v in state.items()}
-        if self.keeps(target):
+        if self.keeps(target) or target == s.steps and self.carries:
             done.registers = self.engine.registers(m)
+        if target == s.steps and (between := s.between(target)):
+            self.part_of_step(tile, m, target, between, done.stopped)
         if tile.kept is None:
             done.m = m
         elif target < s.steps or not self.record.frames:  # at the end the last frame is in its place
             tile.put(m)
         return done
+
+    # --- between two steps ------------------------------------------------------------------------
+    def at_once(self, k: int) -> None:
+        """The frames of a run that is over before its first step."""
+        if between := self.schedule.between(self.n):
+            tile = self.tiles[k]
+            self.part_of_step(tile, tile.load(self.n), self.n, between, {})
+
+    def part_of_step(
+        self,
+        tile: Tile,
+        m: Any,
+        n: int,
+        between: list[tuple[int, float]],
+        stopped: Mapping[int, tuple[Stop, States]],
+    ) -> None:
+        """Frames between step n, at which the members are, and the next one: for whoever looks, and not fed back."""
+        if not self.record.frames:
+            return
+        engine, out, last = self.engine, {**tile.frozen, **stopped}, n == self.schedule.steps
+        looked = engine if isinstance(engine, LookedAt) else None
+        state = self.state_at(tile, m, n, out) if looked is None else {}
+        own = (
+            m if looked is None or not last else looked.snapshot(m)
+        )  # what a run goes on from stays at its step
+        for slot, t in between:
+            new = self.shorter_step(tile, state, n, t) if looked is None else looked.between(own, t)
+            if last and t == self.schedule.end:
+                self.check_end(tile, n, t, new, out)
+            for name, v in self.record.frame_of(slot).items():
+                if out and new[name].dtype.kind == "f":
+                    new[name][list(out)] = np.nan
+                v[tile.here] = new[name]
+        if last and looked is not None:
+            looked.found_until(m, own)
+
+    def state_at(self, tile: Tile, m: Any, n: int, out: Mapping[int, tuple[Stop, States]]) -> States:
+        """The state of a tile at step n; of those that have stopped the last good one, so that a step can begin there."""
+        if n == self.schedule.first:
+            return tile.states()
+        state = self.states_of(m, self.there)
+        for k, (_, last) in out.items():
+            for name, v in state.items():
+                v[k] = last[name]
+        return state
+
+    def shorter_step(self, tile: Tile, state: States, n: int, t: float) -> States:
+        """One step of the method from a synchronised state, as long as it takes to be at a time."""
+        now = self.time(n)
+        by_dt = {name: v[tile.here] if len(v) > 1 else v for name, v in self.by_dt(t - now).items()}
+        own = tile.params() | by_dt
+        one = self.engine.start(state, own, tile.members, t - now, now, None if tile.kept is None else 1)
+        self.engine.advance(one, 1)
+        return self.states_of(one, self.there)
+
+    def check_end(
+        self, tile: Tile, n: int, t: float, new: States, out: Mapping[int, tuple[Stop, States]]
+    ) -> None:
+        """A run that fails in the part of a step that it ends with has failed; its final state is that of step n."""
+        for name, v in new.items():
+            if v.dtype.kind != "f" or all_finite(v):
+                continue
+            finite = np.isfinite(here(v)).reshape(tile.members, -1)
+            for k in np.flatnonzero(~finite.all(axis=1)).tolist():
+                if k not in out:
+                    member = tile.here.start + k
+                    who = member if self.given.is_ensemble else None
+                    where = (owner(name), int(finite[k].argmin()))
+                    self.bad_end.setdefault(member, Stop(self.encoding.failure, n + 1, t, who, where))
 
     def pieces(self, m: Any, n: int, target: int) -> Iterator[tuple[int, int]]:
         """(rows, stride) of the calls from step n to the target; no rows: nothing is observed."""
@@ -407,9 +519,14 @@ class Running:
         ]
         if not r.frames:
             return
+        self.part()
         if not self.schedule.saves(self.n):
             spread(self.last_frame, len(self.tiles), self.engine.workers)
         r.final = dict(r.frame(self.n))
+        ends = self.n == self.schedule.steps and self.schedule.end is not None
+        if ends:
+            whole, r.final = r.final, dict(r.frame_of(self.schedule.kept(self.n) - 1))
+            self.judge_end(whole)
         self.leave()
         if not self.frozen:
             return
@@ -419,6 +536,18 @@ class Running:
             for tile in self.tiles:
                 for k, (_, last) in tile.frozen.items():
                     r.final[name][tile.here.start + k] = last[name]
+
+    def judge_end(self, whole: States) -> None:
+        """Members that failed in the part of a step at the end: their last good state is that of the last whole step."""
+        r = self.record
+        if not self.bad_end:
+            return
+        r.stops += [self.bad_end[k] for k in sorted(self.bad_end)]
+        for name, v in r.final.items():
+            r.final[name] = empty_like(v)
+            copy(v, r.final[name], self.engine.workers)
+            for k in self.bad_end:
+                r.final[name][k] = whole[name][k]
 
     def leave(self) -> None:
         """What a run leaves on the disk when it ends, however it ends."""

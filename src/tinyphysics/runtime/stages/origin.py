@@ -12,16 +12,19 @@ from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import UOp
 from tinyphysics.plan import Goal
 from tinyphysics.rules.calculus.vjp import gradient
-from tinyphysics.runtime.stages.execute import execute, looking
+from tinyphysics.runtime.stages.drift_of_values import Excursion
+from tinyphysics.runtime.stages.execute import clock_of, execute, looking
 from tinyphysics.runtime.stages.extremes import Extremes, kept_in_the_loop, only
+from tinyphysics.runtime.stages.glance import drift_over_frames
 from tinyphysics.runtime.stages.loop import Sink
 from tinyphysics.runtime.stages.own_time import AT, with_times
 from tinyphysics.runtime.stages.terms import addends as addends
-from tinyphysics.runtime.state.record import Record
+from tinyphysics.runtime.state.record import Carried, Record
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import Schedule, times_at
 from tinyphysics.system import State
 from tinyphysics.tpir.precision.probe import REST
+from tinyphysics.util import did_you_mean
 
 EXTENDED = "extended energy"  # H + p_t: what is conserved where H depends on t
 P_T = "p_t"
@@ -52,6 +55,7 @@ class Wandering:
     of: str
     bad: int | None
     is_ensemble: bool
+    what: str = "the energy"
 
     @property
     def value(self) -> Any:
@@ -61,7 +65,7 @@ class Wandering:
     def note(self) -> str:
         """What a user must know besides the number; empty if it is that of the terms of H."""
         if self.bad is not None:
-            return f"the energy is not finite at step {self.bad}: its drift is NaN"
+            return f"{self.what} is not finite at step {self.bad}: its drift is NaN"
         if self.of == SLOPES:
             return f"the terms of H cancel: the drift is relative to {self.scale.max():.3g}, the {SLOPES}"
         return ""
@@ -75,6 +79,9 @@ class Origin:
     last: int
     values: Mapping[str, UOp] = field(default_factory=dict)  # that were observed
     asked: Asked | None = None
+    between: Any = None  # (frames,): the times of those between two steps; NaN: the step itself
+    rows: Any = None  # of the frames, those that the user sees; None: all
+    carried: Carried | None = None  # the loop state at the end
 
     def energy(self) -> UOp:
         system = self.run.system.seen
@@ -87,7 +94,11 @@ class Origin:
 
     def energies(self) -> Any:
         """The energy of every frame."""
-        out = self.looked({"energy": self.energy()})["energy"]
+        return self.seen(self.looked({"energy": self.energy()})["energy"])
+
+    def seen(self, values: Any) -> Any:
+        """Values of every frame, as a user sees them."""
+        out = values if self.rows is None else values[self.rows]
         return out if self.run.given.is_ensemble else out[:, 0]
 
     @property
@@ -98,8 +109,7 @@ class Origin:
 
     def velocity(self, name: str) -> Any:
         """One of them, at every frame."""
-        out = self.looked({name: self.velocities[name]})[name]
-        return out if self.run.given.is_ensemble else out[:, 0]
+        return self.seen(self.looked({name: self.velocities[name]})[name])
 
     def looked(self, values: Mapping[str, UOp]) -> dict[str, Any]:
         """Values of every frame."""
@@ -108,24 +118,53 @@ class Origin:
         parts = []
         for k in range(0, len(steps), size):  # frames may be more than there is memory for
             some = {name: v[k : k + size] for name, v in self.frames.items()}
-            parts.append(looking(self.run, values, some, steps[k : k + size]))
+            parts.append(self.looking(values, some, steps[k : k + size], k))
         return (
             parts[0]
             if len(parts) == 1
             else {name: np.concatenate([part[name] for part in parts]) for name in values}
         )
 
+    def looking(
+        self, values: Mapping[str, UOp], frames: Mapping[str, Any], steps: list[int], begin: int
+    ) -> Any:
+        """Values of some frames; those between two steps have times of their own."""
+        run, clock = self.run, clock_of(self.run.system)
+        if self.between is None or not any(clock in u.leaves for u in values.values()):
+            return looking(run, values, frames, steps)
+        times = np.asarray(self.between)[begin : begin + len(steps)]
+        out = looking(run, values, frames, steps)
+        for k in np.flatnonzero(~np.isnan(times)).tolist():
+            one = {name: v[k : k + 1] for name, v in frames.items()}
+            for name, v in looking(replace(run, t0=float(times[k])), values, one, [0]).items():
+                out[name][k] = v[0]
+        return out
+
     def watched(self, name: str) -> dict[str, UOp]:
+        if self.observes(name):
+            return self.watched_value(self.values[name])
         if name not in ("energy", EXTENDED):
-            raise InputError(f"the drift of `{name}` is not defined", fix='drift("energy") is.')
+            known = ", ".join(("energy", *self.values))
+            raise InputError(
+                f"the drift of `{name}` is not known: it was not observed in this run",
+                fix=f"{did_you_mean(name, ['energy', *self.values])}Known: {known}. "
+                f"Pass observe={{{name!r}: function}}.",
+            )
         energy = self.energy()
         system = self.run.system
         momentum = self.momentum if system.clock is None else system.clock.momentum
         value = energy + UOp.var(momentum) if name == EXTENDED and system.seen.driven else energy
+        return self.watched_value(value, energy)
+
+    def observes(self, name: str) -> bool:
+        """Is it an observable of the run?  Its energy is more: what a drive has done is taken away from it."""
+        return name in self.values and name != "energy"
+
+    def watched_value(self, value: UOp, terms: UOp | None = None) -> dict[str, UOp]:
+        """A value, and the sum of the sizes of its terms."""
+        sizes = UOp.sum_of(abs(x) for x in addends(value if terms is None else terms))
         rest = {f"{REST}value": value} if self.run.encoding.precision.wide else {}
-        return with_times(
-            system, {"value": value, "scale": UOp.sum_of(abs(x) for x in addends(energy)), **rest}
-        )
+        return with_times(self.run.system, {"value": value, "scale": sizes, **rest})
 
     def times(self, again: Record) -> Any:
         """When something was observed."""
@@ -192,6 +231,8 @@ class Origin:
 
     def drift(self, name: str) -> Wandering:
         """Largest |E - E0| / S over every step, per member; nothing but the extremes is kept."""
+        if self.observes(name):
+            return self.drift_of_value(name)
         name = EXTENDED if name == "energy" else name
         wide = self.run.encoding.precision.wide
         if self.run.jump is not None:
@@ -212,6 +253,23 @@ class Origin:
         seen.put(apart, few)
         return self.judged(seen, {int(apart[stop.member or 0]): stop.step for stop in again.stops})
 
+    def drift_of_value(self, name: str) -> Wandering:
+        """The same of an observable, S the run's largest sum of |terms|; of an array, over all its numbers."""
+        seen, stops = Excursion(self.run.given.members, self.run.encoding.precision.wide), []
+        if self.run.jump is not None:
+            seen.add(self.looked(self.watched(name)), slice(None))
+        else:
+            stops = self.again(name, seen.add).stops
+        drift, bad = seen.over({stop.member or 0: stop.step for stop in stops})
+        return Wandering(
+            drift,
+            seen.scale,
+            f"largest sum of |terms of {name}|",
+            bad,
+            self.run.given.is_ensemble,
+            f"`{name}`",
+        )
+
     def judged(self, seen: Extremes, stopped: Mapping[int, int]) -> Wandering:
         """Extremes over their scale; NaN where an energy was not finite before its member stopped."""
         end = np.full(len(seen.bad), np.iinfo(np.int64).max)
@@ -230,6 +288,10 @@ class Origin:
         out[failed] = np.nan
         first = int(seen.bad[failed].min()) if failed.any() else None
         return Wandering(out, scale, of, first, self.run.given.is_ensemble)
+
+    def glance(self) -> float | None:
+        """The drift of the energy over the frames, where it is known at once."""
+        return drift_over_frames(self.run, self.frames)
 
     def slopes_seen(self) -> Any:
         """The size of sum |z dH/dz| in the frames: what the terms of H are made of, also where they cancel."""

@@ -17,7 +17,8 @@ from tinyphysics.runtime.stages.own_time import AT, dated, times_of
 from tinyphysics.runtime.state.digest import state_hash
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Run
-from tinyphysics.runtime.state.schedule import time_at, times_at
+from tinyphysics.runtime.state.schedule import Schedule, time_at, times_at
+from tinyphysics.runtime.state.schedule import times_of as of_steps
 from tinyphysics.runtime.state.windows import Windows
 from tinyphysics.runtime.state.workers import available
 from tinyphysics.runtime.storage.writer_thread import Stream, Value
@@ -27,7 +28,8 @@ from tinyphysics.trajectory import Frame, Trajectory
 def trajectory(
     r: Run, record: Record, windows: Windows | None, values: Mapping[str, UOp], asked: Asked
 ) -> Trajectory:
-    steps, view = record.steps, shaped(r.given)
+    steps, between = record.schedule.frames(record.last)
+    view = shaped(r.given)
     final = view({name: sealed(v) for name, v in record.final.items()})
     if windows is not None:
         return streamed(r, record, windows, final, values, asked)
@@ -43,9 +45,13 @@ def trajectory(
     observed = {name: (at, rows) for name, rows in seen.items()}
     if own:
         record.stops = dated(record.stops, r, record.final)
-    return Trajectory(
-        t=times_of(r, frames) if own else times_at(steps, r.dt, r.t0),
-        steps=np.array(steps),
+    t = times_of(r, frames) if own else of_steps((steps, between), r.dt, r.t0)
+    rows = asked_for(record.schedule, len(steps))
+    if rows is not None:
+        kept = {name: sealed(v[rows]) for name, v in kept.items()}
+    out = Trajectory(
+        t=t if rows is None else t[rows],
+        steps=steps if rows is None else steps[rows],
         frames={name: sealed(v) for name, v in shown(r, kept).items()},
         kept=kept,
         final=last_frame(r, record, final),
@@ -53,8 +59,46 @@ def trajectory(
         hashes=record.hashes,
         stops=tuple(record.stops),
         observed=observed,
-        origin=Origin(from_the_start(r), frames, steps, record.last, {n: values[n] for n in observed}, asked),
+        origin=Origin(
+            from_the_start(r),
+            frames,
+            steps,
+            record.last,
+            {n: values[n] for n in observed},
+            asked,
+            between,
+            rows,
+            record.carried,
+        ),
     )
+    label(r, record, out)
+    return out
+
+
+def asked_for(s: Schedule, count: int) -> Any:
+    """The numbers of the frames that a user asked for, of so many; None: all."""
+    if s.shown is None:
+        return None
+    rows = s.shown[s.shown < count]
+    return slice(int(rows[0]), int(rows[-1]) + 1) if len(rows) and np.ptp(rows) == len(rows) - 1 else rows
+
+
+def label(r: Run, record: Record, out: Trajectory) -> None:
+    """Says which frames were reached by a part of a step. A method that has its solution between steps takes none."""
+    if (
+        not record.schedule.most_between
+        or r.adaptive
+        or r.jump is not None
+        and r.jump.flows(r.given.own, r.dt)
+    ):
+        return
+    n, end, t = record.last, record.schedule.end, np.asarray(out.t)
+    part = (t - times_at(np.asarray(out.steps), r.dt, r.t0)) / r.dt
+    if part.any():
+        out.metrics["fractions"] = part
+    if end is not None and n == record.schedule.steps:
+        fraction = (end - time_at(n, r.dt, r.t0)) / r.dt
+        out.metrics["end"] = {"fraction": fraction, "of_step": n + 1, "off": 0.0, "fed_back": False}
 
 
 def sealed(a: Any) -> Any:
@@ -85,7 +129,13 @@ def streamed(
         out.frames = {name: w[0] if e.plain else Value(name, w, e.shown) for name, w in words.items()}
         out.observed = {name: (read("observed_time"), read(name)) for name in record.observed}
         frames = {name: read(name, lift) for name in final}
-        out.origin = Origin(from_the_start(r), frames, out.steps, record.last, values, asked)
+        out.origin = Origin(
+            from_the_start(r), frames, out.steps, record.last, values, asked, carried=record.carried
+        )
+        if record.schedule.most_between:
+            t, n = np.asarray(out.t), np.asarray(out.steps)
+            out.origin = replace(out.origin, between=np.where(t == times_at(n, r.dt, r.t0), np.nan, t))
+    label(r, record, out)
     return out
 
 
@@ -95,12 +145,25 @@ def last_frame(r: Run, record: Record, final: Mapping[str, Any]) -> Frame:
         name: sealed(v if isinstance(v, DeviceArray) else np.asarray(v))
         for name, v in shown(r, final).items()
     }
+    s = record.schedule
     t = (
-        time_at(record.last, r.dt, r.t0)
+        s.end
+        if s.end is not None and record.last == s.steps and (r.given.is_ensemble or not record.stops)
+        else time_at(record.last, r.dt, r.t0)
         if r.system.clock is None
         else times_of(r, {n: v[None] for n, v in final.items()})[0]
     )
-    return Frame(states, record.last, t, final)
+    return Frame(states, record.last, t, final, not_the_default(r))
+
+
+def not_the_default(r: Run) -> dict[str, Any]:
+    """The parameters of a run that a system would not have by itself, as a user would give them."""
+    usual = {p.name: p.default for p in r.system.seen.parameters}
+    return {
+        name: v if len(v) > 1 else v[0]
+        for name, v in r.given.own.items()
+        if name in usual and (usual[name] is None or len(v) > 1 or not np.array_equal(v[0], usual[name]))
+    }
 
 
 def shown(r: Run, kept: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,9 +184,8 @@ def from_the_start(r: Run) -> Run:
 def jumped(r: Run, n: int, way: str) -> dict[str, Any]:
     """What is known of the last jump of a run; of the first member's, if each has its own matrices."""
     assert r.jump is not None
-    one = {name: v[0] for name, v in r.given.own.items()}
     return {
         "way": way,
         "drift": "over frames",
-        **(r.jump(one, r.dt).told(n) if n and r.given.members else {}),
+        **(r.jump.told(r.given.own, r.dt, n) if n and r.given.members else {}),
     }

@@ -227,7 +227,8 @@ def end_at(r: Run, record: Record, out: Trajectory, until: float) -> None:
     out.kept, out.frames = kept, {name: values[name] for name in names}
     out.t, out.steps = times_of(r, kept), np.append(out.steps, record.last)
     last = {name: v[0] for name, v in e.states.items()}
-    out.final = Frame({name: values[name][-1] for name in names}, record.last, float(out.t[-1]), last)
+    given = out.final.given
+    out.final = Frame({name: values[name][-1] for name in names}, record.last, float(out.t[-1]), last, given)
     out.hash_of = partial(state_hash, last)
     origin = out.origin
     out.origin = replace(

@@ -30,6 +30,17 @@ def room(what: str, count: int, like: Any) -> Any:
         ) from None
 
 
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """The loop state in which a run ended: enough to go on with it, bit for bit."""
+
+    step: int
+    registers: Mapping[str, Any]  # (members, ...); at step 0 nothing
+    frozen: Mapping[
+        int, tuple[Stop, Mapping[str, Any]]
+    ]  # by the number of the member: why it stopped, its last state
+
+
 @dataclass
 class Record:
     """Which rows count follows from the step that was reached, so an interrupted run has nothing to undo."""
@@ -55,6 +66,7 @@ class Record:
     events: list[Any] = field(default_factory=list)  # what was found of those that were looked for
     shape: Mapping[str, Any] = field(default_factory=dict)  # how members lay on a GPU
     passed: Mapping[str, Any] = field(default_factory=dict)  # the frame before that one
+    carried: Carried | None = None  # the loop state at its end
 
     def watch(self, first: Mapping[str, Any], most: int | None = None) -> None:
         """Memory for the observables, whose values at the first step are these; for so many at most."""
@@ -71,8 +83,8 @@ class Record:
             self.hashes.append((n, chain(self.hashes[-1][1] if self.hashes else "", state)))
 
     @property
-    def steps(self) -> list[int]:
-        return self.schedule.frames(self.last)
+    def steps(self) -> Any:
+        return self.schedule.frames(self.last)[0]
 
     @property
     def observed_at(self) -> range:
@@ -97,7 +109,10 @@ class Record:
 
     def frame(self, n: int) -> Mapping[str, Any]:
         """The arrays of the frame at step n."""
-        slot = self.schedule.slot(n) - self.slot0
+        return self.frame_of(self.schedule.slot(n))
+
+    def frame_of(self, number: int) -> Mapping[str, Any]:
+        slot = number - self.slot0
         return {name: v[slot] for name, v in self.frames.items()} if slot >= 0 else self.passed
 
     def blank(self, n: int, target: int, here: slice, frames: Iterable[str]) -> None:
@@ -120,6 +135,6 @@ def place(out: Any, rows: Any, wanted: Any, values: Any, here: slice) -> None:
 
 def beginning(given: Inputs, schedule: Schedule, most: int | None = None) -> Record:
     """Memory for the frames of a run; for so many at most."""
-    count = schedule.slot(schedule.steps) + 1
-    count = count if most is None else min(count, most)
+    count = schedule.kept(schedule.steps)
+    count = count if most is None else min(count, max(most, 2 * schedule.most_between + 2))
     return Record(schedule, {name: room("frames", count, v) for name, v in given.states.items()})

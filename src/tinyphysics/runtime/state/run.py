@@ -114,8 +114,7 @@ class Run:
     encoding: Encoding  # how the states are kept
     loops: bool  # along the axes of a system, instead of number by number
     begun: Checkpoint | None = None  # where it goes on from
-    # by parameters and dt, a Propagator (runtime/engines/propagator.py); None: a loop
-    jump: Callable[[Mapping[str, Any], float], Any] | None = None
+    jump: Any = None  # Jumps (runtime/engines/jump.py); None: a loop
     series: Step | None = None  # a Taylor series in loops
     events: Mapping[str, UOp] = field(default_factory=dict)  # functions whose changes of sign are looked for
     adaptive: bool = False  # are its steps only times that somebody looks at?

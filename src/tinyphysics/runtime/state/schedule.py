@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,10 +25,12 @@ def time_at(step: int, dt: float, t0: float) -> float:
     return fma(float(step), dt, t0)
 
 
-def times_at(steps: Sequence[int], dt: float, t0: float) -> Any:
+def times_at(steps: Any, dt: float, t0: float) -> Any:
     """The times of some steps, as an array."""
     if len(steps) < FEW:
         return np.array([time_at(n, dt, t0) for n in steps], np.float64)
+    if t0 == 0.0:  # the product is rounded once already; the sum makes a zero of -0.0
+        return np.array(steps, np.float64) * dt + 0.0
     return fma64(np.array(steps, np.float64), dt, t0)
 
 
@@ -47,46 +49,66 @@ def counted(name: str, value: Any, n: int) -> int:
     return n
 
 
-def count_steps(steps: Any, until: Any, dt: float, t0: float) -> int:
-    if (steps is None) == (until is None):
-        raise InputError(
-            "give either steps= or until=", fix="evolve(..., steps=1000) or evolve(..., until=10.0)."
-        )
-    if steps is not None:
-        return counted("steps", steps, whole("steps", steps, 0))
-    end = checked_time(until, "until=10.0")
-    exact = (end - t0) / dt
-    n = counted("until", until, round(exact) if math.isfinite(exact) else 10**300)
-    if n < 0:
-        raise InputError(
-            f"until={end:g} lies before t0={t0:g}", fix="Time runs forward; use a negative dt to go back."
-        )
-    if abs(exact - n) > 1e-9 * max(1, abs(n) * 1e-6):
-        below = math.floor(exact)
-        raise InputError(
-            f"until={end:g} is not a whole number of steps of dt={dt:g} from t0={t0:g}",
-            fix=f"The neighbours are until={time_at(below, dt, t0)!r} (steps={below}) and "
-            f"until={time_at(below + 1, dt, t0)!r} (steps={below + 1}).",
-        )
-    return n
+@dataclass(frozen=True, eq=False)
+class Marks:
+    """Frames at times of their own, in their order: after which step, and when, if that is between two steps."""
+
+    steps: Any  # (rows,) whole numbers
+    times: Any  # (rows,); NaN: the step itself
+
+    @cached_property
+    def whole(self) -> Any:
+        """The steps that have a frame of their own."""
+        return self.steps[np.isnan(self.times)]
+
+    def row(self, n: int) -> int:
+        """The number of the frame at step n, or of the first one after it."""
+        return int(np.searchsorted(self.steps, n))
+
+    def between(self, n: int) -> Any:
+        """The numbers of the frames between step n and the next one."""
+        rows = np.arange(self.row(n), self.row(n + 1))
+        return rows[~np.isnan(self.times[rows])]
+
+    @cached_property
+    def most_between(self) -> int:
+        """The most frames between two steps."""
+        inside = self.steps[~np.isnan(self.times)]
+        return int(np.unique(inside, return_counts=True)[1].max()) if len(inside) else 0
 
 
 @dataclass(frozen=True)
 class Schedule:
     """Where a run begins, ends and looks. A run that goes on from step `first` has the strides of the whole."""
 
-    steps: int  # the last step
+    steps: int  # the last whole step
     save_every: int | None
     observe_every: int | None  # None: nothing is observed
     hash_every: int | None
     first: int = 0
     checkpoint_every: int | None = None
+    marks: Marks | None = field(
+        default=None, compare=False
+    )  # instead of save_every: all frames, the first and the last among them
+    end: float | None = None  # where a run ends between two steps; its frame is the last one
+    told_every: bool = True  # is save_every what the user gave?
+    shown: Any = field(
+        default=None, compare=False
+    )  # the numbers of the frames that a user asked for; None: all
 
     def saves(self, n: int) -> bool:
-        return n in (self.first, self.steps) or self.save_every is not None and n % self.save_every == 0
+        if n in (self.first, self.steps):
+            return True
+        if self.marks is not None:
+            whole = self.marks.whole
+            k = int(np.searchsorted(whole, n))
+            return k < len(whole) and int(whole[k]) == n
+        return self.save_every is not None and n % self.save_every == 0
 
     def last_saved(self, n: int) -> int:
         """The last step up to n whose frame there is."""
+        if self.marks is not None:
+            return int(self.marks.whole[np.searchsorted(self.marks.whole, n, "right") - 1])
         return max(
             self.first, n if self.saves(n) else 0 if self.save_every is None else n - n % self.save_every
         )
@@ -97,27 +119,68 @@ class Schedule:
     def checkpoints(self, n: int) -> bool:
         return self.checkpoint_every is not None and n % self.checkpoint_every == 0
 
-    def frames(self, n: int) -> list[int]:
-        """The steps of the frames of a run that ends at step n."""
-        every = self.save_every or n + 1
-        regular = range(self.first - self.first % every + every, n + 1, every)
-        return [*dict.fromkeys([self.first, *regular, n])]
+    def frames(self, n: int, since: int = 0) -> tuple[Any, Any]:
+        """(steps, times) of the frames of a run that ends at step n, from a number on.
+
+        A time is NaN, but of a frame between two steps: its step is the one before it. None: there are no such frames.
+        """
+        count = self.kept(n)
+        steps, times = self.steps_of(since, count), self.between_of(since, count)
+        if (last := self.slot(n) - since) >= 0:
+            steps[last] = n
+            if times is not None:
+                times[last] = math.nan
+        return steps, times
 
     def slot(self, n: int) -> int:
         """The number of the frame at step n."""
         if n == self.first:
             return 0
+        if self.marks is not None:
+            return self.marks.row(n)
         return -(-n // self.save_every) - self.first // self.save_every if self.save_every is not None else 1
 
+    def between(self, n: int) -> list[tuple[int, float]]:
+        """(number, time) of the frames between step n and the next one."""
+        if self.marks is not None:
+            return [(int(k), float(self.marks.times[k])) for k in self.marks.between(n)]
+        return [(self.slot(n) + 1, self.end)] if self.end is not None and n == self.steps else []
+
     def complete(self, n: int) -> int:
-        """How many frames there are when step n is done."""
-        return self.slot(n) + self.saves(n)
+        """How many frames there are when step n is done; those between it and the next one are made with that."""
+        return self.slot(n) + self.saves(n) + (len(self.between(n)) if n == self.steps else 0)
+
+    def kept(self, n: int) -> int:
+        """How many frames a run has that ends at step n, where it has one in any case."""
+        return self.complete(n) + (not self.saves(n))
+
+    @property
+    def most_between(self) -> int:
+        """The most frames between two steps."""
+        return int(self.end is not None) if self.marks is None else self.marks.most_between
 
     def steps_of(self, begin: int, end: int) -> Any:
         """The steps of some frames, by their numbers: the inverse of `slot`."""
+        if self.marks is not None:
+            return np.array(self.marks.steps[begin:end])
         every = self.save_every or self.steps
+        if end - begin < FEW:
+            base = self.first // max(every, 1)
+            few = [self.first if k == 0 else min((base + k) * every, self.steps) for k in range(begin, end)]
+            return np.array(few, np.int64)
         out = np.minimum((self.first // max(every, 1) + np.arange(begin, end)) * every, self.steps)
         return np.where(np.arange(begin, end) == 0, self.first, out)
+
+    def between_of(self, begin: int, end: int) -> Any:
+        """The times of some frames, by their numbers, where they lie between two steps; else NaN, or None for all."""
+        if not self.most_between:
+            return None
+        if self.marks is not None:
+            return np.array(self.marks.times[begin:end])
+        out = np.full(end - begin, math.nan)
+        if self.end is not None and begin <= (last := self.slot(self.steps) + 1) < end:
+            out[last - begin] = self.end
+        return out
 
     def observed(self, n: int) -> range:
         """The steps of a run to step n at which something is observed."""
@@ -134,4 +197,14 @@ class Schedule:
         return self.next_of(n, self.save_every, self.hash_every, self.checkpoint_every)
 
     def next_of(self, n: int, *strides: int | None) -> int:
-        return min([self.steps, *(n - n % s + s for s in strides if s is not None)])
+        out = min([self.steps, *(n - n % s + s for s in strides if s is not None)])
+        if self.marks is not None and (k := self.marks.row(n + 1)) < len(self.marks.steps):
+            out = min(out, int(self.marks.steps[k]))
+        return out
+
+
+def times_of(frames: tuple[Any, Any], dt: float, t0: float) -> Any:
+    """The times of frames at some steps, or between them and the next ones."""
+    steps, times = frames
+    whole = times_at(steps, dt, t0)
+    return whole if times is None else np.where(np.isnan(times), whole, times)

@@ -15,7 +15,7 @@ import numpy as np
 
 from tinyphysics.device.cuda.dlpack import empty_like, here
 from tinyphysics.runtime.state.record import Record
-from tinyphysics.runtime.state.schedule import times_at
+from tinyphysics.runtime.state.schedule import times_at, times_of
 
 BYTES = 4 << 20  # of frames, and of observables, that are handed on together
 FEW = 16  # observations for which there is room in any case: a block of time is not shorter
@@ -33,9 +33,11 @@ class Window:
     observed_times: Any
     observed: Mapping[str, Any]
 
-    def after(self, step: int) -> Window:
-        """What comes after a step."""
+    def after(self, step: int, inside: Any) -> Window:
+        """What comes after a step; frames between it and the next one do, which have times `inside`, not NaN."""
         a, b = (int(np.searchsorted(s, step, "right")) for s in (self.steps, self.observed_steps))
+        while inside is not None and a and self.steps[a - 1] == step and not np.isnan(inside[a - 1]):
+            a -= 1
         frames, observed = (
             {n: v[a:] for n, v in self.frames.items()},
             {n: v[b:] for n, v in self.observed.items()},
@@ -71,9 +73,13 @@ class Windows:
         """Up to which step there is room."""
         r, s = self.record, self.record.schedule
         ends = [s.steps]
+        slots = len(next(iter(r.frames.values())))
         if s.save_every is not None:
-            slots = len(next(iter(r.frames.values())))
+            slots -= s.most_between
             ends.append((s.first // s.save_every + r.slot0 + slots - 1) * s.save_every)
+        elif s.marks is not None and (row := r.slot0 + slots) < len(s.marks.steps):
+            step = int(s.marks.steps[row])  # the first for which there is no room
+            ends.append(step - (bool(np.isnan(s.marks.times[row])) or step == s.steps))
         if s.observe_every is not None and r.observed:
             rows = len(next(iter(r.observed.values())))
             ends.append(s.observed(s.steps).start + (r.row0 + rows - 1) * s.observe_every)
@@ -82,7 +88,7 @@ class Windows:
     def full(self, n: int) -> bool:
         """Is there no room for what comes after step n?"""
         r, s = self.record, self.record.schedule
-        full = any(s.complete(n) - r.slot0 >= len(v) for v in r.frames.values())
+        full = any(s.complete(n) + 2 * s.most_between - r.slot0 >= len(v) for v in r.frames.values())
         return full or any(len(s.observed(n)) - r.row0 >= len(v) for v in r.observed.values())
 
     def pass_on(self, n: int) -> None:
@@ -93,25 +99,26 @@ class Windows:
     def hand_on(self, n: int, ends: bool = False) -> None:
         """All that is complete at step n; the window begins behind it. At its end a run has a frame of any step."""
         r, s = self.record, self.record.schedule
-        slots, rows = s.slot(n) + 1 if ends else s.complete(n), len(s.observed(n))
-        steps, later = s.steps_of(r.slot0, slots), s.observed(n)[r.row0 :]
-        if ends and len(steps):
-            steps[-1] = n
-        count = len(steps)
+        slots, rows = s.kept(n) if ends else s.complete(n), len(s.observed(n))
+        steps, inside = (
+            s.frames(n, r.slot0) if ends else (s.steps_of(r.slot0, slots), s.between_of(r.slot0, slots))
+        )
+        later, count = s.observed(n)[r.row0 :], len(steps)
         seen: Any = np.arange(later.start, later.stop, later.step)
         odd = (
             r.slot0 == 0 and s.first % (s.save_every or s.first + 1) != 0
         )  # a run that goes on begins at any step
         skip = int(odd and not (ends and n == s.first))
+        inside = None if inside is None else inside[skip:]
         w = Window(
             steps[skip:],
-            times_at(steps[skip:], self.dt, self.t0),
+            times_of((steps[skip:], inside), self.dt, self.t0),
             self.shown(r.frames, skip, count),
             seen,
             times_at(seen, self.dt, self.t0),
             self.shown(r.observed, 0, len(seen)),
         )
-        self.target.put(w.after(self.since), self.attributes())
+        self.target.put(w.after(self.since, inside), self.attributes())
         self.handed = time.monotonic()
         if count:
             r.passed = {name: v[count - 1] for name, v in r.frames.items()}

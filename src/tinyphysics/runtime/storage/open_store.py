@@ -13,7 +13,7 @@ from tinyphysics.errors import StoreError
 from tinyphysics.ir import UOp
 from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.runtime.state.run import Checkpoint, Identity, Run
-from tinyphysics.runtime.state.schedule import times_at
+from tinyphysics.runtime.state.schedule import time_at, times_at
 from tinyphysics.runtime.state.windows import Window
 from tinyphysics.runtime.storage.run_store import (
     FORMAT,
@@ -55,7 +55,11 @@ def described_run(r: Run, run: Identity, description: Mapping[str, Any]) -> dict
     """The attributes that reproduce a run; plain text and numbers, which every format can hold."""
     i, s = r.given, r.schedule
     scalars = {name: float(v[0]) for name, v in i.own.items() if len(v) == 1 and v.ndim == 1}
-    every = {"save_every": s.save_every, "observe_every": s.observe_every, "hash_every": s.hash_every}
+    every = {
+        "save_every": s.save_every if s.told_every else None,
+        "observe_every": s.observe_every,
+        "hash_every": s.hash_every,
+    }
     return {
         "tinyphysics": __version__,
         "format": FORMAT,
@@ -84,7 +88,7 @@ def arrays_given(i: Inputs) -> dict[str, Any]:
 def layouts(r: Run, values: Mapping[str, UOp]) -> list[Layout]:
     i, s = r.given, r.schedule
     lead, members = ((i.members,), (MEMBER,)) if i.is_ensemble else ((), ())
-    frames, seen = s.slot(s.steps) + 1, len(s.observed(s.steps))
+    frames, seen = s.kept(s.steps), len(s.observed(s.steps))
     number: Any = np.float64(0.0)
 
     def axes(name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
@@ -140,12 +144,13 @@ def gone_on(path: Path, r: Run, values: Mapping[str, UOp], c: Checkpoint) -> Run
             f"{', '.join(values) or 'none'}",
             fix="Observe the same, or pass another save=.",
         )
-    asked = {"save_every": s.save_every, "observe_every": s.observe_every}
+    every = s.save_every if s.told_every else None
+    asked = {"save_every": every, "observe_every": s.observe_every}
     for name, n in asked.items():
         if there.attributes.get(name) != n:
             raise StoreError(
                 f"{name}={n}, but `{path}` has {name}={there.attributes.get(name)}",
                 fix=f"Pass {name}={there.attributes.get(name)}, or another save=.",
             )
-    there.truncate(c.step, s.save_every)
+    there.truncate(c.step, time_at(c.step, r.dt, r.t0), every)
     return there

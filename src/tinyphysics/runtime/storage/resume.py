@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -41,8 +41,15 @@ def sizes_given(source: Family, c: Checkpoint | None, path: Path, given: Mapping
     return {**as_given(c), **given}
 
 
-def check_program(c: Checkpoint, path: Path, system: System, program: str) -> None:
+def check_program(
+    c: Checkpoint, path: Path, system: System, program: str, is_of_its_loop: Callable[[str], bool]
+) -> None:
     """Is it a checkpoint of this program?"""
+    if c.run.program != program and is_of_its_loop(c.run.program):
+        raise StoreError(
+            f"`{path}` is a checkpoint of a loop over `{system.name}`, which now jumps by default",
+            fix='Compile it with propagator="loop": that goes on, bit for bit.',
+        )
     if c.run.program != program:
         other = f"`{c.run.system}`" if c.run.system != system.name else f"another form of `{system.name}`"
         raise StoreError(
@@ -96,6 +103,18 @@ def agreed(option: str, value: Any, default: Any, kept: Any, path: Path) -> Any:
 
 
 # --- leaving one behind -----------------------------------------------------------------------------
+class Keeps(Protocol):
+    """Takes the loop state of a run at a step."""
+
+    def keep(
+        self,
+        step: int,
+        registers: Mapping[str, Any],
+        record: Record,
+        frozen: Mapping[int, tuple[Stop, Mapping[str, Any]]],
+    ) -> None: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Keeper:
     """Writes the checkpoints of one run."""
@@ -123,7 +142,7 @@ class Keeper:
                 self.run,
                 __version__,
                 step,
-                s.save_every,
+                s.save_every if s.told_every else None,
                 s.hash_every,
                 i.members,
                 i.is_ensemble,

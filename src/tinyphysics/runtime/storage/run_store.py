@@ -99,15 +99,22 @@ class RunStore:
             self.frames, self.observed = before
             raise
 
-    def truncate(self, step: int, save_every: int | None) -> None:
-        """Nothing after a step, and no frame that was only there because a run ended; an error if frames are missing."""
-        steps = self.read("step")
-        every = save_every or step + 1
+    def truncate(self, step: int, t: float, save_every: int | None) -> None:
+        """Nothing after a step, which is at a time, and no frame that was only there because a run ended.
+
+        An error if frames are missing. Frames without a stride are all that are there.
+        """
+        steps, times = self.read("step"), self.read("time")
         kept = int(np.searchsorted(steps, step, "right"))
-        if kept > 1 and steps[kept - 1] % every:
+        while kept > 1 and steps[kept - 1] == step and times[kept - 1] != t:
             kept -= 1
-        wanted = step // every * every
-        if not kept or wanted >= self.attributes["begins"] and steps[kept - 1] != wanted:
+        missing = not kept
+        if save_every is not None:
+            if kept > 1 and steps[kept - 1] % save_every:
+                kept -= 1
+            wanted = step // save_every * save_every
+            missing = not kept or wanted >= self.attributes["begins"] and steps[kept - 1] != wanted
+        if missing:
             raise StoreError(
                 f"`{self.root}` has no frames up to step {step:,}, where the checkpoint is",
                 fix="Pass another save=, or go on from an older checkpoint.",

@@ -79,9 +79,9 @@ class Flow:
         self.states = [x for pair in zip(system.q, system.p) for x in pair]
         self.z = [e for s in self.states for e in elements(s)]
         covectors = derivative(energy, [x for pair in zip(system.p, system.q) for x in pair])
-        self.slopes = [
-            simplify([-g] if k % 2 else [g])[0] for k, group in enumerate(unroll(covectors)) for g in group
-        ]
+        self.slopes = simplify(
+            [-g if k % 2 else g for k, group in enumerate(unroll(covectors)) for g in group]
+        )
 
     def at(self, z: Sequence[UOp], after: float = 0.0) -> list[UOp]:
         """The slopes at other numbers, a part of a step later."""
@@ -95,7 +95,11 @@ class Flow:
         return substitute(roots, table)
 
     def jacobian(self) -> list[list[UOp]]:
-        return [simplify(gradient(f, self.z)) for f in self.slopes]
+        entries = simplify(
+            [d for f in self.slopes for d in gradient(f, self.z)]
+        )  # rows share most of their nodes
+        width = len(self.z)
+        return [entries[k : k + width] for k in range(0, len(entries), width)]
 
     def sizes(self, groups: Sequence[Sequence[UOp]]) -> list[UOp]:
         """One over the size of each number, positions and momenta apart."""

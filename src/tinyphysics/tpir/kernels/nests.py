@@ -300,7 +300,7 @@ class LoopKernel:
         places = {self.place(name) for name in self.buffers}
         return sum(b.size * b.dtype.bits // 8 for name, b in self.buffers.items() if name in places)
 
-    @property
+    @cached_property
     def guarded(self) -> bool:
         return any(p.guards for s in self.sections.values() for n in s.nests for p in n.pieces)
 

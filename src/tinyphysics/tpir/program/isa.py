@@ -303,7 +303,12 @@ ISA: dict[str, Row] = {
     "ROTATE": Row(
         "s, value", "S", "s := its part of the exact flow of a quadratic energy, with all other states", "r"
     ),
-    "MAP": Row("s, value", "S", "s := value: an explicit map, about which nothing is claimed", "[rc]"),
+    "MAP": Row(
+        "s, value",
+        "S",
+        "s := value: an explicit map; of pairs it is symplectic where its Jacobian is shown to be",
+        "[rc]",
+    ),
     "PROPAGATE": Row(
         "s, way, [energy, weight]...",
         "S",

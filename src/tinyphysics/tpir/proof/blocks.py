@@ -6,11 +6,13 @@ One step is read for all: what it finds in registers must be the same function o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tinyphysics.errors import VerifyError
 from tinyphysics.ir.uop import UOp, substitute
 from tinyphysics.rules.equality.normal import Normal
+from tinyphysics.rules.equality.probe import seen_to_be_something
 from tinyphysics.tpir.program.form import check_form
 from tinyphysics.tpir.program.isa import Instruction, Operand, Program, Register, Type, Word
 from tinyphysics.tpir.program.liveness import reads_before_writing
@@ -237,10 +239,17 @@ class Blocks:
         """Does none of them read a number that one of them moves?  Asked where a state moves by others of its numbers."""
         if any(u.stale for u in updates) or not any(u.state in moving(u.flow) for u in updates):
             return False
-        found = [numbers(self.program, u.state, u.flow, self.normal) for u in updates]
-        known = [x for x in found if x is not None]
-        read = frozenset(x for _, numbers_read in known for x in numbers_read)
-        return len(known) == len(found) and not any(moved & read for moved, _ in known)
+        ways: tuple[Callable[[UOp], bool], ...] = (
+            seen_to_be_something,  # one number that is seen to move itself is enough for a no
+            lambda x: not self.normal.is_zero(x),
+        )
+        for moves in ways:
+            found = [numbers(self.program, u.state, u.flow, moves) for u in updates]
+            known = [x for x in found if x is not None]
+            read = frozenset(x for _, numbers_read in known for x in numbers_read)
+            if len(known) < len(found) or any(moved & read for moved, _ in known):
+                return False
+        return True
 
     def join(self, u: Update) -> None:
         last = self.groups[-1] if self.groups else None

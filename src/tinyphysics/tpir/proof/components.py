@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tinyphysics.ir.ops import ELEMENTWISE, MOVEMENT, Ops
 from tinyphysics.ir.uop import UOp, elements, toposort
 from tinyphysics.rules.calculus.unroll import unroll
-from tinyphysics.rules.equality.normal import MOST_COMPONENTS, Normal, chooses
+from tinyphysics.rules.equality.normal import MOST_COMPONENTS, chooses
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.tpir.program.symbolic import state_var
 from tinyphysics.tpir.proof.units import moving
@@ -17,8 +19,10 @@ MOST_OPERATIONS = (
 Numbers = frozenset[tuple[int, int]]  # (state, place in it)
 
 
-def numbers(program: Program, state: int, flow: UOp, normal: Normal) -> tuple[Numbers, Numbers] | None:
-    """(those that are moved, those that are read); None where that is not looked at."""
+def numbers(
+    program: Program, state: int, flow: UOp, moves: Callable[[UOp], bool]
+) -> tuple[Numbers, Numbers] | None:
+    """(those that are moved, those that are read); None where that is not looked at. `moves` says what is not zero."""
     held = moving(flow)
     known: dict[UOp, tuple[int, int]] = {}
     for s in held:
@@ -33,7 +37,7 @@ def numbers(program: Program, state: int, flow: UOp, normal: Normal) -> tuple[Nu
         return None
     moved, read = set(), set()
     for k, x in enumerate(each):
-        if not normal.is_zero(x):
+        if moves(x):
             moved.add((state, k))
             read |= {known[y] for y in toposort([x]) if y in known}
     return frozenset(moved), frozenset(read)

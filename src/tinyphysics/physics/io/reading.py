@@ -1,0 +1,53 @@
+"""How is a text file read, line by line, so that a mistake is named with its line?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tinyphysics.errors import StoreError
+from tinyphysics.physics.io.xyz import Place
+
+
+def lines_of(path: Any, what: str) -> list[str]:
+    """The lines of a text file; a StoreError if it is not there, not text or empty."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise StoreError(f"`{path}` could not be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise StoreError(
+            f"`{path}` is not text, and {what} is: {error.reason}", fix="Is it compressed?"
+        ) from error
+    if not text.strip():
+        raise StoreError(f"`{path}` is empty", fix=f"It should be {what}.")
+    return text.splitlines()
+
+
+def number(place: Place, word: str, what: str, example: str = "1.25") -> float:
+    """A finite number, or an error that names the line and what was expected there."""
+    try:
+        value = float(word.replace("D", "E").replace("d", "e"))  # Fortran writes 1.0D+00
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise place.wrong(f"`{word.strip()[:40]}` is not {what}", f"Expected a number, such as {example}.")
+    return value
+
+
+def whole(place: Place, word: str, what: str, least: int = 0) -> int:
+    """A whole number from `least` on, or an error that names the line."""
+    try:
+        value = int(word)
+    except ValueError:
+        value = least - 1
+    if value < least:
+        raise place.wrong(f"`{word.strip()[:40]}` is not {what}", f"Expected a whole number from {least} on.")
+    return value
+
+
+def numbers(place: Place, words: Sequence[str], what: str) -> list[float]:
+    """Several numbers of one line."""
+    return [number(place, word, what) for word in words]

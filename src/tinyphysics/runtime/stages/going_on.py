@@ -1,0 +1,111 @@
+"""How does a finished run go on?  From the loop state in which it ended, bit for bit as if it had never ended.
+
+A small run keeps that state. Of a large one it is computed again when somebody goes on with it: the same bits, for the
+time that the run took. A checkpoint costs neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.device.cuda.dlpack import here
+from tinyphysics.errors import InputError
+from tinyphysics.given import path, shown
+from tinyphysics.runtime.stages.execute import execute
+from tinyphysics.runtime.stages.loop import shaped
+from tinyphysics.runtime.stages.origin import Origin
+from tinyphysics.runtime.state.record import Carried, Record
+from tinyphysics.runtime.state.run import Checkpoint, Run
+from tinyphysics.runtime.state.schedule import Schedule
+from tinyphysics.runtime.storage.checkpoint import read
+from tinyphysics.runtime.storage.resume import identity
+from tinyphysics.trajectory import Stop, Trajectory
+from tinyphysics.version import __version__
+
+OUT = Path("out")  # what messages call it, where they would name a file
+
+
+@dataclass
+class Catch:
+    """Takes the loop state of a run instead of a file."""
+
+    found: Carried | None = None
+
+    def keep(
+        self,
+        step: int,
+        registers: Mapping[str, Any],
+        record: Record,
+        frozen: Mapping[int, tuple[Stop, Mapping[str, Any]]],
+    ) -> None:
+        self.found = Carried(step, registers, frozen)
+
+
+def begun_before(resume: Any) -> tuple[Checkpoint, Path]:
+    """(where a run goes on from, what messages call that) of a file or of a run."""
+    if isinstance(resume, Trajectory):
+        return checkpoint_of(resume), OUT
+    if not isinstance(resume, (str, bytes, PathLike)):
+        raise InputError(
+            f"resume={shown(resume)} is neither a checkpoint nor a run",
+            fix='Pass resume="run.checkpoint", or resume=out with what evolve returned.',
+        )
+    file = path("resume", resume, "run.checkpoint")
+    return read(file), file
+
+
+def checkpoint_of(out: Trajectory) -> Checkpoint:
+    """The end of a run, as a file would hold it."""
+    origin = out.origin
+    if not isinstance(origin, Origin) or origin.asked is None:
+        raise InputError(
+            "resume=: this trajectory does not know its run",
+            fix="Pass a trajectory that evolve returned, or a checkpoint: resume='run.checkpoint'.",
+        )
+    r, asked = origin.run, origin.asked
+    failed = [s for s in out.stops if s.cause == r.encoding.failure]
+    if failed and len(failed) >= r.given.members:
+        raise InputError(
+            f"resume=: the run failed at step {failed[0].step:,} ({failed[0].cause}), and cannot go on",
+            fix="Begin at its last good state, with a shorter dt: sim.evolve(**out.final, ...).",
+        )
+    carried = origin.carried if origin.carried is not None else computed_again(r, origin.last)
+    start = {name: np.asarray(here(v)) for name, v in r.given.states.items()}
+    seen = shaped(r.given)(start)
+    frozen = carried.frozen
+    last = {name: np.array([state[name] for _, state in frozen.values()]) for name in start} if frozen else {}
+    return Checkpoint(
+        identity(r.system, asked.program, r.dt, r.t0, asked.seed, seen, r.given.params),
+        __version__,
+        carried.step,
+        r.schedule.save_every if r.schedule.told_every else None,
+        r.schedule.hash_every,
+        r.given.members,
+        r.given.is_ensemble,
+        r.given.own,
+        start,
+        carried.registers,
+        list(out.hashes),
+        {k: stop for k, (stop, _) in frozen.items()},
+        last,
+    )
+
+
+def computed_again(r: Run, last: int) -> Carried:
+    """The loop state at a step, by a replay."""
+    if last == 0 or not r.given.members:
+        return Carried(last, {}, {})
+    catch = Catch()
+    record = Record(Schedule(last, None, None, None), {})
+    out, *_ = execute(r, record, {}, lambda n: None, keeper=catch)
+    for stop in out.stops:
+        if stop.error is not None:  # half a replay is no place to go on from
+            raise stop.error
+    assert catch.found is not None
+    return catch.found
