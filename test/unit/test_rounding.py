@@ -127,6 +127,11 @@ def decay(x):
 
 
 @tp.hamiltonian
+def creased(q, p):
+    return p**2 / 2 + abs(q)
+
+
+@tp.hamiltonian
 def bounded(q, p):
     return p**2 / 2 + tp.log(q)
 
@@ -140,6 +145,7 @@ def bounded(q, p):
         (spring, dict(q=1.0, p=0.0, k=1e4), {}, "a state is where it was after 6 steps"),
         (spring, dict(q=0.0, p=0.0), {}, "the energy is zero"),
         (spring, dict(q=1.0, p=0.0, k=4e4), dict(method="euler"), "stopped at step|the energy itself is off"),
+        (creased, dict(q=1.0, p=0.0), {}, "abs(q) may have a kink"),
         (bounded, dict(q=-1.0, p=0.0), {}, "the energy is not finite"),
     ],
 )  # fmt: skip

@@ -370,7 +370,7 @@ def explain(
     if goal.precision == "lattice":
         chosen += lattice_rows(system, goal, program)
     if system.kind != "map" and step.jump is None and not method.adaptive:
-        chosen += rounding_rows(system, step, goal)
+        chosen += rounding_rows(system, step, goal, facts)
     if goal.approximate is not None:
         chosen += approximate_rows(goal.approximate)
     if goal.hierarchy is not None:

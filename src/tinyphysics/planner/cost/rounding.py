@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal
 from tinyphysics.report import Row
 from tinyphysics.rules.functions.random import draws
@@ -44,7 +45,7 @@ def updates(step: Step) -> int:
     )
 
 
-def never(system: System, goal: Goal) -> str:
+def never(system: System, goal: Goal, facts: Facts) -> str:
     """Why no state would tell: rounding does not add up to a random walk of an energy there; empty if it may."""
     if system.energy is None:
         return f"it is an error of energies, and `{system.name}` is given by its {system.kind}: none is known"
@@ -58,11 +59,13 @@ def never(system: System, goal: Goal) -> str:
         return "every step is put back to its invariants, so that rounding does not add up"
     if goal.approximate is not None:
         return f"forces have errors of {goal.approximate:g}, beside which rounding is nothing"
+    if "smooth" in facts and not facts["smooth"]:
+        return f"H is not shown to be smooth, so that neighbours tell more than rounding: {facts['smooth'].because}"
     return ""
 
 
-def rounding_rows(system: System, step: Step, goal: Goal) -> list[Row]:
-    if why := never(system, goal):
+def rounding_rows(system: System, step: Step, goal: Goal, facts: Facts) -> list[Row]:
+    if why := never(system, goal, facts):
         return [Row(NAME, NOT_ESTIMATED, why)]
     state, force = (round(math.log2(u)) for u in roundings(goal.precision, goal.lattice))
     return [

@@ -268,7 +268,7 @@ class Simulation:
             return report
         if self.compiled.series is not None:
             return report
-        if (found := self.rounding_row()) is not None:
+        if (found := self._rounding_row()) is not None:
             report = report.with_row("plan", found)
         report = report.with_machine(layout(self.target, self.built.program))
         rows = stability_rows(self.built.plan.method, self.frequency, self.goal.dt)
@@ -282,10 +282,10 @@ class Simulation:
             else report
         )
 
-    def rounding_row(self) -> Row | None:
+    def _rounding_row(self) -> Row | None:
         """What is known of rounding at the first state: measured once, when somebody asks."""
         of = self.compiled, self.began
-        if self.began is None or self.compiled.adaptive or never(self.system, self.goal):
+        if self.began is None or self.compiled.adaptive or never(self.system, self.goal, self.built.facts):
             return None
         if self._rounding is None or self._rounding[0] != of:
             self._rounding = of, SLOTS["rounding_row"](self.compiled, self.began)

@@ -40,6 +40,7 @@ SHORTER = {  # lines, by the power of 2 that they are shorter than the longest
     "dd": (0, 15),
 }
 BETTER = 2.0  # a curve that leaves less than 1/BETTER of the variance of another has seen more than rounding
+FITTED = 2.0**-50  # of the largest energy of a line: what is left below it is rounding of the fit itself
 
 Arrays = Mapping[str, Any]
 
@@ -136,6 +137,7 @@ def left_over(e: Any) -> tuple[Any, Any]:
     for degree in (2, 4):
         basis = q[:, : degree + 1]
         off = e - (e @ basis) @ basis.T
+        off = np.where(np.abs(off) > FITTED * np.abs(e).max(axis=1, keepdims=True), off, 0.0)
         out.append((off**2).sum(axis=1) / (COPIES - degree - 1))
     return out[0], out[1]
 
@@ -177,10 +179,13 @@ class Copies:
             total = total + off.reshape(*off.shape[:2], -1).sum(axis=2)
         return total
 
-    def variance(self, values: Mapping[str, UOp], frame: int, steps: int) -> tuple[Any, Any]:
-        """(of the energy, for each step, by sample; which samples have a line on which it is seen)."""
+    def variance(self, values: Mapping[str, UOp], frame: int, steps: int, most: Any) -> tuple[Any, Any]:
+        """(of the energy, for each step, by sample; which samples have a line on which it is seen).
+
+        `most` is what no rounding is above: on a line that is far too long, all curves are equally bad.
+        """
         two, four = (v.reshape(self.lines, -1) / steps for v in left_over(self.energies(values, frame)))
-        fits = two <= BETTER * four
+        fits = (two <= BETTER * four) & (two <= most**2)
         return two[fits.argmax(axis=0), range(self.samples.members)], fits.any(
             axis=0
         )  # the longest that fits

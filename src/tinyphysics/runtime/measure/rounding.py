@@ -35,7 +35,6 @@ from tinyphysics.util import plural
 
 SAMPLES = 64  # states along a run
 STEPS = 64  # that their copies go on
-SHORTEST = 2  # lines that are left where H has kinks: a long one would cross one
 APART = 6.0  # a variance for each step, over few and over many of them, of roundings that are not independent
 GOOD = 0.75  # of the samples must have a line on which rounding is seen
 FRAMES = 16  # at which a pilot is looked at
@@ -48,6 +47,7 @@ LOOKED_AT = 64  # operations, about, that a number of a copy costs besides its s
 DRIFT = 0.5  # of the energy, in the pilot: beyond, energies are no sums of small errors
 PERIODS = 16  # steps after which a state may be where it was: an oscillator with omega*dt = 1 is after six
 NEAR = 256  # units in the last place: what is that near is rounded alike
+LOUDEST = 2.0**12  # roundings of all that H is made of: no energy is off by more in a step
 SEEN = 0.25  # of the variance of a pilot's walk: a constant error below it is not told
 
 
@@ -95,6 +95,7 @@ def watched(c: Compiled) -> dict[str, UOp]:
         "energy": H,
         "terms": UOp.sum_of(abs(x) for x in addends(H)),
         "sizes": UOp.sum_of(sizes),
+        "steepness": UOp.sum_of(abs(g).sum() if g.shape else abs(g) for g in slopes),
         "moving": UOp.sum_of(x for x, s in zip(products, c.system.states) if s.role == "momentum"),
         **{f"slope.{s.name}": u for s, u in zip(c.system.states, slopes)},
     }
@@ -111,8 +112,6 @@ def estimate(c: Compiled, began: FirstState) -> Rounding | str:
     """The rounding of runs from a first state on, or why it is not estimated."""
     given, room, dt = replace(began.given, is_ensemble=True), affordable(c), began.dt
     shorter = SHORTER[c.goal.precision]
-    if "smooth" in c.built.facts and not c.built.facts["smooth"]:
-        shorter = shorter[-SHORTEST:]
     each = room / (COPIES * len(shorter))  # states times steps
     if each * TOO_MUCH < FEW:
         return f"a step has {c.known.operations:,} operations: some hundred steps would take seconds"
@@ -141,21 +140,23 @@ def estimate(c: Compiled, began: FirstState) -> Rounding | str:
         return f"a pilot from the first state stopped before step {steps + PERIODS:,}"
     if n := comes_back(c, on.frames):
         return f"a state is where it was after {plural(n, 'step')}, so that roundings repeat"
+    of_states, of_forces = roundings(c.goal.precision, c.goal.lattice)
+    most = LOUDEST * (max(of_states, of_forces) * seen["sizes"] + of_states * seen["steepness"]).max(axis=0)
     copies = Copies(c, samples, dt, on.frames, shorter, far)
     if copies.stopped:
         return "the program stopped next to a state of the run"
-    average = []
+    average: list[float] = []
     for frame, n in ((1, FEW), (-1, far)):
-        variance, good = copies.variance(values, frame, n)
-        if good.mean() < GOOD:
+        variance, good = copies.variance(values, frame, n, most[who])
+        if good.mean() >= GOOD:
+            average.append(float((variance / scale[who] ** 2)[good].mean()))
+        elif not average:
             return "energies of neighbouring states are not smooth enough to tell rounding from them"
-        average.append(float((variance / scale[who] ** 2)[good].mean()))
-    early, late = average
+    early, late = average[0], average[-1]  # of many steps, where they can be told: chaos may bend every line
     if late and not 1 / APART <= early / late <= APART:
         more = math.sqrt(late / early) if early else math.inf
         return (
-            f"roundings of successive steps are not independent: in {far} steps the energy goes {more:.2g} times "
-            f"as far as {FEW} let expect"
+            f"errors do not add up as a random walk: {far} steps leave {more:.2g} times what {FEW} let expect"
         )
     p, constant = c.encoding.precision, 0.0
     if p.forces is f32 and (p.state is not f32 or p.low is not None):  # in float32 the walk is larger
