@@ -74,7 +74,9 @@ def guarded(t: Tally, seed: int, what: str, work: Callable[[], None]) -> bool:
     except Endless:
         t.unclear[what] += 1
         t.shares["would take very long, and says so"] += 1
-    except tp.VerifyError as error:  # of the compiler's own program: tampered listings are judged where they are made
+    except (
+        tp.VerifyError
+    ) as error:  # of the compiler's own program: tampered listings are judged where they are made
         t.report(seed, "refused by its own verifier", what, str(error)[:300])
     except tp.TinyPhysicsError as error:
         t.refused[f"{what}: {type(error).__name__}"] += 1

@@ -18,9 +18,7 @@ def sizes(truth: Truth, rows: np.ndarray, times: np.ndarray) -> float:
     case = truth.case
     if truth.system.kind == "lagrangian":
         return max(kinetic_and_potential(truth, z, when) for z, when in zip(rows, times))
-    parts = (
-        [Truth(case.without(terms=(x,), tail="")) for x in case.terms] if case.form == "sum" else [truth]
-    )
+    parts = [Truth(case.without(terms=(x,), tail="")) for x in case.terms] if case.form == "sum" else [truth]
     added = range(len(truth.system.parts))
     return max(
         sum(abs(float(part.energy(np.asarray(z, WIDE), when))) for part in parts)
