@@ -29,6 +29,7 @@ from layers import ROOMS  # noqa: E402
 
 # files of no release, so that moved.py need not know them; some are on branches that a tree may not have yet
 NEW = {
+    "device.interruptible": "device.host.interruptible",
     "device.processor": "device.host.processor",
     "emit.opencl_nests": "emit.modules.opencl_nests",
     "rules.smoothness": "rules.formulas.smoothness",

@@ -246,8 +246,8 @@ def test_energies_and_drifts_of_a_resumed_run_are_those_of_the_whole(tmp_path):
 
 def test_sizes_are_restored_too(tmp_path):
     start = START["chain"]
-    whole = compiled(chain).evolve(**start, steps=40)
-    compiled(chain).evolve(**start, steps=30, checkpoint=tmp_path / "c")
+    whole = compiled(chain).evolve(**start, steps=40, save_every=2)
+    compiled(chain).evolve(**start, steps=30, save_every=2, checkpoint=tmp_path / "c")
     goes_on(compiled(chain).evolve(steps=10, resume=tmp_path / "c"), whole)
     with pytest.raises(StoreError, match="checkpoint of `chain`, not of `cluster`"):
         tp.compile(cluster, dt=0.1).evolve(steps=1, resume=tmp_path / "c")
@@ -457,24 +457,24 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(made, monkeypatch, after):
 
 @pytest.mark.parametrize("calls", [0, 1, 4])
 def test_ctrl_c_leaves_a_checkpoint_where_the_run_was(tmp_path, monkeypatch, calls):
-    advance, made = KernelEngine.advance, []
+    watch, made = KernelEngine.watch, []
 
-    def pressed(self, m, steps):
-        made.append(steps)
+    def pressed(self, m, rows, stride):
+        made.append(rows)
         if len(made) > calls:
             raise KeyboardInterrupt
-        advance(self, m, steps)
+        return watch(self, m, rows, stride)
 
-    sim = compiled(kepler)
-    monkeypatch.setattr(KernelEngine, "advance", pressed)
-    out = sim.evolve(**START["kepler"], steps=1000, checkpoint=tmp_path / "c", save_every=70)
+    sim, frames = compiled(kepler), dict(save_every=70, hash_every=70)
+    monkeypatch.setattr(KernelEngine, "watch", pressed)
+    out = sim.evolve(**START["kepler"], steps=1000, checkpoint=tmp_path / "c", **frames)
     monkeypatch.undo()
     assert out.stopped.cause == "interrupted" and out.final.step == out.stopped.step == 70 * calls
     assert checkpoint.read(tmp_path / "c").step == 70 * calls
     assert sim.evolve(steps=0, resume=tmp_path / "c").hash == out.hash
     goes_on(
         sim.evolve(steps=1000 - 70 * calls, resume=tmp_path / "c"),
-        sim.evolve(**START["kepler"], steps=1000, save_every=70),
+        sim.evolve(**START["kepler"], steps=1000, **frames),
     )
 
 

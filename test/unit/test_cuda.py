@@ -99,7 +99,7 @@ def test_neither_the_grid_nor_the_order_of_its_warps_changes_a_bit(fake_cuda, mo
     for threads, waves in ((128, 32), (32, 1), (64, 1)):
         monkeypatch.setattr(cuda_lanes, "THREADS", threads)
         monkeypatch.setattr(cuda_lanes, "WAVES", waves)
-        hashes.add(tp.compile(trig, dt=0.05, backend="cuda").evolve(**start, steps=5).hash)
+        hashes.add(tp.compile(trig, dt=0.05, backend="cuda").evolve(**start, steps=5, save_every=5).hash)
     assert ("step", 2, 32) in fake_cuda.launches and ("step", 2, 64) in fake_cuda.launches
     assert hashes == {tp.compile(trig, dt=0.05).evolve(**start, steps=5).hash}
 
@@ -110,7 +110,7 @@ def test_members_whose_arguments_are_too_large_are_done_again_carefully(fake_cud
     start = ensemble(SWING, 70)
     start["q"][[3, 4, 5, 69]] = [1e12, -3e15, 1e22, 1e5]
     options = dict(dt=0.1, precision=precision)
-    there, ours = both(pendulum, options, start, steps=6)
+    there, ours = both(pendulum, options, start, steps=6, save_every=6)
     same(there, ours)
     assert sum(k == "step" for k, *_ in fake_cuda.launches) == 2, "once for all, and once for those"
 
@@ -314,7 +314,7 @@ def test_a_solve_that_not_all_members_end_together(fake_cuda):
 def test_a_run_that_says_cuda_did_launch_and_moves_only_what_is_looked_at(fake_cuda):
     sim = tp.compile(pendulum, dt=0.1, backend="cuda")
     start = ensemble(SWING, 100)
-    short, long_run = sim.evolve(**start, steps=10), sim.evolve(**start, steps=60)
+    short, long_run = (sim.evolve(**start, steps=n, save_every=n) for n in (10, 60))
     for out in (short, long_run):
         assert out.metrics["launches"] >= 3 and out.metrics["transfers"] > 0
     assert long_run.metrics["transfers"] == short.metrics["transfers"]

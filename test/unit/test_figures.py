@@ -117,7 +117,7 @@ def test_ensembles_are_curves_then_points_then_a_density(members):
 
 
 def test_two_frames_say_how_to_get_more():
-    out = tp.compile(kepler, 0.05).evolve(q=[1.0, 0.0], p=[0.0, 1.0], steps=50)
+    out = tp.compile(kepler, 0.05).evolve(q=[1.0, 0.0], p=[0.0, 1.0], steps=50, save_every=50)
     assert "save_every" in out.plot().get_suptitle()
     assert "save_every" not in zoo("kepler").plot().get_suptitle()
 

@@ -103,7 +103,7 @@ LOOPS = {
 @pytest.mark.parametrize("which", SMALL)
 def test_a_small_energy_of_degree_2_jumps_by_default(which):
     sim = tp.compile(SMALL[which][0], 0.1)
-    assert jumps(sim) and 'propagator="loop" steps' in str(sim.explain())
+    assert jumps(sim) and 'propagator="loop" steps' in str(sim.explain("full"))
     assert sim.tpir.hash == tp.compile(SMALL[which][0], 0.1, propagator="exact").tpir.hash
     assert jumps(tp.compile(SMALL[which][0], 0.1, method="symplectic"))
 

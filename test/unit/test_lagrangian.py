@@ -54,7 +54,7 @@ def test_momenta_follow_from_velocities_and_back():
 
 def test_an_ensemble_begins_with_velocities_too():
     q = np.linspace(0.1, 1.0, 14).reshape(7, 2)
-    out = tp.compile(double_pendulum, 0.01).evolve(q=q, v=[0.1, 0.2], steps=3)
+    out = tp.compile(double_pendulum, 0.01).evolve(q=q, v=[0.1, 0.2], steps=3, save_every=3)
     one = tp.compile(double_pendulum, 0.01).evolve(q=q[3], v=[0.1, 0.2], steps=3)
     assert out.v.shape == (2, 7, 2) and (out.final.p[3] == one.final.p).all()
 

@@ -219,7 +219,7 @@ def test_an_ensemble_of_arrays_with_parameters_of_their_own(fake_cuda):
 def test_many_steps_are_one_graph_with_the_same_bits(fake_cuda, monkeypatch, system):
     monkeypatch.setattr(cuda_loops, "NODES", 48)
     monkeypatch.setattr(cuda_loops, "WORTH", 2)
-    there, ours = both(system, 33, 15)
+    there, ours = both(system, 33, 15, dict(save_every=15))
     assert alike(there, ours)
     assert fake_cuda.counts["cuGraphLaunch"] >= 2 and fake_cuda.counts["cuGraphInstantiateWithFlags"] == 1
 

@@ -541,23 +541,23 @@ def test_a_damaged_store_says_so(tmp_path):
 def test_interrupts_wait_for_the_store(tmp_path, monkeypatch, small_windows):
     from tinyphysics.device.engines.engine import KernelEngine
 
-    advance, calls = KernelEngine.advance, []
+    watch, calls = KernelEngine.watch, []
 
-    def pressed(self, m, steps):
-        calls.append(steps)
+    def pressed(self, m, rows, stride):
+        calls.append(rows)
         if len(calls) > 5:
             raise KeyboardInterrupt
-        advance(self, m, steps)
+        return watch(self, m, rows, stride)
 
-    sim = planet()
-    monkeypatch.setattr(KernelEngine, "advance", pressed)
+    sim, frames = planet(), dict(save_every=70, hash_every=70)
+    monkeypatch.setattr(KernelEngine, "watch", pressed)
     out = sim.evolve(
-        **START, steps=1000, save_every=70, save=tmp_path / "run.zarr", checkpoint=tmp_path / "c"
+        **START, steps=1000, **frames, save=tmp_path / "run.zarr", checkpoint=tmp_path / "c"
     )
     monkeypatch.undo()
     assert out.stopped.cause == "interrupted" and out.steps.tolist() == [0, 70, 140, 210, 280, 350]
     sim.evolve(steps=650, resume=tmp_path / "c", save=tmp_path / "run.zarr")
-    sim.evolve(**START, steps=1000, save_every=70, save=tmp_path / "whole.zarr")
+    sim.evolve(**START, steps=1000, **frames, save=tmp_path / "whole.zarr")
     a, b = (zarr.open_group(tmp_path / n, mode="r") for n in ("run.zarr", "whole.zarr"))
     assert all(same_bits(a[n][...], b[n][...]) for n in a.array_keys())
 

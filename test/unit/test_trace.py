@@ -1069,7 +1069,7 @@ def test_the_call_of_the_source_document_works():
 
     sim = Galaxy().compile(dt=0.01, backend="python", method="symplectic")
     out = sim.evolve(q=[[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]], p=np.zeros((3, 2)), steps=2)
-    assert out.q.shape == (2, 3, 2)
+    assert out.q.shape == (3, 3, 2)
     for wrong in ({"backend": "abacus"}, {"precision": "float128"}, {"method": "magic"}):
         with pytest.raises(TinyPhysicsError) as caught:
             Galaxy().compile(dt=0.01, **wrong)

@@ -293,7 +293,7 @@ def with_pair_sums(energy: UOp) -> UOp:
 
     >>> q = UOp.var("q", (3,))
     >>> with_pair_sums(abs(q[:, None] - q[None, :]).sum() / 2)
-    sum(triu(abs(q - q)))
+    sum_{i<j} abs(q[i] - q[j])
     """
     if not any(n > 1 and u.shape.count(n) > 1 for u in toposort([energy]) for n in u.shape):
         return energy

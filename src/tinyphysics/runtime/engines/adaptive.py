@@ -181,6 +181,8 @@ class AdaptiveEngine(LookedAt[Adapted]):
                 break
             self.tell_of_many(m, until)
             self.tell_of_the_end(m, until)
+        if not m.there:  # many frames may each need few steps
+            self.tell_of_many(m, until)
         if m.events is not None:
             m.events.steps(*self.coefficients(m), self.clocks(m), until)
 
@@ -197,8 +199,10 @@ class AdaptiveEngine(LookedAt[Adapted]):
 
     def tell_of_many(self, m: Adapted, until: float) -> None:
         """Whoever waits for many steps in which hardly anything happens should know: measured, at the member with most."""
+        if not self.advice:
+            return
         clocks = self.clocks(m)
-        if not self.advice or clocks[3].max(initial=0.0) < MANY:
+        if clocks[3].max(initial=0.0) < MANY:
             return
         k = int(np.argmax(clocks[3]))
         first, second = self.coefficients(m)[0][k, :2]
