@@ -22,6 +22,7 @@ from tinyphysics.ir import UOp
 from tinyphysics.ir.dtype import f32
 from tinyphysics.physics.draws import uniform
 from tinyphysics.planner.cost.rounding import NAME, NOT_ESTIMATED, roundings
+from tinyphysics.planner.methods.catalog import ROUNDS
 from tinyphysics.report import Row
 from tinyphysics.runtime.measure.roughness import COPIES, FEW, SHORTER, Copies, advanced, members
 from tinyphysics.runtime.stages.compiled import Compiled
@@ -41,8 +42,8 @@ FRAMES = 16  # at which a pilot is looked at
 PHASES = 64  # between two of them, of which each sample has one: frames may be a period apart
 LONGEST, USUAL, LEAST = 100_000, 10_000, 256  # steps of a pilot; USUAL, where a run has not said how many
 WORK = 2e8  # operations of all copies, or of a pilot: about a tenth of a second
-IN_PYTHON = {"python": 1e-2, "numpy": 1e-1}  # of that, where there is no compiled code
-TOO_MUCH = 16.0  # times WORK
+IN_PYTHON = {"python": 2.5e-3, "numpy": 1e-1}  # of that, where there is no compiled code
+TOO_MUCH, IN_A_SECOND = 16.0, 4.0  # times WORK: compiled code, and the virtual machine's
 LOOKED_AT = 64  # operations, about, that a number of a copy costs besides its steps
 DRIFT = 0.5  # of the energy, in the pilot: beyond, energies are no sums of small errors
 PERIODS = 16  # steps after which a state may be where it was: an oscillator with omega*dt = 1 is after six
@@ -105,7 +106,8 @@ def affordable(c: Compiled) -> float:
     """Steps of one member that may be taken."""
     slow = IN_PYTHON.get(c.known.backend, 1.0)
     numbers = sum(s.var.size for s in c.system.states)
-    return WORK * slow / (c.known.operations + LOOKED_AT * numbers)
+    operations = c.known.operations * (ROUNDS if c.known.solves else 1)
+    return WORK * slow / (operations + LOOKED_AT * numbers)
 
 
 def estimate(c: Compiled, began: FirstState) -> Rounding | str:
@@ -113,7 +115,7 @@ def estimate(c: Compiled, began: FirstState) -> Rounding | str:
     given, room, dt = replace(began.given, is_ensemble=True), affordable(c), began.dt
     shorter = SHORTER[c.goal.precision]
     each = room / (COPIES * len(shorter))  # states times steps
-    if each * TOO_MUCH < FEW:
+    if each * (IN_A_SECOND if c.known.backend == "python" else TOO_MUCH) < FEW:
         return f"a step has {c.known.operations:,} operations: some hundred steps would take seconds"
     far = STEPS if each >= STEPS else FEW
     count = max(2, min(SAMPLES, int(each / far)))
