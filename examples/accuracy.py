@@ -1,4 +1,4 @@
-"""How many digits would you like?  The same orbit from three digits to ten, and what each of them costs."""
+"""How many digits would you like?  The same orbit with three to ten digits, and what each accuracy costs."""
 
 import numpy as np
 

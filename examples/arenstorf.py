@@ -1,4 +1,4 @@
-"""A satellite between the Earth and the Moon: derivatives as they are, and an orbit that closes to ten digits."""
+"""A satellite between the Earth and the Moon, written as a differential equation: its orbit closes to ten digits."""
 
 import numpy as np
 

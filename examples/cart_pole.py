@@ -1,4 +1,4 @@
-"""A cart with a pole on it that falls over: two coordinates whose velocities mix, from rest."""
+"""A pole falls over on a cart: two coordinates with coupled velocities, starting from rest."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Three bodies fall together, two almost meet, and one is thrown out: the Pythagorean problem (Burrau 1913)."""
+"""Three bodies fall together, two almost collide, and one is ejected: the Pythagorean problem (Burrau 1913)."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Two weakly coupled oscillators: the energy of one goes over to the other, all of it, and comes back."""
+"""Two weakly coupled oscillators: all the energy of one passes to the other, and comes back."""
 
 import numpy as np
 

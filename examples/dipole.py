@@ -1,4 +1,4 @@
-"""A charge in the field of a magnetic dipole: it mixes q and p, goes round field lines, and comes back from the poles."""
+"""A charge in the field of a magnetic dipole circles the field lines and turns back near the poles; H mixes q and p."""
 
 import tinyphysics as tp
 

@@ -1,4 +1,4 @@
-"""A fluid in a square duct, by lattice Boltzmann in three dimensions, against the series of Boussinesq (1868)."""
+"""A fluid in a square duct, by lattice Boltzmann in three dimensions, compared with Boussinesq's series (1868)."""
 
 import numpy as np
 

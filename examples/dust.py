@@ -1,4 +1,4 @@
-"""Systems from the library, added: a grain of dust about a flattened star that shines, and the node of its orbit."""
+"""A sum of library systems: a dust grain around a flattened star that shines, and how the node of its orbit moves."""
 
 import numpy as np
 

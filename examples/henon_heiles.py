@@ -1,4 +1,4 @@
-"""Order and chaos in one potential: two neighbours drift apart slowly, or exponentially."""
+"""Order and chaos in one potential: two neighbouring orbits drift apart slowly, or exponentially."""
 
 import numpy as np
 

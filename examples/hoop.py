@@ -1,4 +1,4 @@
-"""A bead on a hoop that is turned about a vertical diameter: where does it stay?"""
+"""A bead on a hoop that rotates about its vertical diameter: where does it stay?"""
 
 import numpy as np
 

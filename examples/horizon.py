@@ -1,4 +1,4 @@
-"""A chaotic orbit in float64 and in pairs of float64: how long may each be believed?"""
+"""A chaotic orbit in float64 and in pairs of float64: how long can you trust each of them?"""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Metropolis sampling of the Ising model, as a map that draws: Onsager's magnetisation, without a stored random number."""
+"""Metropolis sampling of the Ising model, as a map that draws random numbers: Onsager's magnetisation."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A chain of five rods, each with a mass of 1 at its end: a mass matrix of 5 x 5 that nobody wrote."""
+"""A chain of five rods, each with a mass of 1 at its end: the 5 x 5 mass matrix is derived for you."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A run that is interrupted: it goes on from its checkpoint, and its store ends as if nothing had happened."""
+"""An interrupted run resumes from its checkpoint, and its store ends up as if nothing had happened."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -1,4 +1,4 @@
-"""Watching a planet: a kick-drift step keeps its angular momentum; the ellipse itself slowly turns."""
+"""Watching a planet: a kick-drift step conserves its angular momentum, while the ellipse slowly turns."""
 
 import numpy as np
 

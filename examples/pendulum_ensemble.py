@@ -1,4 +1,4 @@
-"""Sixteen pendulums at once: the wider the swing, the longer the period, as the elliptic integral says."""
+"""Sixteen pendulums at once: the wider the swing, the longer the period, in agreement with the elliptic integral."""
 
 import numpy as np
 

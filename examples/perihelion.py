@@ -1,4 +1,4 @@
-"""Mercury's perihelion moves, as Newton has it: the other planets turn the ellipse by 5.3 arc seconds a year."""
+"""Mercury's perihelion in Newtonian gravity: the other planets turn the ellipse by 5.3 arc seconds a year."""
 
 import numpy as np
 

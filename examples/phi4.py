@@ -1,4 +1,4 @@
-"""Kinks of the phi**4 field that meet: fast ones bounce off each other, slow ones are caught and never part again."""
+"""Colliding kinks of the phi**4 field: fast ones bounce off each other, slow ones are caught and never part again."""
 
 import numpy as np
 

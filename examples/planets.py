@@ -1,4 +1,4 @@
-"""The solar system for a century in steps of five days: Kepler orbits are exact, and a kick does the rest."""
+"""The solar system for a century in steps of five days: Kepler orbits are solved exactly, and kicks do the rest."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A cluster of stars in equilibrium stays what it is: Plummer's sphere, over some crossings."""
+"""A star cluster in equilibrium, Plummer's sphere, keeps its shape over several crossing times."""
 
 import numpy as np
 

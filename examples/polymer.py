@@ -1,4 +1,4 @@
-"""A charged polymer at two paces: bonds in every inner step, Lennard-Jones and Coulomb forces once in sixteen of them."""
+"""A charged polymer with two time steps: bonds in every inner step, Lennard-Jones and Coulomb forces once in sixteen."""
 
 import numpy as np
 

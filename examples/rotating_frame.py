@@ -1,4 +1,4 @@
-"""A Trojan in the frame that turns with Sun and Jupiter: gravity, and a Coriolis term that mixes positions and momenta."""
+"""A Trojan in the frame that rotates with the Sun and Jupiter: gravity, and a Coriolis term that mixes q and p."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Rutherford 1911: charges that fly at a heavy nucleus leave at an angle that only their aim decides."""
+"""Rutherford 1911: charges fired at a heavy nucleus are deflected by an angle that depends only on their aim."""
 
 import numpy as np
 

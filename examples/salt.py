@@ -1,4 +1,4 @@
-"""Systems from the library, added: a liquid of Lennard-Jones atoms, bonds between pairs of them, and their charges."""
+"""A sum of library systems: a liquid of Lennard-Jones atoms, bonds between pairs of them, and their charges."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The Sun and eight planets for four years: they come round as the almanac says, and the Sun wobbles."""
+"""The Sun and eight planets for four years: their periods match the almanac, and the Sun wobbles."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A pendulum that swings in two directions: angles, and the angular momentum that goes with one of them."""
+"""A pendulum that swings in two directions, in angles: the angular momentum about the vertical is conserved."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Stars that start at rest fall together, and what is left behind moves half as much as it is bound."""
+"""Stars that start at rest fall together, and the cluster that remains is in virial balance: 2T = |V|, roughly."""
 
 import numpy as np
 

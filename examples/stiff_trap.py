@@ -1,4 +1,4 @@
-"""Ions in a stiff trap that repel each other: the trap is solved, the repulsion kicks, and a step is many turns long."""
+"""Ions in a stiff trap that repel each other: the trap is solved exactly, and one step spans many oscillations."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The vortices of Taylor and Green: they keep their shape, and how fast they fade is the viscosity."""
+"""The vortices of Taylor and Green: they keep their shape, and their decay rate gives the viscosity."""
 
 import numpy as np
 

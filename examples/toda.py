@@ -1,4 +1,4 @@
-"""The Toda chain: five particles on a ring, five numbers that never change, one of them the energy."""
+"""The Toda chain: five particles on a ring, and five numbers that never change, one of them the energy."""
 
 import numpy as np
 

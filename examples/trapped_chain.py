@@ -1,4 +1,4 @@
-"""Systems from the library, added: a chain of oscillators in a trap, in which every mode is stiffer."""
+"""A sum of library systems: a chain of oscillators in a trap, which makes every mode stiffer."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Waves on a lattice: each length has its own speed, and leapfrog's error in it is known exactly."""
+"""Waves on a lattice: each wavelength has its own speed, and leapfrog's error in it is known exactly."""
 
 import numpy as np
 

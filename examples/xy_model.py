@@ -1,4 +1,4 @@
-"""The XY model: a twist right round the sheet cannot unwind, and spin waves run on it with a frequency of their own."""
+"""The XY model: a twist all the way round the sheet cannot unwind, and spin waves run on it at their own frequency."""
 
 import numpy as np
 

@@ -1,7 +1,7 @@
-"""The gallery of the docs: every example with its picture and how long it takes.
+"""Write the gallery page of the docs: every example with its picture and its run time.
 
-python tools/gallery.py                 writes docs/gallery.md from what is there
-python tools/gallery.py kepler ising    draws these again and measures them; `all` does so for every example
+python tools/gallery.py                 writes docs/gallery.md from the stored pictures and times
+python tools/gallery.py kepler ising    draws and measures these again; `all` does so for every example
 
 A picture is made from what `tp run` reads of an example: its system, start, dt and steps. It is small, in few colours, and
 kept beside the page, so that building the docs runs nothing. Times are processor seconds of `python examples/NAME.py`,
@@ -254,9 +254,9 @@ def page() -> str:
     parts = [
         "# Gallery",
         "",
-        "Every program of the folder `examples/`: short, asserting what it claims, and run in the tests. Run one by",
-        "`python examples/kepler.py`; `tp explain examples/kepler.py` says what the compiler makes of it. Times are",
-        "processor seconds of a first run on a Zen 4, compiling included. `python tools/gallery.py` writes this page.",
+        "Here is every program in the folder `examples/`. They are short, assert what they claim, and run in the tests.",
+        "`python examples/kepler.py` runs one; `tp explain examples/kepler.py` shows what the compiler makes of it. Times",
+        "are CPU seconds of a first run on a Zen 4, compile time included. `python tools/gallery.py` writes this page.",
     ]
     for title, rows in GROUPS.items():
         parts += ["", f"## {title}", "", '<div class="gallery">']

@@ -106,7 +106,7 @@ UPWARD = {
 }
 
 # What is asked of above through system.SLOTS, which tinyphysics/__init__.py fills: (who asks, slot, who answers).
-_ARRAYS = "what is done with arrays of another library is imported only where there are any"
+_ARRAYS = "support for another library's arrays is imported only when they are used"
 ASKED = {
     ("system", "compile", "runtime.api.compile"): "system.compile(dt) is a method of a noun, for users",
     ("trajectory", "plot", "view.figures"): "out.plot() is a method of a noun, for users",
