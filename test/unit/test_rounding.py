@@ -11,7 +11,7 @@ from rounding_table import CASES, LONG, ROWS, digits, measured
 import tinyphysics as tp
 from tinyphysics.physics.zoo import driven_pendulum, kepler, pendulum
 from tinyphysics.planner.cost.rounding import NOT_ESTIMATED
-from tinyphysics.runtime.measure import rounding
+from tinyphysics.runtime.measure import rounding, roughness
 from tinyphysics.runtime.measure.rounding import Rounding, estimate
 from tinyphysics.runtime.state.first_state import MEMBERS, NUMBERS, first_state
 
@@ -98,6 +98,22 @@ def test_it_is_measured_once_when_somebody_asks(monkeypatch):
     sim.evolve(q=1.0, p=0.0, steps=10)
     assert not calls
     assert row(sim)["because"] == row(sim)["because"] == "for a test" and len(calls) == 1
+
+
+def test_it_is_the_same_on_every_backend():
+    found = []
+    for backend in ("llvm", "numpy", "python"):
+        sim = tp.compile(kepler, dt=0.05, method="implicit_midpoint", backend=backend)
+        sim.evolve(**START, steps=2)
+        found.append(row(sim))
+    assert found[0] == found[1] == found[2] and found[0]["verdict"] != NOT_ESTIMATED
+
+
+def test_without_llvm_the_virtual_machine_measures_less(monkeypatch):
+    monkeypatch.setattr(roughness, "SHORT", 0)
+    sim = tp.compile(kepler, dt=0.05, backend="python")
+    sim.evolve(**START, steps=2)
+    assert "measured at" in row(sim)["because"]
 
 
 def test_units_of_a_length_do_not_change_it():

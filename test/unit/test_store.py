@@ -551,9 +551,7 @@ def test_interrupts_wait_for_the_store(tmp_path, monkeypatch, small_windows):
 
     sim, frames = planet(), dict(save_every=70, hash_every=70)
     monkeypatch.setattr(KernelEngine, "watch", pressed)
-    out = sim.evolve(
-        **START, steps=1000, **frames, save=tmp_path / "run.zarr", checkpoint=tmp_path / "c"
-    )
+    out = sim.evolve(**START, steps=1000, **frames, save=tmp_path / "run.zarr", checkpoint=tmp_path / "c")
     monkeypatch.undo()
     assert out.stopped.cause == "interrupted" and out.steps.tolist() == [0, 70, 140, 210, 280, 350]
     sim.evolve(steps=650, resume=tmp_path / "c", save=tmp_path / "run.zarr")

@@ -24,7 +24,16 @@ from tinyphysics.physics.draws import uniform
 from tinyphysics.planner.cost.rounding import NAME, NOT_ESTIMATED, roundings
 from tinyphysics.planner.methods.catalog import ROUNDS
 from tinyphysics.report import Row
-from tinyphysics.runtime.measure.roughness import COPIES, FEW, SHORTER, Copies, advanced, members
+from tinyphysics.runtime.measure.roughness import (
+    COPIES,
+    FEW,
+    IN_PYTHON,
+    SHORTER,
+    Copies,
+    advanced,
+    backend_of,
+    members,
+)
 from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.stages.execute import looking
 from tinyphysics.runtime.stages.origin import CANCELLED, SLOPES, TERMS
@@ -42,8 +51,7 @@ FRAMES = 16  # at which a pilot is looked at
 PHASES = 64  # between two of them, of which each sample has one: frames may be a period apart
 LONGEST, USUAL, LEAST = 100_000, 10_000, 256  # steps of a pilot; USUAL, where a run has not said how many
 WORK = 2e8  # operations of all copies, or of a pilot: about a tenth of a second
-IN_PYTHON = {"python": 2.5e-3, "numpy": 1e-1}  # of that, where there is no compiled code
-TOO_MUCH, IN_A_SECOND = 16.0, 4.0  # times WORK: compiled code, and the virtual machine's
+TOO_MUCH, IN_A_SECOND = 16.0, 4.0  # times WORK: of compiled code, and where there is none
 LOOKED_AT = 64  # operations, about, that a number of a copy costs besides its steps
 DRIFT = 0.5  # of the energy, in the pilot: beyond, energies are no sums of small errors
 PERIODS = 16  # steps after which a state may be where it was: an oscillator with omega*dt = 1 is after six
@@ -104,7 +112,7 @@ def watched(c: Compiled) -> dict[str, UOp]:
 
 def affordable(c: Compiled) -> float:
     """Steps of one member that may be taken."""
-    slow = IN_PYTHON.get(c.known.backend, 1.0)
+    slow = IN_PYTHON.get(backend_of(c), 1.0)
     numbers = sum(s.var.size for s in c.system.states)
     operations = c.known.operations * (ROUNDS if c.known.solves else 1)
     return WORK * slow / (operations + LOOKED_AT * numbers)
@@ -115,7 +123,7 @@ def estimate(c: Compiled, began: FirstState) -> Rounding | str:
     given, room, dt = replace(began.given, is_ensemble=True), affordable(c), began.dt
     shorter = SHORTER[c.goal.precision]
     each = room / (COPIES * len(shorter))  # states times steps
-    if each * (IN_A_SECOND if c.known.backend == "python" else TOO_MUCH) < FEW:
+    if each * (IN_A_SECOND if backend_of(c) in IN_PYTHON else TOO_MUCH) < FEW:
         return f"a step has {c.known.operations:,} operations: some hundred steps would take seconds"
     far = STEPS if each >= STEPS else FEW
     count = max(2, min(SAMPLES, int(each / far)))
