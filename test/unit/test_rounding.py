@@ -109,11 +109,11 @@ def test_it_is_the_same_on_every_backend():
     assert found[0] == found[1] == found[2] and found[0]["verdict"] != NOT_ESTIMATED
 
 
-def test_without_llvm_the_virtual_machine_measures_less(monkeypatch):
-    monkeypatch.setattr(roughness, "SHORT", 0)
+def test_without_llvm_it_is_not_estimated_in_python(monkeypatch):
+    monkeypatch.setattr(roughness, "find_spec", lambda name: None)
     sim = tp.compile(kepler, dt=0.05, backend="python")
     sim.evolve(**START, steps=2)
-    assert "measured at" in row(sim)["because"]
+    assert row(sim)["verdict"] == NOT_ESTIMATED and "too slow in Python" in row(sim)["because"]
 
 
 def test_units_of_a_length_do_not_change_it():

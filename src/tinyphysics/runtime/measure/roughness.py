@@ -27,8 +27,7 @@ from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import Schedule
 from tinyphysics.target import BUILT, Target
 
-IN_PYTHON = {"python": 2.5e-3, "numpy": 2e-2}  # of the speed of compiled code
-SHORT = 500  # operations of a step that LLVM compiles at once, in lanes
+SHORT = 6_000  # operations of a step that LLVM compiles in about a second
 COPIES = 16  # of a state, on a line
 PLACES = 256  # on a line, of which copies take some
 ODD = 16  # numbers move by odd multiples below it, so that no two are rounded together
@@ -48,15 +47,18 @@ FITTED = 2.0**-50  # of the largest energy of a line: what is left below it is r
 Arrays = Mapping[str, Any]
 
 
-def backend_of(c: Compiled) -> str:
-    """Where pilots run: where runs do, or in compiled code with the same bits, which is done in a tenth of a second."""
-    asked = c.known.backend in IN_PYTHON and not c.known.slow and c.goal.math == "exact"
-    quick = asked and c.known.operations <= SHORT and find_spec("llvmlite") is not None
-    return "llvm" if quick else c.known.backend
+def backend_of(c: Compiled) -> str | None:
+    """Where pilots run: where runs do; not in Python, but in compiled code with the same bits, if it is soon there."""
+    if c.known.backend not in ("python", "numpy"):
+        return c.known.backend
+    quick = (c.known.operations <= SHORT or any(c.known.loops)) and not c.known.slow
+    return "llvm" if quick and find_spec("llvmlite") is not None else None
 
 
 def target_of(c: Compiled) -> Target:
-    found = BUILT[backend_of(c)]
+    backend = backend_of(c)
+    assert backend is not None
+    found = BUILT[backend]
     return found if c.goal.math == "exact" else replace(found, bit_exact=False)
 
 

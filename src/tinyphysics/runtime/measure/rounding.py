@@ -27,7 +27,6 @@ from tinyphysics.report import Row
 from tinyphysics.runtime.measure.roughness import (
     COPIES,
     FEW,
-    IN_PYTHON,
     SHORTER,
     Copies,
     advanced,
@@ -51,7 +50,7 @@ FRAMES = 16  # at which a pilot is looked at
 PHASES = 64  # between two of them, of which each sample has one: frames may be a period apart
 LONGEST, USUAL, LEAST = 100_000, 10_000, 256  # steps of a pilot; USUAL, where a run has not said how many
 WORK = 2e8  # operations of all copies, or of a pilot: about a tenth of a second
-TOO_MUCH, IN_A_SECOND = 16.0, 4.0  # times WORK: of compiled code, and where there is none
+TOO_MUCH = 16.0  # times WORK
 LOOKED_AT = 64  # operations, about, that a number of a copy costs besides its steps
 DRIFT = 0.5  # of the energy, in the pilot: beyond, energies are no sums of small errors
 PERIODS = 16  # steps after which a state may be where it was: an oscillator with omega*dt = 1 is after six
@@ -112,10 +111,9 @@ def watched(c: Compiled) -> dict[str, UOp]:
 
 def affordable(c: Compiled) -> float:
     """Steps of one member that may be taken."""
-    slow = IN_PYTHON.get(backend_of(c), 1.0)
     numbers = sum(s.var.size for s in c.system.states)
     operations = c.known.operations * (ROUNDS if c.known.solves else 1)
-    return WORK * slow / (operations + LOOKED_AT * numbers)
+    return WORK / (operations + LOOKED_AT * numbers)
 
 
 def estimate(c: Compiled, began: FirstState) -> Rounding | str:
@@ -123,7 +121,9 @@ def estimate(c: Compiled, began: FirstState) -> Rounding | str:
     given, room, dt = replace(began.given, is_ensemble=True), affordable(c), began.dt
     shorter = SHORTER[c.goal.precision]
     each = room / (COPIES * len(shorter))  # states times steps
-    if each * (IN_A_SECOND if backend_of(c) in IN_PYTHON else TOO_MUCH) < FEW:
+    if backend_of(c) is None:
+        return "it takes some ten thousand steps, which are too slow in Python"
+    if each * TOO_MUCH < FEW:
         return f"a step has {c.known.operations:,} operations: some hundred steps would take seconds"
     far = STEPS if each >= STEPS else FEW
     count = max(2, min(SAMPLES, int(each / far)))
