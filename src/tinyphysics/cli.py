@@ -92,9 +92,9 @@ def load(where: str, whole: bool = False) -> Loaded:
         else next(iter(script.left_out.values()), None)
     ):
         raise InputError(
-            f"`{missed.text}` runs something, and `{name or path}` is not known without it",
+            f"`{missed.text}` is executable code, and `{name or path}` is only defined after it runs",
             site=missed,
-            fix="This command does not run a file: define the system above the lines that run.",
+            fix="This command does not execute the file: define the system above the lines that run something.",
         )
     if not found:
         models = [
@@ -283,7 +283,7 @@ def going_on(args: argparse.Namespace, steps: int | None) -> dict[str, Any]:
         return {"steps": steps}
     if args.checkpoint is None:
         raise InputError(
-            "--resume without --checkpoint", fix="Say from where: --checkpoint run.checkpoint --resume."
+            "--resume needs --checkpoint", fix="Name the checkpoint: --checkpoint run.checkpoint --resume."
         )
     path = Path(args.checkpoint)
     if not path.exists():
@@ -293,7 +293,8 @@ def going_on(args: argparse.Namespace, steps: int | None) -> dict[str, Any]:
     print(f"from step {done:,}, where `{path}` is", file=sys.stderr)
     if steps is not None and steps < done:
         raise InputError(
-            f"`{path}` is at step {done:,}, after --steps {steps}", fix="--steps counts those before it too."
+            f"`{path}` is already at step {done:,}, beyond --steps {steps}",
+            fix="--steps counts from the start of the run, including the steps before the checkpoint.",
         )
     return {"steps": None if steps is None else steps - done, "resume": path}
 
@@ -355,7 +356,7 @@ def writable(path: Path) -> Path:
             f"--out {path} is not a NumPy archive", fix=f"Write --out {path.with_suffix('.npz')}."
         )
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise StoreError(f"`{path.parent}` is not a directory that can be written to")
+        raise StoreError(f"`{path.parent}` is not a directory you can write to")
     return path
 
 
@@ -395,7 +396,7 @@ def build(args: argparse.Namespace) -> int:
     steps = loaded.steps if args.steps is None else args.steps
     if steps is None:
         raise InputError(
-            "how many steps the binary runs is missing",
+            "the number of steps for the binary is missing",
             fix=f"Pass --steps 1000, or write steps = 1000 in {loaded.file}.",
         )
     sim = simulation(args, loaded, bound(loaded, given, settings("--size", args.size)), default=None)
@@ -430,7 +431,7 @@ def demo(args: argparse.Namespace) -> int:
             fix=f"{did_you_mean(name, ZOO)}`tp demo --list` prints them: {', '.join(ZOO)}.",
         )
     if not 0 < args.seconds < 3600:
-        raise InputError(f"--seconds {args.seconds:g} is no time to measure in", fix="Write --seconds 1.")
+        raise InputError(f"--seconds {args.seconds:g} is not a time to measure for", fix="Write --seconds 1.")
     d = ZOO[name]
     console = Console(highlight=False)
     sim = compiled(
@@ -460,7 +461,7 @@ def bench(args: argparse.Namespace) -> int:
     here = [root / "bench" / "run.py" for root in (Path.cwd(), Path(__file__).parents[2])]
     program = next((path for path in here if path.is_file()), None)
     if program is None:
-        raise InputError("bench/run.py is not here", fix="Run `tp bench` in a clone of the repository.")
+        raise InputError("bench/run.py was not found", fix="Run `tp bench` in a clone of the repository.")
     return subprocess.run([sys.executable, str(program)]).returncode
 
 

@@ -110,7 +110,7 @@ def test_a_map_that_forgets_to_return_a_state_says_what_it_took_for_a_parameter(
 
 
 def test_a_parameter_given_as_none_is_not_taken_for_its_default():
-    with pytest.raises(tp.InputError, match="Leave k= out: it is 1.0 then"):
+    with pytest.raises(tp.InputError, match="Leave k= out: its default is 1.0"):
         tp.compile(spring, dt=0.1).evolve(q=1.0, p=0.0, steps=3, k=None)
 
 

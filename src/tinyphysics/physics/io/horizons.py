@@ -98,7 +98,7 @@ def read_horizons(
     it out.
     """
     if not paths:
-        raise InputError("read_horizons() without a file", fix='read_horizons("sun.txt", "earth.txt").')
+        raise InputError("read_horizons() needs a file", fix='read_horizons("sun.txt", "earth.txt").')
     tables = [table(p) for p in paths]
     first = tables[0]
     for t in tables[1:]:
@@ -108,7 +108,7 @@ def read_horizons(
         ):
             if one != other:
                 raise StoreError(
-                    f"`{t.path}` has the {what} {other or 'that it does not name'}, and `{first.path}` {one}",
+                    f"`{t.path}` has the {what} {other or '(not named)'}, and `{first.path}` {one}",
                     fix=f"Ask Horizons for the same {what} for all bodies.",
                 )
     epoch = float(first.times[0]) if at is None else float(at)
@@ -116,7 +116,7 @@ def read_horizons(
     names = [t.name for t in tables]
     if len(set(names)) < len(names):
         twice = next(n for n in names if names.count(n) > 1)
-        raise StoreError(f"two files are of {twice}", fix="Give one file for each body.")
+        raise StoreError(f"two files are of {twice}", fix="Pass one file for each body.")
     m = [mass_of(t.name, t.number, masses or {}, t.path) for t in tables]
     has_centre = any(t.number == first.centre_number for t in tables) or first.centre_number in (None, 0)
     if centre and not has_centre and (first.centre_number in GM or first.centre in (masses or {})):
@@ -142,8 +142,8 @@ def mass_of(name: str, body: int | None, masses: Mapping[str, float], path: str)
     if body in GM:
         return GM[body] / SUN
     raise StoreError(
-        f"`{path}` does not say the mass of {name}",
-        fix=f'Pass it in masses of the Sun: read_horizons(..., masses={{"{name}": 4.7e-10}}).',
+        f"`{path}` does not contain the mass of {name}",
+        fix=f'Pass it in solar masses: read_horizons(..., masses={{"{name}": 4.7e-10}}).',
     )
 
 
@@ -200,7 +200,7 @@ def header(path: str, lines: Sequence[str]) -> tuple[dict[str, tuple[str, int | 
 
 
 def by_commas(path: str, lines: Sequence[str], rows: Sequence[int]) -> tuple[list[float], list[list[float]]]:
-    """Rows of the CSV format: JDTDB, calendar date, X, Y, Z, VX, VY, VZ, and what else there is."""
+    """Rows of the CSV format: JDTDB, calendar date, X, Y, Z, VX, VY, VZ, and the other terms."""
     times, states = [], []
     for k in rows:
         place, cells = Place(path, k + 1), [c.strip() for c in lines[k].split(",")]

@@ -171,11 +171,11 @@ def refusal(system: System, facts: Facts, goal: Goal, requested: str) -> PlanErr
         ("error", goal.error, None),
     ):
         if value != plain:
-            return PlanError(f"{asked} does not go with {name}={value!r}", fix=f"Leave {name}= out.")
+            return PlanError(f"{asked} cannot be combined with {name}={value!r}", fix=f"Leave {name}= out.")
     if goal.propagator == "exact" and (goal.method not in CHOICES or goal.order is not None):
         return PlanError(
-            'propagator="exact" is the flow of H itself: no method has a part in it',
-            fix='Leave method= and order= out, or ask for propagator="method".',
+            'propagator="exact" is the exact flow of H: it uses no method',
+            fix='Leave method= and order= out, or choose propagator="method".',
         )
     return None
 
@@ -189,7 +189,8 @@ def plan_jump(system: System, facts: Facts, goal: Goal, requested: str, chosen: 
     if all(m.objection for m in found):
         reasons = "\n  ".join(f"{m.name}: {m.objection}" for m in found)
         raise PlanError(
-            f"no way is known to delete the loop of `{system.name}`. Tried:\n  {reasons}", fix=LOOP
+            f"no way is known to replace the loop over steps of `{system.name}` by a jump. Tried:\n  {reasons}",
+            fix=LOOP,
         )
     if goal.propagator == "exact":
         because = "asked for: no step, and no error of one"
@@ -201,7 +202,7 @@ def plan_jump(system: System, facts: Facts, goal: Goal, requested: str, chosen: 
     m = BY_NAME[plan.method]
     if not m.splits or m.gradients or m.processor is not None:
         raise PlanError(
-            f'propagator="method" is the power of plain kicks and drifts, which `{plan.method}` is not',
+            f'propagator="method" needs a method of plain kicks and drifts, which `{plan.method}` is not',
             fix='Choose another method, or propagator="exact".',
         )
     return plan

@@ -163,13 +163,13 @@ class Simulation:
         if name not in self.__dataclass_fields__:
             raise self.not_set(name, value)
         if name == "checks" and value not in CHECKS:
-            raise InputError(f"checks={shown(value)} is not known", fix=f"checks is {one_of(CHECKS)}.")
+            raise InputError(f"checks={shown(value)} is not known", fix=f"checks may be {one_of(CHECKS)}.")
         object.__setattr__(self, name, value)
 
     def not_set(self, name: str, value: Any) -> TinyPhysicsError:
         what = f"`sim.{name} = {shown(value)}` would change nothing"
         if name in self.own_names:
-            return InputError(what, fix=f"Give it to each run: sim.evolve({name}={shown(value)}, ...).")
+            return InputError(what, fix=f"Pass it to each run: sim.evolve({name}={shown(value)}, ...).")
         if name in COMPILE:
             return InputError(what, fix=f"Compile again: tp.compile(system, {name}={shown(value)}).")
         if name in COMING:
@@ -207,7 +207,7 @@ class Simulation:
         """The stages of the compiler for this system; an error while a size is still open."""
         if self._compiled is None and isinstance(self.source, System):
             raise PlanError(
-                f"`{self.source.name}` is not compiled yet: the first state says in which order its bodies are",
+                f"`{self.source.name}` is not compiled yet: the order of its bodies depends on the initial state",
                 fix="Run it first: sim.evolve(...).",
             )
         if self._compiled is None:
@@ -253,7 +253,7 @@ class Simulation:
         """
         if form not in ("short", "full"):
             raise InputError(
-                f"explain({form!r}): there is no such form", fix='Write explain() or explain("full").'
+                f"explain({form!r}): the form is not known", fix='Write explain() or explain("full").'
             )
         full = self._full_report()
         if form == "full":
@@ -313,8 +313,8 @@ class Simulation:
             return f"{COMMENT.get(level, '//')} {NO_LOOP}\n{text}"
         if level in ("c", "cuda") and self.compiled.adaptive:
             raise PlanError(
-                f'ir("{level}") is a program with steps of dt, and this method chooses its own',
-                fix='Look at ir("llvm") or ir("kernel").',
+                f'ir("{level}") is a program with fixed steps of dt, and this method chooses its own steps',
+                fix='See ir("llvm") or ir("kernel").',
             )
         if level != "uop" and self.compiled.series is not None:
             return series_listing(self.compiled.series, level)
@@ -342,7 +342,7 @@ class Simulation:
         called = name or getattr(function, "__name__", "observable").strip("<>")
         if name is None and self.monitors.get(called, function) is not function:
             raise InputError(
-                f"there is a monitor `{called}` already, and this one would take its place",
+                f"a monitor named `{called}` exists already",
                 fix='Give each its own name: sim.monitor(function, name="radius").',
             )
         self.monitors[called] = function
@@ -428,12 +428,13 @@ class Simulation:
             self.bind(self.source, sizes_from(self.source, given))
         if self.compiled.adaptive:
             raise PlanError(
-                "this method chooses its own steps", fix="tolerance= of compile says how accurate they are."
+                "this method chooses its own steps",
+                fix="Set their accuracy with tp.compile(..., tolerance=1e-9).",
             )
         if self.compiled.known.way != "loop":
             raise PlanError(
-                f"`{self.system.name}` is solved instead of stepped, and no dt changes its error",
-                fix='Choose dt for the times you want to see; compile with propagator="loop" for steps.',
+                f"`{self.system.name}` is solved exactly instead of stepped: dt does not change its error",
+                fix='Choose dt for the output times you want; for a run in steps, compile with propagator="loop".',
             )
         dt: float = SLOTS["suggest_dt"](self, given, error, energy_drift, until, checked_time(t0))
         return dt
@@ -459,18 +460,18 @@ class Simulation:
         frames = None if frames is None else whole("frames", frames, 0)
         if self.goal.is_accurate and self.goal.decision is None:
             raise PlanError(
-                "what a run costs is not known before its method is",
+                "the cost of a run is not known before its method is chosen",
                 fix='Pass pilot={"q": ..., "p": ...} to compile, or run it first.',
             )
         if self.system.levels and not self.goal.inner and self.goal.propagator in (None, "loop"):
             raise PlanError(
-                "what a run costs is not known before it is known how many fast kicks there are in a step",
+                "the cost of a run is not known before the number of fast kicks in a step is",
                 fix='Pass inner=10, or pilot={"q": ..., "p": ...} to compile, or run it first.',
             )
         if self.compiled.adaptive and self.goal.dt is None:
             raise PlanError(
-                "how many steps a run takes is not known before it is run",
-                fix="Pass dt to compile: then steps= counts times of that grid.",
+                "the number of steps is not known before the run",
+                fix="Pass dt to compile: then steps= counts output times dt apart.",
             )
         quiet = self.__copy__()
         quiet.checks = "off"  # a trial is of no state that goals were made for
@@ -513,7 +514,7 @@ class Simulation:
             except Exception as error:
                 which = getattr(function, "__qualname__", type(function).__name__)
                 raise StoreError(
-                    f"the monitor `{name}` cannot be pickled: another process cannot import `{which}`",
+                    f"the monitor `{name}` cannot be pickled: another process could not import `{which}`",
                     fix="Write it as a def at the top of a module, or pass it to each run as observe=.",
                 ) from error
         return self.__dict__ | {"source": self.system}
@@ -616,7 +617,7 @@ class Simulation:
                 self, here(given, back), None if dt is None else checked_step(dt), checked_time(t0), c
             )
         if system.kind == "map" and dt is not None:
-            raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
+            raise InputError(f"`{system.name}` is a map: it has no dt", fix="Leave dt= out.")
         gridless = self.compiled.adaptive and dt is None
         if gridless:
             dt = whole_span(steps, until, checked_time(t0), c)
@@ -657,8 +658,8 @@ class Simulation:
             i = restored_inputs(system, c, path, given, self.compiled.encoding)
         if events and not self.compiled.adaptive:
             raise PlanError(
-                "events= needs a method that has its solution between steps too",
-                fix='Add method="taylor", "dop853" or "radau".',
+                "events= needs a method that also gives the solution between its steps",
+                fix='Choose method="taylor", "dop853" or "radau".',
             )
         watched = self.watched(observe or {})
         first = 0 if c is None else c.step
@@ -675,12 +676,12 @@ class Simulation:
             )
         if system.clock is not None and wants.at is not None:
             raise PlanError(
-                "save_at= does not go with time= yet: its steps end at times of their own",
+                "save_at= cannot be combined with time= yet: the times of its steps are not known in advance",
                 fix="Pass save_every= or frames=, and read out.t; until= ends at any time.",
             )
         if system.clock is not None and save is not None:
             raise PlanError(
-                "save= does not go with time= yet: a store has one time for all members of a frame",
+                "save= cannot be combined with time= yet: a store has one time for all members of a frame",
                 fix="Leave save= out, and pass save_every= and checkpoint=.",
             )
         self.compiled.check_length(last - first, i.members, dt)
@@ -865,16 +866,16 @@ class Simulation:
             )
             if s.cause == "not solved":
                 raise PhysicsIntegrityError(
-                    f"the equations of step {s.step} (t = {s.t:g}) were not solved: their rounds did "
-                    "not converge, or a slope is not finite there",
+                    f"the equations of step {s.step} (t = {s.t:g}) could not be solved: the "
+                    "iteration did not converge, or a slope is not finite there",
                     out=out,
                     fix="Shorten dt; the run so far is in .out.",
                 )
             if r.adaptive:
                 raise PhysicsIntegrityError(
-                    f"{what} is lost before t = {s.t:g}: no step is short enough",
+                    f"{what} is lost before t = {s.t:g}: no step is short enough to go on",
                     out=out,
-                    fix="The solution ends there, or a rate is no number; .out is the run so far.",
+                    fix="The solution ends there, or a derivative is not a number; the run so far is in .out.",
                 )
             told = "not finite" if compiled.encoding.precision.state.is_float else "no number of the lattice"
             raise PhysicsIntegrityError(
@@ -892,7 +893,9 @@ class Simulation:
             or self._compiled is not None
             and self.system.clock is not None
         ):
-            raise PlanError(f"{what} does not go with time=", fix="Compile the system without it for that.")
+            raise PlanError(
+                f"{what} cannot be combined with time=", fix="For that, compile the system without time=."
+            )
 
     def bare(self, dt: float, t0: float, back: Any) -> Run:
         """A run of nobody yet."""
@@ -916,7 +919,7 @@ class Simulation:
         if path is None:
             if every is not None:
                 raise InputError(
-                    "checkpoint_every= without checkpoint=", fix='Pass checkpoint="run.checkpoint" too.'
+                    "checkpoint_every= needs checkpoint=", fix='Pass checkpoint="run.checkpoint" too.'
                 )
             return None, None
         target = a_path("checkpoint", path, "run.checkpoint")
@@ -953,7 +956,7 @@ class Simulation:
         for letter, n in self._sizes.items():
             if sizes[letter] != n:
                 raise ShapeError(
-                    f"`{letter}` was bound to {n} by the first run; this one has {sizes[letter]}",
+                    f"`{letter}` is {n} since the first run of this simulation; this run has {sizes[letter]}",
                     fix="Compile the system again for another size.",
                 )
 
@@ -1034,13 +1037,14 @@ def whole_span(steps: int | None, until: float | None, t0: float, c: Checkpoint 
         return c.run.dt
     if until is None:
         raise InputError(
-            "steps= without dt: this method chooses its own steps",
+            "steps= needs dt: this method chooses its own steps",
             fix="Pass until=10.0, or the spacing of frames to compile: dt=0.1.",
         )
     span = checked_time(until) - t0
     if span <= 0.0:
         raise InputError(
-            f"until={until:g} is not after t0={t0:g}", fix="Steps of their own lengths go forward in time."
+            f"until={until:g} does not lie after t0={t0:g}",
+            fix="A method that chooses its own steps runs forward in time only: pass a later until=.",
         )
     return span
 
@@ -1050,7 +1054,7 @@ def check_no_grid(counts: Mapping[str, int | None]) -> None:
     for name, n in counts.items():
         if n is not None:
             raise InputError(
-                f"{name}={n!r} counts times that are dt apart, and no dt was given",
+                f"{name}={n!r} counts output times dt apart, and no dt was given",
                 fix="Pass one to compile: with dt=0.1, frames are at multiples of 0.1.",
             )
 
@@ -1071,9 +1075,9 @@ def checked_step(dt: Any) -> float:
             "dt is missing",
             fix="Pass a step, tp.compile(system, dt=0.01) or evolve(..., dt=0.01); or ask for an accuracy: error=1e-6.",
         )
-    h = number("dt", dt, "dt=0.01", "step")
+    h = number("dt", dt, "dt=0.01", "time step")
     if h == 0:
-        raise InputError("dt=0 is not a step: nothing would move", fix="Pass dt=0.01.")
+        raise InputError("dt=0 is not a time step: nothing would move", fix="Pass dt=0.01.")
     return h
 
 
@@ -1087,6 +1091,6 @@ def check_clock(precision: Precision, timed: bool, steps: int, dt: float, t0: fl
     last = max(abs(t0), abs(time_at(steps, dt, t0)))
     if timed and last * ROUNDING[precision.given] > abs(dt) / 2:
         raise InputError(
-            f"t reaches {last:g}, where {name} cannot tell t from t + dt, and the system depends on t",
+            f"t reaches {last:g}, where {name} cannot distinguish t from t + dt, and the system depends on t",
             fix='Run for a shorter time, or with precision="float64".',
         )
