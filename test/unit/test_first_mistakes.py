@@ -103,7 +103,7 @@ def test_a_map_that_forgets_to_return_a_state_says_what_it_took_for_a_parameter(
         return x + p + K * tp.sin(x)
 
     sim = tp.compile(standard)
-    assert "p, K" in str(sim.explain("full")) and "they stay as they are given" in str(sim.explain("full"))
+    assert "p, K" in str(sim.explain("full")) and "they keep their values" in str(sim.explain("full"))
     with pytest.raises(tp.InputError, match="`p` has no default") as caught:
         sim.evolve(x=1.0, steps=1)
     assert "return its new value" in caught.value.fix

@@ -76,7 +76,7 @@ def test_without_one_it_is_provisional_until_the_first_run():
 def test_only_the_energy_asked_for_still_means_a_state_error_of_a_thousandth():
     sim = tp.compile(kepler, energy_drift=0.5, pilot=START)
     assert sim.goal.decision.error <= 1e-3
-    assert "by default: energy is not accuracy" in str(sim.explain("full"))
+    assert "the default: conserving energy does not make the trajectory accurate" in str(sim.explain("full"))
 
 
 def test_the_step_divides_the_time_of_the_run():

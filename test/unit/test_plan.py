@@ -68,7 +68,7 @@ def test_the_names_of_the_interface_exist():
         sim = tp.compile(pendulum, dt=0.1, method=name)
         plan = sim.built.plan
         if name not in CHOICES:
-            assert plan.method == ALIASES.get(name, name) and plan.because == "asked for by name"
+            assert plan.method == ALIASES.get(name, name) and plan.because == "chosen by name"
 
 
 def test_leapfrog_is_kick_drift_kick_and_the_default():

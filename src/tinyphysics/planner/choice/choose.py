@@ -160,7 +160,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         return Plan(
             m.name,
             order,
-            route_of(system, facts).default if by_itself else "asked for by name",
+            route_of(system, facts).default if by_itself else "chosen by name",
             FOR_RATES if by_itself else (),
         )
     if system.levels:

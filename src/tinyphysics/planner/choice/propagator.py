@@ -229,7 +229,9 @@ def cost_rows(found: list[Means], step: float, chosen: Means | None = None) -> l
     out = []
     for m in found:
         first = next(x for x in found if not x.objection)
-        verdict = "chosen" if m is chosen else "it would be" if m is first else "if those above refuse"
+        verdict = (
+            "chosen" if m is chosen else "it would be" if m is first else "if the methods above do not apply"
+        )
         if m.objection:
             out.append(Row("by", m.name, f"no: {m.objection}"))
         elif m.name == "polynomials":
@@ -246,7 +248,7 @@ def cost_rows(found: list[Means], step: float, chosen: Means | None = None) -> l
                     "by",
                     m.name,
                     f"{verdict}: {m.what}; {seconds(m.build)} once and {seconds(m.apply)} a frame, "
-                    f"sooner than a loop from {sooner_from(m, step)} on",
+                    f"faster than a loop from {sooner_from(m, step)} on",
                 )
             )
     return [*out, Row("by", "loop", f"{'chosen' if chosen is None else 'no'}: about {seconds(step)} a step")]
@@ -258,7 +260,7 @@ def rows(system: System, facts: Facts, goal: Goal) -> list[Row]:
     found = means(system, facts, goal.propagator)
     chosen = next(m for m in found if not m.objection)
     what = {
-        "exact": "the flow of H: its error does not grow with dt",
+        "exact": "the exact flow of H: its error does not grow with dt",
         "method": "n steps of the method in exact arithmetic; refused where omega*dt is beyond its limit",
     }
     return [
@@ -272,6 +274,6 @@ def rows(system: System, facts: Facts, goal: Goal) -> list[Row]:
         Row(
             "frames",
             "jumps",
-            "each from t0; the drift of the energy is that of the frames, not of every step",
+            "each frame is computed from t0 in one jump; the energy drift is measured at frames, not at every step",
         ),
     ]
