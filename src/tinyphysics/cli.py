@@ -487,17 +487,23 @@ def parser() -> argparse.ArgumentParser:
     choosing = choices(method="auto", backend="auto", precision="float64")
     # not given: what the file gives to tp.compile
     filed = argparse.ArgumentParser(add_help=False, parents=[choices()])
-    filed.add_argument("file", metavar="FILE[:NAME]", help="a Python file, and which of its systems")
+    filed.add_argument("file", metavar="FILE[:NAME]", help="a Python file, and the name of a system in it")
     filed.add_argument(
-        "--dt", type=float, help="the step; default: dt in the file, or what it gives to tp.compile"
+        "--dt", type=float, help="the time step; default: dt in the file, or the dt= of its tp.compile call"
     )
-    filed.add_argument("--size", action="append", default=[], metavar="n=16", help="a size that is a letter")
+    filed.add_argument(
+        "--size",
+        action="append",
+        default=[],
+        metavar="n=16",
+        help="the value of a size that is given by a letter",
+    )
 
     r = commands.add_parser("run", parents=[filed], help="run a system from a file", epilog=EXIT)
     r.add_argument("--steps", type=int, help="default: steps in the file")
-    r.add_argument("--until", type=float, metavar="T", help="run to this time instead")
-    r.add_argument("--save-every", type=int, metavar="N", help="keep every N-th step")
-    r.add_argument("--frames", type=int, metavar="N", help="keep N frames, evenly spaced")
+    r.add_argument("--until", type=float, metavar="T", help="run to this time, instead of --steps")
+    r.add_argument("--save-every", type=int, metavar="N", help="save a frame every N steps")
+    r.add_argument("--frames", type=int, metavar="N", help="save N evenly spaced frames")
     r.add_argument(
         "--set",
         action="append",
@@ -506,24 +512,37 @@ def parser() -> argparse.ArgumentParser:
         help="a state or a parameter, q=1,0 or mu=2; default: start in the file",
     )
     r.add_argument("--out", metavar="FILE.npz", help="write the frames to a NumPy archive")
-    r.add_argument("--save", metavar="DIR.zarr", help="write the frames to a zarr store while it runs")
-    r.add_argument("--checkpoint", metavar="FILE", help="leave the state there, to go on from")
-    r.add_argument("--checkpoint-every", type=int, metavar="N", help="every N steps; default: at the end")
+    r.add_argument("--save", metavar="DIR.zarr", help="write the frames to a zarr store during the run")
+    r.add_argument(
+        "--checkpoint", metavar="FILE", help="write the state to this file, so that the run can be continued"
+    )
+    r.add_argument(
+        "--checkpoint-every",
+        type=int,
+        metavar="N",
+        help="write a checkpoint every N steps; default: at the end",
+    )
     r.add_argument(
         "--resume",
         action="store_true",
-        help="go on from the checkpoint, if it is there; --steps counts what was done before too",
+        help="continue from the checkpoint, if it exists; --steps includes the steps done before it",
     )
     r.set_defaults(command=run)
     e = commands.add_parser(
-        "explain", parents=[filed], help="what was found, chosen and proved; the file is not run"
+        "explain", parents=[filed], help="show what was found, chosen and proved; the file is not run"
     )
-    e.add_argument("--full", action="store_true", help="with the evidence, the other methods and the machine")
+    e.add_argument(
+        "--full", action="store_true", help="also show the evidence, the other methods and the machine"
+    )
     e.set_defaults(command=explain)
     i = commands.add_parser("ir", parents=[filed], help="print the program of a system; the file is not run")
     i.add_argument("--level", default="tpir", help=f"{' or '.join(LEVELS)}; default: tpir")
     i.set_defaults(command=ir)
-    b = commands.add_parser("build", parents=[filed], help="make a program of a run: its start, dt and steps")
+    b = commands.add_parser(
+        "build",
+        parents=[filed],
+        help="compile a run into an executable, with its initial state, dt and steps",
+    )
     b.add_argument("--steps", type=int, help="default: steps in the file")
     b.add_argument(
         "--set",
@@ -532,24 +551,28 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         help="a state or a parameter, q=1,0 or mu=2; default: start in the file",
     )
-    b.add_argument("--static", action="store_true", help="needs no library of the machine that it runs on")
+    b.add_argument(
+        "--static", action="store_true", help="link statically, so that it needs no libraries where it runs"
+    )
     b.add_argument("-o", "--output", metavar="EXE", help="default: the name of the file, without .py")
     b.set_defaults(command=build)
     d = commands.add_parser("demo", parents=[choosing], help="explain, run, draw and time an example")
     d.add_argument("name", nargs="?", metavar="NAME", help=", ".join(ZOO))
     d.add_argument("--list", action="store_true", help="print the names of the demos")
-    d.add_argument("--seconds", type=float, default=1.0, metavar="S", help="how long to measure; default: 1")
+    d.add_argument(
+        "--seconds", type=float, default=1.0, metavar="S", help="seconds to measure for; default: 1"
+    )
     d.set_defaults(command=demo)
     a = commands.add_parser(
         "replay", help="recompute a stored run and name the first step that differs", epilog=EXIT
     )
-    a.add_argument("store", metavar="DIR.zarr", help="what was given as save=")
-    a.add_argument("--backend", metavar="NAME", help=f"another one than it was run with: {', '.join(BUILT)}")
+    a.add_argument("store", metavar="DIR.zarr", help="the store that was passed as save=")
+    a.add_argument("--backend", metavar="NAME", help=f"replay on another backend: {', '.join(BUILT)}")
     a.set_defaults(command=replay)
     commands.add_parser("doctor", help="check this installation").set_defaults(command=doctor)
-    commands.add_parser("bench", help="measure beside C and the peers that are installed").set_defaults(
-        command=bench
-    )
+    commands.add_parser(
+        "bench", help="measure against C and the other libraries that are installed"
+    ).set_defaults(command=bench)
     return p
 
 

@@ -357,13 +357,13 @@ def split(*parts: Any) -> Sum:
 def fast(part: Any) -> Sum:
     """Marks the part of a sum whose forces change fastest: tp.fast(bonds) + tp.slow(rest).
 
-    `part` is a system or a sum; it is kicked in every inner step (docs/multirate.md).
+    `part` is a system or a sum; its kick is applied in every inner step (docs/multirate.md).
     """
     return paced(part, 0)
 
 
 def slow(part: Any, rank: int = 1) -> Sum:
-    """Marks a part of a sum whose forces change slowly: it is kicked once in a step.
+    """Marks a part of a sum whose forces change slowly: it is applied once in a step.
 
     `part` is a system or a sum. With several slow parts, the one of the highest `rank` is the slowest.
     """

@@ -215,7 +215,7 @@ class Trajectory:
     """What a run returns: arrays over its frames by name, `out.q`, `out.p`, `out.t`, `out.energy`, `out["observable"]`.
 
     `final` is the last state and `t` the times of frames, which are at `steps`; `frames` has every state by name, and
-    `observed` every observable with its times. `stops` tell why members ended early, `metrics` what is known of the
+    `observed` every observable with its times. `stops` says why members ended early, `metrics` has measurements of the
     run, `found` the events. `hash_of` and `hashes` are digests of states; `kept` and `origin` serve exact restarts
     and replays.
     `for frame in out` goes through the frames, `out[-1]` is the last of them: `frame.q`, `frame.t`.

@@ -41,11 +41,11 @@ def pair_distance2(
     With q alone all pairs count, in open space; a box needs a cutoff.
 
     box      one length for a cube, d lengths, or d vectors as rows; none: open space
-    cutoff   beyond it there is nothing: pairs farther apart are left out of the sum
-    skin     what the list of neighbours holds beyond the cutoff; chosen if it is not given
-    shift    takes the value at the cutoff away from every pair, so that the energy does not jump (the force does)
-    switch   from this distance on the energy is taken to zero smoothly: energy, force and its slope are continuous
-    order    in which neighbours lie in memory, and sums are taken: "columns" or "morton"
+    cutoff   pairs farther apart than this are left out of the sum
+    skin     how far the neighbour list reaches beyond the cutoff; chosen automatically by default
+    shift    subtracts the value at the cutoff from every pair, so that the energy does not jump (the force does)
+    switch   from this distance on, the energy goes to zero smoothly: energy, force and its slope are continuous
+    order    the order of neighbours in memory and in sums: "columns" or "morton"
     exclude  pairs that do not interact, as (i, j) by index; or for each particle a row of partners, -1 for none
     """
     points = as_uop(q)

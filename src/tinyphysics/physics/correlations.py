@@ -96,7 +96,7 @@ def radial_distribution(
     volume_of_all: float | None = None,
     between: tuple[Any, Any] | None = None,
 ) -> tuple[Any, Any]:
-    """(r, g): pairs at a distance, over what they would be if all were anywhere; the mean over all frames.
+    """Returns (r, g), the radial distribution function: pairs at a distance relative to an ideal gas, averaged over frames.
 
     q is (frames, bodies, d), or one frame (bodies, d). In a box distances are those of nearest images, and go to
     half of its smallest width. Without one they need `longest`, and the volume that is meant. `between` are the

@@ -71,13 +71,13 @@ def volume_of(box: Any, dimensions: int) -> Any:
 # --- energy -----------------------------------------------------------------------------------------
 @measure
 def kinetic_energy(s: Subject) -> Any:
-    """The terms of H that hold momenta."""
+    """The terms of H with momenta."""
     return sum(s.kinetic[1:], start=s.kinetic[0])
 
 
 @measure
 def potential_energy(s: Subject, term: int | None = None) -> Any:
-    """The terms of H that hold none, or one of them; they are counted from 0 as they were written."""
+    """The terms of H without momenta, or one of them, counted from 0 in the order in which they were written."""
     terms = s.potential
     if term is not None and not -len(terms) <= term < len(terms):
         raise InputError(
@@ -126,7 +126,7 @@ def temperature(
 ) -> Any:
     """2K/(g kB), with g = d(n - 1) degrees of freedom and K without the motion of the centre of mass.
 
-    Where something outside holds the system, momentum is not conserved: drift="kept" and g = d n.
+    If external forces act on the system, momentum is not conserved: use drift="kept" and g = d n.
     """
     twice, freedom, _, _ = thermal(s, drift, constraints, dimensions)
     return twice / (freedom * number(s, kB, "kB"))

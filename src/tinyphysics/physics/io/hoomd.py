@@ -50,9 +50,9 @@ def write_gsd(
     positions: str | None = None,
     precision: str = "single",
 ) -> None:
-    """All frames of a run, with step, energy and time; in one piece, or not at all.
+    """Writes all frames of a run, with step, energy and time; the file is complete or not written at all.
 
-    The format knows velocities and not momenta: they are written if `mass` is given, one for all or one for each.
+    The format has velocities but no momenta: they are written if `mass` is given, one for all or one for each.
     A box has its first edge along x and its second in the plane z = 0; without one, a cube about everything is written.
     """
     if precision not in FLOATS:
@@ -129,7 +129,7 @@ def inside(f: Frames, k: int, size: list[float] | None) -> tuple[Any, Any, list[
 
 
 def read_gsd(path: Any) -> Frames:
-    """All frames of a file of the schema hoomd, which have to hold the same particles; positions are unwrapped."""
+    """Reads all frames of a GSD file (schema hoomd) with the same particles in each; positions are unwrapped."""
     if not Path(path).is_file():
         raise StoreError(f"`{path}` is not a file")
     try:

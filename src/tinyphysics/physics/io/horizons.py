@@ -90,11 +90,11 @@ class Table:
 def read_horizons(
     *paths: Any, at: float | None = None, masses: Mapping[str, float] | None = None, centre: bool = True
 ) -> Bodies:
-    """Reads tables of vectors, a file for each body, and puts the bodies of one time together.
+    """Reads vector tables of JPL Horizons, one file for each body, and returns the bodies at one time.
 
     `paths` are the files. `at` is the Julian day (TDB) of one of their rows, the first if it is not given. `masses`
-    are in masses of the Sun, by name, for bodies other than the Sun, the planets and the Moon. Where the tables are
-    about a body that has no file of its own, such as the Sun, it is put into the origin, at rest; centre=False leaves
+    are in solar masses, by name, for bodies other than the Sun, the planets and the Moon. If the tables are
+    centred on a body without a file of its own, such as the Sun, it is placed at the origin, at rest; centre=False leaves
     it out.
     """
     if not paths:
@@ -242,9 +242,9 @@ def by_names(path: str, lines: Sequence[str], rows: Sequence[int]) -> tuple[list
 def query_horizons(
     bodies: Sequence[Any], epoch: float, *, location: str = "@0", masses: Mapping[str, float] | None = None
 ) -> Bodies:
-    """Asks JPL Horizons over the network, through the package astroquery, for some bodies at a Julian day (TDB).
+    """Queries JPL Horizons over the network, with the package astroquery, for bodies at a Julian day (TDB).
 
-    `bodies` are names or numbers as Horizons knows them, 399 or "Ceres"; `epoch` is the Julian day; `location` is the
+    `bodies` are Horizons names or numbers, such as 399 or "Ceres"; `epoch` is the Julian day; `location` is the
     centre, "@0" the barycentre of the solar system and "@10" the Sun; `masses` are those of `read_horizons`. The
     frame is the ecliptic of J2000.
     """

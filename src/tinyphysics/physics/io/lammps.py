@@ -72,8 +72,8 @@ Row = tuple[Place, list[str]]
 def read_lammps(path: Any, units: str | None = None, style: str | None = None) -> Atoms:
     """Reads a LAMMPS data file, and converts it to nm, ps, u and e.
 
-    `units` is that of the input script, "real", "metal", "nano", "si" or "lj", which is reduced and stays as it is; a file of
-    `write_data` says it. `style` is the atom style, "full" for example, if `Atoms` is not followed by it.
+    `units` is the `units` of the input script: "real", "metal", "nano", "si" or "lj" (reduced, not converted); a file of
+    `write_data` states it. `style` is the atom style, such as "full", if the line `Atoms` does not name it.
     """
     lines = lines_of(path, "a LAMMPS data file")
     chosen = units_of(str(path), lines[0], units)

@@ -43,7 +43,7 @@ def write_xyz(
     member: int | None = None,
     positions: str | None = None,
 ) -> None:
-    """All frames of a run, with momenta, energy, time and step; in one piece, or not at all.
+    """Writes all frames of a run, with momenta, energy, time and step; the file is complete or not written at all.
 
     `species` is a word for all or one for each; `box` one length, three, or edges as rows. What was read
     by read_xyz or read_gsd can be written again, and keeps its own.
@@ -118,7 +118,7 @@ class Frame:
 
 
 def read_xyz(path: Any) -> Frames:
-    """All frames of a file, which have to hold the same particles in the same order."""
+    """Reads all frames of an XYZ file; every frame must have the same particles in the same order."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:

@@ -198,43 +198,43 @@ def compile(
     absolute: float | None = None,
     project: Any = None,
 ) -> Simulation:
-    """Makes a system ready to run: it is analysed, planned, lowered to TP-IR and verified; nothing has run yet.
+    """Compiles a system: analyses it, chooses a method, lowers the step to TP-IR and verifies it. Nothing is run yet.
 
-    system        what a decorator made, such as @tp.hamiltonian, an instance of a tp.PhysicsSystem, or a sum of them
-    dt            the time step; or a goal
-    method        its name, "auto" chooses: docs/methods.md
-    order         the order of the method, where it is chosen
-    forbid        names of methods that are not to be chosen
+    system        a system made with a decorator such as @tp.hamiltonian, an instance of a tp.PhysicsSystem, or a sum
+    dt            the time step; with a goal it may be left out
+    method        the name of a method (docs/methods.md); "auto" lets the compiler choose
+    order         the order of the method that the compiler chooses
+    forbid        names of methods that must not be chosen
     energy_drift  a goal: the largest relative energy error of a run
-    error         a goal: the largest relative error of its states
+    error         a goal: the largest relative error of the states of a run
     propagator    "exact", "method" or "loop": whether an energy of degree 2 is solved or stepped
-    time          another time to step in: "logarithmic", "sundman" or a function of the positions
+    time          a transformed time variable: "logarithmic", "sundman" or a function of the positions
     kinetics      "newtonian" or "relativistic"
     backend       where it runs: "llvm", "c", "numpy", "python", "opencl", "cuda"; "auto" chooses
     precision     "float64", "float32", "mixed", "compensated", "dd" or "lattice"
-    math          "exact": the same bits everywhere; "fast": faster, with the bits of one machine
-    sizes         lengths for the letters in shapes, {"n": 16}; a run reads them off its state
-    pilot         a state {"q": ..., "p": ...} for the runs by which goals are met
-    checks        "on" warns of a run that looks wrong, "strict" raises, "off" is silent
-    approximate   the relative error that forces of 1/r through a tree may have
-    inner         how many fast kicks there are in a step of tp.fast(a) + tp.slow(b)
-    scale         "auto" computes in units in which a step is shortest
+    math          "exact": the same bits on every machine; "fast": faster, but the last bits depend on the machine
+    sizes         values for the letters in shapes, {"n": 16}; otherwise taken from the state of the first run
+    pilot         an initial state {"q": ..., "p": ...} for the trial runs that goals need
+    checks        "on" warns about a run that looks wrong, "strict" raises an error, "off" does neither
+    approximate   the allowed relative error of 1/r forces, which are then summed with a tree code
+    inner         the number of fast kicks in a step of tp.fast(a) + tp.slow(b)
+    scale         "auto" computes in units in which a step takes the fewest operations
     lattice       the unit of precision="lattice"
-    tolerance     the relative error of a step, of methods that choose their own steps
-    absolute      the absolute error beside it
-    project       what every step ends at the first value of: "energy", or functions by name
+    tolerance     the relative error of a step, for methods that choose their own steps
+    absolute      the absolute error that is allowed in addition
+    project       invariants to restore to their initial values after every step: "energy", or functions by name
 
-    A function without a decorator is read as an energy H(q, p). dt may also come with each run, `evolve(..., dt=0.01)`, or be
-    found for a goal. target_order= is another name for order=.
+    A function without a decorator is read as an energy H(q, p). dt may also be passed to each run, `evolve(..., dt=0.01)`, or
+    be found for a goal. target_order= is another name for order=.
 
     precision="float32" rounds states, parameters, constants and dt to float32 once and steps in float32 alone;
     frames are float32 arrays, times, energies and observables float64.
 
-    precision="lattice" keeps states as whole numbers of units, and runs back to the last bit (`sim.rewind`); lattice=
+    precision="lattice" stores states as whole numbers of units, and can be rewound to the last bit (`sim.rewind`); lattice=
     is their unit, a power of two, or one for each state: {"q": 2**-40, "p": 2**-44}.
 
-    energy_drift=1e-9, error=1e-6 are goals: the method, and the step if no dt is given, are found by pilots on the state
-    of pilot={"q": ..., "p": ...}, or of the first run, and measured again in every run.
+    energy_drift=1e-9, error=1e-6 are goals: the method, and the step if no dt is given, are found by trial runs from the
+    state of pilot={"q": ..., "p": ...}, or of the first run, and measured again in every run.
 
     precision="dd" gives every number of a step a second float64, about 32 digits; `out.words("q")` gives both words, and
     energies, observables and drift are computed in such pairs too.
@@ -243,12 +243,12 @@ def compile(
     method would in exact arithmetic; then a run of 10**12 steps is one jump. "loop" steps. The default is "exact" for small
     systems, if no option asks for steps, and "loop" for others; explain() says why.
 
-    method="taylor" chooses its own steps, so that each has a relative error of tolerance=, rounding if not given; dt is then
-    that of the times at which one may look, and without it a run has an end and nothing between. So do method="dop853",
-    slopes alone, and method="radau" for stiff systems; there each number has an error of tolerance= times itself, and of
-    absolute= beside that, if it is given. With error= pilots choose the tolerance, and the run is measured too.
+    method="taylor" chooses its own steps, each with a relative error of tolerance=, by default that of rounding; dt is then
+    the spacing of output times, and without it a run has only its end. So do method="dop853",
+    which is explicit, and method="radau" for stiff systems; their error for each number is tolerance= times its size, plus
+    absolute= if it is given. With error= trial runs choose the tolerance, and the run itself is measured too.
 
-    kinetics="relativistic" puts sqrt(p**2 c**2 + m**2 c**4) - m c**2 in the place of p**2/2m; c is the parameter `c`, 1 if
+    kinetics="relativistic" replaces p**2/2m by sqrt(p**2 c**2 + m**2 c**4) - m c**2; c is the parameter `c`, 1 if
     the system has none, and the last axis of p is space where it has up to three components.
 
     time="logarithmic" steps in another time s: dt = ds/(-V), shorter steps where the potential is deep, and symplectic all

@@ -131,9 +131,9 @@ ENDS = {"frames": 2}  # the first and the last
 class Simulation:
     """A compiled system, made by tp.compile: explain it, print its program at any level, run it.
 
-    `sim.evolve(q=..., p=..., steps=1000)` runs it, `print(sim.explain())` says what was found, chosen and proved, and
-    `sim.certificate` what was shown of its program. `source`, `goal`, `requested` and `checks` are what tp.compile was given;
-    `monitors` are observed in every run; `frequency`, `commutators`, `paces` and `split` are what pilots measured.
+    `sim.evolve(q=..., p=..., steps=1000)` runs it, `print(sim.explain())` shows what was found, chosen and proved, and
+    `sim.certificate` what was proved about its program. `source`, `goal`, `requested` and `checks` are what tp.compile was
+    given; `monitors` are observed in every run; `frequency`, `commutators`, `paces` and `split` are measured in trial runs.
     """
 
     source: System | Family
@@ -331,7 +331,7 @@ class Simulation:
 
     @heeds("monitor", 'sim.monitor(lambda q: q @ q, name="r2")')
     def monitor(self, function: Callable[..., Any], name: str | None = None) -> None:
-        """Observes a function in every run of this simulation, under its own name or `name`.
+        """Adds an observable, a function of the state, to every run of this simulation, under its own name or `name`.
 
         A name that is given again is that of the new function.
         """
@@ -372,7 +372,7 @@ class Simulation:
 
     @heeds("save", 'sim.save("pendulum.json")')
     def save(self, path: Any) -> None:
-        """Writes the system and what was asked of it to a file; `tp.load(path)` compiles it to the same program."""
+        """Writes the system and its compile options to a file; `tp.load(path)` compiles it to the same program."""
         SLOTS["save"](self, path)
 
     @takes_names
@@ -386,10 +386,10 @@ class Simulation:
         t0: float = BEGINS,
         **given: Any,
     ) -> Any:
-        """Lowers the energy from the state that is `given` by name, until no force is above `force`.
+        """Minimises the energy, starting from the state `given` by name, until no force is larger than `force`.
 
-        Momenta stay as they are, at rest if not given. There are at most `steps` evaluations, and no coordinate moves further
-        than `move` in one of them; `t0` is the time.
+        Momenta are not changed; they are zero if not given. There are at most `steps` evaluations, and no coordinate moves
+        more than `move` in one of them; `t0` is the time.
         """
         given, t0 = opened(self.own_names, given, t0)
         if isinstance(self.source, Family):
@@ -399,10 +399,10 @@ class Simulation:
 
     @heeds("rewind", "sim.rewind(out, 100)")
     def rewind(self, out: Trajectory, steps: int, checkpoint: Any = None) -> Trajectory:
-        """Returns the run as it was `steps` steps before the end of `out`: a Trajectory that ends there.
+        """Returns the run up to `steps` steps before the end of `out`, as a Trajectory that ends there.
 
-        With precision="lattice" the steps are taken back, to the last bit. Otherwise the run is done again up to there, from
-        its beginning or from a `checkpoint` of it, which has the same bits; `.metrics["rewind"]` says which.
+        With precision="lattice" the steps are undone, to the last bit. Otherwise the run is repeated up to that step, from
+        its beginning or from a `checkpoint` of it, with the same bits; `.metrics["rewind"]` says which.
         """
         return cast(Trajectory, SLOTS["rewind"](self, out, steps, checkpoint))
 
@@ -419,8 +419,8 @@ class Simulation:
     ) -> float:
         """Returns the longest step of this method that was measured to meet the goals `error` and `energy_drift`.
 
-        The pilots start at the state `given` by name, at the time `t0`, and go to `until`, if it is given, whose time
-        the step then divides; else they take some dozens of vibrations.
+        The trial runs start from the state `given` by name, at the time `t0`, and end at `until`, if it is given, which
+        the step then divides; otherwise they last some dozens of vibrations.
         """
         self.in_own_time("suggest_dt")
         given, t0 = opened(self.own_names, given, t0)
@@ -433,7 +433,7 @@ class Simulation:
             )
         if self.compiled.known.way != "loop":
             raise PlanError(
-                f"`{self.system.name}` is solved exactly instead of stepped: dt does not change its error",
+                f"`{self.system.name}` is solved instead of stepped: dt does not change its error",
                 fix='Choose dt for the output times you want; for a run in steps, compile with propagator="loop".',
             )
         dt: float = SLOTS["suggest_dt"](self, given, error, energy_drift, until, checked_time(t0))
@@ -442,9 +442,9 @@ class Simulation:
     @takes_names
     @heeds("suggest_split", "sim.suggest_split(q=..., p=...)")
     def suggest_split(self, *, t0: float = BEGINS, **given: Any) -> Any:
-        """Says which parts of a sum, or terms of one energy, are fast and which slow, and what to write for two paces.
+        """Says which parts of a sum, or terms of an energy, are fast and which slow, and how to give them different steps.
 
-        The state is `given` by name, at the time `t0`. A proposal: nothing is changed by it.
+        The state is `given` by name, at the time `t0`. It is a proposal, and changes nothing.
         `print(sim.suggest_split(q=..., p=...))` shows frequencies and the expression.
         """
         given, t0 = opened(self.own_names, given, t0)
@@ -554,37 +554,38 @@ class Simulation:
         options: Mapping[str, Any] | None = None,
         **given: Any,
     ) -> Trajectory:
-        """Runs from an initial state; what is not a run option is a state or a parameter, by name.
+        """Runs the simulation from an initial state; states and parameters are passed by name, beside the options below.
 
-        `until=` and `save_at=` take any time. One that is no whole number of steps is reached by a shorter step, which
-        changes nothing of the steps after it; `out.metrics["end"]` and `["fractions"]` tell of such frames. By default a
+        `until=` and `save_at=` take any time. A time between two steps is reached with a shorter step, which
+        does not affect the steps after it; `out.metrics["end"]` and `["fractions"]` list such frames. By default a
         run keeps evenly spaced frames, at most 500 and at most 16 MiB of them.
-        `checkpoint=path` leaves the loop state there every `checkpoint_every` steps and at the end. `resume=path`
-        goes on from there, bit for bit as if the run had never ended; `steps` are further steps. `resume=out` goes on from
-        the end of another run; `evolve(**out.final, ...)` begins a new one at its last state and time, with its parameters.
-        `events={"name": function}` finds the times at which a function of the state changes its sign, with a method that
+        `checkpoint=path` writes the state of the run there every `checkpoint_every` steps and at the end. `resume=path`
+        continues from there, bit for bit as if the run had never ended; `steps` are further steps. `resume=out` continues
+        from the end of another run; `evolve(**out.final, ...)` starts a new run from its last state and time,
+        with its parameters.
+        `events={"name": function}` finds the times at which a function of the state changes sign, with a method that
         chooses its own steps: `out.events("name")`.
-        `save="run.zarr"` writes frames and observables there while the run goes on, and keeps none in memory.
+        `save="run.zarr"` writes frames and observables there during the run, and keeps none in memory.
 
-        steps             how many steps are done; or until
-        until             the time at which the run ends; any time
-        t0                the time at which it begins
-        save_every        keep a frame every so many steps; or save_at, or frames
+        steps             the number of steps; or use until
+        until             the final time; any time
+        t0                the initial time
+        save_every        the number of steps between two frames; or use save_at or frames
         save_at           keep frames at these times, in the order of the run: [0.5, 1.0, 2.0]
-        frames            keep so many, evenly spaced: frames=400; frames=2 are the first and the last
+        frames            the number of frames, evenly spaced: frames=400; frames=2 keeps the first and the last
         observe           functions of the state, {"r": lambda q: ...}; their values are out["r"]
-        observe_every     so many steps between two values
-        hash_every        so many steps between two digests of the state, out.hashes
-        seed              of the random numbers of a map
+        observe_every     the number of steps between two values
+        hash_every        the number of steps between two digests of the state, out.hashes
+        seed              the seed of the random numbers of a map
         progress          "auto", True or False: a bar in the terminal or notebook
-        threads           how many threads of this processor work; all if it is not given
-        save              a folder of zarr that frames are written to
-        checkpoint        a file that the run can go on from
-        checkpoint_every  so many steps between two checkpoints
-        resume            a checkpoint to go on from, or a run: resume=out
-        events            functions whose sign changes are looked for
+        threads           the number of threads; by default all
+        save              a directory for a zarr store with the frames
+        checkpoint        a file from which the run can be continued
+        checkpoint_every  the number of steps between two checkpoints
+        resume            a checkpoint to continue from, or a run: resume=out
+        events            functions whose sign changes are located, {"apsis": lambda q, p: q @ p}
         options           {"frames": 400}: for a system that has a state or a parameter of that name
-        given             states and parameters by name: q=[1.0, 0.0], mu=2.0; one more axis is an ensemble
+        given             states and parameters by name: q=[1.0, 0.0], mu=2.0; one more leading axis makes an ensemble
         """
         began = clock.perf_counter()
         own = self.own_names
