@@ -198,11 +198,11 @@ def _drawn(out: Trajectory) -> tuple[Trajectory, Any]:
     """The run with its frames on this machine, and what it is a run of."""
     if out.origin is None:
         raise PlanError(
-            "this run was loaded without its program: what it is of is not known", fix="Plot out.q yourself."
+            "this run was loaded without its program, so its system is not known", fix="Plot out.q yourself."
         )
     if getattr(out.t, "ndim", 1) > 1:
         raise PlanError(
-            "the members of this run have times of their own, and a picture has one axis of time",
+            "the members of this run are at different times, and a picture has one time axis",
             fix="Plot out.t[:, k] and out.q[:, k] yourself, or run one member alone.",
         )
     return _system.SLOTS["there"]().on_this_machine(out), out.origin.run.system.seen

@@ -92,9 +92,9 @@ def load(where: str, whole: bool = False) -> Loaded:
         else next(iter(script.left_out.values()), None)
     ):
         raise InputError(
-            f"`{missed.text}` runs something, and `{name or path}` is not known without it",
+            f"`{missed.text}` is executable code, and `{name or path}` is only defined after it runs",
             site=missed,
-            fix="This command does not run a file: define the system above the lines that run.",
+            fix="This command does not execute the file: define the system above the lines that run something.",
         )
     if not found:
         models = [
@@ -283,7 +283,7 @@ def going_on(args: argparse.Namespace, steps: int | None) -> dict[str, Any]:
         return {"steps": steps}
     if args.checkpoint is None:
         raise InputError(
-            "--resume without --checkpoint", fix="Say from where: --checkpoint run.checkpoint --resume."
+            "--resume needs --checkpoint", fix="Name the checkpoint: --checkpoint run.checkpoint --resume."
         )
     path = Path(args.checkpoint)
     if not path.exists():
@@ -293,7 +293,8 @@ def going_on(args: argparse.Namespace, steps: int | None) -> dict[str, Any]:
     print(f"from step {done:,}, where `{path}` is", file=sys.stderr)
     if steps is not None and steps < done:
         raise InputError(
-            f"`{path}` is at step {done:,}, after --steps {steps}", fix="--steps counts those before it too."
+            f"`{path}` is already at step {done:,}, beyond --steps {steps}",
+            fix="--steps counts from the start of the run, including the steps before the checkpoint.",
         )
     return {"steps": None if steps is None else steps - done, "resume": path}
 
@@ -355,7 +356,7 @@ def writable(path: Path) -> Path:
             f"--out {path} is not a NumPy archive", fix=f"Write --out {path.with_suffix('.npz')}."
         )
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise StoreError(f"`{path.parent}` is not a directory that can be written to")
+        raise StoreError(f"`{path.parent}` is not a directory you can write to")
     return path
 
 
@@ -395,7 +396,7 @@ def build(args: argparse.Namespace) -> int:
     steps = loaded.steps if args.steps is None else args.steps
     if steps is None:
         raise InputError(
-            "how many steps the binary runs is missing",
+            "the number of steps for the binary is missing",
             fix=f"Pass --steps 1000, or write steps = 1000 in {loaded.file}.",
         )
     sim = simulation(args, loaded, bound(loaded, given, settings("--size", args.size)), default=None)
@@ -430,7 +431,7 @@ def demo(args: argparse.Namespace) -> int:
             fix=f"{did_you_mean(name, ZOO)}`tp demo --list` prints them: {', '.join(ZOO)}.",
         )
     if not 0 < args.seconds < 3600:
-        raise InputError(f"--seconds {args.seconds:g} is no time to measure in", fix="Write --seconds 1.")
+        raise InputError(f"--seconds {args.seconds:g} is not a time to measure for", fix="Write --seconds 1.")
     d = ZOO[name]
     console = Console(highlight=False)
     sim = compiled(
@@ -460,7 +461,7 @@ def bench(args: argparse.Namespace) -> int:
     here = [root / "bench" / "run.py" for root in (Path.cwd(), Path(__file__).parents[2])]
     program = next((path for path in here if path.is_file()), None)
     if program is None:
-        raise InputError("bench/run.py is not here", fix="Run `tp bench` in a clone of the repository.")
+        raise InputError("bench/run.py was not found", fix="Run `tp bench` in a clone of the repository.")
     return subprocess.run([sys.executable, str(program)]).returncode
 
 
@@ -486,17 +487,23 @@ def parser() -> argparse.ArgumentParser:
     choosing = choices(method="auto", backend="auto", precision="float64")
     # not given: what the file gives to tp.compile
     filed = argparse.ArgumentParser(add_help=False, parents=[choices()])
-    filed.add_argument("file", metavar="FILE[:NAME]", help="a Python file, and which of its systems")
+    filed.add_argument("file", metavar="FILE[:NAME]", help="a Python file, and the name of a system in it")
     filed.add_argument(
-        "--dt", type=float, help="the step; default: dt in the file, or what it gives to tp.compile"
+        "--dt", type=float, help="the time step; default: dt in the file, or the dt= of its tp.compile call"
     )
-    filed.add_argument("--size", action="append", default=[], metavar="n=16", help="a size that is a letter")
+    filed.add_argument(
+        "--size",
+        action="append",
+        default=[],
+        metavar="n=16",
+        help="the value of a size that is given by a letter",
+    )
 
     r = commands.add_parser("run", parents=[filed], help="run a system from a file", epilog=EXIT)
     r.add_argument("--steps", type=int, help="default: steps in the file")
-    r.add_argument("--until", type=float, metavar="T", help="run to this time instead")
-    r.add_argument("--save-every", type=int, metavar="N", help="keep every N-th step")
-    r.add_argument("--frames", type=int, metavar="N", help="keep N frames, evenly spaced")
+    r.add_argument("--until", type=float, metavar="T", help="run to this time, instead of --steps")
+    r.add_argument("--save-every", type=int, metavar="N", help="save a frame every N steps")
+    r.add_argument("--frames", type=int, metavar="N", help="save N evenly spaced frames")
     r.add_argument(
         "--set",
         action="append",
@@ -505,24 +512,37 @@ def parser() -> argparse.ArgumentParser:
         help="a state or a parameter, q=1,0 or mu=2; default: start in the file",
     )
     r.add_argument("--out", metavar="FILE.npz", help="write the frames to a NumPy archive")
-    r.add_argument("--save", metavar="DIR.zarr", help="write the frames to a zarr store while it runs")
-    r.add_argument("--checkpoint", metavar="FILE", help="leave the state there, to go on from")
-    r.add_argument("--checkpoint-every", type=int, metavar="N", help="every N steps; default: at the end")
+    r.add_argument("--save", metavar="DIR.zarr", help="write the frames to a zarr store during the run")
+    r.add_argument(
+        "--checkpoint", metavar="FILE", help="write the state to this file, so that the run can be continued"
+    )
+    r.add_argument(
+        "--checkpoint-every",
+        type=int,
+        metavar="N",
+        help="write a checkpoint every N steps; default: at the end",
+    )
     r.add_argument(
         "--resume",
         action="store_true",
-        help="go on from the checkpoint, if it is there; --steps counts what was done before too",
+        help="continue from the checkpoint, if it exists; --steps includes the steps done before it",
     )
     r.set_defaults(command=run)
     e = commands.add_parser(
-        "explain", parents=[filed], help="what was found, chosen and proved; the file is not run"
+        "explain", parents=[filed], help="show what was found, chosen and proved; the file is not run"
     )
-    e.add_argument("--full", action="store_true", help="with the evidence, the other methods and the machine")
+    e.add_argument(
+        "--full", action="store_true", help="also show the evidence, the other methods and the machine"
+    )
     e.set_defaults(command=explain)
     i = commands.add_parser("ir", parents=[filed], help="print the program of a system; the file is not run")
     i.add_argument("--level", default="tpir", help=f"{' or '.join(LEVELS)}; default: tpir")
     i.set_defaults(command=ir)
-    b = commands.add_parser("build", parents=[filed], help="make a program of a run: its start, dt and steps")
+    b = commands.add_parser(
+        "build",
+        parents=[filed],
+        help="compile a run into an executable, with its initial state, dt and steps",
+    )
     b.add_argument("--steps", type=int, help="default: steps in the file")
     b.add_argument(
         "--set",
@@ -531,24 +551,28 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         help="a state or a parameter, q=1,0 or mu=2; default: start in the file",
     )
-    b.add_argument("--static", action="store_true", help="needs no library of the machine that it runs on")
+    b.add_argument(
+        "--static", action="store_true", help="link statically, so that it needs no libraries where it runs"
+    )
     b.add_argument("-o", "--output", metavar="EXE", help="default: the name of the file, without .py")
     b.set_defaults(command=build)
     d = commands.add_parser("demo", parents=[choosing], help="explain, run, draw and time an example")
     d.add_argument("name", nargs="?", metavar="NAME", help=", ".join(ZOO))
     d.add_argument("--list", action="store_true", help="print the names of the demos")
-    d.add_argument("--seconds", type=float, default=1.0, metavar="S", help="how long to measure; default: 1")
+    d.add_argument(
+        "--seconds", type=float, default=1.0, metavar="S", help="seconds to measure for; default: 1"
+    )
     d.set_defaults(command=demo)
     a = commands.add_parser(
         "replay", help="recompute a stored run and name the first step that differs", epilog=EXIT
     )
-    a.add_argument("store", metavar="DIR.zarr", help="what was given as save=")
-    a.add_argument("--backend", metavar="NAME", help=f"another one than it was run with: {', '.join(BUILT)}")
+    a.add_argument("store", metavar="DIR.zarr", help="the store that was passed as save=")
+    a.add_argument("--backend", metavar="NAME", help=f"replay on another backend: {', '.join(BUILT)}")
     a.set_defaults(command=replay)
     commands.add_parser("doctor", help="check this installation").set_defaults(command=doctor)
-    commands.add_parser("bench", help="measure beside C and the peers that are installed").set_defaults(
-        command=bench
-    )
+    commands.add_parser(
+        "bench", help="measure against C and the other libraries that are installed"
+    ).set_defaults(command=bench)
     return p
 
 

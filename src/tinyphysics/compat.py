@@ -91,7 +91,7 @@ class HamiltonianSystem:
         if not shown:
             raise PlanError(
                 f"`{method or self.method}` of `{self.system.name}` is not shown to be symplectic: {shown.because}",
-                fix="Choose another method, or compile it without this promise: system.compile(dt=0.01).",
+                fix="Choose another method, or compile it without requiring this: system.compile(dt=0.01).",
             )
         return step
 

@@ -132,9 +132,9 @@ class PhysicsIntegrityError(TinyPhysicsError, ArithmeticError):
 
 
 class PhysicsWarning(UserWarning):
-    """A run that went on, and looks wrong: its energy is far off, or its step beyond the limit of its method.
+    """A run finished but looks wrong: its energy is far off, or its time step is beyond the stability limit of the method.
 
-    The same words are in `out.metrics["notes"]`; with `checks="strict"` it is a PhysicsIntegrityError, with `"off"` nothing.
+    The same text is in `out.metrics["notes"]`. With `checks="strict"` a PhysicsIntegrityError is raised; `"off"` is silent.
     """
 
 

@@ -178,13 +178,13 @@ def path(option: str, value: Any, example: str) -> Path:
         raise InputError(f"{option}='' names no file", fix=f"Pass {option}={example!r}.")
     if "\0" in text:
         raise InputError(
-            f"{option}={shown(text)} has a NUL in it, which no file name can have",
+            f"{option}={shown(text)} contains a NUL character, which no file name can have",
             fix=f"Pass {option}={example!r}.",
         )
     long = next((part for part in Path(text).parts if len(os.fsencode(part)) > LONGEST_NAME), None)
     if long is not None:
         raise StoreError(
-            f"{option}={shown(text)}: a name of {len(os.fsencode(long))} bytes, and {LONGEST_NAME} are the most",
+            f"{option}={shown(text)}: the name has {len(os.fsencode(long))} bytes, and at most {LONGEST_NAME} are allowed",
             fix=f"Pass a shorter one: {option}={example!r}.",
         )
     return Path(text)

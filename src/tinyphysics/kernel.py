@@ -72,7 +72,7 @@ def compile(
     system, h = traced(H), checked_step(dt)
     if is_adaptive(system.kind, method):
         raise PlanError(
-            f"`{method}` chooses its own steps: one step of dt is nothing it does",
+            f"`{method}` chooses its own steps, so it has no single step of dt",
             fix='Run it: tp.compile(H, method="taylor").evolve(..., until=dt).',
         )
     built = build(system, Goal(h, method), resolved(checked(backend)))
@@ -84,7 +84,7 @@ def compile(
     def step(*states: Any, t: float = 0.0, dt: float = h, **parameters: Any) -> tuple[Any, ...]:
         if len(states) != len(names):
             raise InputError(
-                f"a step of `{system.name}` takes {', '.join(names)}; {len(states)} given",
+                f"a step of `{system.name}` takes {', '.join(names)}; {len(states)} were given",
                 fix=f"{', '.join(names)} = step({', '.join(names)})",
             )
         given = inputs(system, {**dict(zip(names, states)), **parameters})

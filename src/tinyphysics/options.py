@@ -62,7 +62,7 @@ def a_dict(example: str) -> Check:
 def the_checks(name: str, value: Any) -> None:
     if isinstance(value, Mapping):
         raise PlanError(
-            f"{name}={shown(value)}: thresholds of checks are not there yet", fix=f'Pass {name}="strict".'
+            f"{name}={shown(value)}: the thresholds of checks cannot be set yet", fix=f'Pass {name}="strict".'
         )
     given.word(name, value, f'{name}="strict"')
 
@@ -92,7 +92,7 @@ def or_none(check: Check) -> Check:
 
 # fmt: off
 COMPILE: dict[str, Check] = {
-    "dt":           or_none(a_number("0.01", "step")),
+    "dt":           or_none(a_number("0.01", "time step")),
     "method":       a_word("leapfrog"),
     "order":        no_truth_value,  # those that exist are listed where one is chosen
     "target_order": no_truth_value,  # the same
@@ -139,34 +139,42 @@ EVOLVE: dict[str, Check] = {
 LATER = ("save_at", "frames")  # than 0.1: options that take no name away from states and parameters
 # Features that are named in the interface and not built: what is not there, and what can be written today.
 COMING: dict[str, tuple[str, str]] = {
-    "temperature": ("heat baths are not there yet", "Start with momenta of that temperature: tp.physics.starts.maxwell."),
-    "bath": ("heat baths are not there yet", "Start with momenta of a temperature: tp.physics.starts.maxwell."),
-    "tau": ("heat baths are not there yet", "Leave it out: the energy stays as it began."),
-    "kB": ("heat baths are not there yet", "Leave it out; observables take it: tp.physics.temperature(kB=1.0)."),
-    "thermostat": ("heat baths are not there yet", "Start with momenta of a temperature: tp.physics.starts.maxwell."),
-    "friction": ("friction is not there yet", "Write the equation of motion with @tp.ode: return p, -q - 0.1*p."),
-    "damping": ("friction is not there yet", "Write the equation of motion with @tp.ode: return p, -q - 0.1*p."),
-    "pressure": ("barostats are not there yet", "Leave it out: the box keeps its size."),
-    "barostat": ("barostats are not there yet", "Leave it out: the box keeps its size."),
-    "bias": ("bias potentials are not there yet", "Add a potential of your own: system + bias, with @tp.potential."),
-    "boundary": ("boundaries are not there yet", "Write a box with tp.pair_distance2(q, box=box), a wall as a potential."),
+    "temperature": ("thermostats are not available yet", "Draw initial momenta at that temperature: "
+    "tp.physics.starts.maxwell."),
+    "bath": ("thermostats are not available yet", "Draw initial momenta at a temperature: tp.physics.starts.maxwell."),
+    "tau": ("thermostats are not available yet", "Leave it out: the run is at constant energy."),
+    "kB": ("thermostats are not available yet", "Leave it out; observables take it: tp.physics.temperature(kB=1.0)."),
+    "thermostat": ("thermostats are not available yet", "Draw initial momenta at a temperature: tp.physics.starts.maxwell."),
+    "friction": ("friction is not available as an option yet", "Write the equation of motion with "
+    "@tp.ode: return p, -q - 0.1*p."),
+    "damping": ("friction is not available as an option yet", "Write the equation of motion with "
+    "@tp.ode: return p, -q - 0.1*p."),
+    "pressure": ("barostats are not available yet", "Leave it out: the box has a fixed size."),
+    "barostat": ("barostats are not available yet", "Leave it out: the box has a fixed size."),
+    "bias": ("bias potentials are not available yet", "Add a potential of your own: system + bias, with @tp.potential."),
+    "boundary": ("boundaries are not available yet", "Write a box with tp.pair_distance2(q, box=box), a "
+    "wall as a potential."),
     "box": ("a box is not an option yet", "Write it into the energy: tp.pair_distance2(q, box=box)."),
-    "force_error": ("a goal for forces is not there yet", "Pass approximate=1e-3: the error of forces through a tree."),
-    "long_range": ("mesh sums are not there yet", "Sum over all pairs, or pass approximate=1e-3."),
-    "absorb": ("absorbing layers are not there yet", "Leave it out: waves are reflected at the ends."),
-    "check_every": ("strides of checks are not there yet", "Leave it out: every frame is checked."),
-    "constraint": ("constraints are not there yet", "Use coordinates that keep the length, such as an angle."),
-    "constraints": ("constraints are not there yet", "Use coordinates that keep the lengths, such as angles."),
-    "acts": ("acts in a run are not there yet", "Run it in pieces: change out.final.q, and evolve from there."),
-    "exchange": ("replica exchange is not there yet", "Run an ensemble: one more axis on a state."),
-    "on": ("the place of a run is not an option yet", 'Pass backend="gpu" to compile.'),
-    "verify": ("checks by a second run are not there yet", "tp.measure_symplectic(sim, q=..., p=...) measures one step."),
-    "parallel": ("runs on several machines are not there yet", "Pass threads=8 to evolve: the threads of this machine."),
-    "observer": ("observers of users are not there yet", 'Pass observe={"r": lambda q: ...} to evolve.'),
-    "view": ("live views are not there yet", "Plot it afterwards: out.plot()."),
-    "speculate": ("speculative steps are not there yet", "Leave it out."),
-    "bracket": ("brackets of your own are not there yet", "Choose canonical coordinates, or write @tp.ode."),
-    "unsafe": ("unchecked systems are not there yet", "Write @tp.ode: it claims nothing."),
+    "force_error": ("an accuracy goal for forces is not available yet", "Pass approximate=1e-3, the "
+    "relative error of forces summed with a tree code."),
+    "long_range": ("mesh sums are not available yet", "Sum over all pairs, or pass approximate=1e-3."),
+    "absorb": ("absorbing layers are not available yet", "Leave it out: waves are reflected at the ends."),
+    "check_every": ("how often checks run cannot be chosen yet", "Leave it out: every frame is checked."),
+    "constraint": ("constraints are not available yet", "Use coordinates that keep the length, such as an angle."),
+    "constraints": ("constraints are not available yet", "Use coordinates that keep the lengths, such as angles."),
+    "acts": ("changing the state in the middle of a run is not available yet", "Run it in pieces: stop, "
+    "change out.final.q, and evolve from there."),
+    "exchange": ("replica exchange is not available yet", "Run an ensemble: give the initial state one more leading axis."),
+    "on": ("evolve does not choose where a run is computed", 'Pass backend="gpu" to compile.'),
+    "verify": ("checking a run against a second run is not available yet", "tp.measure_symplectic(sim, "
+    "q=..., p=...) measures one step."),
+    "parallel": ("runs on several machines are not available yet", "Pass threads=8 to evolve, to use 8 "
+    "threads of this machine."),
+    "observer": ("user-defined observer objects are not available yet", 'Pass observe={"r": lambda q: ...} to evolve.'),
+    "view": ("live views are not available yet", "Plot it afterwards: out.plot()."),
+    "speculate": ("speculative steps are not available yet", "Leave it out."),
+    "bracket": ("user-defined Poisson brackets are not available yet", "Choose canonical coordinates, or write @tp.ode."),
+    "unsafe": ("systems without checks are not available yet", "Write @tp.ode: nothing is claimed about its structure."),
     "noise": ("noise is not an option yet", "Write a map with tp.random.normal()."),
 }
 # Words of other libraries, and where an option is given here.
@@ -237,7 +245,7 @@ def unknown(call: str, name: str, known: Iterable[str], example: str = "") -> Ti
     what = f"{call} has no option `{name}`"
     if name in COMING:
         missing, today = COMING[name]
-        return PlanError(f"{name}= of {call}: {missing}", fix=today)
+        return PlanError(f"{call} does not take {name}=: {missing}", fix=today)
     if name in SAME_AS:
         line = SAME_AS[name]
         other = place_of(line.partition("=")[0])
@@ -249,7 +257,7 @@ def unknown(call: str, name: str, known: Iterable[str], example: str = "") -> Ti
     if near := did_you_mean(name, known):
         return InputError(what, fix=near.strip())
     if call == "compile":
-        return InputError(what, fix=f"A state or a parameter goes to evolve: evolve({name}=..., steps=1000).")
+        return InputError(what, fix=f"Pass a state or a parameter to evolve: evolve({name}=..., steps=1000).")
     return InputError(what, fix=f"It takes {one_of(known[:8])}." if known else f"Write {example}.")
 
 
@@ -279,7 +287,7 @@ def heeds(call: str, example: str) -> Callable[[F], F]:
                 extra = args[places]
                 line = f"{call}(**start, ...)" if isinstance(extra, Mapping) else example
                 raise InputError(
-                    f"{call} takes its arguments by name, and {shown(extra)} has none", fix=f"Write {line}."
+                    f"{call} takes named arguments only, and {shown(extra)} has no name", fix=f"Write {line}."
                 )
             for name, value in options.items():
                 if name in table:
@@ -287,13 +295,13 @@ def heeds(call: str, example: str) -> Callable[[F], F]:
                 elif name not in takes and not open_ended:
                     raise unknown(call, name, sorted(takes - {"function"}), example)
                 if name in positions[: len(args)]:
-                    raise InputError(f"{call} is given `{name}` twice", fix=f"Write {example}.")
+                    raise InputError(f"{call} received `{name}` twice", fix=f"Write {example}.")
             for k, name in enumerate(positions[: len(args)]):
                 if name in table:
                     table[name](name, args[k])
             for name in (*required[len(args) :], *needed):
                 if name not in options:
-                    raise InputError(f"{call} is not given `{name}`", fix=f"Write {example}.")
+                    raise InputError(f"{call} is missing its argument `{name}`", fix=f"Write {example}.")
             return function(*args, **options)
 
         return cast(F, users_frames(checked))

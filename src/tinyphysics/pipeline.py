@@ -103,7 +103,7 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
         check([u for u in (system.energy, *system.forces, *system.update) if u is not None], SHAPED)
     if goal.precision == "dd" and goal.scale != "off":
         raise PlanError(
-            f'scale="{goal.scale}" does not go with precision="dd": other units round the weights of the method',
+            f'scale="{goal.scale}" cannot be combined with precision="dd": changing units rounds the weights of the method',
             fix="Leave scale= out.",
         )
     facts = all_facts(system, goal)
@@ -193,27 +193,27 @@ def held(step: Step, system: System, goal: Goal) -> Step:
         or step.going is not None
     ):
         raise PlanError(
-            f"project= does not go with `{step.name}`, whose steps do not end in q and p",
-            fix='Choose another method=; with propagator="loop", if it is a jump.',
+            f"project= cannot be combined with `{step.name}`, whose steps do not end with the states q and p",
+            fix='Choose another method=; if the run is a jump, add propagator="loop".',
         )
     if goal.backwards:
-        raise PlanError("a projection is not taken back", fix="Leave project= out.")
+        raise PlanError("a run with project= cannot be rewound", fix="Leave project= out.")
     invariants = [parse(text)[0] for _, text in goal.project]
     return projected(step, system, invariants, [kept_name(k) for k in range(len(invariants))])
 
 
 def check_adaptive(system: System, goal: Goal) -> None:
-    """What does not go with steps of their own lengths is said, and not left out silently."""
+    """What cannot be combined with steps of their own lengths is said, and not left out silently."""
     if not is_adaptive(system.kind, goal.method):
         if goal.tolerance is not None:
             raise PlanError(
-                "tolerance= is of methods that choose their own steps, and this one has the step dt",
+                "tolerance= needs a method that chooses its own steps; this one has the fixed step dt",
                 fix='Add method="taylor" or "dop853", or leave tolerance= out.',
             )
         return
     if goal.precision == "dd" and goal.method not in ("auto", "taylor"):
         raise PlanError(
-            f'`{goal.method}` runs in float64, and precision="dd" asks for more digits',
+            f'`{goal.method}` runs in float64, and precision="dd" needs more digits',
             fix='Choose method="taylor", or leave precision= out.',
         )
     wrong = {
@@ -224,17 +224,19 @@ def check_adaptive(system: System, goal: Goal) -> None:
         "inner": goal.inner or None,
     }
     if system.clock is not None:
-        raise PlanError("time= does not go with a method that chooses its own steps", fix="Leave time= out.")
+        raise PlanError(
+            "time= cannot be combined with a method that chooses its own steps", fix="Leave time= out."
+        )
     for name, value in wrong.items():
         if value is not None:
             raise PlanError(
-                f"{name}={value!r} does not go with a method that chooses its own steps",
-                fix=f"Leave {name}= out; tolerance= is the relative error of a step.",
+                f"{name}={value!r} cannot be combined with a method that chooses its own steps",
+                fix=f"Leave {name}= out; tolerance= sets the relative error of a step.",
             )
     if goal.energy_drift is not None:
         raise PlanError(
-            f"energy_drift={goal.energy_drift!r} does not go with a method that chooses its own steps",
-            fix="Ask for the accuracy of the state: error=1e-6.",
+            f"energy_drift={goal.energy_drift!r} cannot be combined with a method that chooses its own steps",
+            fix="Set a goal for the state instead: error=1e-6.",
         )
 
 
@@ -247,9 +249,9 @@ def watching(b: Build, name: str) -> Program:
     """The program with the momentum of explicit time as one more state, of that name."""
     if not follows(b):
         raise PlanError(
-            f"`{b.system.name}` depends on t, so that H + p_t is what a method should keep, and `{b.plan.method}`"
-            f"{' in other units' if b.step.scales else ''} does not follow p_t",
-            fix='Look at H itself: out.every_step("energy").',
+            f"`{b.system.name}` depends on t, so H + p_t is the conserved quantity, and `{b.plan.method}`"
+            f"{' in other units' if b.step.scales else ''} does not compute p_t",
+            fix='Use H itself: out.every_step("energy").',
         )
     with unrounded() if b.goal.precision == "dd" else nullcontext():
         program = lower(b.step, b.system.sites, b.goal.dt, b.goal.precision, b.goal.backwards, works=name)
@@ -289,7 +291,7 @@ def all_facts(system: System, goal: Goal) -> Facts:
 
 
 def check_kind(step: Step, goal: Goal) -> None:
-    """What does not go with the way a step is made is said, and not left out silently."""
+    """What cannot be combined with the way a step is made is said, and not left out silently."""
     if any(isinstance(part, Solve) for part in step.body):
         does, units = "solves equations", "solves equations in your units"
     elif step.oscillators or step.coupled:
@@ -300,8 +302,10 @@ def check_kind(step: Step, goal: Goal) -> None:
         return
     if goal.precision != "float64":
         raise PlanError(
-            f"`{step.name}` {does}, which precision={goal.precision!r} does not do yet",
+            f"`{step.name}` {does}, which precision={goal.precision!r} does not support yet",
             fix='Choose precision="float64".',
         )
     if goal.scale == "auto":
-        raise PlanError(f'`{step.name}` {units}, and scale="auto" looks for others', fix="Leave scale= out.")
+        raise PlanError(
+            f'`{step.name}` {units}, and scale="auto" would choose other units', fix="Leave scale= out."
+        )

@@ -179,7 +179,7 @@ class System:
         for name in (names.get(s.name, "") for s in self.states):
             if name in SHOWN:
                 raise InputError(
-                    f"a state named `{name}` would be hidden: out.{name} is another thing",
+                    f"a state named `{name}` would be hidden: out.{name} already means something else",
                     fix=other_name(name),
                 )
         to = {known[old]: UOp.var(new, known[old].shape, known[old].dtype) for old, new in names.items()}
@@ -293,8 +293,8 @@ class Sum:
             return Sum((*self.parts, other), (*self.ranks, None), self.apart)
         if not isinstance(other, Sum):
             raise InputError(
-                f"{self.name} + {shown(other)}: the second is no system",
-                fix="Add what @tp.hamiltonian or @tp.potential made; a number is added inside its function.",
+                f"{self.name} + {shown(other)}: the second is not a system",
+                fix="Add systems made with @tp.hamiltonian or @tp.potential; add a number inside the function.",
             )
         return Sum(self.parts + other.parts, self.ranks + other.ranks, self.apart or other.apart)
 
@@ -302,9 +302,9 @@ class Sum:
         if isinstance(other, int) and other == 0:  # where sum([a, b]) begins
             return self
         raise InputError(
-            f"{getattr(other, '__name__', shown(other))} + {self.name}: the first is no system",
-            fix="Add what @tp.hamiltonian or @tp.potential made; a start such as solar_system() goes into "
-            "evolve(): evolve(**solar_system(), ...).",
+            f"{getattr(other, '__name__', shown(other))} + {self.name}: the first is not a system",
+            fix="Add systems made with @tp.hamiltonian or @tp.potential; pass an initial state such as solar_system() "
+            "to evolve: evolve(**solar_system(), ...).",
         )
 
     @property
@@ -326,10 +326,10 @@ def not_changed(self: Any, name: str, value: Any) -> None:
         {x.name for x in self.states} | {x.name for x in self.parameters} if isinstance(self, System) else ()
     )
     raise InputError(
-        f"`{self.name}.{name} = {shown(value)}`: a system does not change once it is written",
-        fix=f"Give it to each run: sim.evolve({name}={shown(value)}, ...)."
+        f"`{self.name}.{name} = {shown(value)}`: a system cannot be changed after it is defined",
+        fix=f"Pass it to each run: sim.evolve({name}={shown(value)}, ...)."
         if name in own
-        else "Write it into the function; a parameter of it is given to each run.",
+        else "Change the function instead; parameters can be passed to each run.",
     )
 
 
@@ -343,30 +343,34 @@ def split(*parts: Any) -> Sum:
     `parts` are two or more systems. A kinetic energy that several of them have in common still counts once.
     """
     if not parts:
-        raise InputError("nothing to split", fix="Pass systems: tp.split(kepler, rotation).")
+        raise InputError("tp.split() has nothing to split", fix="Pass systems: tp.split(kepler, rotation).")
     whole = Sum((), ())
     for part in parts:
         whole = whole + checked_sum(part)
     if any(rank is not None for rank in whole.ranks):
-        raise InputError("fast and slow parts in tp.split", fix="Add them with +: tp.fast(a) + tp.slow(b).")
+        raise InputError(
+            "tp.split does not take fast and slow parts", fix="Add them with +: tp.fast(a) + tp.slow(b)."
+        )
     return Sum(whole.parts, whole.ranks, apart=True)
 
 
 def fast(part: Any) -> Sum:
     """Marks the part of a sum whose forces change fastest: tp.fast(bonds) + tp.slow(rest).
 
-    `part` is a system or a sum; it is kicked in every inner step (docs/multirate.md).
+    `part` is a system or a sum; its kick is applied in every inner step (docs/multirate.md).
     """
     return paced(part, 0)
 
 
 def slow(part: Any, rank: int = 1) -> Sum:
-    """Marks a part of a sum whose forces change slowly: it is kicked once in a step.
+    """Marks a part of a sum whose forces change slowly: it is applied once in a step.
 
     `part` is a system or a sum. With several slow parts, the one of the highest `rank` is the slowest.
     """
     if isinstance(rank, bool) or not isinstance(rank, int) or rank < 1:
-        raise InputError(f"slow(..., {rank!r})", fix="A rank is 1, 2, ...: the highest is the slowest.")
+        raise InputError(
+            f"slow(..., {rank!r}): this is not a rank", fix="Ranks are 1, 2, ...; the highest is the slowest."
+        )
     return paced(part, rank)
 
 
@@ -375,7 +379,7 @@ def checked_sum(part: Any) -> Sum:
     whole = Sum((part.traced() if hasattr(part, "traced") else part,)) if not isinstance(part, Sum) else part
     if not all(isinstance(x, (System, Family)) for x in whole.parts):
         raise InputError(
-            f"{a_kind(part)} is no system", fix="Pass what @tp.hamiltonian or @tp.potential made."
+            f"{a_kind(part)} is not a system", fix="Pass a system made with @tp.hamiltonian or @tp.potential."
         )
     return whole
 
@@ -401,7 +405,9 @@ def check_names(system: str, known: Sequence[str], names: Mapping[str, str]) -> 
             raise InputError(f"`{new!r}` cannot be a name", fix=f'Write rename({old}="{old}_2").')
     after = [names.get(name, name) for name in known]
     if twice := next((name for name in after if after.count(name) > 1), None):
-        raise InputError(f"`{system}` would have two `{twice}`", fix="Give each its own name.")
+        raise InputError(
+            f"`{system}` would have two arguments named `{twice}`", fix="Give each a different name."
+        )
 
 
 SLOTS: dict[str, Callable[..., Any]] = {}  # filled by the package's __init__: nouns import nothing above them

@@ -186,12 +186,36 @@ def _metrics(known: dict[str, Any], later: Mapping[str, Callable[[], Any]]) -> M
     return Metrics(known, later=later)
 
 
+class _Named:
+    """A method of one object that takes a name, in parentheses or in brackets."""
+
+    def __init__(self, function: Callable[[Any, str], Any], owner: Any) -> None:
+        self._function, self._owner = function, owner
+        self.__doc__ = function.__doc__
+
+    def __call__(self, name: str) -> Any:
+        return self._function(self._owner, name)
+
+    __getitem__ = __call__
+
+
+class _ByName:
+    """Makes a method that takes a name answer `out.method["name"]` as well as `out.method("name")`."""
+
+    def __init__(self, function: Callable[[Any, str], Any]) -> None:
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        return self.function if owner is None else _Named(self.function, owner)
+
+
 @dataclass(eq=False)
 class Trajectory:
     """What a run returns: arrays over its frames by name, `out.q`, `out.p`, `out.t`, `out.energy`, `out["observable"]`.
 
     `final` is the last state and `t` the times of frames, which are at `steps`; `frames` has every state by name, and
-    `observed` every observable with its times. `stops` tell why members ended early, `metrics` what is known of the
+    `observed` every observable with its times. `stops` says why members ended early, `metrics` has measurements of the
     run, `found` the events. `hash_of` and `hashes` are digests of states; `kept` and `origin` serve exact restarts
     and replays.
     `for frame in out` goes through the frames, `out[-1]` is the last of them: `frame.q`, `frame.t`.
@@ -235,8 +259,8 @@ class Trajectory:
         """Only what a trajectory has: another name would hide a state, or be lost when it is saved."""
         if name not in self.__dataclass_fields__:
             raise InputError(
-                f"`out.{name} = {shown(value)}`: a trajectory is what a run gave, and does not change",
-                fix=f"Keep it in a variable of your own: {name} = {shown(value)}.",
+                f"`out.{name} = {shown(value)}`: a trajectory is the result of a run and cannot be changed",
+                fix=f"Use a variable of your own: {name} = {shown(value)}.",
             )
         object.__setattr__(self, name, value)
 
@@ -262,8 +286,8 @@ class Trajectory:
     def _frame(self, number: Any) -> Frame:
         if isinstance(number, slice):
             raise InputError(
-                "a trajectory gives one frame at a time, by its number",
-                fix=f"For several, cut the arrays: out.t[2:9], out.{next(iter(self.frames), 'q')}[2:9].",
+                "a trajectory is indexed by one frame number, not by a slice",
+                fix=f"For several frames, slice the arrays: out.t[2:9], out.{next(iter(self.frames), 'q')}[2:9].",
             )
         try:
             k = range(len(self))[number]
@@ -281,16 +305,17 @@ class Trajectory:
         """Returns a state by its name, in the numbers that the run computes with: `high, low = out.words("q")`."""
         return words_of(self.kept, name, self.frames)
 
+    @_ByName
     def events(self, name: str) -> Any:
-        """Returns the times at which a function changed its sign, by its name, and the states there.
+        """The times at which an event function changed sign, and the states there: `out.events("apsis")`.
 
-        They are `.t`, `.rising`, `.member`, `.q` and so on.
+        They are `.t`, `.rising`, `.member`, `.q` and so on. `out.events["apsis"]` is the same.
         """
         if name not in self.found:
             known = ", ".join(self.found) or "none"
             raise InputError(
-                f"`{name}` was not looked for in this run",
-                fix=f"Looked for: {known}. Pass events={{{name!r}: function}}.",
+                f"this run recorded no events named `{name}`",
+                fix=f"Recorded: {known}. To record it, pass events={{{name!r}: lambda q, p: ...}} to evolve.",
             )
         return self.found[name]
 
@@ -305,7 +330,7 @@ class Trajectory:
             known = ", ".join(self.observed) or "none"
             raise InputError(
                 f"`{name}` was not observed in this run",
-                fix=f"Observed: {known}. Pass observe={{{name!r}: function}}.",
+                fix=f"Observed: {known}. To record it, pass observe={{{name!r}: lambda q, p: ...}} to evolve.",
             )
         return self.observed[name]
 
@@ -327,8 +352,8 @@ class Trajectory:
         if key not in self._cache:
             if self.origin is None:
                 raise PlanError(
-                    f"`{key}` needs the program of this run, which it was loaded without",
-                    fix="Run it again, and ask before it is saved.",
+                    f"`{key}` needs the program of this run, and the run was loaded without it",
+                    fix="Run it again, and read it before the trajectory is saved.",
                 )
             self._cache[key] = getattr(self.origin, question)(*args)
         return self._cache[key]
@@ -370,7 +395,7 @@ class Trajectory:
         t = t - t.mean()
         n = len(t)
         if n < 3:
-            raise InputError("a drift rate needs at least two steps", fix="Run longer.")
+            raise InputError("a drift rate needs a run of at least two steps", fix="Run longer.")
         square = (t * t).sum()
         t = t.reshape((n,) + (1,) * (values.ndim - 1))
         slope = (t * (values - values.mean(axis=0))).sum(axis=0) / square

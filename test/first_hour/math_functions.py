@@ -12,5 +12,5 @@ def pendulum(q, p):
 
 pendulum.compile(dt=0.01)
 
-# says: TraceError: float() asks for a number, but `q` is a symbol while tracing (math_functions.py:10)
+# says: TraceError: float() needs a number, but `q` is a symbol while tracing (math_functions.py:10)
 # says: np.sin(q), not math.sin(q)

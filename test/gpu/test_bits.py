@@ -272,7 +272,7 @@ def test_machine_code_is_found_again(gpu, tmp_path, monkeypatch):
 def test_too_much_memory_is_said_and_the_device_goes_on(gpu):
     free, whole = cuda.memory()
     assert 0 < free <= whole
-    with pytest.raises(cuda.DeviceError, match=r"has no memory for .* MiB more: .* MiB are free") as error:
+    with pytest.raises(cuda.DeviceError, match=r"cannot allocate .* MiB more: .* MiB are free") as error:
         cuda.Buffer(whole + 2**20)
     assert error.value.code == cuda.OUT_OF_MEMORY
     same(pendulum, dict(dt=0.1), ensemble(SWING, 5), steps=3)

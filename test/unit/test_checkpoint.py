@@ -331,8 +331,8 @@ def test_what_is_given_again_and_agrees_is_accepted(made):
 @pytest.mark.parametrize(
     "options, what",
     [
-        (dict(mu=1.2), "`mu` is not what the run"),
-        (dict(q=[1.0, 0.1]), "`q` is not what the run"),
+        (dict(mu=1.2), "`mu` differs from the value that the run"),
+        (dict(q=[1.0, 0.1]), "`q` differs from the value that the run"),
         (dict(mu=[1.1, 1.1]), "mu"),
         (dict(t0=2.0), "t0=2.0"),
         (dict(seed=4), "seed=4"),
@@ -366,7 +366,7 @@ def test_a_checkpoint_of_another_program_is_refused(made, other):
 
 def test_a_checkpoint_of_another_version_is_refused(made, monkeypatch):
     monkeypatch.setattr(resume, "BITS", 99)
-    with pytest.raises(StoreError, match=f"written by version {tp.__version__}, whose runs have other bits"):
+    with pytest.raises(StoreError, match=f"written by version {tp.__version__}, whose runs give different bits"):
         compiled(kepler).evolve(steps=1, resume=made)
     made.write_bytes(made.read_bytes().replace(b"checkpoint 1", b"checkpoint 7"))
     with pytest.raises(StoreError, match="in the format of another version"):

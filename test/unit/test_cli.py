@@ -445,7 +445,7 @@ def test_the_same_command_again_finishes_what_it_began(tmp_path, capsys):
     code, out, _ = tp_(capsys, *common, "--until", 6)
     assert code == 0 and "60 steps to t = 6" in out
     code, _, err = tp_(capsys, *common, "--steps", 20)
-    assert code == 2 and "is at step 60, after --steps 20" in err
+    assert code == 2 and "is already at step 60, beyond --steps 20" in err
     code, out, _ = tp_(capsys, "replay", tmp_path / "run.zarr")
     assert code == 0 and "all 10 frames to step 60" in out
 
@@ -453,8 +453,8 @@ def test_the_same_command_again_finishes_what_it_began(tmp_path, capsys):
 @pytest.mark.parametrize(
     "arguments, what",
     [
-        (["--resume"], "--resume without --checkpoint"),
-        (["--checkpoint-every", "5"], "checkpoint_every= without checkpoint="),
+        (["--resume"], "--resume needs --checkpoint"),
+        (["--checkpoint-every", "5"], "checkpoint_every= needs checkpoint="),
         (["--checkpoint", "."], "is a directory"),
         (["--checkpoint", "spring.py"], "is not a checkpoint"),
         (["--save", "spring.py"], "is not the store of a run"),

@@ -104,7 +104,7 @@ OPEN_LIBRARY = cuda.open_library
 # fmt: off
 MISSING = {
     "no device":   (lambda: FakeDriver(version=13000), "finds no GPU",                          "CUDA_ERROR_NO_DEVICE"),
-    "old driver":  (lambda: FakeDriver(version=11080), "is of CUDA 11.8, too old",              "CUDA 12 or later"),
+    "old driver":  (lambda: FakeDriver(version=11080), "CUDA 11.8, which is too old",            "CUDA 12 or later"),
     "old card":    (lambda: FakeDriver(Card("Ancient", (6, 1))), "Ancient (compute capability 6.1, before 7.0)", "another backend"),
     "none at all": (lambda: FakeDriver(version=13000), "none is there",                         "another backend"),
 }
@@ -307,7 +307,7 @@ def test_out_of_memory_says_how_much_is_needed_and_how_much_is_free(driver):
     with pytest.raises(cuda.DeviceError) as error:
         cuda.Buffer(7 * MiB)
     assert error.value.code == 2
-    assert "`Fake GPU` has no memory for 7.0 MiB more: 6.0 of 8.0 MiB are free" in str(error.value)
+    assert "`Fake GPU` cannot allocate 7.0 MiB more: 6.0 of 8.0 MiB are free" in str(error.value)
     assert "fewer members" in str(error.value)
     assert cuda.Buffer(6 * MiB).size and held.size
 

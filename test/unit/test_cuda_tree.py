@@ -270,7 +270,7 @@ def test_what_a_tree_cannot_do_is_said_there_too(fake_cuda, monkeypatch):
         charge = np.where(np.arange(40) % 2, 1.0, -1.0)
         tp.compile(coulomb, backend="cuda", **HOW).evolve(q=s["q"], p=s["p"], charge=charge, steps=1)
     monkeypatch.setattr(tree, "NARROWEST", 1.0)
-    with pytest.raises(PlanError, match="approximate=1e-17 is not met"):
+    with pytest.raises(PlanError, match="approximate=1e-17 cannot be met"):
         tp.compile(gravity, dt=0.02, approximate=1e-17, backend="cuda").evolve(
             **plummer(300, seed=1), softening=0.1, steps=1
         )
@@ -285,5 +285,5 @@ def test_the_text_rounds_to_nearest_and_contracts_nothing():
 
 def test_too_many_points_are_refused(monkeypatch):
     monkeypatch.setattr(ptx_nests, "MOST", 299)
-    with pytest.raises(BackendError, match="trees of up to 299 points"):
+    with pytest.raises(BackendError, match="tree codes of up to 299 points"):
         tp.compile(gravity, sizes={"n": 300}, **HOW).ir("ptx")

@@ -173,7 +173,7 @@ def test_a_field_on_a_square_is_no_double_sum():
 )
 @pytest.mark.requirement("C-14")
 def test_a_sum_that_takes_in_what_is_infinite_is_an_error_with_a_line(f):
-    with pytest.raises(tp.TraceError, match="between each one and itself") as caught:
+    with pytest.raises(tp.TraceError, match="of each particle with itself") as caught:
         with_potential(f).bind({"n": 4})
     assert "tp.pair_sum" in caught.value.fix and caught.value.site.file.endswith("test_double_sums.py")
 

@@ -105,7 +105,7 @@ def test_arrays_and_their_parameters_are_in_the_program(tmp_path, capsys):
     [
         (["--method", "dop853"], "a binary has steps of dt"),
         (["--set", "q=1,2"], "a binary runs one member"),
-        (["-o", "/"], "is a folder"),
+        (["-o", "/"], "is a directory"),
     ],
 )
 def test_what_cannot_be_built_says_why(tmp_path, capsys, options, told):

@@ -234,12 +234,12 @@ def test_a_phase_portrait_finds_the_momentum_of_a_component(planet):
 
 # fmt: off
 @pytest.mark.parametrize(("asked", "told"), [
-    ({"kind": "orbits"},              r"no picture kind='orbits'.*\n.*`orbit`"),
+    ({"kind": "orbits"},              r"kind='orbits' is not a kind of picture.*\n.*`orbit`"),
     ({"kind": "field"},               r"cannot be drawn as kind='field'.*\n.*orbit"),
-    ({"kind": "energy", "y": "q[0]"}, r"both say what the axes are"),
+    ({"kind": "energy", "y": "q[0]"}, r"both choose the axes"),
     ({"x": "q[0]"},                   r"x= without y="),
     ({"z": "q[0]"},                   r"z= without x= and y="),
-    ({"y": "w"},                      r"y='w' is not in this run.*\n.*observe="),
+    ({"y": "w"},                      r"y='w' was not recorded in this run.*\n.*observe="),
     ({"y": "q[2]"},                   r"`q` has the shape \(2,\)"),
     ({"y": "energy[0]"},              r"`energy` is a single number"),
     ({"y": "q[p]"},                   r"not a name with an index"),

@@ -181,14 +181,14 @@ def test_a_data_file_is_converted_from_its_units():
 
 def test_units_and_styles_that_the_file_does_not_say_are_asked_for(altered):
     path = altered("butane.data", 1, "two butanes")
-    with pytest.raises(tp.InputError, match="does not say its units"):
+    with pytest.raises(tp.InputError, match="does not state its units"):
         io.read_lammps(path)
     metal, real = io.read_lammps(path, units="metal"), io.read_lammps(path, units="real")
     assert np.array_equal(metal.q, real.q) and np.allclose(1000 * metal.v, real.v, rtol=1e-14)
     with pytest.raises(tp.InputError, match="says units = real"):
         io.read_lammps(DATA / "butane.data", units="metal")
     bare = altered("butane.data", line_of("butane.data", "Atoms"), "Atoms")
-    with pytest.raises(tp.InputError, match="does not say its atom style"):
+    with pytest.raises(tp.InputError, match="does not state its atom style"):
         io.read_lammps(bare)
     assert len(io.read_lammps(bare, style="full")) == 28
     si = io.read_lammps(altered("butane.data", 1, "two"), units="si")
@@ -253,7 +253,7 @@ def test_momenta_of_a_file_without_velocities_are_drawn_at_a_temperature():
     assert not atoms.start(molecular.liquid)["p"].any(), "at rest"
     start = atoms.start(molecular.liquid, temperature=300.0, seed=4)
     assert np.array_equal(start["p"], starts.maxwell(12, 300.0, atoms.m, 4, kB=molecular.BOLTZMANN))
-    with pytest.raises(tp.InputError, match="have velocities in their file"):
+    with pytest.raises(tp.InputError, match="already has velocities"):
         io.read_gro(DATA / "water.gro").start(molecular.liquid, temperature=300.0)
 
 
@@ -344,7 +344,7 @@ def test_what_tables_must_have_in_common(altered):
     other = altered(
         "earth.txt", line_of("earth.txt", "Target"), "Target body name: 1 Ceres (A801 AA)   {source: x}"
     )
-    with pytest.raises(tp.StoreError, match="does not say the mass of 1 Ceres"):
+    with pytest.raises(tp.StoreError, match="does not contain the mass of 1 Ceres"):
         io.read_horizons(other)
     assert io.read_horizons(other, masses={"1 Ceres (A801 AA)": 4.7e-10}).m.tolist() == [4.7e-10]
     row = line_of("earth.txt", "2451546")

@@ -93,12 +93,12 @@ def test_a_film_in_space_and_one_of_many_bodies(planet):
 
 # fmt: off
 @pytest.mark.parametrize(("asked", "told"), [
-    ({"seconds": 1.0, "speed": 1.0}, "both say how fast"),
+    ({"seconds": 1.0, "speed": 1.0}, "both set the speed"),
     ({"seconds": -1.0},              "not a number above zero"),
-    ({"trail": 2.0},                 "share of the run"),
-    ({"kind": "energy"},             "does not move"),
-    ({"path": "run.avi"},            "not a film that can be written"),
-    ({"kind": "orbit", "y": "q[0]"}, "both say what is drawn"),
+    ({"trail": 2.0},                 "fraction of the run"),
+    ({"kind": "energy"},             "cannot be animated"),
+    ({"path": "run.avi"},            "not a film format that can be written"),
+    ({"kind": "orbit", "y": "q[0]"}, "both choose what is drawn"),
 ])
 # fmt: on
 def test_a_film_that_cannot_be_made_is_refused(planet, asked, told):

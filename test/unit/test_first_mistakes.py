@@ -103,14 +103,14 @@ def test_a_map_that_forgets_to_return_a_state_says_what_it_took_for_a_parameter(
         return x + p + K * tp.sin(x)
 
     sim = tp.compile(standard)
-    assert "p, K" in str(sim.explain("full")) and "they stay as they are given" in str(sim.explain("full"))
+    assert "p, K" in str(sim.explain("full")) and "they keep their values" in str(sim.explain("full"))
     with pytest.raises(tp.InputError, match="`p` has no default") as caught:
         sim.evolve(x=1.0, steps=1)
     assert "return its new value" in caught.value.fix
 
 
 def test_a_parameter_given_as_none_is_not_taken_for_its_default():
-    with pytest.raises(tp.InputError, match="Leave k= out: it is 1.0 then"):
+    with pytest.raises(tp.InputError, match="Leave k= out: its default is 1.0"):
         tp.compile(spring, dt=0.1).evolve(q=1.0, p=0.0, steps=3, k=None)
 
 

@@ -88,7 +88,7 @@ def test_a_tree_gives_no_force_gradient():
         d = q[:, None] - q[None, :]
         return (p * p).sum() / 2 - (1 / tp.sqrt((d * d).sum(-1) + 0.25)).sum() / 2
 
-    assert "a tree gives no derivative of its force" in refusal(stars, method="chin4", approximate=1e-3)
+    assert "a tree code gives no derivative of the force" in refusal(stars, method="chin4", approximate=1e-3)
     assert tp.compile(stars, dt=0.05, method="chin4").certificate.symplectic
 
 

@@ -276,7 +276,7 @@ def test_it_is_certified(system, n):
 def test_a_parameter_that_points_nowhere_is_an_error_before_the_run(bad):
     state, params, sizes = start_of(molecule, 20, 12)
     params["bonds"][3, 1] = bad
-    with pytest.raises(tp.InputError, match=r"`bonds\[:, 1\]` holds .*`q` has 20 there(.|\n)*0 to 19"):
+    with pytest.raises(tp.InputError, match=r"`bonds\[:, 1\]` holds .*`q` has length 20 there(.|\n)*0 to 19"):
         compiled(molecule, sizes).evolve(**state, **params, steps=1)
 
 

@@ -143,7 +143,7 @@ def turned(y, x):
 @pytest.mark.parametrize(
     "make, error, said",
     [
-        (lambda: trap, PlanError, "alone it moves nothing"),
+        (lambda: trap, PlanError, "without a kinetic energy nothing moves"),
         (lambda: trap + trap, PlanError, "nothing moves in `trap \\+ trap`"),
         (lambda: of_x + of_x, PlanError, "nothing moves"),
         (lambda: pendulum + pull, PlanError, "`pull` is given by its forces"),
@@ -154,12 +154,12 @@ def turned(y, x):
         ),
         (lambda: pendulum + turned, PlanError, "goes with"),
         (lambda: pendulum + of_a_plane, ShapeError, "1 axes in `of_a_plane`"),
-        (lambda: pendulum + of_x.rename(x="z"), PlanError, "no part of the sum moves that"),
+        (lambda: pendulum + of_x.rename(x="z"), PlanError, "no part of the sum has a kinetic energy for it"),
         (lambda: pendulum + of_x.rename(k="y"), PlanError, "`y` is a parameter of `of_x` and a state"),
         (lambda: pendulum + trap.rename(q="x"), ShapeError, "`x` has 1 axes in `trap` and 0 elsewhere"),
         (lambda: pendulum + of_x.rename(k="g") + relativistic, PlanError, "different ways"),
         (lambda: pendulum.rename(z="w"), InputError, "has no `z` to rename"),
-        (lambda: pendulum.rename(x="y"), InputError, "two `y`"),
+        (lambda: pendulum.rename(x="y"), InputError, "two arguments named `y`"),
         (lambda: pendulum.rename(x="t"), InputError, "cannot be a name"),
         (lambda: pendulum.rename(g="threads"), InputError, "cannot be a name"),
         (lambda: pendulum.rename(x="seed"), InputError, "cannot be a name"),
@@ -198,7 +198,7 @@ def test_a_state_cannot_have_a_name_that_a_trajectory_has():
 
 def test_one_name_with_two_defaults_is_two_things():
     with pytest.raises(
-        PlanError, match=r"`g` is 2.0 in `spring` unless it is given, and 1.0 elsewhere.*\n.*rename\(g="
+        PlanError, match=r"`g` has the default 2.0 in `spring` and 1.0 elsewhere.*\n.*rename\(g="
     ):
 
         @tp.potential

@@ -233,7 +233,7 @@ def test_only_an_energy_can_be_lowered():
     def spring(q):
         return -q
 
-    with pytest.raises(tp.PlanError, match="no energy(.|\n)*Hamiltonian"):
+    with pytest.raises(tp.PlanError, match="no known energy(.|\n)*Hamiltonian"):
         tp.compile(spring, dt=0.1).minimise(q=1.0)
     found = tp.compile(bowl, dt=0.1).minimise(q=np.zeros(4))
     with pytest.raises(AttributeError, match="no state `z`"):

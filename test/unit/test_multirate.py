@@ -303,25 +303,25 @@ def test_it_is_saved_and_loaded(tmp_path):
 @pytest.mark.parametrize(
     "make, options, error, said",
     [
-        (lambda: tp.fast(bond) + weak, dict(inner=5), PlanError, "`weak` is neither fast nor slow"),
-        (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=(2, 2)), PlanError, "has 2 paces"),
-        (lambda: bond + weak, dict(inner=5), PlanError, "goes with fast and slow parts"),
+        (lambda: tp.fast(bond) + weak, dict(inner=5), PlanError, "`weak` is marked neither fast nor slow"),
+        (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=(2, 2)), PlanError, "has 2 parts of different speed"),
+        (lambda: bond + weak, dict(inner=5), PlanError, "needs an energy with fast and slow parts"),
         (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=0), InputError, "inner=0"),
-        (lambda: tp.fast(bond) + tp.slow(weak, 0), dict(inner=3), InputError, "A rank is"),
-        (lambda: tp.fast(3), dict(inner=3), InputError, "a number is no system"),
+        (lambda: tp.fast(bond) + tp.slow(weak, 0), dict(inner=3), InputError, "Ranks are"),
+        (lambda: tp.fast(3), dict(inner=3), InputError, "a number is not a system"),
         (
             lambda: tp.fast(bond) + tp.slow(weak),
             dict(inner=5, order=6),
             PlanError,
-            "order 6 kicks all parts at one pace(.|\n)*orders 2 and 4",
+            "order 6 applies all kicks with the same step(.|\n)*orders 2 and 4",
         ),
         (
             lambda: tp.fast(bond) + tp.slow(weak),
             dict(inner=5, method="leapfrog"),
             PlanError,
-            "leapfrog_kdk kicks all parts at one pace",
+            "leapfrog_kdk applies all kicks with the same step",
         ),
-        (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=5, forbid="respa"), PlanError, "at one pace"),
+        (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=5, forbid="respa"), PlanError, "with the same step"),
         (
             lambda: tp.fast(bond) + tp.slow(weak),
             dict(inner=5, precision="lattice"),

@@ -458,7 +458,7 @@ def test_tables_of_types_and_numbers_of_each_particle():
     [
         (lambda eps, q: 2 * eps, "not symmetric: \\(0, 1\\) and \\(1, 0\\)"),
         (lambda eps, q: eps + np.array([[0.0, 1.0], [1.0, 0.0]]), "not symmetric"),
-        (lambda eps, q: eps * q[0, 0], "changes with the state"),
+        (lambda eps, q: eps * q[0, 0], "depends on the state"),
     ],
 )
 def test_a_computed_table_is_symmetric_or_refused(table, why):
@@ -566,15 +566,15 @@ def refused(energy, match, error=TraceError):
 def test_what_cannot_be_summed_is_refused_when_it_is_traced():
     near = tp.pair_distance2
     refused(lambda q, m: near(q, cutoff=2.0).sum(), "no sum has consumed")
-    refused(lambda q, m: tp.pair_sum(near(q, cutoff=2.0) + near(q, cutoff=3.0)), "two domains")
+    refused(lambda q, m: tp.pair_sum(near(q, cutoff=2.0) + near(q, cutoff=3.0)), "mixes the distances")
     refused(lambda q, m: tp.pair_sum(near(q, cutoff=2.0) * m[:, None]), "not shown to be that of")
-    refused(lambda q, m: tp.pair_sum(near(q, box=3.0)), "box= and without cutoff=")
-    refused(lambda q, m: tp.pair_sum(near(q, cutoff=2.0) + 1 / near(q)), "two domains")
+    refused(lambda q, m: tp.pair_sum(near(q, box=3.0)), "box= needs cutoff=")
+    refused(lambda q, m: tp.pair_sum(near(q, cutoff=2.0) + 1 / near(q)), "mixes the distances")
     refused(lambda q, m: tp.pair_sum(near(q, cutoff=2.0, shift=True, switch=1.0)), "together")
     refused(lambda q, m: tp.pair_sum(near(m, cutoff=2.0)), "pair_distance2 of shape", ShapeError)
     refused(lambda q, m: tp.pair_sum(near(q, cutoff=2.0, box=(1.0, 2.0))), "a box of shape", ShapeError)
     refused(lambda q, m: tp.pair_sum(near(q, cutoff=2.0, exclude=[(0, 20)])), "exclude=", InputError)
-    refused(lambda q, m: tp.pair_sum((q[:, None] - q[None, :]).sum(-1) ** 2, switch=1.0), "without a cutoff")
+    refused(lambda q, m: tp.pair_sum((q[:, None] - q[None, :]).sum(-1) ** 2, switch=1.0), "need a cutoff")
 
 
 def test_overlapping_atoms_are_named():

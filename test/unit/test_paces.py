@@ -266,12 +266,12 @@ def test_the_widest_gap_is_the_split():
         (
             lambda: tp.compile(tp.fast(spring) + tp.slow(pull), dt=0.1, error=1e-3),
             PlanError,
-            "goals do not go with",
+            "goals cannot be combined with",
         ),
         (
             lambda: tp.compile(tp.fast(spring) + tp.slow(pull), dt=0.1).estimate(steps=10),
             PlanError,
-            "how many fast kicks",
+            "the number of fast kicks",
         ),
         (
             lambda: tp.compile(tp.fast(spring) + tp.slow(pull), dt=0.1).suggest_dt(**START),

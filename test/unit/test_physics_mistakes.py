@@ -101,12 +101,12 @@ SMALL = {"h": 2, "w": 2}
             "declares shape (2, 3)",
             "(members, 2, 3)",
         ),
-        (lambda: tp.compile(fput, dt=0.1).evolve(q=[], p=[], steps=1), "the size `n` is 0", "at least one"),
+        (lambda: tp.compile(fput, dt=0.1).evolve(q=[], p=[], steps=1), "the size `n` is 0", "at least 1"),
         # a letter that nothing binds
         (lambda: tp.compile(gravity, dt=0.1).explain("full"), "its size n is unknown", "sizes={'n': 16}"),
         (
             lambda: tp.compile(gravity, dt=0.1).evolve(steps=1),
-            "the size `n` cannot be read off",
+            "the size `n` cannot be determined",
             "Pass q=...",
         ),
         (
@@ -127,7 +127,7 @@ SMALL = {"h": 2, "w": 2}
         (
             lambda: tp.compile(tp.map(planes), sizes=SMALL),
             "returns 9 states but takes 2 arguments",
-            "np.stack makes one state",
+            "np.stack turns a list of arrays into one state",
         ),
         (
             lambda: tp.compile(tp.map(stacked), sizes={"n": 3}),
@@ -136,7 +136,7 @@ SMALL = {"h": 2, "w": 2}
         ),
         (lambda: tp.compile(tp.map(named), sizes={"n": 3}), "returns a dict", "return x, y"),
         (lambda: tp.compile(tp.map(nothing), sizes={"n": 3}), "returns nothing", "return"),
-        (lambda: tp.compile(fluid, dt=0.1), "is a map and has no dt", "tp.compile(system) is enough"),
+        (lambda: tp.compile(fluid, dt=0.1), "is a map: it has no dt", "Leave dt= out: tp.compile(system)"),
         # starts
         (lambda: plummer(-1), "n=-1 does not fit", "from 0"),
         (lambda: plummer(2.5), "n=2.5 is not a whole number", "Pass n="),
@@ -152,7 +152,7 @@ def test_the_error_says_what_and_the_remedy(call, what, remedy):
 def test_sizes_bound_by_the_first_run_stay():
     sim = tp.compile(fput, dt=0.1)
     sim.evolve(q=[0.1, 0.2], p=[0.0, 0.0], steps=1)
-    with pytest.raises(tp.ShapeError, match="`n` was bound to 2 by the first run; this one has 3"):
+    with pytest.raises(tp.ShapeError, match="`n` is 2 since the first run of this simulation; this run has 3"):
         sim.evolve(q=[0.1, 0.2, 0.3], p=[0.0] * 3, steps=1)
 
 

@@ -103,7 +103,7 @@ def test_a_seed_is_one_liquid_in_any_box():
 @pytest.mark.parametrize(
     "given, what",
     [
-        (dict(n=200, density=1.2, distance=1.0), "no place for particle(.|\n)*minimise"),
+        (dict(n=200, density=1.2, distance=1.0), "no free place for particle(.|\n)*minimise"),
         (dict(n=8, density=1.0, distance=1.5), "half an edge"),
         (dict(n=8), "either density or box"),
         (dict(n=8, density=1.0, box=[1.0]), "either density or box"),

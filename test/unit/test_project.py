@@ -120,7 +120,7 @@ def test_a_run_that_is_resumed_is_held_where_it_began(tmp_path):
         (driven_pendulum, {}, "depends on t"),
         (tp.forces(lambda q: -q), {}, "given by its forces"),
         (gravity, {}, "sizes"),
-        (kepler, {"method": "taylor"}, "do not end in q and p"),
+        (kepler, {"method": "taylor"}, "do not end with the states q and p"),
         (kepler, {"precision": "float32"}, "solves equations"),
         (pendulum, {"propagator": "exact"}, "propagator"),
     ],
@@ -177,7 +177,7 @@ def test_what_is_conserved_may_be_held(system, function):
 def test_what_is_not_conserved_is_refused_with_what_to_write(system, function):
     with pytest.raises(PlanError, match="does not conserve `I`") as found:
         tp.compile(system, dt=0.1, project={"I": function})
-    assert "in an angle" in found.value.fix and found.value.site is not None
+    assert "such as an angle" in found.value.fix and found.value.site is not None
 
 
 def test_what_only_some_parameters_conserve_is_asked_again_for_those_of_a_run():

@@ -124,7 +124,7 @@ def test_what_cannot_be_replayed_says_why(stored, tmp_path, monkeypatch, capsys)
         and "is not the store of a run" in capsys.readouterr().err
     )
     monkeypatch.setattr(recompute, "BITS", 99)
-    with pytest.raises(StoreError, match=f"version {tp.__version__}, whose runs have other bits"):
+    with pytest.raises(StoreError, match=f"version {tp.__version__}, whose runs give different bits"):
         replay(stored)
     monkeypatch.undo()
     s = open_store(stored)

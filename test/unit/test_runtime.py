@@ -247,7 +247,7 @@ def test_letters_are_bound_by_the_first_run_and_stay():
     assert "sizes still open" in repr(sim)
     out = sim.evolve(q=np.ones((3, 2)), p=np.zeros((3, 2)), steps=4)
     assert out.q.shape == (5, 3, 2) and "leapfrog" in str(sim.explain("full"))
-    with pytest.raises(ShapeError, match="`n` was bound to 3 by the first run"):
+    with pytest.raises(ShapeError, match="`n` is 3 since the first run"):
         sim.evolve(q=np.ones((4, 2)), p=np.zeros((4, 2)), steps=4)
     assert sim.evolve(q=np.ones((5, 3, 2)), p=np.zeros((3, 2)), steps=4).q.shape == (5, 5, 3, 2)
 
@@ -764,8 +764,8 @@ class Odd:
 
 # fmt: off
 WRONG = [
-    (lambda: evolve(steps=None),                                     "steps",         "give either steps= or until="),
-    (lambda: evolve(until=1.0),                                      "until",         "give either steps= or until="),
+    (lambda: evolve(steps=None),                                     "steps",         "evolve needs either steps= or until=, and not both"),
+    (lambda: evolve(until=1.0),                                      "until",         "evolve needs either steps= or until=, and not both"),
     (lambda: evolve(steps=-1),                                       "steps",         "steps=-1 is less than 0"),
     (lambda: evolve(steps=2.5),                                      "steps",         "steps=2.5 is not a whole number"),
     (lambda: evolve(steps="many"),                                   "steps",         "steps='many' is not a whole number"),
@@ -775,8 +775,8 @@ WRONG = [
     (lambda: evolve(steps=None, until=[1.0, 2.0]),                   "until",         "is not a time"),
     (lambda: evolve(t0="now"),                                       "t0",            "t0='now' is not a time"),
     (lambda: evolve(t0=math.nan),                                    "t0",            "t0=nan is not a time"),
-    (lambda: evolve(dt=0),                                           "dt",            "dt=0 is not a step"),
-    (lambda: evolve(dt="short"),                                     "dt",            "dt='short' is not a step"),
+    (lambda: evolve(dt=0),                                           "dt",            "dt=0 is not a time step"),
+    (lambda: evolve(dt="short"),                                     "dt",            "dt='short' is not a time step"),
     (lambda: evolve(dt=None),                                        "dt",            "dt is missing"),
     (lambda: evolve(save_every=0),                                   "save_every",    "save_every=0 is less than 1"),
     (lambda: evolve(save_every=1.5),                                 "save_every",    "save_every=1.5 is not a whole number"),
@@ -796,30 +796,30 @@ WRONG = [
     (lambda: evolve(mu=[[1.0, 2.0]]),                                "mu",            "`mu` has shape (1, 2)"),
     (lambda: evolve(nu=2.0),                                         "nu",            "no state or parameter `nu`"),
     (lambda: evolve(Q=[1.0, 0.0]),                                   "Q",             "no state or parameter `Q`"),
-    (lambda: evolve(q=np.ones((3, 2)), p=np.ones((4, 2))),           "p",             "leading (ensemble) axes differ"),
-    (lambda: evolve(q=np.ones((3, 2)), mu=np.ones(2)),               "mu",            "leading (ensemble) axes differ"),
+    (lambda: evolve(q=np.ones((3, 2)), p=np.ones((4, 2))),           "p",             "(ensemble) axes have different lengths"),
+    (lambda: evolve(q=np.ones((3, 2)), mu=np.ones(2)),               "mu",            "(ensemble) axes have different lengths"),
     (lambda: evolve(needy, q=1.0, p=0.0),                            "k",             "`k` has no default"),
-    (lambda: evolve(observe={"r": lambda x: x}),                     "r",             "asks for `x`"),
+    (lambda: evolve(observe={"r": lambda x: x}),                     "r",             "has an argument `x`"),
     (lambda: evolve(observe={"r": 3}),                               "r",             "is not a function"),
     (lambda: evolve(observe={"r": "speed"}),                         "r",             "observe['r'] = 'speed'"),
     (lambda: evolve(observe=[lambda q: q]),                          "observe",       "is not a dict"),
     (lambda: evolve(observe={"r": lambda q: None}),                  "r",             "the observable `r` returns nothing"),
-    (lambda: evolve(observe={"r": lambda q: float(q[0])}),           "q",             "asks for a number"),
+    (lambda: evolve(observe={"r": lambda q: float(q[0])}),           "q",             "needs a number"),
     (lambda: evolve(spring, observe={"e": "energy"}),                "e",             "no energy"),
     (lambda: evolve(progress="loud"),                                "progress",      "progress='loud'"),
     (lambda: evolve(threads=0),                                      "threads",       "threads=0 is less than 1"),
     (lambda: evolve(threads="all"),                                  "threads",       "threads='all' is not a whole number"),
     (lambda: evolve(checkpoint=3),                                   "checkpoint",    "checkpoint=3 is not a path"),
-    (lambda: evolve(checkpoint_every=5),                             "checkpoint_every", "checkpoint_every= without checkpoint="),
+    (lambda: evolve(checkpoint_every=5),                             "checkpoint_every", "checkpoint_every= needs checkpoint="),
     (lambda: evolve(checkpoint="nowhere/run.checkpoint"),            "checkpoint",    "no directory `nowhere`"),
     (lambda: evolve(resume="no.checkpoint"),                         "checkpoint",    "could not be read"),
-    (lambda: evolve(henon, dt=0.1),                                  "dt",            "is a map and has no dt"),
+    (lambda: evolve(henon, dt=0.1),                                  "dt",            "is a map: it has no dt"),
     (lambda: evolve()["speed"],                                      "speed",         "`speed` was not observed"),
     (lambda: evolve().times("speed"),                                "speed",         "`speed` was not observed"),
     (lambda: evolve().drift("spin"),                                 "spin",          "the drift of `spin` is not known"),
     (lambda: tp.compile(gas, dt=0.1).evolve(q=np.ones((2, 2)), p=np.ones((3, 2)), steps=1), "p",             "but `q` has n = 2"),
     (lambda: tp.compile(gas, dt=0.1).evolve(q=np.ones(2), p=np.ones(2), steps=1),           "q",             "`q` has shape (2,)"),
-    (lambda: tp.compile(gas, dt=0.1).evolve(steps=1),                "n",             "the size `n` cannot be read off"),
+    (lambda: tp.compile(gas, dt=0.1).evolve(steps=1),                "n",             "the size `n` cannot be determined"),
 ]
 # fmt: on
 

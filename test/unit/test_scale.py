@@ -277,7 +277,7 @@ def test_it_is_saved_and_read_back(tmp_path):
 # --- units that cannot be used --------------------------------------------------------------------
 def test_a_unit_of_zero_is_an_error_that_says_what_to_write():
     sim = tp.compile(soft, 0.05, scale="auto")
-    with pytest.raises(InputError, match=r"`p` cannot be kept in units of dt\*k = 0") as e:
+    with pytest.raises(InputError, match=r"`p` cannot be stored in units of dt\*k = 0") as e:
         sim.evolve(q=1.0, p=0.3, k=0.0, steps=5)
     assert 'scale="off"' in str(e.value)
     with pytest.raises(InputError, match="`p` of member 1 cannot"):

@@ -379,7 +379,7 @@ def made_with(path, c):
 @pytest.mark.parametrize(
     "options, what",
     [
-        (dict(resume=None), "is the store of a run already"),
+        (dict(resume=None), "already holds the store of a run"),
         (dict(save_every=3), "save_every=3, but .* has save_every=4"),
         (dict(observe={"r": LOOK["r"]}), "has the observables none; this run has r"),
         (dict(save_every=4), ""),
@@ -519,7 +519,7 @@ def test_no_space_for_the_store_itself_is_said_before_the_run(tmp_path, monkeypa
         "commit",
         lambda *_, **__: (_ for _ in ()).throw(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))),
     )
-    with pytest.raises(StoreError, match="could not be made: No space left"):
+    with pytest.raises(StoreError, match="could not be created: No space left"):
         planet().evolve(**START, steps=5, save=tmp_path / "run.zarr")
     monkeypatch.undo()
     assert not (tmp_path / "run.zarr").exists()

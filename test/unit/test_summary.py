@@ -113,7 +113,7 @@ def test_warnings_are_in_the_short_form_too():
 
 
 def test_same_bits_are_claimed_only_within_the_contract():
-    assert "same bits on every backend" in said(tp.compile(pendulum, dt=0.01))["runs on"]
+    assert "the same bits on every backend" in said(tp.compile(pendulum, dt=0.01))["runs on"]
     for sim in (
         tp.compile(string, dt=0.01, sizes={"n": 128}, propagator="exact"),
         tp.compile(pendulum, dt=0.01, math="fast"),

@@ -180,7 +180,7 @@ def test_plans_in_other_units_and_precisions_are_found_again(fresh, monkeypatch,
     monkeypatch.setattr(compiled, "build", lambda *_: pytest.fail("analysed again"))
     *again, found = both()
     assert first == again and (made, found) == ("made", "disk")
-    assert any("out of the range" in str(x) or "cannot be kept" in str(x) for x in first[3])
+    assert any("out of the range" in str(x) or "cannot be stored" in str(x) for x in first[3])
 
 
 def test_what_is_said_of_a_known_plan_is_what_is_said_of_a_new_one(fresh):
@@ -566,7 +566,7 @@ def test_a_file_whose_program_has_changed_is_refused(tmp_path):
     sim.save(tmp_path / "kepler.json")
     text = (tmp_path / "kepler.json").read_text().replace(sim.tpir.hash, "0" * 32)
     (tmp_path / "kepler.json").write_text(text)
-    with pytest.raises(tp.StoreError, match="other bits"):
+    with pytest.raises(tp.StoreError, match="different bits"):
         tp.load(tmp_path / "kepler.json")
 
 

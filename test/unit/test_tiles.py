@@ -295,7 +295,7 @@ def test_a_run_does_not_touch_its_input_and_its_frames_cannot_be_touched(small_t
 
 
 def test_more_frames_than_memory_say_so():
-    with pytest.raises(InputError, match="more than there is memory for") as caught:
+    with pytest.raises(InputError, match="more than the available memory") as caught:
         tp.compile(pendulum, dt=0.05).evolve(q=0.5, p=0.1, steps=10**15, save_every=1)
     assert "save_every" in caught.value.fix
 

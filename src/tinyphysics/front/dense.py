@@ -26,7 +26,7 @@ def square(a: UOp, what: str) -> Rows:
         raise ShapeError(
             f"{what} of shape {a.shape}",
             site=user_site(),
-            fix=f"A matrix has up to {LARGEST} rows and as many columns.",
+            fix=f"It must be a square matrix with at most {LARGEST} rows.",
         )
     n = a.shape[-1]
     return [[a[..., i, j] for j in range(n)] for i in range(n)]
@@ -117,7 +117,7 @@ def solve(a: Any, b: Any) -> UOp:
         raise ShapeError(
             f"solve with a right side of shape {right.shape}",
             site=user_site(),
-            fix=f"It has {n} rows, one for each row of the matrix.",
+            fix=f"It must have {n} rows, one for each row of the matrix.",
         )
     if right.ndim == 1:
         x = solved(m, [[right[i]] for i in range(n)])

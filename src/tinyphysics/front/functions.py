@@ -94,9 +94,9 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> U
     of_matrix = x.ndim != 1 if axis is None else isinstance(axis, tuple)
     if ord not in (None, 2) or ord == 2 and of_matrix:
         raise TraceError(
-            f"norm of order {ord!r}",
+            f"norm of order {ord!r} is not available on symbols",
             site=user_site(),
-            fix="Only the Euclidean norm exists: np.linalg.norm(q).",
+            fix="Only the Euclidean norm is: np.linalg.norm(q).",
         )
     return (x * x).sum(axis, keepdims).sqrt()
 
@@ -323,9 +323,9 @@ def einsum(subscripts: str, *operands: Any) -> UOp:
     )
     if not plain or len(set(right)) < len(right) or not set(right) <= set(left) - {","}:
         raise TraceError(
-            f"einsum({subscripts!r}) is not one of the plain cases",
+            f"einsum({subscripts!r}) is not supported",
             site=user_site(),
-            fix="One letter per axis, none twice in an operand or in the result, no ellipsis.",
+            fix="Use one letter per axis, no letter twice in an operand or in the result, and no ellipsis.",
         )
     letters = "".join(dict.fromkeys("".join(names)))
     if not arrow:

@@ -56,9 +56,9 @@ def momentum_names(d: Definition, pairs: Sequence[tuple[str, str]]) -> list[str]
     for name in names:
         if any(a.name == name for a in d.arguments):
             raise TraceError(
-                f"`{d.name}` has an argument `{name}`, which is the momentum here",
+                f"`{d.name}` has an argument `{name}`, but this name is taken by the momentum",
                 site=d.site,
-                fix="Choose another name for it.",
+                fix="Rename the argument.",
             )
     check_free(names, d.site)
     return names

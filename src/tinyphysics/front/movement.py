@@ -38,7 +38,7 @@ def squeeze(x: Any, axis: Any = None) -> UOp:
         raise ShapeError(
             f"squeeze of shape {u.shape} along {axis}",
             site=user_site(),
-            fix="Only axes of length 1 can be left out.",
+            fix="Only axes of length 1 can be removed.",
         )
     return u.reshape(tuple(n for a, n in enumerate(u.shape) if a not in gone))
 
@@ -94,7 +94,9 @@ def repeat(x: Any, repeats: int, axis: int | None = None) -> UOp:
     u, axis = (u.reshape(-1), 0) if axis is None else (u, axis)
     if not isinstance(repeats, int) or repeats < 1:
         raise TraceError(
-            f"repeat({repeats!r} times)", site=user_site(), fix="All items are repeated equally often."
+            f"repeat({repeats!r} times)",
+            site=user_site(),
+            fix="Every item must be repeated the same number of times.",
         )
     a = axis_of(axis, u.ndim)
     before, n, after = u.shape[:a], u.shape[a], u.shape[a + 1 :]
@@ -128,7 +130,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float =
         raise TraceError(
             f"np.pad(..., {pad_width}, mode={mode!r}) of shape {u.shape}",
             site=user_site(),
-            fix='Widths are (before, after) for each axis, modes "constant", "edge" and "wrap".',
+            fix='Widths are (before, after) for each axis; modes are "constant", "edge" and "wrap".',
         )
     if mode == "constant" and not isinstance(constant_values, UOp) and constant_values == 0:
         return u.pad([(*p, 0) for p in pairs])
@@ -137,7 +139,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float =
             raise ShapeError(
                 f"np.pad wraps {max(low, high)} of {u.shape[a]} items",
                 site=user_site(),
-                fix="It goes round once at most.",
+                fix="It can wrap around once at most.",
             )
         u = padded(u, a, low, high, mode, constant_values)
     return u

@@ -41,11 +41,11 @@ def pair_distance2(
     With q alone all pairs count, in open space; a box needs a cutoff.
 
     box      one length for a cube, d lengths, or d vectors as rows; none: open space
-    cutoff   beyond it there is nothing: pairs farther apart are left out of the sum
-    skin     what the list of neighbours holds beyond the cutoff; chosen if it is not given
-    shift    takes the value at the cutoff away from every pair, so that the energy does not jump (the force does)
-    switch   from this distance on the energy is taken to zero smoothly: energy, force and its slope are continuous
-    order    in which neighbours lie in memory, and sums are taken: "columns" or "morton"
+    cutoff   pairs farther apart than this are left out of the sum
+    skin     how far the neighbour list reaches beyond the cutoff; chosen automatically by default
+    shift    subtracts the value at the cutoff from every pair, so that the energy does not jump (the force does)
+    switch   from this distance on, the energy goes to zero smoothly: energy, force and its slope are continuous
+    order    the order of neighbours in memory and in sums: "columns" or "morton"
     exclude  pairs that do not interact, as (i, j) by index; or for each particle a row of partners, -1 for none
     """
     points = as_uop(q)
@@ -54,13 +54,13 @@ def pair_distance2(
         raise ShapeError(
             f"pair_distance2 of shape {points.shape}",
             site=user_site(),
-            fix='The points are (n, d) with d from 1 to 3: q: tp.Array["n", 3].',
+            fix='Points have shape (n, d) with d from 1 to 3: q: tp.Array["n", 3].',
         )
     if not points.leaves:
         raise TraceError(
-            "pair_distance2 of numbers",
+            "pair_distance2 was called with numbers",
             site=user_site(),
-            fix="It stands for the pairs of a state, inside an energy.",
+            fix="Call it on a state, inside an energy.",
         )
     if cutoff is None:
         return all_distances(
@@ -70,9 +70,9 @@ def pair_distance2(
     scalars = {name: scalar(name, x) for name, x in lengths.items() if x is not None}
     if switch is not None and shift:
         raise TraceError(
-            "shift= and switch= together",
+            "shift= and switch= cannot be used together",
             site=user_site(),
-            fix="switch= takes the energy to zero at the cutoff: leave shift= out.",
+            fix="switch= already brings the energy to zero at the cutoff: leave shift= out.",
         )
     cell = () if box is None else (checked_box(as_uop(box), d),)
     sources = (points, scalars["cutoff"], scalars["skin"], *cell)
@@ -94,9 +94,9 @@ def all_distances(points: UOp, others: Mapping[str, Any]) -> UOp:
                 else f"{name}= goes with a cutoff"
             )
             raise TraceError(
-                f"pair_distance2 with {name}= and without cutoff=",
+                f"pair_distance2 with {name}= needs cutoff=",
                 site=user_site(),
-                fix=f"{what}: pass cutoff=2.5. tp.pair_distance2(q) alone means all pairs in open space.",
+                fix=f"{what}: pass cutoff=2.5. tp.pair_distance2(q) alone is all pairs, without a box.",
             )
     return squared_distances(points)
 
@@ -136,7 +136,7 @@ def partner_table(exclude: Any, n: int) -> UOp:
             raise ShapeError(
                 f"exclude= of shape {exclude.shape}",
                 site=user_site(),
-                fix=f"As a parameter it has a row of partners for each of the {n} particles.",
+                fix=f"As a parameter it has one row of partners for each of the {n} particles.",
             )
         return exclude
     pairs = exclude.tolist() if hasattr(exclude, "tolist") else list(exclude)
@@ -164,9 +164,9 @@ def near_sum(x: UOp, shift: bool = False, switch: Any = None) -> UOp:
     sums = [u for u in nodes if u.op is Ops.REDUCE and u.shape == distances[0].shape]
     if len(distances) > 1 or sums and any(u is squared_distances(distances[0].src[0]) for u in sums):
         raise TraceError(
-            "a pair sum over two domains",
+            "a pair_sum mixes the distances of two pair_distance2 calls",
             site=user_site(),
-            fix="Make one pair_distance2 and use it throughout; a second one has a sum of its own.",
+            fix="Call pair_distance2 once and use its result throughout, or write one pair_sum for each.",
         )
     (r2,) = distances
     if x.shape != r2.shape:
@@ -189,7 +189,8 @@ def near_sum(x: UOp, shift: bool = False, switch: Any = None) -> UOp:
         raise TraceError(
             "the energy of a pair (i, j) is not shown to be that of (j, i)",
             site=user_site(),
-            fix="With a cutoff a pair has no first particle: write m[:, None]*m[None, :], or m[:, None] + m[None, :].",
+            fix="With a cutoff each pair is counted once, in either order: write m[:, None]*m[None, :], "
+            "or m[:, None] + m[None, :].",
         )
     few = points.shape[0] <= FEW
     domain = (points, cutoff, skin, *cell)
@@ -303,9 +304,9 @@ class Arranged:
             inner = tuple("" if k in u.arg[1] else next(left) for k in range(u.src[0].ndim))
             return u.replace((self.at(u.src[0], inner),))
         raise TraceError(
-            f"`{u}` is a table of all pairs, in a sum over neighbours",
+            f"`{u}` is a table over all pairs, inside a sum over neighbours",
             site=user_site(),
-            fix="Choose by type, eps[types[:, None], types[None, :]], or make it of a number of each particle.",
+            fix="Choose by type, eps[types[:, None], types[None, :]], or build it from one number per particle.",
         )
 
 

@@ -31,9 +31,9 @@ def pair_sum(x: Any, *, shift: bool = False, switch: Any = None) -> UOp:
         return near_sum(u, shift, switch)
     if shift or switch is not None:
         raise TraceError(
-            "shift= and switch= of a sum without a cutoff",
+            "shift= and switch= need a cutoff",
             site=user_site(),
-            fix="They belong to r2 = tp.pair_distance2(q, cutoff=2.5).",
+            fix="Write r2 = tp.pair_distance2(q, cutoff=2.5).",
         )
     return u.triu().sum()
 
@@ -46,7 +46,7 @@ def triu(x: Any, k: int = 0) -> UOp:
         raise ShapeError(
             f"triu(x, {k}) of shape {u.shape}",
             site=user_site(),
-            fix="Only np.triu(x, 1) of a square exists: the pairs i < j.",
+            fix="Only np.triu(x, 1) of a square array is supported: the pairs i < j.",
         )
     return u.triu()
 

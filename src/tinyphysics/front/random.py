@@ -69,21 +69,23 @@ def _draw(kind: str, shape: Any, stream: int | None) -> UOp:
     draws = DRAWS.get()
     if draws is None:
         raise TraceError(
-            "random numbers outside of a function that is traced",
+            "random numbers can only be drawn inside a function that tinyphysics traces",
             site=user_site(),
-            fix="Draw inside a @tp.map or an observable; on the host, "
-            "tinyphysics.physics.draws.normal(n, seed=1) has the same bits.",
+            fix="Draw inside a @tp.map or an observable; outside, "
+            "tinyphysics.physics.draws.normal(n, seed=1) gives the same bits.",
         )
     if draws.refused:
         raise TraceError(
-            f"random numbers here: {draws.refused}",
+            f"random numbers cannot be drawn here: {draws.refused}",
             site=user_site(),
-            fix="Noise belongs in a step: write the step as a @tp.map, and draw there.",
+            fix="Noise belongs in a time step: write the step as a @tp.map, and draw there.",
         )
     if stream is None:
         stream = draws.stream()
     elif isinstance(stream, bool) or not hasattr(stream, "__index__") or not 0 <= whole(stream) < AUTOMATIC:
-        raise InputError(f"stream={stream!r}", fix="A stream is a whole number from 0 to 2**31 - 1.")
+        raise InputError(
+            f"stream={stream!r} is not a stream number", fix="A stream is a whole number from 0 to 2**31 - 1."
+        )
     try:
         sizes = tuple(whole(n) for n in (shape if isinstance(shape, (tuple, list)) else (shape,)))
     except TypeError:

@@ -41,7 +41,7 @@ class Space:
             if sizes[letter] < 1:
                 raise ShapeError(
                     f"the size `{letter}` is {sizes[letter]}",
-                    fix="A system has at least one of everything; an empty ensemble has a leading axis of length 0.",
+                    fix="Every size is at least 1; an empty ensemble has a leading axis of length 0.",
                 )
         return tuple(sizes[n] if isinstance(n, str) else n for n in self.shape)
 
@@ -104,7 +104,7 @@ def annotations(function: Callable[..., Any], site: Site | None) -> dict[str, An
                 raise TraceError(
                     f"the annotation `{value}` of `{name}` cannot be read: {why}",
                     site=site,
-                    fix="Write tp.Vec[3], tp.Array[9, 3], or a name that is global where the function is.",
+                    fix="Write tp.Vec[3], tp.Array[9, 3], or a name that is global in the module of the function.",
                 ) from error
         out[name] = value
     return out

@@ -69,7 +69,9 @@ def definition(function: Callable[..., Any]) -> Definition:
             first.append(name)
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
             raise TraceError(
-                f"`{function.__name__}` takes *{name}", site=site, fix="Name every state and parameter."
+                f"`{function.__name__}` takes *{name}: a variable number of arguments has no names to trace",
+                site=site,
+                fix="Write out every state and parameter as an argument.",
             )
         default = None if p.default is p.empty else p.default
         arguments.append(Argument(name, space_of(notes.get(name, p.empty), name, site), default))
@@ -125,13 +127,13 @@ def check_time(d: Definition, step_number: bool = False) -> None:
     what = "the step number" if step_number else "the time"
     if t.default is not None:
         raise TraceError(
-            f"`{d.name}` has `t={shown(t.default)}`, but `t` is {what} here and has no default",
+            f"`{d.name}` has `t={shown(t.default)}`, but `t` is {what} here and cannot have a default value",
             site=d.site,
-            fix="Write `t` alone if you mean time; give a parameter another name, such as `t_`.",
+            fix="Write `t` without a default if you mean the time; give a parameter another name, such as `t_`.",
         )
     if t.space.shape:
         raise ShapeError(
-            f"`{d.name}` has a `t` of shape {t.space.shape}, but `t` is {what} here, one number",
+            f"`{d.name}` has a `t` of shape {t.space.shape}, but `t` is {what} here, a single number",
             site=d.site,
             fix="Give the array another name, such as `times`.",
         )
@@ -142,9 +144,10 @@ def check_no_defaults(d: Definition, states: Sequence[str], why: str) -> None:
     for name in states:
         if d[name].default is not None:
             raise TraceError(
-                f"`{name}={shown(d[name].default)}` of `{d.name}`: {name} is a state ({why}), and a state has no default",
+                f"`{name}={shown(d[name].default)}` of `{d.name}`: {name} is a state ({why}), and a "
+                f"state cannot have a default value",
                 site=d.site,
-                fix=f"Write `{name}` alone, and pass {name}=... to evolve; a parameter comes after the states.",
+                fix=f"Write `{name}` alone, and pass {name}=... to evolve; parameters come after the states.",
             )
 
 
@@ -163,7 +166,7 @@ def parameter(a: Argument, sizes: Mapping[str, int], site: Site | None) -> Param
     default = a.default.tolist() if hasattr(a.default, "tolist") else a.default
     if default is not None and as_uop(default).shape not in ((), shape):
         raise ShapeError(
-            f"the default of `{a.name}` has shape {as_uop(default).shape}, its annotation says {shape}",
+            f"the default of `{a.name}` has shape {as_uop(default).shape}, but its annotation says {shape}",
             site=site,
             fix=f"Annotate it: {a.name}: tp.Vec[{len(default)}] = ..."
             if shape == ()
@@ -183,7 +186,7 @@ def check_free(states: Sequence[str], site: Site | None) -> None:
             )
         if name in SHOWN:
             raise TraceError(
-                f"a state named `{name}` would be hidden: out.{name} is another thing",
+                f"a state named `{name}` would be hidden: out.{name} already means something else",
                 site=site,
                 fix=other_name(name),
             )
@@ -218,7 +221,7 @@ def check_constants(root: UOp, name: str, sites: Sites | None, site: Site | None
             continue
         known = [constants_of(s) for s in u.src]
         if any(map(math.isnan, (x for found in known for x in found))):
-            why = "computes with nan, which is no number"
+            why = "computes with nan, which is not a number"
         elif u.op is Ops.DIV and 0.0 in known[1]:
             why = "divides by zero"
         elif u.op in WITH_INFINITY and any(map(math.isinf, (x for found in known for x in found))):
@@ -228,7 +231,7 @@ def check_constants(root: UOp, name: str, sites: Sites | None, site: Site | None
         raise TraceError(
             f"`{name}` {why}: `{u}`",
             site=(sites.of(u) if sites is not None else None) or site,
-            fix="Write the number that you mean; tp.where(condition, a, b) leaves out a value where it is not defined.",
+            fix="Write the number you mean; tp.where(condition, a, b) avoids a value where it is not defined.",
         )
 
 
@@ -270,7 +273,7 @@ def over_pairs(energy: UOp, sites: Sites) -> UOp:
         return with_pair_sums(energy)
     except Infinite as found:
         raise TraceError(
-            f"`{found.sum}` adds what is between each one and itself, and that is not finite",
+            f"`{found.sum}` includes the term of each particle with itself, which is not finite",
             site=sites.of(found.sum),
             fix="Write tp.pair_sum(x), which sums i < j, or leave the diagonal out: np.where(np.eye(n), 0, x).sum()/2.",
         ) from None
@@ -373,7 +376,7 @@ def checked_pairs(d: Definition, pairs: Sequence[tuple[str, str]], second: str) 
             )
         if n == "t" or names.count(n) > 1:
             raise TraceError(
-                f"`{n}` is {'the time' if n == 't' else 'in two pairs'}, not a state of its own",
+                f"`{n}` is {'the time, not a state' if n == 't' else 'in two pairs'}",
                 site=d.site,
                 fix=f"Write def {d.name}(q, {LETTER[second]}, t, ...): states first.",
             )
@@ -389,7 +392,7 @@ def check_shapes(
             raise ShapeError(
                 f"`{q}` has shape {symbols[q].shape} and `{p}` {symbols[p].shape}",
                 site=d.site,
-                fix=f"A position and its {second} have one shape.",
+                fix=f"A position and its {second} must have the same shape.",
             )
 
 
@@ -403,7 +406,7 @@ def pair_of(d: Definition, second: str) -> list[tuple[str, str]]:
         )
     first = (d.arguments[0].name, d.arguments[1].name)
     if (named := by_name([a.name for a in plain(d)])) is not None:
-        told = f"`{named[-1][1]}` reads as the {second} of `{named[-1][0]}`"
+        told = f"`{named[-1][1]}` looks like the {second} of `{named[-1][0]}`"
         raise ask(d.name, named, first, second, told, d.site)
     return [first]
 
@@ -422,7 +425,7 @@ def check_beside(d: Definition, energy: UOp, symbols: Mapping[str, UOp], second:
     alone = beside(energy, [symbols[q], symbols[p]], [symbols[n] for n in rest])
     if len(alone) > 1:
         told, half = one_of([str(u.arg) for u in alone], "and"), len(names) // 2
-        why = f"{told} stand in no term with `{q}` or `{p}`, so that they move nothing"
+        why = f"{told} are in no term with `{q}` or `{p}`, so as parameters they would have no effect"
         raise ask(d.name, list(zip(names[:half], names[half:])), (q, p), second, why, d.site)
 
 
@@ -493,7 +496,7 @@ def check_no_friction(d: Definition, q: str) -> None:
     constant = "another name" if v.name == "p" else "another name or a default"
     name = "friction" if d.name == "<lambda>" else d.name
     raise TraceError(
-        f"`{d.name}` takes `{v.name}`, but a force of @tp.forces depends on positions, t and parameters alone",
+        f"`{d.name}` takes `{v.name}`, but a force of @tp.forces may depend only on positions, t and parameters",
         site=d.site,
         fix=f"Write friction with @tp.ode: def {name}({', '.join([q, v.name, *others])}): return {rates}. "
         f"If `{v.name}` is a constant, give it {constant}.",
@@ -504,9 +507,9 @@ def trace_forces(d: Definition, sizes: Mapping[str, int]) -> System:
     q_name = d.arguments[0].name
     if q_name == "p":
         raise TraceError(
-            f"`{d.name}` takes `p` first, but `p` is the momentum of the state here",
+            f"`{d.name}` takes `p` first, but here `p` names the momentum",
             site=d.site,
-            fix="Name the position otherwise: def force(q, ...).",
+            fix="Give the position another name: def force(q, ...).",
         )
     check_no_friction(d, q_name)
     check_time(d)
@@ -638,7 +641,7 @@ def trace_map(
             f"`{d.name}` returns {len(new)} {what}s but takes {plural(len(arguments), 'argument')}",
             site=d.site,
             fix="Return one new value for each state, in order; "
-            "np.stack makes one state of a list of arrays.",
+            "np.stack turns a list of arrays into one state.",
         )
     counted = plural(len(new), "new value" if kind == "map" else "derivative")
     check_no_defaults(
@@ -678,16 +681,16 @@ def in_pairs(d: Definition, states: Sequence[State], pairs: Sequence[tuple[str, 
     for s in states:
         if s.name not in names:
             raise TraceError(
-                f"`{s.name}` of `{d.name}` is in no pair, and symplectic is said of pairs alone",
+                f"`{s.name}` of `{d.name}` is in no pair, and only maps of canonical pairs can be symplectic",
                 site=d.site,
-                fix=f"Put every state into pairs=, {', '.join(known)}; or leave pairs= out.",
+                fix=f"Put every state into pairs= ({', '.join(known)}), or leave pairs= out.",
             )
     for name in names:
         if name not in known:
             raise TraceError(
-                f"`{d.name}` returns no new value for `{name}`, so that it is a parameter",
+                f"`{d.name}` returns no new value for `{name}`, which makes it a parameter",
                 site=d.site,
-                fix=f"Pairs are of its states, {', '.join(known)}.",
+                fix=f"Only states can be in pairs: {', '.join(known)}.",
             )
     check_shapes(d, pairs, {s.name: s.var for s in states}, "momentum")
     roles = ("position", "momentum")
@@ -745,7 +748,7 @@ def read_only(self: Any, name: str, value: Any) -> None:
     raise TraceError(
         f"`self.{name} = ...` inside energy()",
         site=user_site(),
-        fix="Set attributes in __init__; an energy computes and returns.",
+        fix="Set attributes in __init__; energy() only computes and returns a value.",
     )
 
 
@@ -814,7 +817,7 @@ class PhysicsSystem:
                 raise TraceError(
                     f"`self.{a.name}` has the name of {what}",
                     site=own.site,
-                    fix="Rename the attribute: states, parameters and t share their names.",
+                    fix="Rename the attribute: states, parameters and t share one set of names.",
                 )
 
         def call(symbols: dict[str, UOp]) -> Any:
@@ -865,8 +868,8 @@ def observable(
     for a in arguments:
         if a not in known:
             raise InputError(
-                f"the {what} `{name}` asks for `{a}`, which this system does not have",
-                fix=f"Its arguments are matched by name among {', '.join(known)}.",
+                f"the {what} `{name}` has an argument `{a}`, which this system does not have",
+                fix=f"Arguments are matched by name with {', '.join(known)}.",
             )
     d = Definition(name, (), lambda s: function(**s), None, function)
     value, sites = run(d, {a: known[a] for a in arguments}, of_observable(name))

@@ -177,7 +177,7 @@ def skin_of(cutoff: float, skin: float, cell: Sequence[Row] | None) -> float:
         more = f" + skin {skin:g}" if skin > 0.0 else ""
         raise InputError(
             f"cutoff {cutoff:g}{more} is over half the width of the box, {min(widths(cell)) / 2.0:g}",
-            fix="A particle would see two images of another: enlarge the box or lower the cutoff.",
+            fix="A particle would interact with two images of another: enlarge the box or shorten the cutoff.",
         )
     return min(SKIN * cutoff, room) if skin < 0.0 else skin
 

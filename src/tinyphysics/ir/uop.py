@@ -287,7 +287,7 @@ class UOp(Arithmetic):
             raise ShapeError(
                 f"{kind} of shape {self.shape} along axes {normal}",
                 site=user_site(),
-                fix="Name an axis once, and take extremes of something.",
+                fix="Name each axis once; a minimum or maximum needs at least one number.",
             )
         shape = tuple(n for i, n in enumerate(self.shape) if i not in normal)
         out = UOp(Ops.REDUCE, self.dtype, shape, (self,), (kind, normal)) if normal else self
@@ -379,10 +379,10 @@ class UOp(Arithmetic):
 
     def _no_number(self, what: str) -> TraceError:
         return TraceError(
-            f"{what} asks for a number, but `{self}` is a symbol while tracing",
+            f"{what} needs a number, but `{self}` is a symbol while tracing",
             site=user_site(),
             fix="Use the functions of tp or NumPy: np.sin(q), not math.sin(q); np.stack([a, b]) makes an array; "
-            "tp.take(table, i) for table[i] where the table is an array of numbers.",
+            "tp.take(table, i) reads table[i] from an array of numbers.",
         )
 
     def __float__(self) -> float:
@@ -402,7 +402,7 @@ class UOp(Arithmetic):
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise TraceError(
-            f"`{self}` is a symbol and cannot be put into a NumPy array",
+            f"`{self}` is a symbol, and cannot be stored in a NumPy array",
             site=user_site(),
             fix="Write np.stack([a, b]) or tp.stack([a, b]) instead of np.array([a, b]); "
             "sum(list) instead of np.sum(list).",
@@ -518,7 +518,7 @@ def as_uop(x: Any, dtype: DType = f64) -> UOp:
             raise ShapeError(
                 f"a list of shapes {', '.join(str(r.shape) for r in rows)}",
                 site=user_site(),
-                fix="The rows of an array have one shape.",
+                fix="All rows of an array must have the same shape.",
             )
         return UOp.stack([e for r in rows for e in elements(r)], (len(rows), *shape))
     if (found := quantity(x)) is not None:
@@ -527,9 +527,9 @@ def as_uop(x: Any, dtype: DType = f64) -> UOp:
         )
     if getattr(x, "mask", None) is not None and hasattr(x, "filled") and bool(x.mask.any()):
         raise TraceError(
-            "a masked array cannot be part of an energy: some of its numbers are not there",
+            "a masked array cannot be part of an energy: some of its numbers are missing",
             site=user_site(),
-            fix="Say what stands there: x.filled(0.0).",
+            fix="Fill in the missing numbers: x.filled(0.0).",
         )
     if hasattr(x, "tolist"):  # a NumPy array or number
         two = None if dtype.is_int else two_values(x)
@@ -641,7 +641,7 @@ def index(u: UOp, keys: tuple[Any, ...]) -> UOp:
     used = sum(k is not None and k is not Ellipsis for k in keys)
     if used > u.ndim:
         raise ShapeError(
-            f"{used} indices for `{u}`, which has shape {u.shape}",
+            f"`{u}` has shape {u.shape}, but is given {used} {'index' if used == 1 else 'indices'}",
             site=user_site(),
             fix="Annotate the argument with its shape, for example tp.Vec[3].",
         )
@@ -669,7 +669,7 @@ def index(u: UOp, keys: tuple[Any, ...]) -> UOp:
             i = int(k)
             if not -n <= i < n:
                 raise ShapeError(
-                    f"index {i} is out of range for `{u}`, which has {n} there",
+                    f"index {i} is out of range for `{u}`, whose length there is {n}",
                     site=user_site(),
                     fix=f"Indices go from 0 to {n - 1}, or from -{n} to -1.",
                 )
@@ -710,7 +710,7 @@ def places(k: UOp, n: int, u: UOp) -> UOp:
         known = [int(x.arg) for x in k.src]
         if bad := [i for i in known if not -n <= i < n]:
             raise ShapeError(
-                f"index {bad[0]} is out of range for `{u}`, which has {n} there",
+                f"index {bad[0]} is out of range for `{u}`, whose length there is {n}",
                 site=user_site(),
                 fix=f"Indices go from 0 to {n - 1}, or from -{n} to -1.",
             )

@@ -469,7 +469,7 @@ def node(u: UOp) -> Callable[..., Value]:
         return scattered(u)
     if u.op is Ops.TREE:
         # its order of operations is that of emit/kinds/trees/tree_walk.py, and of nothing else
-        raise PlanError("a tree is summed through by compiled code alone", fix="Leave approximate= out.")
+        raise PlanError("sums with a tree code need a compiled backend", fix="Leave approximate= out.")
     origin = source_index(u)
     zero = as_number(0, u.dtype)
 

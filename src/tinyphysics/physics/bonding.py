@@ -16,7 +16,7 @@ def checked(bonds: Any, n: int | None = None) -> list[tuple[int, int]]:
     try:
         rows = np.asarray(bonds, float)
     except (TypeError, ValueError):
-        raise InputError(f"bonds={bonds!r} are no list of pairs", fix=WHOLE) from None
+        raise InputError(f"bonds={bonds!r} is not a list of pairs", fix=WHOLE) from None
     if rows.size == 0:
         return []
     if rows.ndim != 2 or rows.shape[1] != 2:

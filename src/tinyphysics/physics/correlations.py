@@ -27,11 +27,12 @@ def as_frames(x: Any, what: str, dimensions: int | None) -> Any:
     if not np.isfinite(a).all():
         raise InputError(
             f"{what} is not finite: a member of the run stopped",
-            fix="Leave that member, or the frames after it, out.",
+            fix="Leave out that member, or the frames after it stopped.",
         )
     if a[0].size % d:
         raise InputError(
-            f"{what} of shape {a.shape} is not bodies of {d} coordinates", fix="Pass dimensions=."
+            f"{what} of shape {a.shape} cannot be split into bodies of {d} coordinates",
+            fix="Pass dimensions=.",
         )
     return a.reshape(len(a), -1, d)
 
@@ -95,7 +96,7 @@ def radial_distribution(
     volume_of_all: float | None = None,
     between: tuple[Any, Any] | None = None,
 ) -> tuple[Any, Any]:
-    """(r, g): pairs at a distance, over what they would be if all were anywhere; the mean over all frames.
+    """Returns (r, g), the radial distribution function: pairs at a distance relative to an ideal gas, averaged over frames.
 
     q is (frames, bodies, d), or one frame (bodies, d). In a box distances are those of nearest images, and go to
     half of its smallest width. Without one they need `longest`, and the volume that is meant. `between` are the
@@ -120,7 +121,7 @@ def radial_distribution(
     if not 0 < reach <= half * (1 + 1e-12):
         raise InputError(
             f"longest={reach:g} is not between 0 and half of the smallest width of the box, {half:g}",
-            fix="Beyond it a body would see another one and its image.",
+            fix="Beyond that, a body and its periodic image would both be counted.",
         )
     at = np.linspace(0.0, reach, bins + 1)
     counts = np.zeros(bins)
@@ -139,8 +140,8 @@ def two_kinds(between: Any, n: int) -> tuple[Any, Any]:
     bad = len(one) == 0 or len(two) == 0 or min(one[0], two[0]) < 0 or max(one[-1], two[-1]) >= n
     if bad or len(np.intersect1d(one, two)):
         raise InputError(
-            "between= names nobody, somebody who is not there, or one body on both sides",
-            fix="Pass two lists of numbers from 0; for one kind, its bodies alone: q[:, which].",
+            "between= has an empty list, an index out of range, or the same body on both sides",
+            fix="Pass two lists of body numbers, counted from 0; for one kind of body, pass only those: q[:, which].",
         )
     return one, two
 

@@ -49,8 +49,8 @@ def lorentz_berthelot(epsilon: Any, sigma: Any) -> tuple[Any, Any]:
     e, s = np.asarray(epsilon, float), np.asarray(sigma, float)
     if e.ndim != 1 or e.shape != s.shape or not ((e >= 0) & (e < math.inf) & (s >= 0) & (s < math.inf)).all():
         raise InputError(
-            f"epsilon={epsilon!r} and sigma={sigma!r} are not one number from 0 on for each type",
-            fix="lorentz_berthelot([1.0, 0.5], [1.0, 1.2]) is of two types.",
+            f"epsilon={epsilon!r} and sigma={sigma!r} are not one number, 0 or larger, for each type",
+            fix="lorentz_berthelot([1.0, 0.5], [1.0, 1.2]) is for two types.",
         )
     return np.sqrt(e[:, None] * e), (s[:, None] + s) / 2
 

@@ -34,8 +34,8 @@ def bodies(s: Subject, arrays: Any, dimensions: int | None) -> Any:
     if len(d) > 1 or any(a.size % next(iter(d)) for a in arrays):
         told = ", ".join(f"`{q.arg}` {q.shape}" for q in s.positions)
         raise InputError(
-            f"the states of `{s.name}` are not bodies of one space: {told}",
-            fix="Say how many numbers are one body: dimensions=3.",
+            f"the states of `{s.name}` are not all bodies in the same space: {told}",
+            fix="Pass how many numbers describe one body: dimensions=3.",
         )
     rows = [reshape(a, (-1, next(iter(d)))) for a in arrays]
     return rows[0] if len(rows) == 1 else concatenate(rows)
@@ -71,18 +71,18 @@ def volume_of(box: Any, dimensions: int) -> Any:
 # --- energy -----------------------------------------------------------------------------------------
 @measure
 def kinetic_energy(s: Subject) -> Any:
-    """The terms of H that hold momenta."""
+    """The terms of H with momenta."""
     return sum(s.kinetic[1:], start=s.kinetic[0])
 
 
 @measure
 def potential_energy(s: Subject, term: int | None = None) -> Any:
-    """The terms of H that hold none, or one of them; they are counted from 0 as they were written."""
+    """The terms of H without momenta, or one of them, counted from 0 in the order in which they were written."""
     terms = s.potential
     if term is not None and not -len(terms) <= term < len(terms):
         raise InputError(
-            f"`{s.name}` has {len(terms)} terms without momenta, none is number {term}",
-            fix="Count from 0, as they were written; energy_terms() gives all.",
+            f"`{s.name}` has {len(terms)} terms without momenta, and {term} is not one of them",
+            fix="Terms are counted from 0 in the order in which they were written; energy_terms() lists them.",
         )
     if not terms:
         return 0.0
@@ -126,7 +126,7 @@ def temperature(
 ) -> Any:
     """2K/(g kB), with g = d(n - 1) degrees of freedom and K without the motion of the centre of mass.
 
-    Where something outside holds the system, momentum is not conserved: drift="kept" and g = d n.
+    If external forces act on the system, momentum is not conserved: use drift="kept" and g = d n.
     """
     twice, freedom, _, _ = thermal(s, drift, constraints, dimensions)
     return twice / (freedom * number(s, kB, "kB"))
@@ -165,7 +165,8 @@ def velocity(s: Subject, of: str | None = None) -> Any:
     names = [p.arg for p in s.momenta]
     if of is None and len(names) > 1 or of not in (None, *names):
         raise InputError(
-            f"which velocity of `{s.name}`", fix=f"Pass of= one of its momenta: {', '.join(names)}."
+            f"`{s.name}` has several velocities: which one is meant",
+            fix=f"Pass of= one of its momenta: {', '.join(names)}.",
         )
     return s.velocities[0 if of is None else names.index(of)]
 
@@ -190,7 +191,7 @@ def angular_momentum(s: Subject, about: str = "origin", dimensions: int | None =
     if q.shape[1] not in (2, 3):
         raise InputError(
             f"`{s.name}` has no angular momentum: its bodies move in {q.shape[1]} dimension",
-            fix="Say how many numbers are one body: dimensions=3.",
+            fix="Pass how many numbers describe one body: dimensions=3.",
         )
     if about not in ("origin", "centre"):
         raise InputError(f"about={about!r}", fix='about is "origin" or "centre" (of mass).')

@@ -38,13 +38,15 @@ def orbital_elements(
     if about == "origin":
         if mu is None:
             raise InputError(
-                "orbits about the origin need mu = G M of what is there", fix='Pass mu="mu", or a number.'
+                "orbits about the origin need mu = G M of the central mass", fix='Pass mu="mu", or a number.'
             )
         return elements(space(q), space(v), number(s, mu, "mu") + 0.0 * m)
     strength = number(s, G, "G")
     if about == "barycentre":
         if n < 2:
-            raise InputError(f"`{s.name}` has one body: nothing to move about", fix='Pass about="origin".')
+            raise InputError(
+                f"`{s.name}` has one body, and nothing that it could orbit", fix='Pass about="origin".'
+            )
         whole, rest = m.sum(), (m.sum() - m)[:, None]
         far = [x - ((m[:, None] * x).sum(0)[None, :] - m[:, None] * x) / rest for x in (q, v)]
         return elements(space(far[0]), space(far[1]), strength * whole + 0.0 * m)

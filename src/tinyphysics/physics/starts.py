@@ -45,7 +45,7 @@ def positive(name: str, value: Any) -> float:
 def counted(name: str, value: Any, least: int = 1) -> int:
     if not hasattr(value, "__index__") or isinstance(value, bool) or index(value) < least:
         raise InputError(
-            f"{name}={value!r} is not a whole number from {least} on", fix=f"Pass {name}={max(least, 10)}."
+            f"{name}={value!r} is not a whole number, {least} or larger", fix=f"Pass {name}={max(least, 10)}."
         )
     return index(value)
 
@@ -89,7 +89,7 @@ def cells_for(kind: str, count: int, sites: int, d: int) -> int:
     if sites * n**d != count:
         raise InputError(
             f"no {kind} lattice of equal edges has {count} sites",
-            fix=f"Its neighbours have {sites * n**d} and {sites * (n + 1) ** d}; or choose the cells "
+            fix=f"The nearest sizes have {sites * n**d} and {sites * (n + 1) ** d}; or choose the cells "
             "along each axis.",
         )
     return n
@@ -112,7 +112,9 @@ def random_liquid(
         box = np.full(3, float(cube_root(n / positive("density", density))))
     box = np.array([positive("box", x) for x in np.atleast_1d(np.asarray(box, float)).tolist()])
     if distance and 2 * positive("distance", distance) > box.min():
-        raise InputError(f"distance={distance} in a box of {box.tolist()}", fix="It is at most half an edge.")
+        raise InputError(
+            f"distance={distance} in a box of {box.tolist()}", fix="It can be at most half an edge."
+        )
     trials: list[Any] = []  # the k-th place of every particle
     grid = Grid(box, distance)
     q = np.empty((n, len(box)))
@@ -120,8 +122,8 @@ def random_liquid(
         for k in itertools.count():
             if k == ATTEMPTS:
                 raise InputError(
-                    f"no place for particle {i} of {n} at distance={distance} in a box of {box.tolist()}",
-                    fix="Take a smaller distance and sim.minimise, or start from a lattice.",
+                    f"found no free place for particle {i} of {n} at distance={distance} in a box of {box.tolist()}",
+                    fix="Use a smaller distance and then sim.minimise, or start from a lattice.",
                 )
             if k == len(trials):
                 trials.append(anywhere(n, box, seed, k))
@@ -196,7 +198,7 @@ def maxwell(
     if exact and hot:
         if free < 1:
             raise InputError(
-                f"{n} particles without a drift have no temperature",
+                f"{n} particles with their drift removed have no temperature",
                 fix="Pass drift=True, or more particles.",
             )
         twice = math.fsum((p * p / mass[:, None]).ravel().tolist())  # the kinetic energy

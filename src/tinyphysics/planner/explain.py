@@ -58,18 +58,18 @@ def approximate_rows(error: float) -> list[Row]:
         Row(
             "approximate",
             f"{error:g}",
-            "forces of 1/r through a tree, nodes with second moments; energies are exact sums",
+            "1/r forces from a tree code whose nodes have second moments; energies are exact sums",
         ),
         Row(
             "its error",
             "measured",
-            "at the first force of a run, against the direct sum for up to 256 bodies: the rms of "
-            'their relative errors is below it, or nothing is run; in out.metrics["approximate"]',
+            "at the first force of a run, against the direct sum for up to 256 bodies; the run is refused unless the rms of "
+            'their relative errors is below it; out.metrics["approximate"] has it',
         ),
         Row(
             "its price",
             "momentum",
-            "not conserved exactly, nor is angular: action and reaction differ by that error",
+            "neither linear nor angular momentum is conserved exactly: action and reaction differ by that error",
         ),
     ]
 
@@ -78,13 +78,15 @@ BOXED = 6  # arguments of a NEAR in a box: positions are short there, so that th
 # what a program on a lattice is, whatever it computes: it was made of shears alone
 LATTICE_ROWS = (
     Row(
-        "bijective", "yes", "to the last bit: a sub-step adds a whole number made of what it does not change"
+        "bijective",
+        "yes",
+        "to the last bit: a sub-step adds a whole number computed from states it does not change",
     ),
-    Row("rewinds", "yes", "to the last bit: the same whole numbers are taken away again, the last one first"),
+    Row("rewinds", "yes", "to the last bit: the same whole numbers are subtracted again, the last one first"),
     Row(
         "the rest",
         "up to rounding",
-        "it is said of exact arithmetic, and a move is rounded to a whole number",
+        "the properties above hold in exact arithmetic; each update is rounded to a whole number",
     ),
 )
 
@@ -98,13 +100,13 @@ def energy_rows(method: Method) -> list[Row]:
         Row(
             "keeps",
             "the energy",
-            "to the residual of its equations: one system of them is solved a step, in rounds that "
+            "to the residual of its equations: one system of them is solved a step, in iterations that "
             'out.metrics["solver"] counts',
         ),
         Row(
             "gives up",
             "symplectic",
-            f"tp.measure_symplectic says by how much; and {momenta} their errors are those of a "
+            f"tp.measure_symplectic measures by how much; and {momenta} their errors are those of a "
             "method of its order",
         ),
         Row(
@@ -121,13 +123,14 @@ def projection_rows(goal: Goal) -> list[Row]:
         Row(
             "project",
             names,
-            "every step ends where they are what they were at first, to the residual of their equations: "
-            "along their gradients, positions and momenta in parts of their sizes; a gradient that vanishes moves nothing",
+            "every step ends with the initial values of these, to the residual of their equations: "
+            "moved along their gradients, positions and momenta scaled by their sizes; where a gradient "
+            "vanishes, nothing is moved",
         ),
         Row(
             "its price",
             "symplectic",
-            "what the method keeps by itself is lost: it is not symplectic, and momenta that are "
+            "the structure of the method is lost: it is not symplectic, and momenta that are "
             "not named drift; conserving energy does not make the trajectory accurate: give error=, or halve dt and compare",
         ),
     ]
@@ -146,7 +149,7 @@ def lattice_rows(system: System, goal: Goal, program: Program) -> list[Row]:
         Row(
             "units",
             told,
-            f"beyond {reach} a run stops; what you give is rounded to a whole number of units first",
+            f"beyond {reach} a run stops; initial values are first rounded to a whole number of units",
         )
     ]
     if any(i.op == "NEAR" for i in program.step):
@@ -165,7 +168,11 @@ def goal_rows(goal: Goal, plan: Plan) -> list[Row]:
     """What was asked, what was measured, and how far that reaches."""
     error, drift = asked(goal)
     wanted = {"error": error} if drift is None else {"energy_drift": drift, "error": error}
-    note = "" if goal.error is not None else ", by default: energy is not accuracy"
+    note = (
+        ""
+        if goal.error is not None
+        else ", the default: conserving energy does not make the trajectory accurate"
+    )
     d = plan.decision
     if d is None:
         return [
@@ -181,15 +188,21 @@ def goal_rows(goal: Goal, plan: Plan) -> list[Row]:
     rows = []
     if goal.dt is None and d.tolerance is None:
         rows.append(
-            Row("dt", f"{d.dt:.6g}", "the longest that meets them; a run takes one that divides its time")
+            Row(
+                "dt",
+                f"{d.dt:.6g}",
+                "the longest that meets the goals; a run uses one that divides its length",
+            )
         )
     rows += [
         Row(name, f"{value:g}", f"a goal{note if name == 'error' else ''}; {found[name]:.1e} in the pilot")
         for name, value in wanted.items()
     ]
     how = "linearly" if symplectic(BY_NAME[plan.method]) else "quadratically"
-    grown = f", from which errors were taken to grow {how} to {d.reach:g}" if d.reach > d.span else ""
-    rows.append(Row("pilot", f"{d.span:g}", f"the time it ran for{grown}; the run itself is measured too"))
+    grown = f", beyond which errors are assumed to grow {how}, up to {d.reach:g}" if d.reach > d.span else ""
+    rows.append(
+        Row("pilot", f"{d.span:g}", f"the length of the trial run{grown}; the run itself is measured too")
+    )
     return rows + stability_rows(plan.method, d.frequency, goal.dt if goal.dt is not None else d.dt)
 
 
@@ -205,7 +218,7 @@ def stability_rows(method: str, frequency: float | None, dt: float | None) -> li
             "stability",
             verdict,
             f"the method's limit is {limit:.4g}; the fastest vibration at the state of the pilot "
-            f"has omega = {frequency:.4g}{'' if x <= limit else ': TOO LONG, it will grow without end'}",
+            f"has omega = {frequency:.4g}{'' if x <= limit else ': TOO LONG, the motion will grow without bound'}",
         )
     ]
 
@@ -219,8 +232,8 @@ def orbit_rows(h: Hierarchy) -> list[Row]:
         Row(
             "eps",
             f"{h.perturbation:.1e}",
-            "at the first state, the largest ratio of what a body feels besides its orbit to "
-            "what keeps it there",
+            "at the initial state, the largest ratio of the perturbing force on a body to "
+            "the force that keeps it on its orbit",
         ),
     ]
 
@@ -230,13 +243,13 @@ def clock_rows(c: Clock) -> list[Row]:
         Row(
             "time",
             c.way,
-            f"dt/ds = {c.rate}; `{c.time}` and its momentum `{c.momentum}`, which begins as -H, are states: "
-            "what is shown below is shown of the space with them",
+            f"dt/ds = {c.rate}; `{c.time}` and its momentum `{c.momentum}`, which starts as -H, are states: "
+            "the certificate below is for the system with these two states",
         ),
         Row(
             "its price",
             "the time",
-            "errors of a step are found in t before they are in the energy: halve dt and compare t",
+            "the errors of a step appear in t before they appear in the energy: halve dt and compare t",
         ),
     ]
 
@@ -265,7 +278,7 @@ def step_rows(method: Method, facts: Facts) -> list[Row]:
             Row(
                 "processor",
                 plural(sum(part == "V" for part, _ in method.processor()), "kick"),
-                "before the first step, undone on the copy that a frame or an observable sees",
+                "before the first step, and undone on the copy that frames and observables use",
             )
         )
     if method.kind == "discrete gradient":
@@ -276,7 +289,7 @@ def step_rows(method: Method, facts: Facts) -> list[Row]:
         and facts["explicit time"]
         and len(facts["explicit time"].inside) > 1
     ):
-        out.append(Row("time", "a third part", "T and V both depend on it: it advances between them"))
+        out.append(Row("time", "a third part", "T and V both depend on time, which advances between them"))
     return out
 
 
@@ -286,7 +299,9 @@ def tolerance_row(method: Method, goal: Goal) -> Row:
         more = "rounding of the largest" if goal.absolute is None else f"{goal.absolute:g}"
         of = f"relative to each number, and {more} beside it"
     size = f"{tolerance_of(method, goal):.2g}"
-    return Row("tolerance", size, f"of one step, {of}; states are updated with error words")
+    return Row(
+        "tolerance", size, f"the error of one step, {of}; the rounding errors of the states are carried along"
+    )
 
 
 def equation_rows(step: Step) -> list[Row]:
@@ -297,21 +312,21 @@ def equation_rows(step: Step) -> list[Row]:
     first = solves[0]
     count = plural(first.unknown.size, "unknown") + (f", {len(solves)} times" if len(solves) > 1 else "")
     if step.going is not None:
-        how = "by Newton's method, with the exact slopes where an attempt begins"
+        how = "by Newton's method, with the exact Jacobian at the start of each attempt"
         return [
             Row(
                 "equations",
                 count,
-                f"{how}; one that is not solved in {first.rounds} rounds is done again, shorter",
+                f"{how}; an attempt that is not solved in {first.rounds} iterations is repeated with a shorter step",
             )
         ]
     how = (
-        "by Newton's method, with the slopes of one state in a step"
+        "by Newton's method, with the Jacobian at one state per step"
         if first.matrix is not None
-        else "their residuals are taken off: for that dt times the steepest slope must be below 1"
+        else "by fixed-point iteration, which needs dt times the steepest slope to be below 1"
     )
     return [
-        Row("equations", count, f"{how}; until corrections get no smaller, {first.rounds} rounds at most")
+        Row("equations", count, f"{how}; until corrections stop shrinking, {first.rounds} iterations at most")
     ]
 
 
@@ -345,7 +360,7 @@ def explain(
     if goal.dt is not None:
         of = "" if system.clock is None else "of s, not of t; "
         what = (
-            "of the times at which one may look; steps have their own lengths"
+            "the spacing of output times; the method chooses the lengths of its own steps"
             if method.adaptive
             else (f"{of}a run-time value: changing it does not recompile")
         )
@@ -357,7 +372,7 @@ def explain(
     if system.kind == "map" and system.parameters:
         names = ", ".join(p.name for p in system.parameters)
         chosen.append(
-            Row("parameters", names, "the map returns no new value for them: they stay as they are given")
+            Row("parameters", names, "the map returns no new value for them, so they keep their values")
         )
     if goal.project:
         chosen += projection_rows(goal)
@@ -391,7 +406,7 @@ def explain(
     level = f"level {system.level}: given by its {given}"
     none = system.kind == "map" or step.jump is not None or method.adaptive
     solves = any(isinstance(part, Solve) for part in step.body)
-    often = "a round of a solution, and once more when it has arrived" if solves else "a step"
+    often = "an iteration, and once more at the end" if solves else "a step"
     evaluations = [] if none else [Row("force evaluations", str(step.evaluations), often)]
     cost = [
         *evaluations,

@@ -12,7 +12,11 @@ from tinyphysics.tpir.verifier import Certificate
 from tinyphysics.util import plural
 
 MORE = 'explain("full") gives the evidence, the other methods and the machine; sim.ir("tpir") the program'
-EXACT_WAYS = {"lattice": "; a run on a lattice can be rewound to its first bit"}
+NOT_CONSISTENT = (
+    "nothing is claimed: the verifier does not show that the updates of a step are derivatives of the energy; "
+    "an order given below is that of the method in theory"
+)
+EXACT_WAYS = {"lattice": "; a run on a lattice can be rewound exactly"}
 
 
 def known(facts: Facts, name: str) -> bool:
@@ -23,11 +27,11 @@ def what_it_is(system: System, facts: Facts) -> str:
     count = plural(sum(s.var.size for s in system.states), "number")
     match system.kind:
         case "map":
-            return f"a map of {count}, run as it is written"
+            return f"a map of {count}, run as written"
         case "ode":
             kind = f"a differential equation of {count}"
         case "forces":
-            kind = f"a motion of {count}, given by its forces"
+            kind = f"equations of motion of {count}, given by forces"
         case _ if system.motion is not None:
             kind = f"a Hamiltonian of {count}, derived from a Lagrangian"
         case _:
@@ -50,24 +54,22 @@ def conserved(
         given = {"forces": "the forces", "ode": "the rates of change", "map": "the map"}[system.kind]
         return f"nothing is claimed: no energy is given, only {given}"
     if known(facts, "explicit time"):
-        return "the energy is not: H depends on t"
+        return "the energy is not conserved: H depends on t"
     held = [name for name, _ in goal.project]
     if held:
-        return f"{', '.join(held)}, to the residual of the equations that hold it there"
+        return f"{', '.join(held)}, to the residual of the equations that fix it"
     if step.jump is not None and goal.propagator == "exact":
         return "the energy, to rounding: every frame is the exact solution"
     if method.kind == "discrete gradient":
         return "the energy, to the residual of the equations that are solved in a step"
     if not certificate["consistent"]:
-        return "nothing is claimed: the step is not shown to be consistent with the energy"
+        return NOT_CONSISTENT
     if method.adaptive:
         return "the energy, to the tolerance of each step; these errors add up"
     size = f"an error of size dt**{method.order}" if method.order else "a small error"
     if certificate["symplectic"] and known(facts, "smooth"):
         more = EXACT_WAYS.get(goal.precision, "")
-        return (
-            f"the energy, with {size} that stays bounded while dt is short against the fastest motion{more}"
-        )
+        return f"the energy, with {size} that stays bounded while dt is short compared with the fastest motion{more}"
     if certificate["symplectic"]:
         return f"the energy, with {size} where H is smooth; it can drift where H is not"
     return f"the energy, with {size} that grows with time: the step is not symplectic"
@@ -75,7 +77,7 @@ def conserved(
 
 def accuracy(plan: Plan, method: Method, facts: Facts) -> str:
     if method.adaptive:
-        return "the steps choose their own lengths; see `tolerance` in the full report"
+        return "the method chooses its own steps; see `tolerance` in the full report"
     if not plan.order:
         return ""
     where = "" if known(facts, "smooth") else " where it is smooth"
@@ -99,7 +101,7 @@ def cost(report: Report) -> str:
         parts.append(f"{plural(int(r.verdict), 'force evaluation')} {r.because}")
     if "operations" in found:
         parts.append(f"{plural(int(found['operations'].verdict.split()[0]), 'operation')} a step")
-    return ", ".join(parts) or "each frame is computed directly, whatever the number of steps before it"
+    return ", ".join(parts) or "each frame is computed directly, however many steps come before it"
 
 
 def speed(report: Report) -> str:
@@ -113,7 +115,7 @@ def speed(report: Report) -> str:
         else ""
     )
     outside = any("not in the contract" in r.verdict for s in report.sections for r in s.rows)
-    bits = "the last bits are those of this machine only" if outside else "same bits on every backend"
+    bits = "the last bits may differ on other machines" if outside else "the same bits on every backend"
     return f"{backend.verdict}: {backend.because.partition('; ')[2]}; {bits}{fastest}"
 
 

@@ -83,7 +83,7 @@ def choose_kind(out: Trajectory, system: System, asked: Any) -> str:
         return "3d" if suits[:2] == ["orbit", "3d"] and leaves_the_plane(out, system) else suits[0]
     if asked not in KINDS:
         raise InputError(
-            f"there is no picture kind={asked!r}",
+            f"kind={asked!r} is not a kind of picture",
             fix=f"{did_you_mean(str(asked), KINDS)}This run can be drawn as {', '.join(suits)}.",
         )
     if asked not in suits:

@@ -69,7 +69,7 @@ def plot(
     axes = {name: value for name, value in (("x", x), ("y", y), ("z", z)) if value is not None}
     if axes and kind not in (None, "auto", "3d" if "z" in axes else "phase"):
         raise InputError(
-            f"kind={kind!r} and {', '.join(f'{a}=' for a in axes)}: both say what the axes are",
+            f"kind={kind!r} and {', '.join(f'{a}=' for a in axes)}: both choose the axes",
             fix="Give one of them.",
         )
     chosen = kind if axes else choose_kind(out, system, kind)
@@ -148,7 +148,7 @@ def named_axes(
     if missing:
         raise InputError(
             f"{', '.join(f'{a}=' for a in asked)} without {' and '.join(f'{a}=' for a in missing)}",
-            fix='Name the others too, as in out.plot(x="q[0]", y="p[0]"); y= alone is drawn over time.',
+            fix='Name all of them, as in out.plot(x="q[0]", y="p[0]"); y= alone is drawn over time.',
         )
     timed = [a for a, v in asked.items() if isinstance(v, str) and v in TIMES]
     named = together({a: quantity(out, system, a, v) for a, v in asked.items() if a not in timed} or {

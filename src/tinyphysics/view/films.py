@@ -80,7 +80,8 @@ class Film:
         )
         if write is None:
             raise InputError(
-                f"`{path}` is not a film that can be written", fix='Write "run.html", "run.gif" or "run.mp4".'
+                f"`{path}` is not a film format that can be written",
+                fix='Write "run.html", "run.gif" or "run.mp4".',
             )
         part = path.with_name(f"{path.stem}.partial{path.suffix}")
         try:
@@ -206,7 +207,7 @@ def ffmpeg() -> str:
         return str(import_module("imageio_ffmpeg").get_ffmpeg_exe())
     except (ImportError, RuntimeError):
         raise BackendError(
-            "an MP4 film needs ffmpeg, and there is none on the PATH",
+            "an MP4 film needs ffmpeg, which was not found on the PATH",
             fix='pip install imageio-ffmpeg; or write a GIF: out.animate("run.gif").',
         ) from None
 
@@ -232,21 +233,23 @@ def animate(
         raise InputError("the ensemble has no members", fix="Run at least one.")
     if len(out.t) < 3:
         raise InputError(
-            f"a film needs frames, and this run kept {len(out.t)}", fix="Pass save_every= to evolve()."
+            f"a film needs frames, and this run saved {len(out.t)}", fix="Pass save_every= to evolve()."
         )
     if seconds is not None and speed is not None:
-        raise InputError("seconds= and speed= both say how fast the film is", fix="Give one of them.")
+        raise InputError("seconds= and speed= both set the speed of the film", fix="Give one of them.")
     for name, value in {"seconds": seconds, "speed": speed, "fps": fps, "dpi": dpi}.items():
         if value is not None and not (isinstance(value, (int, float)) and 0 < value < math.inf):
             raise InputError(f"{name}={value!r} is not a number above zero", fix=f"Write {name}=10.")
     if not isinstance(trail, (int, float)) or not 0 <= trail <= 1:
-        raise InputError(f"trail={trail!r} is not a share of the run", fix="Write trail=0.2, True or False.")
+        raise InputError(
+            f"trail={trail!r} is not a fraction of the run", fix="Write trail=0.2, True or False."
+        )
     asked = {name: value for name, value in (("x", x), ("y", y), ("z", z)) if value is not None}
     chosen = "" if asked else choose_kind(out, system, kind)
     if asked and kind is not None:
-        raise InputError("kind= and axes by name: both say what is drawn", fix="Give one of them.")
+        raise InputError("kind= and axes by name: both choose what is drawn", fix="Give one of them.")
     if chosen == "energy":
-        raise InputError("the energy error does not move", fix='Write out.plot(kind="energy").')
+        raise InputError('kind="energy" cannot be animated', fix='Write out.plot(kind="energy").')
     lasts = abs(float(out.t[-1]) - float(out.t[0])) / speed if speed else float(seconds or SECONDS)
     if not lasts > 0:
         raise InputError("no time passes in this run", fix="Give seconds=, or run longer.")

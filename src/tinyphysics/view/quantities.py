@@ -95,7 +95,7 @@ def found(out: Trajectory, system: System, axis: str, name: str) -> tuple[Any, A
         return out.t, np.asarray(getattr(out, name)), lead
     known = [*out.frames, *velocities, *out.observed, *["energy"] * (system.energy is not None), "t", "step"]
     raise InputError(
-        f"{axis}={name!r} is not in this run",
+        f"{axis}={name!r} was not recorded in this run",
         fix=f"{did_you_mean(name, known)}It has {', '.join(known)}; observe={{{name!r}: function}} adds to them.",
     )
 
@@ -123,8 +123,8 @@ def together(axes: Mapping[str, Quantity]) -> dict[str, Quantity]:
     assert t is not None
     if not len(t):
         raise InputError(
-            f"{' and '.join(f'{a}={one.label!r}' for a, one in axes.items())} have no time in common",
-            fix="Observe as often as frames are saved: observe_every= and save_every= with the same number.",
+            f"{' and '.join(f'{a}={one.label!r}' for a, one in axes.items())} have no times in common",
+            fix="Observe as often as frames are saved: give observe_every= and save_every= the same number.",
         )
     most = max(one.values.shape[1] for one in axes.values())
     out = {}

@@ -99,7 +99,7 @@ class DeviceArray:
     ) -> Any:
         """There is nothing that a reader's stream has to wait for."""
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
-            raise BufferError(f"{self!r} is not there: write .numpy() for a copy here")
+            raise BufferError(f"{self!r} is no longer available: write .numpy() for a copy in main memory")
         if copy:
             return self.copy().__dlpack__()
         cuda.synchronise()
@@ -129,7 +129,9 @@ class DeviceArray:
         return out
 
     def __array__(self, *_: Any, **__: Any) -> Any:
-        raise TypeError(f"{self!r} does not become a NumPy array unasked: write .numpy() for a copy here")
+        raise TypeError(
+            f"{self!r} is not converted to a NumPy array implicitly: write .numpy() for a copy in main memory"
+        )
 
     # --- as the runtime has it: rows along the first axis, never anything computed -------------
     ndim = property(lambda self: len(self.shape))
@@ -169,7 +171,9 @@ class DeviceArray:
                     out[k] = self[int(which)]
                 return out
         if isinstance(key, bool) or not isinstance(key, int | np.integer):
-            raise TypeError(f"{self!r} has rows by their numbers: write .numpy() for a copy here")
+            raise TypeError(
+                f"{self!r} is indexed by row number only: write .numpy() for a copy in main memory"
+            )
         if not self.shape or not -len(self) <= key < len(self):  # which also ends a loop over rows
             raise IndexError(f"{self!r} has no row {key}")
         return self.seen(row, int(key) % len(self) * prod(row))
@@ -281,7 +285,7 @@ def taken(name: str, value: Any) -> DeviceArray:
     kinds = {code: kind for kind, code in CODES.items()}
     if t.code not in kinds or t.lanes != 1:
         raise InputError(
-            f"`{name}` has a type of numbers that is not known here", fix="Pass float64 or float32."
+            f"`{name}` has a data type that is not supported here", fix="Pass float64 or float32."
         )
     check_whole(name, shape, [t.strides[k] for k in range(t.ndim)] if t.strides else None)
     return DeviceArray((t.data or 0) + t.offset, shape, f"{kinds[t.code]}{t.bits // 8}", (capsule, value))
@@ -293,7 +297,7 @@ def by_interface(name: str, value: Any) -> DeviceArray:
     dtype, shape, pointer = np.dtype(told["typestr"]), tuple(told["shape"]), int(told["data"][0])
     if dtype.kind not in CODES or told.get("mask") is not None:
         raise InputError(
-            f"`{name}` has a type of numbers that is not known here, or a mask",
+            f"`{name}` has a data type that is not supported here, or a mask",
             fix="Pass float64 or float32.",
         )
     if pointer:
@@ -309,7 +313,7 @@ def check_number(name: str, number: int) -> None:
     if number != cuda.device().number:
         raise InputError(
             f"`{name}` is on GPU {number}, and kernels run on GPU {cuda.device().number}",
-            fix="Move it, or let TINYPHYSICS_CUDA_DEVICE name that one among those that can run.",
+            fix="Move it, or set TINYPHYSICS_CUDA_DEVICE to the number of that GPU.",
         )
 
 
@@ -317,7 +321,7 @@ def check_whole(name: str, shape: tuple[int, ...], strides: Sequence[float] | No
     whole = [prod(shape[k + 1 :]) for k in range(len(shape))]
     if strides and any(n > 1 and strides[k] != whole[k] for k, n in enumerate(shape)):
         raise InputError(
-            f"`{name}` does not lie in one piece", fix=f"Pass {name}.contiguous(), or a copy of it."
+            f"`{name}` is not contiguous in memory", fix=f"Pass {name}.contiguous(), or a copy of it."
         )
 
 

@@ -154,8 +154,8 @@ def devices() -> list[Found]:
     version = driver_version()
     if version < OLDEST:
         raise BackendError(
-            f"the NVIDIA driver is of CUDA {dotted(version)}, too old to read our PTX",
-            fix=f"Install one of CUDA {OLDEST // 1000} or later.",
+            f"the NVIDIA driver supports CUDA {dotted(version)}, which is too old for the PTX generated here",
+            fix=f"Install a driver for CUDA {OLDEST // 1000} or later.",
         )
     out = []
     for k in range(number("cuDeviceGetCount")):
@@ -174,7 +174,7 @@ def usable() -> list[Found]:
         every = devices()
     except DeviceError as error:  # 100: a driver without a device
         raise BackendError(
-            f"the NVIDIA driver finds no GPU: {error.what}", fix="Look at `nvidia-smi`."
+            f"the NVIDIA driver finds no GPU: {error.what}", fix="Check what `nvidia-smi` reports."
         ) from error
     found = [f for f in every if not f.lacks]
     if not found:
@@ -190,7 +190,7 @@ def chosen(wanted: int) -> Found:
     if not 0 <= wanted < len(found):
         raise BackendError(
             f"there is no CUDA device {wanted} (TINYPHYSICS_CUDA_DEVICE)",
-            fix=f"They count from 0, {ALL} is all; {plural(len(found), 'device')} can run.",
+            fix=f"Devices are numbered from 0, and {ALL} means all of them; {plural(len(found), 'device')} can run.",
         )
     return found[wanted]
 
@@ -325,10 +325,10 @@ def allocate(size: int) -> int:
 def out_of_memory(size: int) -> DeviceError:
     free, whole = memory()
     return DeviceError(
-        f"`{device().name}` has no memory for {size / 2**20:,.1f} MiB more: "
+        f"`{device().name}` cannot allocate {size / 2**20:,.1f} MiB more: "
         f"{free / 2**20:,.1f} of {whole / 2**20:,.1f} MiB are free",
         OUT_OF_MEMORY,
-        "Run fewer members at once, save less often, or end what else uses the GPU.",
+        "Run fewer members at once, save less often, or stop other programs that use the GPU.",
     )
 
 

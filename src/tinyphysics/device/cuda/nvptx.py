@@ -50,7 +50,7 @@ def compiled(text: str, capability: tuple[int, int] = DEFAULT) -> str:
             ll = llvm.binding()
         except ImportError as error:
             raise BackendError(
-                "the PTX of this kernel is not in the cache, and LLVM, which would make it, is not here",
+                "the PTX of this kernel is not in the cache, and LLVM, which would generate it, is not installed",
                 fix=CARRY,
             ) from error
         out: str = target_machine(ll, processor(capability)).emit_assembly(parsed(ll, text))

@@ -70,7 +70,7 @@ def softening_of(spec: TreeSpec, params: Mapping[str, Any], member: int) -> floa
     square = float(evaluate([spec.softening], env)[0])
     if not square >= 0.0:
         raise InputError(
-            f"the square of the softening is {square:g}", fix="With approximate= it is zero or positive."
+            f"the square of the softening is {square:g}", fix="With approximate= it must be zero or positive."
         )
     return square
 
@@ -193,7 +193,7 @@ class TreePull:
             i = int(np.flatnonzero(m < 0.0)[0])
             raise InputError(
                 f"the mass of body {i} is {m[i]:g}",
-                fix="A tree sums masses, none of them negative: leave approximate= out.",
+                fix="The tree code needs masses that are not negative: leave approximate= out.",
             )
         with np.errstate(all="ignore"):  # a number that is not finite stops the run, later
             tree = planted(q, m, self.f)
@@ -255,9 +255,9 @@ class TreePull:
                 self.angle, self.error = angle, (rms, most)
                 return
         raise PlanError(
-            f"approximate={self.spec.budget:g} is not met: with an opening angle of {angle:.2g} the forces "
+            f"approximate={self.spec.budget:g} cannot be met: with an opening angle of {angle:.2g} the forces "
             f"are off by {rms:.1e}",
-            fix="Allow more, or leave approximate= out for the direct sum.",
+            fix="Allow a larger error, or leave approximate= out for the direct sum.",
         )
 
     def errors(self, tree: Tree) -> Callable[[float], tuple[float, float]]:

@@ -113,7 +113,7 @@ def chosen(number: int) -> Found:
     if not every:
         raise BackendError(
             "an OpenCL driver is installed, but finds no device",
-            fix="PoCL finds none where it may not write: set POCL_CACHE_DIR.",
+            fix="PoCL finds no device if it cannot write its cache: set POCL_CACHE_DIR to a writable directory.",
         )
     if not usable:
         told = "; ".join(f"{f.name} ({f.lacks})" for f in every)
@@ -121,7 +121,7 @@ def chosen(number: int) -> Found:
     if not 0 <= number < len(usable):
         raise BackendError(
             f"there is no OpenCL device {number} (TINYPHYSICS_OPENCL_DEVICE)",
-            fix=f"They count from 0; {plural(len(usable), 'device')} can run: see tp doctor.",
+            fix=f"Devices are numbered from 0; {plural(len(usable), 'device')} can be used: see tp doctor.",
         )
     return usable[number]
 

@@ -55,13 +55,14 @@ def complete_loops(k: LoopKernel, program: Program, host: LoopHost = HERE) -> st
     """`./a.out STEPS DT T0 parameters... < arrays` runs one member and prints the hash of its state."""
     if k.tree is not None:
         raise PlanError(
-            "a program that sums through a tree is no complete C program",
+            "a program that sums with a tree code cannot be written as one complete C program",
             fix="Leave approximate= out to see the direct sum.",
         )
     if k.lists:
         raise PlanError(
-            "a program that sums over neighbours is no complete C program: this library makes its lists",
-            fix='Look at sim.ir("llvm"), or sum over all pairs.',
+            "a program that sums over neighbours cannot be written as one complete C program: "
+            "tinyphysics builds its neighbour lists",
+            fix='See sim.ir("llvm"), or sum over all pairs.',
         )
     slots = {name: i for i, name in enumerate(k.buffers)}
     order = [str(p.arg)[1:] for p in k.params]

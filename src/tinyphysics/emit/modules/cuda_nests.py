@@ -332,8 +332,8 @@ def complete_cuda_loops(k: LoopKernel, program: Program) -> str:
     if k.lists or k.tree is not None:
         what = "sums over neighbours" if k.lists else "sums through a tree"
         raise PlanError(
-            f'ir("cuda"): a program that {what} is no complete program: this library makes the '
+            f'ir("cuda"): a program that {what} cannot be written as one complete program: tinyphysics builds the '
             f"{'lists' if k.lists else 'tree'} between launches",
-            fix='Look at sim.ir("ptx") or sim.ir("llvm"), or sum over all pairs.',
+            fix='See sim.ir("ptx") or sim.ir("llvm"), or sum over all pairs.',
         )
     return complete_loops(k, program, DEVICE)

@@ -113,7 +113,7 @@ def nests_module(kernel: LoopKernel, careful: bool = False, estimates: bool = Fa
     """Every nest of a kernel, and those that look at its states; do the device's `estimates` serve (ptx_rounded.py)?"""
     if kernel.tree is not None and kernel.tree.shape[0] > MOST:
         raise BackendError(
-            f"the backend `cuda` sums through trees of up to {MOST:,} points", fix="Choose another."
+            f"the backend `cuda` supports tree codes of up to {MOST:,} points", fix="Choose another backend."
         )
     sections = {s.name: list(s.nests) for s in (kernel.careful if careful else kernel.sections).values()}
     sections[LOOK] = [look(kernel, buffer) for buffer in kernel.inputs.values()]

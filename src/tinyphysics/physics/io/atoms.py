@@ -67,7 +67,7 @@ class Atoms:
         shapes = arguments(system)
         if "q" not in shapes:
             raise InputError(
-                f"the system has no argument `q`, but {', '.join(shapes)}",
+                f"the system has no argument `q`; it has {', '.join(shapes)}",
                 fix='Name its positions q: tp.Array["n", 3], or pass what you need by name: x=atoms.q.',
             )
         p = self.momenta(temperature, seed)
@@ -89,7 +89,7 @@ class Atoms:
             return np.zeros_like(self.q) if self.v is None else self.m[:, None] * self.v
         if self.v is not None:
             raise InputError(
-                "temperature= for atoms that have velocities in their file",
+                "temperature= cannot be used: the file of these atoms already has velocities",
                 fix="Leave it out, or draw momenta yourself: tp.physics.starts.maxwell.",
             )
         kB = BOLTZMANN if self.units == UNITS else 1.0
@@ -119,7 +119,7 @@ def arguments(system: Any) -> dict[str, tuple[Any, ...]]:
     if isinstance(found, System):
         return {s.name: s.var.shape for s in found.states} | {x.name: x.var.shape for x in found.parameters}
     raise InputError(
-        f"start() of {type(system).__name__}, which is no system",
+        f"start() of {type(system).__name__}, which is not a system",
         fix="Pass the system or the simulation: atoms.start(molecular.liquid).",
     )
 
@@ -144,6 +144,7 @@ def edges_from(a: float, b: float, c: float, alpha: float, beta: float, gamma: f
     z2 = 1.0 - x * x - y * y
     if sin <= 0 or z2 <= 0:
         raise InputError(
-            f"angles {alpha:g}, {beta:g} and {gamma:g} make no box", fix="Look at the line of the box."
+            f"angles {alpha:g}, {beta:g} and {gamma:g} do not make a box",
+            fix="Check the line of the file with the box.",
         )
     return np.array([[a, 0.0, 0.0], [b * cos[gamma], b * sin, 0.0], [c * x, c * y, c * float(np.sqrt(z2))]])

@@ -43,7 +43,8 @@ class Frames:
         if any(name not in i for i in self.info) or not self.info:
             known = sorted(set().union(*self.info)) if self.info else []
             raise InputError(
-                f"not every frame says its `{name}`", fix=f"Said somewhere: {', '.join(known) or 'nothing'}."
+                f"not every frame has its `{name}`",
+                fix=f"Given in some frames: {', '.join(known) or 'nothing'}.",
             )
         return np.array([i[name] for i in self.info])
 

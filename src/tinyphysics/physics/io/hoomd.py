@@ -50,9 +50,9 @@ def write_gsd(
     positions: str | None = None,
     precision: str = "single",
 ) -> None:
-    """All frames of a run, with step, energy and time; in one piece, or not at all.
+    """Writes all frames of a run, with step, energy and time; the file is complete or not written at all.
 
-    The format knows velocities and not momenta: they are written if `mass` is given, one for all or one for each.
+    The format has velocities but no momenta: they are written if `mass` is given, one for all or one for each.
     A box has its first edge along x and its second in the plane z = 0; without one, a cube about everything is written.
     """
     if precision not in FLOATS:
@@ -104,7 +104,7 @@ def hoomd_box(edges: Any) -> list[float]:
     if np.abs(np.triu(edges, 1)).max() > 1e-12 * np.abs(edges).max():
         raise InputError(
             "a GSD box has its first edge along x and its second in the plane z = 0",
-            fix="Turn the system, or write XYZ, where a box lies as it likes.",
+            fix="Rotate the system, or write XYZ, which allows any box.",
         )
     (x, _, _), (a, y, _), (b, c, z) = edges.tolist()
     return [x, y, z, a / y, b / z, c / z]
@@ -129,7 +129,7 @@ def inside(f: Frames, k: int, size: list[float] | None) -> tuple[Any, Any, list[
 
 
 def read_gsd(path: Any) -> Frames:
-    """All frames of a file of the schema hoomd, which have to hold the same particles; positions are unwrapped."""
+    """Reads all frames of a GSD file (schema hoomd) with the same particles in each; positions are unwrapped."""
     if not Path(path).is_file():
         raise StoreError(f"`{path}` is not a file")
     try:
@@ -139,10 +139,10 @@ def read_gsd(path: Any) -> Frames:
         raise
     except Exception as error:  # whatever gsd makes of a damaged file
         raise StoreError(
-            f"`{path}` could not be read as GSD: {error}", fix="It is damaged, or of another kind."
+            f"`{path}` could not be read as GSD: {error}", fix="It is damaged, or another kind of file."
         ) from error
     if not found:
-        raise StoreError(f"`{path}` holds no frame", fix="It was not written to its end.")
+        raise StoreError(f"`{path}` holds no frame", fix="The file is incomplete: write it again.")
     for k, f in enumerate(found):
         checked(path, k, f, found[0])
     first = found[0]
@@ -176,7 +176,7 @@ def checked(path: Any, k: int, f: Any, first: Any) -> None:
     p = f.particles
     if p.N < 1 or p.N != first.particles.N or not np.array_equal(p.typeid, first.particles.typeid):
         raise StoreError(
-            f"{path}: frame {k} has other particles than the first one", fix="Split the file there."
+            f"{path}: frame {k} has different particles than the first one", fix="Split the file there."
         )
     if len(p.typeid) and int(np.max(p.typeid)) >= len(p.types):
         at = int(np.argmax(p.typeid))

@@ -90,15 +90,15 @@ class Table:
 def read_horizons(
     *paths: Any, at: float | None = None, masses: Mapping[str, float] | None = None, centre: bool = True
 ) -> Bodies:
-    """Reads tables of vectors, a file for each body, and puts the bodies of one time together.
+    """Reads vector tables of JPL Horizons, one file for each body, and returns the bodies at one time.
 
     `paths` are the files. `at` is the Julian day (TDB) of one of their rows, the first if it is not given. `masses`
-    are in masses of the Sun, by name, for bodies other than the Sun, the planets and the Moon. Where the tables are
-    about a body that has no file of its own, such as the Sun, it is put into the origin, at rest; centre=False leaves
+    are in solar masses, by name, for bodies other than the Sun, the planets and the Moon. If the tables are
+    centred on a body without a file of its own, such as the Sun, it is placed at the origin, at rest; centre=False leaves
     it out.
     """
     if not paths:
-        raise InputError("read_horizons() without a file", fix='read_horizons("sun.txt", "earth.txt").')
+        raise InputError("read_horizons() needs a file", fix='read_horizons("sun.txt", "earth.txt").')
     tables = [table(p) for p in paths]
     first = tables[0]
     for t in tables[1:]:
@@ -108,7 +108,7 @@ def read_horizons(
         ):
             if one != other:
                 raise StoreError(
-                    f"`{t.path}` has the {what} {other or 'that it does not name'}, and `{first.path}` {one}",
+                    f"`{t.path}` has the {what} {other or '(not named)'}, and `{first.path}` {one}",
                     fix=f"Ask Horizons for the same {what} for all bodies.",
                 )
     epoch = float(first.times[0]) if at is None else float(at)
@@ -116,7 +116,7 @@ def read_horizons(
     names = [t.name for t in tables]
     if len(set(names)) < len(names):
         twice = next(n for n in names if names.count(n) > 1)
-        raise StoreError(f"two files are of {twice}", fix="Give one file for each body.")
+        raise StoreError(f"two files are of {twice}", fix="Pass one file for each body.")
     m = [mass_of(t.name, t.number, masses or {}, t.path) for t in tables]
     has_centre = any(t.number == first.centre_number for t in tables) or first.centre_number in (None, 0)
     if centre and not has_centre and (first.centre_number in GM or first.centre in (masses or {})):
@@ -142,8 +142,8 @@ def mass_of(name: str, body: int | None, masses: Mapping[str, float], path: str)
     if body in GM:
         return GM[body] / SUN
     raise StoreError(
-        f"`{path}` does not say the mass of {name}",
-        fix=f'Pass it in masses of the Sun: read_horizons(..., masses={{"{name}": 4.7e-10}}).',
+        f"`{path}` does not contain the mass of {name}",
+        fix=f'Pass it in solar masses: read_horizons(..., masses={{"{name}": 4.7e-10}}).',
     )
 
 
@@ -200,7 +200,7 @@ def header(path: str, lines: Sequence[str]) -> tuple[dict[str, tuple[str, int | 
 
 
 def by_commas(path: str, lines: Sequence[str], rows: Sequence[int]) -> tuple[list[float], list[list[float]]]:
-    """Rows of the CSV format: JDTDB, calendar date, X, Y, Z, VX, VY, VZ, and what else there is."""
+    """Rows of the CSV format: JDTDB, calendar date, X, Y, Z, VX, VY, VZ, and the other terms."""
     times, states = [], []
     for k in rows:
         place, cells = Place(path, k + 1), [c.strip() for c in lines[k].split(",")]
@@ -242,9 +242,9 @@ def by_names(path: str, lines: Sequence[str], rows: Sequence[int]) -> tuple[list
 def query_horizons(
     bodies: Sequence[Any], epoch: float, *, location: str = "@0", masses: Mapping[str, float] | None = None
 ) -> Bodies:
-    """Asks JPL Horizons over the network, through the package astroquery, for some bodies at a Julian day (TDB).
+    """Queries JPL Horizons over the network, with the package astroquery, for bodies at a Julian day (TDB).
 
-    `bodies` are names or numbers as Horizons knows them, 399 or "Ceres"; `epoch` is the Julian day; `location` is the
+    `bodies` are Horizons names or numbers, such as 399 or "Ceres"; `epoch` is the Julian day; `location` is the
     centre, "@0" the barycentre of the solar system and "@10" the Sun; `masses` are those of `read_horizons`. The
     frame is the ecliptic of J2000.
     """

@@ -72,8 +72,8 @@ Row = tuple[Place, list[str]]
 def read_lammps(path: Any, units: str | None = None, style: str | None = None) -> Atoms:
     """Reads a LAMMPS data file, and converts it to nm, ps, u and e.
 
-    `units` is that of the input script, "real", "metal", "nano", "si" or "lj", which is reduced and stays as it is; a file of
-    `write_data` says it. `style` is the atom style, "full" for example, if `Atoms` is not followed by it.
+    `units` is the `units` of the input script: "real", "metal", "nano", "si" or "lj" (reduced, not converted); a file of
+    `write_data` states it. `style` is the atom style, such as "full", if the line `Atoms` does not name it.
     """
     lines = lines_of(path, "a LAMMPS data file")
     chosen = units_of(str(path), lines[0], units)
@@ -89,8 +89,8 @@ def units_of(path: str, title: str, given: str | None) -> str:
     word = given if given is not None else found[1] if found else None
     if word is None:
         raise InputError(
-            f"`{path}` does not say its units",
-            fix='Pass units="real", or what `units` is in the input script.',
+            f"`{path}` does not state its units",
+            fix='Pass units="real", or the value of `units` in the LAMMPS input script.',
         )
     if found and given is not None and found[1] != given:
         raise InputError(
@@ -197,8 +197,8 @@ def style_of(path: str, said: str, given: str | None) -> str:
     word = given if given is not None else said.split()[0] if said else None
     if word is None:
         raise InputError(
-            f"`{path}` does not say its atom style",
-            fix='Pass style="full", or what `atom_style` is in the input script.',
+            f"`{path}` does not state its atom style",
+            fix='Pass style="full", or the value of `atom_style` in the LAMMPS input script.',
         )
     if word not in COLUMNS:
         raise InputError(f"the atom style {word!r} of `{path}`", fix=f"Known are {', '.join(COLUMNS)}.")
@@ -260,7 +260,8 @@ def masses_of(
     if "Masses" not in sections:
         raise StoreError(
             f"`{path}` has no section `Masses`",
-            fix="Add it: `1 12.011` for each type, in the units of the file. In LAMMPS the input script may have them.",
+            fix="Add it: `1 12.011` for each type, in the units of the file. (In LAMMPS they may also "
+            "be in the input script.)",
         )
     by_type: dict[int, float] = {}
     for place, words in sections["Masses"][1]:

@@ -33,7 +33,7 @@ def read_mmcif(path: Any, model: int = 1) -> Atoms:
     if block is None:
         raise StoreError(
             f"`{path}` has no loop of atoms",
-            fix="Expected loop_ with _atom_site.Cartn_x, as files of the PDB have it.",
+            fix="Expected loop_ with _atom_site.Cartn_x, as in files from the PDB.",
         )
     checked(str(path), block, lines)
     return from_structure(str(path), gemmi.make_structure_from_block(block), model, {})

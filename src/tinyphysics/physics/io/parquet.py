@@ -58,7 +58,7 @@ def column(path: str, name: str, values: Any) -> Any:
         out = np.array(rows, dtype=np.float64)
     except (TypeError, ValueError):
         raise StoreError(
-            f"{path}: the column `{name}` holds {values.type}, which are no numbers",
+            f"{path}: the column `{name}` holds {values.type}, which are not numbers",
             fix="Leave it out with columns=.",
         ) from None
     bad = np.argwhere(~np.isfinite(out))

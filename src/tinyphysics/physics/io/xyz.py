@@ -43,7 +43,7 @@ def write_xyz(
     member: int | None = None,
     positions: str | None = None,
 ) -> None:
-    """All frames of a run, with momenta, energy, time and step; in one piece, or not at all.
+    """Writes all frames of a run, with momenta, energy, time and step; the file is complete or not written at all.
 
     `species` is a word for all or one for each; `box` one length, three, or edges as rows. What was read
     by read_xyz or read_gsd can be written again, and keeps its own.
@@ -76,7 +76,7 @@ def kind_of(name: str, v: Any) -> str:
     if kind is None or ":" in name or any(c.isspace() for c in name) or v.ndim > 2:
         raise InputError(
             f"the column `{name}` of {v.dtype}, shape {v.shape}, cannot be written",
-            fix="A column is words, reals, integers or truths; its name has no space and no colon.",
+            fix="A column holds words, reals, integers or truth values; its name has no space and no colon.",
         )
     if kind == "R" and not np.isfinite(v).all():
         raise InputError(f"the column `{name}` is not finite", fix="Leave the frame out.")
@@ -118,7 +118,7 @@ class Frame:
 
 
 def read_xyz(path: Any) -> Frames:
-    """All frames of a file, which have to hold the same particles in the same order."""
+    """Reads all frames of an XYZ file; every frame must have the same particles in the same order."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
@@ -127,7 +127,7 @@ def read_xyz(path: Any) -> Frames:
         raise StoreError(f"`{path}` is not text: {error}", fix="Is it GSD? Read it with read_gsd.") from error
     frames = list(each(str(path), text.split("\n")))
     if not frames:
-        raise StoreError(f"`{path}` holds no frame", fix="It was written by nobody, or not to its end.")
+        raise StoreError(f"`{path}` holds no frame", fix="The file is empty or incomplete.")
     first = frames[0]
     for f in frames[1:]:
         if f.kinds != first.kinds or not np.array_equal(f.columns["species"], first.columns["species"]):
@@ -169,7 +169,7 @@ def each(path: str, lines: list[str]) -> Iterator[Frame]:
             have = max(len(lines) - at - 2, 0)
             raise Place(path, len(lines)).wrong(
                 f"the file ends here: the frame at line {at + 1} has {have} of {n} particles",
-                "It was not written to its end.",
+                "The file is incomplete: write it again.",
             )
         yield one(Place(path, at + 2), lines[at + 1], lines[at + 2 : at + 2 + n])
         at += 2 + n

@@ -86,8 +86,8 @@ def named(name: str) -> Method:
         )
     if name in CHOICES:
         raise PlanError(
-            f"`{name}` is not one method: it lets the planner choose",
-            fix="Name one, such as `leapfrog_kdk`. All are listed in docs/methods.md.",
+            f"`{name}` is not a single method: the planner chooses one",
+            fix="Name a method, such as `leapfrog_kdk`. All are listed in docs/methods.md.",
         )
     return BY_NAME[ALIASES.get(name, name)]
 
@@ -103,7 +103,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     if system.kind == "map":
         if goal.method != "auto" or goal.order is not None:
             raise PlanError(
-                f"`{system.name}` is an explicit map and is run as it is written",
+                f"`{system.name}` is an explicit map: it is run as written, without an integration method",
                 fix="Leave method= and order= out.",
             )
         return Plan(MAP.name, 0, route_of(system, facts).default)
@@ -111,7 +111,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         goal.method == "symplectic" or goal.method == "auto" and goal.order is not None
     ):
         raise PlanError(
-            f"`{system.name}` is given by derivatives, and nothing is certified for them",
+            f"`{system.name}` is given by derivatives, and no certified method exists for those",
             fix='Leave method= and order= out, or choose method="dop853".',
         )
     if goal.method not in CHOICES or system.kind == "ode":
@@ -119,16 +119,16 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         if goal.order is not None and m is TAYLOR:
             found = order_for(goal.tolerance or m.tolerance)
             raise PlanError(
-                f"`taylor` has the order that its tolerance asks for, {found} here",
-                fix="Leave order= out; tolerance=1e-8 has a lower one.",
+                f"`taylor` chooses its order from tolerance=, {found} here",
+                fix="Leave order= out; tolerance=1e-8 gives a lower order.",
             )
         if goal.order not in (None, m.order):
             raise PlanError(
                 f"`{m.name}` has order {m.order}, not {goal.order}",
-                fix="Leave order= out, or choose by order alone.",
+                fix="Leave order= out, or pass order= without method=.",
             )
         if m.name in forbidden:
-            raise PlanError(f"`{m.name}` is asked for and forbidden", fix="Leave it out of forbid=.")
+            raise PlanError(f"`{m.name}` is both chosen and forbidden", fix="Leave it out of forbid=.")
         if system.levels and m.kind != PACES:
             raise one_pace(m.name)
         why = objection(m, system, facts)
@@ -136,13 +136,13 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
             raise PlanError(
                 f"`{m.name}` does not apply to `{system.name}`: {why}",
                 site=facts[HIERARCHY].site,
-                fix="A splitting into kicks and drifts needs no orbits: leave method= out, or choose order=4.",
+                fix="A splitting into kicks and drifts does not need orbits: leave method= out, or choose order=4.",
             )
         if why and m.turns is not None:
             raise PlanError(
                 f"`{m.name}` does not apply to `{system.name}`: {why}",
                 site=quadratic_part(system, facts).site,
-                fix="A splitting into kicks and drifts needs no quadratic part: leave method= out.",
+                fix="A splitting into kicks and drifts does not need a quadratic part: leave method= out.",
             )
         if why:
             raise PlanError(
@@ -160,7 +160,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         return Plan(
             m.name,
             order,
-            route_of(system, facts).default if by_itself else "asked for by name",
+            route_of(system, facts).default if by_itself else "chosen by name",
             FOR_RATES if by_itself else (),
         )
     if system.levels:
@@ -280,8 +280,8 @@ def turned(goal: Goal) -> Plan:
 def one_pace(what: str) -> PlanError:
     orders = " and ".join(map(str, PACED))
     return PlanError(
-        f"{what} kicks all parts at one pace, and some are said to be fast and slow",
-        fix=f"Leave tp.fast and tp.slow out, or method= and order=: orders {orders} have paces.",
+        f"{what} applies all kicks with the same step, but some parts are marked fast and slow",
+        fix=f"Leave tp.fast and tp.slow out, or method= and order=: orders {orders} have methods for fast and slow parts.",
     )
 
 
@@ -291,12 +291,12 @@ def at_paces(method: Method, system: System, facts: Facts, goal: Goal) -> Plan:
     if why is not None:
         raise PlanError(
             f"`{method.name}` does not apply to `{system.name}`: {why}",
-            fix="Leave tp.fast and tp.slow out: then all parts have one pace.",
+            fix="Leave tp.fast and tp.slow out: then all parts have the same step.",
         )
     paces = len(system.levels)
     if goal.is_accurate:
         raise PlanError(
-            "goals do not go with fast and slow parts yet: they are stepped as you say",
+            "goals cannot be combined with fast and slow parts yet: their steps are the ones you choose",
             fix="Choose dt yourself, or leave tp.fast and tp.slow out.",
         )
     if not goal.inner:
@@ -308,7 +308,8 @@ def at_paces(method: Method, system: System, facts: Facts, goal: Goal) -> Plan:
     if len(goal.inner) != paces - 1:
         example = "10" if paces == 2 else f"({', '.join(['10', *['4'] * (paces - 2)])})"
         raise PlanError(
-            f"`{system.name}` has {paces} paces, and inner= says how many kicks of each go into one of the next",
+            f"`{system.name}` has {paces} parts of different speed, and inner= needs the number of "
+            f"kicks of each part per kick of the next slower one",
             fix=f"Pass inner={example}.",
         )
     kicks = " times ".join(map(str, goal.inner))

@@ -75,7 +75,7 @@ def deleted(system: System, facts: Facts, goal: Goal, requested: str) -> Choice 
     size = "1 pair of q and p" if n == 1 else f"{n} pairs of q and p"
     return Choice(
         "exact",
-        f"the default for an energy of degree 2 with {size}: it is solved, so that any number of steps is one jump",
+        f"the default for an energy of degree 2 with {size}: it is solved exactly, so any number of steps is one jump",
     )
 
 

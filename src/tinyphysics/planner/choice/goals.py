@@ -54,42 +54,42 @@ def check_goals(kind: str, name: str, goal: Goal, adapts: bool = False) -> None:
             )
     if kind == "map":
         raise PlanError(
-            f"`{name}` is a map: it has no step that could be made accurate",
+            f"`{name}` is a map: it has no time step, and so no accuracy to choose",
             fix="Leave energy_drift=, error= and pilot= out.",
         )
     if kind == "ode" and goal.energy_drift is not None:
         raise PlanError(
-            f"energy_drift= for `{name}`, which is given by derivatives: no energy is known for it",
-            fix="Ask for the accuracy of the state: error=1e-6.",
+            f"energy_drift= for `{name}` cannot be checked: it is given by derivatives, and no energy is known for it",
+            fix="Set a goal for the state instead: error=1e-6.",
         )
     if kind == "ode" and not adapts:
         raise PlanError(
-            f"`{name}` is given by derivatives, and goals for those are met by methods that choose their own steps",
+            f"`{name}` is given by derivatives, and accuracy goals for those need a method that chooses its own steps",
             fix='Leave method= out, or choose method="dop853" or "radau"; or leave error= and pilot= out.',
         )
     if adapts and goal.tolerance is not None and goal.error is not None:
         raise PlanError(
-            "tolerance= with error=: pilots choose the tolerance that meets the goal",
-            fix="Leave one of the two out; tolerance= is the error of a step, error= that of the state.",
+            "tolerance= cannot be combined with error=: trial runs choose the tolerance that meets the goal",
+            fix="Leave one of the two out; tolerance= limits the error of one step, error= that of the state.",
         )
     if goal.energy_drift is not None and kind == "forces":
         raise PlanError(
-            f"energy_drift= for `{name}`, which is given by its forces: no energy is known for it",
-            fix="Ask for error= alone, or write it as a Hamiltonian.",
+            f"energy_drift= for `{name}` cannot be checked: it is given by its forces, and no energy is known for it",
+            fix="Set error= alone, or write the system as a Hamiltonian.",
         )
     if goal.is_accurate and goal.precision in ("compensated", "dd", "lattice"):
         raise PlanError(
-            f"goals do not go with precision={goal.precision!r} yet: what is measured is float64",
+            f"goals cannot be combined with precision={goal.precision!r} yet: the trial runs are in float64",
             fix="Leave precision= out, or choose dt yourself.",
         )
     if goal.is_accurate and goal.inner:
         raise PlanError(
-            "goals do not go with inner= yet: fast and slow parts are stepped as you say",
+            "goals cannot be combined with inner= yet: the steps of fast and slow parts are the ones you choose",
             fix="Choose dt yourself, or leave tp.fast and tp.slow out.",
         )
     if goal.approximate is not None and goal.is_accurate:
         raise PlanError(
-            "goals do not go with approximate=: halving the step does not show the error of a tree",
+            "goals cannot be combined with approximate=: halving the step does not reveal the error of a tree code",
             fix="Leave one of the two out.",
         )
 
@@ -261,4 +261,4 @@ def remedy(goal: Goal, course: Course, trials: list[Trial]) -> str:
         return f"The rounding of {goal.precision} is in the way: ask for {less} or more, or for a shorter time{wider}."
     if course.dt is not None:
         return "Leave dt= out: then the planner finds a step too."
-    return "Ask for less, or for a shorter time: in chaotic motion errors grow exponentially."
+    return "Allow a larger error or a shorter time: in chaotic motion errors grow exponentially."

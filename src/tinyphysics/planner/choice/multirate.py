@@ -32,10 +32,10 @@ def kicks(name: str, frequencies: Sequence[float], dt: float) -> tuple[int, ...]
         h /= out[-1]
     if math.prod(out) > MOST_KICKS:
         raise PlanError(
-            f"the fastest part of `{name}` vibrates with omega = {frequencies[0]:.4g}: it would need "
+            f"the fastest part of `{name}` vibrates with omega = {frequencies[0]:.4g} and would need "
             f"{math.prod(out):,} kicks in a step of {abs(dt):g}",
             fix=f"Shorten dt below {NEAR * math.pi / frequencies[0]:.2g}, where no resonance is near; "
-            "or say inner= yourself.",
+            "or choose inner= yourself.",
         )
     return tuple(reversed(out))
 

@@ -171,11 +171,11 @@ def refusal(system: System, facts: Facts, goal: Goal, requested: str) -> PlanErr
         ("error", goal.error, None),
     ):
         if value != plain:
-            return PlanError(f"{asked} does not go with {name}={value!r}", fix=f"Leave {name}= out.")
+            return PlanError(f"{asked} cannot be combined with {name}={value!r}", fix=f"Leave {name}= out.")
     if goal.propagator == "exact" and (goal.method not in CHOICES or goal.order is not None):
         return PlanError(
-            'propagator="exact" is the flow of H itself: no method has a part in it',
-            fix='Leave method= and order= out, or ask for propagator="method".',
+            'propagator="exact" is the exact flow of H: it uses no method',
+            fix='Leave method= and order= out, or choose propagator="method".',
         )
     return None
 
@@ -189,7 +189,8 @@ def plan_jump(system: System, facts: Facts, goal: Goal, requested: str, chosen: 
     if all(m.objection for m in found):
         reasons = "\n  ".join(f"{m.name}: {m.objection}" for m in found)
         raise PlanError(
-            f"no way is known to delete the loop of `{system.name}`. Tried:\n  {reasons}", fix=LOOP
+            f"no way is known to replace the loop over steps of `{system.name}` by a jump. Tried:\n  {reasons}",
+            fix=LOOP,
         )
     if goal.propagator == "exact":
         because = "asked for: no step, and no error of one"
@@ -201,7 +202,7 @@ def plan_jump(system: System, facts: Facts, goal: Goal, requested: str, chosen: 
     m = BY_NAME[plan.method]
     if not m.splits or m.gradients or m.processor is not None:
         raise PlanError(
-            f'propagator="method" is the power of plain kicks and drifts, which `{plan.method}` is not',
+            f'propagator="method" needs a method of plain kicks and drifts, which `{plan.method}` is not',
             fix='Choose another method, or propagator="exact".',
         )
     return plan
@@ -228,7 +229,9 @@ def cost_rows(found: list[Means], step: float, chosen: Means | None = None) -> l
     out = []
     for m in found:
         first = next(x for x in found if not x.objection)
-        verdict = "chosen" if m is chosen else "it would be" if m is first else "if those above refuse"
+        verdict = (
+            "chosen" if m is chosen else "it would be" if m is first else "if the methods above do not apply"
+        )
         if m.objection:
             out.append(Row("by", m.name, f"no: {m.objection}"))
         elif m.name == "polynomials":
@@ -245,7 +248,7 @@ def cost_rows(found: list[Means], step: float, chosen: Means | None = None) -> l
                     "by",
                     m.name,
                     f"{verdict}: {m.what}; {seconds(m.build)} once and {seconds(m.apply)} a frame, "
-                    f"sooner than a loop from {sooner_from(m, step)} on",
+                    f"faster than a loop from {sooner_from(m, step)} on",
                 )
             )
     return [*out, Row("by", "loop", f"{'chosen' if chosen is None else 'no'}: about {seconds(step)} a step")]
@@ -257,7 +260,7 @@ def rows(system: System, facts: Facts, goal: Goal) -> list[Row]:
     found = means(system, facts, goal.propagator)
     chosen = next(m for m in found if not m.objection)
     what = {
-        "exact": "the flow of H: its error does not grow with dt",
+        "exact": "the exact flow of H: its error does not grow with dt",
         "method": "n steps of the method in exact arithmetic; refused where omega*dt is beyond its limit",
     }
     return [
@@ -271,6 +274,6 @@ def rows(system: System, facts: Facts, goal: Goal) -> list[Row]:
         Row(
             "frames",
             "jumps",
-            "each from t0; the drift of the energy is that of the frames, not of every step",
+            "each frame is computed from t0 in one jump; the energy drift is measured at frames, not at every step",
         ),
     ]

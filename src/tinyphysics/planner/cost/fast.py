@@ -27,7 +27,7 @@ def check_fast(step: Step, method: Method, goal: Goal, requested: str) -> None:
         return
     if goal.precision not in FAST_IN:
         raise PlanError(
-            f'math="fast" does not go with precision={goal.precision!r}, whose digits come from exact operations',
+            f'math="fast" cannot be combined with precision={goal.precision!r}, whose digits rely on math="exact"',
             fix="Leave one of the two out.",
         )
     what = (
@@ -46,11 +46,12 @@ def check_fast(step: Step, method: Method, goal: Goal, requested: str) -> None:
     if what:
         other = 'propagator="loop"' if step.jump is not None else "a method of kicks and drifts"
         raise PlanError(
-            f'`{step.name}` {what}, which math="fast" does not do', fix=f"Leave math= out, or choose {other}."
+            f'`{step.name}` {what}, which math="fast" does not support',
+            fix=f"Leave math= out, or choose {other}.",
         )
     if requested == PYTHON.backend:
         raise PlanError(
-            'the backend `python` defines what is exact, and has no math="fast"',
+            'the backend `python` is the exact reference, and has no math="fast"',
             fix="Leave math= out, or choose another backend.",
         )
 

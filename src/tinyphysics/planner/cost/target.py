@@ -134,8 +134,8 @@ def in_series(program: Program, requested: str) -> tuple[Target, str]:
     """(the target, why) of a step in loops over the coefficients of its series."""
     if requested not in ("auto", *WITH_SERIES):
         raise PlanError(
-            f"the backend `{requested}` does not run Taylor series in loops, and this one is long",
-            fix=f"Choose {one_of(WITH_SERIES)}, or a method of kicks and drifts.",
+            f"the backend `{requested}` does not support Taylor series in loops, and this one is too long to write out",
+            fix=f"Choose {one_of(WITH_SERIES)}, or a splitting method of kicks and drifts.",
         )
     return (BUILT["llvm"], "auto") if requested == "auto" else (BUILT[requested], "asked for")
 
@@ -146,7 +146,7 @@ def written_out(program: Program, requested: str) -> tuple[Target, str]:
     if count.lines > LARGEST:
         raise PlanError(
             f"one step of `{program.name}` is {count.lines:,} operations when written out, more than {LARGEST:,}",
-            fix='method="taylor" has loops for sums, products and roots; so have kicks and drifts.',
+            fix='method="taylor" runs sums, products and roots in loops; so do splitting methods.',
         )
     return (BUILT["llvm"], "auto") if requested == "auto" else (BUILT[requested], "asked for")
 
@@ -155,7 +155,7 @@ def choose_target(program: Program, requested: str, precision: str = "float64") 
     """(the target, why)."""
     if requested in WITHOUT_TREES and approximates(program):
         raise PlanError(
-            f"the backend `{requested}` does not sum through a tree",
+            f"the backend `{requested}` does not support tree codes",
             fix="Leave approximate= out, or choose llvm, c, numpy or cuda.",
         )
     if requested != "auto":
@@ -163,12 +163,13 @@ def choose_target(program: Program, requested: str, precision: str = "float64") 
         there = [p.name for p in PRECISIONS.values() if {d.name for d in p.formats} <= set(target.dtypes)]
         if precision not in there:
             raise PlanError(
-                f"the backend `{requested}` does not run {precision}: there its bits are not those of the others",
+                f"the backend `{requested}` does not run {precision}: its results there would differ "
+                f"from those of the other backends",
                 fix=f"Choose precision={one_of(there)}, or another backend.",
             )
         if requested in WITHOUT_LISTS and by_lists(program):
             raise BackendError(
-                f"the backend `{requested}` does not make lists of neighbours yet",
+                f"the backend `{requested}` does not support neighbour lists yet",
                 fix="Choose another backend, or sum over all pairs: q[:, None] - q[None, :].",
             )
         return target, "asked for"

@@ -155,21 +155,21 @@ NEEDS = {
 METHODS: tuple[Method, ...] = (
     Method("symplectic_euler", 1, "drift, then kick",
            sequence=lambda: [("T", 1.0), ("V", 1.0)], source="devogelaere1956"),
-    Method("leapfrog_kdk", 2, "half kick, drift, half kick; the half kicks of neighbours merged",
+    Method("leapfrog_kdk", 2, "half kick, drift, half kick; adjacent half kicks are merged",
            sequence=lambda: palindrome("V", "T", COMPOSITION["leapfrog"]), symmetric=True, source="verlet1967"),
-    Method("leapfrog_dkd", 2, "half drift, kick, half drift; the half drifts of neighbours merged",
+    Method("leapfrog_dkd", 2, "half drift, kick, half drift; adjacent half drifts are merged",
            sequence=lambda: palindrome("T", "V", COMPOSITION["leapfrog"]), symmetric=True, source="verlet1967"),
     Method("yoshida4", 4, "three leapfrogs, the middle one backwards",
            sequence=lambda: palindrome("V", "T", COMPOSITION["yoshida4"]), symmetric=True, source="yoshida1990"),
     solved("suzuki4", "five leapfrogs, the middle one backwards"),
-    solved("mclachlan4", "five kicks and drifts of their own weights"),
-    solved("blanes_moan4", "six kicks and drifts of their own weights"),
-    solved("blanes_moan_nystrom4", "six kicks and drifts, at their best for T quadratic in p"),
-    solved("nystrom4", "six kicks and drifts, at their best for T quadratic in p"),
+    solved("mclachlan4", "five kicks and drifts, each with its own weight"),
+    solved("blanes_moan4", "six kicks and drifts, each with its own weight"),
+    solved("blanes_moan_nystrom4", "six kicks and drifts, best where T is quadratic in p"),
+    solved("nystrom4", "six kicks and drifts, best where T is quadratic in p"),
     solved("yoshida6", "seven leapfrogs, drift-kick-drift"),
     Method("kahan_li6", 6, "nine leapfrogs, drift-kick-drift",
            sequence=lambda: palindrome("T", "V", COMPOSITION["kahan_li6"]), symmetric=True, source="kahan1997"),
-    solved("blanes_moan6", "ten kicks and drifts of their own weights"),
+    solved("blanes_moan6", "ten kicks and drifts, each with its own weight"),
     solved("blanes_moan_nystrom6", "eleven kicks and drifts, for T quadratic in p"),
     solved("blanes_moan_nystrom6_14", "fourteen kicks and drifts, for T quadratic in p"),
     solved("nystrom6", "thirteen kicks and drifts, for T quadratic in p"),
@@ -177,9 +177,9 @@ METHODS: tuple[Method, ...] = (
            sequence=lambda: palindrome("T", "V", COMPOSITION["kahan_li8"]), symmetric=True, source="kahan1997"),
     solved("nystrom8", "twenty-one kicks and drifts, for T quadratic in p"),
     solved("sofroniou_spaletta10", "thirty-five leapfrogs, drift-kick-drift"),
-    Method("respa", 2, "slow kicks, and between them many of the fast ones", symmetric=True, source="tuckerman1992",
+    Method("respa", 2, "slow kicks, with many fast kicks between them", symmetric=True, source="tuckerman1992",
            needs=("separable", "still T", "levels"), kind="paces"),
-    Method("respa4", 4, "five such steps, the middle one backwards", symmetric=True, source="suzuki1990",
+    Method("respa4", 4, "five respa steps, the middle one backwards", symmetric=True, source="suzuki1990",
            needs=("separable", "still T", "levels"), kind="paces", composed="suzuki4"),
     solved("chin4a", "two kicks, one with its force gradient; every coefficient positive"),
     solved("chin4b", "two kicks with their force gradients, drift-kick-drift; every coefficient positive"),
@@ -188,44 +188,45 @@ METHODS: tuple[Method, ...] = (
            sequence=lambda: list(TAKAHASHI_IMADA), processor=lambda: list(PROCESSOR),
            source="takahashi1984", needs=NEEDS["force gradient"]),
     solved("force_gradient6", "five kicks with their force gradients, drift-kick-drift"),
-    *(Method(name, order, f"the parts of H one after the other and back{', repeated' if order > 2 else ''}: for what mixes "
+    *(Method(name, order, f"the parts of H in order and back{', repeated' if order > 2 else ''}: for terms that mix "
              "q and p", symmetric=True, source=source, needs=("shears", "no clock"), kind="shears", kicks=len(COMPOSED[name]))
       for name, order, source in (("strang", 2, "strang1968"), ("strang4", 4, "suzuki1990"), ("strang6", 6, "kahan1997"),
                                   ("strang8", 8, "kahan1997"))),
     Method("implicit_midpoint", 2, "the slope at the middle of the step, solved for", symmetric=True,
            kind="collocation", slopes=1),
-    Method("gauss4", 4, "two slopes at the points of Gauss, solved for", symmetric=True, source="butcher1964",
+    Method("gauss4", 4, "two slopes at the Gauss points, solved for", symmetric=True, source="butcher1964",
            kind="collocation", slopes=2),
-    Method("gauss6", 6, "three slopes at the points of Gauss, solved for", symmetric=True, source="butcher1964",
+    Method("gauss6", 6, "three slopes at the Gauss points, solved for", symmetric=True, source="butcher1964",
            kind="collocation", slopes=3),
     Method("stormer_verlet_implicit", 2, "half a step by a generating function of (q, P), half by its adjoint of (Q, p)",
            symmetric=True, source="devogelaere1956", kind="collocation", slopes=2, lengths="leapfrog"),
-    Method("stormer_verlet_implicit4", 4, "three of these, the middle one backwards",
+    Method("stormer_verlet_implicit4", 4, "three steps of stormer_verlet_implicit, the middle one backwards",
            symmetric=True, source="yoshida1990", kind="collocation", slopes=6, lengths="yoshida4"),
-    Method("stormer_verlet_implicit6", 6, "nine of these", symmetric=True, source="kahan1997",
+    Method("stormer_verlet_implicit6", 6, "nine steps of stormer_verlet_implicit", symmetric=True, source="kahan1997",
            kind="collocation", slopes=18, lengths="kahan_li6"),
     *(Method(f"kick_midpoint{order if order > 2 else ''}", order, summary, symmetric=True, source=source, kind="collocation",
              slopes=stages, lengths=weights, needs=("a potential apart",)) for order, weights, stages, source, summary in (
         (2, "leapfrog", 1, "", "half a kick by the terms without p, the midpoint rule for the rest, half a kick"),
-        (4, "yoshida4", 3, "yoshida1990", "three of these, the middle one backwards"),
-        (6, "kahan_li6", 9, "kahan1997", "nine of these"))),
-    *(Method(f"extended_phase_space{order if order > 2 else ''}", order, f"{count} of two copies, projected symmetrically",
+        (4, "yoshida4", 3, "yoshida1990", "three steps of kick_midpoint, the middle one backwards"),
+        (6, "kahan_li6", 9, "kahan1997", "nine steps of kick_midpoint"))),
+    *(Method(f"extended_phase_space{order if order > 2 else ''}", order, f"{count} of two copies of the "
+    f"state, projected symmetrically",
              symmetric=True, source="jayawardana2023", kind="doubled", lengths=weights, kicks=kicks,
              needs=("an energy", "no clock"))
       for order, weights, kicks, count in ((2, "leapfrog", 3, "a leapfrog"), (4, "yoshida4", 7, "three leapfrogs"),
                                            (6, "kahan_li6", 19, "nine leapfrogs"))),
-    Method("variational_midpoint", 2, "of a Lagrangian: the velocity at the middle of the step, solved for", symmetric=True,
+    Method("variational_midpoint", 2, "from a Lagrangian: the velocity at the middle of the step, solved for", symmetric=True,
            source="marsden2001", kind="variational", points=1, needs=("a Lagrangian",)),
-    Method("variational_trapezoidal", 2, "of a Lagrangian: one velocity for both ends of the step, solved for; Verlet's "
+    Method("variational_trapezoidal", 2, "from a Lagrangian: one velocity for both ends of the step, solved for; Verlet's "
            "method for any L", symmetric=True, source="marsden2001", kind="variational", needs=("a Lagrangian",)),
-    Method("galerkin4", 4, "of a Lagrangian: velocities at two points of Gauss, solved for", symmetric=True,
+    Method("galerkin4", 4, "from a Lagrangian: velocities at two Gauss points, solved for", symmetric=True,
            source="marsden2001", kind="variational", points=2, needs=("a Lagrangian",)),
-    Method("galerkin6", 6, "of a Lagrangian: velocities at three points of Gauss, solved for", symmetric=True,
+    Method("galerkin6", 6, "from a Lagrangian: velocities at three Gauss points, solved for", symmetric=True,
            source="marsden2001", kind="variational", points=3, needs=("a Lagrangian",)),
     Method("avf", 2, "the mean of the gradient between the ends of a step, which are solved for: keeps a polynomial energy",
            symmetric=True, source="quispel2008", kind="discrete gradient", points=2,
            needs=("an energy", "no clock", "a polynomial")),
-    Method("gonzalez", 2, "the gradient at the middle of the step, mended along it, solved for: keeps the energy",
+    Method("gonzalez", 2, "the gradient at the middle of the step, corrected along the step, solved for: keeps the energy",
            symmetric=True, source="gonzalez1996", kind="discrete gradient", points=4, needs=("an energy", "no clock")),
     Method("itoh_abe", 2, "difference quotients number by number, in both orders, solved for: keeps the energy",
            symmetric=True, source="itoh1988", kind="discrete gradient", points=2,
@@ -233,16 +234,18 @@ METHODS: tuple[Method, ...] = (
     Method("euler", 1, "explicit Euler", tableau=EULER),
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source="kutta1901"),
-    Method("taylor", 0, "the Taylor series of the solution, its order from the tolerance; every step as long as its last "
+    Method("taylor", 0, "the Taylor series of the solution; the tolerance sets its order, and each step "
+    "is as long as its last "
            "terms allow", source="jorba2005", needs=("smooth rates",), kind="Taylor", adaptive=True,
            tolerance=TOLERANCE["float64"]),
-    Method("dop853", 8, "the pair of Dormand and Prince: slopes alone, steps as long as their errors are estimated to allow",
+    Method("dop853", 8, "the Dormand–Prince pair: explicit, with steps as long as its error estimate allows",
            source="prince1981", kind="embedded", adaptive=True, tolerance=1e-10, kicks=12),
-    Method("radau", 5, "collocation at the points of Radau, solved for, with its own steps: for stiff systems",
+    Method("radau", 5, "implicit collocation at the Radau points, with steps of its own choice: for stiff systems",
            source="hairer1999", kind="collocated", adaptive=True, tolerance=1e-6, kicks=9),
     Method("wisdom_holman", 2, "half a Kepler orbit, kick by the rest, half an orbit: error eps h**2",
            orbits=NEAR_INTEGRABLE["wisdom_holman"], symmetric=True, source="wisdom1991", needs=("orbits",)),
-    *(Method(f"wisdom_holman_c{n}", 2, f"the same with a corrector where a run begins and where one looks: error eps h**"
+    *(Method(f"wisdom_holman_c{n}", 2, f"wisdom_holman with a corrector, applied at the start and at "
+    f"each output: error eps h**"
              f"{n + 1} + eps**2 h**2", orbits=NEAR_INTEGRABLE["wisdom_holman"], symmetric=True, source="wisdom1996",
              needs=("orbits",), corrected=n) for n in CORRECTORS),
     Method("saba2", 2, "Kepler orbits and two kicks: error eps h**4 + eps**2 h**2",
@@ -269,13 +272,15 @@ METHODS: tuple[Method, ...] = (
              turns=partial(of_orbits, name), symmetric=True, source=source, needs=("quadratic part",))
       for name, order, error, source in (("saba3", 2, "eps h**6 + eps**2 h**2", "laskar2001"),
                                          ("aba84", 4, "eps h**8 + eps**2 h**4", "mclachlan1995b"))),
-    Method("interaction_mollified", 2, "as interaction, the rest at means of positions over a step: no resonance grows",
+    Method("interaction_mollified", 2, "as interaction, with the rest evaluated at positions averaged "
+    "over a step: no resonance grows",
            turns=leapfrogs("leapfrog"), mollified=True, symmetric=True, source="garcia1999", needs=("quadratic part",)),
-    Method("interaction_mollified4", 4, "three of them, the middle one backwards", turns=leapfrogs("yoshida4"),
+    Method("interaction_mollified4", 4, "three steps of interaction_mollified, the middle one "
+    "backwards", turns=leapfrogs("yoshida4"),
            mollified=True, symmetric=True, source="yoshida1990", needs=("quadratic part",)),
-    Method("magnus4", 4, "the exponential of one matrix a step, made of A(t) at two times",
+    Method("magnus4", 4, "one matrix exponential a step, from A(t) at two times",
            source="blanes2000", needs=("linear",), kicks=2, kind="exponential"),
-    Method("magnus6", 6, "the exponential of one matrix a step, made of A(t) at three times",
+    Method("magnus6", 6, "one matrix exponential a step, from A(t) at three times",
            source="blanes2000", needs=("linear",), kicks=3, kind="exponential"),
 )
 # fmt: on
@@ -310,7 +315,7 @@ PACES = "paces"
 PACED = {m.order: m for m in METHODS if m.kind == PACES}  # those for fast and slow parts
 INTERACTION = BY_NAME["interaction"]
 TURNING = frozenset(m.name for m in METHODS if m.turns is not None)
-FLOW_METHOD = Method("exact_flow", 0, "the flow of H itself")  # by propagator="exact" alone
+FLOW_METHOD = Method("exact_flow", 0, "the exact flow of H")  # by propagator="exact" alone
 
 
 @cache

@@ -86,7 +86,7 @@ def approximated(job: Job, error: float) -> Approximate:
     system, facts, method = job.system, job.facts, job.method
     if method.gradients:
         raise PlanError(
-            f"approximate= does not go with the method {method.name}: a tree gives no derivative of its force",
+            f"approximate= cannot be combined with the method {method.name}: a tree code gives no derivative of the force",
             fix="Leave method= out, or choose one without force gradients.",
         )
     found = inverse_distance(system, facts["separable"].V)
@@ -101,7 +101,7 @@ def approximated(job: Job, error: float) -> Approximate:
     if bodies <= FEW:
         raise PlanError(
             f"approximate= for n = {bodies}",
-            fix="Leave it out: the direct sum over so few is faster, and exact.",
+            fix="Leave it out: for so few bodies the direct sum is faster, and exact.",
         )
     return Approximate(found, error)
 
@@ -128,7 +128,7 @@ def rates_of(system: System) -> tuple[list[UOp], tuple[Term, ...]]:
         terms = (Term("H", system.energy),)
     elif system.kind != "forces":
         raise PlanError(
-            f"`{system.name}` is given by its {system.kind}, of which no derivatives are known",
+            f"`{system.name}` is given by its {system.kind}, and its time derivatives are not known",
             fix="Write it as an energy, as forces or with @tp.ode.",
         )
     else:
@@ -165,7 +165,7 @@ def check_pairs(job: Job, count: int) -> None:
     if count > LARGEST:
         raise PlanError(
             f"the Taylor series of `{job.system.name}` in pairs of float64 are about {count:,} operations, "
-            f"and more than {LARGEST:,} are not written out",
+            f"and at most {LARGEST:,} can be written out",
             fix='Choose precision="float64", whose long series run in loops, a larger tolerance=, or a method of '
             "kicks and drifts.",
         )
@@ -205,7 +205,7 @@ def check_written(job: Job, count: int, most: int = LARGEST) -> None:
         f"`{job.system.name}` about {count:,} operations a step"
     )
     if count > most:
-        raise PlanError(f"{told}, and {most:,} are the most", fix=in_steps(job))
+        raise PlanError(f"{told}, and at most {most:,} are allowed", fix=in_steps(job))
     if count > TOLD:
         LOG.warning("%s: this takes some seconds to compile", told)
 
@@ -215,7 +215,7 @@ def check_length(job: Job, rates: list[UOp]) -> None:
     numbers = sum(s.var.size for s in job.system.states)
     if job.method.kind == "collocated" and numbers > MOST_SOLVED:
         raise PlanError(
-            f"`{job.method.name}` writes out the elimination of {numbers} numbers: {MOST_SOLVED} at most",
+            f"`{job.method.name}` writes out a Gaussian elimination of {numbers} numbers; it can do {MOST_SOLVED} at most",
             fix='method="dop853" solves nothing, where steps need not be long.'
             if numbers * OF_AN_ATTEMPT < MOST_TRIED
             else in_steps(job),
@@ -254,7 +254,7 @@ def check_lines(job: Job, rates: Sequence[UOp]) -> None:
     most = MOST_LINEAR if linear else MOST_IN_LOOPS
     told = f"the Taylor series of `{system.name}` are about {count:,} operations of each order"
     if count > most:
-        raise PlanError(f"{told}, and {most:,} are the most", fix=in_steps(job))
+        raise PlanError(f"{told}, and at most {most:,} are allowed", fix=in_steps(job))
     if count > TOLD:
         LOG.warning("%s: this takes some seconds to compile", told)
 
@@ -286,8 +286,8 @@ def on_orbits(job: Job) -> Step:
     assert method.orbits is not None
     if job.goal.hierarchy is None:
         raise PlanError(
-            f"`{method.name}` orders the bodies of `{system.name}` by a state, and none is known yet",
-            fix="Run it first: sim.evolve(...); what was found is in sim.explain().",
+            f"`{method.name}` orders the bodies of `{system.name}` by their initial state, which is not known yet",
+            fix="Run it first: sim.evolve(...); then sim.explain() shows the order.",
         )
     split = job.facts["separable"]
     return orbit_step(
@@ -308,8 +308,8 @@ def in_turns(job: Job) -> Step:
     found = quadratic_part(job.system, job.facts)
     if method.mollified and not found.oscillators:
         raise PlanError(
-            f"`{method.name}` needs an oscillator for each number of q: `{job.system.name}` couples them",
-            fix='method="interaction" solves them as one matrix.',
+            f"`{method.name}` needs independent oscillators, one for each number of q; `{job.system.name}` couples them",
+            fix='method="interaction" solves coupled oscillators with one matrix.',
         )
     return interaction_step(method.name, job.system, found, method.turns(), method.keeps, method.mollified)
 
@@ -351,7 +351,7 @@ def of_shears(job: Job) -> Step:
     if job.goal.precision not in SHEARED or job.goal.scale != "off":
         what = f"precision={job.goal.precision!r}" if job.goal.scale == "off" else f"scale={job.goal.scale!r}"
         raise PlanError(
-            f"`{job.method.name}` steps parts that mix q and p, which {what} does not do yet",
+            f"`{job.method.name}` steps parts that mix q and p, which {what} does not support yet",
             fix='Choose precision="float64" or "dd", and leave scale= out.',
         )
     return shear_step(job.method.name, job.system, job.facts["shears"].parts["parts"], job.method.keeps)
@@ -360,7 +360,7 @@ def of_shears(job: Job) -> Step:
 def of_exponential(job: Job) -> Step:
     if job.goal.precision == "dd":
         raise PlanError(
-            f'`{job.method.name}` has series with the digits of float64, and precision="dd" asks for more',
+            f'`{job.method.name}` uses series accurate to float64, and precision="dd" needs more digits',
             fix='Choose a splitting, or precision="float64".',
         )
     return magnus_step(
@@ -396,7 +396,7 @@ def of_lagrangian(job: Job) -> Step:
 def by_discrete_gradient(job: Job) -> Step:
     if job.system.clock is not None:
         raise PlanError(
-            f"`{job.method.name}` would keep another energy than H with time=", fix="Leave time= out."
+            f"`{job.method.name}` would conserve a different energy than H with time=", fix="Leave time= out."
         )
     polynomial = job.facts["polynomial"]
     by_solving(job)
@@ -431,7 +431,7 @@ def step_of(job: Job) -> Step:
             else f"a system given by its {system.kind}"
         )
         raise PlanError(
-            f"approximate= does not go with {what}",
-            fix="It goes with an energy T(p) + V(q) and a splitting, the default.",
+            f"approximate= cannot be combined with {what}",
+            fix="It needs an energy T(p) + V(q) and a splitting method, the default.",
         )
     return FAMILIES[method.family](job)

@@ -19,7 +19,7 @@ from tinyphysics.system import Family, Parameter, System
 
 SPACE = 3  # components of a last axis that is space; longer ones are particles on a line
 LIGHT = "c"
-FIX = "Write the energy yourself: tp.sqrt(p @ p * c**2 + m**2 * c**4) and what else there is."
+FIX = "Write the energy yourself: tp.sqrt(p @ p * c**2 + m**2 * c**4) and the other terms."
 
 
 def relativistic(system: System | Family) -> System | Family:

@@ -77,13 +77,14 @@ def check_kinds(parts: Sequence[System | Family]) -> None:
     for part in parts:
         if part.kind not in WITH_ENERGY:
             raise PlanError(
-                f"`{part.name}` is given by its {part.kind}, and what is added in a sum of systems are energies",
+                f"`{part.name}` is given by its {part.kind}, and only energies can be added in a sum of systems",
                 site=site_of(part),
                 fix="Write its energy: @tp.hamiltonian or @tp.potential.",
             )
     if all(part.kind == "potential" for part in parts):
         raise PlanError(
-            f"nothing moves in `{' + '.join(x.name for x in parts)}`: a potential has no kinetic energy",
+            f"without a kinetic energy nothing moves in `{' + '.join(x.name for x in parts)}`: a "
+            f"potential has no kinetic energy",
             site=site_of(parts[0]),
             fix="Add a system that moves: def free(q, p): return p @ p / 2.",
         )
@@ -166,7 +167,7 @@ def check_moved(part: System, states: dict[str, State]) -> None:
     for s in part.states:
         if s.name not in positions:
             raise PlanError(
-                f"`{part.name}` is a potential of `{s.name}`, and no part of the sum moves that",
+                f"`{part.name}` is a potential of `{s.name}`, and no part of the sum has a kinetic energy for it",
                 site=part.site,
                 fix=f"Positions here: {one_of(positions)}. If it is one of them: "
                 f'{part.name}.rename({s.name}="{positions[0]}").',
@@ -208,10 +209,10 @@ def parameters_of(parts: Sequence[System], states: dict[str, State]) -> dict[str
                 out[x.name] = replace(known, default=None)
             elif x.default != known.default:
                 raise PlanError(
-                    f"`{x.name}` is {x.default} in `{part.name}` unless it is given, and {known.default} elsewhere "
+                    f"`{x.name}` has the default {x.default} in `{part.name}` and {known.default} elsewhere "
                     "in the sum",
                     site=part.site,
-                    fix=f"{another_name(part, x.name)} If they are one, give them one default.",
+                    fix=f"{another_name(part, x.name)} If they are the same parameter, give it the same default in both.",
                 )
     return out
 
@@ -266,7 +267,7 @@ def once(p: UOp, owners: Sequence[System], part: System, apart: bool) -> bool:
         if both is not None:
             raise PlanError(
                 f"{signed_sum([both])} is in `{first.name}` and in `{part.name}`, which differ in other terms "
-                f"with `{p.arg}`: it is not known whether it should count once or twice",
+                f"with `{p.arg}`: it is ambiguous whether it counts once or twice",
                 site=part.site,
                 fix=f"Leave it out of `{part.name}`.",
             )
@@ -278,8 +279,8 @@ def check_kinetic(T: UOp, part: System) -> None:
     rest = substitute([T], {p: UOp.const(0.0, p.dtype, p.shape) for p in part.p})[0]
     if not same(rest, UOp.const(0.0)):
         raise PlanError(
-            f"`{part.name}` shares a momentum with other parts of the sum, and {T} is not shown to be nothing "
-            "without it: counted once, potential energy would be lost",
+            f"`{part.name}` shares a momentum with other parts of the sum, and {T} is not shown to vanish "
+            "without that momentum: counted once, potential energy would be lost",
             site=part.site,
             fix="Write kinetic and potential energy as two terms: p @ p / 2 + V(q).",
         )
@@ -304,7 +305,7 @@ def levels_of(parts: Sequence[System], ranks: Sequence[int | None]) -> tuple[UOp
         own = potential_of(part)
         if own and rank is None and any(r is not None for r in ranks):
             raise PlanError(
-                f"`{part.name}` is neither fast nor slow, and other parts of the sum are",
+                f"`{part.name}` is marked neither fast nor slow, but other parts of the sum are",
                 site=part.site,
                 fix=f"Write tp.fast({part.name}) or tp.slow({part.name}).",
             )

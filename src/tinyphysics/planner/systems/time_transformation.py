@@ -39,19 +39,19 @@ def transformed(system: System, time: Any) -> System:
         )
     if system.energy is None:
         raise PlanError(
-            f"time= transforms an energy, and `{system.name}` is given by its {system.kind}",
+            f"time= needs an energy, and `{system.name}` is given by its {system.kind}",
             fix="Write it as a Hamiltonian, or leave time= out.",
         )
     if system.levels:
         raise PlanError(
-            "time= does not go with fast and slow parts", fix="Leave tp.fast, tp.slow and inner= out."
+            "time= cannot be combined with fast and slow parts", fix="Leave tp.fast, tp.slow and inner= out."
         )
     taken = [*(s.name for s in system.states), *(p.name for p in system.parameters)]
     for name in (TIME, MOMENTUM):
         if name in taken:
             raise InputError(
-                f"`{system.name}` has a `{name}` of its own, and time= adds a state of that name",
-                fix=f'Call it something else: {system.name}.rename({name}="other").',
+                f"`{system.name}` already has a `{name}`, and time= adds a state of that name",
+                fix=f'Rename it: {system.name}.rename({name}="other").',
             )
     t = UOp.var(TIME) if system.time is None else system.time
     p_t = UOp.var(MOMENTUM)
@@ -79,7 +79,7 @@ def parts(system: System, way: str) -> tuple[UOp, UOp]:
     split = separable(system)
     if not split:
         raise PlanError(
-            f'time="{way}" needs H = T(p) + V(q), and H of `{system.name}` is not shown to be that: '
+            f'time="{way}" needs H = T(p) + V(q), and H of `{system.name}` is not shown to have that form: '
             f"{split.because}",
             site=split.site,
             fix="Give dt/ds as a function of the positions: time=lambda q: ...",
@@ -92,7 +92,7 @@ def parts(system: System, way: str) -> tuple[UOp, UOp]:
         )
     if way == "logarithmic" and system.time is not None and system.time in T.leaves:
         raise PlanError(
-            f'time="{way}": T of `{system.name}` depends on t, so that ln(T + p_t) mixes t and p',
+            f'time="{way}": T of `{system.name}` depends on t, so ln(T + p_t) mixes t and p',
             fix="Leave time= out.",
         )
     return T, V
@@ -110,6 +110,7 @@ def traced(system: System, function: Callable[..., Any]) -> UOp:
         )
     if not rate.leaves & frozenset(system.q):
         raise InputError(
-            "time= returns a number that no position changes", fix="Leave time= out, and choose another dt."
+            "time= returns a number that does not depend on the positions",
+            fix="Leave time= out, and choose another dt.",
         )
     return rate

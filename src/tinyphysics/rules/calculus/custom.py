@@ -28,7 +28,7 @@ def op(
     softplus(q)
     """
     if not name.isidentifier() or name in Ops._value2member_map_:
-        raise InputError(f"`{name}` cannot name an operation", fix="Choose a new identifier.")
+        raise InputError(f"`{name}` cannot be the name of an operation", fix="Choose a new identifier.")
     CUSTOM[name] = definition
     CUSTOM_PARTIALS.pop(name, None)
     if derivative is not None:

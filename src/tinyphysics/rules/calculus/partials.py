@@ -128,7 +128,8 @@ def partials(u: UOp) -> Partials:
         return tuple(as_uop(d, u.dtype) for d in found)
     if u.op in (Ops.FAR, Ops.SELDOM):  # both are made by rules/formulas/kepler.py alone
         raise TraceError(
-            "a Kepler orbit has no derivative rule yet", fix="Differentiate a method of kicks and drifts."
+            "a Kepler orbit has no derivative rule yet",
+            fix="Use a splitting method of kicks and drifts instead.",
         )
     if not u.dtype.is_float or u.op not in PARTIALS:  # integers, bits and comparisons are locally constant
         return (None,) * len(u.src)

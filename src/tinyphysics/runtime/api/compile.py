@@ -51,7 +51,9 @@ def check_sizes(system: Any, sizes: Mapping[str, int] | None) -> None:
             known = f"Its sizes are {one_of(letters)}." if letters else "Its shapes have no letters."
             raise InputError(f"`{system.name}` has no size `{letter}`", fix=known)
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise InputError(f"sizes={{{letter!r}: {n!r}}} is no size", fix="A size is a positive integer.")
+            raise InputError(
+                f"sizes={{{letter!r}: {n!r}}} is not a size", fix="A size is a positive integer."
+            )
 
 
 def checked_budget(approximate: Any, precision: str, scale: str) -> float:
@@ -64,7 +66,9 @@ def checked_budget(approximate: Any, precision: str, scale: str) -> float:
         raise InputError(f"approximate={approximate!r} is not a relative error", fix="Pass approximate=1e-3.")
     for name, value, plain in (("precision", precision, "float64"), ("scale", scale, "off")):
         if value != plain:
-            raise PlanError(f"approximate= does not go with {name}={value!r}", fix=f"Leave {name}= out.")
+            raise PlanError(
+                f"approximate= cannot be combined with {name}={value!r}", fix=f"Leave {name}= out."
+            )
     return float(approximate)
 
 
@@ -72,7 +76,8 @@ def check_alone(name: str, others: Mapping[str, Any]) -> None:
     for other, value in others.items():
         if value is not None:
             raise PlanError(
-                f"{name}= does not go with {other}=", fix=f"Leave {other}= out, and choose dt yourself."
+                f"{name}= cannot be combined with {other}=",
+                fix=f"Leave {other}= out, and choose dt yourself.",
             )
 
 
@@ -86,14 +91,18 @@ def checked_inner(inner: Any, has_levels: bool) -> tuple[int, ...]:
     counts = tuple(inner) if isinstance(inner, (tuple, list)) else (inner,)
     if not counts or not all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in counts):
         raise InputError(
-            f"inner={inner!r} is no number of kicks", fix="Pass inner=10: ten fast kicks for each slow one."
+            f"inner={inner!r} is not a number of kicks",
+            fix="Pass inner=10: ten fast kicks for each slow one.",
         )
     if not has_levels:
-        raise PlanError("inner= goes with fast and slow parts", fix="Say which: tp.fast(a) + tp.slow(b).")
+        raise PlanError(
+            "inner= needs an energy with fast and slow parts", fix="Mark them: tp.fast(a) + tp.slow(b)."
+        )
     if (kicks := prod(counts)) > MOST_KICKS:
         raise PlanError(
-            f"inner={inner!r} is {kicks:,} fast kicks in a step: the program lists each of them, up to {MOST_KICKS:,}",
-            fix="Choose a shorter dt, with as many times fewer kicks.",
+            f"inner={inner!r} is {kicks:,} fast kicks in a step; the compiled step writes out each of "
+            f"them, up to {MOST_KICKS:,}",
+            fix="Choose a shorter dt, and fewer kicks in proportion.",
         )
     return counts
 
@@ -103,11 +112,14 @@ def checked_units(lattice: Any, precision: str, scale: str) -> tuple[tuple[str, 
     if precision != "lattice":
         if lattice is not None:
             raise PlanError(
-                f"lattice={lattice!r} with precision={precision!r}", fix='Pass precision="lattice" too.'
+                f"lattice={lattice!r} with precision={precision!r}",
+                fix='lattice= needs precision="lattice": pass both.',
             )
         return ()
     if scale != "off":
-        raise PlanError(f'scale={scale!r} does not go with precision="lattice"', fix="Leave scale= out.")
+        raise PlanError(
+            f'scale={scale!r} cannot be combined with precision="lattice"', fix="Leave scale= out."
+        )
     given = {} if lattice is None else dict(lattice) if isinstance(lattice, Mapping) else {"": lattice}
     for name, unit in given.items():
         good = isinstance(name, str) and isinstance(unit, (int, float)) and not isinstance(unit, bool)
@@ -133,12 +145,13 @@ def checked_tolerance(given: Any, precision: str) -> float:
 def checked_absolute(given: Any, method: str) -> float:
     if isinstance(given, bool) or not isinstance(given, Real) or not 0.0 < float(given) < inf:
         raise InputError(
-            f"absolute={given!r} is not an error", fix="Pass absolute=1e-9, in the units of the states."
+            f"absolute={given!r} is not an absolute error",
+            fix="Pass absolute=1e-9, in the units of the states.",
         )
     looks = [m.name for m in METHODS if m.looks_at_each]
     if method not in looks:
         raise PlanError(
-            f"absolute= is of methods that look at the error of each number, and `{method}` does not",
+            f"absolute= needs a method that controls the error of each number, which `{method}` does not do",
             fix=f"Choose {one_of(looks)} as method=, or leave absolute= out.",
         )
     return float(given)
@@ -185,43 +198,43 @@ def compile(
     absolute: float | None = None,
     project: Any = None,
 ) -> Simulation:
-    """Makes a system ready to run: it is analysed, planned, lowered to TP-IR and verified; nothing has run yet.
+    """Compiles a system: analyses it, chooses a method, lowers the step to TP-IR and verifies it. Nothing is run yet.
 
-    system        what a decorator made, such as @tp.hamiltonian, an instance of a tp.PhysicsSystem, or a sum of them
-    dt            the time step; or a goal
-    method        its name, "auto" chooses: docs/methods.md
-    order         the order of the method, where it is chosen
-    forbid        names of methods that are not to be chosen
+    system        a system made with a decorator such as @tp.hamiltonian, an instance of a tp.PhysicsSystem, or a sum
+    dt            the time step; with a goal it may be left out
+    method        the name of a method (docs/methods.md); "auto" lets the compiler choose
+    order         the order of the method that the compiler chooses
+    forbid        names of methods that must not be chosen
     energy_drift  a goal: the largest relative energy error of a run
-    error         a goal: the largest relative error of its states
+    error         a goal: the largest relative error of the states of a run
     propagator    "exact", "method" or "loop": whether an energy of degree 2 is solved or stepped
-    time          another time to step in: "logarithmic", "sundman" or a function of the positions
+    time          a transformed time variable: "logarithmic", "sundman" or a function of the positions
     kinetics      "newtonian" or "relativistic"
     backend       where it runs: "llvm", "c", "numpy", "python", "opencl", "cuda"; "auto" chooses
     precision     "float64", "float32", "mixed", "compensated", "dd" or "lattice"
-    math          "exact": the same bits everywhere; "fast": faster, with the bits of one machine
-    sizes         lengths for the letters in shapes, {"n": 16}; a run reads them off its state
-    pilot         a state {"q": ..., "p": ...} for the runs by which goals are met
-    checks        "on" warns of a run that looks wrong, "strict" raises, "off" is silent
-    approximate   the relative error that forces of 1/r through a tree may have
-    inner         how many fast kicks there are in a step of tp.fast(a) + tp.slow(b)
-    scale         "auto" computes in units in which a step is shortest
+    math          "exact": the same bits on every machine; "fast": faster, but the last bits depend on the machine
+    sizes         values for the letters in shapes, {"n": 16}; otherwise taken from the state of the first run
+    pilot         an initial state {"q": ..., "p": ...} for the trial runs that goals need
+    checks        "on" warns about a run that looks wrong, "strict" raises an error, "off" does neither
+    approximate   the allowed relative error of 1/r forces, which are then summed with a tree code
+    inner         the number of fast kicks in a step of tp.fast(a) + tp.slow(b)
+    scale         "auto" computes in units in which a step takes the fewest operations
     lattice       the unit of precision="lattice"
-    tolerance     the relative error of a step, of methods that choose their own steps
-    absolute      the absolute error beside it
-    project       what every step ends at the first value of: "energy", or functions by name
+    tolerance     the relative error of a step, for methods that choose their own steps
+    absolute      the absolute error that is allowed in addition
+    project       invariants to restore to their initial values after every step: "energy", or functions by name
 
-    A function without a decorator is read as an energy H(q, p). dt may also come with each run, `evolve(..., dt=0.01)`, or be
-    found for a goal. target_order= is another name for order=.
+    A function without a decorator is read as an energy H(q, p). dt may also be passed to each run, `evolve(..., dt=0.01)`, or
+    be found for a goal. target_order= is another name for order=.
 
     precision="float32" rounds states, parameters, constants and dt to float32 once and steps in float32 alone;
     frames are float32 arrays, times, energies and observables float64.
 
-    precision="lattice" keeps states as whole numbers of units, and runs back to the last bit (`sim.rewind`); lattice=
+    precision="lattice" stores states as whole numbers of units, and can be rewound to the last bit (`sim.rewind`); lattice=
     is their unit, a power of two, or one for each state: {"q": 2**-40, "p": 2**-44}.
 
-    energy_drift=1e-9, error=1e-6 are goals: the method, and the step if no dt is given, are found by pilots on the state
-    of pilot={"q": ..., "p": ...}, or of the first run, and measured again in every run.
+    energy_drift=1e-9, error=1e-6 are goals: the method, and the step if no dt is given, are found by trial runs from the
+    state of pilot={"q": ..., "p": ...}, or of the first run, and measured again in every run.
 
     precision="dd" gives every number of a step a second float64, about 32 digits; `out.words("q")` gives both words, and
     energies, observables and drift are computed in such pairs too.
@@ -230,12 +243,12 @@ def compile(
     method would in exact arithmetic; then a run of 10**12 steps is one jump. "loop" steps. The default is "exact" for small
     systems, if no option asks for steps, and "loop" for others; explain() says why.
 
-    method="taylor" chooses its own steps, so that each has a relative error of tolerance=, rounding if not given; dt is then
-    that of the times at which one may look, and without it a run has an end and nothing between. So do method="dop853",
-    slopes alone, and method="radau" for stiff systems; there each number has an error of tolerance= times itself, and of
-    absolute= beside that, if it is given. With error= pilots choose the tolerance, and the run is measured too.
+    method="taylor" chooses its own steps, each with a relative error of tolerance=, by default that of rounding; dt is then
+    the spacing of output times, and without it a run has only its end. So do method="dop853",
+    which is explicit, and method="radau" for stiff systems; their error for each number is tolerance= times its size, plus
+    absolute= if it is given. With error= trial runs choose the tolerance, and the run itself is measured too.
 
-    kinetics="relativistic" puts sqrt(p**2 c**2 + m**2 c**4) - m c**2 in the place of p**2/2m; c is the parameter `c`, 1 if
+    kinetics="relativistic" replaces p**2/2m by sqrt(p**2 c**2 + m**2 c**4) - m c**2; c is the parameter `c`, 1 if
     the system has none, and the last axis of p is space where it has up to three components.
 
     time="logarithmic" steps in another time s: dt = ds/(-V), shorter steps where the potential is deep, and symplectic all
@@ -251,7 +264,10 @@ def compile(
     approximate=1e-3 sums forces of c*m[i]*m[j]/r through a tree, whose relative error is measured where a run begins.
     """
     if isinstance(system, type):
-        raise InputError(f"{system.__name__} is a class", fix=f"Compile an instance: {system.__name__}().")
+        raise InputError(
+            f"{system.__name__} is a class, not a system",
+            fix=f"Compile an instance of it: {system.__name__}().",
+        )
     if isinstance(system, PhysicsSystem):
         system = system.traced()
     if isinstance(system, FunctionType):
@@ -259,7 +275,7 @@ def compile(
     if target_order is not None:
         if order is not None and order != target_order:
             raise InputError(
-                f"order={order!r} and target_order={target_order!r} are two names for one thing",
+                f"order={order!r} and target_order={target_order!r} are two names of the same option",
                 fix="Pass one of them.",
             )
         order = target_order
@@ -268,13 +284,13 @@ def compile(
         system = linked(system)
     if not hasattr(system, "bind"):
         raise InputError(
-            f"{a_kind(system)} is no system",
+            f"{a_kind(system)} is not a system",
             fix="Decorate the function: @tp.hamiltonian, @tp.lagrangian, @tp.forces, @tp.ode or @tp.map.",
         )
     if system.kind == "potential":
         raise PlanError(
-            f"`{system.name}` is a potential: alone it moves nothing",
-            fix=f"Add it to a system: free + {system.name}.",
+            f"`{system.name}` is only a potential: without a kinetic energy nothing moves",
+            fix=f"Add it to a system with kinetic energy: free + {system.name}.",
         )
     if time is not None:
         check_alone(
@@ -296,11 +312,11 @@ def compile(
     choice("precision", precision, tuple(PRECISIONS))
     choice("math", math, MATHS)
     if scale not in SCALES:
-        raise InputError(f"scale={scale!r} is not known", fix=f"scale is {one_of(SCALES)}.")
+        raise InputError(f"scale={scale!r} is not known", fix=f"scale may be {one_of(SCALES)}.")
     if checks not in CHECKS:
         raise InputError(
             f"checks={checks!r} is not known",
-            fix=f"{did_you_mean(checks, CHECKS)}checks is {one_of(CHECKS)}.",
+            fix=f"{did_you_mean(checks, CHECKS)}checks may be {one_of(CHECKS)}.",
         )
     if method not in CHOICES:
         named(method)
@@ -321,7 +337,9 @@ def compile(
         dt = checked_step(dt)
     if source.kind == "map":
         if dt is not None:
-            raise InputError(f"`{source.name}` is a map and has no dt", fix="tp.compile(system) is enough.")
+            raise InputError(
+                f"`{source.name}` is a map: it has no dt", fix="Leave dt= out: tp.compile(system)."
+            )
     if order is not None and hasattr(order, "__index__"):  # one of NumPy's is as good
         order = operator.index(order)
     forbidden = (forbid,) if isinstance(forbid, str) else tuple(forbid or ())
@@ -345,13 +363,13 @@ def compile(
     adapts = is_adaptive(source.kind, method)
     if adapts and dt is not None and dt < 0:
         raise PlanError(
-            f"dt={dt:g}: steps of their own lengths go forward in time",
-            fix="Write the equations of -t, or choose another method.",
+            f"dt={dt:g} is negative: a method that chooses its own steps runs forward in time only",
+            fix="Write the equations with -t, or choose a method with a fixed step.",
         )
     if adapts and pilot is not None and not goal.is_accurate:
         raise PlanError(
-            "pilot= chooses a step, and this method chooses its own",
-            fix="Leave pilot= out, or ask for an accuracy: error=1e-6.",
+            "pilot= is for finding a step size, and this method chooses its own steps",
+            fix="Leave pilot= out, or set a goal for the accuracy: error=1e-6.",
         )
     if goal.is_accurate or pilot is not None:
         check_goals(source.kind, source.name, goal, adapts)

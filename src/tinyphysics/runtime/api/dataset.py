@@ -30,12 +30,13 @@ def to_xarray(out: Trajectory) -> Any:
         return valued(xarray.open_zarr(first.store.root, decode_times=False), out)
     if not isinstance(out.origin, Origin) or out.origin.asked is None:
         raise PlanError(
-            "this trajectory does not know its system", fix="Ask before it is saved or sent elsewhere."
+            "this trajectory does not know its system",
+            fix="Call it before the trajectory is saved or sent to another process.",
         )
     if np.ndim(out.t) > 1:
         raise PlanError(
-            "the members of this run have times of their own, and a dataset has one axis of time",
-            fix="Run one member alone, or make one of out.t, out.q and out.p yourself.",
+            "the members of this run are at different times, and a dataset has one time axis",
+            fix="Run one member alone, or build a dataset from out.t, out.q and out.p yourself.",
         )
     run, values = out.origin.run, out.origin.values
     given = arrays_given(run.given)

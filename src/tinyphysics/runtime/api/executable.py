@@ -45,22 +45,22 @@ class Built:
 def build(sim: Simulation, start: Mapping[str, Any], steps: int, target: Path, static: bool) -> Built:
     """Writes `target`, a program that runs `steps` steps from a start; an error if its hash is not that of Python."""
     if not target.parent.is_dir() or not os.access(target.parent, os.W_OK):
-        raise StoreError(f"`{target.parent}` is not a folder that can be written to", fix="Pass another -o.")
+        raise StoreError(f"`{target.parent}` is not a directory you can write to", fix="Pass another -o.")
     if target.is_dir():
-        raise StoreError(f"`{target}` is a folder", fix=f"Pass another name: -o {target}.exe.")
+        raise StoreError(f"`{target}` is a directory", fix=f"Pass another name: -o {target}.exe.")
     jumps = sim.compiled.known.way != "loop"
     if jumps:
         sim = Simulation(sim.source, replace(sim.goal, propagator="loop"), sim.requested, sim.checks)
     if sim.compiled.adaptive:
         raise PlanError(
             f"`{sim.compiled.known.method}` chooses its own steps, and a binary has steps of dt",
-            fix="Pass --method leapfrog --dt 0.01; of rates --method rk4.",
+            fix="Pass --method leapfrog --dt 0.01, or for derivatives --method rk4.",
         )
     few = min(steps, CHECKED)
     out = sim.evolve(**start, steps=few, progress=False)
     r = out.origin.run
     if r.given.is_ensemble:
-        raise InputError("a binary runs one member, and the start has several", fix="Give it one state.")
+        raise InputError("a binary runs one member, and `start` has several", fix="Give it a single state.")
     given = r.given if r.loops else replace(r.given, states=numbers(sim, r, start))
     source = source_of(made(r.program), given, [str(steps), repr(r.dt), repr(r.t0)], target.name)
     executable(source, target, static)
@@ -72,7 +72,7 @@ def build(sim: Simulation, start: Mapping[str, Any], steps: int, target: Path, s
     if printed != out.hash:
         target.unlink(missing_ok=True)
         raise BackendError(
-            f"the binary has another hash than Python after {few} steps: {printed or 'nothing'}, not {out.hash}",
+            f"the binary and Python give different hashes after {few} steps: {printed or 'nothing'}, not {out.hash}",
             fix="Try another compiler: CC=clang; and please report this.",
         )
     return Built(target, target.stat().st_size, steps, few, out.hash, jumps)

@@ -131,9 +131,9 @@ ENDS = {"frames": 2}  # the first and the last
 class Simulation:
     """A compiled system, made by tp.compile: explain it, print its program at any level, run it.
 
-    `sim.evolve(q=..., p=..., steps=1000)` runs it, `print(sim.explain())` says what was found, chosen and proved, and
-    `sim.certificate` what was shown of its program. `source`, `goal`, `requested` and `checks` are what tp.compile was given;
-    `monitors` are observed in every run; `frequency`, `commutators`, `paces` and `split` are what pilots measured.
+    `sim.evolve(q=..., p=..., steps=1000)` runs it, `print(sim.explain())` shows what was found, chosen and proved, and
+    `sim.certificate` what was proved about its program. `source`, `goal`, `requested` and `checks` are what tp.compile was
+    given; `monitors` are observed in every run; `frequency`, `commutators`, `paces` and `split` are measured in trial runs.
     """
 
     source: System | Family
@@ -163,13 +163,13 @@ class Simulation:
         if name not in self.__dataclass_fields__:
             raise self.not_set(name, value)
         if name == "checks" and value not in CHECKS:
-            raise InputError(f"checks={shown(value)} is not known", fix=f"checks is {one_of(CHECKS)}.")
+            raise InputError(f"checks={shown(value)} is not known", fix=f"checks may be {one_of(CHECKS)}.")
         object.__setattr__(self, name, value)
 
     def not_set(self, name: str, value: Any) -> TinyPhysicsError:
         what = f"`sim.{name} = {shown(value)}` would change nothing"
         if name in self.own_names:
-            return InputError(what, fix=f"Give it to each run: sim.evolve({name}={shown(value)}, ...).")
+            return InputError(what, fix=f"Pass it to each run: sim.evolve({name}={shown(value)}, ...).")
         if name in COMPILE:
             return InputError(what, fix=f"Compile again: tp.compile(system, {name}={shown(value)}).")
         if name in COMING:
@@ -207,7 +207,7 @@ class Simulation:
         """The stages of the compiler for this system; an error while a size is still open."""
         if self._compiled is None and isinstance(self.source, System):
             raise PlanError(
-                f"`{self.source.name}` is not compiled yet: the first state says in which order its bodies are",
+                f"`{self.source.name}` is not compiled yet: the order of its bodies depends on the initial state",
                 fix="Run it first: sim.evolve(...).",
             )
         if self._compiled is None:
@@ -253,7 +253,7 @@ class Simulation:
         """
         if form not in ("short", "full"):
             raise InputError(
-                f"explain({form!r}): there is no such form", fix='Write explain() or explain("full").'
+                f"explain({form!r}): the form is not known", fix='Write explain() or explain("full").'
             )
         full = self._full_report()
         if form == "full":
@@ -313,8 +313,8 @@ class Simulation:
             return f"{COMMENT.get(level, '//')} {NO_LOOP}\n{text}"
         if level in ("c", "cuda") and self.compiled.adaptive:
             raise PlanError(
-                f'ir("{level}") is a program with steps of dt, and this method chooses its own',
-                fix='Look at ir("llvm") or ir("kernel").',
+                f'ir("{level}") is a program with fixed steps of dt, and this method chooses its own steps',
+                fix='See ir("llvm") or ir("kernel").',
             )
         if level != "uop" and self.compiled.series is not None:
             return series_listing(self.compiled.series, level)
@@ -331,7 +331,7 @@ class Simulation:
 
     @heeds("monitor", 'sim.monitor(lambda q: q @ q, name="r2")')
     def monitor(self, function: Callable[..., Any], name: str | None = None) -> None:
-        """Observes a function in every run of this simulation, under its own name or `name`.
+        """Adds an observable, a function of the state, to every run of this simulation, under its own name or `name`.
 
         A name that is given again is that of the new function.
         """
@@ -342,7 +342,7 @@ class Simulation:
         called = name or getattr(function, "__name__", "observable").strip("<>")
         if name is None and self.monitors.get(called, function) is not function:
             raise InputError(
-                f"there is a monitor `{called}` already, and this one would take its place",
+                f"a monitor named `{called}` exists already",
                 fix='Give each its own name: sim.monitor(function, name="radius").',
             )
         self.monitors[called] = function
@@ -372,7 +372,7 @@ class Simulation:
 
     @heeds("save", 'sim.save("pendulum.json")')
     def save(self, path: Any) -> None:
-        """Writes the system and what was asked of it to a file; `tp.load(path)` compiles it to the same program."""
+        """Writes the system and its compile options to a file; `tp.load(path)` compiles it to the same program."""
         SLOTS["save"](self, path)
 
     @takes_names
@@ -386,10 +386,10 @@ class Simulation:
         t0: float = BEGINS,
         **given: Any,
     ) -> Any:
-        """Lowers the energy from the state that is `given` by name, until no force is above `force`.
+        """Minimises the energy, starting from the state `given` by name, until no force is larger than `force`.
 
-        Momenta stay as they are, at rest if not given. There are at most `steps` evaluations, and no coordinate moves further
-        than `move` in one of them; `t0` is the time.
+        Momenta are not changed; they are zero if not given. There are at most `steps` evaluations, and no coordinate moves
+        more than `move` in one of them; `t0` is the time.
         """
         given, t0 = opened(self.own_names, given, t0)
         if isinstance(self.source, Family):
@@ -399,10 +399,10 @@ class Simulation:
 
     @heeds("rewind", "sim.rewind(out, 100)")
     def rewind(self, out: Trajectory, steps: int, checkpoint: Any = None) -> Trajectory:
-        """Returns the run as it was `steps` steps before the end of `out`: a Trajectory that ends there.
+        """Returns the run up to `steps` steps before the end of `out`, as a Trajectory that ends there.
 
-        With precision="lattice" the steps are taken back, to the last bit. Otherwise the run is done again up to there, from
-        its beginning or from a `checkpoint` of it, which has the same bits; `.metrics["rewind"]` says which.
+        With precision="lattice" the steps are undone, to the last bit. Otherwise the run is repeated up to that step, from
+        its beginning or from a `checkpoint` of it, with the same bits; `.metrics["rewind"]` says which.
         """
         return cast(Trajectory, SLOTS["rewind"](self, out, steps, checkpoint))
 
@@ -419,8 +419,8 @@ class Simulation:
     ) -> float:
         """Returns the longest step of this method that was measured to meet the goals `error` and `energy_drift`.
 
-        The pilots start at the state `given` by name, at the time `t0`, and go to `until`, if it is given, whose time
-        the step then divides; else they take some dozens of vibrations.
+        The trial runs start from the state `given` by name, at the time `t0`, and end at `until`, if it is given, which
+        the step then divides; otherwise they last some dozens of vibrations.
         """
         self.in_own_time("suggest_dt")
         given, t0 = opened(self.own_names, given, t0)
@@ -428,12 +428,13 @@ class Simulation:
             self.bind(self.source, sizes_from(self.source, given))
         if self.compiled.adaptive:
             raise PlanError(
-                "this method chooses its own steps", fix="tolerance= of compile says how accurate they are."
+                "this method chooses its own steps",
+                fix="Set their accuracy with tp.compile(..., tolerance=1e-9).",
             )
         if self.compiled.known.way != "loop":
             raise PlanError(
-                f"`{self.system.name}` is solved instead of stepped, and no dt changes its error",
-                fix='Choose dt for the times you want to see; compile with propagator="loop" for steps.',
+                f"`{self.system.name}` is solved instead of stepped: dt does not change its error",
+                fix='Choose dt for the output times you want; for a run in steps, compile with propagator="loop".',
             )
         dt: float = SLOTS["suggest_dt"](self, given, error, energy_drift, until, checked_time(t0))
         return dt
@@ -441,9 +442,9 @@ class Simulation:
     @takes_names
     @heeds("suggest_split", "sim.suggest_split(q=..., p=...)")
     def suggest_split(self, *, t0: float = BEGINS, **given: Any) -> Any:
-        """Says which parts of a sum, or terms of one energy, are fast and which slow, and what to write for two paces.
+        """Says which parts of a sum, or terms of an energy, are fast and which slow, and how to give them different steps.
 
-        The state is `given` by name, at the time `t0`. A proposal: nothing is changed by it.
+        The state is `given` by name, at the time `t0`. It is a proposal, and changes nothing.
         `print(sim.suggest_split(q=..., p=...))` shows frequencies and the expression.
         """
         given, t0 = opened(self.own_names, given, t0)
@@ -459,18 +460,18 @@ class Simulation:
         frames = None if frames is None else whole("frames", frames, 0)
         if self.goal.is_accurate and self.goal.decision is None:
             raise PlanError(
-                "what a run costs is not known before its method is",
+                "the cost of a run is not known before its method is chosen",
                 fix='Pass pilot={"q": ..., "p": ...} to compile, or run it first.',
             )
         if self.system.levels and not self.goal.inner and self.goal.propagator in (None, "loop"):
             raise PlanError(
-                "what a run costs is not known before it is known how many fast kicks there are in a step",
+                "the cost of a run is not known before the number of fast kicks in a step is",
                 fix='Pass inner=10, or pilot={"q": ..., "p": ...} to compile, or run it first.',
             )
         if self.compiled.adaptive and self.goal.dt is None:
             raise PlanError(
-                "how many steps a run takes is not known before it is run",
-                fix="Pass dt to compile: then steps= counts times of that grid.",
+                "the number of steps is not known before the run",
+                fix="Pass dt to compile: then steps= counts output times dt apart.",
             )
         quiet = self.__copy__()
         quiet.checks = "off"  # a trial is of no state that goals were made for
@@ -513,7 +514,7 @@ class Simulation:
             except Exception as error:
                 which = getattr(function, "__qualname__", type(function).__name__)
                 raise StoreError(
-                    f"the monitor `{name}` cannot be pickled: another process cannot import `{which}`",
+                    f"the monitor `{name}` cannot be pickled: another process could not import `{which}`",
                     fix="Write it as a def at the top of a module, or pass it to each run as observe=.",
                 ) from error
         return self.__dict__ | {"source": self.system}
@@ -553,37 +554,38 @@ class Simulation:
         options: Mapping[str, Any] | None = None,
         **given: Any,
     ) -> Trajectory:
-        """Runs from an initial state; what is not a run option is a state or a parameter, by name.
+        """Runs the simulation from an initial state; states and parameters are passed by name, beside the options below.
 
-        `until=` and `save_at=` take any time. One that is no whole number of steps is reached by a shorter step, which
-        changes nothing of the steps after it; `out.metrics["end"]` and `["fractions"]` tell of such frames. By default a
+        `until=` and `save_at=` take any time. A time between two steps is reached with a shorter step, which
+        does not affect the steps after it; `out.metrics["end"]` and `["fractions"]` list such frames. By default a
         run keeps evenly spaced frames, at most 500 and at most 16 MiB of them.
-        `checkpoint=path` leaves the loop state there every `checkpoint_every` steps and at the end. `resume=path`
-        goes on from there, bit for bit as if the run had never ended; `steps` are further steps. `resume=out` goes on from
-        the end of another run; `evolve(**out.final, ...)` begins a new one at its last state and time, with its parameters.
-        `events={"name": function}` finds the times at which a function of the state changes its sign, with a method that
+        `checkpoint=path` writes the state of the run there every `checkpoint_every` steps and at the end. `resume=path`
+        continues from there, bit for bit as if the run had never ended; `steps` are further steps. `resume=out` continues
+        from the end of another run; `evolve(**out.final, ...)` starts a new run from its last state and time,
+        with its parameters.
+        `events={"name": function}` finds the times at which a function of the state changes sign, with a method that
         chooses its own steps: `out.events("name")`.
-        `save="run.zarr"` writes frames and observables there while the run goes on, and keeps none in memory.
+        `save="run.zarr"` writes frames and observables there during the run, and keeps none in memory.
 
-        steps             how many steps are done; or until
-        until             the time at which the run ends; any time
-        t0                the time at which it begins
-        save_every        keep a frame every so many steps; or save_at, or frames
+        steps             the number of steps; or use until
+        until             the final time; any time
+        t0                the initial time
+        save_every        the number of steps between two frames; or use save_at or frames
         save_at           keep frames at these times, in the order of the run: [0.5, 1.0, 2.0]
-        frames            keep so many, evenly spaced: frames=400; frames=2 are the first and the last
+        frames            the number of frames, evenly spaced: frames=400; frames=2 keeps the first and the last
         observe           functions of the state, {"r": lambda q: ...}; their values are out["r"]
-        observe_every     so many steps between two values
-        hash_every        so many steps between two digests of the state, out.hashes
-        seed              of the random numbers of a map
+        observe_every     the number of steps between two values
+        hash_every        the number of steps between two digests of the state, out.hashes
+        seed              the seed of the random numbers of a map
         progress          "auto", True or False: a bar in the terminal or notebook
-        threads           how many threads of this processor work; all if it is not given
-        save              a folder of zarr that frames are written to
-        checkpoint        a file that the run can go on from
-        checkpoint_every  so many steps between two checkpoints
-        resume            a checkpoint to go on from, or a run: resume=out
-        events            functions whose sign changes are looked for
+        threads           the number of threads; by default all
+        save              a directory for a zarr store with the frames
+        checkpoint        a file from which the run can be continued
+        checkpoint_every  the number of steps between two checkpoints
+        resume            a checkpoint to continue from, or a run: resume=out
+        events            functions whose sign changes are located, {"apsis": lambda q, p: q @ p}
         options           {"frames": 400}: for a system that has a state or a parameter of that name
-        given             states and parameters by name: q=[1.0, 0.0], mu=2.0; one more axis is an ensemble
+        given             states and parameters by name: q=[1.0, 0.0], mu=2.0; one more leading axis makes an ensemble
         """
         began = clock.perf_counter()
         own = self.own_names
@@ -616,7 +618,7 @@ class Simulation:
                 self, here(given, back), None if dt is None else checked_step(dt), checked_time(t0), c
             )
         if system.kind == "map" and dt is not None:
-            raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
+            raise InputError(f"`{system.name}` is a map: it has no dt", fix="Leave dt= out.")
         gridless = self.compiled.adaptive and dt is None
         if gridless:
             dt = whole_span(steps, until, checked_time(t0), c)
@@ -657,8 +659,8 @@ class Simulation:
             i = restored_inputs(system, c, path, given, self.compiled.encoding)
         if events and not self.compiled.adaptive:
             raise PlanError(
-                "events= needs a method that has its solution between steps too",
-                fix='Add method="taylor", "dop853" or "radau".',
+                "events= needs a method that also gives the solution between its steps",
+                fix='Choose method="taylor", "dop853" or "radau".',
             )
         watched = self.watched(observe or {})
         first = 0 if c is None else c.step
@@ -675,12 +677,12 @@ class Simulation:
             )
         if system.clock is not None and wants.at is not None:
             raise PlanError(
-                "save_at= does not go with time= yet: its steps end at times of their own",
+                "save_at= cannot be combined with time= yet: the times of its steps are not known in advance",
                 fix="Pass save_every= or frames=, and read out.t; until= ends at any time.",
             )
         if system.clock is not None and save is not None:
             raise PlanError(
-                "save= does not go with time= yet: a store has one time for all members of a frame",
+                "save= cannot be combined with time= yet: a store has one time for all members of a frame",
                 fix="Leave save= out, and pass save_every= and checkpoint=.",
             )
         self.compiled.check_length(last - first, i.members, dt)
@@ -865,16 +867,16 @@ class Simulation:
             )
             if s.cause == "not solved":
                 raise PhysicsIntegrityError(
-                    f"the equations of step {s.step} (t = {s.t:g}) were not solved: their rounds did "
-                    "not converge, or a slope is not finite there",
+                    f"the equations of step {s.step} (t = {s.t:g}) could not be solved: the "
+                    "iteration did not converge, or a slope is not finite there",
                     out=out,
                     fix="Shorten dt; the run so far is in .out.",
                 )
             if r.adaptive:
                 raise PhysicsIntegrityError(
-                    f"{what} is lost before t = {s.t:g}: no step is short enough",
+                    f"{what} is lost before t = {s.t:g}: no step is short enough to go on",
                     out=out,
-                    fix="The solution ends there, or a rate is no number; .out is the run so far.",
+                    fix="The solution ends there, or a derivative is not a number; the run so far is in .out.",
                 )
             told = "not finite" if compiled.encoding.precision.state.is_float else "no number of the lattice"
             raise PhysicsIntegrityError(
@@ -892,7 +894,9 @@ class Simulation:
             or self._compiled is not None
             and self.system.clock is not None
         ):
-            raise PlanError(f"{what} does not go with time=", fix="Compile the system without it for that.")
+            raise PlanError(
+                f"{what} cannot be combined with time=", fix="For that, compile the system without time=."
+            )
 
     def bare(self, dt: float, t0: float, back: Any) -> Run:
         """A run of nobody yet."""
@@ -916,7 +920,7 @@ class Simulation:
         if path is None:
             if every is not None:
                 raise InputError(
-                    "checkpoint_every= without checkpoint=", fix='Pass checkpoint="run.checkpoint" too.'
+                    "checkpoint_every= needs checkpoint=", fix='Pass checkpoint="run.checkpoint" too.'
                 )
             return None, None
         target = a_path("checkpoint", path, "run.checkpoint")
@@ -953,7 +957,7 @@ class Simulation:
         for letter, n in self._sizes.items():
             if sizes[letter] != n:
                 raise ShapeError(
-                    f"`{letter}` was bound to {n} by the first run; this one has {sizes[letter]}",
+                    f"`{letter}` is {n} since the first run of this simulation; this run has {sizes[letter]}",
                     fix="Compile the system again for another size.",
                 )
 
@@ -1034,13 +1038,14 @@ def whole_span(steps: int | None, until: float | None, t0: float, c: Checkpoint 
         return c.run.dt
     if until is None:
         raise InputError(
-            "steps= without dt: this method chooses its own steps",
+            "steps= needs dt: this method chooses its own steps",
             fix="Pass until=10.0, or the spacing of frames to compile: dt=0.1.",
         )
     span = checked_time(until) - t0
     if span <= 0.0:
         raise InputError(
-            f"until={until:g} is not after t0={t0:g}", fix="Steps of their own lengths go forward in time."
+            f"until={until:g} does not lie after t0={t0:g}",
+            fix="A method that chooses its own steps runs forward in time only: pass a later until=.",
         )
     return span
 
@@ -1050,7 +1055,7 @@ def check_no_grid(counts: Mapping[str, int | None]) -> None:
     for name, n in counts.items():
         if n is not None:
             raise InputError(
-                f"{name}={n!r} counts times that are dt apart, and no dt was given",
+                f"{name}={n!r} counts output times dt apart, and no dt was given",
                 fix="Pass one to compile: with dt=0.1, frames are at multiples of 0.1.",
             )
 
@@ -1071,9 +1076,9 @@ def checked_step(dt: Any) -> float:
             "dt is missing",
             fix="Pass a step, tp.compile(system, dt=0.01) or evolve(..., dt=0.01); or ask for an accuracy: error=1e-6.",
         )
-    h = number("dt", dt, "dt=0.01", "step")
+    h = number("dt", dt, "dt=0.01", "time step")
     if h == 0:
-        raise InputError("dt=0 is not a step: nothing would move", fix="Pass dt=0.01.")
+        raise InputError("dt=0 is not a time step: nothing would move", fix="Pass dt=0.01.")
     return h
 
 
@@ -1087,6 +1092,6 @@ def check_clock(precision: Precision, timed: bool, steps: int, dt: float, t0: fl
     last = max(abs(t0), abs(time_at(steps, dt, t0)))
     if timed and last * ROUNDING[precision.given] > abs(dt) / 2:
         raise InputError(
-            f"t reaches {last:g}, where {name} cannot tell t from t + dt, and the system depends on t",
+            f"t reaches {last:g}, where {name} cannot distinguish t from t + dt, and the system depends on t",
             fix='Run for a shorter time, or with precision="float64".',
         )

@@ -50,13 +50,14 @@ def load(path: str | Path) -> Simulation:
         if isinstance(error, TinyPhysicsError):
             raise
         raise StoreError(
-            f"`{path}` could not be read: {error.strerror or error}", fix="Pass what sim.save(path) wrote."
+            f"`{path}` could not be read: {error.strerror or error}",
+            fix="Pass a file that sim.save(path) wrote.",
         ) from error
     except ValueError as error:
         if isinstance(error, TinyPhysicsError):
             raise
         raise StoreError(
-            f"`{path}` is not a saved simulation: {error}", fix="Pass what sim.save(path) wrote."
+            f"`{path}` is not a saved simulation: {error}", fix="Pass a file that sim.save(path) wrote."
         ) from error
     if not isinstance(data, dict) or data.get("tinyphysics") != FORMAT:
         raise StoreError(
@@ -76,7 +77,7 @@ def load(path: str | Path) -> Simulation:
         sim = older if older.tpir.hash == data["program"] else sim
     if sim.tpir.hash != data["program"]:
         raise StoreError(
-            f"this version compiles `{path}` to another program, so its runs would have other bits",
+            f"this version compiles `{path}` to another program, so its runs would give different bits",
             fix="Compile the system again and save it.",
         )
     return sim

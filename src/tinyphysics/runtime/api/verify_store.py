@@ -86,7 +86,7 @@ def simulation(store: RunStore, backend: str | None) -> Simulation:
     a, path = store.attributes, store.root
     if a["bits"] != BITS:
         raise StoreError(
-            f"`{path}` was written by version {a['tinyphysics']}, whose runs have other bits",
+            f"`{path}` was written by version {a['tinyphysics']}, whose runs give different bits",
             fix=f"Replay it with tinyphysics {a['tinyphysics']}.",
         )
     try:
@@ -100,7 +100,7 @@ def simulation(store: RunStore, backend: str | None) -> Simulation:
         raise StoreError(f"`{path}` is damaged: its simulation could not be read: {error!r}") from error
     if sim.compiled.known.program != a["program"]:
         raise StoreError(
-            f"this version compiles the system of `{path}` to another program, so its runs have other bits",
+            f"this version compiles the system of `{path}` to another program, so its runs give different bits",
             fix=f"Replay it with tinyphysics {a['tinyphysics']}.",
         )
     return sim
@@ -111,7 +111,7 @@ def replay(path: str | Path, backend: str | None = None) -> Replayed:
     store = open_store(Path(path))
     steps = store.read("step")
     if not len(steps) or steps[0] != 0:
-        raise StoreError(f"`{path}` has no first frame to begin from")
+        raise StoreError(f"`{path}` has no first frame to start from")
     a, sim = store.attributes, simulation(store, backend)
     first = {name: store.read(name, 0, 1)[0] for name in store.states}
     start: dict[str, Any] = {s.name: sim.compiled.encoding.words(s.name, first) for s in sim.system.states}

@@ -210,7 +210,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
             moved = float(clocks[2, k] * np.abs(second).max() / np.abs(first).max())
         if 0.0 < moved < HARDLY:
             LOG.warning(
-                "%s steps up to t = %g of %g, and the last moved the state by %.0e of itself: %s",
+                "%s steps up to t = %g of %g, and the last one changed the state by only %.0e of its size: %s",
                 f"{int(clocks[3, k]):,}",
                 clocks[0, k],
                 until,

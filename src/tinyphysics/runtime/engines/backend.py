@@ -205,7 +205,7 @@ def resolved(backend: str) -> str:
             other = f"OpenCL has `{opencl.device().name}`, a processor"
         except BackendError as error:
             other = error.what
-        raise BackendError(f"there is no GPU: {none.what}; {other}", fix="Leave backend= out.") from none
+        raise BackendError(f"no GPU was found: {none.what}; {other}", fix="Leave backend= out.") from none
 
 
 @lru_cache(maxsize=1)
@@ -328,8 +328,8 @@ def listing(program: Program, level: str) -> str:
     """A program below TP-IR, as text: "kernel", "llvm", "asm", "c", "cuda", "opencl" or "ptx", for an ensemble here."""
     if level in ("c", "cuda") and program.math == "fast":
         raise PlanError(
-            f'ir("{level}") is the text of exact runs, whose hash every backend has',
-            fix='Leave math= out to see it; ir("llvm"), ir("ptx") and ir("kernel") are of this one.',
+            f'ir("{level}") is the text of a run with math="exact", which has the same hash on every backend',
+            fix='Leave math= out to see it; for this simulation see ir("llvm"), ir("ptx") or ir("kernel").',
         )
     if in_loops(program, 1):
         return loop_listing(build_loops(program, seed=seed_at(level)), program, level)
@@ -359,8 +359,8 @@ def series_listing(step: Step, level: str) -> str:
     """A Taylor series in loops, as text."""
     if level not in ("llvm", "asm", "ptx"):
         raise PlanError(
-            f'ir("{level}"): a Taylor series in loops has no such form',
-            fix='Look at ir("llvm"), ir("ptx") or ir("tpir").',
+            f'ir("{level}"): a Taylor series in loops has no text of that kind',
+            fix='See ir("llvm"), ir("ptx") or ir("tpir").',
         )
     assert step.loops is not None
     plan = loop_plan(step.states, step.loops)
@@ -378,7 +378,7 @@ def loop_listing(kernel: LoopKernel, program: Program, level: str) -> str:
         return complete_loops(kernel, program)
     if level == "opencl":
         if kernel.lists or kernel.tree is not None:
-            raise PlanError("neighbours and trees do not run on OpenCL yet", fix='Look at sim.ir("llvm").')
+            raise PlanError("neighbours and trees do not run on OpenCL yet", fix='See sim.ir("llvm").')
         return opencl_nests_module(kernel)
     if level == "ptx":
         return nvptx.compiled(ptx_nests_module(kernel).text)

@@ -48,12 +48,12 @@ def brought(given: Mapping[str, Any], resume: Any) -> tuple[dict[str, Any], Back
     """What was given, with arrays of other libraries as our own, where they are."""
     if resume is not None:
         raise PlanError(
-            "resume= begins with what is in a file, and arrays on a GPU were given too",
-            fix="Leave them out, and parameters with them.",
+            "resume= takes the state from a checkpoint, and arrays on a GPU were given too",
+            fix="Leave the states and parameters out.",
         )
     if len(cuda.taken()) > 1:
         raise PlanError(
-            "arrays on a GPU stay where they are, and several GPUs are taken",
+            "arrays on a GPU are not moved, and this run would use several GPUs",
             fix="Set TINYPHYSICS_CUDA_DEVICE to the number of one.",
         )
     out, like = dict(given), {}
@@ -83,8 +83,8 @@ def settled(sim: Any, given: Mapping[str, Any], back: Back) -> tuple[dict[str, A
         return own, None
     if len(like) < len(states):
         raise InputError(
-            f"`{next(iter(like))}` is on a GPU, and some states are not",
-            fix="Pass all of them from the same place.",
+            f"`{next(iter(like))}` is on a GPU, but some other states are not",
+            fix="Pass all states on the same GPU, or all as NumPy arrays.",
         )
     return own, replace(back, like=like, target=target_of(sim))
 

@@ -63,7 +63,7 @@ class Search:
             if u.shape != ():
                 raise InputError(
                     f"the event `{name}` has shape {u.shape}",
-                    fix="An event is where one number changes sign.",
+                    fix="An event function must return one number; the event is where that number changes sign.",
                 )
             (flat,) = unroll([u])
             roots = lower(inline(flat))
@@ -157,7 +157,8 @@ class Searching:
             self.done[k] = until if last < h else high + (rest + h)
             if len(self.found) > MOST:
                 raise InputError(
-                    f"more than {MOST:,} events", fix="Run for a shorter time, or look for something rarer."
+                    f"more than {MOST:,} events",
+                    fix="Run for a shorter time, or define an event that is rarer.",
                 )
 
 

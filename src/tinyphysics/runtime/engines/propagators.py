@@ -228,7 +228,8 @@ class ByWholeNumbers:
         grown = np.abs(change.high).max(initial=0.0) * np.abs(full).max(axis=0) * len(full) * 2.0**-100
         if (grown > LOST * np.maximum(np.abs(new).max(axis=0), np.abs(z).max(axis=0))).any():
             raise PlanError(
-                f"the flow grows by {np.abs(change.high).max():.1e}, and this state is lost in it", fix=LOOP
+                f"the flow grows by {np.abs(change.high).max():.1e}, and this state cannot be resolved in it",
+                fix=LOOP,
             )
         return unflat(self.system, halves(new))
 

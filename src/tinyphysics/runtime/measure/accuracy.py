@@ -41,7 +41,8 @@ def piloted(sim: Simulation, pilot: Any) -> None:
     """What `compile(..., pilot=)` does: the plan is made for this state now."""
     if not isinstance(pilot, Mapping):
         raise InputError(
-            f"pilot={pilot!r} is not a state", fix='Pass pilot={"q": ..., "p": ...}: what evolve is given.'
+            f"pilot={pilot!r} is not an initial state",
+            fix='Pass pilot={"q": ..., "p": ...}: the initial values that evolve takes.',
         )
     given = dict(pilot)
     given, t0 = opened(sim.own_names, given, given.pop("t0", BEGINS))
@@ -120,9 +121,7 @@ def plan(sim: Simulation, i: Inputs, t0: float, reach: float | None, dt: float |
     """A method, and a step if there is none, that meet the goals from this state on."""
     goal = replace(sim.goal, dt=dt)
     if i.members == 0:
-        raise InputError(
-            "an empty ensemble has no state that a plan could be made for", fix="Give it members, or pilot=."
-        )
+        raise InputError("an empty ensemble has no state to plan for", fix="Give it members, or pass pilot=.")
     if sim.compiled.adaptive:
         goal = replace(goal, dt=None, tolerance=None, decision=None)
     pilots = Pilots(sim, part(i, sample(i)), t0)
@@ -142,8 +141,8 @@ def own_steps(pilots: Pilots, goal: Goal, reach: float | None) -> Decision:
         reach = course.span
     if reach is None:
         raise PlanError(
-            f"how long `{sim.system.name}` is to run is not known, and its error depends on that",
-            fix='Pass the time of the run too: pilot={..., "until": 10.0}.',
+            f"the length of the run of `{sim.system.name}` is not known, and its error depends on it",
+            fix='Pass the final time too: pilot={..., "until": 10.0}.',
         )
     return choose_tolerance(Tolerances(pilots), goal, reach)
 
@@ -152,17 +151,17 @@ def decision(pilots: Pilots, goal: Goal, reach: float | None) -> Decision:
     sim = pilots.sim
     if sim.system.levels:
         raise PlanError(
-            "a step is not looked for where parts are fast and slow: it has a resonance to stay away from",
-            fix='Look at sim.explain(): compile with pilot={"q": ..., "p": ...}.',
+            "suggest_dt is not available for fast and slow parts: their step must avoid resonances",
+            fix='Compile with pilot={"q": ..., "p": ...} and see sim.explain().',
         )
     b = sim.built
     check_promised(b.system, b.facts, b.step, b.certificate)
     course = pilots.course(reach, goal.dt)
     if course is None:
         raise PlanError(
-            f"nothing pulls at the state of the pilot of `{sim.system.name}`, so that nothing says how long to "
-            "run it",
-            fix='Pass the time of the run too: pilot={"q": ..., "p": ..., "until": 10.0}.',
+            f"no force acts at the state given as pilot= of `{sim.system.name}`, so there is no time scale for a "
+            "trial run",
+            fix='Pass the final time too: pilot={"q": ..., "p": ..., "until": 10.0}.',
         )
     return decide(sim.system, sim.built.facts, goal, course, pilots.measure, pilots.operations)
 
@@ -180,8 +179,8 @@ def step_of_run(
     if c is not None:
         if sim.goal.decision is None:
             raise InputError(
-                "resume= with goals for which no plan was made yet",
-                fix='Pass pilot={"q": ..., "p": ...} to compile: where the run began.',
+                "resume= cannot be used with goals before the plan for them is made",
+                fix='Pass pilot={"q": ..., "p": ...} to compile: the initial state of the run.',
             )
         return c.run.dt if dt is None else dt
     if dt is not None:
@@ -190,7 +189,7 @@ def step_of_run(
         raise InputError(
             "a run whose step is to be found needs an end"
             if until is None
-            else "give either steps= or until=",
+            else "evolve needs either steps= or until=, and not both",
             fix="Pass until=10.0; or choose the step yourself: tp.compile(..., dt=0.01).",
         )
     if sim.goal.decision is None or outruns(sim, steps, until, dt, t0):
@@ -257,13 +256,13 @@ def judged(sim: Simulation, out: Trajectory) -> None:
     told = " and ".join(
         f"{name} = {v.measured:.3g}, not {v.asked:g}" for name, v in found.items() if not v.met
     ) + (f"; {note}" if note else "")
-    LOG.warning("%s: a goal was missed in the run: %s", sim.system.name, told)
+    LOG.warning("%s: a goal was not met in the run: %s", sim.system.name, told)
     if sim.checks == "strict":
         raise PhysicsIntegrityError(
-            f"a goal was missed in the run: {told}",
+            f"a goal was not met in the run: {told}",
             out=out,
             fix="Shorten dt, or pass pilot= with until=: the error may grow faster than linearly, "
-            "as it does in chaos; the run is in .out.",
+            "as in chaotic motion. The run is in .out.",
         )
 
 

@@ -129,7 +129,7 @@ def minimise(
     system = sim.system
     if system.energy is None:
         raise PlanError(
-            f"`{system.name}` is given by its {system.kind}: no energy is known that could be lowered",
+            f"`{system.name}` is given by its {system.kind}: it has no known energy to minimise",
             fix="Write it as a Hamiltonian.",
         )
     most, tolerance = whole("steps", steps, 0), positive("force", force)

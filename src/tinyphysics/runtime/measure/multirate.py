@@ -123,7 +123,7 @@ def kinetic_of(compiled: Compiled) -> UOp:
     fact = compiled.built.facts["separable"]
     if not fact:
         raise PlanError(
-            f"`{compiled.system.name}` has no fast and slow terms that could be told apart: {fact.because}",
+            f"`{compiled.system.name}` has no fast and slow terms that can be separated: {fact.because}",
             site=fact.site,
             fix="Write its energy as T(p) + V(q).",
         )
@@ -151,8 +151,8 @@ def measured(compiled: Compiled, i: Inputs, t0: float, automatic: bool) -> Paces
     found = [frequency(compiled, compiled.built.facts, i, t0, V) for V in system.levels]
     if not all(math.isfinite(f.rate) for f in found):
         raise PlanError(
-            f"the forces of `{system.name}` are not finite where its paces are measured",
-            fix="Begin off the singularity; or say inner=10 yourself.",
+            f"the forces of `{system.name}` are not finite at the state where its time scales are measured",
+            fix="Start away from the singularity, or pass inner=10 yourself.",
         )
     n = sum(q.size for q in system.q)
     who = range(min(i.members, MOST_MEMBERS)) if n <= MOST_POSITIONS else ()
@@ -195,7 +195,7 @@ def set_paces(
         i = inputs(compiled.system, given, compiled.encoding)
     if not i.members:
         raise InputError(
-            "an empty ensemble has no state that says how fast its parts are",
+            "an empty ensemble has no state from which the speed of its parts could be measured",
             fix="Pass inner=10, or members.",
         )
     decide(sim, i, dt, t0)
@@ -206,7 +206,7 @@ def decide(sim: Simulation, i: Inputs, dt: float | None, t0: float) -> None:
     compiled, left_open = sim.compiled, not sim.goal.inner
     if left_open and dt is None:
         raise InputError(
-            "dt is missing: how many fast kicks go into a step depends on it",
+            "dt is missing: the number of fast kicks in a step depends on it",
             fix="Pass dt=0.01, or inner=10.",
         )
     sim.paces = measured(compiled, i, t0, left_open)
@@ -311,25 +311,27 @@ def suggest_split(sim: Simulation, given: Mapping[str, Any], t0: float) -> Split
     compiled, system = sim.compiled, sim.system
     if system.kind != "hamiltonian":
         raise PlanError(
-            f"`{system.name}` is given by its {system.kind}, which has no terms that kick apart",
+            f"`{system.name}` is given by its {system.kind}, which has no separate terms to kick with",
             fix="Write its energy: @tp.hamiltonian.",
         )
     kinetic_of(compiled)
     i = inputs(system, given, compiled.encoding)
     if not i.members:
         raise InputError(
-            "an empty ensemble has no state that says how fast its parts are", fix="Give it members."
+            "an empty ensemble has no state from which the speed of its parts could be measured",
+            fix="Give it members.",
         )
     pieces = pieces_of(compiled, i, t0)
     if not pieces:
         raise PlanError(
-            f"nothing pulls in `{system.name}`: its potential does not depend on a position",
-            fix="There is nothing to be split.",
+            f"there is no force in `{system.name}`: its potential does not depend on a position",
+            fix="There is nothing to split.",
         )
     bad = next((p for p in pieces if not math.isfinite(p.frequency)), None)
     if bad is not None:
         raise PlanError(
-            f"the force of {bad.name} is not finite at this state", fix="Choose a state off the singularity."
+            f"the force of {bad.name} is not finite at this state",
+            fix="Choose a state away from the singularity.",
         )
     return proposed(pieces, sim.goal.dt, len(system.parts) > 1)
 

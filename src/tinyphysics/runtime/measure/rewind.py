@@ -31,18 +31,21 @@ def rewind(sim: Simulation, out: Any, steps: Any, checkpoint: Any = None) -> Tra
     origin = getattr(out, "origin", None)
     if not isinstance(origin, Origin) or origin.asked is None:
         raise InputError(
-            "rewind takes a Trajectory that knows its run", fix="out = sim.evolve(...); sim.rewind(out, 100)"
+            "rewind needs a trajectory that evolve returned",
+            fix="out = sim.evolve(...); sim.rewind(out, 100)",
         )
     if isinstance(sim.source, Family):  # the run knows the sizes
         sim.bind(sim.source, sizes_from(sim.source, {**origin.run.given.states, **origin.run.given.params}))
     if origin.asked.program != sim.compiled.known.program:
         raise InputError(
-            "this trajectory is of another program than that of the simulation",
-            fix="Rewind it with the simulation that has run it.",
+            "this trajectory was computed with another program than that of this simulation",
+            fix="Rewind it with the simulation that ran it.",
         )
     count, last = whole("steps", steps, 0), int(out.final.step)
     if count > last:
-        raise InputError(f"steps={count}, and the run is at step {last}", fix=f"Pass at most {last}.")
+        raise InputError(
+            f"steps={count} is more than the {last} steps of this run", fix=f"Pass at most {last}."
+        )
     if inverts(sim, out) and checkpoint is None:
         return taken_back(sim, out, origin, count)
     return again(sim, origin, last - count, checkpoint)
@@ -97,7 +100,8 @@ def again(sim: Simulation, origin: Origin, target: int, checkpoint: Any) -> Traj
         begun, frames = c.step, 2 if c.save_every is None else None
         if begun > target:
             raise InputError(
-                f"the checkpoint is at step {begun}, after step {target}", fix="Pass an earlier one, or none."
+                f"the checkpoint is at step {begun}, which is after step {target}",
+                fix="Pass an earlier one, or none.",
             )
         out = sim.evolve(
             steps=target - begun, resume=checkpoint, frames=frames, progress=False, threads=r.threads

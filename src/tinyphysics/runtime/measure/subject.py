@@ -39,7 +39,7 @@ class Observed:
     @property
     def momenta(self) -> tuple[UOp, ...]:
         if not self.system.p:
-            raise InputError(f"`{self.name}` is a map: it has no momenta", fix=OWN)
+            raise InputError(f"`{self.name}` is a map, and has no momenta", fix=OWN)
         return self.system.p
 
     @cached_property
@@ -60,7 +60,7 @@ class Observed:
             if mixed(term):
                 raise InputError(
                     f"the term {term} of `{self.name}` is neither kinetic nor potential: "
-                    "it holds positions and momenta",
+                    "it contains both positions and momenta",
                     site=self.system.sites.get(term),
                     fix=OWN,
                 )
@@ -107,7 +107,7 @@ class Observed:
         if self.system.kind == "forces":
             if lengths:
                 raise InputError(
-                    f"how the forces of `{self.name}` follow from its box is not known",
+                    f"it is not known how the forces of `{self.name}` depend on its box",
                     fix="Write it as a Hamiltonian.",
                 )
             return UOp.sum_of((q * f).sum() for q, f in zip(self.positions, self.system.forces))

@@ -99,7 +99,7 @@ def pairs_of(system: System, pairs: Any) -> list[tuple[str, str]]:
         listed = [tuple(pair) for pair in pairs]
         if sorted(n for pair in listed for n in pair) != sorted(names) or any(len(p) != 2 for p in listed):
             raise InputError(
-                f"pairs={pairs!r} are not the states of `{system.name}` two by two",
+                f"pairs={pairs!r} are not the states of `{system.name}` in pairs",
                 fix=f"Name every state once: {', '.join(names)}.",
             )
         return listed
@@ -109,7 +109,7 @@ def pairs_of(system: System, pairs: Any) -> list[tuple[str, str]]:
         return [(names[0], names[1])]
     if system.kind == "map" and len(names) % 2 == 0:
         raise InputError(
-            f"`{system.name}` has the states {', '.join(names)}, and which are pairs is not known",
+            f"`{system.name}` has the states {', '.join(names)}, and it is not known which of them form pairs",
             fix='Pass pairs=[("x", "px"), ("y", "py")], or declare them: @tp.map(pairs=[...]).',
         )
     raise InputError(
@@ -129,22 +129,22 @@ def measure_symplectic(sim: Any, dt: float | None = None, pairs: Any = None, **g
     paired = pairs_of(system, pairs)
     if sim.compiled.adaptive:
         raise InputError(
-            f"`{sim.built.plan.method}` chooses its own steps: there is no map of dt to be measured",
+            f"`{sim.built.plan.method}` chooses its own steps: it has no fixed step to measure",
             fix="Its certificate is in sim.explain().",
         )
     is_map = system.kind == "map"
     if is_map and dt is not None:
-        raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
+        raise InputError(f"`{system.name}` is a map: it has no dt", fix="Leave dt= out.")
     h = 1.0 if is_map else checked_step(sim.goal.dt if dt is None else dt)
     given, _ = opened(sim.own_names, given, 0.0)
     if system.levels and not sim.goal.inner:
         SLOTS["set_paces"](sim, given, h, 0.0, None)
     i = inputs(system, given_momenta(system, given))
     if i.is_ensemble:
-        raise InputError("the defect is measured at one state", fix="Pass one member.")
+        raise InputError("the symplectic defect is measured for one member at a time", fix="Pass one member.")
     if in_frame(sim.tpir):
         raise InputError(
-            "the defect is not measured of steps on Kepler orbits: they have no derivative here yet",
+            "the symplectic defect of steps on Kepler orbits cannot be measured yet: they have no derivative here",
             fix="Its certificate is in sim.explain().",
         )
     kernel = build_kernel(sim.built.exact)
@@ -185,7 +185,7 @@ def measure_symplectic(sim: Any, dt: float | None = None, pairs: Any = None, **g
     if not all(map(math.isfinite, values)):
         raise InputError(
             f"a step of `{system.name}` is not finite at this state",
-            fix="Choose a state off the singularity.",
+            fix="Choose a state away from the singularity.",
         )
     what = system.name if is_map else f"{sim.built.plan.method} of {system.name}"
     return Defect(what, None if is_map else h, (values[0], values[1], values[2]))
@@ -198,7 +198,10 @@ def pairing(states: Sequence[Any], pairs: Sequence[tuple[str, str]]) -> list[tup
         begins[s.name], at = at, at + s.var.size
     for q, p in pairs:
         if sizes[q] != sizes[p]:
-            raise InputError(f"`{q}` and `{p}` have different sizes", fix="A pair has one shape.")
+            raise InputError(
+                f"`{q}` and `{p}` have different sizes",
+                fix="Both members of a pair must have the same shape.",
+            )
     return [(begins[q] + k, begins[p] + k) for q, p in pairs for k in range(sizes[q])]
 
 
@@ -342,7 +345,7 @@ def assert_symplectic(sim: Any, dt: float | None = None, pairs: Any = None, **gi
     if not found.symplectic:
         raise VerifyError(
             str(found),
-            fix="Splittings are symplectic; friction, noise and Runge–Kutta steps are not "
-            "meant to be: do not assert it of them.",
+            fix="Splitting methods are symplectic; friction, noise and Runge–Kutta steps are not "
+            "meant to be, so do not assert it for them.",
         )
     return found

@@ -95,7 +95,7 @@ def choose_tolerance(t: Tolerances, goal: Goal, reach: float) -> Decision:
             f"no tolerance of `{method}` keeps the state to {goal.error:g} over a time of {reach:g} for "
             f"`{t.pilots.sim.system.name}`. Tried:\n  "
             + "\n  ".join(f"tolerance = {x:g}: error {found:.1e}" for x, found in tried.items()),
-            fix="Ask for less, or for a shorter time: in chaotic motion errors grow exponentially.",
+            fix="Allow a larger error or a shorter time: in chaotic motion errors grow exponentially.",
         )
     best = max(good)
     return Decision(method, span, tried[best], None, span, reach, None, trials, best)

@@ -24,7 +24,7 @@ def check_units(r: Run, scales: tuple[Scale, ...]) -> None:
             member = int(np.flatnonzero(bad.reshape(len(values), -1).any(axis=1))[0])
             whose = f" of member {member}" if len(values) > 1 else ""
             raise InputError(
-                f"`{s.state.arg}`{whose} cannot be kept in units of {s.factor} = {values[bad][0]:g}",
+                f"`{s.state.arg}`{whose} cannot be stored in units of {s.factor} = {values[bad][0]:g}",
                 fix='Compile it with scale="off", or check dt and the parameters.',
             )
 

@@ -74,7 +74,7 @@ class Compiled:
             b = build(self.system, self.goal, self.requested)
             if b.program.hash != self.known.program:
                 raise StoreError(
-                    "the plan cache knows this system by another program than it compiles to",
+                    "the plan cache holds another program for this system than it compiles to now",
                     fix="Empty the cache directory that `tp doctor` names.",
                 )
             self._built = b

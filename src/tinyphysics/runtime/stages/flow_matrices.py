@@ -56,8 +56,8 @@ def matrix(program: Program, term: int, h: float, values: Values) -> Any:
         m = exponential(generator(program, term, values), Fraction(h), 120)
     except (NotAffine, TooMany, ArithmeticError) as error:
         raise PlanError(
-            f"the flow of the quadratic part of `{program.name}` has no exact matrix here: {error}",
-            fix="Leave method= out: then all of V kicks.",
+            f"the flow of the quadratic part of `{program.name}` cannot be computed exactly: {error}",
+            fix="Leave method= out: then the whole potential is applied as kicks.",
         ) from error
     size = len(m.rows) - 1
     out = np.empty((2, size, size + 1))
@@ -87,7 +87,7 @@ def with_flows(i: Inputs, program: Program, dt: float) -> Inputs:
     sets: list[Values] = [values_of(i.own, k) for k in range(members)]
     if len(set(sets)) > MOST:
         raise PlanError(
-            f"{len(set(sets))} sets of parameters have a matrix each, {MOST} at most",
+            f"{len(set(sets))} sets of parameters need one matrix each, and {MOST} is the most",
             fix="Run the members in parts, or leave method= out.",
         )
     if len(set(sets)) == 1:

@@ -65,15 +65,15 @@ def checkpoint_of(out: Trajectory) -> Checkpoint:
     origin = out.origin
     if not isinstance(origin, Origin) or origin.asked is None:
         raise InputError(
-            "resume=: this trajectory does not know its run",
+            "resume=: this trajectory does not contain the data of its run, so it cannot be continued",
             fix="Pass a trajectory that evolve returned, or a checkpoint: resume='run.checkpoint'.",
         )
     r, asked = origin.run, origin.asked
     failed = [s for s in out.stops if s.cause == r.encoding.failure]
     if failed and len(failed) >= r.given.members:
         raise InputError(
-            f"resume=: the run failed at step {failed[0].step:,} ({failed[0].cause}), and cannot go on",
-            fix="Begin at its last good state, with a shorter dt: sim.evolve(**out.final, ...).",
+            f"resume=: the run failed at step {failed[0].step:,} ({failed[0].cause}), and a failed run cannot be resumed",
+            fix="Start again from its last good state, with a shorter dt: sim.evolve(**out.final, ...).",
         )
     carried = origin.carried if origin.carried is not None else computed_again(r, origin.last)
     start = {name: np.asarray(here(v)) for name, v in r.given.states.items()}

@@ -36,21 +36,24 @@ def checked_invariants(
         given = {name: name for name in given}
     if not isinstance(given, Mapping) or not given or not all(isinstance(name, str) for name in given):
         raise InputError(
-            f"project={given!r}",
+            f"project={given!r} is not an invariant",
             fix='Pass project="energy", or {"L": lambda q, p: q[0] * p[1] - q[1] * p[0]}.',
         )
     if isinstance(system, Family):
         raise PlanError(
-            f"project=, and the sizes of `{system.name}` are not known yet", fix='Pass sizes={"n": 3} too.'
+            f"project= needs the sizes of `{system.name}`, which are not known yet",
+            fix='Pass sizes={"n": 3} too.',
         )
     if system.kind != "hamiltonian" or system.time is not None or system.clock is not None:
         what = "depends on t" if system.kind == "hamiltonian" else f"is given by its {system.kind}"
         raise PlanError(
-            f"project= holds what a Hamiltonian without t keeps, and `{system.name}` {what}",
+            f"project= keeps invariants of a Hamiltonian without t, and `{system.name}` {what}",
             fix="Leave project= out.",
         )
     if len(given) > MOST:
-        raise PlanError(f"project= of {len(given)} invariants, {MOST} at most", fix="Leave some out.")
+        raise PlanError(
+            f"project= has {len(given)} invariants, and {MOST} is the most", fix="Leave some out."
+        )
     states = frozenset(s.var for s in system.states)
     begun = {
         s.name: np.ravel(number_array(s.name, pilot[s.name])).tolist()
@@ -63,12 +66,12 @@ def checked_invariants(
         u = trace(function, name, "invariant")
         if u.shape or not u.leaves & states:
             raise InputError(
-                f"project: `{name}` is not one number made of the state",
-                fix="Give a function of q and p for each number that is to be held.",
+                f"project: `{name}` is not a single number computed from the state",
+                fix="Pass a function of q and p for each invariant.",
             )
         if any(x.op is Ops.CUSTOM for x in toposort([u])):
             raise PlanError(
-                f"project: `{name}` calls an operation of yours, which is not known by its text",
+                f"project: `{name}` calls an operation that you defined, which cannot be stored as text",
                 fix="Write it with functions of tp.",
             )
         check_conserved(name, u, system, pilot_state, getattr(function, "__code__", None))
@@ -101,14 +104,14 @@ def refuse_unless(rate: Rate, name: str, system: System, code: Any, where: str) 
             f"project: whether `{system.name}` conserves `{name}` could not be measured: its rate is not finite "
             "at states drawn at random",
             site=site,
-            fix='Pass a state at which it is: pilot={"q": ..., "p": ...}.',
+            fix='Pass a state at which it is finite: pilot={"q": ..., "p": ...}.',
         )
     raise PlanError(
         f"project: `{system.name}` does not conserve `{name}`: its rate of change is {rate.value:.1e} of its terms "
         f"at a state drawn at random{where}",
         site=site,
-        fix=f"Watch it instead: observe={{{name!r}: ...}}. A length is kept by a coordinate that cannot change it: "
-        "write the system in an angle, with @tp.lagrangian.",
+        fix=f"Watch it instead: observe={{{name!r}: ...}}. To keep a length fixed, write the system with "
+        "@tp.lagrangian in a coordinate that cannot change it, such as an angle.",
     )
 
 

@@ -47,7 +47,7 @@ def with_momenta(system: System, given: Mapping[str, Any], t0: float = 0.0) -> d
     for v, p in names.items():
         if v in given and p in given:
             raise InputError(
-                f"both `{v}` and `{p}` are given: one follows from the other", fix=f"Leave {p}= out."
+                f"both `{v}` and `{p}` are given, and one determines the other", fix=f"Leave {p}= out."
             )
         if v not in given and p not in given:
             raise InputError(f"neither the initial `{v}` nor `{p}` is given", fix=f"Pass {v}=... to evolve.")
@@ -58,7 +58,7 @@ def with_momenta(system: System, given: Mapping[str, Any], t0: float = 0.0) -> d
         other = next(p for v, p in names.items() if v not in given)
         raise InputError(
             f"`{fast[0]}` is a velocity and `{other}` a momentum",
-            fix="Give velocities alone, or momenta alone.",
+            fix="Pass only velocities, or only momenta.",
         )
     begin: dict[str, Any] = {START: t0} if system.time is not None else {}
     out = converter(system).evolve(**given, **begin, steps=1, progress=False)

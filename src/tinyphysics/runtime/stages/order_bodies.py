@@ -90,8 +90,8 @@ def measured(system: System, look: Numbers, i: Inputs, order: tuple[int, ...] | 
 
 def refusal(system: System, why: str) -> PlanError:
     return PlanError(
-        f"the bodies of `{system.name}` are no hierarchy at their first state: {why}",
-        fix="A splitting into kicks and drifts needs no orbits: leave method= out.",
+        f"the bodies of `{system.name}` do not form a hierarchy of orbits at their initial state: {why}",
+        fix="A splitting into kicks and drifts does not need orbits: leave method= out.",
     )
 
 

@@ -116,7 +116,7 @@ class Origin:
         steps = [int(n) for n in self.steps]
         size = max(1, PIECE // max(sum(v[:1].nbytes for v in self.frames.values()), 1))
         parts = []
-        for k in range(0, len(steps), size):  # frames may be more than there is memory for
+        for k in range(0, len(steps), size):  # frames may be more than the available memory
             some = {name: v[k : k + size] for name, v in self.frames.items()}
             parts.append(self.looking(values, some, steps[k : k + size], k))
         return (
@@ -148,7 +148,7 @@ class Origin:
             raise InputError(
                 f"the drift of `{name}` is not known: it was not observed in this run",
                 fix=f"{did_you_mean(name, ['energy', *self.values])}Known: {known}. "
-                f"Pass observe={{{name!r}: function}}.",
+                f"To record it, pass observe={{{name!r}: lambda q, p: ...}} to evolve.",
             )
         energy = self.energy()
         system = self.run.system

@@ -57,7 +57,7 @@ def begun_in_time(r: Run, given: Mapping[str, Any]) -> Inputs:
     for k in np.flatnonzero(~((seen["rate"] > 0) & np.isfinite(seen["rate"]))).tolist():
         who = f" of member {k}" if own.is_ensemble else ""
         raise InputError(
-            f"at the first state{who} dt/ds = {seen['rate'][k]:g}, which is no pace for a clock",
+            f"at the first state{who} dt/ds = {seen['rate'][k]:g}, which is not a positive, finite rate",
             fix="Leave time= out, or choose another.",
         )
     words = (
@@ -86,12 +86,12 @@ def check_rate(system: System, i: Inputs) -> None:
     if clock.way == "function":
         raise PlanError(
             f"time=: dt/ds = {clock.rate} is not shown to be positive everywhere",
-            fix="Give one that is: a distance, a power of one, 1/(a + b) of such.",
+            fix="Use a rate that is: a distance, a power of one, or 1/(a + b) of such.",
         )
     raise PlanError(
         f'time="{clock.way}": V of `{system.name}` is not shown to be negative everywhere, with these '
         "parameters",
-        fix="Choose the zero of V so that it is, by a constant; or give dt/ds as a function of the "
+        fix="Add a constant to V so that it is, or give dt/ds as a function of the "
         "positions: time=lambda q: ...",
     )
 
@@ -125,8 +125,8 @@ def steps_until(r: Run, until: Any) -> int:
     end = checked_time(until, "until=10.0")
     if r.given.is_ensemble:
         raise PlanError(
-            "until= with time=, for an ensemble: its members reach a time at different steps",
-            fix="Pass steps=, and look at out.t, which has a column for each member.",
+            "until= cannot be used with time= for an ensemble: its members reach a time at different steps",
+            fix="Pass steps=, and read out.t, which has a column for each member.",
         )
     way = math.copysign(1.0, r.dt)
     begin = float(r.encoding.shown(clock.time, r.given.states)[0])
@@ -142,7 +142,7 @@ def steps_until(r: Run, until: Any) -> int:
         pace = (last - begin) / steps
         if steps >= MOST_STEPS or not way * pace > 0:
             raise InputError(
-                f"t is {last:g} after {steps:,} steps and does not come nearer to until={end:g}",
+                f"t is {last:g} after {steps:,} steps and gets no closer to until={end:g}",
                 fix="Pass steps=, or a longer dt.",
             )
         steps = min(max(math.ceil(AHEAD * (end - begin) / pace), 2 * steps), MOST_STEPS)

@@ -85,7 +85,9 @@ def progress_bar(
 ) -> Iterator[Callable[[int], None]]:
     """A function to be called with the number of steps done, as often as one likes."""
     if mode not in MODES:
-        raise InputError(f"progress={mode!r} is not known", fix='progress is "auto", "log", True or False.')
+        raise InputError(
+            f"progress={mode!r} is not known", fix='progress may be "auto", "log", True or False.'
+        )
     pace = Pace(steps, drift)
     if mode in (False, "off"):
         yield lambda n: None

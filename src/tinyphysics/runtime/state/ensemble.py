@@ -78,8 +78,8 @@ def number_array(name: str, value: Any, dtype: DType = f64) -> Any:
         if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
             gone = int(np.sum(value.mask))
             raise no_array(
-                name, value, f"{plural(gone, 'number')} of it {'is' if gone == 1 else 'are'} masked",
-                f"Say what stands there: {name}={name}.filled(0.0), or leave those members out.",
+                name, value, f"{plural(gone, 'number')} {'is' if gone == 1 else 'are'} masked",
+                f"Fill in the missing numbers: {name}={name}.filled(0.0), or leave those members out.",
             )  # fmt: skip
     try:
         a: Any = np.asarray(value)
@@ -143,7 +143,7 @@ def kept(
         told = ", ".join(f"{w} {v.dtype}" for w, v in value.arrays.items())
         raise InputError(
             f"`{name}` is kept as {', '.join(f'{w} {v.dtype}' for w, v in like.items())}; given: {told}",
-            fix=f"Pass its value, {name}=out.{name}[-1], or words of a run in this precision.",
+            fix=f"Pass its value, {name}=out.{name}[-1], or the words of a run in the same precision.",
         )
     found = {
         w: axis_of(name, v if isinstance(v, DeviceArray) else np.asarray(v), shape)
@@ -177,7 +177,7 @@ def not_taken(system: System, name: str, known: list[str]) -> TinyPhysicsError:
     what = f"`{system.name}` has no state or parameter `{name}`"
     if name == "t":
         return InputError(
-            f"{what}: t is time, which a run counts itself", fix="Pass t0=... for where it begins."
+            f"{what}: t is the time, which the run computes itself", fix="Pass t0=... for the initial time."
         )
     if name in COMPILE:
         return InputError(f"{name}= is an option of compile", fix=f"Write tp.compile(system, {name}=...).")
@@ -212,7 +212,7 @@ def inputs(system: System, given: Mapping[str, Any], encoding: Encoding = FLOAT6
         if p.name in given and value is None:
             raise InputError(
                 f"the parameter `{p.name}` is None",
-                fix=f"Leave {p.name}= out: it is {p.default} then."
+                fix=f"Leave {p.name}= out: its default is {p.default}."
                 if p.default is not None
                 else f"Pass {p.name}=1.0, or an array of numbers.",
             )
@@ -243,7 +243,10 @@ def inputs(system: System, given: Mapping[str, Any], encoding: Encoding = FLOAT6
             lengths[p.name] = n
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{name}: {n}" for name, n in lengths.items())
-        raise InputError(f"leading (ensemble) axes differ: {told}", fix="Give all of them one length.")
+        raise InputError(
+            f"the leading (ensemble) axes have different lengths: {told}",
+            fix="Give them all the same length.",
+        )
     members = next(iter(lengths.values()), 1)
     full = {n: a if len(a) == members else spread_out(a, members) for n, a in state_arrays.items()}
     return Inputs(full, param_arrays, members, bool(lengths))
@@ -292,7 +295,7 @@ def sizes_from(family: Family, given: Mapping[str, Any]) -> dict[str, int]:
             if isinstance(letter, str) and sizes.setdefault(letter, n) != n:
                 raise ShapeError(
                     f"`{name}` has {letter} = {n}, but `{said[letter]}` has {letter} = {sizes[letter]}",
-                    fix="One letter is one size.",
+                    fix="One letter stands for one size.",
                 )
             said.setdefault(str(letter), name)
     missing = [n for n in family.letters if n not in sizes]
@@ -300,7 +303,7 @@ def sizes_from(family: Family, given: Mapping[str, Any]) -> dict[str, int]:
         owner = next(name for name, shape in family.shapes.items() if missing[0] in shape)
         every = ", ".join(f"{n!r}: {sizes.get(n, '...')}" for n in family.letters)
         raise InputError(
-            f"the size `{missing[0]}` cannot be read off what was given",
+            f"the size `{missing[0]}` cannot be determined from what was given",
             fix=f"Pass {owner}=... with all its axes, or sizes={{{every}}} to compile.",
         )
     return sizes

@@ -67,11 +67,13 @@ def named_options(
     for name, value in (options or {}).items():
         if name not in LATER:
             raise InputError(
-                f"options= takes {' and '.join(f'`{x}`' for x in LATER)}, and {shown(name)} is neither",
-                fix=f"Pass it by itself: {name}=...",
+                f"options= takes only {' and '.join(f'`{x}`' for x in LATER)}, not {shown(name)}",
+                fix=f"Pass it directly: {name}=...",
             )
         if found[name] is not None:
-            raise InputError(f"evolve is given `{name}` twice", fix=f"Leave {name}= out, or options=.")
+            raise InputError(
+                f"evolve received `{name}` twice", fix=f"Leave out {name}=, or leave it out of options=."
+            )
         found[name] = value
     return given, found["save_at"], found["frames"]
 
@@ -91,7 +93,7 @@ def wanted(save_every: Any, save_at: Any, frames: Any) -> Wanted:
     ]
     if len(named) > 1:
         raise InputError(
-            f"{' and '.join(named)}: each says which frames are kept",
+            f"{' and '.join(named)} cannot be combined: each of them chooses the frames to keep",
             fix="Pass one of save_every=10 (steps), save_at=[0.5, 1.0] (times) and frames=400 (how many).",
         )
     return Wanted(
@@ -107,7 +109,7 @@ def checked_count(value: Any) -> int:
         return whole("frames", value, 2)
     except InputError as error:
         raise InputError(
-            error.what, fix="Pass frames=400; frames=2 keeps the first and the last alone."
+            error.what, fix="Pass frames=400; frames=2 keeps only the first and the last frame."
         ) from None
 
 
@@ -122,7 +124,7 @@ def checked_times(value: Any) -> Any:
         value = [number(f"save_at[{k}]", x, SAVE_AT, "time") for k, x in enumerate(value)]
     out = np.array(value, np.float64)
     if out.ndim != 1 or not len(out):
-        told = "names no time" if not out.size else f"has the shape {out.shape}"
+        told = "is empty" if not out.size else f"has the shape {out.shape}"
         raise InputError(f"save_at= {told}", fix=f"Pass {SAVE_AT}.")
     bad = np.flatnonzero(~np.isfinite(out))
     if len(bad):
@@ -155,7 +157,8 @@ def count_steps(steps: Any, until: Any, dt: float, t0: float, no_part: str = "")
     """
     if (steps is None) == (until is None):
         raise InputError(
-            "give either steps= or until=", fix="evolve(..., steps=1000) or evolve(..., until=10.0)."
+            "evolve needs either steps= or until=, and not both",
+            fix="Write evolve(..., steps=1000) or evolve(..., until=10.0).",
         )
     if steps is not None:
         return counted("steps", steps, whole("steps", steps, 0)), None

@@ -35,7 +35,7 @@ def opened(own: Sequence[str], given: Mapping[str, Any], t0: Any) -> tuple[dict[
     if isinstance(t0, Unsaid):
         if getattr(frame.t, "ndim", 0):
             raise InputError(
-                "the members of this frame are at times of their own, and a run begins at one",
+                "the members of this frame are at different times, and a run starts at one time",
                 fix="Pass the time too: t0=0.0.",
             )
         t0 = frame.t

@@ -63,8 +63,8 @@ def check_tables(roots: Sequence[UOp], given: Inputs) -> None:
     for table in dict.fromkeys(u.src[0] for u in by_pairs):
         if not {str(v.arg) for v in table.leaves} <= given.params.keys():
             raise InputError(
-                f"the table `{table}` changes with the state, so that it is not shown to stay symmetric",
-                fix="With a cutoff a table of pairs is made of parameters alone.",
+                f"the table `{table}` depends on the state, so it is not shown to stay symmetric",
+                fix="With a cutoff, a table of pairs may depend only on parameters.",
             )
         for row in values(table, given).reshape(-1, *table.shape):
             if not np.array_equal(row, across := np.swapaxes(row, 0, 1), equal_nan=True):
@@ -102,7 +102,7 @@ def check_switches(roots: Sequence[UOp], given: Inputs) -> None:
                 first, last = (float(x[k if len(x) > 1 else 0]) for x in (on, np.sqrt(whole)))
                 raise InputError(
                     f"the switch begins at {first:g}, and the cutoff is {last:g}",
-                    fix="Between them the energy is taken to zero: begin nearer.",
+                    fix="The energy goes to zero between the two: start the switch below the cutoff.",
                 )
 
 
@@ -129,6 +129,6 @@ def check_indices(roots: Sequence[UOp], given: Inputs) -> None:
         name = next(str(v.arg) for v in toposort([index]) if v.op is Ops.VAR)
         where = f" of member {member}" if len(found) > 1 else ""
         raise InputError(
-            f"the index `{index}` holds {float(found[member, k]):g}{where}, and `{table}` has {n} there",
+            f"the index `{index}` holds {float(found[member, k]):g}{where}, and `{table}` has length {n} there",
             fix=f"`{name}` holds whole numbers from 0 to {n - 1}, or from -{n} to -1 counted from the end.",
         )

@@ -25,7 +25,7 @@ def room(what: str, count: int, like: Any) -> Any:
     except (MemoryError, ValueError):
         size = count * like.nbytes / 2**30
         raise InputError(
-            f"{count:,} {what} are {size:,.0f} GiB, more than there is memory for",
+            f"{count:,} {what} need {size:,.0f} GiB, more than the available memory",
             fix='Raise save_every= or observe_every=, or pass save="run.zarr".',
         ) from None
 

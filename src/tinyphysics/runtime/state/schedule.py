@@ -43,7 +43,7 @@ def counted(name: str, value: Any, n: int) -> int:
     if abs(n) > COUNTED:
         took = f": at 3 ns each, {n * 3e-9 / YEAR:.2g} years" if n < 10**300 else ""
         raise InputError(
-            f"{name}={shown(value)} asks for more than 2**53 steps, which float64 cannot count{took}",
+            f"{name}={shown(value)} is more than 2**53 steps, which float64 cannot count{took}",
             fix="Pass fewer steps, or a longer dt.",
         )
     return n

@@ -87,7 +87,7 @@ def replacing(path: Path) -> Iterator[Any]:
         partial.unlink(missing_ok=True)
         raise StoreError(
             f"`{path}` could not be written: {error.strerror or error}",
-            fix="What was there before is still there.",
+            fix="The file that was there before is unchanged.",
         ) from error
 
 
@@ -113,8 +113,8 @@ def read(path: Path) -> Checkpoint:
         raise StoreError(f"`{path}` is not a checkpoint", fix="Pass the path that was given as checkpoint=.")
     if not data.startswith(MAGIC):
         raise StoreError(
-            f"`{path}` is a checkpoint in the format of another version",
-            fix="Go on with the version that wrote it, or run again.",
+            f"`{path}` is a checkpoint in the format of another version of tinyphysics",
+            fix="Continue with the version that wrote it, or run again.",
         )
     body = memoryview(data)[:-CHECKSUM]
     if (
@@ -122,8 +122,8 @@ def read(path: Path) -> Checkpoint:
         or hashlib.blake2b(body, digest_size=CHECKSUM).digest() != data[-CHECKSUM:]
     ):
         raise StoreError(
-            f"the checkpoint `{path}` is damaged: its checksum is not that of what it holds",
-            fix="It was cut off or altered. Go on from an older one, or run again.",
+            f"the checkpoint `{path}` is damaged: its checksum does not match its contents",
+            fix="It was truncated or altered. Continue from an older one, or run again.",
         )
     return parsed(body)
 

@@ -40,8 +40,8 @@ def check_save(path: Path, resumed: Checkpoint | None) -> bool:
     there = open_store(path)
     if resumed is None:
         raise StoreError(
-            f"save={str(path)!r} is the store of a run already",
-            fix="Go on with that run from its checkpoint: resume=. Or remove it first.",
+            f"save={str(path)!r} already holds the store of a run",
+            fix="Continue that run from its checkpoint with resume=, or remove the store first.",
         )
     if there.attributes["run"] != resumed.run.key:
         raise StoreError(
@@ -142,7 +142,7 @@ def gone_on(path: Path, r: Run, values: Mapping[str, UOp], c: Checkpoint) -> Run
         raise StoreError(
             f"`{path}` has the observables {', '.join(there.observables) or 'none'}; this run has "
             f"{', '.join(values) or 'none'}",
-            fix="Observe the same, or pass another save=.",
+            fix="Observe the same functions, or pass another save=.",
         )
     every = s.save_every if s.told_every else None
     asked = {"save_every": every, "observe_every": s.observe_every}

@@ -36,7 +36,7 @@ def sizes_given(source: Family, c: Checkpoint | None, path: Path, given: Mapping
     if c.run.system != source.name:
         raise StoreError(
             f"`{path}` is a checkpoint of `{c.run.system}`, not of `{source.name}`",
-            fix="Go on with the system of that run.",
+            fix="Continue it with the system of that run.",
         )
     return {**as_given(c), **given}
 
@@ -48,7 +48,7 @@ def check_program(
     if c.run.program != program and is_of_its_loop(c.run.program):
         raise StoreError(
             f"`{path}` is a checkpoint of a loop over `{system.name}`, which now jumps by default",
-            fix='Compile it with propagator="loop": that goes on, bit for bit.',
+            fix='Compile it with propagator="loop": that continues it, bit for bit.',
         )
     if c.run.program != program:
         other = f"`{c.run.system}`" if c.run.system != system.name else f"another form of `{system.name}`"
@@ -58,8 +58,8 @@ def check_program(
         )
     if c.run.bits != BITS:
         raise StoreError(
-            f"`{path}` was written by version {c.version}, whose runs have other bits",
-            fix=f"Go on with tinyphysics {c.version}, or run again.",
+            f"`{path}` was written by version {c.version}, whose runs give different bits",
+            fix=f"Continue with tinyphysics {c.version}, or run again.",
         )
 
 
@@ -86,8 +86,8 @@ def restored_inputs(
             )
         if not same:
             raise StoreError(
-                f"`{name}` is not what the run in `{path}` was begun with",
-                fix=f"Leave {name}= out: the checkpoint has it.",
+                f"`{name}` differs from the value that the run in `{path}` was started with",
+                fix=f"Leave {name}= out: the checkpoint contains it.",
             )
     return Inputs(asked.states, dict(c.params), c.members, c.is_ensemble)
 
@@ -164,7 +164,7 @@ def check_target(path: Path, resumed: Checkpoint | None) -> None:
             f"checkpoint={str(path)!r} is a directory", fix='Pass a file: checkpoint="run.checkpoint".'
         )
     if not path.parent.is_dir():
-        raise StoreError(f"there is no directory `{path.parent}` for the checkpoint", fix="Make it first.")
+        raise StoreError(f"there is no directory `{path.parent}` for the checkpoint", fix="Create it first.")
     check_writable(path.parent, "checkpoint")
     if not path.exists():
         return
@@ -172,7 +172,7 @@ def check_target(path: Path, resumed: Checkpoint | None) -> None:
     if resumed is None:
         raise StoreError(
             f"`{path}` is the checkpoint of a run that reached step {there.step:,}",
-            fix=f"Go on with it: resume={str(path)!r}. Or remove it first.",
+            fix=f"Continue it with resume={str(path)!r}, or remove it first.",
         )
     if there.run.key != resumed.run.key:
         raise StoreError(

@@ -85,7 +85,7 @@ class RunStore:
         except OSError as error:
             raise StoreError(
                 f"`{self.root}` could not be written: {error.strerror or error}",
-                fix="Its complete frames are still there.",
+                fix="The frames written before are complete.",
             ) from error
 
     def commit(self, frames: int, observed: int, attributes: Mapping[str, Any]) -> None:
@@ -117,7 +117,7 @@ class RunStore:
         if missing:
             raise StoreError(
                 f"`{self.root}` has no frames up to step {step:,}, where the checkpoint is",
-                fix="Pass another save=, or go on from an older checkpoint.",
+                fix="Pass another save=, or continue from an older checkpoint.",
             )
         observed = int(np.searchsorted(self.read("observed_step"), step, "right"))
         self.commit(kept, observed, {})
@@ -153,13 +153,14 @@ def check_names(own: Sequence[str], observables: Sequence[str]) -> None:
     for name in own:
         if name in OWN:
             raise InputError(
-                f"`{name}` cannot be stored: every store has its own `{name}`", fix="Call it something else."
+                f"`{name}` cannot be stored: every store already has an array of that name",
+                fix="Give it another name.",
             )
     for name in observables:
         if name in OWN or name in own or not NAME.fullmatch(name):
             raise InputError(
                 f"the observable `{name}` cannot be stored under this name",
-                fix="Letters and digits, and no name of a state, a parameter, time or step.",
+                fix="Use letters and digits, and not the name of a state, a parameter, time or step.",
             )
 
 
@@ -168,7 +169,7 @@ def check_place(path: Path) -> None:
     """Can a store be made here?  Said before anything has run."""
     if not path.parent.is_dir():
         raise StoreError(
-            f"there is no directory `{path.parent}` for save={str(path)!r}", fix="Make it first."
+            f"there is no directory `{path.parent}` for save={str(path)!r}", fix="Create it first."
         )
     check_writable(path.parent, "save")
 
@@ -192,7 +193,7 @@ def create(
         settle(path.parent)
     except OSError as error:
         raise StoreError(
-            f"`{path}` could not be made: {error.strerror or error}", fix="Pass another save=."
+            f"`{path}` could not be created: {error.strerror or error}", fix="Pass another save=."
         ) from error
     return RunStore(path, dict(attributes), out.layouts)
 

@@ -419,7 +419,7 @@ def build_kernel(program: Program, seed: Seed = PORTABLE) -> Kernel:
     stored = end.run(ends.final)
     outputs = [r for r in stored if isinstance(r, Pointer)]
     if sum(u.size for u in next_values) > LARGEST:
-        raise PlanError(f"`{program.name}` has too many numbers to be written out one by one")
+        raise PlanError(f"`{program.name}` has too many numbers to write out one by one")
 
     sections = {
         "init": scalars([start[r] for r in round_the_loop]),

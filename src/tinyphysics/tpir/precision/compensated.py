@@ -275,7 +275,9 @@ class Compensated:
             case "ELEM" | "FMA" | "SUM" | "PAIRS" | "MAX" | "MIN" | "MOVE":
                 self.values[i.dst] = self.computed(i)
             case _:
-                raise PlanError(f'precision="compensated" does not follow `{i}`', fix="Leave precision= out.")
+                raise PlanError(
+                    f'precision="compensated" does not support `{i}`', fix="Leave precision= out."
+                )
 
     def listed(self, i: Instruction) -> Value:
         """What a list of neighbours says: it is made of first words, as of points that have moved by less than a digit."""
@@ -336,7 +338,7 @@ class Compensated:
         match name:
             case "bitcast":
                 raise PlanError(
-                    'precision="compensated" does not go with reading the bits of a state',
+                    'precision="compensated" cannot be combined with reading the bits of a state',
                     fix="Leave precision= out.",
                 )
             case "neg":

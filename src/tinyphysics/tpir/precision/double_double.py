@@ -33,7 +33,7 @@ from tinyphysics.tpir.program.lower import Builder
 from tinyphysics.tpir.program.symbolic import Symbolic
 
 REFUSED = {
-    "TREE": "sums through a tree are",
+    "TREE": "sums with a tree code are",
     "SCALE": "states in other units are",
     "SHIFT": "states in other units are",
 }  # what is not made in pairs
@@ -90,7 +90,7 @@ class WideBuilder(Builder):
         meant = self.weights.get(x, Fraction(x))
         if meant == Fraction(x) and not (x * SHORT).is_integer():
             raise PlanError(
-                f"the coefficient {x!r} of the method `{self.program.name}` is known as a float64 only",
+                f"the coefficient {x!r} of the method `{self.program.name}` is known only as a float64",
                 fix='Choose a method whose weights have more digits, or precision="float64".',
             )
         return meant
@@ -101,7 +101,7 @@ class WideBuilder(Builder):
         u = self.symbolic.value(i, f"`{i}`")
         if u is None:
             raise PlanError(
-                f'`{i.op}` is not made with precision="dd" yet', fix='Choose precision="float64".'
+                f'`{i.op}` is not supported with precision="dd" yet', fix='Choose precision="float64".'
             )
         known: dict[UOp, Wide] = self.constants(i)
         for x in i.operands if i.op == "ACC_GRAD" else i.args:
@@ -141,7 +141,7 @@ class WideBuilder(Builder):
     def widened(self, i: Instruction, section: str) -> None:
         if i.op in REFUSED:
             raise PlanError(
-                f'{REFUSED[i.op]} not made with precision="dd" yet', fix='Choose precision="float64".'
+                f'{REFUSED[i.op]} not supported with precision="dd" yet', fix='Choose precision="float64".'
             )
         match i.op:
             case "LOAD":

@@ -49,8 +49,8 @@ def on_lattice(program: Program, units: Units = ()) -> Program:
     for name in given:
         if name not in (*names, FORCE, ""):
             raise PlanError(
-                f"lattice= gives a unit to `{name}`, which is no state",
-                fix=f"Units are those of {one_of([*names, FORCE])}.",
+                f"lattice= gives a unit to `{name}`, which is not a state",
+                fix=f"Units can be given to {one_of([*names, FORCE])}.",
             )
     return Pass(program, given).done()
 
@@ -221,8 +221,8 @@ class Pass:
         found = list_sums(self.program)
         if found.trouble:
             raise PlanError(
-                f'precision="lattice": the order of a list of neighbours would change bits: {found.trouble}',
-                fix="Write one pair_sum, of a number of each particle like (m[:, None]*m[None, :]); "
+                f'precision="lattice": the order of a neighbour list would change the result: {found.trouble}',
+                fix="Write one pair_sum, of one number per particle, as in (m[:, None]*m[None, :]); "
                 "or sum over all pairs: q[:, None] - q[None, :].",
             )
         self.sums = found.sums
@@ -232,8 +232,8 @@ class Pass:
                 continue
             if not isinstance(points, Register) or points.kind != "S":
                 raise PlanError(
-                    'precision="lattice": the points of a list in a box are not a state itself',
-                    fix="Write pair_distance2(q, box=...) of the positions as they are.",
+                    'precision="lattice": the points of a neighbour list in a box are not a state',
+                    fix="Write pair_distance2(q, box=...) with the position itself.",
                 )
             self.range[points.index] = EXACT
             self.periods(cell[0], self.units[points.index])
@@ -244,7 +244,8 @@ class Pass:
         if isinstance(x, Param) and len(self.types[x].shape) < 2:
             if self.boxes.setdefault(x, unit) != unit:
                 raise PlanError(
-                    f'precision="lattice": {x} is the box of states with two units', fix="Give them one unit."
+                    f'precision="lattice": {x} is the box of states that have different units',
+                    fix="Give them the same unit.",
                 )
         elif isinstance(x, float):
             if x % unit:
@@ -258,7 +259,7 @@ class Pass:
                     self.periods(source, unit)
         else:
             raise PlanError(
-                'precision="lattice": a box that is computed, or has oblique vectors, does not go with lists',
+                'precision="lattice": a box that is computed or oblique cannot be used with neighbour lists',
                 fix="Pass one length, or a parameter with one length for each axis.",
             )
 
@@ -298,19 +299,19 @@ def check_shears(program: Program) -> None:
         moves = isinstance(i.dst, Register) and i.dst.kind == "S" and i.op not in ("LOAD", "SYMP_STEP")
         if moves or i.op == "ACC_GRAD":
             raise PlanError(
-                f'precision="lattice" does not go with `{program.name}`: `{i}` is no shear of its own',
+                f'precision="lattice" cannot be combined with `{program.name}`: `{i}` is not a shear',
                 fix=SHEARS,
             )
         if i.op in ("NOISE", "TREE"):
             what = "random numbers" if i.op == "NOISE" else "approximate="
             raise PlanError(
-                f'precision="lattice" does not go with {what}',
+                f'precision="lattice" cannot be combined with {what}',
                 fix="A force must be a function of the positions alone, to the last bit.",
             )
     for flow in flows(program):
         if not flow.is_shear:
             raise PlanError(
-                f'precision="lattice" does not go with `{program.name}`: `{flow.instruction}` is no shear',
+                f'precision="lattice" cannot be combined with `{program.name}`: `{flow.instruction}` is not a shear',
                 fix=SHEARS,
             )
 
@@ -333,8 +334,8 @@ def even_states(program: Program) -> frozenset[int]:
     whole = all(2.0 * w in (last.get(k), -earliest.get(k, math.nan)) for k, w in ends.items())
     if together(program, init) != taken_back or not whole:
         raise PlanError(
-            f'precision="lattice" does not go with `{program.name}`: a step does not end as it begins',
-            fix="Choose a method whose first part is its last, such as leapfrog, or symplectic_euler; without "
+            f'precision="lattice" cannot be combined with `{program.name}`: a step does not end with the part it starts with',
+            fix="Choose a method whose first and last parts are the same, such as leapfrog, or symplectic_euler, without "
             "fast and slow parts.",
         )
     return frozenset(ends)

@@ -92,13 +92,14 @@ class Mixed:
         elif i.op in ("ELEM", "FMA", "SUM", "PAIRS", "MAX", "MIN", "MOVE"):
             self.compute(i)
         else:
-            raise PlanError(f'precision="mixed" does not follow `{i}`', fix="Leave precision= out.")
+            raise PlanError(f'precision="mixed" does not support `{i}`', fix="Leave precision= out.")
 
     def compute(self, i: Instruction) -> None:
         name = str(i.args[0]) if i.op == "ELEM" else ""
         if name == "bitcast":
             raise PlanError(
-                'precision="mixed" does not go with reading the bits of a state', fix="Leave precision= out."
+                'precision="mixed" cannot be combined with reading the bits of a state',
+                fix="Leave precision= out.",
             )
         if not i.type.dtype.is_float:  # comparisons, and whole numbers
             wide = any(x in self.reach.wide for x in i.args) or name == "cast"

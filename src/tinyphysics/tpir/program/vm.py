@@ -262,7 +262,7 @@ class Machine:
                 return self._near(i)
             case "TREE":
                 raise PlanError(
-                    "the virtual machine does not sum through a tree", fix="Leave approximate= out."
+                    "the virtual machine does not support tree codes", fix="Leave approximate= out."
                 )
             case "SERIES":
                 raise PlanError(
