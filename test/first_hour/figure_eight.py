@@ -15,5 +15,4 @@ period = 6.32591398
 out = three.compile(dt=0.005, order=4).evolve(**start, until=period)
 print("back to 1e-4:", bool(np.abs(out.final.q - start["q"]).max() < 1e-4))
 
-# later: until= takes any time
 # prints: back to 1e-4: True

@@ -11,7 +11,6 @@ Path("water.pdb").write_text(
     "END\n"
 )
 atoms = tp.physics.io.read_pdb("water.pdb")
-print("atoms:", len(atoms["q"]))
+print("atoms:", len(atoms.q))
 
-# later: a reader of PDB files in tinyphysics.physics.io
 # prints: atoms: 3
