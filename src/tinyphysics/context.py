@@ -61,7 +61,7 @@ def flag(name: str, default: T, sentence: str) -> Flag[T]:
 
 CHECK = flag("CHECK", 0, "check the graph against its stage's spec after every pass")
 QUICK = flag(
-    "QUICK", 1, "do little work with machine code that is made quickly; 0 always makes the fast code"
+    "QUICK", 1, "do little work with machine code that is made quickly; 0 always makes the fast code, 2 never"
 )
 C_LEVEL = flag(
     "C_LEVEL", 3, "how far the C compiler optimises, -O0 to -O3: less compiles sooner, with the same bits"

@@ -366,7 +366,9 @@ def test_a_checkpoint_of_another_program_is_refused(made, other):
 
 def test_a_checkpoint_of_another_version_is_refused(made, monkeypatch):
     monkeypatch.setattr(resume, "BITS", 99)
-    with pytest.raises(StoreError, match=f"written by version {tp.__version__}, whose runs give different bits"):
+    with pytest.raises(
+        StoreError, match=f"written by version {tp.__version__}, whose runs give different bits"
+    ):
         compiled(kepler).evolve(steps=1, resume=made)
     made.write_bytes(made.read_bytes().replace(b"checkpoint 1", b"checkpoint 7"))
     with pytest.raises(StoreError, match="in the format of another version"):

@@ -146,3 +146,22 @@ def test_copies_in_turn_give_the_same_bits_and_observations(system, options, unr
                 seen.append(engine.watch(m, 3, 2)["product"])
             hashes.add(state_hash(engine.synchronised(m)))
     assert len(hashes) == 1 and np.array_equal(seen[0], seen[1])
+
+
+@pytest.mark.parametrize("groups", [2, 3, 4])
+@pytest.mark.parametrize("method", ["interaction_aba84", "leapfrog_kdk", "yoshida8"])
+def test_groups_of_any_number_of_vectors_have_the_bits_of_single_lanes(method, groups):
+    @tp.hamiltonian
+    def rows(q: tp.Vec[5], p: tp.Vec[5]):
+        return p @ p / 2 + q @ q / 2 + (q**4).mean()
+
+    members, dt = 50, 0.05
+    start = {"q": np.linspace(-1, 1, 5 * members).reshape(-1, 5), "p": np.ones((members, 5)) / 3}
+    sim = tp.compile(rows, dt, method=method, backend="llvm")
+    engine = KernelEngine(sim.tpir, LlvmLoader(shape=VectorShape(8 * groups, 2, in_turn=True)))
+    m = engine.start(start, {}, members, dt, 0.0)
+    engine.advance(m, 7)
+    end = sim.evolve(q=start["q"][41], p=start["p"][41], steps=7).final
+    assert (engine.synchronised(m)["q"][41] == end.q).all() and (
+        engine.synchronised(m)["p"][41] == end.p
+    ).all()

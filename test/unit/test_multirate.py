@@ -304,7 +304,12 @@ def test_it_is_saved_and_loaded(tmp_path):
     "make, options, error, said",
     [
         (lambda: tp.fast(bond) + weak, dict(inner=5), PlanError, "`weak` is marked neither fast nor slow"),
-        (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=(2, 2)), PlanError, "has 2 parts of different speed"),
+        (
+            lambda: tp.fast(bond) + tp.slow(weak),
+            dict(inner=(2, 2)),
+            PlanError,
+            "has 2 parts of different speed",
+        ),
         (lambda: bond + weak, dict(inner=5), PlanError, "needs an energy with fast and slow parts"),
         (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=0), InputError, "inner=0"),
         (lambda: tp.fast(bond) + tp.slow(weak, 0), dict(inner=3), InputError, "Ranks are"),
@@ -321,7 +326,12 @@ def test_it_is_saved_and_loaded(tmp_path):
             PlanError,
             "leapfrog_kdk applies all kicks with the same step",
         ),
-        (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=5, forbid="respa"), PlanError, "with the same step"),
+        (
+            lambda: tp.fast(bond) + tp.slow(weak),
+            dict(inner=5, forbid="respa"),
+            PlanError,
+            "with the same step",
+        ),
         (
             lambda: tp.fast(bond) + tp.slow(weak),
             dict(inner=5, precision="lattice"),

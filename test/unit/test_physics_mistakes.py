@@ -152,7 +152,9 @@ def test_the_error_says_what_and_the_remedy(call, what, remedy):
 def test_sizes_bound_by_the_first_run_stay():
     sim = tp.compile(fput, dt=0.1)
     sim.evolve(q=[0.1, 0.2], p=[0.0, 0.0], steps=1)
-    with pytest.raises(tp.ShapeError, match="`n` is 2 since the first run of this simulation; this run has 3"):
+    with pytest.raises(
+        tp.ShapeError, match="`n` is 2 since the first run of this simulation; this run has 3"
+    ):
         sim.evolve(q=[0.1, 0.2, 0.3], p=[0.0] * 3, steps=1)
 
 

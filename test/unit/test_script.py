@@ -93,7 +93,12 @@ def test_a_system_that_needs_a_run_is_named_with_its_line(capsys, file):
     path = file(text)
     assert tp_(capsys, "explain", f"{path}")[0] == 0, "the other one is there"
     code, _, err = tp_(capsys, "explain", f"{path}:spring")
-    assert code == 2 and "is executable code" in err and "planet.py:" in err and "does not execute the file" in err
+    assert (
+        code == 2
+        and "is executable code" in err
+        and "planet.py:" in err
+        and "does not execute the file" in err
+    )
 
 
 def test_run_says_all_that_is_missing_and_runs_nothing(capsys, file):

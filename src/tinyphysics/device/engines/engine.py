@@ -168,7 +168,7 @@ class KernelEngine:
         work = section.operations * source.shape[1] * rows * stride
         with self._lock:
             done = self._work[name] = self._work.get(name, 0) + work
-        quick = self.loader.quick if QUICK.value and done <= QUICK_WORK else None
+        quick = self.loader.quick if QUICK.value and (done <= QUICK_WORK or QUICK.value > 1) else None
         f, shape = self.function(name, False, m, quick)
         self.spread(f, shape, m, source, out, flags, rows, stride, series, work)
         if np.count_nonzero(flags):

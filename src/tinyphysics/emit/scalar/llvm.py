@@ -96,12 +96,10 @@ def function(
     for slot in stacked(f, shape):
         for r in U:
             t = f.loads[slot].dtype
-            w.lines.append(f"  %k{slot}.{r} = alloca {w.type(t)}, align {w.width * t.bits // 8}")
+            w.lines.append(f"  %k{slot}.{r} = alloca {w.type(t)}, align {alignment(w, t)}")
     for v in f.weights:  # room on the stack for what a stage is weighed by
         rows = f.stages * (len(U) if v in apart else 1)
-        w.lines.append(
-            f"  %{v.arg} = alloca [{rows} x {w.type(v.dtype)}], align {w.width * v.dtype.bits // 8}"
-        )
+        w.lines.append(f"  %{v.arg} = alloca [{rows} x {w.type(v.dtype)}], align {alignment(w, v.dtype)}")
     table(w, {v: row for v, row in f.weights.items() if v not in apart}, envs[:1])
     w.lines += frame.head
     for slot, p in enumerate(params):
@@ -436,6 +434,11 @@ def raise_flag(w: Writer, seen: list[str]) -> None:
         "  br label %next",
         "keep:",
     ]
+
+
+def alignment(w: Writer, d: DType) -> int:
+    """Bytes: what LLVM expects of a vector, whose lanes may be three groups."""
+    return 1 << (w.width * d.bits // 8 - 1).bit_length()
 
 
 def address(w: Writer, base: str, slot: int | str, r: int, d: DType) -> str:

@@ -43,6 +43,7 @@ def lanes(w: Writing, element: str, a: str, full: int, call: Callable[[str], str
         wide = w.new(f"shufflevector {own} {a}, {own} zeroinitializer, <{full} x i32> <{wider}>")
         less = ", ".join(f"i32 {k}" for k in range(w.width))
         return w.new(f"shufflevector {vector} {call(wide)}, {vector} poison, <{w.width} x i32> <{less}>")
+    assert w.width & (w.width - 1) == 0, "halves are joined"
     pieces = []
     for begin in range(0, w.width, full):
         part = ", ".join(f"i32 {begin + k}" for k in range(full))

@@ -44,7 +44,7 @@ class Tiers:
             out = self.functions[name](*args)
             with self.lock:
                 self.spent += time.perf_counter() - began
-                if self.waits and self.spent > PER_LINE * self.lines:
+                if self.waits and self.spent > PER_LINE * self.lines and QUICK.value < 2:
                     self.functions, self.waits = self.linked(llvm.OPTIMISATION), False
             return out
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.context import QUICK
 from tinyphysics.errors import TinyPhysicsError
 from tinyphysics.ir import UOp
 from tinyphysics.ir.dtype import f32
@@ -50,6 +51,9 @@ FRAMES = 16  # at which a pilot is looked at
 PHASES = 64  # between two of them, of which each sample has one: frames may be a period apart
 LONGEST, USUAL, LEAST = 100_000, 10_000, 256  # steps of a pilot; USUAL, where a run has not said how many
 WORK = 2e8  # operations of all copies, or of a pilot: about a tenth of a second
+LONG = 100  # operations of a step that is compiled quickly: good code takes longer to make than the pilots to run
+QUICK_WORK = 4e7  # its WORK
+MOST = 4_000  # operations of a step that is written out: beyond, the pilots take seconds to compile
 TOO_MUCH = 16.0  # times WORK
 LOOKED_AT = 64  # operations, about, that a number of a copy costs besides its steps
 DRIFT = 0.5  # of the energy, in the pilot: beyond, energies are no sums of small errors
@@ -85,7 +89,8 @@ class Rounding:
 def rounding_row(c: Compiled, began: FirstState) -> Row:
     """What explain() says once a state is known."""
     try:
-        found = estimate(c, began)
+        with QUICK(2 if c.known.operations > LONG else QUICK.value):
+            found = estimate(c, began)
     except TinyPhysicsError as error:
         found = f"a pilot was refused: {error.what}"
     return Row(NAME, NOT_ESTIMATED, found) if isinstance(found, str) else found.row
@@ -113,7 +118,7 @@ def affordable(c: Compiled) -> float:
     """Steps of one member that may be taken."""
     numbers = sum(s.var.size for s in c.system.states)
     operations = c.known.operations * (ROUNDS if c.known.solves else 1)
-    return WORK / (operations + LOOKED_AT * numbers)
+    return (QUICK_WORK if c.known.operations > LONG else WORK) / (operations + LOOKED_AT * numbers)
 
 
 def estimate(c: Compiled, began: FirstState) -> Rounding | str:
@@ -123,8 +128,9 @@ def estimate(c: Compiled, began: FirstState) -> Rounding | str:
     each = room / (COPIES * len(shorter))  # states times steps
     if backend_of(c) is None:
         return "it takes some ten thousand steps, which are too slow in Python"
-    if each * TOO_MUCH < FEW:
-        return f"a step has {c.known.operations:,} operations: some hundred steps would take seconds"
+    long = c.known.operations > MOST and not all(c.known.loops)
+    if long or each * TOO_MUCH < FEW:
+        return f"a step has {c.known.operations:,} operations: to measure it would take seconds"
     far = STEPS if each >= STEPS else FEW
     count = max(2, min(SAMPLES, int(each / far)))
     wanted = USUAL if began.steps is None else began.steps
