@@ -266,3 +266,17 @@ def test_a_chain_of_eight_has_its_frequency():
     fput = ZOO["fput"]
     with pytest.warns(tp.PhysicsWarning, match="stability limit of leapfrog_kdk at the first frame"):
         tp.compile(fput.system, dt=1.2).evolve(**fput.start, steps=5)
+
+
+def test_second_derivatives_whose_product_is_not_finite_end_no_run():
+    assert np.isnan(fastest([1e200, 0.0, 1.0, 1e200, 0.0, 1.0], 2))
+
+    @tp.hamiltonian
+    def runs_away(q: tp.Vec[2], p: tp.Vec[2]):
+        return p @ p / 2 + q @ q / 2 + (1 + q[0] ** 2) * p[0] ** 2 / 2 + (p[1] + q[0] - p[0]) ** 4 / 4
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tp.PhysicsWarning)
+        for steps in range(1, 12):
+            out = tp.compile(runs_away, 0.5, method="rk4").evolve(q=[1.0, 0.7], p=[0.6, -0.4], steps=steps)
+            assert out.stopped is not None or np.isfinite(out.final.q).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import math
 
 import numpy as np
@@ -86,3 +87,17 @@ def test_a_real_drift_over_small_terms_stays_one():
 def test_the_drift_of_a_deleted_loop_is_nan_too():
     sim = tp.compile(oscillator, dt=0.1, propagator="exact")
     assert math.isnan(sim.evolve(q=1e200, p=0.0, steps=10).drift("energy"))
+
+
+def test_the_energy_of_a_driven_run_that_is_no_number_before_its_state_is_not_is_told():
+    @tp.hamiltonian
+    def driven(q, p, t):
+        V = q**4 / 4 + tp.hypot(q, 1 + q**2) - tp.hypot(q, 1 + 0.8 * q**2)
+        return p**2 / 2 - V + tp.exp(-0.2 * t) * (q**2 / 2 + p**2)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tp.PhysicsWarning)
+        for q in (-0.9, -1.1, -1.3, -1.5):
+            sim = tp.compile(driven, 0.15, method="leapfrog_dkd")
+            out = sim.evolve(q=q, p=0.46, t0=-0.19, steps=60, save_every=1)
+            assert out.stopped is not None and not np.isfinite(out.energy).all() and np.isnan(out.drift())

@@ -219,3 +219,14 @@ def test_every_backend_has_the_same_bits(method, system):
         out = tp.compile(system, dt=0.1, method=method, backend=b).evolve(**start, steps=7)
         found.add(out.final.q.tobytes() + out.final.p.tobytes())
     assert len(found) == 1
+
+
+def test_a_quotient_on_a_way_of_middle_length_is_kept_as_well():
+    """Momenta are small there beside the sizes of the terms, so that the divisor is held where slopes still vary."""
+
+    @tp.hamiltonian
+    def trapped(q: tp.Vec[2], p: tp.Vec[2]):
+        return p @ p / 2 + 1.44 / q[0] ** 2 + tp.exp(tp.sin(0.8 * q[0]) * q[0]) + q @ q / 2
+
+    out = tp.compile(trapped, dt=0.2, method="itoh_abe").evolve(q=[0.9, -0.2], p=[0.37, 0.98], steps=200)
+    assert out.drift("energy") < 5e-14

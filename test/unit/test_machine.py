@@ -149,7 +149,7 @@ def test_copies_in_turn_give_the_same_bits_and_observations(system, options, unr
 
 
 @pytest.mark.parametrize("groups", [2, 3, 4])
-@pytest.mark.parametrize("method", ["interaction_aba84", "leapfrog_kdk", "yoshida8"])
+@pytest.mark.parametrize("method", ["interaction_aba84", "leapfrog_kdk", "kahan_li8"])
 def test_groups_of_any_number_of_vectors_have_the_bits_of_single_lanes(method, groups):
     @tp.hamiltonian
     def rows(q: tp.Vec[5], p: tp.Vec[5]):

@@ -48,7 +48,7 @@ def check(s: Subject, t: Tally) -> None:
     own = np.array([float(s.truth.energy(x, when)) for x, when in zip(rows, times)])
     drift = float(out.drift("energy"))
     t.shares["energies"] += 1
-    if not np.isfinite(own).all():
+    if not np.isfinite(told).all() or not np.isfinite(own[np.abs(rows).max(axis=1) < BOUND]).all():
         t.check(
             case.seed,
             "drift of energies that are not finite",

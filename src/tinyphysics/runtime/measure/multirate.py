@@ -79,8 +79,11 @@ class Linear:
 
     @cached_property
     def escape(self) -> float:
-        """How fast the motion itself runs away: the root of the most negative eigenvalue."""
-        return math.sqrt(max(0.0, -float(np.linalg.eigvals(self.mobility @ sum(self.hessians)).real.min())))
+        """How fast the motion itself runs away: the root of the most negative eigenvalue; infinite if that is not finite."""
+        product = self.mobility @ sum(self.hessians)
+        if not np.isfinite(product).all():
+            return math.inf
+        return math.sqrt(max(0.0, -float(np.linalg.eigvals(product).real.min())))
 
 
 @dataclass(frozen=True, eq=False)

@@ -189,7 +189,9 @@ def fastest(second: Sequence[Any], n: int, enough: float = 0.0) -> float:
         m = np.zeros((n, n))
         m[np.tril_indices(n)] = rows
         matrices.append(m + np.tril(m, -1).T)
-    if not np.isfinite(matrices).all():
+    with np.errstate(all="ignore"):
+        product = matrices[1] @ matrices[0]  # of finite numbers, and yet it may not be
+    if not np.isfinite(product).all():
         return math.nan
-    square = max(np.linalg.eigvals(matrices[1] @ matrices[0]).real)
+    square = max(np.linalg.eigvals(product).real)
     return math.sqrt(square) if square > 0 else 0.0

@@ -244,14 +244,18 @@ class Origin:
         if kept is None:
             seen = Extremes(self.run.given.members, wide)
             again = self.again(name, seen.add)
-            return self.judged(seen, {stop.member or 0: stop.step for stop in again.stops})
+            return self.judged(seen, self.ends(again))
         seen, apart = kept
         if not len(apart):
             return self.judged(seen, {})
         few = Extremes(len(apart), wide)
         again = self.again(name, few.add, only(run, apart))
         seen.put(apart, few)
-        return self.judged(seen, {int(apart[stop.member or 0]): stop.step for stop in again.stops})
+        return self.judged(seen, {int(apart[k]): step for k, step in self.ends(again).items()})
+
+    def ends(self, again: Record) -> dict[int, int]:
+        """Where members of the run stopped: not for the momentum of time, which only the replay has."""
+        return {s.member or 0: s.step for s in again.stops if s.where is None or s.where[0] != self.momentum}
 
     def drift_of_value(self, name: str) -> Wandering:
         """The same of an observable, S the run's largest sum of |terms|; of an array, over all its numbers."""

@@ -33,6 +33,9 @@ SHORTEST = (
 PLACES = (
     3  # at which the slope between two numbers is looked at, where they may come close: all but (z - y)**7
 )
+MORE_PLACES = (
+    5  # for terms of a high degree or none, whose quotients are held on longer ways: all but (z - y)**11
+)
 
 
 def points(degree: int) -> int:
@@ -184,22 +187,21 @@ def quotient(ends: Ends, k: int, others: Numbers, beside: UOp) -> UOp:
     def at(roots: Numbers, x: UOp) -> list[UOp]:
         return substitute(list(roots), {number: x})
 
-    way, places = ends.way[k], [(ends.y[k] + c * ends.way[k], w) for c, w in quadrature(PLACES)]
-    own = frozenset({number})
+    own, way = frozenset({number}), ends.way[k]
     straight = [t for t in terms if within(2, t, own)]
-    bent = [t for t in terms if not within(2, t, own)]
-    steep = [t for t in bent if not within(2 * PLACES, t, own)]
+    steep = [t for t in terms if not within(2 * PLACES, t, own)]
+    bent = [t for t in terms if within(2 * PLACES, t, own) and not within(2, t, own)]
 
-    def slopes(roots: Numbers) -> UOp:
+    def slopes(roots: Numbers, places: int) -> UOp:
         (slope,) = simplify(gradient(UOp.sum_of(roots), [number]))
-        return UOp.sum_of([w * at([slope], x)[0] for x, w in places])
+        return UOp.sum_of([w * at([slope], ends.y[k] + c * way)[0] for c, w in quadrature(places)])
 
     out = at(simplify(gradient(UOp.sum_of(straight), [number])), ends.middle[k]) if straight else []
     if bent:
-        out.append(slopes(bent))
+        out.append(slopes(bent, PLACES))
     if steep:
-        both = at(steep, ends.y[k]), at(steep, ends.z[k])
-        out.append(missing(both, slopes(steep) * way, way * way, beside, STILL) * way)
+        mean, both = slopes(steep, MORE_PLACES), (at(steep, ends.y[k]), at(steep, ends.z[k]))
+        out += [mean, missing(both, mean * way, way * way, beside, STILL) * way]
     return UOp.sum_of(out)
 
 
