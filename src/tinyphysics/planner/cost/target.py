@@ -12,7 +12,7 @@ from tinyphysics.planner.cost.cost import operations
 from tinyphysics.target import BUILT, PLANNED, Target
 from tinyphysics.tpir.kernels.index import Unsupported
 from tinyphysics.tpir.kernels.kernel import LARGEST
-from tinyphysics.tpir.kernels.loops import build_loops, components_of, few, longest_axis
+from tinyphysics.tpir.kernels.loops import components_of, few, longest_axis, planned_loops
 from tinyphysics.tpir.kernels.stages import rolled_up
 from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.tpir.program.isa import GOING, Operand, Pointer, Program, Word
@@ -110,7 +110,7 @@ def loops_refuse(program: Program) -> str:
     if components_of(program) is None:
         return "it has no axis that is long enough for a loop"
     try:
-        build_loops(program)
+        planned_loops(program)
     except Unsupported as why:
         return f"loops do not follow {why}"
     return ""

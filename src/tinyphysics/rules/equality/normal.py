@@ -29,9 +29,7 @@ Key = tuple[tuple[Monomial, Fraction], ...]
 ONE = Fraction(1)
 WHOLE = frozenset({int})
 MOST_TERMS = 4_000  # an expanded product larger than this stays closed: no proof, and no explosion
-MOST_WORK = (
-    60_000  # products of two terms for all that is asked of one numbering: half a second, then no more proofs
-)
+MOST_WORK = 100_000  # products of two terms for all that is asked of one numbering: about a second, then no more proofs
 MOST_BITS = 8_000  # of a common denominator: beyond it coefficients are kept apart
 LARGEST_POWER = 12
 LARGEST_EXPONENT = 1_000  # of a coefficient: 0.1**1000 has 56,000 bits

@@ -6,7 +6,7 @@ follows from the index of a loop instead of being written down for each.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
@@ -31,7 +31,7 @@ from tinyphysics.tpir.kernels.layout import long_axes
 from tinyphysics.tpir.kernels.materialise import cost, weight
 from tinyphysics.tpir.kernels.neighbours import ListSpec, asked, shift_of, specs
 from tinyphysics.tpir.kernels.nests import Buffer, LoopKernel, LoopSection, Nest, Piece, Turn, kept_as
-from tinyphysics.tpir.kernels.schedule import Marks, schedule
+from tinyphysics.tpir.kernels.schedule import Marks, Schedule, schedule
 from tinyphysics.tpir.kernels.stages import Stages, rolled_up
 from tinyphysics.tpir.kernels.tree import tree_of
 from tinyphysics.tpir.program.isa import Instruction, Operand, Param, Pointer, Program, Register, Word
@@ -205,9 +205,21 @@ def in_passes(program: Program, start: Mapping[Operand, UOp], others: Sequence[R
     return None if maps and found.count <= MAPS_IN_A_ROW else found
 
 
-@lru_cache(maxsize=16)
 def build_loops(program: Program, components: int | None = None, seed: Seed = PORTABLE) -> LoopKernel:
     """The nests of a program, for a machine with some seed; `Unsupported` if loops do not follow its long axes."""
+    return _built(program, components, seed if program.math == "fast" else PORTABLE)
+
+
+@lru_cache(maxsize=16)
+def _built(program: Program, components: int | None, seed: Seed) -> LoopKernel:
+    return planned_loops(program, components, seed)()
+
+
+@lru_cache(maxsize=16)
+def planned_loops(
+    program: Program, components: int | None = None, seed: Seed = PORTABLE
+) -> Callable[[], LoopKernel]:
+    """The same before its bodies are in the minimal operator set, which takes longest; calling it finishes them."""
     roots_by = seed if program.math == "fast" else None
     if components is None:
         components = components_of(program)
@@ -287,40 +299,46 @@ def build_loops(program: Program, components: int | None = None, seed: Seed = PO
 
     first = given | lists | {input_of(program, i): Home(f"S{i}") for i in range(len(program.states))}
     before: Marks = [*first_marks, *((home.buffer, u) for u, home in constants.items())]
-    sections, careful = {}, {}
+    planned: dict[str, list[tuple[Schedule, Mapping[Plane, Collection[UOp]]]]] = {}
+    turns_of: dict[str, list[Turn]] = {}
     periods = (1,) if stages is None else (1, *(t.period for t in stages.tails))
     for name, parts, homes in (
         ("init", [before], first),
         ("step", steps, here | lists | constants),
         ("final", [final_marks], here | lists | constants),
     ):
-        nests: tuple[list[Nest], list[Nest]] = [], []
-        turns: list[Turn] = []
+        planned[name], turns, count = [], turns_of.setdefault(name, []), 0
         for k, marks in enumerate(parts):
             s = schedule(marks, homes, components, f"{name}.{f'after{k}.' if k else ''}", flat)
             for b in s.buffers.values():
                 buffers.setdefault(b.name, b)
             sums = telling_sums(s.nests, is_inverse_cube if roots_by is None else fast.is_root)
-            turns.append(Turn(len(nests[0]), len(nests[0]) + len(s.nests), tuple(s.swaps), periods[k]))
-            for out, is_careful in zip(nests, (False, True)):
-                out += [finished(n, is_careful, sums, near, roots_by) for n in s.nests]
-        passes = stages.count if stages is not None and name == "step" else 1
-        sections[name] = LoopSection(name, tuple(nests[0]), tuple(turns), passes)
-        careful[name] = LoopSection(name, tuple(nests[1]), tuple(turns), passes)
+            turns.append(Turn(count, count + len(s.nests), tuple(s.swaps), periods[k]))
+            count += len(s.nests)
+            planned[name].append((s, sums))
     scalars = [u for p in program.params if not (u := start.env[Param(p.name)]).shape]
-    return LoopKernel(
-        program.name,
-        tuple(dict.fromkeys([*scalars, *implicit(program)])),
-        buffers,
-        sections,
-        careful,
-        inputs,
-        {name: f"${name}" for name in arrays},
-        {name: (f"&{name}", u.dtype, u.shape) for name, u in stored.items()},
-        components,
-        {home.buffer: u for u, home in lists.items()},
-        near,
-        {str(u.arg)[1:]: name for u, name in flat.items()},
-        tree,
-        contracts=roots_by is not None,
-    )
+
+    def section(name: str, careful: bool) -> LoopSection:
+        nests = [finished(n, careful, sums, near, roots_by) for s, sums in planned[name] for n in s.nests]
+        passes = stages.count if stages is not None and name == "step" else 1
+        return LoopSection(name, tuple(nests), tuple(turns_of[name]), passes)
+
+    def kernel() -> LoopKernel:
+        return LoopKernel(
+            program.name,
+            tuple(dict.fromkeys([*scalars, *implicit(program)])),
+            buffers,
+            {name: section(name, careful=False) for name in planned},
+            {name: section(name, careful=True) for name in planned},
+            inputs,
+            {name: f"${name}" for name in arrays},
+            {name: (f"&{name}", u.dtype, u.shape) for name, u in stored.items()},
+            components,
+            {home.buffer: u for u, home in lists.items()},
+            near,
+            {str(u.arg)[1:]: name for u, name in flat.items()},
+            tree,
+            contracts=roots_by is not None,
+        )
+
+    return kernel
