@@ -154,3 +154,15 @@ def test_a_sum_of_terms_keeps_its_brackets():
 
     title = tp.compile(pulled, dt=0.01, sizes={"n": 3}).explain().title
     assert title.endswith("H = (sum_i |p[i]|**2/m[i])/2 + sum_{i<j} (|q[i] - q[j]|**2 - m[i]*m[j])")
+
+
+@pytest.mark.parametrize("bodies", [2, 3, 9, 20])
+def test_a_double_sum_over_all_pairs_with_the_diagonal_is_printed(bodies):
+    """Its diagonal is a sum of constants."""
+
+    @tp.hamiltonian
+    def softened(q: tp.Array[bodies, 3], p: tp.Array[bodies, 3]):
+        d = q[:, None] - q[None, :]
+        return tp.sum(p * p) / 2 - 0.5 * tp.sum(1 / tp.sqrt(tp.sum(d * d, axis=-1) + 0.01))
+
+    assert "sqrt" in str(tp.compile(softened, 0.01).explain())

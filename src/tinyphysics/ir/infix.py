@@ -143,7 +143,7 @@ def _render(u: Any, src: list[tuple[str, float]]) -> tuple[str, float]:
         case Ops.TRIU if len(u.arg) > 2 and u.src[0].op is Ops.WHERE:  # what lies beyond a cutoff is left out
             return f"near({infix(u.src[0].src[1])})", ATOM
         case Ops.REDUCE if (
-            len(u.src[0].arg or ()) > 2 and u.src[0].op is Ops.TRIU and u.src[0].src[0].op is Ops.WHERE
+            u.src[0].op is Ops.TRIU and len(u.src[0].arg) > 2 and u.src[0].src[0].op is Ops.WHERE
         ):
             return f"sum_{{near pairs}} {_wrap(_infix(u.src[0].src[0].src[1]), TERM + 0.4)}", TERM
         case Ops.REDUCE if (sum_ := indexed_sum(u, _render)) is not None:
