@@ -280,3 +280,17 @@ def test_second_derivatives_whose_product_is_not_finite_end_no_run():
         for steps in range(1, 12):
             out = tp.compile(runs_away, 0.5, method="rk4").evolve(q=[1.0, 0.7], p=[0.6, -0.4], steps=steps)
             assert out.stopped is not None or np.isfinite(out.final.q).all()
+
+
+def test_a_sum_over_many_data_is_not_written_out_to_be_looked_at():
+    def fitted(n):
+        def H(q, p):
+            return (
+                p @ p / 2 + ((np.linspace(0, 1, n) - q[0] * np.exp(-q[1] * np.linspace(0, 2, n))) ** 2).sum()
+            )
+
+        H.__annotations__ = {"q": tp.Vec[2], "p": tp.Vec[2]}
+        return tp.hamiltonian(H)
+
+    assert look_of(fitted(50), BY_NAME["leapfrog_kdk"]) is not None
+    assert look_of(fitted(5_000), BY_NAME["leapfrog_kdk"]) is None

@@ -161,8 +161,8 @@ def test_a_double_sum_over_all_pairs_with_the_diagonal_is_printed(bodies):
     """Its diagonal is a sum of constants."""
 
     @tp.hamiltonian
-    def softened(q: tp.Array[bodies, 3], p: tp.Array[bodies, 3]):
+    def softened(q: tp.Array["n", 3], p: tp.Array["n", 3]):
         d = q[:, None] - q[None, :]
         return tp.sum(p * p) / 2 - 0.5 * tp.sum(1 / tp.sqrt(tp.sum(d * d, axis=-1) + 0.01))
 
-    assert "sqrt" in str(tp.compile(softened, 0.01).explain())
+    assert "sqrt" in str(tp.compile(softened, 0.01, sizes={"n": bodies}).explain())

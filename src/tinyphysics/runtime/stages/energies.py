@@ -23,6 +23,7 @@ from tinyphysics.system import System
 
 SMALL = 32  # numbers of a state
 SHORT = 400  # operations of its energy
+WRITTEN = 6_000  # numbers in them, which are written out: sums over many data are not looked at
 CURVED = 8  # positions whose second derivatives are written out
 
 Function = Callable[..., tuple[float, ...]]
@@ -150,7 +151,8 @@ def made(
     p: tuple[UOp, ...],
     bends: bool,
 ) -> Look | None:
-    if len(toposort([H])) > SHORT:
+    nodes = toposort([H])
+    if len(nodes) > SHORT or sum(u.size for u in nodes) > WRITTEN:
         return None
     (H,) = inline([H])
     roots = [H, UOp.sum_of(abs(x) for x in addends(H))]
