@@ -11,6 +11,7 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics import tpir
+from tinyphysics.context import C_LEVEL
 from tinyphysics.device.host.cc import compiler
 from tinyphysics.device.engines.engine import KernelEngine
 from tinyphysics.errors import InputError, PlanError
@@ -165,6 +166,9 @@ def test_lists_of_neighbours_have_the_same_bits(precision):
     assert 0 < abs(ends[0].final.p - exact.p).max() < 2e-6 * abs(exact.p).max()
 
 
+MANY = np.random.default_rng(7).normal(size=(2, 70))
+
+
 @pytest.mark.parametrize("precision", MODES)
 def test_every_width_and_number_of_threads_gives_the_same_bits(precision):
     sim = tp.compile(kepler, dt=0.02, precision=precision, backend="llvm")
@@ -177,6 +181,18 @@ def test_every_width_and_number_of_threads_gives_the_same_bits(precision):
         m = engine.start(i.states, i.params, 29, 0.02, 0.0)
         engine.advance(m, 9)
         assert state_hash(engine.synchronised(m)) == wanted, shape
+
+
+def test_c_keeps_the_float32_of_a_constant():
+    """With vectors of single numbers gcc 12 took (double)(float)x for x, and the second words of weights were zero."""
+    ends = []
+    for backend in ("llvm", "c"):
+        sim = tp.compile(
+            pendulum, dt=0.05, method="force_gradient6", precision="compensated", backend=backend
+        )
+        with C_LEVEL(3):
+            ends.append(sim.evolve(q=MANY[0], p=MANY[1], steps=5).hash)
+    assert ends[0] == ends[1]
 
 
 @pytest.mark.parametrize("precision", MODES)

@@ -20,13 +20,15 @@ from tinyphysics.errors import BackendError
 from tinyphysics.util import digest
 
 NATIVE, LEVEL = "-march=native", "-O3"
-# contraction off, integers that wrap, and nothing that would let the compiler reorder a sum
+# contraction off, integers that wrap, and nothing that would let the compiler reorder a sum; where gcc 12 makes vectors of
+# single numbers with AVX2, it takes (double)(float)x for x, and loops over lanes do not need that
 FLAGS = (
     LEVEL,
     NATIVE,
     "-ffp-contract=off",
     "-fwrapv",
     "-fno-math-errno",
+    "-fno-tree-slp-vectorize",
     "-std=c11",
     "-shared",
     "-fPIC",
