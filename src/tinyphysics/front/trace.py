@@ -463,8 +463,8 @@ def trace_hamiltonian(
 def hamiltonian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None) -> Any:
     """Makes a system of an energy H(q, p, [t], parameters).
 
-    `function` returns the energy; its first two arguments are a position and its momentum, and `pairs` names more of them, or
-    other ones: @tp.hamiltonian(pairs=[("x", "px"), ("y", "py")]). An argument `t` is the time, the rest are parameters.
+    `function` returns the energy; its first two arguments are a position and its momentum, and `pairs` names other
+    pairs: @tp.hamiltonian(pairs=[("x", "px"), ("y", "py")]). An argument `t` is the time, the rest are parameters.
     Shapes are annotations, tp.Vec[3]; an argument without one is a number.
 
     >>> @hamiltonian

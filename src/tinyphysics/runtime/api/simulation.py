@@ -248,7 +248,7 @@ class Simulation:
     def explain(self, form: str = "short") -> Report:
         """What was found, chosen and proved, in plain words; `explain("full")` has all of the evidence.
 
-        form: "short", ten to fifteen lines; or "full": facts with evidence, the plan and the methods that
+        form  "short", ten to fifteen lines; or "full": facts with evidence, the plan and the methods that
             were not chosen, the certificate, the cost, the machine. `to_dict()` is that of the full form.
         """
         if form not in ("short", "full"):
