@@ -88,6 +88,7 @@ MEMBERS = {
     "Simulation": "evolve explain ir certificate suggest_dt suggest_split minimise monitor rewind save estimate cite",
     "Trajectory": "energy drift drift_rate times events words hash stopped plot animate to_xarray",
     "Report": "to_dict only portable",
+    "random": "uniform normal integers",
 }
 
 
@@ -100,10 +101,10 @@ def entry(name: str, value: Any) -> Iterator[str]:
     yield f"### {name}"
     if inspect.ismodule(value):
         yield docstring(value)
-        for n in (n for n in vars(value) if not n.startswith("_")):
-            if inspect.isfunction(f := getattr(value, n)) and f.__module__ == value.__name__:
-                yield f"```python\n{wrapped(f'tp.{name}.{signature(n, f)}')}\n```"
-                yield docstring(f)
+        for n in MEMBERS[name].split():
+            f = getattr(value, n)
+            yield f"```python\n{wrapped(f'tp.{name}.{signature(n, f)}')}\n```"
+            yield docstring(f)
         return
     if not inspect.isclass(value):  # users make no objects of these classes themselves
         yield f"```python\n{wrapped(f'tp.{signature(name, value)}')}\n```"

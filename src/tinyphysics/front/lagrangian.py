@@ -32,7 +32,7 @@ from tinyphysics.tracebacks import users_frames
 
 @heeds("lagrangian", '@tp.lagrangian, or @tp.lagrangian(pairs=[("x", "vx"), ("y", "vy")])')
 def lagrangian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None) -> Any:
-    """Makes a system of a Lagrangian L(q, v, [t], parameters).
+    """Makes a system from a Lagrangian L(q, v, [t], parameters).
 
     `function` returns L; its first two arguments are a position and its velocity, and `pairs` names other
     pairs: @tp.lagrangian(pairs=[("x", "vx"), ("y", "vy")]).
