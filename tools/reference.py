@@ -26,6 +26,7 @@ GROUPS = (
     ),
 )
 ELSEWHERE = {"physics": "[Systems](physics.md)"}
+WIDTH = 96  # columns that a page shows without scrolling
 
 
 def public() -> list[str]:
@@ -48,11 +49,32 @@ def signature(name: str, value: Any) -> str:
     return f"{name}{text}"
 
 
+def wrapped(line: str) -> str:
+    """A signature with a line for each argument where it is too long for the page."""
+    if len(line) <= WIDTH:
+        return line
+    name, _, rest = line.partition("(")
+    inside, _, after = rest.rpartition(") ->")
+    lines = re.split(r", (?=\*,|\*{0,2}\w+: )", inside)
+    return "\n".join([f"{name}(", *(f"    {part}," for part in lines), f") ->{after}"])
+
+
 def docstring(value: Any) -> str:
-    """The docstring with its examples as code, and the names of arguments in bold."""
+    """The docstring with its examples as code, and its list of arguments as a table."""
     text = inspect.getdoc(value) or ""
     text = re.sub(r"(?m)^((?:>>>|\.\.\. ).*(?:\n(?!\n).*)*)", r"```pycon\n\1\n```", text)
-    return re.sub(r"(?m)^([a-z_][\w, *]*): (?=\S)", r"- **\1**: ", text)
+    return ARGUMENTS.sub(arguments, text)
+
+
+ARGUMENTS = re.compile(
+    r"(?m)(?:^[a-z_]\w*  +\S.*(?:\n +\S.*)*(?:\n|\Z))+"
+)  # name, two spaces or more, what it is
+
+
+def arguments(found: re.Match[str]) -> str:
+    rows = re.findall(r"(?m)^(\w+)  +(\S.*(?:\n +\S.*)*)", found[0])
+    lines = [f"| `{name}` | {' '.join(what.split()).replace('|', '&#124;')} |" for name, what in rows]
+    return "\n".join(["| argument | what it is |", "|---|---|", *lines, ""])
 
 
 def first_line(value: Any) -> str:
@@ -64,8 +86,9 @@ MEMBERS = {
     "System": "compile rename",
     "PhysicsSystem": "compile rename",
     "Simulation": "evolve explain ir certificate suggest_dt suggest_split minimise monitor rewind save estimate cite",
-    "Trajectory": "energy drift drift_rate hash stopped plot to_xarray",
+    "Trajectory": "energy drift drift_rate times events words hash stopped plot animate to_xarray",
     "Report": "to_dict only portable",
+    "random": "uniform normal integers",
 }
 
 
@@ -78,20 +101,20 @@ def entry(name: str, value: Any) -> Iterator[str]:
     yield f"### {name}"
     if inspect.ismodule(value):
         yield docstring(value)
-        for n in (n for n in vars(value) if not n.startswith("_")):
-            if inspect.isfunction(f := getattr(value, n)) and f.__module__ == value.__name__:
-                yield f"```python\ntp.{name}.{signature(n, f)}\n```"
-                yield docstring(f)
+        for n in MEMBERS[name].split():
+            f = getattr(value, n)
+            yield f"```python\n{wrapped(f'tp.{name}.{signature(n, f)}')}\n```"
+            yield docstring(f)
         return
-    if not (inspect.isclass(value) and issubclass(value, BaseException)):
-        yield f"```python\ntp.{signature(name, value)}\n```"
+    if not inspect.isclass(value):  # users make no objects of these classes themselves
+        yield f"```python\n{wrapped(f'tp.{signature(name, value)}')}\n```"
     yield docstring(value)
     if inspect.isclass(value) and not issubclass(value, BaseException):
         for n, f in members(value):
             yield f"#### .{n}"
             if not isinstance(f, property):
                 shown = signature(n, f).replace("(self, ", "(").replace("(self)", "()")
-                yield f"```python\n{instance(value)}.{shown}\n```"
+                yield f"```python\n{wrapped(f'{instance(value)}.{shown}')}\n```"
             yield docstring(f)
 
 

@@ -61,7 +61,7 @@ def flag(name: str, default: T, sentence: str) -> Flag[T]:
 
 CHECK = flag("CHECK", 0, "check the graph against its stage's spec after every pass")
 QUICK = flag(
-    "QUICK", 1, "do little work with machine code that is made quickly; 0 always makes the fast code, 2 never"
+    "QUICK", 1, "do short runs with code that compiles quickly; 0 always compiles the fast code, 2 never"
 )
 C_LEVEL = flag(
     "C_LEVEL", 3, "how far the C compiler optimises, -O0 to -O3: less compiles sooner, with the same bits"
@@ -72,7 +72,7 @@ CUDA_DEVICE = flag(
 CUDA_TUNE = flag(
     "CUDA_TUNE",
     1,
-    "try how members lie best on a GPU: 1 before long runs, 2 before all that fill it, 0 never",
+    "time several ways to place members on a GPU: 1 before long runs, 2 before all that fill it, 0 never",
 )
 OPENCL_DEVICE = flag(
     "OPENCL_DEVICE", 0, "which OpenCL device runs, of those with float64 in the order of `tp doctor`"

@@ -69,16 +69,16 @@ class ShapeError(TinyPhysicsError, ValueError):
 class UnitError(TinyPhysicsError, ValueError):
     """Two quantities with different units were added or compared."""
 
-    causes = ("reserved: units are carried, and not checked yet",)
+    causes = ("reserved: units are carried along, but not checked yet",)
 
 
 class PlanError(TinyPhysicsError, ValueError):
     """No method does what was asked, or the argument asks for something that does not exist yet."""
 
     causes = (
-        "an explicit splitting was asked for an energy that is not separable",
+        "an explicit splitting was requested for an energy that is not separable",
         "an unknown method, backend or precision name",
-        "an argument whose feature has not landed",
+        "an argument for a feature that does not exist yet",
         "`approximate=` where there is no sum of 1/r over pairs to approximate, or with a budget that cannot be met",
         "`energy_drift=` or `error=` that no method meets: the message lists what each was measured to do",
     )
@@ -96,7 +96,7 @@ class VerifyError(TinyPhysicsError):
 
 
 class BackendError(TinyPhysicsError, RuntimeError):
-    """The backend that was asked for is not there; nothing else was tried in its place."""
+    """The requested backend is not available; no other one was tried in its place."""
 
     causes = ("the backend's compiler, driver or package is not installed", "its name is misspelt")
 

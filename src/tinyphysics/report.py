@@ -33,7 +33,7 @@ class Report:
     sections: tuple[Section, ...]
 
     def portable(self) -> Report:
-        """Without what depends on the machine."""
+        """Returns the report without the rows that depend on the machine."""
         return Report(self.title, tuple(s for s in self.sections if not s.machine))
 
     def with_machine(self, rows: tuple[Row, ...]) -> Report:
@@ -90,7 +90,7 @@ class Report:
     __repr__ = __str__
 
     def to_dict(self) -> dict[str, Any]:
-        """By section and name; a name with several rows has a list of them."""
+        """Returns the report as a dict by section and name; a name with several rows has a list of them."""
         out: dict[str, Any] = {"title": self.title}
         for s in self.sections:
             rows: dict[str, list[dict[str, str]]] = {}

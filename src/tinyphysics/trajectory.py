@@ -336,7 +336,7 @@ class Trajectory:
 
     @property
     def hash(self) -> str:
-        """Of the last state; computed when it is first read."""
+        """A hash of the last state; computed when it is first read."""
         if "hash" not in self._cache:
             self._cache["hash"] = self.hash_of()
         return str(self._cache["hash"])
@@ -378,7 +378,7 @@ class Trajectory:
         The same of any observable: `out.drift("L3")`, S its own largest sum of |terms|, of an array over all its numbers.
         NaN if an energy was not finite: such a run has failed. Where the terms of H cancel, as those of two vortices at
         distance 1 do, S is the largest sum of |z dH/dz| over the states z. out.metrics["drift"] says which S was used.
-        Where H depends on t, E is H + p_t: what the drive has done to the system, step by step, is taken away again.
+        Where H depends on t, E is H + p_t: the work that the drive does on the system is subtracted.
         Where the loop was deleted (propagator="exact", "method") it is over the frames. `name` is "energy" or that of an
         observable.
         """
@@ -408,12 +408,12 @@ class Trajectory:
     def plot(
         self, figure: Any = None, *, kind: str | None = None, x: Any = None, y: Any = None, z: Any = None
     ) -> Any:
-        """Draws what suits the system, and its energy, and returns a matplotlib Figure: `out.plot().savefig("run.png")`.
+        """Draws a picture that suits the system, and its energy error: `out.plot().savefig("run.png")`, a matplotlib Figure.
 
         `kind` is "orbit", "3d", "phase", "chain", "field", "map", "time" or "energy". `x`, `y` and `z` name the axes:
         "t", "energy", a state with or without an index ("q[0]", "p[:, 1]"), an observable, or an array with a row for
         each frame; three of them are drawn in space, and `y` alone is drawn over time. The picture goes into a figure
-        of your own, if one is given. Nothing is shown on a screen but by a notebook.
+        of your own, if one is given. A notebook shows the figure; no window is opened.
         """
         return SLOTS["plot"](self, figure, kind=kind, x=x, y=y, z=z)
 

@@ -32,10 +32,10 @@ from tinyphysics.tracebacks import users_frames
 
 @heeds("lagrangian", '@tp.lagrangian, or @tp.lagrangian(pairs=[("x", "vx"), ("y", "vy")])')
 def lagrangian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None) -> Any:
-    """Makes a system of a Lagrangian L(q, v, [t], parameters).
+    """Makes a system from a Lagrangian L(q, v, [t], parameters).
 
-    `function` returns L; its first two arguments are a position and its velocity, and `pairs` names more of them, or other
-    ones: @tp.lagrangian(pairs=[("x", "vx"), ("y", "vy")]).
+    `function` returns L; its first two arguments are a position and its velocity, and `pairs` names other
+    pairs: @tp.lagrangian(pairs=[("x", "vx"), ("y", "vy")]).
     The momentum is called `p`; with several pairs that of `x` is `p_x`. A run begins with velocities or momenta.
 
     >>> @lagrangian

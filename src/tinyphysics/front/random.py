@@ -1,4 +1,4 @@
-"""How does a function draw random numbers?  By calls that give symbols, each with a stream of its own.
+"""Random numbers inside a map or an observable: calls that return symbols, each with its own stream.
 
 `tp.random.normal(q.shape)` inside a map or an observable is a node of the graph: the number at the address
 (seed, stream, step, index), whatever computes it. The seed is that of the run, the index counts the numbers of the

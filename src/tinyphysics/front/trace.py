@@ -461,10 +461,10 @@ def trace_hamiltonian(
 
 @heeds("hamiltonian", '@tp.hamiltonian, or @tp.hamiltonian(pairs=[("x", "px"), ("y", "py")])')
 def hamiltonian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None) -> Any:
-    """Makes a system of an energy H(q, p, [t], parameters).
+    """Makes a system from an energy H(q, p, [t], parameters).
 
-    `function` returns the energy; its first two arguments are a position and its momentum, and `pairs` names more of them, or
-    other ones: @tp.hamiltonian(pairs=[("x", "px"), ("y", "py")]). An argument `t` is the time, the rest are parameters.
+    `function` returns the energy; its first two arguments are a position and its momentum, and `pairs` names other
+    pairs: @tp.hamiltonian(pairs=[("x", "px"), ("y", "py")]). An argument `t` is the time, the rest are parameters.
     Shapes are annotations, tp.Vec[3]; an argument without one is a number.
 
     >>> @hamiltonian
@@ -544,7 +544,7 @@ def trace_forces(d: Definition, sizes: Mapping[str, int]) -> System:
 
 @heeds("forces", "@tp.forces before def force(q): ...")
 def forces(function: Callable[..., Any]) -> System | Family:
-    """Makes a system of a force F(q, [t], parameters) on unit masses, or on the parameter `mass`; the state is (q, p).
+    """Makes a system from a force F(q, [t], parameters) on unit masses, or on the parameter `mass`; the state is (q, p).
 
     `function` returns one force for each number of its first argument, the position.
     """
@@ -699,7 +699,7 @@ def in_pairs(d: Definition, states: Sequence[State], pairs: Sequence[tuple[str, 
 
 @heeds("map", '@tp.map, or @tp.map(pairs=[("q", "p")]), before def step(q, p): ...')
 def map_(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None) -> Any:
-    """Makes a system of an explicit map, one step of which gives the next state.
+    """Makes a system from an explicit map: one step gives the next state.
 
     `function` takes k states, then parameters, and returns the k new states; an argument `t` is the step number.
     `pairs`, as pairs=[("q", "p")], says which states are canonical pairs. The map is then certified symplectic
@@ -722,7 +722,7 @@ def map_(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None
 
 @heeds("ode", "@tp.ode before def rate(x): ...")
 def ode(function: Callable[..., Any]) -> System | Family:
-    """Makes a system of ordinary differential equations.
+    """Makes a system from ordinary differential equations.
 
     `function` takes k states, then [t] and parameters, and returns the k derivatives in time.
 

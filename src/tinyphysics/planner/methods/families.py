@@ -216,7 +216,7 @@ def check_length(job: Job, rates: list[UOp]) -> None:
     if job.method.kind == "collocated" and numbers > MOST_SOLVED:
         raise PlanError(
             f"`{job.method.name}` writes out a Gaussian elimination of {numbers} numbers; it can do {MOST_SOLVED} at most",
-            fix='method="dop853" solves nothing, where steps need not be long.'
+            fix='method="dop853" needs no elimination; use it if the system is not stiff.'
             if numbers * OF_AN_ATTEMPT < MOST_TRIED
             else in_steps(job),
         )

@@ -244,7 +244,7 @@ def compile(
     systems, if no option asks for steps, and "loop" for others; explain() says why.
 
     method="taylor" chooses its own steps, each with a relative error of tolerance=, by default that of rounding; dt is then
-    the spacing of output times, and without it a run has only its end. So do method="dop853",
+    the spacing of output times; without it frames are evenly spaced in time. So do method="dop853",
     which is explicit, and method="radau" for stiff systems; their error for each number is tolerance= times its size, plus
     absolute= if it is given. With error= trial runs choose the tolerance, and the run itself is measured too.
 

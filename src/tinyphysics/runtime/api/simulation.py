@@ -242,13 +242,13 @@ class Simulation:
 
     @property
     def certificate(self) -> Any:
-        """What was shown of the program, property by property, with reasons; `sim.certificate.level` in one word."""
+        """What was shown about the program, property by property, with reasons; `sim.certificate.level` in one word."""
         return self.built.certificate
 
     def explain(self, form: str = "short") -> Report:
         """What was found, chosen and proved, in plain words; `explain("full")` has all of the evidence.
 
-        form: "short", ten to fifteen lines; or "full": facts with evidence, the plan and the methods that
+        form  "short", ten to fifteen lines; or "full": facts with evidence, the plan and the methods that
             were not chosen, the certificate, the cost, the machine. `to_dict()` is that of the full form.
         """
         if form not in ("short", "full"):
@@ -333,7 +333,7 @@ class Simulation:
     def monitor(self, function: Callable[..., Any], name: str | None = None) -> None:
         """Adds an observable, a function of the state, to every run of this simulation, under its own name or `name`.
 
-        A name that is given again is that of the new function.
+        A name that is used again belongs to the new function.
         """
         if not callable(function):
             raise InputError(f"monitor({shown(function)}) is not a function", fix="Pass lambda q, p: ...")

@@ -82,7 +82,7 @@ def measured(system: System, look: Numbers, i: Inputs, order: tuple[int, ...] | 
         who = f"body {order[worst[1] + 1]}" + (f" of member {worst[0]}" if i.is_ensemble else "")
         raise refusal(
             system,
-            f"{who} feels {eps:.2g} times the pull of its Kepler orbit besides it, above {SMALL:g}; "
+            f"{who} feels a perturbation of {eps:.2g} times the pull of its Kepler orbit, above {SMALL:g}; "
             f"order {', '.join(map(str, order))}",
         )
     return Hierarchy(order, eps)

@@ -235,13 +235,13 @@ ISA: dict[str, Row] = {
     "NEAR": Row(
         "dst, what, points, cutoff, skin, [cell], (list, [way])",
         "T",
-        "of a list of neighbours, made again when a point has gone half the skin: order, inverse, images",
+        "a part of a neighbour list (order, inverse, images), rebuilt when a point has moved by half the skin",
         "w[rc]{3,4}n",
     ),
     "TREE": Row(
         "dst, points, masses, e2, error",
         "T",
-        "of the sum over the other points of m/sqrt(r*r + e2) the gradient, through a tree, to a relative error",
+        "the gradient of the sum of m/sqrt(r*r + e2) over the other points, by a tree, to a relative error",
         "[rc]{3}c",
     ),
     "MAX": Row("dst, src, axes", "TE", "largest element along axes", "rn"),
@@ -271,7 +271,7 @@ ISA: dict[str, Row] = {
     "JACOBI": Row(
         "dst, way, src, masses, order",
         "STF",
-        "rows of bodies as seen from the centre of mass of those within, or back; its row 0 is that of all",
+        "rows of bodies as seen from the centre of mass of the bodies inside, or back; its row 0 is that of all",
         "wrrn",
     ),
     "KEPLER": Row(
@@ -281,23 +281,24 @@ ISA: dict[str, Row] = {
         "rrr[rc]n",
     ),
     "PULL": Row(
-        "f, a, q, gm", "F", "accelerations in Jacobi coordinates without what KEPLER knows of them", "rrr"
+        "f, a, q, gm",
+        "F",
+        "accelerations in Jacobi coordinates without the part that KEPLER accounts for",
+        "rrr",
     ),
     "ORBIT": Row("s, value", "S", "s := its part of a flow that is exact, with its conjugate", "r"),
-    "SOLVE": Row(
-        "x, start", "T", "an unknown; the lines from here to its UNTIL are done round after round", "[rc]"
-    ),
+    "SOLVE": Row("x, start", "T", "an unknown; the lines from here to its UNTIL are repeated", "[rc]"),
     "UNTIL": Row(
         "x, residual, [matrix], scale, (rounds,)",
         "T",
-        "x := x - residual, or less the matrix times it; again, until what is taken off no longer gets smaller; "
-        "scale is one over the size of x; NaN if the rounds are not enough",
+        "x := x - residual, or x - matrix times residual; repeated until the correction no longer gets smaller; "
+        "scale is one over the size of x; NaN if that takes more rounds",
         "r{1,2}[rc]n",
     ),
     "FLOW": Row(
         "dst, $matrix, energy, h",
         "T",
-        "the matrix of the flow of an energy of degree 2 or less for a time h, which is handed in: two words of each",
+        "the matrix of the flow of an energy of degree 2 or less for a time h, passed in as two words for each entry",
         "rr[rc]",
     ),
     "ROTATE": Row(
@@ -321,7 +322,7 @@ ISA: dict[str, Row] = {
         "all states along the Taylor series of the solution with these derivatives, as far as its last terms allow",
         "[rc]+n",
     ),
-    "OBSERVE": Row("&name, value", "&", "a value for whoever watches; never read back", "[rc]"),
+    "OBSERVE": Row("&name, value", "&", "the value of an observable; never read back", "[rc]"),
 }
 
 GOING = (

@@ -120,7 +120,7 @@ class Mapped:
                     [rows[q][a] * rows[p][b] - rows[p][a] * rows[q][b] for q, p in pairs]
                 ) - float(sum((a == q and b == p) - (a == p and b == q) for q, p in pairs))
                 if not self.normal.is_zero(form):
-                    return f"M^T J M - J is not shown to be 0: its entry of {names[b]} and {names[a]}"
+                    return f"M^T J M - J is not shown to be 0: the entry for {names[b]} and {names[a]}"
         return ""
 
     def certificate(self) -> Certificate:
