@@ -408,6 +408,32 @@ def test_the_cheapest_that_was_measured_to_meet_them_is_taken(stiff):
     assert orders == sorted(orders) and (stiff < 1 or orders[-1] > orders[0])
 
 
+def test_pilots_that_come_nowhere_near_end():
+    """Steps that take long to call count as more operations, in a pilot and in all of them together."""
+    taken: list[tuple[str, int]] = []
+
+    def hopeless(m, dt, steps):
+        taken.append((m.name, steps))
+        return Measured(0.5, 0.0)
+
+    effort = 100_000
+    course = Course(50.0, 50.0, 1.0, work=1e9)
+    with pytest.raises(PlanError, match="no method keeps the state to 1e-06"):
+        decide(
+            pendulum,
+            facts_of(pendulum),
+            Goal(None, error=1e-6),
+            course,
+            hopeless,
+            lambda m: 10,
+            lambda m: effort,
+        )
+    assert max(steps for _, steps in taken) <= 1e9 / effort
+    assert 4 * effort * sum(steps for _, steps in taken) < 2e10 and len({name for name, _ in taken}) < len(
+        ABLE
+    )
+
+
 def test_a_state_that_is_nothing_wherever_one_looks_has_a_size_all_the_same():
     """After every eighth of eight periods the momentum of an oscillator is zero."""
     sim = tp.compile(oscillator, error=1e-6)

@@ -17,6 +17,7 @@ from tinyphysics.plan import Alternative, Decision, Goal, Plan, Trial
 from tinyphysics.planner.choice.choose import asked_for, named
 from tinyphysics.planner.choice.longest import (
     Course,
+    Measured,
     Runner,
     asked,
     frequency_felt,
@@ -33,6 +34,8 @@ from tinyphysics.util import plural
 
 SHOWN = 3  # methods that an error names
 MOST_FINALISTS = 8  # methods that are piloted, once one of them has met the goals
+RUNS = 4  # that a pilot takes: with a step, half of it twice, and once more to watch its energy
+MOST_SPENT = 1e10  # operations of pilots, after which no more methods are tried if none has met the goals: some ten seconds
 FINALISTS = 2.0  # times its work: who would need more, by what was felt so far, is not piloted then
 
 
@@ -144,12 +147,29 @@ def told(t: Trial) -> str:
 
 
 def decide(
-    system: System, facts: Facts, goal: Goal, course: Course, run: Runner, operations: Callable[[Method], int]
+    system: System,
+    facts: Facts,
+    goal: Goal,
+    course: Course,
+    run: Runner,
+    operations: Callable[[Method], int],
+    effort: Callable[[Method], int] | None = None,
 ) -> Decision:
-    """The cheapest that was measured to meet every goal, or a PlanError with all that was measured."""
+    """The cheapest that was measured to meet every goal, or a PlanError with all that was measured.
+
+    `effort` is what a step of a pilot takes, in operations, where that is more than its operations.
+    """
     waiting, felt = candidates(system, facts, goal), course.frequency
+    effort = operations if effort is None else effort
     best: Trial | None = None
     trials: list[Trial] = []
+    spent = 0.0
+
+    def counted(m: Method, dt: float, steps: int) -> Measured:
+        nonlocal spent
+        spent += RUNS * steps * effort(m)
+        return run(m, dt, steps)
+
     while waiting:
         steps = {m.name: guess(m, goal, course, felt) if course.dt is None else course.steps for m in waiting}
         m = min(waiting, key=lambda m: m.stages * steps[m.name])
@@ -162,12 +182,15 @@ def decide(
                     Trial(m.name, course.span / steps[m.name], math.inf, None, math.inf, False, why)
                 )
                 continue
+        if best is None and spent > MOST_SPENT:
+            why = "not piloted: no method before it came near, and the pilots took long"
+            trials.append(Trial(m.name, course.span / steps[m.name], math.inf, None, math.inf, False, why))
+            continue
         if course.dt is not None:
-            t = with_dt(m, goal, course, run, operations(m))
+            t = with_dt(m, goal, course, counted, operations(m))
         else:
-            t = longest(
-                m, goal, course, run, operations(m), steps[m.name], math.inf if best is None else best.work
-            )
+            most = math.inf if best is None else best.work
+            t = longest(m, goal, course, counted, operations(m), steps[m.name], most, effort(m))
             felt = frequency_felt(t, course, felt)
         trials.append(t)
         if t.meets and (best is None or t.work < best.work):

@@ -164,6 +164,7 @@ class Search:
     course: Course
     operations: int  # of a step
     best: float  # the work of another method
+    effort: int  # of a step, in operations: what it costs to call is counted too
     good: tuple[int, Trial] | None = None  # the fewest steps that have met the goals
     near: tuple[int, float, Trial] | None = None  # the most that have not, and by which factor
     missed: list[Trial] = field(default_factory=list)
@@ -182,7 +183,7 @@ class Search:
 
     @property
     def most(self) -> int:
-        return multiple(min(MOST_STEPS, self.course.work / self.operations))
+        return multiple(min(MOST_STEPS, self.course.work / self.effort))
 
     def work(self, steps: int) -> float:
         return self.operations * steps / self.course.span
@@ -249,14 +250,21 @@ class Search:
 
 
 def longest(
-    m: Method, goal: Goal, course: Course, run: Runner, operations: int, first: int, best: float
+    m: Method,
+    goal: Goal,
+    course: Course,
+    run: Runner,
+    operations: int,
+    first: int,
+    best: float,
+    effort: int = 0,
 ) -> Trial:
     """The longest step of a method that was measured to meet the goals, or the one that came nearest.
 
     The step is never longer than the method's own limit allows at the state. The first pilot has `first` steps; `best`
     is the work of another method.
     """
-    search = Search(m, goal, course, operations, best)
+    search = Search(m, goal, course, operations, best, max(operations, effort))
     n: int | None = max(min(first, multiple(search.most / 2)), search.least)
     for _ in range(MOST_TRIES):
         if n is None:

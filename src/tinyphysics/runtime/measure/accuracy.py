@@ -163,7 +163,7 @@ def decision(pilots: Pilots, goal: Goal, reach: float | None) -> Decision:
             "trial run",
             fix='Pass the final time too: pilot={"q": ..., "p": ..., "until": 10.0}.',
         )
-    return decide(sim.system, sim.built.facts, goal, course, pilots.measure, pilots.operations)
+    return decide(sim.system, sim.built.facts, goal, course, pilots.measure, pilots.operations, pilots.effort)
 
 
 def step_of_run(

@@ -28,6 +28,7 @@ PERIODS = 64  # of the fastest vibration, in the pilot of a run that is as long
 SOME_PERIODS = 16  # where nothing says how long a run will be
 FEWEST_PERIODS = 2
 WORK = 1e9  # operations that one pilot may take: about a second
+LAUNCHES = 100_000  # operations in the time that calling the loops of a step takes
 STEPS_A_PERIOD = 200  # for which they should do
 MOST_WATCHED = 4096  # times at which the size of a state is looked at
 
@@ -126,6 +127,11 @@ class Pilots:
 
     def operations(self, m: Method) -> int:
         return max(self.simulation(m.name).compiled.known.operations, 1)
+
+    def effort(self, m: Method) -> int:
+        """Of a step, in operations: one in loops is called from Python."""
+        loops = self.simulation(m.name).compiled.in_loops(self.given.members)
+        return self.operations(m) + (LAUNCHES if loops else 0)
 
     def run(self, method: str, dt: float, steps: int, looks: int = 1) -> Any:
         every = max(steps // looks, 1)
