@@ -166,3 +166,14 @@ def test_a_double_sum_over_all_pairs_with_the_diagonal_is_printed(bodies):
         return tp.sum(p * p) / 2 - 0.5 * tp.sum(1 / tp.sqrt(tp.sum(d * d, axis=-1) + 0.01))
 
     assert "sqrt" in str(tp.compile(softened, 0.01, sizes={"n": bodies}).explain())
+
+
+def test_pairs_within_a_cutoff_are_said_to_be_and_a_jump_is_the_reason():
+    @tp.hamiltonian
+    def liquid(q: tp.Array[6, 3], p: tp.Array[6, 3]):
+        return tp.sum(p**2) / 2 + tp.pair_sum(1 / tp.pair_distance2(q, cutoff=2.5) ** 3)
+
+    told = tp.compile(liquid, 0.005).explain()
+    assert "+ sum_{i<j, |q[i] - q[j]| < 2.5} 1/(|q[i] - q[j]|**2)**3" in str(told)
+    row = next(line for line in str(told).splitlines() if line.startswith("  conserved"))
+    assert "may jump" in row and "derivatives" not in row

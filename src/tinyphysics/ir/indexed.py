@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -30,8 +31,13 @@ def indexed_sum(u: Any, render: Callable[[Any, list[Part]], Part]) -> Part | Non
         return None
     names = ("i", "j")[: body.ndim]
     below = "i" if body.ndim == 1 else "{i<j}" if pairs else "{i,j}"
+    writer, summand = _Writer(render), body.src[0] if pairs else body
     try:
-        text, level = _Writer(render).of(body.src[0] if pairs else body, names)
+        if pairs and (near := _within_a_cutoff(summand)) is not None:
+            distance, cutoff, summand = near
+            apart = writer.of(distance, names)[0].removesuffix("**2")
+            below = f"{{i<j, {apart} < {writer.of(cutoff, names)[0]}}}"
+        text, level = writer.of(summand, names)
     except Unwritten:
         return None
     return f"sum_{below} {text if level >= TERM + 0.4 else f'({text})'}", TERM
@@ -51,6 +57,20 @@ def _mixes_axes(body: Any) -> bool:
             return True
         stack.extend(x.src)
     return False
+
+
+def _within_a_cutoff(u: Any) -> tuple[Any, Any, Any] | None:
+    """(r**2, the cutoff, what is summed) of where(r**2 < cutoff**2, x, 0), as `tp.pair_distance2` writes it."""
+    if u.op is not Ops.WHERE or u.src[0].op is not Ops.LT or not _is(u.src[2], 0.0):
+        return None
+    distance, square = u.src[0].src
+    while square.op in (Ops.EXPAND, Ops.RESHAPE):
+        square = square.src[0]
+    if square.op is not Ops.WHERE or square.src[1].op is not Ops.MUL or not _is(square.src[2], math.nan):
+        return None
+    one, other = square.src[1].src
+    squared = distance.op is Ops.REDUCE and one is other
+    return (distance, one, u.src[1]) if squared else None
 
 
 class _Writer:
@@ -92,17 +112,17 @@ class _Writer:
             raise Unwritten
         x = body.src[0] if body.src else None
         square = (body.op is Ops.MUL and x is body.src[1]) or (
-            body.op is Ops.POW and body.src[1].op in (Ops.CONST, Ops.EXPAND) and _is_two(body.src[1])
+            body.op is Ops.POW and body.src[1].op in (Ops.CONST, Ops.EXPAND) and _is(body.src[1], 2)
         )
         if square:
             return f"|{self.of(x, inner)[0]}|**2", 7
         return f"sum({self.of(body, inner)[0]})", ATOM
 
 
-def _is_two(u: Any) -> bool:
+def _is(u: Any, number: float) -> bool:
     while u.op in (Ops.EXPAND, Ops.RESHAPE):
         u = u.src[0]
-    return bool(u.op is Ops.CONST and u.arg == 2)
+    return bool(u.op is Ops.CONST and (u.arg == number or number != number and u.arg != u.arg))
 
 
 def _moved(u: Any, names: Names) -> Names:

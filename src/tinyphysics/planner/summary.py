@@ -16,6 +16,7 @@ NOT_CONSISTENT = (
     "nothing is claimed: the verifier does not show that the updates of a step are derivatives of the energy; "
     "an order given below is that of the method in theory"
 )
+JUMPS = "nothing is claimed: the energy may jump, and a jump exerts no force"
 EXACT_WAYS = {"lattice": "; a run on a lattice can be rewound exactly"}
 
 
@@ -63,7 +64,8 @@ def conserved(
     if method.kind == "discrete gradient":
         return "the energy, to the residual of the equations that are solved in a step"
     if not certificate["consistent"]:
-        return NOT_CONSISTENT
+        jumps = certificate["symplectic"] and "may jump" in certificate["consistent"].because
+        return JUMPS if jumps else NOT_CONSISTENT
     if method.adaptive:
         return "the energy, to the tolerance of each step; these errors add up"
     size = f"an error of size dt**{method.order}" if method.order else "a small error"
