@@ -154,3 +154,18 @@ def test_a_sum_of_terms_keeps_its_brackets():
 
     title = tp.compile(pulled, dt=0.01, sizes={"n": 3}).explain().title
     assert title.endswith("H = (sum_i |p[i]|**2/m[i])/2 + sum_{i<j} (|q[i] - q[j]|**2 - m[i]*m[j])")
+
+
+@pytest.mark.parametrize("form", [True, np.True_, "full"])
+def test_compile_prints_the_report_where_it_is_asked_to(form, capsys):
+    sim = tp.compile(pendulum, dt=0.01, explain=form)
+    told = capsys.readouterr().out
+    assert told == f"{sim.explain('full' if isinstance(form, str) else 'short')}\n"
+    assert "leapfrog_kdk" in told and "the default where H" in told  # the route that was taken, and why
+
+
+def test_compile_prints_nothing_of_itself(capsys):
+    tp.compile(pendulum, dt=0.01, explain=False)
+    assert capsys.readouterr().out == ""
+    with pytest.raises(tp.InputError, match="is not True or False"):
+        tp.compile(pendulum, dt=0.01, explain=np.ones(2))
