@@ -121,3 +121,10 @@ def test_a_run_without_a_grid_drifts_as_far_as_its_frames_show():
 def test_the_times_of_frames_between_jumps_are_theirs():
     out = tp.compile(oscillator, dt=0.1).evolve(q=1.0, p=0.0, save_at=[0.05, 0.13, 0.27])
     assert out.every_step()[0].tolist() == [0.0, 0.05, 0.13, 0.2, 0.27]
+
+
+@pytest.mark.parametrize("ask", ["drift", "drift_rate", "every_step"])
+def test_a_quantity_is_asked_for_by_its_name(ask):
+    out = tp.compile(oscillator, dt=0.1).evolve(q=1.0, p=0.0, steps=5)
+    with pytest.raises(tp.InputError, match="is not the name of a quantity"):
+        getattr(out, ask)(None)
