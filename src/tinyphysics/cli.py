@@ -27,6 +27,7 @@ from tinyphysics.physics.zoo import ZOO
 from tinyphysics.planner.methods.catalog import is_adaptive
 from tinyphysics.planner.systems.link import linked
 from tinyphysics.report import Report
+from tinyphysics.runtime.api.compile import check_sizes
 from tinyphysics.runtime.api.compile import compile as compiled
 from tinyphysics.runtime.api.executable import build as binary
 from tinyphysics.runtime.api.simulation import LEVELS, Simulation
@@ -173,6 +174,7 @@ def bound(loaded: Loaded, given: Mapping[str, Any], sizes: Mapping[str, int]) ->
         except TinyPhysicsError as error:
             letter = loaded.system.letters[0]
             raise InputError(error.what, fix=f"Pass --size {letter}=16, or give it a start.") from error
+    check_sizes(loaded.system, sizes)
     system: System = loaded.system.bind(sizes)
     return system
 
@@ -251,7 +253,7 @@ def complete(
     """An InputError that names all that is missing for a run, and what to write or to pass for it."""
     missing: list[tuple[str, str]] = []
     for s in system.states:
-        if s.name not in given and rates.get(s.name) not in given and not args.resume:
+        if s.name not in given and rates.get(s.name) not in given and not continues(args):
             example = ",".join(["1.0"] + ["0.0"] * (s.var.size - 1)) if s.var.ndim < 2 else '"[[...], ...]"'
             fix = f"Pass --set {s.name}={example}, or write start = dict({s.name}=...) in {loaded.file}."
             missing.append((f"the initial `{s.name}`", fix))
@@ -275,6 +277,11 @@ def complete(
         raise InputError(f"{missing[0][0]} is missing", fix=missing[0][1])
     what = ", ".join(name for name, _ in missing[:-1]) + f" and {missing[-1][0]}"
     raise InputError(f"{what} are missing", fix="\n  ".join(fix for _, fix in missing))
+
+
+def continues(args: argparse.Namespace) -> bool:
+    """Is there a checkpoint that has the states?  A --resume without one is told of elsewhere."""
+    return bool(args.resume) and (args.checkpoint is None or Path(args.checkpoint).exists())
 
 
 def going_on(args: argparse.Namespace, steps: int | None) -> dict[str, Any]:
@@ -356,7 +363,7 @@ def writable(path: Path) -> Path:
             f"--out {path} is not a NumPy archive", fix=f"Write --out {path.with_suffix('.npz')}."
         )
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise StoreError(f"`{path.parent}` is not a directory you can write to")
+        raise StoreError(f"`{path.parent}` is not a directory you can write to", fix="Pass another --out.")
     return path
 
 

@@ -90,6 +90,15 @@ def or_none(check: Check) -> Check:
     return lambda name, value: None if value is None else check(name, value)
 
 
+def printed(name: str, value: Any) -> None:
+    truth = type(value).__name__ in ("bool", "bool_")  # of Python, or of any NumPy
+    if not truth and not (isinstance(value, str) and value == "full"):
+        raise InputError(
+            f"{name}={shown(value)} is not True or False",
+            fix=f'Pass {name}=True to print the report, or {name}="full" for all of it.',
+        )
+
+
 # fmt: off
 COMPILE: dict[str, Check] = {
     "dt":           or_none(a_number("0.01", "time step")),
@@ -115,6 +124,7 @@ COMPILE: dict[str, Check] = {
     "tolerance":    anything,
     "absolute":     anything,
     "project":      anything,
+    "explain":      printed,
 }
 EVOLVE: dict[str, Check] = {
     "steps":            or_none(a_count(0)),
@@ -224,7 +234,6 @@ SAME_AS: dict[str, str] = {
 }
 # What is not an argument of any call: the line that does it.
 LINES: dict[str, str] = {
-    "explain":      "print(sim.explain())",
     "plot":         "out.plot()",
     "energy":       "out.energy after the run",
     "certificate":  "print(sim.certificate)",

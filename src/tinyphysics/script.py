@@ -69,21 +69,26 @@ class Script:
         return next((a for a in self.asked if a.system is system), None)
 
 
+NOT_PYTHON = "Give a Python file, in UTF-8."
+
+
 def parsed(path: Path) -> ast.Module:
     """The file as a tree; an InputError that names the line where it is not Python."""
     try:
         return ast.parse(path.read_bytes(), str(path))
     except OSError as error:
-        raise InputError(f"`{path}` cannot be read: {error.strerror}") from error
+        raise InputError(
+            f"`{path}` cannot be read: {error.strerror}", fix="Check its permissions."
+        ) from error
     except SyntaxError as error:
         site = Site(str(path), error.lineno or 1)
         raise InputError(
             f"`{path}` is not Python: {error.msg}",
             site=site,
-            fix=f"Look at `{site.text}`." if site.text else None,
+            fix=f"Look at `{site.text}`." if site.text else NOT_PYTHON,
         ) from error
     except ValueError as error:
-        raise InputError(f"`{path}` is not Python: {error}") from error
+        raise InputError(f"`{path}` is not Python: {error}", fix=NOT_PYTHON) from error
 
 
 @contextmanager
@@ -107,7 +112,9 @@ def failed(path: Path, error: BaseException) -> InputError:
         line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == str(path) else line
         trace = trace.tb_next
     told = f"{type(error).__name__}: {error}".rstrip(": ")
-    return InputError(f"`{path}` failed: {told}", site=Site(str(path), line))
+    return InputError(
+        f"`{path}` failed: {told}", site=Site(str(path), line), fix=f'See all of it: python "{path}".'
+    )
 
 
 def execute(path: Path) -> Script:

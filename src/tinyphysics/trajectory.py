@@ -348,6 +348,11 @@ class Trajectory:
 
     def _ask(self, question: str, *args: str) -> Any:
         """Asked once, remembered."""
+        for name in args:
+            if not isinstance(name, str):
+                raise InputError(
+                    f"{shown(name)} is not the name of a quantity", fix='Write out.drift("energy").'
+                )
         key = " ".join((question, *args))
         if key not in self._cache:
             if self.origin is None:

@@ -466,3 +466,25 @@ def test_what_cannot_be_gone_on_with_is_said(tmp_path, monkeypatch, capsys, argu
     Path("spring.py").write_text(SPRING)
     code, _, err = tp_(capsys, "run", "spring.py", *arguments)
     assert code == 2 and what in err and Path("spring.py").read_text() == SPRING
+
+
+NOT_SAID = SPRING.replace("start = dict(q=1.0, p=0.0)", "")
+MISTAKES = {
+    "a size that it has not": (SPRING, ["--size", "n=3"], "has no size `n`", "have no letters"),
+    "a checkpoint to come": (NOT_SAID, ["--checkpoint", "no.checkpoint", "--resume"], "`q` and the initial `p` are missing", "--set q=1.0"),
+    "a directory that is not": (SPRING, ["--out", "no/such/run.npz"], "not a directory you can write to", "another --out"),
+    "a file that fails": ("1/0", [], "ZeroDivisionError", "See all of it: python"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_on_the_command_line_is_told_with_what_to_pass(capsys, file, name, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    text, options, what, fix = MISTAKES[name]
+    code, _, err = tp_(capsys, "run", file(text), *options)
+    assert code == 2 and what in err and fix in err
+
+
+def test_a_replay_of_nothing_says_how_a_store_is_written(capsys, tmp_path):
+    code, _, err = tp_(capsys, "replay", str(tmp_path / "no.zarr"))
+    assert code == 2 and "there is no store" in err and "save=" in err

@@ -101,3 +101,30 @@ def test_the_energy_of_a_driven_run_that_is_no_number_before_its_state_is_not_is
             sim = tp.compile(driven, 0.15, method="leapfrog_dkd")
             out = sim.evolve(q=q, p=0.46, t0=-0.19, steps=60, save_every=1)
             assert out.stopped is not None and not np.isfinite(out.energy).all() and np.isnan(out.drift())
+
+
+@tp.hamiltonian
+def quartic(q, p):
+    return p**2 / 2 + q**4 / 4
+
+
+def test_a_run_without_a_grid_drifts_as_far_as_its_frames_show():
+    out = tp.compile(quartic, method="dop853").evolve(
+        q=1.0, p=0.0, until=7.3, observe={"q2": lambda q: q * q}
+    )
+    seen = abs(out.energy - out.energy[0]).max()
+    assert out.drift() * out.metrics["drift"]["scale"] >= 0.9 * seen > 0
+    assert out.drift_rate("energy").error > 0
+    assert out.times("q2") is out.t and np.array_equal(out["q2"], out.q**2)
+
+
+def test_the_times_of_frames_between_jumps_are_theirs():
+    out = tp.compile(oscillator, dt=0.1).evolve(q=1.0, p=0.0, save_at=[0.05, 0.13, 0.27])
+    assert out.every_step()[0].tolist() == [0.0, 0.05, 0.13, 0.2, 0.27]
+
+
+@pytest.mark.parametrize("ask", ["drift", "drift_rate", "every_step"])
+def test_a_quantity_is_asked_for_by_its_name(ask):
+    out = tp.compile(oscillator, dt=0.1).evolve(q=1.0, p=0.0, steps=5)
+    with pytest.raises(tp.InputError, match="is not the name of a quantity"):
+        getattr(out, ask)(None)

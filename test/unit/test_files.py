@@ -448,3 +448,63 @@ def test_a_package_that_is_not_there_is_named_with_its_extra(monkeypatch, packag
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(tp.StoreError, match=rf'pip install "tinyphysics\[{extra}\]"'):
         call()
+
+
+READERS = (
+    "read_xyz",
+    "read_csv",
+    "read_gro",
+    "read_lammps",
+    "read_horizons",
+    "read_pdb",
+    "read_mmcif",
+    "read_parquet",
+)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_path_that_is_no_file_is_told_with_what_to_do(reader, tmp_path):
+    read = getattr(io, reader)
+    for path, what in (
+        (tmp_path / "nope", "No such file"),
+        (tmp_path, "is a directory"),
+        (None, "is not a path"),
+    ):
+        with pytest.raises((tp.StoreError, tp.InputError), match=what) as error:
+            read(path)
+        assert error.value.fix
+
+
+BROKEN = {
+    "no value": ("dipeptide.cif", lambda s: s[:181]),
+    "tag twice": ("dipeptide.cif", lambda s: s.replace("_cell.length_c", "_cell.length_b")),
+    "long letter": ("dipeptide.cif", lambda s: s.replace(" 7 C CB A ALA A", " 7 C CB long ALA A")),
+    "charge": ("dipeptide.pdb", lambda s: s.replace("C  \n", "C99\n", 1)),
+    "no ENDMDL": ("dipeptide.pdb", lambda s: s.replace("ENDMDL", "", 1)),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_gemmi_cannot_read_is_a_store_error(name, tmp_path):
+    pytest.importorskip("gemmi")
+    source, change = BROKEN[name]
+    path = tmp_path / source
+    path.write_text(change((DATA / source).read_text()))
+    read = io.read_pdb if path.suffix == ".pdb" else io.read_mmcif
+    with pytest.raises(tp.StoreError) as error:
+        read(path)
+    assert error.value.fix
+
+
+def test_letters_of_two_bytes_move_no_column_of_a_pdb_file(tmp_path):
+    pytest.importorskip("gemmi")
+    text = (DATA / "dipeptide.pdb").read_text()
+    (tmp_path / "greek.pdb").write_text(text.replace("  CH3", "  Cα3"), encoding="utf-8")
+    plain, greek = (io.read_pdb(p) for p in (DATA / "dipeptide.pdb", tmp_path / "greek.pdb"))
+    assert np.array_equal(plain.q, greek.q) and plain.species == greek.species
+
+
+def test_a_decimal_comma_is_no_word(tmp_path):
+    (tmp_path / "a.csv").write_text("q;p\n0,5;1\n-1,5e3;2\n")
+    with pytest.raises(tp.StoreError, match="decimal comma"):
+        io.read_csv(tmp_path / "a.csv")

@@ -150,3 +150,23 @@ def test_every_demo_has_a_scene():
         out = tp.compile(d.system, d.dt).evolve(**d.start, steps=6, save_every=2)
         kind = films.choose_kind(out, out.origin.run.system.seen, None)
         scene(Figure(), out, out.origin.run.system.seen, kind, {}, 0.2).show(1)
+
+
+WRONG = {
+    "a size that is a number": (dict(size=5), "is not a width and a height"),
+    "a size of nothing": (dict(size=(0, 0)), "is not a width and a height"),
+    "three sizes": (dict(size=(1, 2, 3)), "is not a width and a height"),
+    "a picture for years": (dict(speed=1e-9), "each picture would be shown for"),
+    "a path that is a number": (dict(path=3), "is not a path"),
+    "a directory that is not there": (dict(path="no/such/run.gif"), "could not be written"),
+    "half an index": (dict(x="q[0.5]", y="t"), "is not a name with an index"),
+    "words": (dict(x=["a"] * 21, y="t"), "not of real numbers"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_film_that_cannot_be_made_is_told_what_to_write(planet, name, tmp_path):
+    asked, what = WRONG[name]
+    with pytest.raises(tp.TinyPhysicsError, match=what) as error:
+        planet.animate(**{"path": tmp_path / "run.gif", **asked}, **SMALL)
+    assert error.value.fix

@@ -202,6 +202,23 @@ def test_a_number_of_frames_is_that_number(count):
     assert len(out) == min(count, 1001) and gaps.max() - gaps.min() <= 1 and out.steps[-1] == 1000
 
 
+@pytest.mark.parametrize("count", [2, 3, 7, 12, 13, 14, 99])
+@pytest.mark.parametrize("dt, until", [(0.01, 0.1234), (-0.01, -0.1234)])
+def test_a_number_of_frames_is_that_number_where_the_run_ends_between_two_steps(count, dt, until):
+    sim = tp.compile(kepler, dt=dt)
+    out, every = sim.evolve(**ORBIT, until=until, frames=count), sim.evolve(**ORBIT, until=until)
+    assert len(out) == min(count, 14) and out.t[0] == 0.0 and out.t[-1] == until and out.hash == every.hash
+    at = [list(every.t).index(t) for t in out.t]
+    assert same(out.q, every.q[at]) and np.ptp(np.diff(at)) <= 1
+
+
+def test_a_time_on_the_wrong_side_is_told_by_the_sign_of_dt():
+    back = tp.compile(kepler, dt=-0.01)
+    for asked in ({"until": 1.0}, {"save_at": [1.0]}):
+        with pytest.raises(InputError, match="lies after t0=0, and dt is negative"):
+            back.evolve(**ORBIT, **asked)
+
+
 def test_a_method_with_its_own_steps_has_frames_evenly_spaced_in_time():
     sim = tp.compile(kepler, method="taylor")
     out = sim.evolve(**ORBIT, until=3.0)

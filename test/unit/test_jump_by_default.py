@@ -389,3 +389,13 @@ def test_a_satellite_drifts_for_a_million_orbits():
         wanted = y - (6 * x + 3 * v) * t - 2 * u + (6 * x + 4 * v) * mpmath.sin(t) + 2 * u * mpmath.cos(t)
     assert out.final.q[1] == pytest.approx(float(wanted), rel=1e-15)
     assert out.metrics["propagator"]["by"] == "modes" and out.metrics["propagator"]["zero_modes"] == 1
+
+
+@pytest.mark.parametrize("way", [None, "method"])
+@pytest.mark.parametrize("k", [1.3, 0.0, -1.0])
+def test_a_jump_is_measured_to_be_symplectic(way, k):
+    found = tp.assert_symplectic(tp.compile(spring, dt=0.1, propagator=way), q=0.75, p=0.125, k=k)
+    assert found.dt == 0.1 and max(found.values) < 1e-29
+    ensemble = {"q": [1.0, 2.0], "p": [0.0, 0.0]}
+    with pytest.raises(tp.InputError, match="one member at a time"):
+        tp.measure_symplectic(tp.compile(spring, dt=0.1, propagator=way), **ensemble)

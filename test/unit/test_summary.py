@@ -177,3 +177,18 @@ def test_pairs_within_a_cutoff_are_said_to_be_and_a_jump_is_the_reason():
     assert "+ sum_{i<j, |q[i] - q[j]| < 2.5} 1/(|q[i] - q[j]|**2)**3" in str(told)
     row = next(line for line in str(told).splitlines() if line.startswith("  conserved"))
     assert "may jump" in row and "derivatives" not in row
+
+
+@pytest.mark.parametrize("form", [True, np.True_, "full"])
+def test_compile_prints_the_report_where_it_is_asked_to(form, capsys):
+    sim = tp.compile(pendulum, dt=0.01, explain=form)
+    told = capsys.readouterr().out
+    assert told == f"{sim.explain('full' if isinstance(form, str) else 'short')}\n"
+    assert "leapfrog_kdk" in told and "the default where H" in told  # the route that was taken, and why
+
+
+def test_compile_prints_nothing_of_itself(capsys):
+    tp.compile(pendulum, dt=0.01, explain=False)
+    assert capsys.readouterr().out == ""
+    with pytest.raises(tp.InputError, match="is not True or False"):
+        tp.compile(pendulum, dt=0.01, explain=np.ones(2))

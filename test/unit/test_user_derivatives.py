@@ -125,3 +125,10 @@ def test_a_kink_at_the_state_of_a_pilot_is_no_wrong_derivative(at):
 def test_no_order_is_claimed_of_a_wrong_derivative():
     row = tp.compile(with_operation(WRONG["twice"]), dt=0.05).explain().to_dict()["plan"]["order"]
     assert row["verdict"] == "not shown" and "not that of its definition" in row["because"]
+
+
+@pytest.mark.parametrize("method", ["leapfrog", "rk4"])
+def test_the_short_form_claims_no_order_of_a_wrong_derivative_either(method):
+    report = tp.compile(with_operation(WRONG["twice"]), dt=0.05, method=method).explain()
+    said = next(row.verdict for row in report.brief.rows if row.name == "accuracy")
+    assert said.startswith("order not shown: ") and "not that of its definition" in said

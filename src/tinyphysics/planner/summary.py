@@ -17,6 +17,7 @@ NOT_CONSISTENT = (
     "an order given below is that of the method in theory"
 )
 JUMPS = "nothing is claimed: the energy may jump, and a jump exerts no force"
+NOT_SHOWN = "not shown"  # of an order: a derivative is wrong
 EXACT_WAYS = {"lattice": "; a run on a lattice can be rewound exactly"}
 
 
@@ -77,7 +78,10 @@ def conserved(
     return f"the energy, with {size} that grows with time: the step is not symplectic"
 
 
-def accuracy(plan: Plan, method: Method, facts: Facts) -> str:
+def accuracy(plan: Plan, method: Method, facts: Facts, report: Report) -> str:
+    order = next((r for s in report.sections if s.title == "plan" for r in s.rows if r.name == "order"), None)
+    if order is not None and order.verdict == NOT_SHOWN:
+        return f"order not shown: {order.because}"
     if method.adaptive:
         return "the method chooses its own steps; see `tolerance` in the full report"
     if not plan.order:
@@ -159,7 +163,7 @@ def summarised(
         for r in s.rows
         if r.name in ("error", "energy_drift", "precision")
     ]
-    if text := accuracy(plan, method, facts):
+    if text := accuracy(plan, method, facts, report):
         rows.append(Row("accuracy", text))
     rows += guaranteed(certificate)
     rows.append(Row("cost", cost(report)))

@@ -23,6 +23,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
+from tinyphysics import given
 from tinyphysics.errors import BackendError, InputError, StoreError
 from tinyphysics.system import System
 from tinyphysics.trajectory import Trajectory
@@ -32,6 +33,7 @@ from tinyphysics.view.scenes import Scene, scene
 SECONDS = 8.0  # that a film lasts if nothing is asked for
 MOST = {".html": 600, ".gif": 600, ".mp4": 20_000}  # pictures: the first two are kept whole in memory
 SHORTEST = 0.02  # seconds that a picture of a GIF is shown: viewers slow down shorter ones
+LONGEST = 655.35  # seconds, the same: its clock has 16 bits
 COLOURS = 128  # of a picture in a page or a GIF
 NEARLY_WHITE = 248
 
@@ -74,7 +76,7 @@ class Film:
 
     def save(self, path: Any) -> Film:
         """Writes the film; the ending says what it is: .html, .gif or .mp4."""
-        path = Path(path)
+        path = given.path("path", path, "run.html")
         write = {".html": self.write_page, ".gif": self.write_gif, ".mp4": self.write_mp4}.get(
             path.suffix.lower()
         )
@@ -88,7 +90,10 @@ class Film:
             write(part)
             part.replace(path)  # a reader never sees half a film
         except OSError as error:
-            raise StoreError(f"`{path}` could not be written: {error.strerror or error}") from error
+            raise StoreError(
+                f"`{path}` could not be written: {error.strerror or error}",
+                fix="Choose a directory that exists and can be written to.",
+            ) from error
         finally:
             part.unlink(missing_ok=True)
         return self
@@ -105,6 +110,11 @@ class Film:
         if suffix == ".gif":  # its clock counts hundredths of a second
             wait = max(SHORTEST, round(100 * wait) / 100)
             count = max(2, round(self.seconds / wait))
+            if wait > LONGEST:
+                raise InputError(
+                    f"each picture would be shown for {wait:.3g} s, and a .gif file allows {LONGEST:g}",
+                    fix="Write fewer seconds=, or a larger speed=.",
+                )
         if count > MOST[suffix]:
             raise InputError(
                 f"the film would have {count:,} pictures, and a {suffix} file holds at most {MOST[suffix]:,}",
@@ -243,6 +253,11 @@ def animate(
     if not isinstance(trail, (int, float)) or not 0 <= trail <= 1:
         raise InputError(
             f"trail={trail!r} is not a fraction of the run", fix="Write trail=0.2, True or False."
+        )
+    good = isinstance(size, (tuple, list)) and len(size) == 2
+    if not good or not all(isinstance(s, (int, float)) and 0.5 <= s <= 100.0 for s in size):
+        raise InputError(
+            f"size={given.shown(size)} is not a width and a height in inches", fix="Write size=(5.4, 4.4)."
         )
     asked = {name: value for name, value in (("x", x), ("y", y), ("z", z)) if value is not None}
     chosen = "" if asked else choose_kind(out, system, kind)

@@ -69,10 +69,15 @@ def parsed(axis: str, asked: str) -> tuple[str, tuple[Any, ...] | None]:
 def item(node: ast.expr) -> int | slice:
     """An index or a slice of numbers."""
     if isinstance(node, ast.Slice):
-        return slice(
-            *(None if n is None else int(ast.literal_eval(n)) for n in (node.lower, node.upper, node.step))
-        )
-    return int(ast.literal_eval(node))
+        return slice(*(None if n is None else index(n) for n in (node.lower, node.upper, node.step)))
+    return index(node)
+
+
+def index(node: ast.expr) -> int:
+    value = ast.literal_eval(node)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError("not a whole number")
+    return value
 
 
 def found(out: Trajectory, system: System, axis: str, name: str) -> tuple[Any, Any, int]:
@@ -105,7 +110,10 @@ def given(out: Trajectory, axis: str, asked: Any) -> Quantity:
     try:
         values = np.asarray(asked, float)
     except (TypeError, ValueError):
-        values = np.empty(0)
+        raise InputError(
+            f"{axis}= is a {type(asked).__name__}, and not of real numbers",
+            fix=f'Pass a name, {axis}="q[0]", or an array with a row for each frame.',
+        ) from None
     if values.ndim == 0 or len(values) != len(out.t):
         rows = f" with {len(values)} rows" if values.ndim and values.size else ""
         raise InputError(

@@ -81,6 +81,11 @@ def column(path: str, at: Sequence[int], name: str, words: Sequence[str]) -> Any
     good = [is_number(w) for w in words]
     if all(good):
         return np.array([float(w) for w in words])
+    if all(is_number(w.replace(",", ".")) for w in words):
+        raise Place(path, at[good.index(False)]).wrong(
+            f"`{words[good.index(False)][:40]}` in the column `{name}` has a decimal comma",
+            "Expected a decimal point: 0.5.",
+        )
     if not any(good) and all(words) and not any(w.lower() in ("nan", "inf", "-inf") for w in words):
         return np.array(words)
     k = good.index(False)

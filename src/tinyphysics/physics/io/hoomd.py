@@ -6,13 +6,13 @@ inside the box, which is centred on 0, with the number of box lengths that each 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tinyphysics.errors import InputError, StoreError
 from tinyphysics.physics.io.frames import Frames, from_run, in_one_piece
+from tinyphysics.physics.io.xyz import located
 from tinyphysics.trajectory import Trajectory
 
 OPEN = "tinyphysics/open"  # said of a frame whose box is only there because the format wants one
@@ -130,8 +130,7 @@ def inside(f: Frames, k: int, size: list[float] | None) -> tuple[Any, Any, list[
 
 def read_gsd(path: Any) -> Frames:
     """Reads all frames of a GSD file (schema hoomd) with the same particles in each; positions are unwrapped."""
-    if not Path(path).is_file():
-        raise StoreError(f"`{path}` is not a file")
+    located(path)
     try:
         with opened(path, "r") as file:
             found = [file[k] for k in range(len(file))]
@@ -181,12 +180,19 @@ def checked(path: Any, k: int, f: Any, first: Any) -> None:
     if len(p.typeid) and int(np.max(p.typeid)) >= len(p.types):
         at = int(np.argmax(p.typeid))
         raise StoreError(
-            f"{path}: frame {k}, particle {at} has the type {p.typeid[at]}; there are {len(p.types)}"
+            f"{path}: frame {k}, particle {at} has the type {p.typeid[at]}; there are {len(p.types)}",
+            fix="The file is damaged: write it again.",
         )
     for name in ("position", "velocity", "mass"):
         bad = np.argwhere(~np.isfinite(getattr(p, name)))
         if len(bad):
-            raise StoreError(f"{path}: frame {k}, particle {bad[0][0]}: the {name} is not finite")
+            raise StoreError(
+                f"{path}: frame {k}, particle {bad[0][0]}: the {name} is not finite",
+                fix="Leave such frames out, or run again with a shorter step.",
+            )
     size = np.asarray(f.configuration.box, float)
     if size.shape != (6,) or not np.isfinite(size).all() or not (size[:3] > 0).all():
-        raise StoreError(f"{path}: frame {k} has the box {size.tolist()}")
+        raise StoreError(
+            f"{path}: frame {k} has the box {size.tolist()}",
+            fix="Expected three positive lengths and three finite tilts.",
+        )

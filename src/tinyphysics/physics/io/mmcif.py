@@ -22,7 +22,7 @@ def read_mmcif(path: Any, model: int = 1) -> Atoms:
     gemmi = library()
     try:
         document = gemmi.cif.read_string("\n".join(lines) + "\n")
-    except ValueError as error:
+    except (RuntimeError, ValueError) as error:
         where, _, why = str(error).removeprefix("string:").partition(": ")
         line = where.partition(":")[0]
         place = Place(str(path), int(line) if line.isdigit() else 1)
@@ -36,7 +36,14 @@ def read_mmcif(path: Any, model: int = 1) -> Atoms:
             fix="Expected loop_ with _atom_site.Cartn_x, as in files from the PDB.",
         )
     checked(str(path), block, lines)
-    return from_structure(str(path), gemmi.make_structure_from_block(block), model, {})
+    try:
+        structure = gemmi.make_structure_from_block(block)
+    except (RuntimeError, ValueError) as error:
+        raise StoreError(
+            f"`{path}` has an atom that is not as mmCIF has it: {error}",
+            fix="Expected in every row of _atom_site the values that its tags name.",
+        ) from error
+    return from_structure(str(path), structure, model, {})
 
 
 def checked(path: str, block: Any, lines: list[str]) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tinyphysics.errors import StoreError
 from tinyphysics.physics.io.comma_separated import Columns, arranged
+from tinyphysics.physics.io.xyz import located
 
 
 def read_parquet(path: Any, columns: Columns | None = None) -> dict[str, Any]:
@@ -23,10 +23,9 @@ def read_parquet(path: Any, columns: Columns | None = None) -> dict[str, Any]:
         raise StoreError(
             "Parquet files need the package pyarrow", fix='pip install "tinyphysics[tables]"'
         ) from None
-    if not Path(path).is_file():
-        raise StoreError(f"`{path}` is not a file")
+    place = located(path)
     try:
-        table = reader.read_table(str(path))
+        table = reader.read_table(str(place))
     except (OSError, ValueError) as error:  # whatever pyarrow makes of another or a damaged file
         raise StoreError(
             f"`{path}` could not be read as Parquet: {str(error).splitlines()[0]}",
@@ -63,5 +62,8 @@ def column(path: str, name: str, values: Any) -> Any:
         ) from None
     bad = np.argwhere(~np.isfinite(out))
     if len(bad):
-        raise StoreError(f"{path}: row {bad[0][0]} of the column `{name}` is not a finite number")
+        raise StoreError(
+            f"{path}: row {bad[0][0]} of the column `{name}` is not a finite number",
+            fix="Expected a number in every row.",
+        )
     return out

@@ -41,7 +41,13 @@ def read_pdb(path: Any, model: int = 1) -> Atoms:
     lines = lines_of(path, "a PDB file")
     checked(str(path), lines)
     gemmi = library()
-    structure = gemmi.read_pdb_string("\n".join(lines) + "\n")
+    try:  # gemmi counts columns in bytes
+        structure = gemmi.read_pdb_string("\n".join(lines).encode("ascii", "replace").decode() + "\n")
+    except (RuntimeError, ValueError) as error:
+        raise StoreError(
+            f"`{path}` is not PDB: {error}",
+            fix="Every field has its own columns; see wwpdb.org, file format 3.3.",
+        ) from error
     bonds: dict[int, set[int]] = {serial: set(others) for serial, others in structure.conect_map.items()}
     return from_structure(str(path), structure, model, bonds)
 
@@ -92,7 +98,7 @@ def from_structure(path: str, structure: Any, model: int, bonds: dict[int, set[i
     structure.remove_alternative_conformations()
     found = list(structure[model - 1].all())
     if not found:
-        raise StoreError(f"`{path}` has no atoms in model {model}")
+        raise StoreError(f"`{path}` has no atoms in model {model}", fix="Pass another model=.")
     species = tuple(element(path, a) for a in found)
     index = {a.atom.serial: k for k, a in enumerate(found)}
     pairs = sorted({(min(i, j), max(i, j)) for s, others in bonds.items() if s in index

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from tinyphysics.errors import StoreError
-from tinyphysics.physics.io.xyz import Place
+from tinyphysics.physics.io.xyz import Place, text_of
 
 
 def lines_of(path: Any, what: str) -> list[str]:
     """The lines of a text file; a StoreError if it is not there, not text or empty."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise StoreError(f"`{path}` could not be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise StoreError(
-            f"`{path}` is not text, and {what} is: {error.reason}", fix="Is it compressed?"
-        ) from error
+    text = text_of(path, what, "Is it compressed?")
     if not text.strip():
         raise StoreError(f"`{path}` is empty", fix=f"It should be {what}.")
     return text.splitlines()

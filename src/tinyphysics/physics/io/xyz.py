@@ -107,6 +107,36 @@ class Place:
         return StoreError(f"{self.path}:{self.line}: {what}", fix=fix or None)
 
 
+def located(path: Any) -> Path:
+    """The path of a file, or what is wrong with it."""
+    try:
+        out = Path(path)
+    except TypeError:
+        raise InputError(f"{path!r} is not a path", fix='Pass the name of a file: "start.xyz".') from None
+    if not out.exists():
+        raise StoreError(
+            f"`{path}` could not be read: No such file",
+            fix=f"Check its name; relative paths start at {Path.cwd()}.",
+        )
+    if out.is_dir():
+        raise StoreError(f"`{path}` is a directory", fix="Pass the name of a file in it.")
+    return out
+
+
+def text_of(path: Any, what: str, fix: str) -> str:
+    """The text of a file; `fix` is what to try if it is not text."""
+    try:
+        return located(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise StoreError(f"`{path}` is not text, and {what} is: {error.reason}", fix=fix) from error
+    except StoreError:
+        raise
+    except OSError as error:
+        raise StoreError(
+            f"`{path}` could not be read: {error.strerror or error}", fix="Check its permissions."
+        ) from error
+
+
 @dataclass(frozen=True)
 class Frame:
     columns: dict[str, Any]
@@ -119,12 +149,7 @@ class Frame:
 
 def read_xyz(path: Any) -> Frames:
     """Reads all frames of an XYZ file; every frame must have the same particles in the same order."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise StoreError(f"`{path}` could not be read: {error}") from error
-    except UnicodeDecodeError as error:
-        raise StoreError(f"`{path}` is not text: {error}", fix="Is it GSD? Read it with read_gsd.") from error
+    text = text_of(path, "an XYZ file", "Is it GSD? Read it with read_gsd.")
     frames = list(each(str(path), text.split("\n")))
     if not frames:
         raise StoreError(f"`{path}` holds no frame", fix="The file is empty or incomplete.")
@@ -182,14 +207,15 @@ def one(here: Place, comment: str, rows: list[str]) -> Frame:
     pbc = info.pop("pbc", None)
     flags = [box is not None] * 3 if pbc is None else [TRUTH.get(w) for w in str(pbc).split()]
     if len(flags) != 3 or None in flags:
-        raise here.wrong(f'pbc="{pbc}" is not three of T and F')
+        raise here.wrong(f'pbc="{pbc}" is not three of T and F', 'Expected pbc="T T F".')
     table = []
     width = sum(n for _, _, n in kinds)
     for k, row in enumerate(rows):
         words = row.split()
         if len(words) != width:
             raise Place(here.path, here.line + 1 + k).wrong(
-                f"{len(words)} columns where Properties says {width}"
+                f"{len(words)} columns where Properties says {width}",
+                f"Expected {', '.join(name if n == 1 else f'{n} of {name}' for name, _, n in kinds)}.",
             )
         table.append(words)
     columns, start = {}, 0
@@ -245,8 +271,14 @@ def properties(here: Place, text: str | None) -> tuple[tuple[str, str, int], ...
         )
     out = tuple((name, kind, int(n)) for name, kind, n in triples)
     if ("species", "S", 1) not in out or ("pos", "R", 3) not in out:
-        raise here.wrong("there is no species:S:1 and pos:R:3 among the Properties")
+        raise here.wrong(
+            "there is no species:S:1 and pos:R:3 among the Properties",
+            "Expected Properties=species:S:1:pos:R:3.",
+        )
     return out
+
+
+NINE = 'Expected the three edges of the box, nine numbers: Lattice="5 0 0 0 5 0 0 0 5".'
 
 
 def lattice(here: Place, text: str | None) -> Any:
@@ -258,9 +290,12 @@ def lattice(here: Place, text: str | None) -> Any:
             raise ValueError("it has not nine numbers")
         return cell(np.reshape(numbers, (3, 3)))
     except InputError as error:
-        raise here.wrong(f'Lattice="{text}": {error.what}') from None
+        raise here.wrong(f'Lattice="{text}": {error.what}', NINE) from None
     except ValueError as error:
-        raise here.wrong(f'Lattice="{text}": {error}') from None
+        raise here.wrong(f'Lattice="{text}": {error}', NINE) from None
+
+
+SUCH = {"R": "1.25", "I": "3", "L": "T"}
 
 
 def column(here: Place, words: list[str], name: str, kind: str) -> Any:
@@ -281,7 +316,7 @@ def column(here: Place, words: list[str], name: str, kind: str) -> Any:
         if not fits(w, kind):
             what = {"R": "finite number", "I": "whole number of 64 bits", "L": "truth, T or F"}[kind]
             raise Place(here.path, here.line + 1 + k).wrong(
-                f"`{w[:40]}` in the column `{name}` is not a {what}"
+                f"`{w[:40]}` in the column `{name}` is not a {what}", f"Expected one, such as {SUCH[kind]}."
             )
     raise AssertionError("a column that fits was not read")
 

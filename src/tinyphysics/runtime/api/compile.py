@@ -197,6 +197,7 @@ def compile(
     tolerance: float | None = None,
     absolute: float | None = None,
     project: Any = None,
+    explain: bool | str = False,
 ) -> Simulation:
     """Compiles a system: analyses it, chooses a method, lowers the step to TP-IR and verifies it. Nothing is run yet.
 
@@ -223,6 +224,7 @@ def compile(
     tolerance     the relative error of a step, for methods that choose their own steps
     absolute      the absolute error that is allowed in addition
     project       invariants to restore to their initial values after every step: "energy", or functions by name
+    explain       True prints the report of sim.explain(), and "full" all of it: the method, why, and what is proved
 
     A function without a decorator is read as an energy H(q, p). dt may also be passed to each run, `evolve(..., dt=0.01)`, or
     be found for a goal. target_order= is another name for order=.
@@ -394,4 +396,6 @@ def compile(
     sim = Simulation(source, goal, requested, checks)
     if pilot is not None:
         SLOTS["piloted"](sim, pilot)
+    if explain:
+        print(sim.explain("full" if explain == "full" else "short"))
     return sim

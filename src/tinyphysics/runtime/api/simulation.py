@@ -749,6 +749,7 @@ class Simulation:
             compiled.adaptive,
             compiled.watching,
             STIFF if compiled.known.method in EXPLICIT and system.kind == "ode" else "",
+            gridless,
         )
         if schedule.steps and i.members:
             check_units(r, compiled.scales)

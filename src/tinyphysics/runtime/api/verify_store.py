@@ -111,7 +111,9 @@ def replay(path: str | Path, backend: str | None = None) -> Replayed:
     store = open_store(Path(path))
     steps = store.read("step")
     if not len(steps) or steps[0] != 0:
-        raise StoreError(f"`{path}` has no first frame to start from")
+        raise StoreError(
+            f"`{path}` has no first frame to start from", fix="Write the store again, from the first step on."
+        )
     a, sim = store.attributes, simulation(store, backend)
     first = {name: store.read(name, 0, 1)[0] for name in store.states}
     start: dict[str, Any] = {s.name: sim.compiled.encoding.words(s.name, first) for s in sim.system.states}

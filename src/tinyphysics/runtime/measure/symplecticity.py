@@ -147,9 +147,14 @@ def measure_symplectic(sim: Any, dt: float | None = None, pairs: Any = None, **g
             "the symplectic defect of steps on Kepler orbits cannot be measured yet: they have no derivative here",
             fix="Its certificate is in sim.explain().",
         )
+    if sim.compiled.jump is not None:
+        return defect_of_jump(sim, h, given)
     kernel = build_kernel(sim.built.exact)
     if len(kernel.inputs) > MOST_COMPONENTS:
-        raise InputError(f"{len(kernel.inputs)} components are too many to write the Jacobian out")
+        raise InputError(
+            f"{len(kernel.inputs)} components are too many to write the Jacobian out",
+            fix=f"Measure a system of the same kind with up to {MOST_COMPONENTS}; the certificate is in sim.explain().",
+        )
     start = dict(zip(kernel.carried, kernel.functions["init"]))
     after = dict(zip(kernel.carried, substitute(kernel.whole_step(), start)))
     outputs = inline(
@@ -189,6 +194,18 @@ def measure_symplectic(sim: Any, dt: float | None = None, pairs: Any = None, **g
         )
     what = system.name if is_map else f"{sim.built.plan.method} of {system.name}"
     return Defect(what, None if is_map else h, (values[0], values[1], values[2]))
+
+
+def defect_of_jump(sim: Simulation, dt: float, given: Mapping[str, Any]) -> Defect:
+    """A jump has no kernel: it says in double-double how well it preserves areas, over one, two and four steps."""
+    told = [sim.evolve(**given, dt=dt, steps=k, frames=2).metrics["propagator"] for k in (1, 2, 4)]
+    if not all("area_error" in x for x in told):
+        raise InputError(
+            f"a jump by {told[0]['by']} does not measure how well it preserves areas",
+            fix="Its certificate is in sim.explain().",
+        )
+    one, two, four = (float(x["area_error"]) for x in told)
+    return Defect(f"{sim.built.plan.method} of {sim.system.name}", dt, (one, two, four))
 
 
 def pairing(states: Sequence[Any], pairs: Sequence[tuple[str, str]]) -> list[tuple[int, int]]:

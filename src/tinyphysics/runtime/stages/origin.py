@@ -21,7 +21,7 @@ from tinyphysics.runtime.stages.own_time import AT, with_times
 from tinyphysics.runtime.stages.terms import addends as addends
 from tinyphysics.runtime.state.record import Carried, Record
 from tinyphysics.runtime.state.run import Run
-from tinyphysics.runtime.state.schedule import Schedule, times_at
+from tinyphysics.runtime.state.schedule import Schedule, time_at, times_at, times_of
 from tinyphysics.system import State
 from tinyphysics.tpir.precision.probe import REST
 from tinyphysics.util import did_you_mean
@@ -32,6 +32,7 @@ TERMS = "largest sum of |terms of H|"
 SLOPES = "largest sum of |z dH/dz| over the states z in the frames"
 SUSPICIOUS = 1e-6  # a drift above it may be one over a scale that is itself rounding
 CANCELLED = 1e-8  # terms of H this much smaller than what they are made of have lost half of their digits
+LOOKS = 499  # times at which a run without a grid is looked at, after the first: as many as it has frames
 PIECE = 1 << 28  # bytes of frames that are looked at together
 
 
@@ -169,7 +170,7 @@ class Origin:
     def times(self, again: Record) -> Any:
         """When something was observed."""
         if self.run.system.clock is None:
-            return times_at(again.observed_at, self.run.dt, self.run.t0)
+            return times_at(again.observed_at, self.on_grid(self.run).dt, self.run.t0)
         t = again.series(AT)
         return t if self.run.given.is_ensemble else t[:, 0]
 
@@ -194,13 +195,25 @@ class Origin:
 
     def again(self, name: str, sink: Sink | None = None, run: Run | None = None) -> Record:
         """The run again, bit for bit; every step is observed, and nothing else kept."""
-        nothing = Record(Schedule(self.last, None, 1, None), {})
-        run = self.replayed(name) if run is None else run
+        run = self.on_grid(self.replayed(name) if run is None else run)
+        steps = min(self.last * LOOKS, LOOKS) if run.gridless else self.last
+        nothing = Record(Schedule(steps, None, 1, None), {})
         out, *_ = execute(run, nothing, self.watched(name), lambda n: None, sink)
         for stop in out.stops:
             if stop.error is not None:  # half a replay answers nothing
                 raise stop.error
         return out
+
+    def on_grid(self, run: Run) -> Run:
+        """Without a grid of its own a run is looked at in equal parts: no time that is looked at changes its steps."""
+        return replace(run, dt=self.span / LOOKS) if run.gridless else run
+
+    @property
+    def span(self) -> float:
+        """How long the run took, from its very beginning."""
+        end = self.run.schedule.end
+        whole = time_at(self.last, self.run.dt, self.run.t0)
+        return (whole if end is None or self.last < self.run.schedule.steps else end) - self.run.t0
 
     def series(self, name: str) -> tuple[Any, Any, Any]:
         """(times, values, scale) over every step."""
@@ -226,7 +239,7 @@ class Origin:
         """(times, values, scale) of a deleted loop: over its frames, which is all that it has."""
         seen = self.looked(self.watched(name))
         values, scale = seen["value"], np.maximum.reduce(seen["scale"], axis=0)
-        t = times_at([int(n) for n in self.steps], self.run.dt, self.run.t0)
+        t = times_of((self.steps, self.between), self.run.dt, self.run.t0)
         return (t, values, scale) if self.run.given.is_ensemble else (t, values[:, 0], scale[0])
 
     def drift(self, name: str) -> Wandering:

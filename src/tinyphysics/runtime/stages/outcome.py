@@ -71,6 +71,9 @@ def trajectory(
             record.carried,
         ),
     )
+    if r.gridless and observed:  # it has no steps to observe: its frames are observed instead
+        found = out.origin.looked({n: values[n] for n in observed})
+        out.observed = {name: (out.t, sealed(out.origin.seen(v))) for name, v in found.items()}
     label(r, record, out)
     return out
 

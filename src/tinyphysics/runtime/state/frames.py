@@ -169,7 +169,12 @@ def count_steps(steps: Any, until: Any, dt: float, t0: float, no_part: str = "")
     n, inside = int(found[0]), not math.isnan(times[0])
     if n < 0:
         raise InputError(
-            f"until={end:g} lies before t0={t0:g}", fix="Time runs forward; use a negative dt to go back."
+            f"until={end:g} lies before t0={t0:g}"
+            if dt > 0
+            else f"until={end:g} lies after t0={t0:g}, and dt is negative",
+            fix="Time runs forward; use a negative dt to go back."
+            if dt > 0
+            else "Time runs backward: pass an earlier time, or a positive dt.",
         )
     if inside and no_part:
         raise between_steps("until", end, n, dt, t0, no_part)
@@ -247,7 +252,7 @@ def scheduled(
         most = min(MOST, max(2, BYTES // max(size, 1))) if w.count is None else w.count
         return replace(s, told_every=False) if most < 3 or not span else evenly_in_time(most, s, dt, t0)
     if w.count is not None:
-        return evenly(w.count, s)
+        return evenly(w.count, s) if s.end is None else evenly_to_the_end(w.count, s, dt, t0)
     most = most_frames(span, size)
     every = None if span < 2 or most < 3 else stride_of(span, most - (s.first > 0))
     return replace(s, save_every=every, told_every=False)
@@ -262,6 +267,16 @@ def evenly(count: int, s: Schedule) -> Schedule:
         return replace(s, save_every=1, told_every=False)
     steps = np.array([s.first + (2 * k * span + gaps) // (2 * gaps) for k in range(count)], np.int64)
     return with_marks(s, steps, np.full(count, math.nan))
+
+
+def evenly_to_the_end(count: int, s: Schedule, dt: float, t0: float) -> Schedule:
+    """The same of a run that ends between two steps: the end is one of them, the last whole step may be none."""
+    assert s.end is not None
+    gaps, span = count - 1, (s.end - t0) / dt - s.first
+    if s.steps - s.first < gaps:
+        return replace(s, save_every=1, told_every=False)
+    steps = np.array([*(s.first + round(k * span / gaps) for k in range(gaps)), s.steps], np.int64)
+    return with_marks(s, steps, np.array([*[math.nan] * gaps, s.end]), asked=True)
 
 
 def evenly_in_time(count: int, s: Schedule, dt: float, t0: float) -> Schedule:

@@ -120,3 +120,4 @@ class Run:
     adaptive: bool = False  # are its steps only times that somebody looks at?
     watching: Callable[[str], Program | Recipe] | None = None  # the program with p_t as a state of that name
     advice: str = ""  # for who takes very many steps of their own lengths
+    gridless: bool = False  # adaptive, and without dt: its frames alone say which times are looked at

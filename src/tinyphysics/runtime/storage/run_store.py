@@ -200,6 +200,8 @@ def create(
 
 def open_store(path: Path) -> RunStore:
     """A store that a run has written, with what is complete in it."""
+    if not path.exists():
+        raise StoreError(f"there is no store `{path}`", fix='A run writes one: evolve(..., save="run.zarr").')
     try:
         found = json.loads((path / "zarr.json").read_text())
         attributes = found["attributes"]
