@@ -82,6 +82,10 @@ class Ask:
         return cls({**given, **more}, system, {**known, **(traits or {})}, by, facts)
 
     @property
+    def given(self) -> str:
+        return " and ".join(f"{name}=" for name in self.options if self.has(name))
+
+    @property
     def degree(self) -> str:
         """Why an energy is not shown to be of degree 2 or less."""
         bound = self.facts["polynomial"]
@@ -330,11 +334,9 @@ CONFLICTS: tuple[Conflict, ...] = (
         "Leave math= out.", lambda a: a.has("math") and a.by == PYTHON.backend),
     # --- evolve ---
     *(Conflict(one, other, "frames",
-        "{one}= and {other}= cannot be combined: each of them chooses the frames to keep",
-        "Pass one of save_every=10 (steps), save_at=[0.5, 1.0] (times) and frames=400 (how many).", when, InputError)
-      for one, other, when in (
-        ("save_every= and save_at", "frames", lambda a: a.has("save_every") and a.has("save_at") and a.has("frames")),
-        ("save_every", "save_at", None), ("save_every", "frames", None), ("save_at", "frames", None))),
+        "{a.given} cannot be combined: each of them chooses the frames to keep",
+        "Pass one of save_every=10 (steps), save_at=[0.5, 1.0] (times) and frames=400 (how many).", error=InputError)
+      for one, other in (("save_every", "save_at"), ("save_every", "frames"), ("save_at", "frames"))),
     Conflict("resume", ON_A_GPU, "arrays",
         "resume= takes the state from a checkpoint, and arrays on a GPU were given too",
         "Leave the states and parameters out."),
@@ -360,7 +362,7 @@ CONFLICTS: tuple[Conflict, ...] = (
     Conflict("save", "time", "clock",
         "save= cannot be combined with time= yet: a store has one time for all members of a frame",
         "Leave save= out, and pass save_every= and checkpoint=."),
-    Conflict("checkpoint_every", "checkpoint", "checkpoint",
+    Conflict("checkpoint_every", "a run without `checkpoint=`", "checkpoint",
         "checkpoint_every= needs checkpoint=", 'Pass checkpoint="run.checkpoint" too.',
         lambda a: a.has("checkpoint_every") and not a.has("checkpoint"), InputError),
     # --- other calls ---
