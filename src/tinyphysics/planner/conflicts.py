@@ -1,7 +1,7 @@
 """What goes with what?  Every option, trait of a method and kind of system that exclude each other, in one table.
 
-A row names two things; it holds where both are asked for, or where `when` says so. A stage looks at the rows of its own
-(`check`), and the first that holds is raised: their order is that of the errors. What options do docs/options.md prints.
+A row names two things. It holds where both are asked for, or where `when` says so. Each stage checks its own rows, and the
+first row that holds is raised: the order of the table is the order of the errors. docs/options.md prints it.
 """
 
 from __future__ import annotations
@@ -23,40 +23,35 @@ PLAIN = {name: option.default for table in CALLS.values() for name, option in ta
 FAST_IN = ("float64", "float32", "mixed")  # precisions whose digits do not rely on math="exact"
 SHEARED = ("float64", "dd")  # precisions in which parts that mix q and p are stepped by their shears
 NOT_PILOTED = ("compensated", "dd", "lattice")  # precisions in which there are no trial runs
-
 NOTHING_KNOWN = Facts(())
 
-# --- what a row may speak of besides options ----------------------------------------------------------------
+# --- what a row may name besides options ----------------------------------------------------------------
 GOALS = "energy_drift= or error="
 LEVELS, NO_LEVELS = "fast and slow parts", "an energy without fast and slow parts"
 MAP, RATES, FORCES = "a map", "a system of derivatives", "a system of forces"
 KINDS = {"map": MAP, "ode": RATES, "forces": FORCES}
 NOT_HAMILTONIAN, EXPLICIT_TIME = "a system that is not a Hamiltonian", "an energy that depends on t"
 OWN_STEPS, FIXED_STEP = "a method that chooses its own steps", "a method with a fixed step"
-EACH_NUMBER, NOT_EACH = "a method that looks at each number", "a method that does not look at each number"
-NAMED = "a method that is named"
+NOT_EACH = "a method that does not control the error of each number"
+NAMED = "a method chosen by name"
 NOT_SPLIT, GRADIENTS = "a method that is not a splitting", "a method with force gradients"
 SHEARS, EXPONENTIAL = "a method for parts that mix q and p", "an exponential method"
-JUMPS, SOLVES, TURNS, ORBITS = (
-    "a jump",
-    "a step that solves equations",
-    "a step that turns oscillators",
-    "Kepler orbits",
-)
+JUMPS, ORBITS = "a jump", "a step on Kepler orbits"
+SOLVES, TURNS = "a step that solves equations", "a step that turns oscillators"
 NO_END = "a step that does not end with q and p"
 BACKWARDS, ENSEMBLE, NO_DT, ON_A_GPU = "rewinding", "an ensemble", "a run without dt", "arrays on a GPU"
 
 
 @dataclass(frozen=True)
 class Ask:
-    """What is asked for, as far as it is known where the table is looked at."""
+    """What is asked for, as far as a stage knows it."""
 
     options: Mapping[str, Any]  # by name; None is one that was not given
     system: Any = None
     traits: Mapping[str, Any] = field(default_factory=dict)  # nouns of those above: which hold
-    by: str = ""  # the name of what does it: of a method, a step, a backend
+    by: str = ""  # the name of the method, of its step, or of the backend
     facts: Facts = NOTHING_KNOWN
-    others: str = ""  # names of what would do
+    others: str = ""  # names of methods that can do it
 
     def __getitem__(self, option: str) -> Any:
         return self.options.get(option)
@@ -113,7 +108,7 @@ class Conflict:
     at: str  # the stage that looks
     what: str  # {one}, {other}: their names; {its}: the value of the other; {a...}: of the Ask
     fix: str
-    when: Callable[[Ask], Any] | None = None  # if both is not all that it takes
+    when: Callable[[Ask], Any] | None = None  # None: where both are asked for
     error: type[TinyPhysicsError] = PlanError
     fact: str = ""  # whose line in the user's file is shown
 
@@ -372,7 +367,6 @@ CONFLICTS: tuple[Conflict, ...] = (
 )
 # fmt: on
 STAGES = {at: tuple(rows) for at, rows in groupby(CONFLICTS, key=lambda row: row.at)}
-assert sum(map(len, STAGES.values())) == len(CONFLICTS), "the rows of a stage stand together"
 
 
 def refusal(at: str, ask: Ask) -> TinyPhysicsError | None:
