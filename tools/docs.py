@@ -34,7 +34,9 @@ sys.path.insert(0, str(ROOT / "src"))
 from tinyphysics.context import FLAGS  # noqa: E402
 from tinyphysics.errors import ERRORS  # noqa: E402
 from tinyphysics.ir.ops import MINIMAL, Ops  # noqa: E402
+from tinyphysics.options import CALLS, SAME_AS  # noqa: E402
 from tinyphysics.planner.choice.routes import FORMS, REQUESTS, ROUTES  # noqa: E402
+from tinyphysics.planner.conflicts import CONFLICTS, GOALS, PLAIN  # noqa: E402
 from tinyphysics.planner.methods.bibliography import BIBLIOGRAPHY  # noqa: E402
 from tinyphysics.planner.methods.catalog import ALIASES, BY_ORDER, CHOICES, METHODS, Method  # noqa: E402
 from tinyphysics.planner.methods.needs import NEEDS  # noqa: E402
@@ -236,6 +238,65 @@ def flags() -> str:
     )
 
 
+def options(call: str) -> str:
+    """The options of a call, with the words that other libraries have for them."""
+    words: dict[str, list[str]] = {}
+    for word, line in SAME_AS.items():
+        words.setdefault(line.partition("=")[0], []).append(code(word))
+    rows = [
+        (code(name), code(repr(o.default).replace("'", '"')), o.sentence, ", ".join(words.get(name, ())))
+        for name, o in CALLS[call].items()
+    ]
+    return table(("option", "default", "meaning", "called elsewhere"), rows)
+
+
+class Anything:
+    """Stands for a value that is not known yet, in the words of a conflict."""
+
+    def __getitem__(self, key: str) -> Anything:
+        return self
+
+    __getattr__ = __getitem__
+
+    def __format__(self, how: str) -> str:
+        return "…"
+
+    def __repr__(self) -> str:
+        return "…"
+
+
+def thing(noun: str) -> str:
+    return code(f"{noun}=") if noun in PLAIN else noun.replace(GOALS, "`energy_drift=`, `error=`")
+
+
+def conflicts() -> str:
+    """What cannot be combined: for each option at a glance, then what is said."""
+    near: dict[str, dict[str, list[str]]] = {name: {} for name in PLAIN}
+    for n, row in enumerate(CONFLICTS, 1):
+        pair = [("energy_drift", "error") if x == GOALS else (x,) for x in (row.one, row.other)]
+        for ones, others in (pair, pair[::-1]):
+            for one in ones:
+                for other in others if one in near else ():
+                    near[one].setdefault(other, []).append(f"[{n}](#conflict-{n})")
+    glance = [
+        (thing(one), ", ".join(f"{thing(other)} {' '.join(links)}" for other, links in others.items()))
+        for one, others in near.items()
+        if others
+    ]
+    said = []
+    for n, row in enumerate(CONFLICTS, 1):
+        what, fix = row.words(Anything())
+        anchor = f'<a id="conflict-{n}"></a>{n}'
+        said.append((anchor, thing(row.one), thing(row.other), what, fix, code(row.error.__name__)))
+    return "\n\n".join(
+        [
+            table(("option", "cannot be combined, or not always, with"), glance),
+            "What is said, where `…` stands for a name or a value:",
+            table(("", "this", "with", "message", "what to write instead", "error"), said),
+        ]
+    )
+
+
 @dataclass(frozen=True)
 class Shown:
     """A test that shows a requirement."""
@@ -325,6 +386,9 @@ PRINTED: dict[str, Callable[[], str]] = {
     "methods": methods,
     "backends": backends,
     "flags": flags,
+    "compile_options": lambda: options("compile"),
+    "evolve_options": lambda: options("evolve"),
+    "conflicts": conflicts,
     "requirements": requirements,
     "bounds": bounds,
     "routes": routes,

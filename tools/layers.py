@@ -55,6 +55,7 @@ ROOMS = (
     # layer 5 is for flows/: the kinds of sub-flow, one file each
     Room(6,  "synth.coefficients", "What are the weights of a method, exactly?"),
     Room(6,  "synth.methods", "How do facts and weights become a step?"),
+    Room(7,  "planner", "What goes with what?", ("conflicts",)),
     Room(7,  "planner.cost", "What does a program cost, and where does it run?"),
     Room(7,  "planner.methods", "Which methods are there, and what do they need?"),
     Room(7,  "planner.systems", "How is one system made of several?"),
@@ -91,10 +92,6 @@ ROOMS = (
 # Imports that point up, and why they do. They go when what they need is handed to them (a test fails then: take them out).
 _SETUP = "it takes a whole Simulation; it will be given what it needs of one"
 UPWARD = {
-    (
-        "planner.cost.fast",
-        "planner.methods.catalog",
-    ): "its check of methods becomes rows of a table of options",
     ("runtime.measure.accuracy", "runtime.api.simulation"): _SETUP,
     ("runtime.measure.minimise", "runtime.api.simulation"): _SETUP,
     ("runtime.measure.multirate", "runtime.api.simulation"): _SETUP,

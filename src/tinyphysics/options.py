@@ -1,8 +1,9 @@
 """Which options do compile, evolve and the decorators take, and what is said about a name that is none of them?
 
-One table for each call: the option, and the check of its value alone. What options need of each other is asked where it
-is known. A keyword that is not in the table is one of three things: a feature that is not there yet (COMING), another
-library's word for something that is there (SAME_AS), or a misspelling.
+One table for each call: the option, its default, the check of its value alone and a sentence, which docs/options.md prints.
+Which options exclude each other is the table of planner/conflicts.py. A keyword that is not in the table is one of three
+things: a feature that is not there yet (COMING), another library's word for something that is there (SAME_AS), or a
+misspelling.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from tinyphysics import given
@@ -25,6 +27,13 @@ Check = Callable[[str, Any], Any]  # (name, value) -> nothing, or an error
 HELD: ContextVar[Callable[[str, tuple[Any, ...], Mapping[str, Any]], None] | None] = ContextVar(
     "HELD", default=None
 )
+
+
+@dataclass(frozen=True)
+class Option:
+    default: Any  # as in the signature of the call
+    check: Check
+    sentence: str  # as in its docstring
 
 
 # --- checks of one value ----------------------------------------------------------------------------
@@ -100,51 +109,69 @@ def printed(name: str, value: Any) -> None:
 
 
 # fmt: off
-COMPILE: dict[str, Check] = {
-    "dt":           or_none(a_number("0.01", "time step")),
-    "method":       a_word("leapfrog"),
-    "order":        no_truth_value,  # those that exist are listed where one is chosen
-    "target_order": no_truth_value,  # the same
-    "forbid":       or_none(names),
-    "energy_drift": anything,  # relative errors, which goals check
-    "error":        anything,
-    "propagator":   or_none(a_word("exact")),
-    "time":         anything,  # a word or a function
-    "kinetics":     a_word("relativistic"),
-    "backend":      a_word("llvm"),
-    "precision":    a_word("float32"),
-    "math":         a_word("fast"),
-    "sizes":        or_none(a_dict('{"n": 16}')),
-    "pilot":        or_none(a_dict('{"q": ..., "p": ...}')),
-    "checks":       the_checks,
-    "approximate":  anything,
-    "inner":        anything,
-    "scale":        a_word("auto"),
-    "lattice":      anything,
-    "tolerance":    anything,
-    "absolute":     anything,
-    "project":      anything,
-    "explain":      printed,
+COMPILE: dict[str, Option] = {
+    "dt":           Option(None, or_none(a_number("0.01", "time step")), "the time step; with a goal it may be left out"),
+    "method":       Option("auto", a_word("leapfrog"),
+        'the name of a method (docs/methods.md); "auto" lets the compiler choose'),
+    "order":        Option(None, no_truth_value,  # those that exist are listed where one is chosen
+        "the order of the method that the compiler chooses"),
+    "target_order": Option(None, no_truth_value, "another name for order="),
+    "forbid":       Option((), or_none(names), "names of methods that must not be chosen"),
+    "energy_drift": Option(None, anything,  # relative errors, which goals check
+        "a goal: the largest relative energy error of a run"),
+    "error":        Option(None, anything, "a goal: the largest relative error of the states of a run"),
+    "propagator":   Option(None, or_none(a_word("exact")),
+        '"exact", "method" or "loop": whether an energy of degree 2 is solved or stepped'),
+    "time":         Option(None, anything,  # a word or a function
+        'a transformed time variable: "logarithmic", "sundman" or a function of the positions'),
+    "kinetics":     Option("newtonian", a_word("relativistic"), '"newtonian" or "relativistic"'),
+    "backend":      Option("auto", a_word("llvm"),
+        'where it runs: "llvm", "c", "numpy", "python", "opencl", "cuda"; "auto" chooses'),
+    "precision":    Option("float64", a_word("float32"), '"float64", "float32", "mixed", "compensated", "dd" or "lattice"'),
+    "math":         Option("exact", a_word("fast"),
+        '"exact": the same bits on every machine; "fast": faster, but the last bits depend on the machine'),
+    "sizes":        Option(None, or_none(a_dict('{"n": 16}')),
+        'values for the letters in shapes, {"n": 16}; otherwise taken from the state of the first run'),
+    "pilot":        Option(None, or_none(a_dict('{"q": ..., "p": ...}')),
+        'an initial state {"q": ..., "p": ...} for the trial runs that goals need'),
+    "checks":       Option("on", the_checks,
+        '"on" warns about a run that looks wrong, "strict" raises an error, "off" does neither'),
+    "approximate":  Option(None, anything,
+        "the allowed relative error of 1/r forces, which are then summed with a tree code"),
+    "inner":        Option(None, anything, "the number of fast kicks in a step of tp.fast(a) + tp.slow(b)"),
+    "scale":        Option("off", a_word("auto"), '"auto" computes in units in which a step takes the fewest operations'),
+    "lattice":      Option(None, anything, 'the unit of precision="lattice"'),
+    "tolerance":    Option(None, anything, "the relative error of a step, for methods that choose their own steps"),
+    "absolute":     Option(None, anything, "the absolute error that is allowed in addition"),
+    "project":      Option(None, anything,
+        'invariants to restore to their initial values after every step: "energy", or functions by name'),
+    "explain":      Option(False, printed,
+        'True prints the report of sim.explain(), and "full" all of it: the method, why, and what is proved'),
 }
-EVOLVE: dict[str, Check] = {
-    "steps":            or_none(a_count(0)),
-    "until":            or_none(a_number("10.0", "time")),
-    "t0":               a_number("0.0", "time"),
-    "save_every":       or_none(a_count(1)),
-    "save_at":          anything,  # a state or a parameter may have this name, and the next one
-    "frames":           anything,
-    "observe":          or_none(functions('{"q2": lambda q: q @ q}')),
-    "observe_every":    a_count(1),
-    "hash_every":       or_none(a_count(1)),
-    "seed":             a_count(0),
-    "progress":         anything,
-    "threads":          or_none(a_count(1)),
-    "save":             anything,  # a path, or where a replay hands its frames on
-    "checkpoint":       or_none(a_path("run.checkpoint")),
-    "checkpoint_every": or_none(a_count(1)),
-    "resume":           anything,  # a path, or a run
-    "events":           or_none(functions('{"crossing": lambda q: q[1]}')),
-    "options":          anything,
+EVOLVE: dict[str, Option] = {
+    "steps":            Option(None, or_none(a_count(0)), "the number of steps; or use until"),
+    "until":            Option(None, or_none(a_number("10.0", "time")), "the final time; any time"),
+    "t0":               Option(0.0, a_number("0.0", "time"), "the initial time"),
+    "save_every":       Option(None, or_none(a_count(1)), "the number of steps between two frames; or use save_at or frames"),
+    "save_at":          Option(None, anything,  # a state or a parameter may have this name, and the next one
+        "keep frames at these times, in the order of the run: [0.5, 1.0, 2.0]"),
+    "frames":           Option(None, anything,
+        "the number of frames, evenly spaced: frames=400; frames=2 keeps the first and the last"),
+    "observe":          Option(None, or_none(functions('{"q2": lambda q: q @ q}')),
+        'functions of the state, {"r": lambda q: ...}; their values are out["r"]'),
+    "observe_every":    Option(1, a_count(1), "the number of steps between two values"),
+    "hash_every":       Option(None, or_none(a_count(1)), "the number of steps between two digests of the state, out.hashes"),
+    "seed":             Option(0, a_count(0), "the seed of the random numbers of a map"),
+    "progress":         Option("auto", anything, '"auto", True or False: a bar in the terminal or notebook'),
+    "threads":          Option(None, or_none(a_count(1)), "the number of threads; by default all"),
+    "save":             Option(None, anything,  # a path, or where a replay hands its frames on
+        "a directory for a zarr store with the frames"),
+    "checkpoint":       Option(None, or_none(a_path("run.checkpoint")), "a file from which the run can be continued"),
+    "checkpoint_every": Option(None, or_none(a_count(1)), "the number of steps between two checkpoints"),
+    "resume":           Option(None, anything, "a checkpoint to continue from, or a run: resume=out"),
+    "events":           Option(None, or_none(functions('{"crossing": lambda q: q[1]}')),
+        'functions whose sign changes are located, {"apsis": lambda q, p: q @ p}'),
+    "options":          Option(None, anything, '{"frames": 400}: for a system that has a state or a parameter of that name'),
 }
 LATER = ("save_at", "frames")  # than 0.1: options that take no name away from states and parameters
 # Features that are named in the interface and not built: what is not there, and what can be written today.
@@ -240,7 +267,7 @@ LINES: dict[str, str] = {
     "cite":         "print(sim.cite())",
 }
 # fmt: on
-CALLS: dict[str, dict[str, Check]] = {"compile": COMPILE, "evolve": EVOLVE}
+CALLS: dict[str, dict[str, Option]] = {"compile": COMPILE, "evolve": EVOLVE}
 
 
 def place_of(option: str) -> str:
@@ -300,14 +327,14 @@ def heeds(call: str, example: str) -> Callable[[F], F]:
                 )
             for name, value in options.items():
                 if name in table:
-                    table[name](name, value)
+                    table[name].check(name, value)
                 elif name not in takes and not open_ended:
                     raise unknown(call, name, sorted(takes - {"function"}), example)
                 if name in positions[: len(args)]:
                     raise InputError(f"{call} received `{name}` twice", fix=f"Write {example}.")
             for k, name in enumerate(positions[: len(args)]):
                 if name in table:
-                    table[name](name, args[k])
+                    table[name].check(name, args[k])
             for name in (*required[len(args) :], *needed):
                 if name not in options:
                     raise InputError(f"{call} is missing its argument `{name}`", fix=f"Write {example}.")

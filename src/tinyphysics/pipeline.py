@@ -17,13 +17,14 @@ from tinyphysics.ir import parse
 from tinyphysics.ir.reduction import COMPONENTS
 from tinyphysics.ir.spec import SHAPED, check
 from tinyphysics.plan import Goal, Plan
+from tinyphysics.planner import conflicts
 from tinyphysics.planner.choice.choose import asked_for, choose
 from tinyphysics.planner.choice.deletion import Choice, deleted, kept
 from tinyphysics.planner.choice.goals import decided as of_pilots
 from tinyphysics.planner.choice.goals import provisional
 from tinyphysics.planner.choice.propagator import plan_jump
+from tinyphysics.planner.conflicts import BACKWARDS, FIXED_STEP, OWN_STEPS, Ask, traits_of
 from tinyphysics.planner.cost.cost import operations
-from tinyphysics.planner.cost.fast import check_fast, made_fast
 from tinyphysics.planner.cost.target import choose_target, in_series, written_out
 from tinyphysics.planner.explain import explain
 from tinyphysics.planner.methods.catalog import ALIASES, BY_NAME, CHOICES, MAP, is_adaptive
@@ -31,7 +32,7 @@ from tinyphysics.planner.methods.families import Job, step_of
 from tinyphysics.planner.systems.scaling import in_best_units
 from tinyphysics.report import Report, Row
 from tinyphysics.rules.identities.exact import unrounded
-from tinyphysics.step import Solve, Step, moves_of
+from tinyphysics.step import Step, moves_of
 from tinyphysics.synth.coefficients import schemes
 from tinyphysics.synth.methods.project import projected
 from tinyphysics.synth.methods.propagate import FLOW, flow_step, power_step
@@ -85,12 +86,12 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     if goal.propagator is not None:
         return built(system, goal, requested)
     if system.kind == "hamiltonian":
-        choice = deleted(system, all_facts(system, goal), goal, requested)
+        choice = deleted(system, all_facts(system, goal), goal)
         if choice is not None:
             return built(system, replace(goal, propagator=choice.way), requested, choice)
     loop = built(system, replace(goal, propagator="loop"), requested)
     count = sum(operations(loop.program.step, loop.program).values())
-    return replace(loop, choice=kept(system, loop.facts, goal, requested, count))
+    return replace(loop, choice=kept(system, loop.facts, goal, count))
 
 
 def stepped(b: Build) -> Build:
@@ -101,16 +102,14 @@ def stepped(b: Build) -> Build:
 def built(system: System, goal: Goal, requested: str, choice: Choice | None = None) -> Build:
     if CHECK.value:
         check([u for u in (system.energy, *system.forces, *system.update) if u is not None], SHAPED)
-    if goal.precision == "dd" and goal.scale != "off":
-        raise PlanError(
-            f'scale="{goal.scale}" cannot be combined with precision="dd": changing units rounds the weights of the method',
-            fix="Leave scale= out.",
-        )
+    adapts = is_adaptive(system.kind, goal.method)
+    ask = Ask.of(goal, system, {OWN_STEPS: adapts, FIXED_STEP: not adapts})
+    conflicts.check("build", ask)
     facts = all_facts(system, goal)
-    check_adaptive(system, goal)
+    conflicts.check("facts", ask)
     jumps = goal.propagator != "loop"
     plan = (
-        plan_jump(system, facts, goal, requested, "" if choice is None else choice.because)
+        plan_jump(system, facts, goal, "" if choice is None else choice.because)
         if jumps
         else choose(system, facts, goal)
         if goal.decision is None
@@ -124,8 +123,8 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
         step = jump(system, facts, plan) if jumps else step_of(Job(system, facts, method, goal))
         if goal.project:
             step = held(step, system, goal)
-        check_kind(step, goal)
-        check_fast(step, method, goal, requested)
+        made = traits_of(step, method.adaptive)
+        conflicts.check("step", Ask.of(goal, system, made, step.name, backend=requested))
         if goal.scale == "auto":
             step, row = in_best_units(step)
             units = (row,)
@@ -156,8 +155,9 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
         if step.going is not None
         else choose_target(program, requested, goal.precision)
     )
+    conflicts.check("target", Ask.of(goal, system, by=target.backend))
     if goal.math == "fast":
-        target = made_fast(target)
+        target = replace(target, bit_exact=False)
     if jumps:
         why = f"{why}, for energies and observables: a jump is done on the host"
     return Build(system, facts, plan, step, shown, program, certificate, target, why, goal, units, choice)
@@ -184,60 +184,10 @@ def check_promised(system: System, facts: Facts, step: Step, certificate: Certif
 
 def held(step: Step, system: System, goal: Goal) -> Step:
     """The step with a projection at its end, where there is an end of a step in the variables of the user."""
-    turns = step.oscillators or step.coupled
-    if (
-        turns
-        or step.frame is not None
-        or step.jump is not None
-        or step.loops is not None
-        or step.going is not None
-    ):
-        raise PlanError(
-            f"project= cannot be combined with `{step.name}`, whose steps do not end with the states q and p",
-            fix='Choose another method=; if the run is a jump, add propagator="loop".',
-        )
-    if goal.backwards:
-        raise PlanError("a run with project= cannot be rewound", fix="Leave project= out.")
+    traits = {**traits_of(step), BACKWARDS: goal.backwards}
+    conflicts.check("projection", Ask.of(goal, system, traits, step.name))
     invariants = [parse(text)[0] for _, text in goal.project]
     return projected(step, system, invariants, [kept_name(k) for k in range(len(invariants))])
-
-
-def check_adaptive(system: System, goal: Goal) -> None:
-    """What cannot be combined with steps of their own lengths is said, and not left out silently."""
-    if not is_adaptive(system.kind, goal.method):
-        if goal.tolerance is not None:
-            raise PlanError(
-                "tolerance= needs a method that chooses its own steps; this one has the fixed step dt",
-                fix='Add method="taylor" or "dop853", or leave tolerance= out.',
-            )
-        return
-    if goal.precision == "dd" and goal.method not in ("auto", "taylor"):
-        raise PlanError(
-            f'`{goal.method}` runs in float64, and precision="dd" needs more digits',
-            fix='Choose method="taylor", or leave precision= out.',
-        )
-    wrong = {
-        "precision": goal.precision if goal.precision not in ("float64", "dd") else None,
-        "scale": goal.scale if goal.scale != "off" else None,
-        "approximate": goal.approximate,
-        "propagator": goal.propagator if goal.propagator != "loop" else None,
-        "inner": goal.inner or None,
-    }
-    if system.clock is not None:
-        raise PlanError(
-            "time= cannot be combined with a method that chooses its own steps", fix="Leave time= out."
-        )
-    for name, value in wrong.items():
-        if value is not None:
-            raise PlanError(
-                f"{name}={value!r} cannot be combined with a method that chooses its own steps",
-                fix=f"Leave {name}= out; tolerance= sets the relative error of a step.",
-            )
-    if goal.energy_drift is not None:
-        raise PlanError(
-            f"energy_drift={goal.energy_drift!r} cannot be combined with a method that chooses its own steps",
-            fix="Set a goal for the state instead: error=1e-6.",
-        )
 
 
 def follows(b: Build) -> bool:
@@ -288,24 +238,3 @@ def all_facts(system: System, goal: Goal) -> Facts:
     pairs = "pairs" in facts and facts["pairs"] and max(system.q[0].shape, default=0) <= COMPONENTS
     found = hierarchy(system, facts) if pairs and goal.method in CHOICES else None
     return facts if not found else Facts((*facts, found))
-
-
-def check_kind(step: Step, goal: Goal) -> None:
-    """What cannot be combined with the way a step is made is said, and not left out silently."""
-    if any(isinstance(part, Solve) for part in step.body):
-        does, units = "solves equations", "solves equations in your units"
-    elif step.oscillators or step.coupled:
-        does, units = "turns oscillators", "solves its quadratic part in your units"
-    elif step.frame is not None:
-        does, units = "goes on Kepler orbits", "keeps bodies in Jacobi coordinates"
-    else:
-        return
-    if goal.precision != "float64":
-        raise PlanError(
-            f"`{step.name}` {does}, which precision={goal.precision!r} does not support yet",
-            fix='Choose precision="float64".',
-        )
-    if goal.scale == "auto":
-        raise PlanError(
-            f'`{step.name}` {units}, and scale="auto" would choose other units', fix="Leave scale= out."
-        )

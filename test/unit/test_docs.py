@@ -16,6 +16,8 @@ import tinyphysics as tp
 from tinyphysics.context import FLAGS
 from tinyphysics.errors import ERRORS
 from tinyphysics.ir.ops import Ops
+from tinyphysics.options import CALLS
+from tinyphysics.planner.conflicts import CONFLICTS
 from tinyphysics.planner.methods.catalog import METHODS, names
 from tinyphysics.target import BUILT, PLANNED
 from tinyphysics.tpir.program.isa import CLAIMS, ISA, POISSON_TYPES
@@ -207,6 +209,8 @@ PRINTED = {  # page: what its tables have to hold
     "tpir.md":    [*ISA, *POISSON_TYPES, *CLAIMS, *(op.value for op in Ops), *(row.meaning for row in ISA.values())],
     "errors.md":  [*(e.__name__ for e in ERRORS), *(c for e in ERRORS for c in e.causes)],
     "methods.md": [*names(), *(m.summary for m in METHODS), *(m.reference for m in METHODS)],
+    "options.md": [*(f"`{n}`" for table in CALLS.values() for n in table), *(o.sentence for t in CALLS.values() for o in t.values()),
+                   *(text for row in CONFLICTS for text in row.words(docs.Anything()))],
     "flags.md":   [*FLAGS, *(f.sentence for f in FLAGS.values())],
     "design.md":  [*(f"`{p.name}/`" for p in (ROOT / "src" / "tinyphysics").iterdir() if (p / "__init__.py").exists()),
                    *(f"`{b}`" for b in (*BUILT, *PLANNED)), *(t.device for t in BUILT.values())],

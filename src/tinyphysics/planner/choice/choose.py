@@ -7,6 +7,7 @@ from tinyphysics.facts import Facts
 from tinyphysics.plan import Alternative, Goal, Plan
 from tinyphysics.planner.choice.lagrangian import by_cost
 from tinyphysics.planner.choice.routes import ROUTES, route_of
+from tinyphysics.planner.conflicts import SHEARED, Ask, check
 from tinyphysics.planner.methods.catalog import (
     ALIASES,
     BY_NAME,
@@ -29,7 +30,6 @@ from tinyphysics.planner.methods.catalog import (
 )
 from tinyphysics.planner.methods.needs import (
     HIERARCHY,
-    SHEARED,
     is_quadratic,
     objection,
     quadratic_part,
@@ -100,20 +100,9 @@ def asked_for(goal: Goal) -> Method:
 
 def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     forbidden = {named(n).name for n in goal.forbid}
+    check("choice", Ask.of(goal, system))
     if system.kind == "map":
-        if goal.method != "auto" or goal.order is not None:
-            raise PlanError(
-                f"`{system.name}` is an explicit map: it is run as written, without an integration method",
-                fix="Leave method= and order= out.",
-            )
         return Plan(MAP.name, 0, route_of(system, facts).default)
-    if system.kind == "ode" and (
-        goal.method == "symplectic" or goal.method == "auto" and goal.order is not None
-    ):
-        raise PlanError(
-            f"`{system.name}` is given by derivatives, and no certified method exists for those",
-            fix='Leave method= and order= out, or choose method="dop853".',
-        )
     if goal.method not in CHOICES or system.kind == "ode":
         m = TAYLOR if goal.method == "auto" else asked_for(goal)
         if goal.order is not None and m is TAYLOR:
@@ -294,11 +283,7 @@ def at_paces(method: Method, system: System, facts: Facts, goal: Goal) -> Plan:
             fix="Leave tp.fast and tp.slow out: then all parts have the same step.",
         )
     paces = len(system.levels)
-    if goal.is_accurate:
-        raise PlanError(
-            "goals cannot be combined with fast and slow parts yet: their steps are the ones you choose",
-            fix="Choose dt yourself, or leave tp.fast and tp.slow out.",
-        )
+    check("levels", Ask.of(goal, system))
     if not goal.inner:
         return Plan(
             method.name,

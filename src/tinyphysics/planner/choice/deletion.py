@@ -57,12 +57,12 @@ def pinned(system: System, goal: Goal) -> str:
     return next((f"{name}= asks" for name, said in asked.items() if said), "")
 
 
-def deleted(system: System, facts: Facts, goal: Goal, requested: str) -> Choice | None:
+def deleted(system: System, facts: Facts, goal: Goal) -> Choice | None:
     """The flow of H instead of a loop, by default; None where the loop stays."""
     if system.kind != "hamiltonian" or not quadratic(facts) or pinned(system, goal):
         return None
     asked = replace(goal, propagator="exact")
-    if refusal(system, facts, asked, requested) is not None:
+    if refusal(system, facts, asked) is not None:
         return None
     if not facts["separable"]:  # no loop of kicks and drifts is given up for it
         taken = next((m for m in means(system, facts, "exact") if not m.objection), None)
@@ -79,14 +79,14 @@ def deleted(system: System, facts: Facts, goal: Goal, requested: str) -> Choice 
     )
 
 
-def kept(system: System, facts: Facts, goal: Goal, requested: str, operations: int) -> Choice | None:
+def kept(system: System, facts: Facts, goal: Goal, operations: int) -> Choice | None:
     """Why a loop of so many operations a step stays; None where nothing could be done about it."""
     if not quadratic(facts):
         return None
     steps = pinned(system, goal)
     way = "method" if goal.method not in CHOICES or goal.order is not None else "exact"
     try:
-        plan_jump(system, facts, replace(goal, propagator=way), requested)
+        plan_jump(system, facts, replace(goal, propagator=way))
     except PlanError as error:
         return Choice(
             "loop", why := f"the loop stays: {error.what.splitlines()[0]}", (Row("propagator", "loop", why),)

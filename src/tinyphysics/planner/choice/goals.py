@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from numbers import Real
+from typing import Any
 
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.facts import Facts
@@ -26,6 +27,7 @@ from tinyphysics.planner.choice.longest import (
     symplectic,
     with_dt,
 )
+from tinyphysics.planner.conflicts import OWN_STEPS, Ask, check
 from tinyphysics.planner.methods.catalog import BY_NAME, CHOICES, METHODS, Method
 from tinyphysics.planner.methods.needs import objection, splits
 from tinyphysics.system import System
@@ -46,7 +48,7 @@ def in_words(goal: Goal) -> str:
     return "keeps " + " and ".join([*energy, f"the state to {error:g}"])
 
 
-def check_goals(kind: str, name: str, goal: Goal, adapts: bool = False) -> None:
+def check_goals(goal: Goal, system: Any, adapts: bool = False) -> None:
     """What cannot be promised is refused before anything is compiled; `adapts`: the method chooses its own steps."""
     for word, value in (("energy_drift", goal.energy_drift), ("error", goal.error)):
         if value is None:
@@ -55,46 +57,7 @@ def check_goals(kind: str, name: str, goal: Goal, adapts: bool = False) -> None:
             raise InputError(
                 f"{word}={value!r} is not a relative error between 0 and 1", fix=f"Pass {word}=1e-6."
             )
-    if kind == "map":
-        raise PlanError(
-            f"`{name}` is a map: it has no time step, and so no accuracy to choose",
-            fix="Leave energy_drift=, error= and pilot= out.",
-        )
-    if kind == "ode" and goal.energy_drift is not None:
-        raise PlanError(
-            f"energy_drift= for `{name}` cannot be checked: it is given by derivatives, and no energy is known for it",
-            fix="Set a goal for the state instead: error=1e-6.",
-        )
-    if kind == "ode" and not adapts:
-        raise PlanError(
-            f"`{name}` is given by derivatives, and accuracy goals for those need a method that chooses its own steps",
-            fix='Leave method= out, or choose method="dop853" or "radau"; or leave error= and pilot= out.',
-        )
-    if adapts and goal.tolerance is not None and goal.error is not None:
-        raise PlanError(
-            "tolerance= cannot be combined with error=: trial runs choose the tolerance that meets the goal",
-            fix="Leave one of the two out; tolerance= limits the error of one step, error= that of the state.",
-        )
-    if goal.energy_drift is not None and kind == "forces":
-        raise PlanError(
-            f"energy_drift= for `{name}` cannot be checked: it is given by its forces, and no energy is known for it",
-            fix="Set error= alone, or write the system as a Hamiltonian.",
-        )
-    if goal.is_accurate and goal.precision in ("compensated", "dd", "lattice"):
-        raise PlanError(
-            f"goals cannot be combined with precision={goal.precision!r} yet: the trial runs are in float64",
-            fix="Leave precision= out, or choose dt yourself.",
-        )
-    if goal.is_accurate and goal.inner:
-        raise PlanError(
-            "goals cannot be combined with inner= yet: the steps of fast and slow parts are the ones you choose",
-            fix="Choose dt yourself, or leave tp.fast and tp.slow out.",
-        )
-    if goal.approximate is not None and goal.is_accurate:
-        raise PlanError(
-            "goals cannot be combined with approximate=: halving the step does not reveal the error of a tree code",
-            fix="Leave one of the two out.",
-        )
+    check("goals", Ask.of(goal, system, {OWN_STEPS: adapts}))
 
 
 # --- candidates ---------------------------------------------------------------------------------------------

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tinyphysics.analysis.stencil import uniform
-from tinyphysics.errors import PlanError
+from tinyphysics.errors import PlanError, TinyPhysicsError
 from tinyphysics.facts import Facts
 from tinyphysics.ir import toposort
 from tinyphysics.plan import Alternative, Goal, Plan
+from tinyphysics.planner import conflicts
 from tinyphysics.planner.choice.choose import choose
+from tinyphysics.planner.conflicts import NAMED, NOT_SPLIT
 from tinyphysics.planner.methods.catalog import BY_NAME, CHOICES
 from tinyphysics.report import Row
 from tinyphysics.rules.calculus.laurent import Curvatures, curvatures
-from tinyphysics.rules.functions.random import draws
 from tinyphysics.synth.methods.propagate import FLOW
 from tinyphysics.system import System
 
@@ -143,46 +144,15 @@ def means(system: System, facts: Facts, way: str, small: bool = True) -> list[Me
     return out
 
 
-def refusal(system: System, facts: Facts, goal: Goal, requested: str) -> PlanError | None:
+def refusal(system: System, facts: Facts, goal: Goal) -> TinyPhysicsError | None:
     """Why the loop cannot be deleted."""
-    asked = f"propagator={goal.propagator!r}"
-    if system.kind != "hamiltonian":
-        return PlanError(
-            f"{asked}, but `{system.name}` is given by its {system.kind}",
-            fix="Give its energy to @tp.hamiltonian, or leave propagator= out.",
-        )
-    bound = facts["polynomial"]
-    if not bound or bound.degree > 2:
-        why = bound.because if not bound else f"the degree may be {bound.degree}"
-        return PlanError(
-            f"{asked} needs an energy of degree 2 or less in the state: {why}", site=bound.site, fix=LOOP
-        )
-    assert system.energy is not None
-    if draws(system.energy):
-        return PlanError(f"{asked}, but H draws random numbers: its matrix is not a constant", fix=LOOP)
-    if facts["explicit time"]:
-        return PlanError(f"{asked}, but H depends on t: its matrix is not a constant", fix=LOOP)
-    for name, value, plain in (
-        ("precision", goal.precision, "float64"),
-        ("scale", goal.scale, "off"),
-        ("approximate", goal.approximate, None),
-        ("inner", goal.inner, ()),
-        ("energy_drift", goal.energy_drift, None),
-        ("error", goal.error, None),
-    ):
-        if value != plain:
-            return PlanError(f"{asked} cannot be combined with {name}={value!r}", fix=f"Leave {name}= out.")
-    if goal.propagator == "exact" and (goal.method not in CHOICES or goal.order is not None):
-        return PlanError(
-            'propagator="exact" is the exact flow of H: it uses no method',
-            fix='Leave method= and order= out, or choose propagator="method".',
-        )
-    return None
+    named = {NAMED: goal.method not in CHOICES}
+    return conflicts.refusal("jump", conflicts.Ask.of(goal, system, named, facts=facts))
 
 
-def plan_jump(system: System, facts: Facts, goal: Goal, requested: str, chosen: str = "") -> Plan:
+def plan_jump(system: System, facts: Facts, goal: Goal, chosen: str = "") -> Plan:
     """What stands for the loop; `chosen` is why, if nobody asked for it."""
-    if (error := refusal(system, facts, goal, requested)) is not None:
+    if (error := refusal(system, facts, goal)) is not None:
         raise error
     assert goal.propagator is not None
     found = means(system, facts, goal.propagator)
@@ -200,11 +170,8 @@ def plan_jump(system: System, facts: Facts, goal: Goal, requested: str, chosen: 
         return Plan(FLOW, 0, chosen or because, (Alternative("loop", instead),))
     plan = choose(system, facts, goal)
     m = BY_NAME[plan.method]
-    if not m.splits or m.gradients or m.processor is not None:
-        raise PlanError(
-            f'propagator="method" needs a method of plain kicks and drifts, which `{plan.method}` is not',
-            fix='Choose another method, or propagator="exact".',
-        )
+    other = {NOT_SPLIT: not m.splits or m.gradients or m.processor is not None}
+    conflicts.check("power", conflicts.Ask.of(goal, system, other, plan.method))
     return plan
 
 

@@ -15,8 +15,9 @@ from tinyphysics.ir import Ops, UOp, toposort
 from tinyphysics.ir.ops import ELEMENTWISE, MINIMAL, UNARY
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.plan import Goal
+from tinyphysics.planner.conflicts import EXPONENTIAL, GRADIENTS, NOT_SPLIT, SHEARS, Ask, check
 from tinyphysics.planner.methods.catalog import Method, tolerance_of
-from tinyphysics.planner.methods.needs import HIERARCHY, SHEARED, quadratic_part
+from tinyphysics.planner.methods.needs import HIERARCHY, quadratic_part
 from tinyphysics.rules.calculus.jet import order_for
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
@@ -83,12 +84,7 @@ def kinetic(system: System) -> UOp:
 
 def approximated(job: Job, error: float) -> Approximate:
     """What a tree sums, or a PlanError that says what was looked for."""
-    system, facts, method = job.system, job.facts, job.method
-    if method.gradients:
-        raise PlanError(
-            f"approximate= cannot be combined with the method {method.name}: a tree code gives no derivative of the force",
-            fix="Leave method= out, or choose one without force gradients.",
-        )
+    system, facts = job.system, job.facts
     found = inverse_distance(system, facts["separable"].V)
     if not found:
         raise PlanError(
@@ -348,21 +344,10 @@ def of_splitting(job: Job) -> Step:
 
 
 def of_shears(job: Job) -> Step:
-    if job.goal.precision not in SHEARED or job.goal.scale != "off":
-        what = f"precision={job.goal.precision!r}" if job.goal.scale == "off" else f"scale={job.goal.scale!r}"
-        raise PlanError(
-            f"`{job.method.name}` steps parts that mix q and p, which {what} does not support yet",
-            fix='Choose precision="float64" or "dd", and leave scale= out.',
-        )
     return shear_step(job.method.name, job.system, job.facts["shears"].parts["parts"], job.method.keeps)
 
 
 def of_exponential(job: Job) -> Step:
-    if job.goal.precision == "dd":
-        raise PlanError(
-            f'`{job.method.name}` uses series accurate to float64, and precision="dd" needs more digits',
-            fix='Choose a splitting, or precision="float64".',
-        )
     return magnus_step(
         job.method.name,
         job.system,
@@ -423,15 +408,12 @@ FAMILIES: dict[str, Callable[[Job], Step]] = {
 
 
 def step_of(job: Job) -> Step:
-    system, method = job.system, job.method
-    if job.goal.approximate is not None and (system.kind != "hamiltonian" or not method.splits):
-        what = (
-            f"the method {method.name}"
-            if system.kind == "hamiltonian"
-            else f"a system given by its {system.kind}"
-        )
-        raise PlanError(
-            f"approximate= cannot be combined with {what}",
-            fix="It needs an energy T(p) + V(q) and a splitting method, the default.",
-        )
-    return FAMILIES[method.family](job)
+    method, family = job.method, job.method.family
+    traits = {
+        NOT_SPLIT: not method.splits,
+        GRADIENTS: method.gradients,
+        SHEARS: family == "shears",
+        EXPONENTIAL: family == "exponential",
+    }
+    check("family", Ask.of(job.goal, job.system, traits, method.name))
+    return FAMILIES[family](job)

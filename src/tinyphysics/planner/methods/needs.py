@@ -17,7 +17,6 @@ from tinyphysics.synth.coefficients.clocks import in_three_parts
 from tinyphysics.system import System
 
 Reason = str | None  # why not, or None
-SHEARED = ("float64", "dd")  # precisions in which parts that mix q and p are stepped by their shears
 HIERARCHY = "orbits"  # the fact that analysis/hierarchy.py gives
 MOST_NUMBERS = 12  # of a state whose matrix is written out
 MOST_DEGREES = 24  # of a polynomial whose mean along a line is a sum over points

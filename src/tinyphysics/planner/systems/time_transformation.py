@@ -16,6 +16,7 @@ from tinyphysics.errors import InputError, PlanError
 from tinyphysics.front.functions import log
 from tinyphysics.front.trace import observable
 from tinyphysics.ir import Ops, UOp
+from tinyphysics.planner.conflicts import LEVELS, Ask, check
 from tinyphysics.system import Clock, Family, State, System
 from tinyphysics.util import one_of
 
@@ -37,15 +38,8 @@ def transformed(system: System, time: Any) -> System:
             f"there is no time {time!r}",
             fix=f"time may be {one_of(WAYS)}, or a function of the positions: lambda q: ...",
         )
-    if system.energy is None:
-        raise PlanError(
-            f"time= needs an energy, and `{system.name}` is given by its {system.kind}",
-            fix="Write it as a Hamiltonian, or leave time= out.",
-        )
-    if system.levels:
-        raise PlanError(
-            "time= cannot be combined with fast and slow parts", fix="Leave tp.fast, tp.slow and inner= out."
-        )
+    check("time", Ask({"time": time}, system, {LEVELS: system.levels}))
+    assert system.energy is not None
     taken = [*(s.name for s in system.states), *(p.name for p in system.parameters)]
     for name in (TIME, MOMENTUM):
         if name in taken:

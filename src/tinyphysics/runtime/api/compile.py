@@ -17,6 +17,7 @@ from tinyphysics.plan import Goal
 from tinyphysics.planner.choice.choose import named
 from tinyphysics.planner.choice.goals import check_goals
 from tinyphysics.planner.choice.propagator import PROPAGATORS
+from tinyphysics.planner.conflicts import NO_LEVELS, NOT_EACH, OWN_STEPS, Ask, check
 from tinyphysics.planner.cost.target import checked
 from tinyphysics.planner.methods.catalog import CHOICES, METHODS, is_adaptive
 from tinyphysics.planner.systems.kinetics import relativistic
@@ -56,29 +57,17 @@ def check_sizes(system: Any, sizes: Mapping[str, int] | None) -> None:
             )
 
 
-def checked_budget(approximate: Any, precision: str, scale: str) -> float:
+def checked_budget(ask: Ask) -> float:
     """A relative error that forces may have."""
+    approximate = ask["approximate"]
     if (
         isinstance(approximate, bool)
         or not isinstance(approximate, (int, float))
         or not 0.0 < approximate < 1.0
     ):
         raise InputError(f"approximate={approximate!r} is not a relative error", fix="Pass approximate=1e-3.")
-    for name, value, plain in (("precision", precision, "float64"), ("scale", scale, "off")):
-        if value != plain:
-            raise PlanError(
-                f"approximate= cannot be combined with {name}={value!r}", fix=f"Leave {name}= out."
-            )
+    check("approximate", ask)
     return float(approximate)
-
-
-def check_alone(name: str, others: Mapping[str, Any]) -> None:
-    for other, value in others.items():
-        if value is not None:
-            raise PlanError(
-                f"{name}= cannot be combined with {other}=",
-                fix=f"Leave {other}= out, and choose dt yourself.",
-            )
 
 
 MOST_KICKS = 10_000  # in a step: some seconds of compiling
@@ -94,10 +83,7 @@ def checked_inner(inner: Any, has_levels: bool) -> tuple[int, ...]:
             f"inner={inner!r} is not a number of kicks",
             fix="Pass inner=10: ten fast kicks for each slow one.",
         )
-    if not has_levels:
-        raise PlanError(
-            "inner= needs an energy with fast and slow parts", fix="Mark them: tp.fast(a) + tp.slow(b)."
-        )
+    check("parts", Ask({"inner": inner}, traits={NO_LEVELS: not has_levels}))
     if (kicks := prod(counts)) > MOST_KICKS:
         raise PlanError(
             f"inner={inner!r} is {kicks:,} fast kicks in a step; the compiled step writes out each of "
@@ -107,19 +93,12 @@ def checked_inner(inner: Any, has_levels: bool) -> tuple[int, ...]:
     return counts
 
 
-def checked_units(lattice: Any, precision: str, scale: str) -> tuple[tuple[str, float], ...]:
+def checked_units(ask: Ask) -> tuple[tuple[str, float], ...]:
     """The units of a lattice by the name of a state; "" is any other."""
-    if precision != "lattice":
-        if lattice is not None:
-            raise PlanError(
-                f"lattice={lattice!r} with precision={precision!r}",
-                fix='lattice= needs precision="lattice": pass both.',
-            )
+    check("precision", ask)
+    lattice = ask["lattice"]
+    if ask["precision"] != "lattice":
         return ()
-    if scale != "off":
-        raise PlanError(
-            f'scale={scale!r} cannot be combined with precision="lattice"', fix="Leave scale= out."
-        )
     given = {} if lattice is None else dict(lattice) if isinstance(lattice, Mapping) else {"": lattice}
     for name, unit in given.items():
         good = isinstance(name, str) and isinstance(unit, (int, float)) and not isinstance(unit, bool)
@@ -149,11 +128,8 @@ def checked_absolute(given: Any, method: str) -> float:
             fix="Pass absolute=1e-9, in the units of the states.",
         )
     looks = [m.name for m in METHODS if m.looks_at_each]
-    if method not in looks:
-        raise PlanError(
-            f"absolute= needs a method that controls the error of each number, which `{method}` does not do",
-            fix=f"Choose {one_of(looks)} as method=, or leave absolute= out.",
-        )
+    traits = {NOT_EACH: method not in looks}
+    check("absolute", Ask({"absolute": given, "method": method}, traits=traits, others=one_of(looks)))
     return float(given)
 
 
@@ -265,6 +241,7 @@ def compile(
 
     approximate=1e-3 sums forces of c*m[i]*m[j]/r through a tree, whose relative error is measured where a run begins.
     """
+    ask = Ask(dict(locals()))  # every option as it was given
     if isinstance(system, type):
         raise InputError(
             f"{system.__name__} is a class, not a system",
@@ -274,13 +251,8 @@ def compile(
         system = system.traced()
     if isinstance(system, FunctionType):
         system = energy_of(system)
-    if target_order is not None:
-        if order is not None and order != target_order:
-            raise InputError(
-                f"order={order!r} and target_order={target_order!r} are two names of the same option",
-                fix="Pass one of them.",
-            )
-        order = target_order
+    check("names", ask)
+    order = order if target_order is None else target_order
     counts = checked_inner(inner, isinstance(system, Sum) and any(rank is not None for rank in system.ranks))
     if isinstance(system, Sum):
         system = linked(system)
@@ -294,18 +266,7 @@ def compile(
             f"`{system.name}` is only a potential: without a kinetic energy nothing moves",
             fix=f"Add it to a system with kinetic energy: free + {system.name}.",
         )
-    if time is not None:
-        check_alone(
-            "time",
-            {
-                "energy_drift": energy_drift,
-                "error": error,
-                "pilot": pilot,
-                "propagator": propagator,
-                "approximate": approximate,
-                "scale": None if scale == "off" else scale,
-            },
-        )
+    check("options", ask)
     if propagator is not None and propagator not in PROPAGATORS:
         raise PlanError(
             f"there is no propagator {propagator!r}", fix=f"propagator may be {one_of(PROPAGATORS)}."
@@ -322,10 +283,10 @@ def compile(
         )
     if method not in CHOICES:
         named(method)
-    units = checked_units(lattice, precision, scale)
+    units = checked_units(ask)
     requested = resolved(checked(backend))
     if approximate is not None:
-        approximate = checked_budget(approximate, precision, scale)
+        approximate = checked_budget(ask)
     ready(requested)
     if kinetics == "relativistic":
         system = relativistic(system)
@@ -337,11 +298,7 @@ def compile(
         source = system.bind(sizes)
     if dt is not None:
         dt = checked_step(dt)
-    if source.kind == "map":
-        if dt is not None:
-            raise InputError(
-                f"`{source.name}` is a map: it has no dt", fix="Leave dt= out: tp.compile(system)."
-            )
+    check("system", Ask.of(Goal(dt), source))
     if order is not None and hasattr(order, "__index__"):  # one of NumPy's is as good
         order = operator.index(order)
     forbidden = (forbid,) if isinstance(forbid, str) else tuple(forbid or ())
@@ -363,18 +320,9 @@ def compile(
         absolute=None if absolute is None else checked_absolute(absolute, method),
     )
     adapts = is_adaptive(source.kind, method)
-    if adapts and dt is not None and dt < 0:
-        raise PlanError(
-            f"dt={dt:g} is negative: a method that chooses its own steps runs forward in time only",
-            fix="Write the equations with -t, or choose a method with a fixed step.",
-        )
-    if adapts and pilot is not None and not goal.is_accurate:
-        raise PlanError(
-            "pilot= is for finding a step size, and this method chooses its own steps",
-            fix="Leave pilot= out, or set a goal for the accuracy: error=1e-6.",
-        )
+    check("steps", Ask.of(goal, source, {OWN_STEPS: adapts}, pilot=pilot))
     if goal.is_accurate or pilot is not None:
-        check_goals(source.kind, source.name, goal, adapts)
+        check_goals(goal, source, adapts)
     if goal.is_accurate:
         goal = replace(
             goal,
@@ -382,14 +330,7 @@ def compile(
             error=None if error is None else float(error),
         )
     if project is not None:
-        check_alone(
-            "project",
-            {
-                "propagator": None if propagator == "loop" else propagator,
-                "approximate": approximate,
-                "tolerance": tolerance,
-            },
-        )
+        check("project", ask)
         traced = Simulation(source, goal, requested, checks).traced
         found = checked_invariants(project, source, traced, pilot)
         goal = replace(goal, project=found, propagator="loop")

@@ -34,6 +34,7 @@ from tinyphysics.pipeline import Build, on_orbits, stepped
 from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.choice.multirate import split_rows
 from tinyphysics.planner.choice.stiff import stiffest
+from tinyphysics.planner.conflicts import FIXED_STEP, NO_DT, Ask, check
 from tinyphysics.planner.cost.rounding import never
 from tinyphysics.planner.explain import stability_rows
 from tinyphysics.planner.methods.catalog import TURNING
@@ -617,15 +618,17 @@ class Simulation:
             SLOTS["set_paces"](
                 self, here(given, back), None if dt is None else checked_step(dt), checked_time(t0), c
             )
-        if system.kind == "map" and dt is not None:
-            raise InputError(f"`{system.name}` is a map: it has no dt", fix="Leave dt= out.")
+        check("run", Ask.of(self.goal, system, dt=dt))
         gridless = self.compiled.adaptive and dt is None
         if gridless:
             dt = whole_span(steps, until, checked_time(t0), c)
             if c is None:
-                check_no_grid(
-                    {"save_every": save_every, "hash_every": hash_every, "checkpoint_every": checkpoint_every}
-                )
+                counts = {
+                    "save_every": save_every,
+                    "hash_every": hash_every,
+                    "checkpoint_every": checkpoint_every,
+                }
+                check("grid", Ask(counts, traits={NO_DT: True}))
         if (
             self.goal.dt is None
             and not self.goal.is_accurate
@@ -657,11 +660,9 @@ class Simulation:
             check_program(c, path, system, self.compiled.known.program, self.compiled.is_of_its_loop)
             agreed("dt", dt, c.run.dt, c.run.dt, path)
             i = restored_inputs(system, c, path, given, self.compiled.encoding)
-        if events and not self.compiled.adaptive:
-            raise PlanError(
-                "events= needs a method that also gives the solution between its steps",
-                fix='Choose method="taylor", "dop853" or "radau".',
-            )
+        fixed = {FIXED_STEP: not self.compiled.adaptive}
+        ask = Ask.of(self.goal, system, fixed, events=events, save_at=wants.at, save=save)
+        check("events", ask)
         watched = self.watched(observe or {})
         first = 0 if c is None else c.step
         if system.clock is not None and until is not None and steps is None:
@@ -675,16 +676,7 @@ class Simulation:
                 f"until={until:g} lies before the checkpoint, which is at t = {time_at(first, dt, t0):g}",
                 fix="Pass a later time.",
             )
-        if system.clock is not None and wants.at is not None:
-            raise PlanError(
-                "save_at= cannot be combined with time= yet: the times of its steps are not known in advance",
-                fix="Pass save_every= or frames=, and read out.t; until= ends at any time.",
-            )
-        if system.clock is not None and save is not None:
-            raise PlanError(
-                "save= cannot be combined with time= yet: a store has one time for all members of a frame",
-                fix="Leave save= out, and pass save_every= and checkpoint=.",
-            )
+        check("clock", ask)
         self.compiled.check_length(last - first, i.members, dt)
         target, kept_every = self.checkpointing(checkpoint, checkpoint_every, c)
         schedule = Schedule(
@@ -889,15 +881,9 @@ class Simulation:
         return out
 
     def in_own_time(self, what: str) -> None:
-        if (
-            isinstance(self.source, System)
-            and self.source.clock is not None
-            or self._compiled is not None
-            and self.system.clock is not None
-        ):
-            raise PlanError(
-                f"{what} cannot be combined with time=", fix="For that, compile the system without time=."
-            )
+        known = self.source if self._compiled is None else self.system
+        clock = known.clock if isinstance(known, System) else None
+        check("call", Ask({"time": clock}, traits={what: True}))
 
     def bare(self, dt: float, t0: float, back: Any) -> Run:
         """A run of nobody yet."""
@@ -918,11 +904,8 @@ class Simulation:
 
     def checkpointing(self, path: Any, every: Any, c: Checkpoint | None) -> tuple[Path | None, int | None]:
         """(where checkpoints are written, how often), or an error before anything has run."""
+        check("checkpoint", Ask({"checkpoint": path, "checkpoint_every": every}))
         if path is None:
-            if every is not None:
-                raise InputError(
-                    "checkpoint_every= needs checkpoint=", fix='Pass checkpoint="run.checkpoint" too.'
-                )
             return None, None
         target = a_path("checkpoint", path, "run.checkpoint")
         check_target(target, c)
@@ -1049,16 +1032,6 @@ def whole_span(steps: int | None, until: float | None, t0: float, c: Checkpoint 
             fix="A method that chooses its own steps runs forward in time only: pass a later until=.",
         )
     return span
-
-
-def check_no_grid(counts: Mapping[str, int | None]) -> None:
-    """What counts steps of dt, where there is none, would be left out silently."""
-    for name, n in counts.items():
-        if n is not None:
-            raise InputError(
-                f"{name}={n!r} counts output times dt apart, and no dt was given",
-                fix="Pass one to compile: with dt=0.1, frames are at multiples of 0.1.",
-            )
 
 
 @contextmanager

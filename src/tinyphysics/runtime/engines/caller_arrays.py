@@ -21,6 +21,7 @@ from tinyphysics.device.engines.cuda_lanes import KINDS, Rows, whole
 from tinyphysics.device.numbers import LOST, NUMPY_DTYPE
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir.dtype import f32, f64
+from tinyphysics.planner.conflicts import ON_A_GPU, Ask, check
 from tinyphysics.planner.cost.target import choose_target, in_series
 from tinyphysics.runtime.engines.backend import transferred
 from tinyphysics.runtime.engines.cuda import hashing, moves, tools
@@ -46,11 +47,7 @@ class Back:
 
 def brought(given: Mapping[str, Any], resume: Any) -> tuple[dict[str, Any], Back]:
     """What was given, with arrays of other libraries as our own, where they are."""
-    if resume is not None:
-        raise PlanError(
-            "resume= takes the state from a checkpoint, and arrays on a GPU were given too",
-            fix="Leave the states and parameters out.",
-        )
+    check("arrays", Ask({"resume": resume}, traits={ON_A_GPU: True}))
     if len(cuda.taken()) > 1:
         raise PlanError(
             "arrays on a GPU are not moved, and this run would use several GPUs",

@@ -315,7 +315,7 @@ def suggest_dt(
         error=STATE_ERROR if error is None else error,
         energy_drift=energy_drift,
     )
-    check_goals(sim.system.kind, sim.system.name, goal)
+    check_goals(goal, sim.system)
     pilots = Pilots(sim, part(i, sample(i)), t0)
     reach = None if until is None else time_of(until, t0)
     d = decision(pilots, goal, reach)

@@ -13,6 +13,7 @@ from tinyphysics.analysis.conserved import Numbers, Rate, conserved
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import Ops, UOp, dump, elements, parse, substitute, toposort
 from tinyphysics.plan import Goal
+from tinyphysics.planner.conflicts import Ask, check
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.runtime.stages.execute import looking
 from tinyphysics.runtime.state.ensemble import Inputs, number_array
@@ -44,12 +45,7 @@ def checked_invariants(
             f"project= needs the sizes of `{system.name}`, which are not known yet",
             fix='Pass sizes={"n": 3} too.',
         )
-    if system.kind != "hamiltonian" or system.time is not None or system.clock is not None:
-        what = "depends on t" if system.kind == "hamiltonian" else f"is given by its {system.kind}"
-        raise PlanError(
-            f"project= keeps invariants of a Hamiltonian without t, and `{system.name}` {what}",
-            fix="Leave project= out.",
-        )
+    check("invariants", Ask({"project": given}, system))
     if len(given) > MOST:
         raise PlanError(
             f"project= has {len(given)} invariants, and {MOST} is the most", fix="Leave some out."

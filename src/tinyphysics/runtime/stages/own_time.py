@@ -18,6 +18,7 @@ import numpy as np
 from tinyphysics.device.cuda.dlpack import here, longer
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import UOp
+from tinyphysics.planner.conflicts import ENSEMBLE, Ask, check
 from tinyphysics.rules.equality.ranges import range_of
 from tinyphysics.runtime.stages.execute import execute, looking
 from tinyphysics.runtime.state.digest import state_hash
@@ -123,11 +124,7 @@ def steps_until(r: Run, until: Any) -> int:
     clock = r.system.clock
     assert clock is not None
     end = checked_time(until, "until=10.0")
-    if r.given.is_ensemble:
-        raise PlanError(
-            "until= cannot be used with time= for an ensemble: its members reach a time at different steps",
-            fix="Pass steps=, and read out.t, which has a column for each member.",
-        )
+    check("until", Ask({"until": until, "time": clock}, traits={ENSEMBLE: r.given.is_ensemble}))
     way = math.copysign(1.0, r.dt)
     begin = float(r.encoding.shown(clock.time, r.given.states)[0])
     if way * (end - begin) < 0:

@@ -18,6 +18,7 @@ from tinyphysics.errors import InputError
 from tinyphysics.given import no_number, number, shown, whole
 from tinyphysics.options import LATER
 from tinyphysics.plan import Goal
+from tinyphysics.planner.conflicts import Ask, check
 from tinyphysics.runtime.state.schedule import Marks, Schedule, checked_time, counted, time_at
 from tinyphysics.system import System
 
@@ -86,16 +87,7 @@ def no_part(system: System, goal: Goal) -> str:
 
 
 def wanted(save_every: Any, save_at: Any, frames: Any) -> Wanted:
-    named = [
-        f"{name}="
-        for name, value in (("save_every", save_every), ("save_at", save_at), ("frames", frames))
-        if value is not None
-    ]
-    if len(named) > 1:
-        raise InputError(
-            f"{' and '.join(named)} cannot be combined: each of them chooses the frames to keep",
-            fix="Pass one of save_every=10 (steps), save_at=[0.5, 1.0] (times) and frames=400 (how many).",
-        )
+    check("frames", Ask({"save_every": save_every, "save_at": save_at, "frames": frames}))
     return Wanted(
         None if save_every is None else whole("save_every", save_every, 1),
         None if save_at is None else checked_times(save_at),
@@ -155,11 +147,7 @@ def count_steps(steps: Any, until: Any, dt: float, t0: float, no_part: str = "")
 
     `no_part` says why there is no part of a step, where there is none.
     """
-    if (steps is None) == (until is None):
-        raise InputError(
-            "evolve needs either steps= or until=, and not both",
-            fix="Write evolve(..., steps=1000) or evolve(..., until=10.0).",
-        )
+    check("length", Ask({"steps": steps, "until": until}))
     if steps is not None:
         return counted("steps", steps, whole("steps", steps, 0)), None
     end = checked_time(until, "until=10.0")
