@@ -104,7 +104,7 @@ class WideBuilder(Builder):
                 f'`{i.op}` is not supported with precision="dd" yet', fix='Choose precision="float64".'
             )
         known: dict[UOp, Wide] = self.constants(i)
-        for x in i.operands if i.op == "ACC_GRAD" else i.args:
+        for x in i.sources:
             if x in self.words:
                 v = self.symbolic.env[x]
                 known[v] = self.value(x, Type(v.dtype, v.shape))

@@ -236,8 +236,7 @@ def check_rounds(lines: Sequence[Instruction]) -> None:
     """A VerifyError if a round reads what the round before has left, but for the unknown itself."""
     later = {i.dst for i in lines}
     for i in lines:
-        sources = i.operands if i.op == "ACC_GRAD" else i.args
-        for x in sources:
+        for x in i.sources:
             if isinstance(x, Register) and x in later:
                 raise VerifyError(
                     f"`{i}` reads {x} before it is written, between a SOLVE and its UNTIL: in later rounds "
