@@ -26,7 +26,6 @@ CHOICES = (
     Word("gather"),
     Word("scatter"),
 )  # one from several, by the place
-ARITHMETIC = ("FMA", "SYMP_STEP", "SCALE", "ACC_GRAD", "ROTATE")  # one operation a number
 
 
 @lru_cache(maxsize=256)
@@ -79,6 +78,6 @@ def lines(program: Program, instructions: Sequence[Instruction], components: int
             total += size * of_function(i.args[0].text, i.type.dtype)
         elif i.op == "NOISE" and isinstance(i.args[0], Word):
             total += size * of_noise(i.args[0].text, i.type.dtype)
-        elif i.op in ARITHMETIC or components is not None and i.op == "MOVE" and i.args[0] in CHOICES:
+        elif i.row.written or components is not None and i.op == "MOVE" and i.args[0] in CHOICES:
             total += size
     return total
