@@ -63,14 +63,13 @@ def rolled_up(program: Program, fixed: Callable[[Register], bool]) -> Stages | N
 
 
 # --- what is done less often ------------------------------------------------------------------------
-WHOLE = ("ORBIT", "SOLVE", "UNTIL")  # with these a step is laid out in ways of its own
 WORTH = 0.75  # of a step: a loop that is written in more than that is not worth it
 Nest = list[tuple[int, int]]  # (repetitions, length of the tail behind them), the innermost first
 
 
 def with_tails(step: tuple[Instruction, ...], fixed: Callable[[Register], bool]) -> Stages | None:
     """A step that repeats itself but for tails: ((stage * n, tail) * m, tail), to any depth."""
-    if any(i.op in WHOLE for i in step):
+    if not all(i.row.rolls for i in step):  # laid out in ways of its own
         return None
     numbers: dict[tuple[object, ...], int] = {}
     found = folded([numbers.setdefault(kind_of(i), len(numbers)) for i in step])
