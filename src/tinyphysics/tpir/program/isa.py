@@ -179,6 +179,11 @@ class Program:
                 number += 1
                 yield number, section, instruction
 
+    @property
+    def draws(self) -> bool:
+        """Does it draw random numbers?"""
+        return any(i.row.numbers == "drawn" for _, _, i in self.numbered())
+
     def conjugate(self, index: int) -> int | None:
         """The other half of a canonical pair."""
         own = self.states[index].conjugate
