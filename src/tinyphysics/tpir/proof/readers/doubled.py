@@ -46,7 +46,7 @@ def values_of(program: Program) -> tuple[UOp, list[UOp]]:
             assert isinstance(i.dst, Register)
             moved[i.dst.index] = symbolic.read(i.args[0], i.type, where)
             symbolic.load(i.dst.index)
-        elif isinstance(i.dst, Register) and i.dst.kind == "S" or i.op == "NOISE":
+        elif isinstance(i.dst, Register) and i.dst.kind == "S" or i.row.numbers == "drawn":
             raise NotCopies(f"{where} is no part of a step of two copies")
         else:
             value = symbolic.value(i, where)
