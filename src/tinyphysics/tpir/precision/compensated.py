@@ -326,13 +326,12 @@ class Compensated:
 
     def computed(self, i: Instruction) -> Value:
         shape, two = i.type.shape, i.dst in self.wanted
-        match i.op:
-            case "FMA":
-                return self.fused(i, shape, two)
-            case "MOVE":
-                return self.rearranged(i)
-            case "SUM" | "PAIRS" | "MAX" | "MIN":
-                return self.reduced(i)
+        if i.op == "FMA":
+            return self.fused(i, shape, two)
+        if i.row.numbers == "moved":
+            return self.rearranged(i)
+        if i.row.numbers == "summed":
+            return self.reduced(i)
         name = str(i.args[0])
         args = i.args[1:]
         match name:

@@ -143,7 +143,7 @@ class Collocated:
                     )
                 elif "stages" in i.row.no_part_of:
                     raise NotShown(f"{where} is not one of the stages of a step")
-                elif i.op not in ("STORE", "OBSERVE") and section != "energy":
+                elif i.row.writes != "&" and section != "energy":
                     value = symbolic.value(i, where)
                     assert value is not None
                     check_type(value, i, where)

@@ -37,7 +37,7 @@ def values_of(program: Program) -> tuple[UOp, list[UOp]]:
     moved: dict[int, UOp] = {}
     for number, section, i in program.numbered():
         where = f"step {number} `{i}`"
-        if section == "energy" or i.op in ("STORE", "OBSERVE"):
+        if section == "energy" or i.row.writes == "&":
             continue
         if i.op == "LOAD":
             assert isinstance(i.dst, Register)

@@ -105,7 +105,7 @@ class Framed:
                 s.load(i.dst.index)
             else:
                 s.env[i.dst] = UOp.var(f"S0@{i.dst}", i.type.shape, i.type.dtype)  # whatever it is, it moves
-        elif i.op in ("STORE", "OBSERVE"):
+        elif i.row.writes == "&":
             s.read(i.args[0], i.type, where)
             source = i.args[0]
             if isinstance(source, Register) and source.kind == "S" and source.index in s.frames:

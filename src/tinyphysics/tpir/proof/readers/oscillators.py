@@ -116,7 +116,7 @@ class Rotated:
                 s.load(i.dst.index)
             else:
                 s.env[i.dst] = UOp.var(f"S0@{i.dst}", i.type.shape, i.type.dtype)  # whatever it is, it moves
-        elif i.op in ("STORE", "OBSERVE"):
+        elif i.row.writes == "&":
             s.read(i.args[0], i.type, where)
         else:
             value = s.value(i, where)
