@@ -338,7 +338,7 @@ ISA: dict[str, Row] = {
                      "rr[rc]",
                      numbers="turn", no_part_of=("maps", "stages")),
     "ROTATE":    Row("s, value", "S", "s := its part of the exact flow of a quadratic energy, with all other states", "r",
-                     kind="update", numbers="turn", written=True, reader="turns", no_part_of=("maps", "stages")),
+                     kind="update", numbers="turn", written=True, reader="turns", no_part_of=("maps", "orbits", "stages")),
     "MAP":       Row("s, value", "S",
                      "s := value: an explicit map; of pairs it is symplectic where its Jacobian is shown to be", "[rc]",
                      kind="update", numbers="by_value", reader="maps", no_part_of=("orbits", "turns")),
@@ -350,7 +350,7 @@ ISA: dict[str, Row] = {
                      "all states along the Taylor series of the solution with these derivatives, "
                      "as far as its last terms allow",
                      "[rc]+n",
-                     kind="all states", numbers="whole", no_part_of=("maps", "stages", "turns")),
+                     kind="all states", numbers="whole", no_part_of=("maps", "orbits", "stages", "turns")),
     "OBSERVE":   Row("&name, value", "&", "a value for whoever watches; never read back", "[rc]",
                      kind="probe", numbers="watched"),
 }
