@@ -1,4 +1,4 @@
-"""The instructions of TP-IR: one table, from which the parser, the verifier and the docs are made.
+"""The instructions of TP-IR: one table, which the parser, the proofs, the precisions, the costs and the docs read.
 
 A program has four sections over typed registers. `energy` declares the scalars that the program claims
 to split; it is run only where an energy is asked for. A run of n steps is `init`, `step` n times,
