@@ -350,7 +350,7 @@ class Verifier:
                 symmetric = Verdict(False, why)
             elif not is_palindrome(flows):
                 symmetric = Verdict(False, "its sub-flows are not a palindrome")
-            elif any(i.op == "NOISE" for _, _, i in self.program.numbered()):
+            elif self.program.draws:
                 symmetric = Verdict(False, "it draws random numbers: every step is another map")
         return Certificate(
             symplectic, volume, symmetric, self.reversible(symmetric), self.consistent(trouble)

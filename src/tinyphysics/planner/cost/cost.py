@@ -12,44 +12,14 @@ from tinyphysics.tpir.program.functions import FUNCTIONS
 from tinyphysics.tpir.program.isa import Instruction, Operand, Param, Program, Register, Word
 from tinyphysics.util import prod
 
-FREE = (
-    "neg",
-    "GRAD_INIT",
-    "POISSON_J",
-    "MOVE",
-    "LOAD",
-    "STORE",
-    "MAP",
-    "SHIFT",
-    "TIME",
-    "OBSERVE",
-    "NEAR",
-    "ORBIT",
-    "PROPAGATE",
-    "SOLVE",
-    "UNTIL",
-    "ROTATE",
-    "FLOW",
-    "SERIES",
-)
+FREE = ("free", "neg")  # movement, copies and signs
 
 
 def kind(i: Instruction) -> str:
+    """The name under which an instruction is counted."""
     if i.op == "SCALE" and i.args[0] == Word("over"):
         return "div"
-    if i.op == "ELEM" and isinstance(i.args[0], Word):
-        return i.args[0].text
-    return {
-        "SYMP_STEP": "fma",
-        "FMA": "fma",
-        "SUM": "add",
-        "PAIRS": "add",
-        "SCALE": "mul",
-        "NOISE": "random",
-        "KEPLER": "orbit",
-        "PULL": "pull",
-        "JACOBI": "fma",
-    }.get(i.op, i.op)
+    return str(i.args[0]) if i.row.cost == "function" else i.row.cost
 
 
 NEIGHBOURS = 100  # pairs that a list looks at for each particle: an estimate
@@ -90,12 +60,12 @@ def operations(instructions: tuple[Instruction, ...], program: Program) -> Count
             in_order = any(x.op == "NEAR" and x.dst == i.args[2] for _, _, x in program.numbered())
             out["where"] += 0 if in_order else choices(i, shapes)
             continue
-        if i.op in FREE or name in FREE:
+        if name in FREE:
             continue
         size = numbers(i.type.shape)
         if i.op in ("KEPLER", "PULL"):  # of a body, not of a number; both parts of an orbit are one solution
             size = 0 if i.op == "KEPLER" and i.args[-1] == (1,) else i.type.shape[0] - 1
-        if i.op in ("SUM", "PAIRS", "MAX", "MIN"):
+        if i.row.numbers == "summed":
             size = numbers(shapes.get(i.args[0], ())) - size
         if size:
             out[name] += size
@@ -110,7 +80,7 @@ def work(program: Program, rounds: int) -> int:
     parts: dict[bool, list[Instruction]] = {False: [], True: []}
     solving = False
     for i in program.step:
-        solving = i.op == "SOLVE" or solving and i.op != "UNTIL"
+        solving = i.row.kind == "open" or solving and i.row.kind != "close"
         parts[solving].append(i)
     once, often = (
         sum(n * dear(name) for name, n in operations(tuple(own), program).items()) for own in parts.values()

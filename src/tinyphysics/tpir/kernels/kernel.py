@@ -288,34 +288,33 @@ class Meaning(Symbolic):
         """What is stored and observed."""
         out: dict[Operand, UOp] = {}
         for i in instructions:
-            where = f"`{i}`"
-            match i.op:
-                case "LOAD":
-                    assert isinstance(i.dst, Register)
-                    self.env[i.dst] = input_of(self.program, i.dst.index)
-                case "SYMP_STEP":
-                    flow = self.read(i.args[0], i.type, where)
-                    h = self.read(i.args[1], i.type, where).expand(flow.shape)
-                    self.env[i.dst] = flow.fma(h, self.env[i.dst])
-                case "MAP" | "ORBIT" | "ROTATE":
-                    self.env[i.dst] = self.read(i.args[0], i.type, where)
-                case "STORE" | "OBSERVE":
-                    out[i.dst] = self.read(i.args[0], i.type, where)
-                case "TIME":
-                    c = i.args[0]
-                    after = self.env[c] if isinstance(c, Register) else c
-                    if len(i.args) > 1:
-                        self.env[i.dst] = self.word_of_time(i)
-                        continue
-                    steps = NOW if after is c and c == 0 else NOW + after
-                    self.env[i.dst] = steps.fma(STEP, ORIGIN).cast(i.type.dtype)
-                case "NOISE":
-                    self.env[i.dst] = self.noise(i, self.read(i.args[1], Type(i64, i.type.shape), where))
-                case _:
-                    value = self.value(i, where)
-                    assert value is not None
-                    self.env[i.dst] = jacobi.expand(value)
+            where, row = f"`{i}`", i.row
+            if i.op == "LOAD":
+                assert isinstance(i.dst, Register)
+                self.env[i.dst] = input_of(self.program, i.dst.index)
+            elif row.writes == "&":
+                out[i.dst] = self.read(i.args[0], i.type, where)
+            elif row.numbers == "by_flow":
+                flow = self.read(i.args[0], i.type, where)
+                h = self.read(i.args[1], i.type, where).expand(flow.shape)
+                self.env[i.dst] = flow.fma(h, self.env[i.dst])
+            elif row.kind == "update" and not row.reads_own:
+                self.env[i.dst] = self.read(i.args[0], i.type, where)
+            elif row.numbers == "clock":
+                self.env[i.dst] = self.word_of_time(i) if len(i.args) > 1 else self.time(i)
+            elif row.numbers == "drawn":
+                self.env[i.dst] = self.noise(i, self.read(i.args[1], Type(i64, i.type.shape), where))
+            else:
+                value = self.value(i, where)
+                assert value is not None
+                self.env[i.dst] = jacobi.expand(value)
         return out
+
+    def time(self, i: Instruction) -> UOp:
+        c = i.args[0]
+        after = self.env[c] if isinstance(c, Register) else c
+        steps = NOW if after is c and c == 0 else NOW + after
+        return steps.fma(STEP, ORIGIN).cast(i.type.dtype)
 
     def word_of_time(self, i: Instruction) -> UOp:
         c, e = (self.env[x] if isinstance(x, Register) else NOW.lift(x) for x in i.args[:2])
@@ -347,8 +346,7 @@ def given_format(program: Program) -> DType:
 
 def implicit(program: Program) -> tuple[UOp, ...]:
     """What a program reads of a run without declaring it."""
-    draws = any(i.op == "NOISE" for _, _, i in program.numbered())
-    return (STEP, ORIGIN, *(address_of(program) if draws else ()))
+    return (STEP, ORIGIN, *(address_of(program) if program.draws else ()))
 
 
 def input_of(program: Program, index: int) -> UOp:

@@ -50,7 +50,7 @@ def updates(
     for i in instructions:
         out = meaning.run([i])
         stored |= {p.name: u for p, u in out.items() if isinstance(p, Pointer)}
-        if i.op in ("SYMP_STEP", "MAP", "SHIFT", "SCALE", "ROTATE"):
+        if i.row.kind == "update":
             marks.append((str(i.dst), meaning.env[i.dst]))
     return marks, stored
 
@@ -189,7 +189,7 @@ def components_of(program: Program) -> int | None:
 MAPS_IN_A_ROW = (
     12  # stages that are maps alone: written out, so many may stay in registers or follow each other by rows
 )
-APART = ("SUM", "PAIRS", "MAX", "MIN", "NEAR")  # what is a nest of its own
+APART = ("summed", "listed")  # what is a nest of its own
 
 
 def in_passes(program: Program, start: Mapping[Operand, UOp], others: Sequence[Register]) -> Stages | None:
@@ -199,7 +199,7 @@ def in_passes(program: Program, start: Mapping[Operand, UOp], others: Sequence[R
     if found is None or not found.tails or found.weights or any(i.op == "TREE" for i in program.step):
         return None
     maps = not any(
-        i.op in APART or i.op == "MOVE" and i.args[0] in (Word("gather"), Word("scatter"))
+        i.row.numbers in APART or i.op == "MOVE" and i.args[0] in (Word("gather"), Word("scatter"))
         for i in program.step
     )
     return None if maps and found.count <= MAPS_IN_A_ROW else found

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tinyphysics.tpir.program.isa import Instruction, Operand, Param, Program, Register, Word
+from tinyphysics.tpir.program.liveness import reads_before_writing
 
 Row = tuple[Operand, ...]  # one operand as it stands in each stage
 
@@ -62,14 +63,13 @@ def rolled_up(program: Program, fixed: Callable[[Register], bool]) -> Stages | N
 
 
 # --- what is done less often ------------------------------------------------------------------------
-WHOLE = ("ORBIT", "SOLVE", "UNTIL")  # with these a step is laid out in ways of its own
 WORTH = 0.75  # of a step: a loop that is written in more than that is not worth it
 Nest = list[tuple[int, int]]  # (repetitions, length of the tail behind them), the innermost first
 
 
 def with_tails(step: tuple[Instruction, ...], fixed: Callable[[Register], bool]) -> Stages | None:
     """A step that repeats itself but for tails: ((stage * n, tail) * m, tail), to any depth."""
-    if any(i.op in WHOLE for i in step):
+    if not all(i.row.rolls for i in step):  # laid out in ways of its own
         return None
     numbers: dict[tuple[object, ...], int] = {}
     found = folded([numbers.setdefault(kind_of(i), len(numbers)) for i in step])
@@ -139,7 +139,8 @@ def with_sources(
     step: tuple[Instruction, ...], begin: int, end: int, written: frozenset[Operand]
 ) -> tuple[Instruction, ...] | None:
     """Part of a step, and before it what it reads of earlier ones, done again; None if that has changed since."""
-    wanted = {x for x in reads(step[begin:end]) if x in written and not is_state(x)}
+    first = reads_before_writing(step[begin:end])
+    wanted: set[Operand] = {x for x in first if x in written and not is_state(x)}
     moved: set[Operand] = set()  # states that were updated between there and here
     again: list[Instruction] = []
     for i in reversed(step[:begin]):
@@ -148,23 +149,12 @@ def with_sources(
         if is_state(i.dst):
             moved.add(i.dst)
         elif i.dst in wanted:
-            if i.op in ("ACC_GRAD", "SOLVE", "UNTIL") or any(x in moved for x in i.args):
+            if i.row.reads_own or i.row.kind in ("open", "close") or any(x in moved for x in i.args):
                 return None  # more than one line makes it
             again.append(i)
             wanted.discard(i.dst)
             wanted |= {x for x in i.args if isinstance(x, Register) and x in written and not is_state(x)}
     return None if wanted else (*reversed(again), *step[begin:end])
-
-
-def reads(part: tuple[Instruction, ...]) -> set[Operand]:
-    """What a part of a step reads before it has written it."""
-    out: set[Operand] = set()
-    known: set[Operand] = set()
-    for i in part:
-        sources = i.operands if i.op == "ACC_GRAD" else i.args
-        out |= {x for x in sources if isinstance(x, Register) and x not in known}
-        known.add(i.dst)
-    return out
 
 
 def is_state(x: Operand) -> bool:
@@ -268,7 +258,7 @@ def alike(
             if isinstance(i.dst, Register) and i.dst.kind == "S":
                 if i.dst != first:
                     return None
-            elif i.op in ("ACC_GRAD", "UNTIL") and known.get(i.dst) != first:
+            elif (i.row.reads_own or i.row.kind == "close") and known.get(i.dst) != first:
                 return None  # adds to what this stage has not set, or ends what it has not begun
             else:
                 known[i.dst] = first

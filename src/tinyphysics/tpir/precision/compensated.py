@@ -191,7 +191,7 @@ class Compensated:
         x, minus = flow, False
         while True:
             i, before = self.definitions.get(x, (None, -1))
-            if i is not None and i.op in ("GRAD_INIT", "POISSON_J"):
+            if i is not None and i.row.numbers in ("gradient", "flow"):
                 x, minus = i.args[0], minus ^ (Word("negate") in i.args)
             elif i is not None and i.op == "ELEM" and i.args[0] == Word("neg"):
                 x, minus = i.args[1], not minus
@@ -247,23 +247,23 @@ class Compensated:
     def instruction(self, i: Instruction) -> None:
         shape, of_state = i.type.shape, isinstance(i.dst, Register) and i.dst.kind in "SGF"
         self.definitions[i.dst] = i, self.writes
-        match i.op:
-            case "LOAD" | "STORE":
+        match i.row.numbers:
+            case "kept":
                 self.memory(i)
-            case "NEAR":
+            case "listed":
                 self.values[i.dst] = self.listed(i)
-            case "GRAD_INIT":
+            case "gradient":
                 self.values[i.dst] = self.words(i.args[0], shape)
-            case "POISSON_J":
+            case "flow":
                 flow = self.words(i.args[0], shape)
                 self.values[i.dst] = self.negative(flow, shape) if i.args[1] == Word("negate") else flow
-            case "SYMP_STEP":
+            case "by_flow":
                 self.write(
                     i, self.moved(shape, self.values[i.dst], *self.increment(i.args[0], i.args[1], shape))
                 )
-            case "SHIFT" | "MAP":
+            case "by_sum" | "by_value":
                 self.write(i, self.words(i.args[0], shape))
-            case "SCALE":
+            case "units":
                 factor = i.args[1] if i.args[0] == Word("times") else self.free("div", 1.0, i.args[1])
                 self.write(i, self.product(shape, self.values[i.dst], self.words(factor, shape)))
             case _ if all(self.reach.free(x) for x in sources(i)):
@@ -272,7 +272,7 @@ class Compensated:
                     self.values[i.dst] = self.words(register, shape)
                 else:
                     self.emit(i.op, i.type, *i.operands, note=i.note)
-            case "ELEM" | "FMA" | "SUM" | "PAIRS" | "MAX" | "MIN" | "MOVE":
+            case "plain" | "summed" | "moved":
                 self.values[i.dst] = self.computed(i)
             case _:
                 raise PlanError(
@@ -326,13 +326,12 @@ class Compensated:
 
     def computed(self, i: Instruction) -> Value:
         shape, two = i.type.shape, i.dst in self.wanted
-        match i.op:
-            case "FMA":
-                return self.fused(i, shape, two)
-            case "MOVE":
-                return self.rearranged(i)
-            case "SUM" | "PAIRS" | "MAX" | "MIN":
-                return self.reduced(i)
+        if i.op == "FMA":
+            return self.fused(i, shape, two)
+        if i.row.numbers == "moved":
+            return self.rearranged(i)
+        if i.row.numbers == "summed":
+            return self.reduced(i)
         name = str(i.args[0])
         args = i.args[1:]
         match name:

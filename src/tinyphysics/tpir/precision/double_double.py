@@ -33,9 +33,9 @@ from tinyphysics.tpir.program.lower import Builder
 from tinyphysics.tpir.program.symbolic import Symbolic
 
 REFUSED = {
-    "TREE": "sums with a tree code are",
-    "SCALE": "states in other units are",
-    "SHIFT": "states in other units are",
+    "tree": "sums with a tree code are",
+    "units": "states in other units are",
+    "by_sum": "states in other units are",
 }  # what is not made in pairs
 SHORT = 2.0**30  # a coefficient that is a multiple of its inverse is that number: 1/2, -1, 3/4
 Words = tuple[Operand, Operand | None]  # where the two words of a number are; None: it has one
@@ -104,7 +104,7 @@ class WideBuilder(Builder):
                 f'`{i.op}` is not supported with precision="dd" yet', fix='Choose precision="float64".'
             )
         known: dict[UOp, Wide] = self.constants(i)
-        for x in i.operands if i.op == "ACC_GRAD" else i.args:
+        for x in i.sources:
             if x in self.words:
                 v = self.symbolic.env[x]
                 known[v] = self.value(x, Type(v.dtype, v.shape))
@@ -139,46 +139,33 @@ class WideBuilder(Builder):
 
     # --- instructions -------------------------------------------------------------------------
     def widened(self, i: Instruction, section: str) -> None:
-        if i.op in REFUSED:
+        how = i.row.numbers
+        if how in REFUSED:
             raise PlanError(
-                f'{REFUSED[i.op]} not supported with precision="dd" yet', fix='Choose precision="float64".'
+                f'{REFUSED[how]} not supported with precision="dd" yet', fix='Choose precision="float64".'
             )
-        match i.op:
-            case "LOAD":
-                assert isinstance(i.dst, Register)
+        match how:
+            case "kept" if isinstance(i.dst, Register):
                 self.load(i.dst, i.type)
-            case "SYMP_STEP" | "MAP":
+            case "by_flow" | "by_value":
                 self.update(i, section)
-            case "STORE":
+            case "kept":
                 high, low = self.words[i.args[0]]
                 assert isinstance(i.dst, Pointer) and low is not None
                 self.emit(section, "STORE", i.dst, high)
                 self.emit(section, "STORE", Pointer(f"{i.dst.name}{LOW}"), low)
-            case "TIME":
+            case "clock":
                 assert isinstance(i.dst, Register) and isinstance(i.args[0], float)
                 c, e = words(self.coefficient(i.args[0]))
                 self.current.clear()
                 self.keep(i.dst, clock_pair(c, e), section, i.note)
                 self.times[i.dst] = None
-            case "NEAR":  # made of first words; forces see both
+            case "listed" | "drawn":  # made of first words: forces see both, and 53 random bits are one
                 what, *given, numbers = i.args
-                assert isinstance(i.dst, Register)
                 firsts = [x if isinstance(x, float) else self.words[x][0] for x in given]
-                listed = self.temporary()
-                self.sections[section].append(
-                    Instruction("NEAR", (listed, what, *firsts, numbers), i.type, i.note)
-                )
-                self.words[i.dst] = (listed, None)
-                self.symbolic.env[i.dst] = UOp.var(f"{i.dst}", i.type.shape, i.type.dtype)
-            case "NOISE":  # a number of 53 random bits is one word
-                kind, index, numbers = i.args
-                assert isinstance(i.dst, Register)
-                at = index if isinstance(index, float) else self.words[index][0]
-                drawn = self.temporary()
-                self.sections[section].append(
-                    Instruction("NOISE", (drawn, kind, at, numbers), i.type, i.note)
-                )
-                self.words[i.dst] = (drawn, None)
+                made = self.temporary()
+                self.sections[section].append(replace(i, operands=(made, what, *firsts, numbers)))
+                self.words[i.dst] = (made, None)
                 self.symbolic.env[i.dst] = UOp.var(f"{i.dst}", i.type.shape, i.type.dtype)
             case _:
                 assert isinstance(i.dst, Register)
@@ -198,7 +185,7 @@ class WideBuilder(Builder):
     def update(self, i: Instruction, section: str) -> None:
         """A state moves: both words are computed before either is written."""
         self.current.clear()
-        if i.op == "SYMP_STEP":
+        if i.row.numbers == "by_flow":
             own, flow = (self.value(x, i.type) for x in i.operands[:2])
             h = self.factor(i.args[1], i.type)
             assert isinstance(own, Pair) and isinstance(flow, Pair)

@@ -134,21 +134,19 @@ class Pass:
         )
 
     def instruction(self, section: str, i: Instruction) -> None:
-        match i.op:
-            case "LOAD":
-                self.put(section, replace(i, type=Type(i64, i.type.shape)))
-            case "STORE":
-                self.put(section, i)
-            case "GRAD_INIT":
+        match i.row.numbers:
+            case "kept":
+                self.put(section, replace(i, type=Type(i64, i.type.shape)) if i.op == "LOAD" else i)
+            case "gradient":
                 self.alias[i.dst] = self.held(section, self.read(section, i.args[0]), i.type)
-            case "POISSON_J":
+            case "flow":
                 flow = self.read(section, i.args[0])
                 self.alias[i.dst] = (
                     self.elem(section, i.type, "neg", flow) if i.args[1] == Word("negate") else flow
                 )
-            case "SYMP_STEP":
+            case "by_flow":
                 self.shear(section, i)
-            case "PAIRS" if section != "energy" and is_listed(i):
+            case "summed" if section != "energy" and is_listed(i):
                 table, axis, pairs = i.args
                 self.put(
                     section,
@@ -289,21 +287,22 @@ class Pass:
 
 def is_listed(i: Instruction) -> bool:
     """Is it a sum over the neighbours of a list?"""
-    return isinstance(i.args[2], tuple) and len(i.args[2]) > 2
+    return i.op == "PAIRS" and isinstance(i.args[2], tuple) and len(i.args[2]) > 2
 
 
 # --- what qualifies -------------------------------------------------------------------------------
 def check_shears(program: Program) -> None:
     """Every state moves by shears alone, in units of the user's."""
     for _, _, i in program.numbered():
-        moves = isinstance(i.dst, Register) and i.dst.kind == "S" and i.op not in ("LOAD", "SYMP_STEP")
-        if moves or i.op == "ACC_GRAD":
+        how = i.row.numbers
+        moves = isinstance(i.dst, Register) and i.dst.kind == "S" and how not in ("kept", "by_flow")
+        if moves or how == "added":
             raise PlanError(
                 f'precision="lattice" cannot be combined with `{program.name}`: `{i}` is not a shear',
                 fix=SHEARS,
             )
-        if i.op in ("NOISE", "TREE"):
-            what = "random numbers" if i.op == "NOISE" else "approximate="
+        if how in ("drawn", "tree"):
+            what = "random numbers" if how == "drawn" else "approximate="
             raise PlanError(
                 f'precision="lattice" cannot be combined with {what}',
                 fix="A force must be a function of the positions alone, to the last bit.",
@@ -375,7 +374,7 @@ def shears(program: Program, section: str) -> Shears:
     return [
         (i.dst.index, weight(i.args[1]))
         for i in program.section(section)
-        if i.op == "SYMP_STEP"
+        if i.row.numbers == "by_flow"
         and isinstance(i.dst, Register)
         and program.states[i.dst.index].role != "auxiliary"
     ]

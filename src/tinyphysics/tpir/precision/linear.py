@@ -36,7 +36,7 @@ class Reach:
         return x not in self.moving
 
     def look(self, i: Instruction) -> None:
-        if not isinstance(i.dst, Register) or i.dst.kind == "S" or i.op in ("TIME", "NOISE"):
+        if not isinstance(i.dst, Register) or i.dst.kind == "S" or i.row.numbers in ("clock", "drawn"):
             return
         if any(x in self.moving for x in sources(i)):
             self.moving.add(i.dst)
@@ -83,7 +83,7 @@ def in_full(program: Program, reach: Reach) -> set[Operand]:
     out: set[Operand] = set()
     for section in ("final", "step", "init"):
         for i in reversed(program.section(section)):
-            if i.op in ("SHIFT", "MAP"):
+            if i.row.numbers in ("by_sum", "by_value"):
                 out |= {i.args[0]} & reach.wide
             elif i.dst in out and not (i.op == "ELEM" and str(i.args[0]) in ("floor", "rint", "abs")):
                 out |= {x for x in sources(i) if x in reach.wide}

@@ -87,9 +87,9 @@ class Mixed:
             new = self.temporary()  # a gradient has the format of its state
             self.emit(self.in_format(replace(i, operands=(new, *i.args)), f32))
             self.emit(Instruction("GRAD_INIT", (i.dst, self.read(new, f64)), i.type, i.note))
-        elif i.op in ("LOAD", "STORE", "NEAR", "OBSERVE") or writes_state(i):
+        elif i.row.numbers in ("kept", "listed", "watched") or writes_state(i):
             self.emit(self.in_format(i, f64))
-        elif i.op in ("ELEM", "FMA", "SUM", "PAIRS", "MAX", "MIN", "MOVE"):
+        elif i.row.numbers in ("plain", "summed", "moved"):
             self.compute(i)
         else:
             raise PlanError(f'precision="mixed" does not support `{i}`', fix="Leave precision= out.")

@@ -87,7 +87,7 @@ PRECISIONS: dict[str, Precision] = {
 }
 FLOAT64 = PRECISIONS["float64"]
 ROUNDING = {f64: 2.0**-53, f32: 2.0**-24}  # the largest relative error of a number that is rounded once
-NOT_NUMBERS = ("TIME", "ACC_GRAD", "NOISE")  # what stands there counts steps, sources or numbers
+NOT_NUMBERS = ("clock", "added", "drawn")  # what stands there counts steps, sources or numbers
 
 
 def format_of(program: Program) -> DType:
@@ -143,7 +143,7 @@ def out_of_range(program: Program) -> Iterator[tuple[Instruction, float]]:
     """The constants that would be infinite, zero or short of digits in the type that they are read in."""
     for _, section, i in program.numbered():
         dtype = i.type.dtype if i.type.dtype.is_float else format_of(program)  # of what a comparison compares
-        if section != "energy" and i.op not in NOT_NUMBERS:
+        if section != "energy" and i.row.numbers not in NOT_NUMBERS:
             yield from ((i, x) for x in i.args if isinstance(x, float) and not fits(x, dtype))
 
 

@@ -27,7 +27,7 @@ class Flow:
 
 
 def flows(program: Program) -> Iterator[Flow]:
-    """Of every SYMP_STEP; a state is another variable whenever it was moved."""
+    """Of every shear s + h*f; a state is another variable whenever it was moved."""
     start = Meaning(program)
     for section in ("init", "step", "final"):
         meaning = start if section == "init" else Meaning(program)
@@ -39,7 +39,7 @@ def flows(program: Program) -> Iterator[Flow]:
         for number, i in enumerate(program.section(section)):
             if i.op == "LOAD":
                 meaning.env[i.dst] = now[i.dst]
-            elif i.op == "SYMP_STEP":
+            elif i.row.numbers == "by_flow":
                 yield Flow(i, meaning.env[i.args[0]], dict(now))
                 old = now[i.dst]
                 meaning.env[i.dst] = now[i.dst] = UOp.var(f"{i.dst}@{section}{number}", old.shape, old.dtype)

@@ -70,9 +70,9 @@ def bare_program(instructions: Sequence[Instruction]) -> Program:
     """The program that a list of instructions means."""
     loads = [i for i in instructions if i.op == "LOAD"]
     stores = [i for i in instructions if i.op == "STORE"]
-    body = [i for i in instructions if i.op not in ("LOAD", "STORE")]
+    body = [i for i in instructions if i.row.kind != "memory"]
     energy, step = parted(body)
-    claims = ("symplectic",) if any(i.op == "SYMP_STEP" for i in body) else ()
+    claims = ("symplectic",) if any(i.row.numbers == "by_flow" for i in body) else ()
     params = {
         x.name: None for i in instructions for x in i.args if isinstance(x, Param)
     }  # in the order in which they are read

@@ -24,17 +24,8 @@ from tinyphysics.tpir.program.isa import (
 )
 from tinyphysics.util import one_of
 
-DECLARES = (
-    "ELEM",
-    "FMA",
-    "SUM",
-    "PAIRS",
-    "MAX",
-    "MIN",
-    "MOVE",
-    "NEAR",
-    "TIME",
-)  # what an energy is written with
+DECLARES = ("plain", "moved", "summed", "listed", "clock")  # what an energy is written with
+ONCE = ("watched", "drawn", "listed")  # what is done once in a step
 
 
 def check_form(program: Program) -> None:
@@ -116,7 +107,7 @@ def letter(x: Operand) -> str:
 
 
 def check_operands(program: Program, i: Instruction, where: str) -> None:
-    row = ISA[i.op]
+    row = i.row
     if not re.fullmatch(row.form, "".join(map(letter, i.args))):
         raise VerifyError(f"{where} has the wrong operands", fix=f"{i.op} takes {row.operands}.")
     kind = i.dst.kind if isinstance(i.dst, Register) else letter(i.dst)
@@ -147,7 +138,7 @@ def check_operands(program: Program, i: Instruction, where: str) -> None:
 
 def check_place(program: Program, i: Instruction, section: str, where: str) -> None:
     """Memory is read where a run begins and written where someone looks; an energy changes nothing."""
-    if section == "energy" and i.op not in DECLARES:
+    if section == "energy" and i.row.numbers not in DECLARES:
         raise VerifyError(
             f"{where} stands in `energy:`",
             fix="An energy is declared with ELEM, FMA, SUM, MOVE and TIME, terms in E0, E1, ...",
@@ -210,17 +201,15 @@ def check_solves(program: Program) -> None:
         inside: list[int] = []
         lines = program.section(name)
         for at, i in enumerate(lines):
-            if i.op == "SOLVE":
+            if i.row.kind == "open":
                 inside.append(at)
-            elif i.op == "UNTIL":
+            elif i.row.kind == "close":
                 if not inside or lines[inside[-1]].dst != i.dst:
                     raise VerifyError(
                         f"`{i}` does not end the last SOLVE", fix=f"Write SOLVE {i.dst}, start before it."
                     )
                 check_rounds(lines[inside.pop() + 1 : at])
-            elif inside and (
-                i.op in ("OBSERVE", "NOISE", "NEAR") or isinstance(i.dst, Register) and i.dst.kind in "SE"
-            ):
+            elif inside and (i.row.numbers in ONCE or isinstance(i.dst, Register) and i.dst.kind in "SE"):
                 raise VerifyError(
                     f"`{i}` stands between a SOLVE and its UNTIL, where lines are done more than once",
                     fix="Between them only T, G and F registers are written, from what is known.",
@@ -236,8 +225,7 @@ def check_rounds(lines: Sequence[Instruction]) -> None:
     """A VerifyError if a round reads what the round before has left, but for the unknown itself."""
     later = {i.dst for i in lines}
     for i in lines:
-        sources = i.operands if i.op == "ACC_GRAD" else i.args
-        for x in sources:
+        for x in i.sources:
             if isinstance(x, Register) and x in later:
                 raise VerifyError(
                     f"`{i}` reads {x} before it is written, between a SOLVE and its UNTIL: in later rounds "

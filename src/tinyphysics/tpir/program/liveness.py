@@ -11,8 +11,7 @@ def reads_before_writing(instructions: Sequence[Instruction]) -> dict[Register, 
     written: set[Operand] = set()
     out: dict[Register, None] = {}
     for i in instructions:
-        own = i.op in ("SYMP_STEP", "ACC_GRAD", "SCALE")
-        for x in i.operands if own else i.operands[1:]:
+        for x in i.sources:
             if isinstance(x, Register) and x not in written:
                 out[x] = None
         written.add(i.operands[0])

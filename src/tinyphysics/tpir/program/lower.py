@@ -37,6 +37,7 @@ from tinyphysics.step import (
     moves_of,
 )
 from tinyphysics.system import State
+from tinyphysics.tpir.program.functions import REDUCTIONS
 from tinyphysics.tpir.program.isa import (
     FLOW,
     GOING,
@@ -53,7 +54,7 @@ from tinyphysics.tpir.program.isa import (
 )
 from tinyphysics.util import Site
 
-REDUCTIONS = {"sum": "SUM", "pairs": "PAIRS", "max": "MAX", "min": "MIN"}
+REDUCED_BY = {name: op for op, name in REDUCTIONS.items()}
 
 
 def type_of(u: UOp) -> Type:
@@ -194,7 +195,7 @@ class Builder:
         if u.op is Ops.FMA:
             self.emit(section, "FMA", dst, *src, u=u)
         elif u.op is Ops.REDUCE:
-            self.emit(section, REDUCTIONS[u.arg[0]], dst, src[0], *u.arg[1:], u=u)
+            self.emit(section, REDUCED_BY[u.arg[0]], dst, src[0], *u.arg[1:], u=u)
         elif u.op is Ops.NEAR:
             number = self.lists.setdefault(u.src, len(self.lists))
             self.emit(section, "NEAR", dst, Word(u.arg[0]), *src, (number, *u.arg[2:]), u=u)

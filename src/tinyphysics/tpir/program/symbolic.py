@@ -318,11 +318,11 @@ class Symbolic:
         """A flow is made of the right gradient, and moves its own state."""
         if i.op == "POISSON_J":
             self.check_poisson(i, where)
-        if i.op == "SYMP_STEP":
+        if i.row.numbers == "by_flow":
             state, flow = i.dst, i.args[0]
             assert isinstance(state, Register)
             if not isinstance(flow, Register) or flow.kind != "F":
-                raise VerifyError(f"{where} adds {flow} to a state", fix="SYMP_STEP reads a flow register F.")
+                raise VerifyError(f"{where} adds {flow} to a state", fix=f"{i.op} reads a flow register F.")
             if flow.index != state.index:
                 ours, theirs = self.program.states[state.index], self.program.states[flow.index]
                 raise VerifyError(

@@ -14,7 +14,7 @@ from tinyphysics.ir.ops import ARITY, BINARY, UNARY
 from tinyphysics.ir.uop import UOp
 from tinyphysics.rules.functions.random import drawn
 from tinyphysics.rules.functions.transcendental import weight
-from tinyphysics.tpir.program.functions import FUNCTIONS, REDUCTIONS
+from tinyphysics.tpir.program.functions import FUNCTIONS
 from tinyphysics.tpir.program.isa import Instruction, Operand, Param, Program, Register, Word
 from tinyphysics.util import prod
 
@@ -26,7 +26,6 @@ CHOICES = (
     Word("gather"),
     Word("scatter"),
 )  # one from several, by the place
-ARITHMETIC = ("FMA", "SYMP_STEP", "SCALE", "ACC_GRAD", "ROTATE")  # one operation a number
 
 
 @lru_cache(maxsize=256)
@@ -73,12 +72,12 @@ def lines(program: Program, instructions: Sequence[Instruction], components: int
     total = 0
     for i in instructions:
         size = numbers(i.type.shape)
-        if i.op in REDUCTIONS:
+        if i.row.numbers == "summed":
             total += numbers(shapes.get(i.args[0], ()))
-        elif i.op == "ELEM" and isinstance(i.args[0], Word):
+        elif i.row.cost == "function" and isinstance(i.args[0], Word):
             total += size * of_function(i.args[0].text, i.type.dtype)
-        elif i.op == "NOISE" and isinstance(i.args[0], Word):
+        elif i.row.numbers == "drawn" and isinstance(i.args[0], Word):
             total += size * of_noise(i.args[0].text, i.type.dtype)
-        elif i.op in ARITHMETIC or components is not None and i.op == "MOVE" and i.args[0] in CHOICES:
+        elif i.row.written or components is not None and i.op == "MOVE" and i.args[0] in CHOICES:
             total += size
     return total

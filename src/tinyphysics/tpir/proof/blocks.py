@@ -25,7 +25,7 @@ STEPS_DONE = {"init": 0, "step": 0, "final": 1}  # when each section begins, in 
 
 @dataclass
 class Update:
-    """One SYMP_STEP or SHIFT, with its flow as an expression of the states at version 0."""
+    """One shear, with its flow as an expression of the states at version 0."""
 
     number: int
     instruction: Instruction
@@ -130,27 +130,23 @@ class Blocks:
     ) -> None:
         where = f"step {number} `{i}`"
         symbolic.check_kinds(i, where)
-        match i.op:
-            case "LOAD":
-                assert isinstance(i.dst, Register)
+        match i.row.numbers:
+            case "kept" if isinstance(i.dst, Register):
                 symbolic.load(i.dst.index)
-            case "SYMP_STEP" | "SHIFT":
+            case "by_flow" | "by_sum":
                 self.update(symbolic, i, number, section, began)
-            case "SCALE":
+            case "units":
                 rescale(symbolic, i, where, self.normal)
-            case "MAP" | "ROTATE":
-                assert isinstance(i.dst, Register)
+            case "by_value" | "turn" if isinstance(i.dst, Register) and i.row.kind == "update":
                 check_type(symbolic.read(i.args[0], i.type, where), i, where)
                 self.maps.append(f"{where} is an explicit map")
                 symbolic.load(i.dst.index)
-            case "SERIES":
-                self.maps.append(f"{where} follows a solution, to a tolerance")
+            case "whole":
+                if i.op == "SERIES":
+                    self.maps.append(f"{where} follows a solution, to a tolerance")
                 for k in range(len(self.program.states)):
                     symbolic.load(k)
-            case "PROPAGATE":
-                for k in range(len(self.program.states)):
-                    symbolic.load(k)
-            case "STORE" | "OBSERVE":
+            case "kept" | "watched":
                 symbolic.read(i.args[0], i.type, where)
                 check_undone(symbolic, i, where)
             case _:
@@ -191,8 +187,12 @@ class Blocks:
         assert isinstance(i.dst, Register)
         own = symbolic.read(i.dst, i.type, where)
         flow = symbolic.read(i.args[0], i.type, where)
-        h = symbolic.read(i.args[1], Type(i.type.dtype), where) if i.op == "SYMP_STEP" else UOp.const(1.0)
-        if i.op == "SHIFT":
+        h = (
+            symbolic.read(i.args[1], Type(i.type.dtype), where)
+            if i.row.numbers == "by_flow"
+            else UOp.const(1.0)
+        )
+        if i.row.numbers == "by_sum":
             check_type(flow, i, where)
             sum_ = added(
                 flow, own, state_var(self.program, i.dst.index, symbolic.version[i.dst.index]), self.normal

@@ -13,7 +13,7 @@ def fresh(program: Program, stale: Instruction) -> Program:
     step = list(program.step)
     at = next(k for k, i in enumerate(step) if i is stale)
     own = sorted(needed(step[: at + 1], [stale]) - {at})
-    own = [k for k in own if step[k].op != "SYMP_STEP"]
+    own = [k for k in own if step[k].row.numbers != "by_flow"]
     again = [step[k] for k in own]
     others = [i for k, i in enumerate(step) if k not in own and k != at]
     left = [

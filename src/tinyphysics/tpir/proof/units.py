@@ -24,7 +24,7 @@ ONE = UOp.const(1.0)
 
 def is_scaled(program: Program) -> bool:
     """Do its updates have to be read in the user's units?"""
-    return any(i.op in ("SCALE", "SHIFT") for _, _, i in program.numbered())
+    return any(i.row.numbers in ("units", "by_sum") for _, _, i in program.numbered())
 
 
 def moving(u: UOp) -> set[int]:

@@ -39,7 +39,7 @@ RESIDUAL = "to the residual of its equations: rounding, as a rule"
 
 
 def solves(program: Program) -> bool:
-    return any(i.op == "SOLVE" for _, _, i in program.numbered())
+    return any(i.row.reader == "stages" for _, _, i in program.numbered())
 
 
 def root_of(u: UOp, where: str) -> UOp | None:
@@ -120,7 +120,7 @@ class Collocated:
                 if i.op == "LOAD":
                     assert isinstance(i.dst, Register)
                     symbolic.load(i.dst.index)
-                elif i.op == "SYMP_STEP":
+                elif i.row.numbers == "by_flow":
                     assert isinstance(i.dst, Register)
                     flow = symbolic.read(i.args[0], i.type, where)
                     move = Move(
@@ -141,20 +141,9 @@ class Collocated:
                     raise NotShown(
                         f"{where} is not read as a stage of a step: measure it by tp.measure_symplectic"
                     )
-                elif i.op in (
-                    "SHIFT",
-                    "SCALE",
-                    "ORBIT",
-                    "PROPAGATE",
-                    "NOISE",
-                    "NEAR",
-                    "TREE",
-                    "SERIES",
-                    "ROTATE",
-                    "FLOW",
-                ):
+                elif "stages" in i.row.no_part_of:
                     raise NotShown(f"{where} is not one of the stages of a step")
-                elif i.op not in ("STORE", "OBSERVE") and section != "energy":
+                elif i.row.writes != "&" and section != "energy":
                     value = symbolic.value(i, where)
                     assert value is not None
                     check_type(value, i, where)

@@ -37,7 +37,7 @@ def values_of(program: Program) -> tuple[UOp, list[UOp]]:
     moved: dict[int, UOp] = {}
     for number, section, i in program.numbered():
         where = f"step {number} `{i}`"
-        if section == "energy" or i.op in ("STORE", "OBSERVE"):
+        if section == "energy" or i.row.writes == "&":
             continue
         if i.op == "LOAD":
             assert isinstance(i.dst, Register)
@@ -46,7 +46,7 @@ def values_of(program: Program) -> tuple[UOp, list[UOp]]:
             assert isinstance(i.dst, Register)
             moved[i.dst.index] = symbolic.read(i.args[0], i.type, where)
             symbolic.load(i.dst.index)
-        elif isinstance(i.dst, Register) and i.dst.kind == "S" or i.op == "NOISE":
+        elif isinstance(i.dst, Register) and i.dst.kind == "S" or i.row.numbers == "drawn":
             raise NotCopies(f"{where} is no part of a step of two copies")
         else:
             value = symbolic.value(i, where)

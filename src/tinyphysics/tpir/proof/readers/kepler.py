@@ -33,7 +33,7 @@ BOTH = POSITIONS | MOMENTA
 
 
 def in_frame(program: Program) -> bool:
-    return any(i.op in ("JACOBI", "KEPLER", "PULL", "ORBIT") for _, _, i in program.numbered())
+    return any(i.row.reader == "orbits" for _, _, i in program.numbered())
 
 
 class Framed:
@@ -97,15 +97,15 @@ class Framed:
             self.change(i, section, where)
         elif i.op == "ORBIT":
             self.propagate(i, section, number, where)
-        elif i.op == "SYMP_STEP":
+        elif i.row.numbers == "by_flow":
             self.kick(i, section, number, where)
-        elif i.op in ("SHIFT", "SCALE", "MAP", "NOISE", "TREE", "NEAR", "TIME"):
+        elif "orbits" in i.row.no_part_of:
             self.refuse(f"{where} is no part of a step on Kepler orbits")
             if isinstance(i.dst, Register) and i.dst.kind == "S":
                 s.load(i.dst.index)
             else:
                 s.env[i.dst] = UOp.var(f"S0@{i.dst}", i.type.shape, i.type.dtype)  # whatever it is, it moves
-        elif i.op in ("STORE", "OBSERVE"):
+        elif i.row.writes == "&":
             s.read(i.args[0], i.type, where)
             source = i.args[0]
             if isinstance(source, Register) and source.kind == "S" and source.index in s.frames:

@@ -19,9 +19,6 @@ from tinyphysics.tpir.proof.certificate import Certificate, Verdict
 from tinyphysics.tpir.proof.discontinuities import jump_in
 
 MOST_COMPONENTS = 16  # numbers of all states: the Jacobian is written out
-MOVES = (
-    "SYMP_STEP", "SHIFT", "SCALE", "ORBIT", "ROTATE", "PROPAGATE", "SERIES", "SOLVE", "UNTIL", "FLOW", "JACOBI", "KEPLER",
-)  # fmt: skip
 NO_ENERGY = "an explicit map has no energy to be consistent with"
 
 
@@ -29,8 +26,8 @@ def maps_pairs(program: Program) -> bool:
     """Is it an explicit map of canonical pairs, and nothing else?"""
     return (
         not program.energy
-        and any(i.op == "MAP" for i in program.step)
-        and not any(i.op in MOVES for i in program.step)
+        and any(i.row.reader == "maps" for i in program.step)
+        and not any("maps" in i.row.no_part_of for i in program.step)
         and all(i.op == "LOAD" or constant(i) for i in program.init)
         and {i.dst for i in program.init}.isdisjoint(i.dst for i in program.step if i.op != "MAP")
         and all(i.op == "STORE" for i in program.final)
@@ -77,7 +74,7 @@ class Mapped:
     def not_symplectic(self) -> str:
         """Why M^T J M = J is not shown; empty if it is."""
         program = self.program
-        if any(i.op == "NOISE" for _, _, i in program.numbered()):
+        if program.draws:
             return "it draws random numbers: every step is another map"
         new = self.new_states()
         size = sum(u.size for u in new)

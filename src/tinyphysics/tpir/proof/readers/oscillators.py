@@ -33,25 +33,9 @@ from tinyphysics.tpir.proof.readers.propagate import not_constant
 from tinyphysics.tpir.proof.units import DT, everywhere, exactly, moving
 from tinyphysics.tpir.proof.weights import TOL, SubFlow, clock_trouble, is_palindrome, uneven
 
-NEVER = (
-    "SHIFT",
-    "SCALE",
-    "MAP",
-    "NOISE",
-    "TREE",
-    "ORBIT",
-    "JACOBI",
-    "KEPLER",
-    "PULL",
-    "PROPAGATE",
-    "SERIES",
-    "SOLVE",
-    "UNTIL",
-)
-
 
 def rotates(program: Program) -> bool:
-    return any(i.op == "ROTATE" for _, _, i in program.numbered())
+    return any(i.row.reader == "turns" for _, _, i in program.numbered())
 
 
 class Rotated:
@@ -122,17 +106,17 @@ class Rotated:
         elif i.op == "ROTATE":
             self.close_kick()
             self.turn(i, section, number, where)
-        elif i.op == "SYMP_STEP":
+        elif i.row.numbers == "by_flow":
             self.kick(i, section, number, where)
         elif i.op == "FLOW":
             self.flow(i, section, where)
-        elif i.op in NEVER:
+        elif "turns" in i.row.no_part_of:
             self.refuse(f"{where} is no part of a step that turns oscillators")
             if isinstance(i.dst, Register) and i.dst.kind == "S":
                 s.load(i.dst.index)
             else:
                 s.env[i.dst] = UOp.var(f"S0@{i.dst}", i.type.shape, i.type.dtype)  # whatever it is, it moves
-        elif i.op in ("STORE", "OBSERVE"):
+        elif i.row.writes == "&":
             s.read(i.args[0], i.type, where)
         else:
             value = s.value(i, where)
