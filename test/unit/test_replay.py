@@ -120,8 +120,7 @@ def test_a_replay_that_agrees_says_so(stored, capsys):
 
 def test_what_cannot_be_replayed_says_why(stored, tmp_path, monkeypatch, capsys):
     assert (
-        main(["replay", str(tmp_path / "none.zarr")]) == 2
-        and "there is no store" in capsys.readouterr().err
+        main(["replay", str(tmp_path / "none.zarr")]) == 2 and "there is no store" in capsys.readouterr().err
     )
     monkeypatch.setattr(recompute, "BITS", 99)
     with pytest.raises(StoreError, match=f"version {tp.__version__}, whose runs give different bits"):
