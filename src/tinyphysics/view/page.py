@@ -12,23 +12,11 @@ import numpy as np
 
 from tinyphysics.system import System
 from tinyphysics.trajectory import Trajectory
-from tinyphysics.view.choice import FEW, choose_kind, visible
+from tinyphysics.view.choice import COLOURS, FEW, choose_kind, visible
 
 WIDE, HIGH = 300, 220  # of a picture, in pixels
 FEW_SITES = 6  # a chain this short is curves over time
 POINTS = 600  # of all curves of a picture
-COLOURS = (
-    "#2f6db5",
-    "#d9632a",
-    "#3a9a6b",
-    "#a34fa0",
-    "#c9a227",
-    "#4fb0c6",
-    "#b23a48",
-    "#6b6b6b",
-    "#8a6d3b",
-    "#5b5bd6",
-)
 BOX = "font:13px/1.5 system-ui,sans-serif;display:flex;gap:1.4em;flex-wrap:wrap;align-items:flex-start"
 CELL = "style='text-align:left;padding:0 1em 0 0'"
 

@@ -11,21 +11,9 @@ from matplotlib.ticker import MaxNLocator
 
 from tinyphysics.system import System
 from tinyphysics.trajectory import Trajectory
-from tinyphysics.view.choice import FEW, visible
+from tinyphysics.view.choice import COLOURS, FEW, visible
 from tinyphysics.view.terminal import energy_picture, with_members
 
-COLOURS = (
-    "#2f6db5",
-    "#d9632a",
-    "#3a9a6b",
-    "#a34fa0",
-    "#c9a227",
-    "#4fb0c6",
-    "#b23a48",
-    "#6b6b6b",
-    "#8a6d3b",
-    "#5b5bd6",
-)
 MOST_CURVES = FEW  # more bodies or members than this are a cloud
 FEW_SITES = 6  # a chain this short is curves over time, not an image
 DENSE = 20_000  # more points than this are a density

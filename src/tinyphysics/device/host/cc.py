@@ -34,6 +34,7 @@ FLAGS = (
     "-fPIC",
 )
 NAMES = ("cc", "gcc", "clang")
+OTHER = "Try another compiler: CC=gcc."
 
 
 @once
@@ -50,55 +51,40 @@ def compiler() -> tuple[str, ...]:
 
 def build(source: str, flags: Sequence[str] = FLAGS, *, march: str | None = None) -> bytes:
     """The shared library of a C source, from the cache if it was built before; `march` as `for_processor` gives it."""
-    command, march = compiler(), march or for_processor()
-    asked = {NATIVE: march, LEVEL: f"-O{C_LEVEL.value}"}
+    asked = {NATIVE: march or for_processor(), LEVEL: f"-O{C_LEVEL.value}"}
     flags = [asked.get(f, f) for f in flags]
-    key = digest("\n".join([source, *command, *flags, version(), machine()]).encode()) + ".so"
+    key = digest("\n".join([source, *compiler(), *flags, version(), machine()]).encode()) + ".so"
     if (stored := cache.read(key)) is not None:
         return stored
     with tempfile.TemporaryDirectory() as folder:
-        file, library = Path(folder, "kernel.c"), Path(folder, "kernel.so")
-        file.write_text(source)
-        try:
-            done = subprocess.run(
-                [*command, *flags, str(file), "-o", str(library), "-lm"],
-                capture_output=True,
-                text=True,
-                timeout=600,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise BackendError(f"`{command[0]}` could not be run: {error}") from error
-        if done.returncode or not library.exists():
-            raise BackendError(
-                f"`{command[0]}` failed: {done.stderr.strip()[:600]}", fix="Try another compiler: CC=gcc."
-            )
-        body = library.read_bytes()
+        body = compiled(source, flags, Path(folder, "kernel.so")).read_bytes()
     cache.write(key, body)
     return body
 
 
 def executable(source: str, target: Path, static: bool) -> None:
     """A complete C program as a file that runs by itself; static: it needs no library of the machine that it runs on."""
-    command = compiler()
     flags = ["-O2", for_processor(), *FLAGS[2:-2], *(["-static"] if static else [])]
+    fix = OTHER
+    if static:
+        fix = "Static libraries may be missing: install libc6-dev or glibc-static, or leave --static out."
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        file, made = Path(folder, "program.c"), Path(folder, "program")
-        file.write_text(source)
-        try:
-            done = subprocess.run(
-                [*command, *flags, str(file), "-o", str(made), "-lm"],
-                capture_output=True,
-                text=True,
-                timeout=600,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise BackendError(f"`{command[0]}` could not be run: {error}") from error
-        if done.returncode or not made.exists():
-            fix = "Try another compiler: CC=gcc."
-            if static:
-                fix = "Static libraries may be missing: install libc6-dev or glibc-static, or leave --static out."
-            raise BackendError(f"`{command[0]}` failed: {done.stderr.strip()[:600]}", fix=fix)
-        os.replace(made, target)
+        os.replace(compiled(source, flags, Path(folder, "program"), fix), target)
+
+
+def compiled(source: str, flags: Sequence[str], made: Path, fix: str = OTHER) -> Path:
+    """The file that a C source was compiled to, with the source beside it."""
+    command, file = compiler(), made.with_suffix(".c")
+    file.write_text(source)
+    try:
+        done = subprocess.run(
+            [*command, *flags, str(file), "-o", str(made), "-lm"], capture_output=True, text=True, timeout=600
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BackendError(f"`{command[0]}` could not be run: {error}") from error
+    if done.returncode or not made.exists():
+        raise BackendError(f"`{command[0]}` failed: {done.stderr.strip()[:600]}", fix=fix)
+    return made
 
 
 def for_processor() -> str:
