@@ -16,9 +16,8 @@ from matplotlib.figure import Figure
 from tinyphysics.errors import InputError
 from tinyphysics.system import System
 from tinyphysics.trajectory import Trajectory
-from tinyphysics.view.choice import choose_kind, visible
+from tinyphysics.view.choice import COLOURS, choose_kind, visible
 from tinyphysics.view.panels import (
-    COLOURS,
     INK,
     courses,
     curves,

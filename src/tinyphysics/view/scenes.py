@@ -11,9 +11,9 @@ import numpy as np
 
 from tinyphysics.system import System
 from tinyphysics.trajectory import Trajectory
-from tinyphysics.view.choice import FEW, visible
+from tinyphysics.view.choice import COLOURS, FEW, visible
 from tinyphysics.view.figures import alike, named_axes
-from tinyphysics.view.panels import COLOURS, INK, colour_map, dressed, scale
+from tinyphysics.view.panels import INK, colour_map, dressed, scale
 from tinyphysics.view.space import dress_space, rows_of_three
 from tinyphysics.view.terminal import with_members
 
