@@ -198,7 +198,7 @@ class Modes:
         beyond = turning & ~self.zero & (self.roots.high * abs(step.high) >= m.limit())
         if (stuck | beyond).any():
             worst = float((self.roots.high * abs(step.high))[stuck | beyond].max())
-            raise Unstable(f"omega*dt is {worst:.4g}, and the method turns below {m.limit():.4g} only")
+            raise Unstable(f"omega*dt is {worst:.4g}, and the method is stable below {m.limit():.4g} only")
         if (~turning & ~self.zero & (quarter.high >= 0.0)).any():
             raise Unstable("a mode that runs away would turn: the step is too long for it")
         size = quarter.abs()

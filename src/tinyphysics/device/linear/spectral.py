@@ -176,7 +176,7 @@ class Waves:
         x, s, turns = in_blocks(angles, self.square)
         if ((s <= 0.0) | (s >= 1.0) | (x >= limit**2))[~self.zero].any():
             raise Unstable(
-                f"omega*dt is {float(np.sqrt(x.max())):.4g}, and the method turns below {limit:.4g} only"
+                f"omega*dt is {float(np.sqrt(x.max())):.4g}, and the method is stable below {limit:.4g} only"
             )
         close = 1.0 / np.sqrt(1.0 - s.max(initial=0.0, where=~self.zero))  # an angle follows omega faster
         if (phase := close * self.phase_error(float(n * h))) > PHASE:

@@ -152,7 +152,7 @@ def radius_row(found: float | None, own: float, positions: int, why_not: str) ->
         f"1 + {found - 1:.1e}" if 1 + 5e-4 > found > 1 + 5e-7 else f"{found:.3f}" if found > 1 + 5e-7 else "1"
     )
     if grows(found, own):
-        verdict = "GROWS without end: this step is in a resonance"
+        verdict = "UNSTABLE: this step is in a resonance, and the motion grows without bound"
     elif own > 1 + 5e-7:
         verdict = f"as the motion itself, which runs away here by {own:.4g} in a step: no resonance"
     else:

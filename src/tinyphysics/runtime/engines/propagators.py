@@ -207,7 +207,7 @@ class ByWholeNumbers:
         square = np.array(a) @ np.array(a)
         most = float(np.sqrt(np.abs(square).sum(axis=1).max(initial=0.0))) * abs(float(self.h))
         if most >= m.limit():
-            raise Unstable(f"omega*dt may be {most:.4g}, and the method turns below {m.limit():.4g} only")
+            raise Unstable(f"omega*dt may be {most:.4g}, and the method is stable below {m.limit():.4g} only")
 
     def prepared(self, steps: Sequence[int]) -> Any:
         (n,) = steps

@@ -265,7 +265,7 @@ def pace_section(sim: Simulation, dt: float | None) -> Section:
     """For explain(): frequencies, the safety of the step, and the picture of where it lies."""
     paces, inner = sim.paces, sim.goal.inner
     if not isinstance(paces, Paces):
-        how = "decided at the first state" if not inner else "as you say"
+        how = "decided at the first state" if not inner else "given by inner="
         return Section(
             "paces",
             (
@@ -281,10 +281,10 @@ def pace_section(sim: Simulation, dt: float | None) -> Section:
     rows = []
     for k, (omega, count) in enumerate(zip(paces.frequencies, counts)):
         word = "fast" if k == 0 else "slow" if k == len(inner) else "between"
-        each = f"{count} kicks in one of the next; " if k < len(inner) else "one kick a step; "
+        each = f"{count} kicks per kick of the next slower part; " if k < len(inner) else "one kick a step; "
         rows.append(Row(f"{word} omega", f"{omega:.6g}", f"{each}omega*h = {omega * h:.3g}"))
         h *= count
-    how = "automatic, from these frequencies at the first state" if paces.automatic else "as you say"
+    how = "automatic, from these frequencies at the first state" if paces.automatic else "given by inner="
     rows.append(Row("inner", ", ".join(map(str, inner)), how))
     if dt is None:
         return Section("paces", tuple(rows))
