@@ -166,7 +166,9 @@ def test_a_step_in_a_resonance_is_complained_about_and_grows(caplog):
     assert np.abs(out.final.q).max() > 10  # it does grow
     assert len(caplog.messages) == 1  # once for a step
     told = sim.explain("full").to_dict()["paces"]
-    assert "UNSTABLE" in told["spectral radius"]["because"] and "TOO NEAR" in told["half fast period"]["because"]
+    assert (
+        "UNSTABLE" in told["spectral radius"]["because"] and "TOO NEAR" in told["half fast period"]["because"]
+    )
 
 
 def test_a_safe_step_is_called_safe(caplog):
