@@ -137,7 +137,7 @@ def test_a_goal_that_is_said_to_be_met_is_measured(monkeypatch):
     case, t = written("p**2/2", "tp.cos(q)"), Tally()
     monkeypatch.setattr(goals, "asked", lambda case: {"error": 1e-4, "energy_drift": 1e-5})
     goals.check(case, t)
-    assert t.yes == {"goal energy_drift": 1, "goal error": 1} and not t.findings
+    assert t.yes == {"goal energy_drift": 1, "goal error": 1, "scale of a drift": 1} and not t.findings
     monkeypatch.setattr(Truth, "flow", lambda self, z, t0, span: np.array([0.0, 0.0]))
     goals.check(case, t)
     assert false_ones(t) == {"goal error"}

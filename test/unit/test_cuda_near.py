@@ -332,7 +332,7 @@ def test_no_memory_for_a_list_is_said_and_what_others_look_at_stays(fake_cuda):
 def moving(speed, steps=24, **how):
     """A run of many steps, on a device and here; graphs are worth their while."""
     q, p, given = start_of("cube")
-    return both(lennard_jones, q, speed * p, steps=steps, evolve=how, **given)
+    return both(lennard_jones, q, speed * p, steps=steps, evolve=how, **given, frames=2)
 
 
 def test_steps_are_queued_ahead_and_the_host_looks_now_and_then(fake_cuda, monkeypatch):
@@ -343,7 +343,9 @@ def test_steps_are_queued_ahead_and_the_host_looks_now_and_then(fake_cuda, monke
         fake_cuda.counts["cuGraphInstantiateWithFlags"] <= 2
     )  # the list that a snapshot shares is not written over
     q, p, given = start_of("cube")
-    short = tp.compile(lennard_jones, dt=0.02, backend="cuda").evolve(q=q, p=0.05 * p, steps=20, **given)
+    short = tp.compile(lennard_jones, dt=0.02, backend="cuda").evolve(
+        q=q, p=0.05 * p, steps=20, **given, frames=2
+    )
     assert there.metrics["transfers"] - short.metrics["transfers"] < 12  # in 20 steps
 
 

@@ -122,7 +122,7 @@ def test_small_runs_try_nothing_and_keep_nothing(driver, tmp_path):
 def test_a_long_run_takes_what_was_faster_keeps_it_and_has_the_same_bits(driver, tmp_path):
     driver.quick = (13, 4)  # two members for each thread: 104 lanes are 52 threads in blocks of 4
     with CUDA_TUNE(2):
-        out = run()
+        out = run(frames=2)
     assert out.metrics["shape"] == {"interleave": 2, "block": 4, "chosen": "tuned"}
     assert len(set(driver.tries)) > 5 and len([*tmp_path.glob("*.form")]) == 1
     assert [x for x in driver.launches if x[0] == "step"][-1] == ("step", 13, 4)

@@ -40,9 +40,10 @@ def failing(monkeypatch):
 
 @pytest.mark.parametrize("every, last", [(10, 20), (4, 24), (None, 0)])
 def test_frames_that_were_saved_are_there(fake_cuda, failing, every, last):
+    frames = {"frames": 2} if every is None else {"save_every": every}
     whole = run(save_every=every or 4)
     failing(24)
-    out = run(save_every=every)
+    out = run(**frames)
     assert [s.cause for s in out.stops] == ["device"] and isinstance(out.stops[0].error, DeviceError)
     assert out.final.step == last == out.steps[-1]
     assert np.array_equal(out.q, whole.q[: len(out.q)]) and np.array_equal(out.final.q, out.q[-1])

@@ -101,11 +101,11 @@ def pendulum(q, p):
 def test_a_chain_of_hashes_of_numpy_arrays_is_made_where_the_state_is(fake_cuda, monkeypatch):
     """Only if it is large, and nobody wants to see it."""
     q = np.linspace(-1, 1, 200)
-    here = tp.compile(pendulum, dt=0.01, backend="llvm").evolve(q=q, p=0 * q, steps=6, hash_every=2)
+    here = tp.compile(pendulum, dt=0.01, backend="llvm").evolve(q=q, p=0 * q, steps=6, hash_every=2, frames=2)
     sim = tp.compile(pendulum, dt=0.01, backend="cuda")
-    read = sim.evolve(q=q, p=0 * q, steps=6, hash_every=2)
+    read = sim.evolve(q=q, p=0 * q, steps=6, hash_every=2, frames=2)
     monkeypatch.setattr(loop, "HASHED_THERE", 1000)
-    out = sim.evolve(q=q, p=0 * q, steps=6, hash_every=2)
+    out = sim.evolve(q=q, p=0 * q, steps=6, hash_every=2, frames=2)
     assert out.hashes == read.hashes == here.hashes and len(out.hashes) == 3
     # the last one is of a frame that is read anyway
     assert read.metrics["bytes_moved"] - out.metrics["bytes_moved"] == 2 * (2 * q.nbytes - 2 * 16)

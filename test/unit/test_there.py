@@ -276,7 +276,7 @@ def test_one_state_for_many_parameters(fake_cuda):
         **{n: there(v) for n, v in ONE.items()}, k=k, steps=3
     )
     assert (
-        out.q.shape == (2, 6)
+        out.q.shape == (4, 6)
         and out.hash == tp.compile(pendulum, dt=0.01, backend="llvm").evolve(**ONE, k=k, steps=3).hash
     )
 

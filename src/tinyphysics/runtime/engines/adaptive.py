@@ -27,6 +27,7 @@ from tinyphysics.system import SLOTS
 LOG = logging.getLogger("tinyphysics")
 FEW = 8  # members whose clocks are sooner compared one by one
 MANY = 1e6  # steps, after which it is worth a look what they do
+OFTEN = 64  # times that are covered between two looks at that
 ENDLESS = 1e8  # steps that are left: minutes at least
 WORTH_A_LOOK = 1e4  # attempts, from which the pace of a run is estimated
 HARDLY = 1e-3  # of the state: a step that moves it by less is not kept short by what the solution does
@@ -51,6 +52,7 @@ class Adapted:
     )  # the state at this step, once it was asked for
     events: Searching | None = None  # of a run that looks for them
     there: bool = False  # on a GPU, where its states are left
+    covered: int = 0  # times so far
 
 
 class AdaptiveEngine(LookedAt[Adapted]):
@@ -181,7 +183,8 @@ class AdaptiveEngine(LookedAt[Adapted]):
                 break
             self.tell_of_many(m, until)
             self.tell_of_the_end(m, until)
-        if not m.there:  # many frames may each need few steps
+        m.covered += 1
+        if m.covered % OFTEN == 0:  # many frames may each need few steps
             self.tell_of_many(m, until)
         if m.events is not None:
             m.events.steps(*self.coefficients(m), self.clocks(m), until)
