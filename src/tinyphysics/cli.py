@@ -280,7 +280,7 @@ def complete(
 
 
 def continues(args: argparse.Namespace) -> bool:
-    """Is there a checkpoint that has the states?  A --resume without one is told of elsewhere."""
+    """Does the run continue from a checkpoint, which has the states?  The run itself reports a missing file."""
     return bool(args.resume) and (args.checkpoint is None or Path(args.checkpoint).exists())
 
 

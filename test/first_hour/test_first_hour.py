@@ -1,7 +1,6 @@
 """Twenty-five programs as newcomers of different fields type them: each works, or fails with the sentence that helps.
 
-A program ends with what it does: `# prints:` lines occur in what it prints, `# says:` lines in the error that it ends with, and
-`# later:` names what it waits for.
+A program ends with what it does: `# prints:` lines occur in what it prints, and `# says:` lines in the error that it ends with.
 """
 
 from __future__ import annotations
@@ -28,9 +27,7 @@ def expected(path: Path, word: str) -> list[str]:
 def cases() -> list:
     out = []
     for path in PROGRAMS:
-        later = expected(path, "later")
-        marks = [pytest.mark.xfail(reason=later[0], strict=True)] if later else []
-        marks += [pytest.mark.all] if path.stem in LONGEST else []
+        marks = [pytest.mark.all] if path.stem in LONGEST else []
         out.append(pytest.param(path, id=path.stem, marks=marks))
     return out
 

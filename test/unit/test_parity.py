@@ -7,7 +7,8 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.context import C_LEVEL, PROCESSOR, QUICK
-from tinyphysics.device.host import cc
+from tinyphysics.device.engines import engine
+from tinyphysics.device.host import cc, llvm
 from tinyphysics.device.host.arrays import ArraysLoader
 from tinyphysics.runtime.engines import backend as engines
 from tinyphysics.runtime.engines.loaders import CLoader
@@ -117,6 +118,27 @@ def test_code_that_is_made_quickly_gives_the_same_bits(name, precision):
     fast = run(name, "llvm", precision, **options)
     with QUICK(1):
         assert run(name, "llvm", precision, **options).hashes == fast.hashes
+
+
+def test_quick_code_does_all_the_work_where_it_is_told_to(monkeypatch, tmp_path):
+    """QUICK=2, for pilots of long steps: no good code is made, whatever the work."""
+    monkeypatch.setenv("TINYPHYSICS_CACHE", str(tmp_path))
+    monkeypatch.setattr(engine, "QUICK_WORK", 1.0)
+    levels, stored = [], llvm.stored
+
+    def seen(name, text, cpu, level=llvm.OPTIMISATION):
+        levels.append(level)
+        return stored(name, text, cpu, level)
+
+    monkeypatch.setattr(llvm, "stored", seen)
+    ends = []
+    for value in (1, 2):
+        levels.clear()
+        system = tp.hamiltonian(lambda q, p: p**2 / 2 + value * tp.cos(q) / 7)
+        with QUICK(value):
+            tp.compile(system, 0.1).evolve(q=np.ones(5), p=np.zeros(5), steps=9)
+        ends.append(set(levels))
+    assert llvm.OPTIMISATION in ends[0] and ends[1] == {llvm.QUICK}
 
 
 @pytest.mark.thin(strength=2)

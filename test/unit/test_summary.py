@@ -179,6 +179,7 @@ def test_pairs_within_a_cutoff_are_said_to_be_and_a_jump_is_the_reason():
     assert "may jump" in row and "derivatives" not in row
 
 
+@pytest.mark.requirement("S2-15")
 @pytest.mark.parametrize("form", [True, np.True_, "full"])
 def test_compile_prints_the_report_where_it_is_asked_to(form, capsys):
     sim = tp.compile(pendulum, dt=0.01, explain=form)

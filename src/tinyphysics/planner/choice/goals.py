@@ -37,7 +37,7 @@ from tinyphysics.util import plural
 SHOWN = 3  # methods that an error names
 MOST_FINALISTS = 8  # methods that are piloted, once one of them has met the goals
 RUNS = 4  # that a pilot takes: with a step, half of it twice, and once more to watch its energy
-MOST_SPENT = 1e10  # operations of pilots, after which no more methods are tried if none has met the goals: some ten seconds
+MOST_SPENT = 1e10  # operations of pilots, after which no more methods are tried if none has met the goals
 FINALISTS = 2.0  # times its work: who would need more, by what was felt so far, is not piloted then
 
 

@@ -1,7 +1,7 @@
 """How does a finished run go on?  From the loop state in which it ended, bit for bit as if it had never ended.
 
-A small run keeps that state. Of a large one it is computed again when somebody goes on with it: the same bits, for the
-time that the run took. A checkpoint costs neither.
+A small run keeps that state in memory. For a large one it is computed again when it is needed: the bits are the same, and it
+takes as long as the run took. A checkpoint needs neither.
 """
 
 from __future__ import annotations
