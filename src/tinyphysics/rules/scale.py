@@ -76,6 +76,20 @@ def scaled(step: Step) -> Iterator[Step]:
             yield out
 
 
+def searched(step: Step) -> int:
+    """How many operations the search looks at: of every component of a force alone, since units are chosen for it."""
+    forces = {
+        (s.state, s.weight, k): g
+        for b in (*step.init, *step.body, *step.final)
+        if isinstance(b, Block)
+        for s in b.shears
+        if isinstance(s, Shear) and s.kind == "negate"
+        for k, g in enumerate(s.covector.src if s.covector.op is Ops.STACK else (s.covector,))
+    }
+    sizes = {g: len(toposort([g])) for g in set(forces.values())}
+    return sum(sizes[g] for g in forces.values())
+
+
 def speed(step: Step, q: UOp, p: UOp) -> UOp | None:
     """The c with dT/dp = c*p in every drift, made of parameters alone: one number, or one for each component."""
     parameters = frozenset(x.var for x in step.parameters)
@@ -132,6 +146,7 @@ class Units:
         self.moving = frozenset((*(s.var for s in step.states), *clock))
         self.c = next(iter(speeds.values()))
         self.memo: dict[tuple[UOp, Factor, UOp], UOp | None] = {}
+        self.shifts: dict[tuple[UOp, Factor, UOp, UOp], UOp | None] = {}
 
     def rewritten(self) -> Step | None:
         groups = []
@@ -184,6 +199,11 @@ class Units:
     # --- factors into a force -----------------------------------------------------------------
     def shortest(self, P: UOp, factor: Factor, g: UOp) -> UOp | None:
         """P - factor*g(Q/unit) in the fewest operations found."""
+        if (key := (P, factor, g, self.c)) not in self.shifts:
+            self.shifts[key] = self._shortest(P, factor, g)
+        return self.shifts[key]
+
+    def _shortest(self, P: UOp, factor: Factor, g: UOp) -> UOp | None:
         found = []
         if (inside := self.push(factor, g)) is not None:
             few = [t for t in (self.collected(inside), list(addends(inside))) if len(t) <= MOST_ADDENDS]

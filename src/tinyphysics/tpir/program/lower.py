@@ -37,7 +37,6 @@ from tinyphysics.step import (
     moves_of,
 )
 from tinyphysics.system import State
-from tinyphysics.tpir.program.functions import REDUCTIONS
 from tinyphysics.tpir.program.isa import (
     FLOW,
     GOING,
@@ -52,6 +51,7 @@ from tinyphysics.tpir.program.isa import (
     Type,
     Word,
 )
+from tinyphysics.tpir.program.values import REDUCTIONS
 from tinyphysics.util import Site
 
 REDUCED_BY = {name: op for op, name in REDUCTIONS.items()}
