@@ -19,9 +19,8 @@ from tinyphysics.planner.methods.catalog import is_adaptive
 from tinyphysics.runtime.api.compile import energy_of
 from tinyphysics.runtime.api.simulation import Simulation
 from tinyphysics.runtime.engines.backend import engine_for, resolved
-from tinyphysics.runtime.stages.loop import shaped
 from tinyphysics.runtime.stages.resolve import checked_step
-from tinyphysics.runtime.state.ensemble import inputs
+from tinyphysics.runtime.state.ensemble import inputs, shaped
 from tinyphysics.runtime.state.schedule import checked_time
 from tinyphysics.step import Block, Shear, Step
 from tinyphysics.system import System

@@ -333,6 +333,7 @@ PARTED = {
     "device.host": "device.numbers",
     "emit.opencl": "emit.modules.opencl_nests",
     "runtime.backend": "runtime.engines.listing",
+    "runtime.loop": "runtime.stages.running",
     "runtime.plans": "runtime.state.run",
     "runtime.sanitize": "runtime.measure.precise",
     "runtime.saved": "runtime.stages.description",

@@ -11,12 +11,9 @@ from typing import Any
 from tinyphysics.errors import InputError, PlanError, StoreError, TinyPhysicsError
 from tinyphysics.given import shown
 from tinyphysics.options import COMING, COMPILE, heeds
-from tinyphysics.planner.methods.cite import Citations, cite
+from tinyphysics.planner.methods.cite import Citations
 from tinyphysics.report import Report
 from tinyphysics.runtime.api.by_name import takes_names
-from tinyphysics.runtime.api.estimate import estimate
-from tinyphysics.runtime.api.levels import text_at
-from tinyphysics.runtime.api.reports import explain
 from tinyphysics.runtime.measure.deciders import DECIDERS
 from tinyphysics.runtime.measure.diagnostics import DIAGNOSTICS
 from tinyphysics.runtime.stages.description import save
@@ -97,10 +94,14 @@ class Simulation(Setup):
         form  "short", ten to fifteen lines; or "full": facts with evidence, the plan and the methods that
             were not chosen, the certificate, the cost, the machine. `to_dict()` is that of the full form.
         """
+        from tinyphysics.runtime.api.reports import explain
+
         return explain(self, form)
 
     def cite(self) -> Citations:
         """Returns the sources of the method, a BibTeX entry each; `print(sim.cite())` is a .bib file."""
+        from tinyphysics.planner.methods.cite import cite
+
         return cite(self.built.plan, self.goal, self.system.clock)
 
     @heeds("ir", 'sim.ir("tpir")')
@@ -110,6 +111,8 @@ class Simulation(Setup):
         While a size is open, "uop" is the graph for small sizes, and says so; the others raise.
         "c" and "cuda" are complete programs: compiled, they print the hash of a run.
         """
+        from tinyphysics.runtime.api.levels import text_at
+
         return text_at(self, level)
 
     @heeds("monitor", 'sim.monitor(lambda q: q @ q, name="r2")')
@@ -213,6 +216,8 @@ class Simulation(Setup):
 
         They come from a short trial on this machine. Without `frames`, a run keeps those of the default.
         """
+        from tinyphysics.runtime.api.estimate import estimate
+
         return estimate(self, steps, members, frames)
 
     def __repr__(self) -> str:

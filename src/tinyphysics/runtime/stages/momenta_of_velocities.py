@@ -14,8 +14,7 @@ from tinyphysics.ir import UOp, substitute
 from tinyphysics.plan import Goal
 from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.stages.execute import execute
-from tinyphysics.runtime.stages.loop import shaped
-from tinyphysics.runtime.state.ensemble import inputs
+from tinyphysics.runtime.state.ensemble import inputs, shaped
 from tinyphysics.runtime.state.indices import check_indices
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Run

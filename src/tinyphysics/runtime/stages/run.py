@@ -14,10 +14,10 @@ from tinyphysics.runtime.stages.bind import Bound
 from tinyphysics.runtime.stages.description import described
 from tinyphysics.runtime.stages.energy_so_far import Wander
 from tinyphysics.runtime.stages.execute import execute
-from tinyphysics.runtime.stages.loop import shaped
 from tinyphysics.runtime.stages.progress import progress_bar
 from tinyphysics.runtime.stages.resolve import Resolved, on_host
 from tinyphysics.runtime.stages.schedule import Scheduled
+from tinyphysics.runtime.state.ensemble import shaped
 from tinyphysics.runtime.state.first_state import first_state
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Identity, Run
