@@ -28,6 +28,7 @@ MOVED = {  # old module: new module
     "ir.arc": "ir.harmonic",
     "ir.near": "ir.neighbours",
     "ir.turn": "ir.angle_reduction",
+    "rules.scale": "flows.rescaled",
     "rules.exact": "rules.identities.exact",
     "rules.real": "rules.identities.real",
     "rules.quotients": "rules.identities.quotients",

@@ -13,6 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from tinyphysics.flows.implicit import ImplicitFlow
+from tinyphysics.flows.shears import Shear, ShearFlow
 from tinyphysics.ir import Ops, UOp, elements, substitute
 from tinyphysics.rules.calculus.degree import degrees
 from tinyphysics.rules.calculus.linear import ONE, ZERO, inverse, less, times
@@ -20,7 +22,7 @@ from tinyphysics.rules.calculus.solve import ROUNDS
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.step import DT, Block, Shear, Solve, Step, Term
+from tinyphysics.step import DT, Step, Term
 from tinyphysics.synth.methods.implicit import BY_NEWTON, TINY, Flow, largest_of
 from tinyphysics.system import System
 
@@ -237,12 +239,12 @@ def energy_step(name: str, system: System, degree: int | None) -> Step:
             [less(ONE if k == m else ZERO, times(second[k][m], 0.5 * DT)) for m in range(n)] for k in range(n)
         ]
         matrix = UOp.stack([x for row in inverse(rows) for x in row], (n, n))
-    solve = Solve(
+    solve = ImplicitFlow(
         unknown,
         UOp.stack(start, (n,)),
         UOp.stack(residuals, (n,)),
         UOp.stack(flow.sizes([flow.z, ahead, start]), (n,)),
-        Block(tuple(shears)),
+        ShearFlow(tuple(shears)),
         matrix,
         ROUNDS,
     )

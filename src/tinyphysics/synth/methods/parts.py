@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 
+from tinyphysics.flows.shears import ShearFlow, along
 from tinyphysics.ir import UOp
-from tinyphysics.step import Block, Shear, Step, Term, Weight
+from tinyphysics.step import Step, Term, Weight
 from tinyphysics.synth.coefficients.coefficients import COMPOSITION, DIGITS
 from tinyphysics.synth.methods.derivative import derivative
 from tinyphysics.system import System
@@ -69,8 +70,8 @@ def moves(energy: UOp, system: System) -> list[tuple[UOp, UOp, str]]:
 def shear_step(name: str, system: System, parts: Sequence[tuple[str, UOp]], claims: tuple[str, ...]) -> Step:
     flows = [moves(energy, system) for _, energy in parts]
 
-    def block(k: int, weight: float) -> Block:
-        return Block(tuple(Shear(state, covector, kind, weight) for state, covector, kind in flows[k]))
+    def block(k: int, weight: float) -> ShearFlow:
+        return ShearFlow(along(flows[k], weight))
 
     once = products(len(parts), COMPOSED[name])
     loop, first, last = once, once[0], once[-1]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from tinyphysics.flows.shears import Shear, ShearFlow
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.step import DT, WORK, Block, Shear, Step, Term, Weight
+from tinyphysics.step import DT, WORK, Step, Term, Weight
 from tinyphysics.synth.methods.derivative import derivative, power
 from tinyphysics.system import System
 
@@ -70,7 +71,7 @@ def runge_kutta(name: str, system: System, T: UOp | None, tableau: Tableau) -> S
         terms,
         (),
         init=(),
-        body=(Block(tuple(shears), works=tuple(works)),),
+        body=(ShearFlow(tuple(shears), work=tuple(works)),),
         final=(),
         evaluations=len(tableau.b),
         coefficients=tuple(w for row in tableau.a for w in (*row, sum(row))),
