@@ -12,6 +12,7 @@ from tinyphysics.rules.formulas.harmonic import turned
 from tinyphysics.rules.formulas.oscillators import Oscillator
 from tinyphysics.rules.identities.exact import exact
 from tinyphysics.step import DT, TURNS, Step, SubFlow
+from tinyphysics.structure import Canonical
 from tinyphysics.tpir.program.isa import FLOW, Param, Register
 from tinyphysics.tpir.program.lower import Builder
 
@@ -87,12 +88,8 @@ class CoupledFlow(SubFlow):
         rotate(b, list(zip(self.writes(), flowed(self.writes(), b.matrices[h]))), section)
 
     def field(self) -> Mapping[UOp, UOp]:
-        out = {}
-        for q, p in self.pairs:
-            slope, velocity = gradient(self.energy, [q, p])
-            weight = UOp.const(self.weight).expand(q.shape)
-            out[q], out[p] = weight * velocity, -weight * slope
-        return out
+        slopes = gradient(UOp.const(self.weight) * self.energy, list(self.writes()))
+        return Canonical(self.pairs).rates(dict(zip(self.writes(), slopes)))
 
     def inverse(self) -> CoupledFlow:
         return replace(self, weight=-self.weight)

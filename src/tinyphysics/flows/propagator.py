@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tinyphysics.ir import UOp
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.step import JUMPS, Step, SubFlow
+from tinyphysics.structure import Canonical
 from tinyphysics.tpir.program.isa import Register, Word
 from tinyphysics.tpir.program.lower import Builder
 
@@ -40,11 +41,8 @@ class LinearPropagator(SubFlow):
     def field(self) -> Mapping[UOp, UOp]:
         """Of one step."""
         energy = UOp.sum_of([weight * self.energies[k] for k, weight in self.parts])
-        out = {}
-        for q, p in self.pairs:
-            slope, velocity = gradient(energy, [q, p])
-            out[q], out[p] = velocity, -slope
-        return out
+        slopes = gradient(energy, list(self.writes()))
+        return Canonical(self.pairs).rates(dict(zip(self.writes(), slopes)))
 
 
 def propagator_of(step: Step) -> LinearPropagator:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.step import AS_WRITTEN, DT, SHEARS, Step, SubFlow
+from tinyphysics.structure import acted
 from tinyphysics.tpir.program.isa import Operand, Register, Word
 from tinyphysics.tpir.program.lower import Builder
 
@@ -50,8 +51,7 @@ class Shear:
 
     @property
     def rate(self) -> UOp:
-        weight = UOp.const(-self.weight if self.kind == "negate" else self.weight)
-        return self.covector * weight.expand(self.covector.shape)
+        return acted(self.kind, self.covector) * UOp.const(self.weight).expand(self.covector.shape)
 
 
 @dataclass(frozen=True, eq=False)

@@ -118,9 +118,9 @@ def rates_of(system: System) -> tuple[list[UOp], tuple[Term, ...]]:
     if system.kind == "ode":
         rates = list(system.update)
     elif system.energy is not None:
-        slopes = dict(zip([*system.p, *system.q], derivative(system.energy, [*system.p, *system.q])))
-        pairs = zip(system.q, system.p)
-        rates = [r for q, p in pairs for r in (slopes[p], -slopes[q])]
+        by = [*system.p, *system.q]
+        found = system.structure.rates(dict(zip(by, derivative(system.energy, by))))
+        rates = [found[s] for s in system.structure.states]
         terms = (Term("H", system.energy),)
     elif system.kind != "forces":
         raise PlanError(

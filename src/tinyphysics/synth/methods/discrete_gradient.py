@@ -265,15 +265,14 @@ def energy_step(name: str, system: System, degree: int | None) -> Step:
 
 def moved(flow: Flow, slopes: Numbers, ends: Ends) -> tuple[list[Shear], list[UOp]]:
     """By what each state moves, J times a gradient; and what is left of the way then, number by number."""
-    groups, at = [], 0
+    gradients, way, at = {}, {}, 0
     for s in flow.states:
-        groups.append((list(slopes[at : at + s.size]), ends.way[at : at + s.size]))
+        gradients[s], way[s] = list(slopes[at : at + s.size]), ends.way[at : at + s.size]
         at += s.size
+    moves = {state: (own, word) for state, own, word in flow.system.structure.flow(gradients)}
     shears, left = [], []
-    for k, s in enumerate(flow.states):
-        own, way = groups[k ^ 1][0], groups[k][1]
-        shears.append(
-            Shear(s, UOp.stack(own, s.shape) if s.shape else own[0], "negate" if k % 2 else "pass", 1.0)
-        )
-        left += [d + DT * g if k % 2 else d - DT * g for d, g in zip(way, own)]
+    for s in flow.states:
+        own, word = moves[s]
+        shears.append(Shear(s, UOp.stack(own, s.shape) if s.shape else own[0], word, 1.0))
+        left += [d + DT * g if word == "negate" else d - DT * g for d, g in zip(way[s], own)]
     return shears, left

@@ -21,6 +21,7 @@ from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import DT, WORK, Step, SubFlow, Term
+from tinyphysics.structure import acted
 from tinyphysics.synth.coefficients.clocks import palindrome
 from tinyphysics.synth.methods.derivative import derivative, power
 from tinyphysics.system import System
@@ -80,10 +81,10 @@ class Flow:
         self.system, self.energy = system, energy
         self.states = [x for pair in zip(system.q, system.p) for x in pair]
         self.z = [e for s in self.states for e in elements(s)]
-        covectors = derivative(energy, [x for pair in zip(system.p, system.q) for x in pair])
-        self.slopes = simplify(
-            [-g if k % 2 else g for k, group in enumerate(unroll(covectors)) for g in group]
-        )
+        by = [x for pair in zip(system.p, system.q) for x in pair]
+        moves = system.structure.flow(dict(zip(by, unroll(derivative(energy, by)))))
+        self.words = {state: word for state, _, word in moves}
+        self.slopes = simplify([acted(word, g) for _, group, word in moves for g in group])
 
     def at(self, z: Sequence[UOp], after: float = 0.0) -> list[UOp]:
         """The slopes at other numbers, a part of a step later."""
@@ -127,12 +128,11 @@ class Flow:
     def covectors(self, z: Sequence[UOp], after: float) -> list[tuple[UOp, UOp, str]]:
         """(state, covector, how J acts) at other numbers."""
         flat, out = self.at(z, after), []
-        for k, s in enumerate(self.states):
+        for s in self.states:
             own, flat = flat[: s.size], flat[s.size :]
-            values = [v if k % 2 == 0 else simplify([-v])[0] for v in own]
-            out.append(
-                (s, UOp.stack(values, s.shape) if s.shape else values[0], "negate" if k % 2 else "pass")
-            )
+            word = self.words[s]
+            values = simplify([-v for v in own]) if word == "negate" else own
+            out.append((s, UOp.stack(values, s.shape) if s.shape else values[0], word))
         return out
 
 
@@ -293,10 +293,10 @@ def kicked(
     name: str, system: System, V: UOp, rest: UOp, weights: Sequence[float], claims: tuple[str, ...]
 ) -> Step:
     """Half a kick by V, the midpoint rule for the rest, half a kick; neighbouring kicks merged. V is no part of a round."""
-    slopes, flow = derivative(V, system.q), Flow(system, rest)
+    moves, flow = system.structure.flow(dict(zip(system.q, derivative(V, system.q)))), Flow(system, rest)
 
     def kick(weight: float) -> ShearFlow:
-        return ShearFlow(tuple(Shear(p, g, "negate", weight) for p, g in zip(system.p, slopes)))
+        return ShearFlow(along(moves, weight))
 
     (_, first), *middle, (_, last) = palindrome("V", "R", weights)
     body: list[SubFlow] = [

@@ -16,7 +16,7 @@ from functools import cache
 
 from tinyphysics.facts import Fact
 from tinyphysics.flows.harmonic import CoupledFlow, HarmonicFlow
-from tinyphysics.flows.shears import Shear, ShearFlow
+from tinyphysics.flows.shears import Shear, ShearFlow, along
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.formulas.harmonic import averaged
 from tinyphysics.step import DT, WORK, Step, SubFlow, Term
@@ -73,17 +73,16 @@ def interaction_step(
         return substitute([found.rest], at)[0]
 
     @cache
-    def slopes(weight: float) -> list[UOp]:
-        return derivative(rest(weight), system.q)
+    def kicks(weight: float) -> list[tuple[UOp, UOp, str]]:
+        return system.structure.flow(dict(zip(system.q, derivative(rest(weight), system.q))))
 
     def part(what: str, weight: float, clock: float) -> SubFlow:
         if what == "L" and found.oscillators:
             return HarmonicFlow(weight, pairs, tuple(found.oscillators))
         if what == "L":
             return CoupledFlow(weight, pairs, found.linear)
-        kicks = tuple(Shear(p, g, "negate", weight) for p, g in zip(system.p, slopes(weight)))
         works = (Shear(WORK, -power(rest(weight), system.time), "force", weight),) if timed else ()
-        return ShearFlow(kicks, clock if timed else 0.0, works)
+        return ShearFlow(along(kicks(weight), weight), clock if timed else 0.0, works)
 
     begins, first = sequence[0]
     assert sequence[-1] == sequence[0], "a step ends as it begins, so that neighbours share it"

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 
 from tinyphysics.facts import Fact
 from tinyphysics.flows.shears import Shear, ShearFlow
@@ -105,11 +106,16 @@ def total(items: Sequence[UOp]) -> UOp:
 def generator(system: System, quadratic: Fact) -> Affine:
     """A and b of z' = A z + b, for all positions, then all momenta."""
     rows, linear = quadratic.hessian, quadratic.linear
-    n = len(linear) // 2
-    order = [*range(n, 2 * n), *range(n)]
-    signs = [1] * n + [-1] * n
-    matrix = tuple(tuple(x if s > 0 else minus(ZERO, x) for x in rows[k]) for k, s in zip(order, signs))
-    return Affine(matrix, tuple(linear[k] if s > 0 else minus(ZERO, linear[k]) for k, s in zip(order, signs)))
+    numbers = iter(range(len(linear)))
+    places = {u: list(islice(numbers, u.size)) for u in (*system.q, *system.p)}
+    moved = {state: (own, word) for state, own, word in system.structure.flow(places)}
+    by = [(k, word) for u in places for own, word in [moved[u]] for k in own]
+
+    def acted(word: str, x: UOp) -> UOp:
+        return minus(ZERO, x) if word == "negate" else x
+
+    matrix = tuple(tuple(acted(word, x) for x in rows[k]) for k, word in by)
+    return Affine(matrix, tuple(acted(word, linear[k]) for k, word in by))
 
 
 def at_nodes(system: System, a: Affine, order: int) -> list[Affine]:

@@ -61,11 +61,9 @@ def multirate_step(
 
     `weights` are of the steps that it is composed of, a palindrome.
     """
-    drift = list(zip(system.q, derivative(T, system.p), ["pass"] * len(system.q)))
-    kicks = {
-        str(k): list(zip(system.p, derivative(V, system.q), ["negate"] * len(system.p)))
-        for k, V in enumerate(system.levels)
-    }
+    moved = system.structure.flow
+    drift = moved(dict(zip(system.p, derivative(T, system.p))))
+    kicks = {str(k): moved(dict(zip(system.q, derivative(V, system.q)))) for k, V in enumerate(system.levels)}
 
     def block(part: str, weight: float, clock: float) -> ShearFlow:
         moves = drift if part == "T" else kicks[part]

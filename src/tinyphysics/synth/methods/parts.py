@@ -58,10 +58,9 @@ def products(parts: int, weights: Sequence[float]) -> list[tuple[int, float]]:
 
 def moves(energy: UOp, system: System) -> list[tuple[UOp, UOp, str]]:
     """(state, covector, how J acts) of one part, in an order in which no state is read after it was moved."""
-    held = [(q, p, "negate") for q, p in system.pairs if q in energy.leaves]
-    held += [(p, q, "pass") for q, p in system.pairs if p in energy.leaves]
-    slopes = derivative(energy, [own for own, _, _ in held])
-    found = {moved: (g, kind) for (_, moved, kind), g in zip(held, slopes)}
+    held = [x for x in (*system.q, *system.p) if x in energy.leaves]
+    flow = system.structure.flow(dict(zip(held, derivative(energy, held))))
+    found = {moved: (g, kind) for moved, g, kind in flow}
     order = in_order(list(found), {s: g.leaves for s, (g, _) in found.items()})
     assert order is not None, "analysis/shears.py turns it down"
     return [(s, *found[s]) for s in order]

@@ -40,15 +40,16 @@ def flows(
 ) -> dict[str, list[tuple[UOp, UOp, str]]]:
     """For each part, (state that it moves, covector, how J acts)."""
     velocities = derivative(T, system.p)
-    drift = list(zip(system.q, velocities, ["pass"] * len(system.q)))
+    moved = system.structure.flow
+    drift = moved(dict(zip(system.p, velocities)))
     if V is None:  # a force that no energy is known for
         kick = list(zip(system.p, system.forces, ["force"] * len(system.p)))
         return {"T": drift, "V": kick}
     slopes = derivative(V, system.q) if approximate is None else approximate.derivative(*system.q)
-    moves = {"T": drift, "V": list(zip(system.p, slopes, ["negate"] * len(system.p)))}
+    moves = {"T": drift, "V": moved(dict(zip(system.q, slopes)))}
     if gradients:
         along = force_gradient(slopes, velocities, system.q, system.p)
-        moves["W"] = list(zip(system.p, along, ["negate"] * len(system.p)))
+        moves["W"] = moved(dict(zip(system.q, along)))
     return moves
 
 

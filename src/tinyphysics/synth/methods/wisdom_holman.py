@@ -14,7 +14,7 @@ from functools import cache, partial
 
 from tinyphysics.facts import Fact
 from tinyphysics.flows.kepler import JacobiCoordinates, KeplerFlow
-from tinyphysics.flows.shears import Shear, ShearFlow
+from tinyphysics.flows.shears import ShearFlow, along
 from tinyphysics.ir import UOp
 from tinyphysics.rules.formulas.jacobi import cumulated
 from tinyphysics.step import Step, SubFlow, Term
@@ -161,12 +161,12 @@ def orbit_step(
     (q,), (p,) = system.q, system.p
     _, within = cumulated(bodies.masses, order)
     gm = UOp.stack([bodies.G * M for M in within])
-    (slope,) = derivative(V, [q])
+    moves = system.structure.flow(dict(zip([q], derivative(V, [q]))))
 
     coordinates = JacobiCoordinates(q, p, bodies.masses, order, gm)
 
     def kick(weight: float) -> SubFlow:
-        return ShearFlow((Shear(p, slope, "negate", weight),))
+        return ShearFlow(along(moves, weight))
 
     def orbit(weight: float) -> SubFlow:
         return KeplerFlow(weight, coordinates)

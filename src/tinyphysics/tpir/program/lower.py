@@ -21,6 +21,7 @@ from tinyphysics.rules.identities.pair_roots import pair_roots
 from tinyphysics.rules.identities.quotients import shared_quotients
 from tinyphysics.rules.identities.real import pairwise, products
 from tinyphysics.step import AS_GIVEN, AS_WRITTEN, OWN_STEPS, Coordinates, Step, SubFlow, inverse
+from tinyphysics.structure import structure_of
 from tinyphysics.system import State
 from tinyphysics.tpir.program.functions import REDUCTIONS
 from tinyphysics.tpir.program.isa import (
@@ -81,7 +82,7 @@ class Builder:
     ) -> None:
         self.index = {s.var: i for i, s in enumerate(states)}
         self.sites = sites
-        self.coordinates, self.time = coordinates, time
+        self.coordinates, self.time, self.structure = coordinates, time, structure_of(states)
         # stages of `init` are alike only without what is computed once
         self.first = "once" if coordinates.computes() else "init"
         self.sections: dict[str, list[Instruction]] = {
@@ -211,9 +212,10 @@ class Builder:
         return Register("S", self.index[u])
 
     def partner(self, state: UOp) -> UOp:
-        """States are declared as q, p, q, p, ...: the neighbour is the other half of the pair."""
-        i = self.index[state]
-        return next(v for v, k in self.index.items() if k == (i ^ 1))
+        """The state by which an energy is derived to move this one."""
+        found = self.structure.partner(state)
+        assert found is not None
+        return found
 
     def at(self, u: UOp, clock: float) -> UOp:
         """u with explicit time replaced by the time that its flow sees."""
@@ -257,8 +259,9 @@ def lower(
         b.emit("final", "STORE", Pointer(s.name), b.state(s.var), note=" ")
     b.sections["init"] = [*b.sections["once"], *b.sections["init"]]
     declared = []
-    for i, s in enumerate(step.states):
-        declared.append(StateDecl(s.name, s.role, type_of(s.var), i - 1 if s.role == "momentum" else None))
+    for s in step.states:
+        pair = b.index[b.partner(s.var)] if s.role == "momentum" else None
+        declared.append(StateDecl(s.name, s.role, type_of(s.var), pair))
     params = [ParamDecl(p.name, type_of(p.var), p.default) for p in step.parameters]
     params += [ParamDecl(str(u.arg), type_of(u)) for u in b.matrices.values()]
     if all(f.declares_dt for f in step.body):
