@@ -85,7 +85,7 @@ MOVED = {  # old module: new module
     "tpir.isa": "tpir.program.isa",
     "tpir.text": "tpir.program.text",
     "tpir.form": "tpir.program.form",
-    "tpir.functions": "tpir.program.functions",
+    "tpir.functions": "tpir.program.values",
     "tpir.symbolic": "tpir.program.symbolic",
     "tpir.lower": "tpir.program.lower",
     "tpir.vm": "tpir.program.vm",

@@ -9,8 +9,12 @@ from collections import Counter
 import pytest
 
 from tinyphysics.errors import PlanError, TinyPhysicsError
+from tinyphysics.ir.value import evaluate
 from tinyphysics.philox import philox4x32, unit_interval
 from tinyphysics.planner.cost.cost import operations
+from tinyphysics.rules.calculus.custom import inline
+from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.rules.functions.transcendental import lower as lowered
 from tinyphysics.tpir import parse, vm
 from tinyphysics.tpir.kernels.kernel import Meaning
 from tinyphysics.tpir.kernels.loops import updates
@@ -19,8 +23,9 @@ from tinyphysics.tpir.precision.double_double import in_pairs
 from tinyphysics.tpir.precision.linear import Reach, in_full
 from tinyphysics.tpir.precision.precision import in_precision, out_of_range
 from tinyphysics.tpir.program.form import check_place, check_solves
-from tinyphysics.tpir.program.isa import ISA, Register
+from tinyphysics.tpir.program.isa import ISA, Pointer, Register
 from tinyphysics.tpir.program.liveness import reads_before_writing
+from tinyphysics.tpir.program.symbolic import Symbolic
 from tinyphysics.tpir.program.written import lines
 from tinyphysics.tpir.verifier import verifier_of
 
@@ -131,6 +136,75 @@ VALUES = [
 def test_an_instruction_computes_what_a_hand_does(op, step, given, watched, expected):
     found = seen(step, watched=watched, **given)
     assert [*found] == expected if isinstance(expected, list) else found == expected
+
+
+def numbers(u, env):
+    """What an expression is where its variables have these values, flat."""
+    found = evaluate(lowered(inline(unroll([u])[0])), env)
+    return found if u.shape else found[0]
+
+
+def start(given):
+    """The variables that stand for the start of a run, by the names that kernels and proofs have for them."""
+
+    def flat(x):
+        return [v for row in x for v in flat(row)] if isinstance(x, list) else [x]
+
+    whole = {name: flat(x) if isinstance(x, list) else x for name, x in given.get("given", {}).items()}
+    q, p = (flat(given[name]) if isinstance(given[name], list) else given[name] for name in "qp")
+    run = {"n": 0.0, "$dt": 2.0, "$t0": 10.0, "clock@0.5": 11.0}
+    zeros = dict.fromkeys(("$seed:low", "$seed:high", "$member:low", "$member:high"), 0.0)
+    zeros |= dict.fromkeys(("@seed", "@seed.high", "@step", "@member"), 0)
+    return run | zeros | {"&q": q, "&p": p, "S0@0": q, "S1@0": p} | {f"${k}": v for k, v in whole.items()}
+
+
+@pytest.mark.parametrize(
+    ("op", "step", "given", "watched", "expected"), [row for row in VALUES if row[0] != "NEAR"]
+)
+def test_a_kernel_computes_what_a_hand_does(op, step, given, watched, expected):
+    whole = program(
+        step, given.get("shape", ""), params=given.get("params", ()), final=f"OBSERVE &seen, {watched}"
+    )
+    meaning = Meaning(whole)
+    out = [meaning.run(whole.section(name)) for name in ("init", "step", "final")][-1]
+    assert numbers(out[Pointer("seen")], start(given)) == expected
+
+
+@pytest.mark.parametrize(
+    ("op", "step", "given", "watched", "expected"),
+    [row for row in VALUES if row[3][0] in "TGF" and row[0] not in ("NEAR", "JACOBI", "PULL")],
+)
+def test_a_proof_reads_what_a_hand_computes(op, step, given, watched, expected):
+    whole = program(step, given.get("shape", ""), params=given.get("params", ()))
+    symbolic = Symbolic(whole)
+    for k in range(2):
+        symbolic.load(k)
+    for i in whole.step:
+        symbolic.env[i.dst] = symbolic.value(i, "here")
+    env = {str(r): u for r, u in symbolic.env.items()}
+    assert numbers(env[watched], start(given)) == expected
+
+
+def test_what_has_no_value_has_a_history_or_is_memory():
+    without = {op for op, row in ISA.items() if row.value is None}
+    assert without == {"LOAD", "STORE", "OBSERVE", "SOLVE", "UNTIL", "PROPAGATE", "SERIES"}
+    assert {op for op, row in ISA.items() if row.run is not None} == {
+        *("NEAR", "TREE", "SOLVE", "UNTIL", "PROPAGATE", "SERIES")
+    }
+
+
+def test_an_update_has_no_value_for_a_proof_to_pass_over():
+    """A reader that took an update for a number would believe that the state is still what it was."""
+    for op in ("SYMP_STEP", "MAP", "SHIFT", "SCALE", "ORBIT", "ROTATE", "LOAD", "STORE", "OBSERVE"):
+        line = next(line for name, line, _, *_ in COUNTED if name == op).replace(":f64[3]", "")
+        whole = program(f"GRAD_INIT G1, S1; POISSON_J F0, G1, pass; ELEM T0, add, S0, S1; {line}")
+        symbolic = Symbolic(whole)
+        for k in range(2):
+            symbolic.load(k)
+        *before, last = whole.step
+        for i in before:
+            symbolic.env[i.dst] = symbolic.value(i, "here")
+        assert symbolic.value(last, "here") is None, op
 
 
 def test_a_clock_counts_the_steps_that_were_done():

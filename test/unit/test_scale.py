@@ -475,3 +475,14 @@ def test_units_that_cannot_be_shown_to_be_undone_are_not_taken():
 
     sim = tp.compile(bodies, dt=0.3, scale="auto", backend="python")
     assert sim.certificate.symplectic
+
+
+def test_in_long_forces_no_other_units_are_looked_for():
+    """Each component of a product of all numbers is as long as the product: the search would take seconds."""
+
+    @tp.hamiltonian
+    def product(q: tp.Vec[36], p: tp.Vec[36]):
+        return tp.sum(p**2) / 2 + q @ q / 2 + tp.prod(q)
+
+    row = tp.compile(product, dt=0.05, scale="auto").explain("full").to_dict()["plan"]["scaled"]
+    assert row["verdict"] == "no" and "each component counted alone" in row["because"]

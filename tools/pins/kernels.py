@@ -67,8 +67,8 @@ def texts(sim: Any) -> Iterator[tuple[str, str]]:
     from tinyphysics.emit.kinds.series.series import SeriesWriter
     from tinyphysics.emit.modules import cuda_nests, nests, opencl_nests, ptx_nests
     from tinyphysics.emit.scalar import c, cuda, llvm, opencl, ptx
-    from tinyphysics.planner.cost.target import in_loops
     from tinyphysics.flows.series import series_of
+    from tinyphysics.planner.cost.target import in_loops
     from tinyphysics.synth.methods.taylor import loop_parts, loop_plan
     from tinyphysics.target import PORTABLE, VectorShape
     from tinyphysics.tpir.kernels.kernel import build_kernel

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tinyphysics.flows.shears import Groups, ScaledShear, Shear, ShearFlow, only_shears
+from tinyphysics.flows.shears import Groups, ScaledShear, Shear, ShearFlow, only_shears, shears_of
 from tinyphysics.ir.ops import CHOSEN, MOVEMENT, Ops
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.identities.fuse import fuse
@@ -94,6 +94,18 @@ def scaled(step: Step) -> Iterator[Step]:
             yield out
 
 
+def searched(step: Step) -> int:
+    """How many operations the search looks at: of every component of a force alone, since units are chosen for it."""
+    forces = {
+        (s.state, s.weight, k): g
+        for s in shears_of(step)
+        if s.kind == "negate"
+        for k, g in enumerate(s.covector.src if s.covector.op is Ops.STACK else (s.covector,))
+    }
+    sizes = {g: len(toposort([g])) for g in set(forces.values())}
+    return sum(sizes[g] for g in forces.values())
+
+
 def speed(step: Step, groups: Groups, q: UOp, p: UOp) -> UOp | None:
     """The c with dT/dp = c*p in every drift, made of parameters alone: one number, or one for each component."""
     parameters = frozenset(x.var for x in step.parameters)
@@ -144,6 +156,7 @@ class Units:
         self.moving = frozenset((*(s.var for s in step.states), *clock))
         self.c = next(iter(speeds.values()))
         self.memo: dict[tuple[UOp, Factor, UOp], UOp | None] = {}
+        self.shifts: dict[tuple[UOp, Factor, UOp, UOp], UOp | None] = {}
 
     def rewritten(self) -> Step | None:
         groups = []
@@ -195,6 +208,11 @@ class Units:
     # --- factors into a force -----------------------------------------------------------------
     def shortest(self, P: UOp, factor: Factor, g: UOp) -> UOp | None:
         """P - factor*g(Q/unit) in the fewest operations found."""
+        if (key := (P, factor, g, self.c)) not in self.shifts:
+            self.shifts[key] = self._shortest(P, factor, g)
+        return self.shifts[key]
+
+    def _shortest(self, P: UOp, factor: Factor, g: UOp) -> UOp | None:
         found = []
         if (inside := self.push(factor, g)) is not None:
             few = [t for t in (self.collected(inside), list(addends(inside))) if len(t) <= MOST_ADDENDS]

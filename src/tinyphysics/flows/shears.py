@@ -151,6 +151,11 @@ def along(moves: Sequence[tuple[UOp, UOp, str]], weight: float) -> tuple[Shear, 
     return tuple(Shear(state, covector, kind, weight) for state, covector, kind in moves)
 
 
+def shears_of(step: Step) -> list[Shear]:
+    """All kicks and drifts in the user's units."""
+    return [s for f in step.flows if isinstance(f, ShearFlow) for s in f.plain]
+
+
 Groups = list[list[ShearFlow]]  # of init, body and final
 
 

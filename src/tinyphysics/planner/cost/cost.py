@@ -8,8 +8,8 @@ from tinyphysics.ir import Ops, UOp
 from tinyphysics.ir.dtype import f64
 from tinyphysics.ir.ops import ARITY, BINARY, UNARY
 from tinyphysics.rules.functions.transcendental import weight
-from tinyphysics.tpir.program.functions import FUNCTIONS
 from tinyphysics.tpir.program.isa import Instruction, Operand, Param, Program, Register, Word
+from tinyphysics.tpir.program.values import FUNCTIONS
 from tinyphysics.util import prod
 
 FREE = ("free", "neg")  # movement, copies and signs

@@ -19,10 +19,8 @@ from tinyphysics.ir.text import dump
 from tinyphysics.ir.uop import UOp, elements, substitute, toposort
 from tinyphysics.rules.calculus.custom import inline
 from tinyphysics.rules.calculus.unroll import unroll
-from tinyphysics.rules.digits.double_double import time_words
 from tinyphysics.rules.formulas import jacobi
 from tinyphysics.rules.functions import fast
-from tinyphysics.rules.functions.random import drawn
 from tinyphysics.rules.functions.transcendental import always, conditions, guarded, lower, usual, weight
 from tinyphysics.rules.identities.exact import exact
 from tinyphysics.rules.identities.fast_products import fewer
@@ -38,11 +36,10 @@ from tinyphysics.tpir.program.isa import (
     Pointer,
     Program,
     Register,
-    Type,
-    Word,
 )
 from tinyphysics.tpir.program.liveness import reads_before_writing
 from tinyphysics.tpir.program.symbolic import Symbolic
+from tinyphysics.tpir.program.values import instant
 from tinyphysics.util import without_collections
 
 NOW = UOp.var("n")  # steps done, as a float: exact up to 2**53
@@ -294,40 +291,20 @@ class Meaning(Symbolic):
                 self.env[i.dst] = input_of(self.program, i.dst.index)
             elif row.writes == "&":
                 out[i.dst] = self.read(i.args[0], i.type, where)
-            elif row.numbers == "by_flow":
-                flow = self.read(i.args[0], i.type, where)
-                h = self.read(i.args[1], i.type, where).expand(flow.shape)
-                self.env[i.dst] = flow.fma(h, self.env[i.dst])
-            elif row.kind == "update" and not row.reads_own:
-                self.env[i.dst] = self.read(i.args[0], i.type, where)
-            elif row.numbers == "clock":
-                self.env[i.dst] = self.word_of_time(i) if len(i.args) > 1 else self.time(i)
-            elif row.numbers == "drawn":
-                self.env[i.dst] = self.noise(i, self.read(i.args[1], Type(i64, i.type.shape), where))
             else:
-                value = self.value(i, where)
+                value = self.becomes(i, where) if row.kind == "update" else self.value(i, where)
                 assert value is not None
                 self.env[i.dst] = jacobi.expand(value)
         return out
 
-    def time(self, i: Instruction) -> UOp:
-        c = i.args[0]
-        after = self.env[c] if isinstance(c, Register) else c
-        steps = NOW if after is c and c == 0 else NOW + after
-        return steps.fma(STEP, ORIGIN).cast(i.type.dtype)
+    def time(self, i: Instruction, where: str) -> UOp:
+        c, *words = (self.env[x] if isinstance(x, Register) else x for x in i.args)
+        return instant(NOW, STEP, ORIGIN, i.type.dtype, c, *words)
 
-    def word_of_time(self, i: Instruction) -> UOp:
-        c, e = (self.env[x] if isinstance(x, Register) else NOW.lift(x) for x in i.args[:2])
-        t = time_words(NOW, c, e, STEP, ORIGIN)
-        return t.high if i.args[2] == Word("high") else t.rest
-
-    def noise(self, i: Instruction, index: UOp) -> UOp:
-        kind, _, numbers = i.args
-        assert isinstance(kind, Word) and isinstance(numbers, tuple)
+    def address(self) -> tuple[UOp, ...]:
         *seed, below, above = address_of(self.program)
         member = (above.cast(i64) << MEMBER_BITS) + below.cast(i64)
-        address = (*(x.cast(u32) for x in seed), NOW.cast(i64), member)
-        return drawn(kind.text, numbers, i.type.dtype, index, address)
+        return (*(x.cast(u32) for x in seed), NOW.cast(i64), member)
 
 
 def address_of(program: Program) -> tuple[UOp, ...]:

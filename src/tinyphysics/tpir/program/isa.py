@@ -9,13 +9,15 @@ instruction ran, whatever is rewritten later.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
 from tinyphysics.ir.dtype import DType, f64
-from tinyphysics.ir.uop import Shape
+from tinyphysics.ir.uop import Shape, UOp
+from tinyphysics.tpir.program import values
+from tinyphysics.tpir.program.values import FRAMES as FRAMES
 from tinyphysics.util import digest
 
 
@@ -243,6 +245,9 @@ Behaviour = Literal[
     "orbit", "turn", "solved", "whole",  # what a method computes in a way of its own
     "kept", "watched",
 ]  # fmt: skip
+History = Literal[
+    "list", "tree", "rounds", "jump", "series"
+]  # what depends on more than the registers as they are
 Proof = Literal["maps", "orbits", "stages", "turns"]  # of tpir/proof/readers/; the other one reads shears
 
 
@@ -254,6 +259,8 @@ class Row:
     writes: str  # kinds of the destination; & is memory, - is nothing
     meaning: str
     form: str  # the operands after it, as a pattern: r register or $parameter, c number, w word, n numbers
+    value: Callable[[values.Operands], UOp] | None = None  # what the destination becomes, as one node
+    run: History | None = None  # how the virtual machine runs it, if not by its value
     kind: Kind = "value"
     numbers: Behaviour = "plain"  # how a precision rewrites it
     cost: str = "free"  # the name under which its operations are counted; "function": that of its word
@@ -271,87 +278,90 @@ ISA: dict[str, Row] = {
     "STORE":     Row("&name, S", "&", "state back to memory, after every read of the old one", "r",
                      kind="memory", numbers="kept"),
     "ELEM":      Row("dst, func, src...", "TE", "element-wise function; a number is a constant array", "w[rc]+",
-                     cost="function"),
+                     value=values.function, cost="function"),
     "FMA":       Row("dst, a, b, c", "TEG", "a*b + c with one rounding", "[rc]{3}",
-                     cost="fma", written=True),
+                     value=values.multiply_add, cost="fma", written=True),
     "SUM":       Row("dst, src, axes", "TE", "sum along axes, in the order that the sizes prescribe", "rn",
-                     numbers="summed", cost="add"),
+                     value=values.reduced, numbers="summed", cost="add"),
     "PAIRS":     Row("dst, src, axis, (a, b)", "TE", "sum along a or b over the pairs with index a < index b", "rnn",
-                     numbers="summed", cost="add"),
+                     value=values.reduced, numbers="summed", cost="add"),
     "NEAR":      Row("dst, what, points, cutoff, skin, [cell], (list, [way])", "T",
                      "a part of a neighbour list (order, inverse, images), rebuilt when a point has moved by half the skin",
                      "w[rc]{3,4}n",
-                     numbers="listed", no_part_of=("orbits", "stages")),
+                     value=values.listed, run="list", numbers="listed", no_part_of=("orbits", "stages")),
     "TREE":      Row("dst, points, masses, e2, error", "T",
                      "the gradient of the sum of m/sqrt(r*r + e2) over the other points, by a tree, to a relative error",
                      "[rc]{3}c",
-                     numbers="tree", cost="TREE", no_part_of=("orbits", "stages", "turns")),
+                     value=values.tree, run="tree", numbers="tree", cost="TREE", no_part_of=("orbits", "stages", "turns")),
     "MAX":       Row("dst, src, axes", "TE", "largest element along axes", "rn",
-                     numbers="summed", cost="MAX"),
+                     value=values.reduced, numbers="summed", cost="MAX"),
     "MIN":       Row("dst, src, axes", "TE", "smallest element along axes", "rn",
-                     numbers="summed", cost="MIN"),
+                     value=values.reduced, numbers="summed", cost="MIN"),
     "MOVE":      Row("dst, func, [src...], [numbers]", "TE", "the same numbers in another arrangement", "w([rc]+n?)?",
-                     numbers="moved"),
+                     value=values.function, numbers="moved"),
     "TIME":      Row("dst, c, [e, word]", "T",
                      "t0 + (n + c)*dt in float64, then rounded; n steps were done when the section began; "
                      "with e, the high or low word of t0 + (n + c + e)*dt as a pair of float64",
                      "c(cw)?",
-                     numbers="clock", no_part_of=("orbits",)),
+                     value=values.time, numbers="clock", no_part_of=("orbits",)),
     "NOISE":     Row("dst, kind, index, (stream, count)", "T",
                      "random numbers of this step, `count` for each member", "w[rc]n",
-                     numbers="drawn", cost="random", no_part_of=("orbits", "stages", "turns")),
+                     value=values.noise, numbers="drawn", cost="random", no_part_of=("orbits", "stages", "turns")),
     "GRAD_INIT": Row("g, value", "G", "set an accumulator: 1 to seed, 0 to clear, or a derivative", "[rc]",
-                     numbers="gradient"),
+                     value=values.source, numbers="gradient"),
     "ACC_GRAD":  Row("g, up, func, k, src...", "G", "g += up * d func(src...)/d src[k]", "[rc]wc[rc]+",
-                     numbers="added", cost="ACC_GRAD", written=True, reads_own=True),
+                     value=values.accumulated, numbers="added", cost="ACC_GRAD", written=True, reads_own=True),
     "POISSON_J": Row("f, g, type", "F", "gradient to flow: pass dH/dp, negate dH/dq, force as it is", "rw",
-                     numbers="flow"),
+                     value=values.flow, numbers="flow"),
     "SYMP_STEP": Row("s, f, h", "S", "s + h*f with one rounding: a shear", "r[rc]",
-                     kind="update", numbers="by_flow", cost="fma", written=True, reads_own=True, no_part_of=("maps",)),
+                     value=values.moved, kind="update", numbers="by_flow", cost="fma", written=True, reads_own=True,
+                     no_part_of=("maps",)),
     "SHIFT":     Row("s, value", "S", "s := value, which is s plus what s does not enter: a shear", "r",
-                     kind="update", numbers="by_sum", no_part_of=("maps", "orbits", "stages", "turns")),
+                     value=values.source, kind="update", numbers="by_sum", no_part_of=("maps", "orbits", "stages", "turns")),
     "SCALE":     Row("s, way, factor", "S", "s in other units: times the factor, or over it", "w[rc]",
-                     kind="update", numbers="units", cost="mul", written=True, reads_own=True,
+                     value=values.scaled, kind="update", numbers="units", cost="mul", written=True, reads_own=True,
                      no_part_of=("maps", "orbits", "stages", "turns")),
     "JACOBI":    Row("dst, way, src, masses, order", "STF",
                      "rows of bodies as seen from the centre of mass of the bodies inside, or back; its row 0 is that of all",
                      "wrrn",
-                     numbers="orbit", cost="fma", reader="orbits", no_part_of=("maps", "turns")),
+                     value=values.jacobi, numbers="orbit", cost="fma", reader="orbits", no_part_of=("maps", "turns")),
     "KEPLER":    Row("dst, q, v, gm, h, (part,)", "T",
                      "Jacobi positions (0) or velocities (1) a time h later: row 0 straight on, the others on Kepler orbits",
                      "rrr[rc]n",
-                     numbers="orbit", cost="orbit", reader="orbits", no_part_of=("maps", "turns")),
+                     value=values.kepler, numbers="orbit", cost="orbit", reader="orbits", no_part_of=("maps", "turns")),
     "PULL":      Row("f, a, q, gm", "F",
                      "accelerations in Jacobi coordinates without the part that KEPLER accounts for", "rrr",
-                     numbers="orbit", cost="pull", reader="orbits", no_part_of=("turns",)),
+                     value=values.pull, numbers="orbit", cost="pull", reader="orbits", no_part_of=("turns",)),
     "ORBIT":     Row("s, value", "S", "s := its part of a flow that is exact, with its conjugate", "r",
-                     kind="update", numbers="orbit", rolls=False, reader="orbits", no_part_of=("maps", "stages", "turns")),
+                     value=values.source, kind="update", numbers="orbit", rolls=False, reader="orbits",
+                     no_part_of=("maps", "stages", "turns")),
     "SOLVE":     Row("x, start", "T", "an unknown; the lines from here to its UNTIL are repeated", "[rc]",
-                     kind="open", numbers="solved", rolls=False, reader="stages", no_part_of=("maps", "turns")),
+                     run="rounds", kind="open", numbers="solved", rolls=False, reader="stages", no_part_of=("maps", "turns")),
     "UNTIL":     Row("x, residual, [matrix], scale, (rounds,)", "T",
                      "x := x - residual, or x - matrix times residual; repeated until the correction no longer gets smaller; "
                      "scale is one over the size of x; NaN if that takes more rounds",
                      "r{1,2}[rc]n",
-                     kind="close", numbers="solved", rolls=False, no_part_of=("maps", "turns")),
+                     run="rounds", kind="close", numbers="solved", rolls=False, no_part_of=("maps", "turns")),
     "FLOW":      Row("dst, $matrix, energy, h", "T",
                      "the matrix of the flow of an energy of degree 2 or less for a time h, "
                      "passed in as two words for each entry",
                      "rr[rc]",
-                     numbers="turn", no_part_of=("maps", "stages")),
+                     value=values.source, numbers="turn", no_part_of=("maps", "stages")),
     "ROTATE":    Row("s, value", "S", "s := its part of the exact flow of a quadratic energy, with all other states", "r",
-                     kind="update", numbers="turn", written=True, reader="turns", no_part_of=("maps", "orbits", "stages")),
+                     value=values.source, kind="update", numbers="turn", written=True, reader="turns",
+                     no_part_of=("maps", "orbits", "stages")),
     "MAP":       Row("s, value", "S",
                      "s := value: an explicit map; of pairs it is symplectic where its Jacobian is shown to be", "[rc]",
-                     kind="update", numbers="by_value", reader="maps", no_part_of=("orbits", "turns")),
+                     value=values.source, kind="update", numbers="by_value", reader="maps", no_part_of=("orbits", "turns")),
     "PROPAGATE": Row("s, way, [energy, weight]...", "S",
                      "all states after n steps: the flow of the energies for n*dt, or the n-th power of their flows in turn",
                      "w(rc)+",
-                     kind="all states", numbers="whole", no_part_of=("maps", "stages", "turns")),
+                     run="jump", kind="all states", numbers="whole", no_part_of=("maps", "stages", "turns")),
     "SERIES":    Row("s, rate..., (order,)", "S",
                      "all states along the Taylor series of the solution with these derivatives, "
                      "as far as its last terms allow",
                      "[rc]+n",
-                     kind="all states", numbers="whole", no_part_of=("maps", "orbits", "stages", "turns")),
+                     run="series", kind="all states", numbers="whole", no_part_of=("maps", "orbits", "stages", "turns")),
     "OBSERVE":   Row("&name, value", "&", "the value of an observable; never read back", "[rc]",
                      kind="probe", numbers="watched"),
 }
@@ -360,13 +370,10 @@ ISA: dict[str, Row] = {
 GOING = (
     "going"  # what a step may observe: where it holds for nobody a step changes nothing, and a loop may end
 )
-FRAMES = ("positions", "velocities", "places", "momenta")
 ROLES = ("position", "momentum", "field", "auxiliary", "error")
 WORDS = ("high", "low")
 POISSON_TYPES = ("pass", "negate", "force")
-WAYS = ("times", "over")
 JUMPS = ("flow", "power")
-LISTED = ("order", "inverse", "images")
 MATHS = ("exact", "fast")
 CLAIMS = ("symplectic", "volume-preserving", "symmetric", "reversible", "consistent")
 

@@ -23,7 +23,6 @@ from tinyphysics.rules.identities.real import pairwise, products
 from tinyphysics.step import AS_GIVEN, AS_WRITTEN, OWN_STEPS, Coordinates, Step, SubFlow, inverse
 from tinyphysics.structure import structure_of
 from tinyphysics.system import State
-from tinyphysics.tpir.program.functions import REDUCTIONS
 from tinyphysics.tpir.program.isa import (
     Instruction,
     Operand,
@@ -36,6 +35,7 @@ from tinyphysics.tpir.program.isa import (
     Type,
     Word,
 )
+from tinyphysics.tpir.program.values import REDUCTIONS
 from tinyphysics.util import Site
 
 REDUCED_BY = {name: op for op, name in REDUCTIONS.items()}

@@ -7,22 +7,17 @@ State Si before any update is the variable `Si@0`, after the first `Si@1`: a flo
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from tinyphysics.errors import VerifyError
-from tinyphysics.ir.dtype import i64
-from tinyphysics.ir.ops import ARITY, COMPARE, DRAWN, ELEMENTWISE, MOVEMENT, Ops
-from tinyphysics.ir.uop import UOp, substitute
-from tinyphysics.ir.value import CUSTOM
-from tinyphysics.rules.calculus.partials import times
-from tinyphysics.rules.functions.random import MEMBER, NOW, SEED, drawn
+from tinyphysics.ir.dtype import DType
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.uop import Shape, UOp, substitute
+from tinyphysics.rules.functions.random import MEMBER, NOW, SEED
 from tinyphysics.tpir.program.form import check_node
-from tinyphysics.tpir.program.functions import FUNCTIONS, REDUCTIONS, slope
 from tinyphysics.tpir.program.isa import (
-    FRAMES,
     ISA,
-    LISTED,
     POISSON_TYPES,
-    WAYS,
     WORDS,
     Instruction,
     Operand,
@@ -33,13 +28,8 @@ from tinyphysics.tpir.program.isa import (
     Type,
     Word,
 )
-from tinyphysics.util import did_you_mean, one_of, plural
+from tinyphysics.util import one_of
 
-MOVES = MOVEMENT | {Ops.RANGE}
-KNOWN = {
-    kind: {name: None for name, op in FUNCTIONS.items() if op in ops}
-    for kind, ops in (("ELEM", ELEMENTWISE), ("MOVE", MOVES))
-}  # functions, by the instruction that names them
 UNKNOWN = "?"  # before the name of the register that a SOLVE is for
 CLOCK = "clock"  # the variable for t0 + (n + c)*dt is named clock@c
 
@@ -79,6 +69,62 @@ def at_clock(u: UOp, old: float, new: float) -> UOp:
 
 
 ULP = 2.0**-53  # of a number, which is as much as rounding takes off
+
+
+class Source(Protocol):
+    """Who knows what operands stand for."""
+
+    def read(self, x: Operand, like: Type, where: str) -> UOp: ...
+    def time(self, i: Instruction, where: str) -> UOp: ...
+    def address(self) -> tuple[UOp, ...]: ...
+    def made(self, u: UOp, where: str) -> UOp: ...
+
+
+@dataclass(frozen=True)
+class Given:
+    """The operands of an instruction, as its value reads them (tpir/program/values.py)."""
+
+    source: Source
+    instruction: Instruction
+    where: str
+    before: UOp | None = None
+
+    @property
+    def op(self) -> str:
+        return self.instruction.op
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        return self.instruction.args
+
+    @property
+    def dtype(self) -> DType:
+        return self.instruction.type.dtype
+
+    @property
+    def shape(self) -> Shape:
+        return self.instruction.type.shape
+
+    @property
+    def own(self) -> UOp:
+        i = self.instruction
+        return self.source.read(i.dst, i.type, self.where) if self.before is None else self.before
+
+    def read(self, k: int, dtype: DType | None = None, shape: Shape | None = None) -> UOp:
+        like = Type(self.dtype if dtype is None else dtype, self.shape if shape is None else shape)
+        return self.source.read(self.args[k], like, self.where)
+
+    def made(self, u: UOp) -> UOp:
+        return self.source.made(u, self.where)
+
+    def usage(self, op: str) -> str:
+        return f"{op} {ISA[op].operands}"
+
+    def time(self) -> UOp:
+        return self.source.time(self.instruction, self.where)
+
+    def address(self) -> tuple[UOp, ...]:
+        return self.source.address()
 
 
 @dataclass
@@ -136,123 +182,43 @@ class Symbolic:
             )
         return self.env[x]
 
+    # --- what a machine knows and a proof names -----------------------------------------------
+    def time(self, i: Instruction, where: str) -> UOp:
+        assert isinstance(i.args[0], float)
+        if len(i.args) > 1 and i.args[2] not in [Word(w) for w in WORDS]:
+            raise VerifyError(f"{where} asks for the word `{i.args[2]}`", fix=f"A word is {one_of(WORDS)}.")
+        if i.args[1:] and not (isinstance(i.args[1], float) and abs(i.args[1]) <= abs(i.args[0]) * ULP):
+            raise VerifyError(
+                f"{where} reads a time of two words that is not that of the first",
+                fix="The second word is what rounding left: 2**-53 of the first at most.",
+            )
+        if i.args[1:] and i.args[2] == Word("low"):  # in exact arithmetic the first word is all
+            return UOp.const(0.0, i.type.dtype)
+        return UOp.var(f"{CLOCK}@{i.args[0] + self.steps!r}", (), i.type.dtype)
+
+    def address(self) -> tuple[UOp, ...]:
+        return (*SEED, NOW, MEMBER)
+
+    def made(self, u: UOp, where: str) -> UOp:
+        return check_node(u, where)
+
     # --- instructions -------------------------------------------------------------------------
     def value(self, i: Instruction, where: str) -> UOp | None:
-        """The expression that an instruction computes; None for updates and stores."""
-        like = i.type
-        match i.op:
-            case "ELEM" | "MOVE":
-                return self.function(i, where)
-            case "FMA":
-                a, b, c = (self.read(x, like, where) for x in i.args)
-                return check_node(UOp(Ops.FMA, like.dtype, like.shape, (a, b, c)), where)
-            case "SUM" | "PAIRS" | "MAX" | "MIN":
-                source = self.read(i.args[0], like, where)
-                arg = (REDUCTIONS[i.op], *i.args[1:])
-                return check_node(UOp(Ops.REDUCE, like.dtype, like.shape, (source,), arg), where)
-            case "NEAR":
-                return self.near(i, where)
-            case "TREE":
-                points, masses, square, error = i.args
-                q = self.read(points, like, where)
-                m = self.read(masses, Type(like.dtype, like.shape[:1]), where)
-                sources = (q, m, self.read(square, Type(like.dtype), where))
-                return check_node(UOp(Ops.TREE, like.dtype, like.shape, sources, (error,)), where)
-            case "JACOBI" | "KEPLER" | "PULL":
-                return self.orbits(i, where)
-            case "SOLVE":
-                self.open[i.dst] = check_like(self.read(i.args[0], like, where), like, where)
-                return UOp.var(f"{UNKNOWN}{i.dst}", like.shape, like.dtype)
-            case "UNTIL":
+        """The expression that an instruction computes; None for updates and stores, which a reader must understand."""
+        match i.row.kind:
+            case "value":
+                return self.becomes(i, where)
+            case "open":
+                self.open[i.dst] = check_like(self.read(i.args[0], i.type, where), i.type, where)
+                return UOp.var(f"{UNKNOWN}{i.dst}", i.type.shape, i.type.dtype)
+            case "close":
                 return self.root(i, where)
-            case "GRAD_INIT" | "SHIFT" | "FLOW":
-                return self.read(i.args[0], like, where)
-            case "SCALE":
-                return self.scaled(self.read(i.dst, like, where), i, where)
-            case "ACC_GRAD":
-                return self.accumulate(i, where)
-            case "POISSON_J":
-                flow = self.read(i.args[0], like, where)
-                return -flow if i.args[1] == Word("negate") else flow
-            case "NOISE":
-                kind, index, numbers = i.args
-                assert isinstance(kind, Word) and isinstance(numbers, tuple)
-                if kind.text not in DRAWN or len(numbers) != 2:
-                    raise VerifyError(
-                        f"{where} draws `{kind}` with {numbers}",
-                        fix=f"The kind is {one_of(DRAWN)}, the numbers are (stream, count).",
-                    )
-                place = self.read(index, Type(i64, like.shape), where)
-                address = (*SEED, NOW, MEMBER)
-                return check_node(drawn(kind.text, numbers, like.dtype, place, address), where)
-            case "TIME":
-                assert isinstance(i.args[0], float)
-                if len(i.args) > 1 and i.args[2] not in [Word(w) for w in WORDS]:
-                    raise VerifyError(
-                        f"{where} asks for the word `{i.args[2]}`", fix=f"A word is {one_of(WORDS)}."
-                    )
-                if i.args[1:] and not (
-                    isinstance(i.args[1], float) and abs(i.args[1]) <= abs(i.args[0]) * ULP
-                ):
-                    raise VerifyError(
-                        f"{where} reads a time of two words that is not that of the first",
-                        fix="The second word is what rounding left: 2**-53 of the first at most.",
-                    )
-                if i.args[1:] and i.args[2] == Word("low"):  # in exact arithmetic the first word is all
-                    return UOp.const(0.0, like.dtype)
-                return UOp.var(f"{CLOCK}@{i.args[0] + self.steps!r}", (), like.dtype)
         return None
 
-    def function(self, i: Instruction, where: str) -> UOp:
-        name = i.args[0]
-        src = list(i.args[1:])
-        assert isinstance(name, Word)
-        known = KNOWN[i.op]
-        arg: object = None
-        if src and isinstance(src[-1], tuple):
-            *src, arg = src
-        if i.op == "ELEM" and name.text.removeprefix("custom.") in CUSTOM:
-            op, arg = Ops.CUSTOM, name.text.removeprefix("custom.")
-        elif name.text in known:
-            op = FUNCTIONS[name.text]
-        else:
-            raise VerifyError(
-                f"{where} uses the unknown function `{name.text}`",
-                fix=f"{did_you_mean(name.text, known)}{i.op} knows {', '.join(known)}.",
-            )
-        if name.text == "sq":
-            src = src * 2
-        if len(src) != ARITY.get(op, max(len(src), 1)):
-            raise VerifyError(
-                f"{where} gives `{name}` {plural(len(src), 'source')}",
-                fix=f"It takes {ARITY.get(op, 'some')}: {i.op} {ISA[i.op].operands}.",
-            )
-        if op in (Ops.CONCAT, Ops.ELEMENT) and isinstance(arg, tuple):
-            arg = arg[0]
-        like = i.type
-        if op in COMPARE:
-            like = next(
-                (
-                    Type(self.env[x].dtype, self.env[x].shape)
-                    for x in src
-                    if not isinstance(x, float) and x in self.env
-                ),
-                Type(shape=like.shape),
-            )
-        if op is Ops.STACK:  # puts scalars together
-            like = Type(i.type.dtype)
-        nodes = tuple(self.read(x, like, where) for x in src)
-        return check_node(UOp(op, i.type.dtype, i.type.shape, nodes, arg), where)
-
-    def near(self, i: Instruction, where: str) -> UOp:
-        what, points, *rest, number = i.args
-        assert isinstance(what, Word) and isinstance(number, tuple)
-        if what.text not in LISTED:
-            raise VerifyError(f"{where} asks a list for `{what}`", fix=f"It gives {one_of(LISTED)}.")
-        q = self.read(points, i.type, where)
-        like = Type(q.dtype)
-        sources = (q, *(self.read(x, like, where) for x in rest))
-        return check_node(UOp(Ops.NEAR, i.type.dtype, i.type.shape, sources, (what.text, *number)), where)
+    def becomes(self, i: Instruction, where: str, own: UOp | None = None) -> UOp:
+        """What the destination is afterwards, of a state too; `own` is what it was, if not what it is now."""
+        assert i.row.value is not None
+        return i.row.value(Given(self, i, where, own))
 
     def root(self, i: Instruction, where: str) -> UOp:
         """What an unknown is when its rounds are over; whatever was computed of it on the way is forgotten."""
@@ -270,49 +236,6 @@ class Symbolic:
         for x in [r for r, u in self.env.items() if unknown in u.leaves]:
             del self.env[x]
         return check_node(out, where)
-
-    def orbits(self, i: Instruction, where: str) -> UOp:
-        like, bodies = i.type, Type(i.type.dtype, i.type.shape[:1])
-        arg: tuple[object, ...] | None = None
-        types: tuple[Type, ...]
-        match i.op:
-            case "JACOBI":
-                way, *rest, order = i.args
-                assert isinstance(way, Word) and isinstance(order, tuple)
-                if way.text not in FRAMES:
-                    raise VerifyError(f"{where} goes the way `{way}`", fix=f"The way is {one_of(FRAMES)}.")
-                types, arg = (like, bodies), (way.text, *order)
-            case "KEPLER":
-                *rest, part = i.args
-                assert isinstance(part, tuple)
-                types, arg = (like, like, bodies, Type(like.dtype)), part
-            case _:
-                rest, types = list(i.args), (like, like, bodies)
-        src = tuple(self.read(x, t, where) for x, t in zip(rest, types))
-        return check_node(UOp(Ops[i.op], like.dtype, like.shape, src, arg), where)
-
-    def scaled(self, u: UOp, i: Instruction, where: str) -> UOp:
-        """u times the factor of a SCALE, or over it; the factor is one number, or one for each of u's."""
-        way = i.args[0]
-        if not isinstance(way, Word) or way.text not in WAYS:
-            raise VerifyError(f"{where} goes the way `{way}`", fix=f"The way is {one_of(WAYS)}.")
-        factor = self.read(i.args[1], Type(i.type.dtype), where)
-        if factor.shape not in ((), i.type.shape):
-            raise VerifyError(
-                f"{where} has a factor of shape {factor.shape}",
-                fix=f"It is one number, or of shape {i.type.shape}.",
-            )
-        return u * factor.expand(u.shape) if way.text == "times" else u / factor.expand(u.shape)
-
-    def accumulate(self, i: Instruction, where: str) -> UOp:
-        upstream, func, k, *src = i.args
-        assert isinstance(func, Word) and isinstance(k, float)
-        applied = self.function(Instruction("ELEM", (i.dst, func, *src), i.type), where)
-        if k not in range(len(src)):
-            raise VerifyError(f"{where} asks for source {k:g} of {len(src)}", fix="Sources count from 0.")
-        d = slope(applied, int(k), func.text)
-        old = self.read(i.dst, i.type, where)
-        return old if d is None else check_node(old + times(self.read(upstream, i.type, where), d), where)
 
     def check_kinds(self, i: Instruction, where: str) -> None:
         """A flow is made of the right gradient, and moves its own state."""

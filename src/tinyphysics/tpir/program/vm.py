@@ -8,27 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import repeat
 from typing import Any
 
 from tinyphysics.errors import InputError, PlanError, ShapeError, VerifyError
-from tinyphysics.ir.dtype import as_number, i64, u32
+from tinyphysics.ir.dtype import as_number, f64, i64, u32
 from tinyphysics.ir.neighbours import limit, skin_of
-from tinyphysics.ir.ops import COMPARE, MINIMAL, Ops
+from tinyphysics.ir.ops import ELEMENTWISE, LEAVES, MINIMAL, ORBITS, Ops
 from tinyphysics.ir.uop import Shape, UOp, elements, substitute, toposort
-from tinyphysics.ir.value import NAN, Value, cell_of, fma, node, scalar
+from tinyphysics.ir.value import NAN, Value, cell_of, node, scalar
 from tinyphysics.philox import checked, key_words
 from tinyphysics.rules.calculus.custom import inline
-from tinyphysics.rules.calculus.partials import times
 from tinyphysics.rules.calculus.solve import named, one_round, product
 from tinyphysics.rules.calculus.unroll import unroll
-from tinyphysics.rules.digits.double_double import time_words
 from tinyphysics.rules.digits.floats import magnitude
 from tinyphysics.rules.formulas import jacobi
-from tinyphysics.rules.functions.random import drawn
 from tinyphysics.rules.functions.transcendental import guarded, lower
-from tinyphysics.tpir.program.functions import FUNCTIONS as FUNCTIONS
-from tinyphysics.tpir.program.functions import REDUCTIONS as REDUCTIONS
-from tinyphysics.tpir.program.functions import slope as slope
 from tinyphysics.tpir.program.isa import (
     ADDRESS,
     GOING,
@@ -43,7 +38,9 @@ from tinyphysics.tpir.program.isa import (
     Word,
 )
 from tinyphysics.tpir.program.propagate import propagated
-from tinyphysics.util import did_you_mean, prod
+from tinyphysics.tpir.program.symbolic import Given
+from tinyphysics.tpir.program.values import instant
+from tinyphysics.util import prod
 
 Slots = list[Any]
 Action = Callable[[Slots], None]
@@ -144,12 +141,12 @@ class Machine:
 
     def _read(self, x: Operand, type_: Type) -> int:
         """The slot of an operand; a number stands for a constant of the wanted shape."""
-        if isinstance(x, float):
-            value = as_number(x, type_.dtype)
-            slot = self._slot((repr(value), type_))
-            self.constants[slot] = [value] * prod(type_.shape) if type_.shape else value
-            return slot
-        return self._slot(x)
+        return self._constant(as_number(x, type_.dtype), type_) if isinstance(x, float) else self._slot(x)
+
+    def _constant(self, value: Any, type_: Type) -> int:
+        slot = self._slot((repr(value), type_))
+        self.constants[slot] = [value] * prod(type_.shape) if type_.shape else value
+        return slot
 
     def _type(self, x: Operand, like: Type) -> Type:
         if isinstance(x, float):
@@ -159,53 +156,17 @@ class Machine:
         return self.types[x]
 
     # --- instructions -------------------------------------------------------------------------
-    def _node(self, i: Instruction, op: Ops, src: Sequence[Operand], arg: Any = None) -> Action:
-        """The instruction as a node of the graph, whose meaning ir/value.py defines."""
-        like = i.type
-        if (
-            op in COMPARE
-        ):  # a constant has the type of what it is compared with; two constants are plain numbers
-            plain = Type(shape=i.type.shape)
-            like = next((self._type(x, plain) for x in src if not isinstance(x, float)), plain)
-        if op is Ops.STACK:  # puts scalars together
-            like = Type(i.type.dtype)
-        types = [self._type(x, like) for x in src]
-        d = self._slot(i.dst)
-        self.types[i.dst] = i.type
-        if op not in MINIMAL:  # what it becomes may depend on a constant: x**2 is a product
-            one = UOp(
-                op,
-                i.type.dtype,
-                (),
-                tuple(
-                    UOp.const(x, t.dtype) if isinstance(x, float) else UOp.var(f"x{k}", (), t.dtype)
-                    for k, (x, t) in enumerate(zip(src, types))
-                ),
-                arg,
-            )
-            g = Expanded(one)
-            where = [self._read(x, t) for x, t in zip(src, types) if not isinstance(x, float)]
-            return call((lambda *x: list(map(g, *x))) if i.type.shape else g, d, where)
-        u = UOp(
-            op,
-            i.type.dtype,
-            i.type.shape,
-            tuple(UOp.var(f"x{k}", t.shape, t.dtype) for k, t in enumerate(types)),
-            arg,
-        )
-        return call(node(u), d, [self._read(x, t) for x, t in zip(src, types)])
-
     def _actions(self, listing: Sequence[Instruction]) -> list[Action]:
         """The lines of a section; those between a SOLVE and its UNTIL are one action."""
         out: list[Action] = []
         opened: list[tuple[Instruction, list[Action]]] = []
         for i in listing:
-            if i.op == "SOLVE":
+            if i.row.kind == "open":
                 self.types[i.dst] = i.type
                 opened.append((i, []))
                 continue
             into = opened[-1][1] if opened else out
-            if i.op == "UNTIL":
+            if i.row.kind == "close":
                 first, body = opened.pop()
                 into = opened[-1][1] if opened else out
                 into.append(self._solve(first, body, i))
@@ -236,72 +197,38 @@ class Machine:
         return act
 
     def _action(self, i: Instruction) -> Action:
-        match i.op:
-            case "ELEM" | "MOVE":
-                assert isinstance(i.args[0], Word)
-                name, *src = i.args[0].text, *i.args[1:]
-                if name.startswith("custom."):
-                    return self._node(i, Ops.CUSTOM, src, name.removeprefix("custom."))
-                if name not in FUNCTIONS:
-                    raise VerifyError(
-                        f"`{i}` uses the unknown function `{name}`", fix=did_you_mean(name, FUNCTIONS) or None
-                    )
-                if name == "sq":
-                    src = [src[0], src[0]]
-                arg = None
-                if src and isinstance(src[-1], tuple):
-                    *src, arg = src
-                    scalar_arg = FUNCTIONS[name] in (Ops.CONCAT, Ops.ELEMENT)
-                    arg = arg[0] if scalar_arg and isinstance(arg, tuple) else arg
-                return self._node(i, FUNCTIONS[name], src, arg)
-            case "FMA":
-                return self._node(i, Ops.FMA, i.args)
-            case "SUM" | "PAIRS" | "MAX" | "MIN":
-                return self._node(i, Ops.REDUCE, i.args[:1], (REDUCTIONS[i.op], *i.args[1:]))
-            case "NEAR":
-                return self._near(i)
-            case "TREE":
-                raise PlanError(
-                    "the virtual machine does not support tree codes", fix="Leave approximate= out."
-                )
-            case "SERIES":
-                raise PlanError(
-                    "the virtual machine does not run Taylor series in loops",
-                    fix='Choose backend="llvm" or "numpy".',
-                )
-            case "JACOBI" | "KEPLER" | "PULL":
-                return self._orbits(i)
-            case "GRAD_INIT" | "MAP" | "SHIFT" | "ORBIT" | "ROTATE" | "FLOW":
-                return self._copy(i, i.args[0])
-            case "SCALE":
-                return self._scale(i)
-            case "LOAD":
-                source, dst = self._slot(i.args[0]), self._slot(i.dst)
-                return copy(source, dst)
-            case "STORE" | "OBSERVE":
-                return self._copy(i, i.args[0])
-            case "POISSON_J":
-                if i.args[1] == Word("negate"):
-                    return self._node(i, Ops.NEG, i.args[:1])
-                return self._copy(i, i.args[0])
-            case "SYMP_STEP":
-                return self._shear(i)
-            case "TIME":
-                c = i.args[0]
-                assert isinstance(c, float)
-                self.types[i.dst] = i.type
-                return (
-                    clock(self._slot(i.dst), c, i.type)
-                    if len(i.args) == 1
-                    else word_of_time(self._slot(i.dst), i)
-                )
-            case "NOISE":
-                return self._noise(i)
-            case "PROPAGATE":
-                return self._propagate(i)
-            case "ACC_GRAD":
-                return self._accumulate(i)
-        raise VerifyError(f"the virtual machine does not know `{i.op}`")
+        if i.row.run is not None:
+            return HISTORIES[i.row.run](self, i)
+        if i.row.value is None:
+            return self._memory(i)
+        named = Named(self)
+        u = i.row.value(Given(named, i, f"`{i}`"))
+        self.types[i.dst] = Type(u.dtype, u.shape)
+        return self._compute(u, named, self._slot(i.dst))
+
+    def _compute(self, u: UOp, named: Named, d: int) -> Action:
+        """The value of a node, as ir/value.py defines it, from what its variables stand for."""
+        f: Callable[..., Value]
+        if u.op in (Ops.VAR, Ops.CONST):
+            return copy(self._leaf(u, named), d)
+        if u.op in ELEMENTWISE:
+            one = of_one(u)
+            leaves = [v for v in toposort([one]) if v.op is Ops.VAR]
+            if one.op in MINIMAL and all(s.op in LEAVES for s in one.src):
+                leaves, f = list(one.src), node(one)
+            else:  # what it becomes may depend on a constant: x**2 is a product
+                f = Expanded(one, [str(v.arg) for v in leaves])
+            where = [self._leaf(v, named) for v in leaves]
+            return call(each(f, [named.is_array(v) for v in leaves], u.size) if u.shape else f, d, where)
+        names = tuple(UOp.var(f"x{k}", s.shape, s.dtype) for k, s in enumerate(u.src))
+        plain = UOp(u.op, u.dtype, u.shape, names, u.arg)
+        f = numbers_of(jacobi.expand(plain), names) if u.op in ORBITS else node(plain)
+        return call(f, d, [self._leaf(s, named) for s in u.src])
+
+    def _leaf(self, u: UOp, named: Named) -> int:
+        if u.op is Ops.CONST:
+            return self._constant(u.arg, Type(u.dtype, u.shape))
+        return named.slots[str(u.arg)]
 
     def _near(self, i: Instruction) -> Action:
         """From the list of the run, made again if a point has gone too far since."""
@@ -330,78 +257,12 @@ class Machine:
 
         return look
 
-    def _orbits(self, i: Instruction) -> Action:
-        """What the instruction is made of, number by number."""
-        rest = [x for x in i.args if not isinstance(x, (Word, tuple))]
-        arg = tuple(
-            n
-            for x in i.args
-            if isinstance(x, (Word, tuple))
-            for n in ((x.text,) if isinstance(x, Word) else x)
-        )
-        types = [self._type(x, Type(i.type.dtype)) for x in rest]
-        names = [UOp.var(f"x{k}", t.shape, t.dtype) for k, t in enumerate(types)]
-        u = jacobi.expand(UOp(Ops[i.op], i.type.dtype, i.type.shape, tuple(names), arg or None))
-        f = numbers_of(u, tuple(names))
-        self.types[i.dst] = i.type
-        d, where = self._slot(i.dst), [self._read(x, t) for x, t in zip(rest, types)]
-
-        def act(r: Slots) -> None:
-            r[d] = f(*(r[k] for k in where))
-
-        return act
-
-    def _copy(self, i: Instruction, source: Operand) -> Action:
+    def _memory(self, i: Instruction) -> Action:
+        source = i.args[0]
         like = self.types.get(i.dst, i.type) if isinstance(source, float) else i.type
-        if isinstance(i.dst, Pointer) and i.op == "STORE":
-            like = self._type(source, i.type)
-        self.types[i.dst] = like
+        if isinstance(i.dst, Pointer):  # what is stored has the type of the state
+            self.types[i.dst] = like = self._type(source, i.type) if i.row.kind == "memory" else like
         return copy(self._read(source, like), self._slot(i.dst))
-
-    def _shear(self, i: Instruction) -> Action:
-        state, flow, h = i.operands
-        type_ = self.types[state]
-        s, f, k = self._slot(state), self._slot(flow), self._read(h, Type(type_.dtype))
-        multiply_add = scalar(Ops.FMA, type_.dtype, ())
-        if type_.shape:
-
-            def each(r: Slots) -> None:
-                factor = r[k]
-                r[s] = [multiply_add(x, factor, y) for x, y in zip(r[f], r[s])]
-
-            return each
-
-        def one(r: Slots) -> None:
-            r[s] = multiply_add(r[f], r[k], r[s])
-
-        return one
-
-    def _scale(self, i: Instruction) -> Action:
-        way, factor = i.args
-        op = Ops.MUL if way == Word("times") else Ops.DIV
-        f = scalar(op, i.type.dtype, [i.type.dtype] * 2)
-        s, like = self._slot(i.dst), self._type(factor, Type(i.type.dtype))
-        k, n = self._read(factor, like), prod(i.type.shape)
-
-        def each(r: Slots) -> None:
-            factors = r[k] if like.shape else [r[k]] * n
-            r[s] = [f(x, y) for x, y in zip(r[s], factors)]
-
-        return each if i.type.shape else call(f, s, [s, k])
-
-    def _noise(self, i: Instruction) -> Action:
-        kind, index, numbers = i.args
-        assert isinstance(kind, Word) and isinstance(numbers, tuple)
-        self.types[i.dst] = i.type
-        words = [UOp.var(f"x{k}", (), t) for k, t in enumerate((u32, u32, i64, i64, i64))]
-        f = Expanded(drawn(kind.text, numbers, i.type.dtype, words[-1], words[:-1]))
-        d, where = self._slot(i.dst), self._read(index, Type(i64, i.type.shape))
-
-        def each(r: Slots) -> None:
-            low, high, step, member = r[SEED[0]], r[SEED[1]], r[NOW], r[MEMBER]
-            r[d] = [f(low, high, step, member, k) for k in r[where]]
-
-        return each if i.type.shape else call(f, d, [*SEED, NOW, MEMBER, where])
 
     def _propagate(self, i: Instruction) -> Action:
         states = [self._slot(Register("S", k)) for k in range(len(self.program.states))]
@@ -416,23 +277,6 @@ class Machine:
                 r[k] = new if s.type.shape else new[0]
 
         return jump
-
-    def _accumulate(self, i: Instruction) -> Action:
-        """g + upstream * slope, as the expression that every backend computes."""
-        upstream, func, k, *src = i.args
-        assert isinstance(func, Word) and isinstance(k, float)
-        types = [self._type(x, i.type) for x in src]
-        names = [UOp.var(f"x{n}", (), t.dtype) for n, t in enumerate(types)]
-        own = func.text.removeprefix("custom.") if func.text.startswith("custom.") else None
-        op = FUNCTIONS[func.text] if own is None else Ops.CUSTOM
-        d = slope(UOp(op, i.type.dtype, (), tuple(names), own), int(k), func.text)
-        if d is None:
-            return lambda r: None
-        old, above = UOp.var("old", (), i.type.dtype), UOp.var("above", (), i.type.dtype)
-        f = Expanded(old + times(above, d), [str(v.arg) for v in (old, above, *names)])
-        g = self._slot(i.dst)
-        where = [g, self._read(upstream, i.type), *(self._read(x, t) for x, t in zip(src, types))]
-        return call((lambda *x: list(map(f, *x))) if i.type.shape else f, g, where)
 
     # --- runs ---------------------------------------------------------------------------------
     def start(self, state: Mapping[str, Any], params: Mapping[str, Any], dt: float, t0: float = 0.0) -> Loop:
@@ -499,11 +343,7 @@ class Machine:
     @property
     def outputs(self) -> dict[str, Type]:
         """What `final` stores or observes, by name."""
-        return {
-            i.dst.name: self.types[i.dst]
-            for i in self.program.final
-            if i.op in ("STORE", "OBSERVE") and isinstance(i.dst, Pointer)
-        }
+        return {i.dst.name: self.types[i.dst] for i in self.program.final if isinstance(i.dst, Pointer)}
 
     def final(self, loop: Loop) -> dict[str, Value]:
         """The outputs of a synchronised copy, flat; the loop goes on untouched."""
@@ -598,31 +438,81 @@ class Numbers:
         return self.careful(*values)
 
 
+class Named:
+    """The operands of one instruction as variables, with the slots that they are read from."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.names: dict[Any, UOp] = {}
+        self.slots: dict[str, int] = {}
+
+    def name(self, key: Any, slot: int, type_: Type) -> UOp:
+        if key not in self.names:
+            self.names[key] = UOp.var(f"x{len(self.names)}", type_.shape, type_.dtype)
+            self.slots[str(self.names[key].arg)] = slot
+        return self.names[key]
+
+    def read(self, x: Operand, like: Type, where: str) -> UOp:
+        if isinstance(x, float):
+            return UOp.const(x, like.dtype, like.shape)
+        return self.name(x, self.machine._slot(x), self.machine._type(x, like))
+
+    def time(self, i: Instruction, where: str) -> UOp:
+        n, dt, t0 = (self.name(k, k, t) for k, t in ((NOW, Type(i64)), (DT, Type()), (T0, Type())))
+        return instant(n.cast(f64), dt, t0, i.type.dtype, *i.args)
+
+    def address(self) -> tuple[UOp, ...]:
+        types = zip((*SEED, NOW, MEMBER), (u32, u32, i64, i64))
+        return tuple(self.name(k, k, Type(dtype)) for k, dtype in types)
+
+    def made(self, u: UOp, where: str) -> UOp:
+        return u
+
+    def is_array(self, v: UOp) -> bool:
+        return any(u.arg == v.arg and u.shape for u in self.names.values())
+
+
+def no_tree(machine: Machine, i: Instruction) -> Action:
+    raise PlanError("the virtual machine does not support tree codes", fix="Leave approximate= out.")
+
+
+def no_series(machine: Machine, i: Instruction) -> Action:
+    raise PlanError(
+        "the virtual machine does not run Taylor series in loops", fix='Choose backend="llvm" or "numpy".'
+    )
+
+
+HISTORIES: dict[str, Callable[[Machine, Instruction], Action]] = {
+    "list": Machine._near,
+    "jump": Machine._propagate,
+    "tree": no_tree,
+    "series": no_series,
+}  # rounds are many instructions: Machine._solve
+
+
+def of_one(u: UOp) -> UOp:
+    """An elementwise expression, for one of its numbers."""
+    if u.op is Ops.EXPAND:
+        return of_one(u.src[0])
+    return UOp(u.op, u.dtype, (), tuple(map(of_one, u.src)), u.arg)
+
+
+def each(f: Callable[..., Value], many: Sequence[bool], size: int) -> Callable[..., Value]:
+    """f for every number of arrays, with what is one number beside them."""
+    single = [k for k, m in enumerate(many) if not m]
+
+    def all_of(*given: Value) -> Value:
+        x = list(given)
+        for k in single:
+            x[k] = repeat(x[k], size)
+        return list(map(f, *x))
+
+    return all_of if single else lambda *x: list(map(f, *x))
+
+
 def copy(source: int, dst: int) -> Action:
     def act(r: Slots) -> None:
         r[dst] = r[source]
-
-    return act
-
-
-def clock(dst: int, c: float, type_: Type) -> Action:
-    """The time in float64, which counts further than any state needs, rounded to the register at the end."""
-
-    def act(r: Slots) -> None:
-        r[dst] = as_number(fma(r[NOW] + c, r[DT], r[T0]), type_.dtype)
-
-    return act
-
-
-def word_of_time(dst: int, i: Instruction) -> Action:
-    """One of the two words of the time, where a program has more digits than float64."""
-    n, dt, t0 = (UOp.var(name) for name in ("n", "dt", "t0"))
-    c, e = (n.lift(x) for x in i.args[:2])
-    t = time_words(n, c, e, dt, t0)
-    word = Expression([t.high if i.args[2] == Word("high") else t.rest], ["n", "dt", "t0"])
-
-    def act(r: Slots) -> None:
-        (r[dst],) = word(float(r[NOW]), r[DT], r[T0])
 
     return act
 

@@ -14,8 +14,8 @@ from tinyphysics.ir.ops import ARITY, BINARY, UNARY
 from tinyphysics.ir.uop import UOp
 from tinyphysics.rules.functions.random import drawn
 from tinyphysics.rules.functions.transcendental import weight
-from tinyphysics.tpir.program.functions import FUNCTIONS
 from tinyphysics.tpir.program.isa import Instruction, Operand, Param, Program, Register, Word
+from tinyphysics.tpir.program.values import FUNCTIONS
 from tinyphysics.util import prod
 
 Shapes = dict[Operand, tuple[int, ...]]

@@ -67,7 +67,7 @@ def rescale(symbolic: Symbolic, i: Instruction, where: str, normal: Normal) -> N
     k = i.dst.index
     symbolic.read(i.dst, i.type, where)
     one = UOp.const(1.0, i.type.dtype, i.type.shape)
-    factor, given = symbolic.scaled(one, i, where), symbolic.read(i.args[1], Type(i.type.dtype), where)
+    factor, given = symbolic.becomes(i, where, one), symbolic.read(i.args[1], Type(i.type.dtype), where)
     if held := sorted(moving(factor)):
         raise VerifyError(
             f"{where} has a factor that depends on S{held[0]}",

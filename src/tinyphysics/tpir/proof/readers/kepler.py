@@ -122,7 +122,7 @@ class Framed:
     def change(self, i: Instruction, section: str, where: str) -> None:
         s, dst = self.symbolic, i.dst
         assert isinstance(dst, Register)
-        node = s.orbits(i, where)
+        node = s.becomes(i, where)
         way, *order = node.arg
         into, back = ("positions", "places") if dst.index == 0 else ("velocities", "momenta")
         if (
