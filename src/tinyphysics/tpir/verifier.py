@@ -22,6 +22,7 @@ from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.equality.normal import chooses, snapped
 from tinyphysics.rules.functions.user_derivatives import trouble_with
 from tinyphysics.rules.identities.real import simplify
+from tinyphysics.structure import WORDS, acted
 from tinyphysics.tpir.precision.precision import in_reals, out_of_range
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.tpir.program.propagate import jump_of
@@ -78,7 +79,7 @@ class Verifier:
         if pair is None:
             return None
         slope = self.slopes(k)[pair]
-        return -slope if self.program.states[state].role == "momentum" else slope
+        return acted(WORDS[self.program.states[state].role], slope)
 
     def share(self, u: Update) -> tuple[int, Fraction] | None:
         """(term, factor) such that the flow of u is factor times that of the term; -1 is their sum."""

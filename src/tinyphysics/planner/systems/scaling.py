@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import replace
 
 from tinyphysics.errors import VerifyError
+from tinyphysics.flows.rescaled import scaled, searched
 from tinyphysics.planner.cost.cost import describe, operations
 from tinyphysics.report import Row
-from tinyphysics.rules.scale import scaled, searched
 from tinyphysics.step import Step
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.tpir.program.lower import lower
@@ -74,4 +74,4 @@ def in_best_units(step: Step) -> tuple[Step, Row]:
 
 def told(step: Step) -> str:
     names = {s.var: s.name for s in step.states}
-    return ", ".join(f"{names[s.state]} by {s.factor}" for s in step.scales)
+    return ", ".join(f"{names[s.state]} by {s.factor}" for s in step.coordinates.scales)

@@ -32,19 +32,19 @@ def without_matplotlib(call: str, error: ImportError) -> BackendError:
 def figure(out: Trajectory, *args: Any, **options: Any) -> Any:
     run, system = drawn(out)
     try:
-        from tinyphysics.view import figures
+        from tinyphysics.view.figures import plot
     except ImportError as error:
         raise without_matplotlib("plot", error) from None
-    return figures.plot(run, system, *args, **options)
+    return plot(run, system, *args, **options)
 
 
 def film(out: Trajectory, path: Any = None, **options: Any) -> Any:
     run, system = drawn(out)
     try:
-        from tinyphysics.view import films
+        from tinyphysics.view.films import animate
     except ImportError as error:
         raise without_matplotlib("animate", error) from None
-    return films.animate(run, system, path, **options)
+    return animate(run, system, path, **options)
 
 
 def page(out: Trajectory) -> str:

@@ -23,6 +23,7 @@ from tinyphysics.device.host.processor import processor, seed_for
 from tinyphysics.device.host.series_arrays import series_arrays
 from tinyphysics.device.opencl import driver as opencl
 from tinyphysics.errors import BackendError
+from tinyphysics.flows.series import series_of
 from tinyphysics.planner.cost.machine import MOST_UNROLL
 from tinyphysics.planner.cost.offload import Work, here, there, worth_a_look
 from tinyphysics.runtime.engines.cuda import CudaLoader, CudaLoops, series_kernels
@@ -138,8 +139,7 @@ def seed_of(target: Target) -> Seed:
 
 def new_series_engine(target: Target, step: Step) -> Any:
     """The engine of a Taylor series in loops."""
-    assert step.loops is not None
-    plan = loop_plan(step.states, step.loops)
+    plan = loop_plan(series_of(step))
     states = [StateDecl(s.name, s.role, Type(s.var.dtype, s.var.shape)) for s in step.states]
     if target.backend == "cuda":
         return on_gpus(

@@ -21,6 +21,7 @@ from tinyphysics.emit.scalar.llvm import module as llvm_module
 from tinyphysics.emit.scalar.opencl import module as opencl_module
 from tinyphysics.emit.scalar.ptx import module as ptx_module
 from tinyphysics.errors import PlanError
+from tinyphysics.flows.series import series_of
 from tinyphysics.planner.cost.machine import rows
 from tinyphysics.planner.cost.target import in_loops
 from tinyphysics.report import Row
@@ -113,8 +114,7 @@ def series_listing(step: Step, level: str) -> str:
             f'ir("{level}"): a Taylor series in loops has no text of that kind',
             fix='See ir("llvm"), ir("ptx") or ir("tpir").',
         )
-    assert step.loops is not None
-    plan = loop_plan(step.states, step.loops)
+    plan = loop_plan(series_of(step))
     if level == "ptx":
         return nvptx.compiled(PtxSeriesWriter(plan, *loop_parts(plan)).module())
     cpu = processor()
