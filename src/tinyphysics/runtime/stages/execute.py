@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.device.engines.loops import LoopEngine
 from tinyphysics.device.engines.pieces import InPieces
 from tinyphysics.ir import UOp
 from tinyphysics.rules.functions.random import draws
 from tinyphysics.runtime.engines.adaptive import AdaptiveEngine
 from tinyphysics.runtime.engines.backend import ON_GPUS, engine_for, series_engine
+from tinyphysics.runtime.engines.engine import States
 from tinyphysics.runtime.engines.events import Search
 from tinyphysics.runtime.engines.jump import JumpEngine
 from tinyphysics.runtime.engines.plans import probe_key
+from tinyphysics.runtime.stages.acting import Acts
 from tinyphysics.runtime.stages.flow_matrices import with_flows
 from tinyphysics.runtime.stages.loop import begin_tiles, go
 from tinyphysics.runtime.stages.running import Running, Sink
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Recipe, Run, made
 from tinyphysics.runtime.state.schedule import Schedule
-from tinyphysics.runtime.state.tiles import cut
+from tinyphysics.runtime.state.tiles import Tile, cut
 from tinyphysics.runtime.state.windows import FEW, Windows, fitting
 from tinyphysics.runtime.state.workers import spread
 from tinyphysics.runtime.storage.resume import Keeps
@@ -88,6 +92,7 @@ def execute(
         keeper,
         windows,
         by_dt=partial(matrices, r),
+        acts=Acts(r, partial(look_at_tile, r, values) if values else None) if r.acts else None,
     )
     begin_tiles(running)
     if isinstance(engine, ON_GPUS):
@@ -114,6 +119,13 @@ def execute(
         record.rejected = [engine.rejected(tile.alone) for tile in running.tiles if tile.begun]
     code = "made" if engine.made > made else "disk" if engine.found > found else "memory"
     return record, engine.launches - launches, built + engine.compiling - compiling, code
+
+
+def look_at_tile(r: Run, values: Mapping[str, UOp], tile: Tile, state: States, n: int) -> dict[str, Any]:
+    """What is observed of the members of a tile, in a state at step n."""
+    own = replace(r.given, params=tile.params(), members=tile.members)
+    seen = looking(replace(r, given=own), values, {name: here(v)[None] for name, v in state.items()}, [n])
+    return {name: v[0] for name, v in seen.items()}
 
 
 def matrices(r: Run, dt: float) -> dict[str, Any]:
