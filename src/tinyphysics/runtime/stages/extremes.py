@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.ir import UOp
-from tinyphysics.runtime.engines.backend import ON_GPUS, engine_for
+from tinyphysics.runtime.engines.backend import engine_for
 from tinyphysics.runtime.stages.execute import watcher
 from tinyphysics.runtime.stages.loop import begin_tiles, go
 from tinyphysics.runtime.stages.running import Running
@@ -86,9 +86,8 @@ def kept_in_the_loop(run: Run, last: int, values: Mapping[str, UOp]) -> tuple[Ex
         encoding=run.encoding,
     )
     begin_tiles(running)
-    if isinstance(engine, ON_GPUS):
-        for tile in running.tiles:
-            engine.expect(tile.members, last)
+    for tile in running.tiles:
+        engine.expect(tile.members, last)
     out = go(running, lambda n: None)
     for stop in out.stops:
         if stop.error is not None:
