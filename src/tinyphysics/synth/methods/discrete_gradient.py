@@ -249,18 +249,7 @@ def energy_step(name: str, system: System, degree: int | None) -> Step:
         ROUNDS,
     )
     looks = {"avf": points(degree or 0), "gonzalez": 1 + PLACES, "itoh_abe": 2}[name]
-    return Step(
-        name,
-        system.states,
-        system.parameters,
-        system.time,
-        (Term("H", system.energy),),
-        (),
-        init=(),
-        body=(solve,),
-        final=(),
-        evaluations=looks,
-    )
+    return Step.of(system, name, (Term("H", system.energy),), (), looks, body=(solve,))
 
 
 def moved(flow: Flow, slopes: Numbers, ends: Ends) -> tuple[list[Shear], list[UOp]]:

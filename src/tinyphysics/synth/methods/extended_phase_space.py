@@ -80,15 +80,4 @@ def doubled(name: str, system: System, weights: Sequence[float], claims: tuple[s
         matrix,
         ROUNDS,
     )
-    return Step(
-        name,
-        system.states,
-        system.parameters,
-        system.time,
-        (Term("H", system.energy),),
-        claims,
-        init=(),
-        body=(solve,),
-        final=(),
-        evaluations=len(flows),
-    )
+    return Step.of(system, name, (Term("H", system.energy),), claims, len(flows), body=(solve,))

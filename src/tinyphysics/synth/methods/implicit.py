@@ -211,18 +211,7 @@ def generated(name: str, system: System, weights: Sequence[float], claims: tuple
         for momenta in (True, False):
             body.append(half(flow, momenta, w / 2, done + w / 2, f"?{len(body)}"))
         done += w
-    return Step(
-        name,
-        system.states,
-        system.parameters,
-        system.time,
-        (Term("H", system.energy),),
-        claims,
-        init=(),
-        body=tuple(body),
-        final=(),
-        evaluations=2 * len(weights),
-    )
+    return Step.of(system, name, (Term("H", system.energy),), claims, 2 * len(weights), body=tuple(body))
 
 
 def stages(flow: Flow, method: Collocation, weight: float, name: str) -> ImplicitFlow:
@@ -275,17 +264,13 @@ def stages(flow: Flow, method: Collocation, weight: float, name: str) -> Implici
 
 def collocate(name: str, system: System, method: Collocation, claims: tuple[str, ...]) -> Step:
     assert system.energy is not None
-    return Step(
+    return Step.of(
+        system,
         name,
-        system.states,
-        system.parameters,
-        system.time,
         (Term("H", system.energy),),
         claims,
-        init=(),
+        method.stages,
         body=(stages(Flow(system, system.energy), method, 1.0, "?stages"),),
-        final=(),
-        evaluations=method.stages,
     )
 
 
@@ -302,15 +287,13 @@ def kicked(
     body: list[SubFlow] = [
         kick(w) if part == "V" else stages(flow, gauss(1), w, f"?{k}") for k, (part, w) in enumerate(middle)
     ]
-    return Step(
+    return Step.of(
+        system,
         name,
-        system.states,
-        system.parameters,
-        system.time,
         (Term("V", V), Term("R", rest)),
         claims,
+        len(weights),
         init=(kick(first),),
         body=(*body, kick(first + last)),
         final=(kick(-first),),
-        evaluations=len(weights),
     )
