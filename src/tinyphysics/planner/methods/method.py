@@ -36,8 +36,12 @@ class Job:
 class Family(Protocol):
     """What methods that are made alike have in common: planner/methods/families/ has one file for each."""
 
-    @property
-    def kind(self) -> str: ...
+    kind: str  # one of those above
+    adaptive: bool = False  # does it choose its own steps?  Then dt is between times at which one may look
+    each_number: bool = False  # is the error of a step that of each number, in parts of itself?
+    mollified: bool = False  # do kicks see means of positions?
+    conserves: bool = False  # does it keep the energy, to the residual of its equations?
+    unrounded: bool = False  # are constants kept as they are until a program is made of them?
 
     def step(self, job: Job) -> Step:
         """The step of a method."""
@@ -81,33 +85,8 @@ class Family(Protocol):
         return None
 
     @property
-    def adaptive(self) -> bool:
-        """Does it choose its own steps?  Then dt is that of the times at which one may look."""
-        return False
-
-    @property
-    def each_number(self) -> bool:
-        """Is the error of a step that of each number, in parts of itself?"""
-        return False
-
-    @property
     def processed(self) -> bool:
         """Is a state changed before the first step, and that undone where one looks?"""
-        return False
-
-    @property
-    def mollified(self) -> bool:
-        """Do kicks see means of positions?"""
-        return False
-
-    @property
-    def conserves(self) -> bool:
-        """Does it keep the energy, to the residual of its equations?"""
-        return False
-
-    @property
-    def unrounded(self) -> bool:
-        """Are constants in its expressions kept as they are until a program is made of them?"""
         return False
 
 
