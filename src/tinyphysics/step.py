@@ -172,7 +172,6 @@ class Coordinates(Protocol):
         return False
 
 
-@dataclass(frozen=True, eq=False)
 class AsGiven(Coordinates):
     """The states as the user has them."""
 

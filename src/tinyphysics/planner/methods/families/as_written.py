@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tinyphysics.planner.methods.method import AS_WRITTEN, Family, Job
 from tinyphysics.step import Step
 from tinyphysics.synth.methods.as_written import explicit_map
 
 
-@dataclass(frozen=True)
 class AsWritten(Family):
     kind = AS_WRITTEN
 

@@ -12,7 +12,7 @@ from tinyphysics.synth.coefficients.coefficients import COMPOSITION
 from tinyphysics.synth.methods.implicit import collocate, gauss, generated, kicked
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Collocation(Family):
     """Stages of Gauss; with `lengths`, steps by generating functions, or kicks and the midpoint rule, of such lengths."""
 

@@ -13,7 +13,7 @@ from tinyphysics.step import Step
 from tinyphysics.synth.methods.discrete_gradient import energy_step
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DiscreteGradient(Family):
     points: int  # at which a step looks at the energy
     linear: bool = False  # does it keep linear momenta?

@@ -10,7 +10,7 @@ from tinyphysics.synth.coefficients.coefficients import COMPOSITION
 from tinyphysics.synth.methods.extended_phase_space import doubled
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Doubled(Family):
     lengths: str  # of the leapfrogs: a row of synth/coefficients/coefficients.py
     kicks: int  # of one step

@@ -20,7 +20,7 @@ MOST_SOLVED = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Embedded(Family):
     """An explicit pair of methods; or implicit stages, by Gaussian elimination, for stiff systems."""
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tinyphysics.planner.methods.method import EXACT_FLOW, Family, Job
 from tinyphysics.step import Step
 from tinyphysics.synth.methods.propagate import flow_step, power_step
 
 
-@dataclass(frozen=True)
 class ExactFlow(Family):
     kind = EXACT_FLOW
 

@@ -28,7 +28,7 @@ def quadratic_part(system: System, facts: Facts) -> Fact:
     return facts[QUADRATIC_PART] if QUADRATIC_PART in facts else interaction(system, facts)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Interaction(Family):
     turns: Callable[[], Sequence_]
     mollified: bool = False  # kicks see means of positions

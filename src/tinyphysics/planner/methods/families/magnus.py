@@ -9,7 +9,7 @@ from tinyphysics.step import Step
 from tinyphysics.synth.methods.magnus import magnus_step
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Magnus(Family):
     times: int  # at which a step looks at A(t)
     kind = MAGNUS

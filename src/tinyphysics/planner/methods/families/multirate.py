@@ -10,7 +10,7 @@ from tinyphysics.synth.coefficients.schemes import steps
 from tinyphysics.synth.methods.multirate import multirate_step
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Multirate(Family):
     composed: str = ""  # the scheme of synth/coefficients/schemes.py that its steps are composed by
     kind = LEVELS

@@ -16,7 +16,7 @@ from tinyphysics.system import System
 HIERARCHY = "orbits"  # the fact that analysis/hierarchy.py gives
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Orbits(Family):
     weights: Callable[[], Weights]
     corrected: int = 0  # the order of its corrector

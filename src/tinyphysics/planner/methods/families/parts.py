@@ -9,7 +9,7 @@ from tinyphysics.step import Step
 from tinyphysics.synth.methods.parts import shear_step
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Parts(Family):
     kicks: int  # of one step
     kind = PARTS

@@ -14,7 +14,7 @@ from tinyphysics.synth.methods.rungekutta import Tableau, runge_kutta
 limit_of = cache(of_tableau)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RungeKutta(Family):
     tableau: Tableau
     kind = TABLEAU

@@ -20,7 +20,7 @@ from tinyphysics.synth.methods.splitting import Approximate, split_step
 from tinyphysics.util import plural
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Splitting(Family):
     moves: Callable[[], Sequence_]
     kicks: int = 0  # of one step, where they are known without its weights

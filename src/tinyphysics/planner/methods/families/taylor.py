@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tinyphysics.errors import PlanError
 from tinyphysics.ir import Ops, UOp, toposort
@@ -25,7 +24,6 @@ MOST_LINEAR, MOST_IN_LOOPS = 6_000, 60_000
 LEFT_WHEN_FUSED = 0.6  # of the operations of a series in pairs, at least: a product and a sum become one
 
 
-@dataclass(frozen=True)
 class Taylor(Family):
     """The tolerance sets the order, and each step is as long as its last terms allow."""
 

@@ -10,7 +10,7 @@ from tinyphysics.synth.methods.implicit import gauss
 from tinyphysics.synth.methods.variational import variational
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Variational(Family):
     points: int = (
         0  # of a quadrature of the Lagrangian; none for the trapezoidal rule, which looks at both ends
