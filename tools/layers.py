@@ -36,14 +36,14 @@ ROOMS = (
     Room(0,  "", "What may every file use?", (
         "errors", "context", "util", "philox", "version", "given", "options", "tracebacks")),
     Room(1,  "ir", "What is an expression, and what does it mean on numbers?"),
-    Room(2,  "", "What passes between the stages?", ("system", "facts", "plan", "step", "target", "trajectory", "report")),
+    Room(2,  "", "What passes between the stages?", (
+        "structure", "system", "facts", "plan", "step", "target", "trajectory", "report")),
     Room(3,  "rules.identities", "Which rewrites keep a value?"),
     Room(3,  "rules.digits", "How does one compute with numbers of twice the digits?"),
     Room(3,  "rules.calculus", "What are the derivatives, series and matrices of expressions?"),
     Room(3,  "rules.equality", "Are two expressions one function, and where is it defined?"),
     Room(3,  "rules.formulas", "Which physics has a closed form?"),
     Room(3,  "rules.functions", "What does a machine compute that has no mathematics library?"),
-    Room(3,  "rules", "In which units is a step shortest?", ("scale",)),
     Room(4,  "front", "What does a user write?"),
     Room(4,  "analysis", "What can be shown of a system?"),
     Room(4,  "tpir.program", "What are the instructions, their text, their meaning, and how is a step written in them?"),
@@ -52,7 +52,7 @@ ROOMS = (
     Room(4,  "tpir.proof", "What does a program conserve: the walk, the weights, the certificate?"),
     Room(4,  "tpir.proof.readers", "Which instructions are the flow of which declared term?"),
     Room(4,  "tpir", "In which order do the readers look?", ("verifier",)),
-    # layer 5 is for flows/: the kinds of sub-flow, one file each
+    Room(5,  "flows", "What kinds of sub-flow and of coordinates are there?"),
     Room(6,  "synth.coefficients", "What are the weights of a method, exactly?"),
     Room(6,  "synth.methods", "How do facts and weights become a step?"),
     Room(7,  "planner", "What goes with what?", ("conflicts",)),

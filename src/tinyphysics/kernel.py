@@ -7,10 +7,10 @@ next. Here a step is complete in itself, and has the bits of one written by hand
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from tinyphysics.errors import InputError, PlanError
+from tinyphysics.flows.shears import whole
 from tinyphysics.options import HELD
 from tinyphysics.pipeline import build
 from tinyphysics.plan import Goal
@@ -22,24 +22,9 @@ from tinyphysics.runtime.engines.backend import engine_for, resolved
 from tinyphysics.runtime.stages.loop import shaped
 from tinyphysics.runtime.state.ensemble import inputs
 from tinyphysics.runtime.state.schedule import checked_time
-from tinyphysics.step import Block, Shear, Step
 from tinyphysics.system import System
 from tinyphysics.tpir.program.lower import lower
 from tinyphysics.tpir.verifier import verify
-
-
-def whole(step: Step) -> Step:
-    """The step with nothing left to `init` and `final`: the sub-flow merged into the next is split off."""
-    if not step.init:
-        return step
-    (first,), (*middle, last) = step.init, step.body
-    assert isinstance(first, Block) and isinstance(last, Block)
-    rest = []
-    for a, b in zip(first.shears, last.shears):
-        assert isinstance(a, Shear) and isinstance(b, Shear)  # in the user's units
-        rest.append(replace(b, weight=b.weight - a.weight))
-    body: Any = (first, *middle, Block(tuple(rest), last.clock))
-    return replace(step, init=(), body=body, final=())
 
 
 def traced(H: Any) -> System:

@@ -28,6 +28,7 @@ MOVED = {  # old module: new module
     "ir.arc": "ir.harmonic",
     "ir.near": "ir.neighbours",
     "ir.turn": "ir.angle_reduction",
+    "rules.scale": "flows.rescaled",
     "rules.exact": "rules.identities.exact",
     "rules.real": "rules.identities.real",
     "rules.quotients": "rules.identities.quotients",
@@ -340,6 +341,22 @@ PARTED = {
 ROOMS = frozenset(
     ("device.cuda", "device.host", "device.opencl", "planner.cost", "synth.coefficients", "tpir.precision")
 )
+# classes that have another name, or another place, by their module; what an old pickle says of a step is not read
+RENAMED = {
+    "step": {
+        "Shear": "flows.shears.Shear",
+        "Shift": "flows.shears.ScaledShear",
+        "Block": "flows.shears.ShearFlow",
+        "Assign": "flows.map.Map",
+        "Solve": "flows.implicit.ImplicitFlow",
+        "Orbits": "flows.kepler.KeplerFlow",
+        "Frame": "flows.kepler.JacobiCoordinates",
+        "Turn": "flows.harmonic.HarmonicFlow",
+        "Oscillator": "rules.formulas.oscillators.Oscillator",
+        "Propagate": "flows.propagator.LinearPropagator",
+        "Loops": "flows.series.TaylorSeries",
+    }
+}
 FACE = "tpir"  # its public names are functions, one of them with the name of an old module
 # instructions of Python that ask for a name; pickle calls a function
 BY_HAND = {"IMPORT_NAME", "IMPORT_FROM", "LOAD_ATTR", "LOAD_METHOD"}
@@ -354,7 +371,7 @@ class Finder:
         if not name.startswith(ROOT):
             return None
         old = name[len(ROOT) :]
-        if old in ROOMS or old == FACE:
+        if old in ROOMS or old in RENAMED or old == FACE:
             spec = PathFinder.find_spec(name, path)
             if spec is not None and spec.loader is not None:
                 spec.loader = OldNames(old, spec.loader)
@@ -403,6 +420,9 @@ class OldNames(Loader):
         if self.old == FACE:  # an import of the old module would put it in the place of the function
             sys.modules[f"{ROOT}{FACE}.lower"] = sys.modules[f"{ROOT}{MOVED[f'{FACE}.lower']}"]
             return
+        if self.old in RENAMED:
+            vars(module)["__getattr__"] = classes_of(self.old)
+            return
         places = [PARTED.get(self.old, ""), MOVED[self.old]]
         vars(module)["__getattr__"] = names_of(self.old, [place for place in places if place])
 
@@ -419,6 +439,20 @@ def names_of(old: str, places: Sequence[str]) -> Callable[[str], Any]:
                         warn(frame, old, place, name)
                     return vars(module)[name]
         raise AttributeError(f"module '{ROOT}{old}' has no attribute '{name}'")
+
+    return __getattr__
+
+
+def classes_of(old: str) -> Callable[[str], Any]:
+    """The __getattr__ of a module whose classes have other names."""
+
+    def __getattr__(name: str) -> Any:
+        if name not in RENAMED[old]:
+            raise AttributeError(f"module '{ROOT}{old}' has no attribute '{name}'")
+        place, _, new = RENAMED[old][name].rpartition(".")
+        if by_hand(frame := sys._getframe(1)):
+            warn(frame, f"{old}.{name}", place, new)
+        return getattr(import_module(ROOT + place), new)
 
     return __getattr__
 

@@ -32,7 +32,8 @@ from tinyphysics.planner.methods.families import Job, step_of
 from tinyphysics.planner.systems.scaling import in_best_units
 from tinyphysics.report import Report, Row
 from tinyphysics.rules.identities.exact import unrounded
-from tinyphysics.step import Step, moves_of
+from tinyphysics.step import OWN_STEPS as CHOOSES_STEPS
+from tinyphysics.step import SERIES, Step
 from tinyphysics.synth.coefficients import schemes
 from tinyphysics.synth.methods.project import projected
 from tinyphysics.synth.methods.propagate import FLOW, flow_step, power_step
@@ -142,7 +143,7 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
         )
     program = (
         shown
-        if step.going is not None
+        if CHOOSES_STEPS in step.traits
         else in_pairs(shown, step.weights)
         if goal.precision == "dd"
         else in_precision(shown, goal.precision, goal.lattice)
@@ -150,9 +151,9 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
     program = replace(program, math=goal.math)
     target, why = (
         in_series(program, requested)
-        if step.loops is not None
+        if SERIES in step.traits
         else written_out(program, requested)
-        if step.going is not None
+        if CHOOSES_STEPS in step.traits
         else choose_target(program, requested, goal.precision)
     )
     conflicts.check("target", Ask.of(goal, system, by=target.backend))
@@ -192,7 +193,7 @@ def held(step: Step, system: System, goal: Goal) -> Step:
 
 def follows(b: Build) -> bool:
     """Does its step say what it does to the momentum of explicit time?"""
-    return any(moves.works for part in b.step.body if (moves := moves_of(part)) is not None)
+    return any(f.works() for f in b.step.body)
 
 
 def watching(b: Build, name: str) -> Program:
@@ -200,7 +201,7 @@ def watching(b: Build, name: str) -> Program:
     if not follows(b):
         raise PlanError(
             f"`{b.system.name}` depends on t, so H + p_t is the conserved quantity, and `{b.plan.method}`"
-            f"{' in other units' if b.step.scales else ''} does not compute p_t",
+            f"{' in other units' if b.step.coordinates.scales else ''} does not compute p_t",
             fix='Use H itself: out.every_step("energy").',
         )
     with unrounded() if b.goal.precision == "dd" else nullcontext():

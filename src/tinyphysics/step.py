@@ -6,12 +6,13 @@ sub-step of one step merge with the first of the next, and `final` take it back 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 from tinyphysics.ir import UOp
+from tinyphysics.report import Row
 from tinyphysics.system import Parameter, State
 
 
@@ -63,23 +64,75 @@ def exactly(x: float) -> Fraction:
     return x.exact if isinstance(x, Weight) else Fraction(x)
 
 
-@dataclass(frozen=True, eq=False)
-class Shear:
-    """state += weight * dt * J(covector)."""
+class SubFlow(Protocol):
+    """One part of a step. All that another file would ask about its kind, it answers itself: flows/ has one file for each."""
 
-    state: UOp
-    covector: UOp
-    kind: str  # pass: dH/dp moves q; negate: dH/dq moves p; force: a force that no energy is known for
-    weight: float
+    @property
+    def declares_dt(self) -> bool:
+        """Is $dt a parameter of the program?"""
+        return True
+
+    @property
+    def traits(self) -> frozenset[str]:
+        """What planner, explain and the table of conflicts may ask: words of those below."""
+
+    def writes(self) -> tuple[UOp, ...]:
+        """The states that it changes."""
+
+    def reads(self) -> frozenset[UOp]:
+        """The variables that its expressions hold."""
+        return frozenset(v for u in (*self.expressions(), *self.private()) for v in u.leaves)
+
+    def expressions(self) -> tuple[UOp, ...]:
+        """In the order of lowering: divided and fused together with those of the whole step."""
+        return ()
+
+    def private(self) -> tuple[UOp, ...]:
+        """Expressions that are decided for themselves."""
+        return ()
+
+    def works(self) -> tuple[UOp, ...]:
+        """What it does to p_t, the momentum of explicit time: no part of a program, but of the one that watches H + p_t."""
+        return ()
+
+    def rebuilt(self, new: Mapping[UOp, UOp]) -> SubFlow:
+        """With its expressions replaced."""
+        return self
+
+    def followed(self, p_t: UOp, new: Mapping[UOp, UOp]) -> SubFlow:
+        """With what it does to p_t, as a state, its works replaced."""
+        return self
+
+    def weights(self) -> Iterator[float]:
+        """Its coefficients, for double-double."""
+        return iter(())
+
+    def lower(self, b: Any, section: str) -> None:
+        """Its instructions, written with the Builder of tpir/program/lower.py: the only place that knows which."""
+
+    def field(self) -> Mapping[UOp, UOp] | None:
+        """For each state its rate in units of dt, as dt goes to 0; None of what is no flow."""
+        return None
+
+    def inverse(self) -> SubFlow | None:
+        """What takes it back; None where that is not known."""
+        return None
+
+    def updates(self) -> int:
+        """How often a state is rounded in it."""
+        return len(self.writes())
+
+    def rows(self, alike: int) -> list[Row]:
+        """What explain() says of it, the first of so many in a step."""
+        return []
 
 
-@dataclass(frozen=True, eq=False)
-class Shift:
-    """state := value, which is the state plus what the state does not enter: a shear with its step inside."""
-
-    state: UOp
-    value: UOp
-    note: str = ""
+# traits of sub-flows
+SHEARS, SOLVES, TURNS, ORBITS, JUMPS = "shears", "solves", "turns", "orbits", "jumps"
+SERIES, OWN_STEPS = "series", "own steps"
+AS_WRITTEN = (
+    "as written"  # by a user, to be run: operations in the order of the expression, each rounded once
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,114 +143,41 @@ class Scale:
     factor: UOp
 
 
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Shears whose flows are all evaluated before the first of them is applied.
-
-    `clock` is the time that its flows see, in steps after the beginning of the step. `works` are what it does to p_t, the
-    momentum of explicit time: no part of a program, but of the one that watches H + p_t.
-    """
-
-    shears: tuple[Shear | Shift, ...]
-    clock: float = 0.0
-    works: tuple[Shear, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Orbits:
-    """Every body goes on along its Kepler orbit for weight * dt: an exact flow, in the coordinates of a frame."""
-
-    weight: float
-
-
-@dataclass(frozen=True, eq=False)
-class Oscillator:
-    """The energy of a pair of states, number by number: a*p*p/2 + g*p + b*q*q/2 + f*q, where no state enters these."""
-
-    a: UOp
-    b: UOp
-    g: UOp | None = None
-    f: UOp | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Turn:
-    """Every pair goes on as its oscillator does for weight * dt: an exact flow."""
-
-    weight: float
-
-
-@dataclass(frozen=True, eq=False)
-class Frame:
-    """Jacobi coordinates: the loop keeps positions and velocities of bodies as seen from those within.
-
-    A kick in them leaves out the pull of the centres, which `Orbits` has done.
-    """
-
-    q: UOp
-    p: UOp
-    masses: UOp
-    order: tuple[int, ...]  # of the bodies, innermost first
-    gm: UOp  # G times the mass within, each body's own included
-
-
-@dataclass(frozen=True, eq=False)
-class Assign:
-    """state := value, all values evaluated before the first assignment: an explicit map."""
-
-    state: UOp
-    value: UOp
-    as_written: bool = False  # did a user write it, to be run?
-
-
-@dataclass(frozen=True, eq=False)
-class Solve:
-    """A vector of unknowns that makes residuals vanish, found round by round; then states are moved by what it is.
-
-    `start`, `scale` and `matrix` are functions of the states, residuals and moves of the unknown too. The matrix makes
-    corrections of residuals; without one they are the correction. `scale` is one over the size of each unknown.
-    """
-
-    unknown: UOp  # a variable whose name begins with ?
-    start: UOp
-    residual: UOp
-    scale: UOp
-    moves: Block | tuple[Assign, ...]  # all evaluated before the first is applied
-    matrix: UOp | None = None
-    rounds: int = 50
+class Coordinates(Protocol):
+    """In what a loop keeps the states. `b` is the Builder of tpir/program/lower.py, registers are those of TP-IR."""
 
     @property
-    def expressions(self) -> list[UOp]:
-        return [self.start, self.residual, self.scale, *([] if self.matrix is None else [self.matrix])]
+    def scales(self) -> tuple[Scale, ...]:
+        """Units in which states are kept: their values are checked before a run."""
+        return ()
 
+    def enter(self, b: Any) -> None:
+        """From the user's states, in `init`."""
+        return None
 
-Part = Block | Orbits | Turn | Assign | Solve
+    def leave(self, b: Any) -> None:
+        """To the user's states, in `final`."""
+        return None
 
+    def seen(self, b: Any, state: UOp, section: str) -> Any:
+        """The register of a user's state, where it is not that of the state; else None."""
+        return None
 
-def moves_of(part: Part) -> Block | None:
-    """The block of a part that moves states by what it computes."""
-    block = part.moves if isinstance(part, Solve) else part
-    return block if isinstance(block, Block) else None
+    def carried(self, b: Any, flow: Any, state: UOp, section: str) -> Any:
+        """The flow of a user's state as one of these coordinates."""
+        return flow
+
+    def computes(self) -> bool:
+        """Is a user's state computed wherever it is read?"""
+        return False
 
 
 @dataclass(frozen=True, eq=False)
-class Propagate:
-    """All states after the n steps of a run at once.
-
-    `flow`: of the sum of the terms, for n*dt. `power`: the n-th power of the flows of terms one after the other, each
-    for its weight times dt.
-    """
-
-    way: str
-    parts: tuple[tuple[int, float], ...]  # (number of the term, weight)
+class AsGiven(Coordinates):
+    """The states as the user has them."""
 
 
-@dataclass(frozen=True, eq=False)
-class Loops:
-    """All states along the Taylor series of their solution, in loops over its coefficients: rules/calculus/series.py."""
-
-    rates: tuple[UOp, ...]  # the derivative of each state
-    order: int
+AS_GIVEN = AsGiven()
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,50 +196,43 @@ class Step:
     time: UOp | None
     terms: tuple[Term, ...]
     claims: tuple[str, ...]  # what the verifier is asked to show
-    init: tuple[Part, ...]
-    body: tuple[Part, ...]
-    final: tuple[Part, ...]
+    init: tuple[SubFlow, ...]
+    body: tuple[SubFlow, ...]
+    final: tuple[SubFlow, ...]
     evaluations: int  # of the force, in one body
-    scales: tuple[Scale, ...] = ()
-    jump: Propagate | None = None  # then nothing else moves a state
-    frame: Frame | None = None
-    oscillators: tuple[tuple[UOp, UOp, Oscillator], ...] = ()  # (q, p, theirs), of a step that turns them
-    coupled: bool = False  # then a turn is the flow of the first term, by a matrix that is handed in
-    coefficients: tuple[
-        float, ...
-    ] = ()  # of a method whose expressions hold more than the weights of its updates
-    loops: Loops | None = None  # then it is all that a step does
-    going: UOp | None = None  # where it does not hold a body changes nothing, and a loop may end
+    coordinates: Coordinates = AS_GIVEN
+    coefficients: tuple[float, ...] = ()  # in its expressions, besides the weights of its flows
+
+    @property
+    def flows(self) -> tuple[SubFlow, ...]:
+        return (*self.init, *self.body, *self.final)
+
+    @property
+    def traits(self) -> frozenset[str]:
+        """Those of all its flows."""
+        return frozenset(trait for f in self.flows for trait in f.traits)
 
     @property
     def weights(self) -> dict[float, Fraction]:
         """What the coefficients of the method stand for, by their float64: those of its updates, and of its clock."""
-        return {float(w): exactly(w) for w in (*self._weights(), *self.coefficients)}
+        own = (w for f in self.flows for w in f.weights())
+        return {float(w): exactly(w) for w in (*own, *self.coefficients)}
 
-    def _weights(self) -> Iterator[float]:
-        for part in (*self.init, *self.body, *self.final):
-            if (block := moves_of(part)) is not None:
-                yield block.clock
-                yield from (s.weight for s in (*block.shears, *block.works) if isinstance(s, Shear))
+    def each(self, change: Callable[[SubFlow], SubFlow]) -> Step:
+        """The step with every flow changed."""
+        init, body, final = (tuple(map(change, part)) for part in (self.init, self.body, self.final))
+        return replace(self, init=init, body=body, final=final)
 
 
 def inverse(step: Step) -> Step:
-    """The step whose body takes that of another back: its blocks in reverse, by as much less.
+    """The step whose body takes that of another back: the inverses of its flows, the last one first.
 
     `init` and `final` are as they were: they lead from a state to the loop and back, which is where a body begins and ends.
     """
-
-    def taken_back(b: Part) -> Part:
-        assert isinstance(b, Block) and all(isinstance(s, Shear) for s in b.shears), (
-            "only shears are taken back"
-        )
-        shears, works = (
-            tuple(replace(s, weight=-s.weight) for s in group if isinstance(s, Shear))
-            for group in (b.shears, b.works)
-        )
-        return Block(shears, b.clock, works)
-
-    return replace(step, body=tuple(map(taken_back, reversed(step.body))))
+    back = [f.inverse() for f in reversed(step.body)]
+    known = tuple(f for f in back if f is not None)
+    assert len(known) == len(back), "only what has an inverse is taken back"
+    return replace(step, body=known)
 
 
 DT = UOp.var("dt")

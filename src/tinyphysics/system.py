@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tinyphysics.errors import InputError
 from tinyphysics.given import shown
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.options import EVOLVE, LATER, heeds
 from tinyphysics.util import Site, a_kind, did_you_mean, one_of
+
+if TYPE_CHECKING:
+    from tinyphysics.structure import Structure
 
 KINDS = {  # what a system is given by, and the level of the input ladder that it stands on
     "forces": 0,
@@ -150,6 +153,13 @@ class System:
     def pairs(self) -> tuple[tuple[UOp, UOp], ...]:
         """Each position with its momentum."""
         return tuple(zip(self.q, self.p))
+
+    @property
+    def structure(self) -> Structure:
+        """How an energy moves its states."""
+        from tinyphysics.structure import structure_of  # who defines a system does not need it yet
+
+        return structure_of(self.states)
 
     @property
     def driven(self) -> bool:

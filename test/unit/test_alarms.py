@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import re
 import warnings
@@ -12,6 +13,7 @@ import pytest
 import tinyphysics as tp
 from tinyphysics.physics.zoo import ZOO
 from tinyphysics.planner.methods.catalog import BY_NAME
+from tinyphysics.runtime.measure.alarms import unstable
 from tinyphysics.runtime.stages.energies import fastest, look_of
 
 START = {"q": [1.0, 0.0], "p": [0.0, 1.2]}
@@ -80,6 +82,13 @@ def test_the_limit_may_be_passed_at_the_last_frame_alone():
 
     with pytest.warns(tp.PhysicsWarning, match="at the last frame"):
         tp.compile(hardening, dt=1.0).evolve(q=0.5, p=2.5, steps=1)
+
+
+@pytest.mark.parametrize("omega", [1e40, math.inf])
+def test_where_a_run_blew_up_a_step_to_take_is_said_all_the_same(omega):
+    what, dt = unstable([1.0, omega], 0.1, BY_NAME["leapfrog_kdk"])
+    assert "at the last frame" in what and dt == 0.01
+    assert unstable([1.0, 1.0], 0.1, BY_NAME["leapfrog_kdk"]) is None
 
 
 def test_an_energy_that_is_no_number_is_said():

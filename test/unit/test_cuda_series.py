@@ -23,6 +23,7 @@ from tinyphysics.device.engines.cuda_lanes import SHARE
 from tinyphysics.device.engines.cuda_series import CudaSeriesEngine
 from tinyphysics.device.engines.pieces import InPieces
 from tinyphysics.emit.kinds.series.ptx_series import PtxSeriesWriter
+from tinyphysics.flows.series import series_of
 from tinyphysics.synth.methods.taylor import loop_parts, loop_plan
 
 HERE = ("cuda", "llvm")
@@ -287,7 +288,7 @@ def test_what_a_card_has_no_memory_for_is_said(fake_cuda, in_loops):  # noqa: F8
 # --- the text ---------------------------------------------------------------------------------------------------
 def written(sim):
     step = sim.compiled.series
-    plan = loop_plan(step.states, step.loops)
+    plan = loop_plan(series_of(step))
     return PtxSeriesWriter(plan, *loop_parts(plan)).module()
 
 

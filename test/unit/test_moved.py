@@ -147,6 +147,15 @@ def test_a_pickle_of_before_is_read_without_a_warning_and_goes_on_to_the_same_bi
     assert pickle.loads(pickle.dumps(out)).hash == out.hash
 
 
+def test_a_class_of_before_is_found_and_the_new_line_is_shown():
+    for module, names in moved.RENAMED.items():
+        for old, new in names.items():
+            warned, space = told(f"from tinyphysics.{module} import {old}")
+            place, _, name = new.rpartition(".")
+            assert f"from tinyphysics.{place} import {name}" in warned[0]
+            assert space[old] is vars(importlib.import_module(f"tinyphysics.{place}"))[name]
+
+
 def test_the_table_says_what_is_there():
     def there(module):
         return (SOURCE / (module.replace(".", "/") + ".py")).is_file()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -182,3 +183,17 @@ def test_a_large_state_is_not_kept():
     i = sim.began.given
     states = {name: np.zeros((1, NUMBERS)) for name in i.states}
     assert first_state(type(i)(states, {}, 1, False), 0.01) is None
+
+
+def test_states_in_loops_have_fewer_samples():
+    """They go one after the other: 64 states with 96 copies each would take seconds."""
+
+    @tp.hamiltonian
+    def trap(q: tp.Vec[3], p: tp.Vec[3]):
+        return p @ p / 2 + q @ q / 2 - 0.7 * (q[2] + q[0]) * (q[2] - q[0]) - 0.7 * tp.exp(-(q[0] ** 2))
+
+    sim = tp.compile(trap, dt=0.3, method="interaction6")
+    sim.evolve(q=[-0.1, 0.459, 0.35], p=[0.661, -0.187, 0.812], steps=2)
+    assert sim.compiled.in_loops(rounding.COPIES)
+    samples = int(re.search(r"measured at (\d+) states", row(sim)["because"])[1])
+    assert samples * 2 * rounding.COPIES * len(roughness.SHORTER["float64"]) <= rounding.IN_LOOPS

@@ -12,9 +12,9 @@ from tinyphysics.context import CHECK
 from tinyphysics.errors import InputError, VerifyError
 from tinyphysics.planner.systems import scaling as units
 from tinyphysics.planner.cost.cost import operations
-from tinyphysics.rules.scale import scaled
+from tinyphysics.flows.rescaled import scaled
 from tinyphysics.runtime.measure.symplecticity import measure_symplectic
-from tinyphysics.step import Block, Shift
+from tinyphysics.flows.shears import ScaledShear, ShearFlow
 from tinyphysics.tpir import parse, verify, vm
 
 BACKENDS = ("python", "llvm", "c", "numpy")
@@ -168,7 +168,10 @@ def test_units_in_which_less_is_certified_are_refused(monkeypatch):
         for other in scaled(step):
             *rest, kick = other.body
             (shift,) = kick.shears
-            body = (*rest, Block((Shift(shift.state, shift.state - shift.state.lift(0.0) * shift.state),)))
+            body = (
+                *rest,
+                ShearFlow((ScaledShear(shift.state, shift.state - shift.state.lift(0.0) * shift.state),)),
+            )
             yield type(other)(**{**vars(other), "body": body})
 
     monkeypatch.setattr(units, "scaled", forgetful)
@@ -472,3 +475,14 @@ def test_units_that_cannot_be_shown_to_be_undone_are_not_taken():
 
     sim = tp.compile(bodies, dt=0.3, scale="auto", backend="python")
     assert sim.certificate.symplectic
+
+
+def test_in_long_forces_no_other_units_are_looked_for():
+    """Each component of a product of all numbers is as long as the product: the search would take seconds."""
+
+    @tp.hamiltonian
+    def product(q: tp.Vec[36], p: tp.Vec[36]):
+        return tp.sum(p**2) / 2 + q @ q / 2 + tp.prod(q)
+
+    row = tp.compile(product, dt=0.05, scale="auto").explain("full").to_dict()["plan"]["scaled"]
+    assert row["verdict"] == "no" and "each component counted alone" in row["because"]

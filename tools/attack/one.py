@@ -28,7 +28,7 @@ from attack.truth import Unknown
 LIMIT = 30  # CPU seconds of one case; these two are of the machine of attack/pace.py
 SLOW = 2.0  # of one compilation
 # one case in so many has this check; the first three are made for all
-SHARE = {"orders": 3, "listings": 4, "segments": 8, "energies": 4, "backends": 10, "goals": 16}
+SHARE = {"orders": 3, "listings": 4, "segments": 8, "energies": 4, "backends": 8, "goals": 16}
 
 
 class Hang(BaseException):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from attack.truth import Truth
 
 EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "mixed": 2.0**-23, "compensated": 2.0**-23, "dd": 2.0**-52}
 LATTICE = 2.0**-30
+MANY = 1_000  # numbers of all members, beyond which Python takes minutes
 BOUND = 30.0  # states beyond are not used: differences would not be accurate there
 
 
@@ -38,6 +40,11 @@ class Subject:
         self.report: dict[str, Any] | None = None
         self.is_map = "map" in case.kind
 
+    @cached_property
+    def compiled(self) -> Any:
+        """The same program in compiled code, which has the same bits (backends.py looks at that)."""
+        return tp.compile(self.system, **{**self.options, "backend": "llvm"})
+
     @property
     def certificate(self) -> Any:
         return self.sim.certificate
@@ -57,9 +64,11 @@ class Subject:
     ) -> np.ndarray:
         """The states after some steps, as rows; NaN where a run stopped."""
         given: dict[str, Any] = {**self.case.given(np.asarray(z, float)), **self.case.params}
+        many = len(z) * self.truth.size > MANY and self.options.get("backend") == "python"
+        sim = self.compiled if many else self.sim
         if dt is not None and not self.is_map:
             given["dt"] = dt
-        out = self.sim.evolve(
+        out = sim.evolve(
             **given,
             steps=steps,
             t0=self.case.t0 if t0 is None else t0,

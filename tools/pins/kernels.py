@@ -67,6 +67,7 @@ def texts(sim: Any) -> Iterator[tuple[str, str]]:
     from tinyphysics.emit.kinds.series.series import SeriesWriter
     from tinyphysics.emit.modules import cuda_nests, nests, opencl_nests, ptx_nests
     from tinyphysics.emit.scalar import c, cuda, llvm, opencl, ptx
+    from tinyphysics.flows.series import series_of
     from tinyphysics.planner.cost.target import in_loops
     from tinyphysics.synth.methods.taylor import loop_parts, loop_plan
     from tinyphysics.target import PORTABLE, VectorShape
@@ -75,7 +76,7 @@ def texts(sim: Any) -> Iterator[tuple[str, str]]:
 
     series = sim.compiled.series
     if series is not None:
-        plan = loop_plan(series.states, series.loops)
+        plan = loop_plan(series_of(series))
         yield "llvm", SeriesWriter(plan, *loop_parts(plan)).module(True)
         yield "ptx", PtxSeriesWriter(plan, *loop_parts(plan)).module()
         return

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
+from tinyphysics import step as kinds
 from tinyphysics.errors import InputError, PlanError, TinyPhysicsError
 from tinyphysics.facts import Facts
 from tinyphysics.options import CALLS
 from tinyphysics.plan import Goal
 from tinyphysics.rules.functions.random import draws
-from tinyphysics.step import Solve, Step
+from tinyphysics.step import Step
 from tinyphysics.target import PYTHON
 
 PLAIN = {name: option.default for table in CALLS.values() for name, option in table.items()}
@@ -89,14 +90,14 @@ class Ask:
 
 def traits_of(step: Step, adaptive: bool = False) -> dict[str, Any]:
     """How a step is made."""
-    turns, own = step.oscillators or step.coupled, step.loops is not None or step.going is not None
+    has = step.traits
     return {
-        JUMPS: step.jump is not None,
-        OWN_STEPS: adaptive or own,
-        SOLVES: any(isinstance(part, Solve) for part in step.body),
-        TURNS: turns,
-        ORBITS: step.frame is not None,
-        NO_END: turns or step.frame is not None or step.jump is not None or own,
+        JUMPS: kinds.JUMPS in has,
+        OWN_STEPS: adaptive or kinds.OWN_STEPS in has,
+        SOLVES: kinds.SOLVES in has,
+        TURNS: kinds.TURNS in has,
+        ORBITS: kinds.ORBITS in has,
+        NO_END: bool(has & {kinds.TURNS, kinds.ORBITS, kinds.JUMPS, kinds.OWN_STEPS}),
     }
 
 

@@ -17,7 +17,7 @@ from tinyphysics.planner.cost.target import in_loops
 from tinyphysics.planner.methods.catalog import BY_NAME, FLOW_METHOD, MAP, Method, tolerance_of
 from tinyphysics.report import Report, Row, Section
 from tinyphysics.rules.functions.user_derivatives import trouble_in
-from tinyphysics.step import Solve, Step
+from tinyphysics.step import JUMPS, SOLVES, TURNS, Step
 from tinyphysics.system import Clock, System
 from tinyphysics.target import Target
 from tinyphysics.tpir.precision.lattice import EXACT, RANGE, UNIT
@@ -306,28 +306,8 @@ def tolerance_row(method: Method, goal: Goal) -> Row:
 
 def equation_rows(step: Step) -> list[Row]:
     """What is solved for in a step, and how."""
-    solves = [part for part in step.body if isinstance(part, Solve)]
-    if not solves:
-        return []
-    first = solves[0]
-    count = plural(first.unknown.size, "unknown") + (f", {len(solves)} times" if len(solves) > 1 else "")
-    if step.going is not None:
-        how = "by Newton's method, with the exact Jacobian at the start of each attempt"
-        return [
-            Row(
-                "equations",
-                count,
-                f"{how}; an attempt that is not solved in {first.rounds} iterations is repeated with a shorter step",
-            )
-        ]
-    how = (
-        "by Newton's method, with the Jacobian at one state per step"
-        if first.matrix is not None
-        else "by fixed-point iteration, which needs dt times the steepest slope to be below 1"
-    )
-    return [
-        Row("equations", count, f"{how}; until corrections stop shrinking, {first.rounds} iterations at most")
-    ]
+    solves = [f for f in step.body if SOLVES in f.traits]
+    return solves[0].rows(len(solves)) if solves else []
 
 
 def explain(
@@ -343,7 +323,7 @@ def explain(
     units: tuple[Row, ...] = (),
     loop: tuple[Row, ...] = (),
 ) -> Report:
-    method = BY_NAME.get(plan.method, FLOW_METHOD if step.jump is not None else MAP)
+    method = BY_NAME.get(plan.method, FLOW_METHOD if JUMPS in step.traits else MAP)
     chosen = [Row("method", plan.method, f"{method.summary}; {plan.because}")]
     if plan.order:
         what = {"forces": "the forces are", "ode": "the derivatives are"}.get(system.kind, "H is")
@@ -384,15 +364,15 @@ def explain(
         chosen += fast_rows(goal.precision)
     if goal.precision == "lattice":
         chosen += lattice_rows(system, goal, program)
-    if system.kind != "map" and step.jump is None and not method.adaptive:
+    if system.kind != "map" and JUMPS not in step.traits and not method.adaptive:
         chosen += rounding_rows(system, step, goal, facts)
     if goal.approximate is not None:
         chosen += approximate_rows(goal.approximate)
     if goal.hierarchy is not None:
         chosen += orbit_rows(goal.hierarchy)
-    if step.oscillators or step.coupled:
+    if TURNS in step.traits:
         chosen += resonance_rows(step, goal.dt)
-    if step.jump is not None:
+    if JUMPS in step.traits:
         chosen += propagator_rows(system, facts, goal)
     chosen += [*loop, *units]
     chosen += [Row("not chosen", a.method, a.because) for a in plan.not_chosen]
@@ -404,13 +384,12 @@ def explain(
         else system.kind
     )
     level = f"level {system.level}: given by its {given}"
-    none = system.kind == "map" or step.jump is not None or method.adaptive
-    solves = any(isinstance(part, Solve) for part in step.body)
-    often = "an iteration, and once more at the end" if solves else "a step"
+    none = system.kind == "map" or JUMPS in step.traits or method.adaptive
+    often = "an iteration, and once more at the end" if SOLVES in step.traits else "a step"
     evaluations = [] if none else [Row("force evaluations", str(step.evaluations), often)]
     cost = [
         *evaluations,
-        *([] if step.jump is not None else stepping(program)),
+        *([] if JUMPS in step.traits else stepping(program)),
         Row("state", plural(sum(s.var.size for s in system.states), "number"), level),
     ]
     return Report(
@@ -441,7 +420,7 @@ def explain(
                     ),
                     *(
                         loop_rows(program)
-                        if target.backend != "python" and step.jump is None and in_loops(program, 1)
+                        if target.backend != "python" and JUMPS not in step.traits and in_loops(program, 1)
                         else []
                     ),
                 ),

@@ -6,6 +6,7 @@ from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal, Plan
 from tinyphysics.planner.methods.catalog import BY_NAME, FLOW_METHOD, MAP, Method
 from tinyphysics.report import Report, Row, Section
+from tinyphysics.step import JUMPS as JUMPING
 from tinyphysics.step import Step
 from tinyphysics.system import System
 from tinyphysics.tpir.verifier import Certificate
@@ -60,7 +61,7 @@ def conserved(
     held = [name for name, _ in goal.project]
     if held:
         return f"{', '.join(held)}, to the residual of the equations that fix it"
-    if step.jump is not None and goal.propagator == "exact":
+    if JUMPING in step.traits and goal.propagator == "exact":
         return "the energy, to rounding: every frame is the exact solution"
     if method.kind == "discrete gradient":
         return "the energy, to the residual of the equations that are solved in a step"
@@ -149,7 +150,7 @@ def summarised(
     certificate: Certificate,
 ) -> Section:
     """Ten to fifteen lines in plain words; `report` is the full form of the same simulation."""
-    method = BY_NAME.get(plan.method, FLOW_METHOD if step.jump is not None else MAP)
+    method = BY_NAME.get(plan.method, FLOW_METHOD if JUMPING in step.traits else MAP)
     rows = [Row("system", what_it_is(system, facts))]
     rows.append(Row("conserved", conserved(system, facts, goal, step, method, certificate)))
     if system.kind != "map":

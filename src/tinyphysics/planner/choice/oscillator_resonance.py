@@ -12,12 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tinyphysics.flows.harmonic import oscillators_of
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import toposort
 from tinyphysics.ir.value import evaluate
 from tinyphysics.planner.methods.catalog import BY_NAME, Method
 from tinyphysics.report import Row
-from tinyphysics.step import Oscillator, Step
+from tinyphysics.rules.formulas.oscillators import Oscillator
+from tinyphysics.step import Step
 from tinyphysics.system import Parameter
 
 NEAR = 0.1  # radians to a multiple of pi, where the curvature of the rest is not known
@@ -161,7 +163,8 @@ def resonance(m: Method, omega: Sequence[float], dt: float, bends: Bends | None 
 # --- what is said -------------------------------------------------------------------------------------------
 def rows(step: Step, dt: float | None) -> list[Row]:
     """How far the quadratic part turns in a step, with the parameters as they are if a run gives no others."""
-    if step.coupled:
+    turning = oscillators_of(step)
+    if turning is None:
         size = sum(s.var.size for s in step.states)
         return [
             Row(
@@ -173,7 +176,7 @@ def rows(step: Step, dt: float | None) -> list[Row]:
         ]
     if dt is None or step.name not in BY_NAME:
         return []
-    known = curvatures([o for _, _, o in step.oscillators], defaults(step.parameters))
+    known = curvatures(turning, defaults(step.parameters))
     omega = [] if known is None else frequencies(known)
     if not omega:
         return []

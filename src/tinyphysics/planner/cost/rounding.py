@@ -12,7 +12,7 @@ from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal
 from tinyphysics.report import Row
 from tinyphysics.rules.functions.random import draws
-from tinyphysics.step import Block, Solve, Step, Turn
+from tinyphysics.step import Step
 from tinyphysics.system import System
 from tinyphysics.tpir.precision.lattice import FORCE, UNIT, Units
 from tinyphysics.tpir.precision.precision import PRECISIONS, ROUNDING
@@ -28,21 +28,6 @@ def roundings(precision: str, units: Units = ()) -> tuple[float, float]:
         return max((unit for name, unit in units if name != FORCE), default=UNIT), ROUNDING[p.forces]
     own = ROUNDING[p.state]
     return own if p.low is None else own * ROUNDING[p.low], OF_PAIRS if p.wide else ROUNDING[p.forces]
-
-
-def updates(step: Step) -> int:
-    """How often a state is written in one step."""
-    blocks = [b.moves if isinstance(b, Solve) else b for b in step.body]
-    return sum(
-        len(b.shears)
-        if isinstance(b, Block)
-        else len(b)
-        if isinstance(b, tuple)
-        else 3
-        if isinstance(b, Turn)
-        else 1
-        for b in blocks
-    )
 
 
 def never(system: System, goal: Goal, facts: Facts) -> str:
@@ -73,6 +58,6 @@ def rounding_rows(system: System, step: Step, goal: Goal, facts: Facts) -> list[
             NAME,
             NOT_ESTIMATED,
             "it depends on the sizes and rates of a state: run it first, or compile with pilot={...}; "
-            f"{updates(step)} updates a step round states to 2**{state}, forces to 2**{force} times dt",
+            f"{sum(f.updates() for f in step.body)} updates a step round states to 2**{state}, forces to 2**{force} times dt",
         )
     ]

@@ -21,7 +21,7 @@ from tinyphysics.planner.methods.needs import HIERARCHY, quadratic_part
 from tinyphysics.rules.calculus.jet import order_for
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.step import Assign, Step, Term
+from tinyphysics.step import Step, Term
 from tinyphysics.synth.coefficients.coefficients import COMPOSITION
 from tinyphysics.synth.methods.as_written import explicit_map
 from tinyphysics.synth.methods.derivative import MOST_COMPONENTS, derivative
@@ -118,9 +118,9 @@ def rates_of(system: System) -> tuple[list[UOp], tuple[Term, ...]]:
     if system.kind == "ode":
         rates = list(system.update)
     elif system.energy is not None:
-        slopes = dict(zip([*system.p, *system.q], derivative(system.energy, [*system.p, *system.q])))
-        pairs = zip(system.q, system.p)
-        rates = [r for q, p in pairs for r in (slopes[p], -slopes[q])]
+        by = [*system.p, *system.q]
+        found = system.structure.rates(dict(zip(by, derivative(system.energy, by))))
+        rates = [found[s] for s in system.structure.states]
         terms = (Term("H", system.energy),)
     elif system.kind != "forces":
         raise PlanError(
@@ -150,7 +150,7 @@ def of_series(job: Job) -> Step:
         return taylor_step(job.method.name, job.system, terms, rates, tolerance)
     check_pairs(job, estimate(job.system, rates, tolerance))
     step = wide_taylor_step(job.method.name, job.system, terms, rates, tolerance)
-    values = [part.value for part in step.body if isinstance(part, Assign)]
+    values = [u for f in step.body for u in f.expressions()]
     found = sum(u.size for u in toposort(values) if u.op in ELEMENTWISE)
     check_pairs(job, int(LEFT_WHEN_FUSED * found))
     return step

@@ -6,15 +6,16 @@ from collections import Counter
 from dataclasses import replace
 
 from tinyphysics.errors import VerifyError
+from tinyphysics.flows.rescaled import scaled, searched
 from tinyphysics.planner.cost.cost import describe, operations
 from tinyphysics.report import Row
-from tinyphysics.rules.scale import scaled
 from tinyphysics.step import Step
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.tpir.program.lower import lower
 from tinyphysics.tpir.verifier import Certificate, verify
 
 MULTIPLIES = ("mul", "fma", "div")
+MOST_SEARCHED = 4000  # operations, each component of a force counted alone: a second of searching
 Price = tuple[int, int]  # operations, and those of them that multiply
 
 
@@ -40,21 +41,28 @@ def in_best_units(step: Step) -> tuple[Step, Row]:
     Other units must remove operations, or multiplications and add none; and all that is shown of the step in
     the user's units must be shown there too.
     """
+    if (count := searched(step)) > MOST_SEARCHED:
+        return step, Row(
+            "scaled",
+            "no",
+            f"the forces have {count:,} operations, each component counted alone; other units are looked for "
+            f"up to {MOST_SEARCHED:,}",
+        )
     plain = lower(step)
     before = operations(plain.step, plain)
     cheaper = []
     for other in scaled(step):
         program = lower(other)
-        count = operations(program.step, program)
-        if price(count) < price(before):
-            cheaper.append((price(count), other, program, count))
+        fewer = operations(program.step, program)
+        if price(fewer) < price(before):
+            cheaper.append((price(fewer), other, program, fewer))
     wanted = shown(verify(replace(plain, claims=()))) if cheaper else set()
-    for _, other, program, count in sorted(cheaper, key=lambda x: x[0]):
+    for _, other, program, fewer in sorted(cheaper, key=lambda x: x[0]):
         if certified_as(program, wanted):
             return other, Row(
                 "scaled",
                 told(other),
-                f"{describe(count)} a step instead of {describe(before)}; frames are in your variables",
+                f"{describe(fewer)} a step instead of {describe(before)}; frames are in your variables",
             )
     why = (
         "no units were found with fewer operations"
@@ -66,4 +74,4 @@ def in_best_units(step: Step) -> tuple[Step, Row]:
 
 def told(step: Step) -> str:
     names = {s.var: s.name for s in step.states}
-    return ", ".join(f"{names[s.state]} by {s.factor}" for s in step.scales)
+    return ", ".join(f"{names[s.state]} by {s.factor}" for s in step.coordinates.scales)

@@ -12,7 +12,7 @@ from fractions import Fraction
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp
 from tinyphysics.rules.digits.floats import magnitude, polynomial
-from tinyphysics.step import Oscillator
+from tinyphysics.rules.formulas.oscillators import Oscillator
 
 SHORT = 1.0  # the square of an angle up to which a series gives what a difference would lose
 TERMS = 9  # of it: the next one is below 2**-60 of the first

@@ -6,6 +6,8 @@ direction of ones, f the slope at q = 0, and that b*q + f is the slope is shown.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tinyphysics.ir.ops import CHOSEN, Ops
 from tinyphysics.ir.uop import UOp, elements, substitute, toposort
 from tinyphysics.rules.calculus.jvp import jvp
@@ -13,7 +15,17 @@ from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.equality.normal import MOST_COMPONENTS, Normal, chooses
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.step import Oscillator
+
+
+@dataclass(frozen=True, eq=False)
+class Oscillator:
+    """The energy of a pair of states, number by number: a*p*p/2 + g*p + b*q*q/2 + f*q, where no state enters these."""
+
+    a: UOp
+    b: UOp
+    g: UOp | None = None
+    f: UOp | None = None
+
 
 PIECES = (
     frozenset({Ops.PAD, Ops.CONCAT, Ops.STACK, Ops.ELEMENT}) | CHOSEN

@@ -37,6 +37,7 @@ from tinyphysics.emit.scalar.llvm import module as llvm_module
 from tinyphysics.emit.scalar.opencl import module as opencl_module
 from tinyphysics.emit.scalar.ptx import module as ptx_module
 from tinyphysics.errors import BackendError, PlanError
+from tinyphysics.flows.series import series_of
 from tinyphysics.planner.cost.machine import MOST_UNROLL, rows
 from tinyphysics.planner.cost.offload import Work, here, there, worth_a_look
 from tinyphysics.planner.cost.target import in_loops
@@ -155,8 +156,7 @@ def seed_of(target: Target) -> Seed:
 
 def new_series_engine(target: Target, step: Step) -> Any:
     """The engine of a Taylor series in loops."""
-    assert step.loops is not None
-    plan = loop_plan(step.states, step.loops)
+    plan = loop_plan(series_of(step))
     states = [StateDecl(s.name, s.role, Type(s.var.dtype, s.var.shape)) for s in step.states]
     if target.backend == "cuda":
         return on_gpus(
@@ -362,8 +362,7 @@ def series_listing(step: Step, level: str) -> str:
             f'ir("{level}"): a Taylor series in loops has no text of that kind',
             fix='See ir("llvm"), ir("ptx") or ir("tpir").',
         )
-    assert step.loops is not None
-    plan = loop_plan(step.states, step.loops)
+    plan = loop_plan(series_of(step))
     if level == "ptx":
         return nvptx.compiled(PtxSeriesWriter(plan, *loop_parts(plan)).module())
     cpu = processor()

@@ -25,6 +25,7 @@ from tinyphysics.plan import Goal
 from tinyphysics.planner.cost.cost import operations
 from tinyphysics.planner.cost.target import FEW_MEMBERS, in_loops
 from tinyphysics.rules.formulas.relativity import NAME as RELATIVISTIC
+from tinyphysics.step import OWN_STEPS, SERIES
 from tinyphysics.system import System
 from tinyphysics.target import BUILT
 from tinyphysics.tpir.kernels.kernel import Kernel
@@ -62,9 +63,9 @@ def loops_of(b: Build) -> tuple[bool, bool]:
 
 @without_collections()
 def known_of(b: Build) -> Known:
-    scales = tuple((str(s.state.arg), dump([s.factor])) for s in b.step.scales)
+    scales = tuple((str(s.state.arg), dump([s.factor])) for s in b.step.coordinates.scales)
     timed = any(i.op == "TIME" for i in b.program.step)
-    solves = any(i.op == "SOLVE" for i in b.program.step) and b.step.going is None
+    solves = any(i.op == "SOLVE" for i in b.program.step) and OWN_STEPS not in b.step.traits
     return Known(
         b.program.hash,
         b.plan.method,
@@ -75,7 +76,7 @@ def known_of(b: Build) -> Known:
         sum(operations(b.program.step, b.program).values()),
         b.goal.propagator or "loop",
         "" if b.choice is None else b.choice.instead,
-        b.step.loops is not None,
+        SERIES in b.step.traits,
         b.why.removeprefix("auto: ") if b.target.backend == "python" and b.why.startswith("auto") else "",
         scales,
     )

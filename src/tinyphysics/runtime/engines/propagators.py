@@ -22,6 +22,7 @@ from tinyphysics.device.linear.rank import Undecided, nullity
 from tinyphysics.device.linear.spectral import Waves, waves
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
+from tinyphysics.flows.propagator import propagator_of
 from tinyphysics.ir import UOp
 from tinyphysics.planner.choice.propagator import LOOP
 from tinyphysics.rules.calculus.hessian import Hessian, dense, hessian
@@ -46,8 +47,7 @@ class Question:
     @property
     def stages(self) -> list[tuple[str, Fraction]] | None:
         """The kicks and drifts of a power; None of a flow."""
-        jump = self.step.jump
-        assert jump is not None
+        jump = propagator_of(self.step)
         return None if jump.way == "flow" else [("TV"[k], Fraction(w)) for k, w in jump.parts]
 
     def hessian(self, energy: UOp) -> Hessian:

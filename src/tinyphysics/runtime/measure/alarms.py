@@ -31,6 +31,7 @@ from tinyphysics.util import frames_to_user
 OFF = 0.05  # of the largest sum of |terms of H|: an energy that is further away is no error of a method that works
 BETTER = 1e-3  # what the step that is proposed would have
 SAFE = 0.2  # of a stability limit
+LOST = 1e6  # omega*dt at the end of a run that blew up: its state says nothing about the step to take
 BRIEF = 1e-3  # seconds: of many shorter runs of one simulation, not every one is looked at
 FEW = 8  # frames that are looked at one by one
 LAST = -1  # the row of the last frame, where no others are kept
@@ -174,10 +175,11 @@ def unstable(omegas: Sequence[float], dt: float, method: Method | None) -> tuple
     for omega, where in zip(omegas, ("first", "last")):
         x = abs(dt) * omega
         if x > CALM and method is not None and method.limit and x > method.limit:
+            lost = x > LOST and (where == "last" or math.isinf(x))
             return (
                 f"dt={dt:g} is beyond the stability limit of {method.name} at the {where} frame: omega*dt is {x:.3g}, "
                 f"and {method.limit:.3g} at most",
-                SAFE * method.limit / omega,
+                abs(dt) / 10 if lost else SAFE * method.limit / omega,
             )
     return None
 

@@ -54,8 +54,10 @@ WORK = 2e8  # operations of all copies, or of a pilot: about a tenth of a second
 LONG = 100  # operations of a step that is compiled quickly: good code takes longer to make than the pilots to run
 QUICK_WORK = 4e7  # its WORK
 MOST = 4_000  # operations of a step that is written out: beyond, the pilots take seconds to compile
+MOST_SOLVED = 1_500  # of one that solves: its rounds are written out as well
 TOO_MUCH = 16.0  # times WORK
 LOOKED_AT = 64  # operations, about, that a number of a copy costs besides its steps
+IN_LOOPS = 2_000  # frames of copies that run along their axes, one after the other: half a second
 DRIFT = 0.5  # of the energy, in the pilot: beyond, energies are no sums of small errors
 PERIODS = 16  # steps after which a state may be where it was: an oscillator with omega*dt = 1 is after six
 NEAR = 256  # units in the last place: what is that near is rounded alike
@@ -128,11 +130,14 @@ def estimate(c: Compiled, began: FirstState) -> Rounding | str:
     each = room / (COPIES * len(shorter))  # states times steps
     if backend_of(c) is None:
         return "it takes some ten thousand steps, which are too slow in Python"
-    long = c.known.operations > MOST and not all(c.known.loops)
+    longest = MOST_SOLVED if c.known.solves else MOST
+    long = c.known.operations > longest and not all(c.known.loops)
     if long or each * TOO_MUCH < FEW:
         return f"a step has {c.known.operations:,} operations: to measure it would take seconds"
-    far = STEPS if each >= STEPS else FEW
-    count = max(2, min(SAMPLES, int(each / far)))
+    looped = c.in_loops(COPIES)
+    far = STEPS if each >= STEPS and not looped else FEW
+    most_samples = IN_LOOPS // (2 * COPIES * len(shorter)) if looped else SAMPLES
+    count = max(2, min(most_samples, int(each / far)))
     wanted = USUAL if began.steps is None else began.steps
     steps = int(min(max(wanted, LEAST), max(room / max(given.members, count / FRAMES), STEPS), LONGEST))
     stride = max(steps // FRAMES, 1)

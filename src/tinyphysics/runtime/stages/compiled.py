@@ -214,4 +214,7 @@ class Compiled:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """What is known of a plan is read off it again: an older release kept less of it."""
-        self.__dict__.update(state, known=known_of(state["_built"]), short_runs=0)
+        b = state["_built"]
+        if "coordinates" not in vars(b.step):  # a step of before 0.2
+            b = replace(b, step=build(state["system"], state["goal"], state["requested"]).step)
+        self.__dict__.update(state, _built=b, known=known_of(b), short_runs=0)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tinyphysics.flows.map import Map
 from tinyphysics.ir import graph_rewrite
 from tinyphysics.rules.identities.real import products
-from tinyphysics.step import Assign, Step
+from tinyphysics.step import Step
 from tinyphysics.system import System
 
 
@@ -19,7 +20,7 @@ def explicit_map(system: System) -> Step:
         (),
         ("symplectic", "volume-preserving") if system.p else (),
         init=(),
-        body=tuple(Assign(s, v, as_written=True) for s, v in zip(states, values)),
+        body=(Map(tuple(zip(states, values)), as_written=True),),
         final=(),
         evaluations=1,
     )

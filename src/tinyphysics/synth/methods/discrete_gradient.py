@@ -13,6 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from tinyphysics.flows.implicit import ImplicitFlow
+from tinyphysics.flows.shears import Shear, ShearFlow
 from tinyphysics.ir import Ops, UOp, elements, substitute
 from tinyphysics.rules.calculus.degree import degrees
 from tinyphysics.rules.calculus.linear import ONE, ZERO, inverse, less, times
@@ -20,7 +22,7 @@ from tinyphysics.rules.calculus.solve import ROUNDS
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.step import DT, Block, Shear, Solve, Step, Term
+from tinyphysics.step import DT, Step, Term
 from tinyphysics.synth.methods.implicit import BY_NEWTON, TINY, Flow, largest_of
 from tinyphysics.system import System
 
@@ -237,12 +239,12 @@ def energy_step(name: str, system: System, degree: int | None) -> Step:
             [less(ONE if k == m else ZERO, times(second[k][m], 0.5 * DT)) for m in range(n)] for k in range(n)
         ]
         matrix = UOp.stack([x for row in inverse(rows) for x in row], (n, n))
-    solve = Solve(
+    solve = ImplicitFlow(
         unknown,
         UOp.stack(start, (n,)),
         UOp.stack(residuals, (n,)),
         UOp.stack(flow.sizes([flow.z, ahead, start]), (n,)),
-        Block(tuple(shears)),
+        ShearFlow(tuple(shears)),
         matrix,
         ROUNDS,
     )
@@ -263,15 +265,14 @@ def energy_step(name: str, system: System, degree: int | None) -> Step:
 
 def moved(flow: Flow, slopes: Numbers, ends: Ends) -> tuple[list[Shear], list[UOp]]:
     """By what each state moves, J times a gradient; and what is left of the way then, number by number."""
-    groups, at = [], 0
+    gradients, way, at = {}, {}, 0
     for s in flow.states:
-        groups.append((list(slopes[at : at + s.size]), ends.way[at : at + s.size]))
+        gradients[s], way[s] = list(slopes[at : at + s.size]), ends.way[at : at + s.size]
         at += s.size
+    moves = {state: (own, word) for state, own, word in flow.system.structure.flow(gradients)}
     shears, left = [], []
-    for k, s in enumerate(flow.states):
-        own, way = groups[k ^ 1][0], groups[k][1]
-        shears.append(
-            Shear(s, UOp.stack(own, s.shape) if s.shape else own[0], "negate" if k % 2 else "pass", 1.0)
-        )
-        left += [d + DT * g if k % 2 else d - DT * g for d, g in zip(way, own)]
+    for s in flow.states:
+        own, word = moves[s]
+        shears.append(Shear(s, UOp.stack(own, s.shape) if s.shape else own[0], word, 1.0))
+        left += [d + DT * g if word == "negate" else d - DT * g for d, g in zip(way[s], own)]
     return shears, left

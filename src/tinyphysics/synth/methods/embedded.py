@@ -12,9 +12,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from tinyphysics.flows.attempt import Attempt
+from tinyphysics.flows.implicit import ImplicitFlow
+from tinyphysics.flows.map import Assignments, Map
 from tinyphysics.ir import UOp, elements, f64
 from tinyphysics.ir.dtype import i64
-from tinyphysics.step import Assign, Part, Solve, Step, Term
+from tinyphysics.step import Step, Term
 from tinyphysics.synth.methods.rates import Rates
 from tinyphysics.synth.methods.taylor import (
     CLOCK,
@@ -68,7 +71,7 @@ class Tried:
     kept: list[Numbers]
     otherwise: list[Numbers]  # what is kept if it is no step
     error: UOp
-    equations: Solve | None = None  # that the rest rests on
+    equations: ImplicitFlow | None = None  # that the rest rests on
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,16 +159,16 @@ class Layout:
             State(str(v.arg), v, "auxiliary") for v in (*self.lows, *self.kept, *self.jets, self.clock)
         )
 
-    def as_rows(self, variables: Sequence[UOp], rows: list[Numbers]) -> list[Assign]:
+    def as_rows(self, variables: Sequence[UOp], rows: list[Numbers]) -> list[tuple[UOp, UOp]]:
         """Rows of all numbers, to variables that have a row of their own numbers for each."""
         out, at = [], 0
         for v, to in zip(self.own, variables):
-            out.append(Assign(to, UOp.stack([u for row in rows for u in row[at : at + v.size]], to.shape)))
+            out.append((to, UOp.stack([u for row in rows for u in row[at : at + v.size]], to.shape)))
             at += v.size
         return out
 
-    def clocks(self, values: Sequence[UOp]) -> Assign:
-        return Assign(self.clock, UOp.stack(list(values), (CLOCKS,)))
+    def clocks(self, values: Sequence[UOp]) -> tuple[UOp, UOp]:
+        return self.clock, UOp.stack(list(values), (CLOCKS,))
 
 
 def embedded_step(name: str, system: System, terms: Sequence[Term], rates: Rates, method: Embedded) -> Step:
@@ -178,21 +181,20 @@ def embedded_step(name: str, system: System, terms: Sequence[Term], rates: Rates
         system.time,
         tuple(terms),
         (),
-        begun(x, rates, method),
-        tried(x, method, system.time is not None),
-        shown(x, method),
+        (Map(begun(x, rates, method)),),
+        (Attempt(x.going, tried(x, method, system.time is not None)),),
+        (Map(shown(x, method)),),
         method.evaluations,
-        going=x.going,
     )
 
 
-def begun(x: Layout, rates: Rates, method: Embedded) -> tuple[Part, ...]:
+def begun(x: Layout, rates: Rates, method: Embedded) -> Assignments:
     slopes = rates.at(x.x, x.high)
     first = first_length(x.x, slopes)
     return (*x.as_rows(x.kept, method.first(slopes)), x.clocks([x.high, x.low, x.h, x.count, first, x.tries]))
 
 
-def tried(x: Layout, method: Embedded, timed: bool) -> tuple[Part, ...]:
+def tried(x: Layout, method: Embedded, timed: bool) -> Map | ImplicitFlow:
     """To the end of the last step, and an attempt from there."""
     new, error = zip(*(two_sum(a, move + b) for a, move, b in zip(x.x, x.rows[0], x.rest)))
     time = later(x.high, x.low, x.h)
@@ -212,16 +214,17 @@ def tried(x: Layout, method: Embedded, timed: bool) -> tuple[Part, ...]:
         [x.going.where(good.where(a, b), old) for a, b, old in zip(*row)]
         for row in zip(found.kept, found.otherwise, x.rows)
     ]
-    moves = (
+    values = (
         *assigned(x.own, new, x.x, x.going),
         *assigned(x.lows, error, x.rest, x.going),
         *x.as_rows(x.kept, rows),
         x.clocks([x.going.where(a, b) for a, b in zip(after, elements(x.clock))]),
     )
-    return moves if found.equations is None else (replace(found.equations, moves=moves),)
+    moves = Map(values)
+    return moves if found.equations is None else replace(found.equations, moves=moves)
 
 
-def shown(x: Layout, method: Embedded) -> tuple[Part, ...]:
+def shown(x: Layout, method: Embedded) -> Assignments:
     """The state at the time that is asked for, and the coefficients of the step in powers of time."""
     curve = method.curve(x.x, x.high, x.h, x.rows)
     part = (0.0 < x.h).where(x.left / x.h, NOTHING)
@@ -230,7 +233,7 @@ def shown(x: Layout, method: Embedded) -> tuple[Part, ...]:
     for row in curve.coefficients:
         scale = scale / x.h
         coefficients.append([u * scale for u in row])
-    states = [Assign(v, shaped(values, v)) for v, values in zip(x.own, cut(seen, x.own))]
+    states = [(v, shaped(values, v)) for v, values in zip(x.own, cut(seen, x.own))]
     return (*states, *x.as_rows(x.jets, coefficients))
 
 

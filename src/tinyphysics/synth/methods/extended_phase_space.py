@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tinyphysics.flows.implicit import ImplicitFlow
+from tinyphysics.flows.map import Map
 from tinyphysics.ir import UOp, elements
 from tinyphysics.rules.calculus.linear import ZERO, inverse, less, times
 from tinyphysics.rules.calculus.solve import ROUNDS
-from tinyphysics.step import DT, Assign, Solve, Step, Term
+from tinyphysics.step import DT, Step, Term
 from tinyphysics.synth.methods.implicit import BY_NEWTON, Flow
 from tinyphysics.system import System
 
@@ -66,15 +68,15 @@ def doubled(name: str, system: System, weights: Sequence[float], claims: tuple[s
     moves, first = [], 0
     for s in flow.states:
         part_ = middle[first : first + s.size]
-        moves.append(Assign(s, UOp.stack(part_, s.shape) if s.shape else part_[0]))
+        moves.append((s, UOp.stack(part_, s.shape) if s.shape else part_[0]))
         first += s.size
     scale = flow.sizes([flow.z, ahead])
-    solve = Solve(
+    solve = ImplicitFlow(
         unknown,
         UOp.const(0.0, shape=(n,)),
         UOp.stack(residuals, (n,)),
         UOp.stack(scale, (n,)),
-        tuple(moves),
+        Map(tuple(moves)),
         matrix,
         ROUNDS,
     )

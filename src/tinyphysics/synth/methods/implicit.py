@@ -12,13 +12,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tinyphysics.flows.implicit import ImplicitFlow
+from tinyphysics.flows.shears import Shear, ShearFlow, along
 from tinyphysics.ir import UOp, elements, substitute
 from tinyphysics.rules.calculus.linear import ONE, ZERO, inverse, less, times
 from tinyphysics.rules.calculus.solve import ROUNDS
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.step import DT, WORK, Block, Part, Shear, Solve, Step, Term
+from tinyphysics.step import DT, WORK, Step, SubFlow, Term
+from tinyphysics.structure import acted
 from tinyphysics.synth.coefficients.clocks import palindrome
 from tinyphysics.synth.methods.derivative import derivative, power
 from tinyphysics.system import System
@@ -78,10 +81,10 @@ class Flow:
         self.system, self.energy = system, energy
         self.states = [x for pair in zip(system.q, system.p) for x in pair]
         self.z = [e for s in self.states for e in elements(s)]
-        covectors = derivative(energy, [x for pair in zip(system.p, system.q) for x in pair])
-        self.slopes = simplify(
-            [-g if k % 2 else g for k, group in enumerate(unroll(covectors)) for g in group]
-        )
+        by = [x for pair in zip(system.p, system.q) for x in pair]
+        moves = system.structure.flow(dict(zip(by, unroll(derivative(energy, by)))))
+        self.words = {state: word for state, _, word in moves}
+        self.slopes = simplify([acted(word, g) for _, group, word in moves for g in group])
 
     def at(self, z: Sequence[UOp], after: float = 0.0) -> list[UOp]:
         """The slopes at other numbers, a part of a step later."""
@@ -125,12 +128,11 @@ class Flow:
     def covectors(self, z: Sequence[UOp], after: float) -> list[tuple[UOp, UOp, str]]:
         """(state, covector, how J acts) at other numbers."""
         flat, out = self.at(z, after), []
-        for k, s in enumerate(self.states):
+        for s in self.states:
             own, flat = flat[: s.size], flat[s.size :]
-            values = [v if k % 2 == 0 else simplify([-v])[0] for v in own]
-            out.append(
-                (s, UOp.stack(values, s.shape) if s.shape else values[0], "negate" if k % 2 else "pass")
-            )
+            word = self.words[s]
+            values = simplify([-v for v in own]) if word == "negate" else own
+            out.append((s, UOp.stack(values, s.shape) if s.shape else values[0], word))
         return out
 
 
@@ -155,7 +157,7 @@ def sizes_of(states: Sequence[UOp], groups: Sequence[Sequence[UOp]]) -> list[UOp
     return [1.0 / x.maximum(least).maximum(TINY) for s, x in zip(states, own) for _ in range(s.size)]
 
 
-def half(flow: Flow, momenta: bool, weight: float, clock: float, name: str) -> Solve:
+def half(flow: Flow, momenta: bool, weight: float, clock: float, name: str) -> ImplicitFlow:
     """A step by a generating function, for a time weight*dt: positions and momenta move by slopes at (q, P), or at (Q, p).
 
     p = P + h H_q(q, P), Q = q + h H_p(q, P) comes of F = q P + h H(q, P), and is solved for P; its adjoint for Q. The
@@ -185,16 +187,16 @@ def half(flow: Flow, momenta: bool, weight: float, clock: float, name: str) -> S
             for i, k in enumerate(own)
         ]
         matrix = UOp.stack([v for row in inverse(rows) for v in row], (n, n))
-    shears = tuple(Shear(s, g, kind, weight) for s, g, kind in flow.covectors(with_(x), clock))
+    shears = along(flow.covectors(with_(x), clock), weight)
     size = sizes_of(
         [s for k, s in enumerate(flow.states) if (k % 2 == 1) is momenta], [[flow.z[k] for k in own], start]
     )
-    return Solve(
+    return ImplicitFlow(
         unknown,
         UOp.stack(start, (n,)),
         UOp.stack(residuals, (n,)),
         UOp.stack(size, (n,)),
-        Block(shears, works=tuple(flow.works(with_(x), clock, weight))),
+        ShearFlow(shears, work=tuple(flow.works(with_(x), clock, weight))),
         matrix,
         ROUNDS,
     )
@@ -204,7 +206,7 @@ def generated(name: str, system: System, weights: Sequence[float], claims: tuple
     """For each weight a step by a generating function and its adjoint: the method of Störmer and Verlet for any H."""
     assert system.energy is not None
     flow, done = Flow(system, system.energy), 0.0
-    body: list[Part] = []
+    body: list[SubFlow] = []
     for w in weights:
         for momenta in (True, False):
             body.append(half(flow, momenta, w / 2, done + w / 2, f"?{len(body)}"))
@@ -223,7 +225,7 @@ def generated(name: str, system: System, weights: Sequence[float], claims: tuple
     )
 
 
-def stages(flow: Flow, method: Collocation, weight: float, name: str) -> Solve:
+def stages(flow: Flow, method: Collocation, weight: float, name: str) -> ImplicitFlow:
     """The stages of a step of length weight*dt, and the moves that they are for."""
     n, s, h = len(flow.z), method.stages, DT if weight == 1.0 else weight * DT
     unknown = UOp.var(name, (n * s,))
@@ -255,20 +257,17 @@ def stages(flow: Flow, method: Collocation, weight: float, name: str) -> Solve:
             for k in range(n)
         ]
         matrix = UOp.stack([x for row in inverse(rows) for x in row], (n * s, n * s))
-    shears = []
+    shears: list[Shear] = []
     for j in range(s):
-        shears += [
-            Shear(state, g, kind, weight * method.b[j])
-            for state, g, kind in flow.covectors(Y[j], method.c[j])
-        ]
+        shears += along(flow.covectors(Y[j], method.c[j]), weight * method.b[j])
     works = [x for b, c, y in zip(method.b, method.c, Y) for x in flow.works(y, c, weight * b)]
     size = flow.sizes([flow.z, ahead, beyond])
-    return Solve(
+    return ImplicitFlow(
         unknown,
         UOp.stack(start, (n * s,)),
         UOp.stack(residuals, (n * s,)),
         UOp.stack(size * s, (n * s,)),
-        Block(tuple(shears), works=tuple(works)),
+        ShearFlow(tuple(shears), work=tuple(works)),
         matrix,
         ROUNDS,
     )
@@ -294,13 +293,13 @@ def kicked(
     name: str, system: System, V: UOp, rest: UOp, weights: Sequence[float], claims: tuple[str, ...]
 ) -> Step:
     """Half a kick by V, the midpoint rule for the rest, half a kick; neighbouring kicks merged. V is no part of a round."""
-    slopes, flow = derivative(V, system.q), Flow(system, rest)
+    moves, flow = system.structure.flow(dict(zip(system.q, derivative(V, system.q)))), Flow(system, rest)
 
-    def kick(weight: float) -> Block:
-        return Block(tuple(Shear(p, g, "negate", weight) for p, g in zip(system.p, slopes)))
+    def kick(weight: float) -> ShearFlow:
+        return ShearFlow(along(moves, weight))
 
     (_, first), *middle, (_, last) = palindrome("V", "R", weights)
-    body: list[Part] = [
+    body: list[SubFlow] = [
         kick(w) if part == "V" else stages(flow, gauss(1), w, f"?{k}") for k, (part, w) in enumerate(middle)
     ]
     return Step(

@@ -15,9 +15,11 @@ from collections.abc import Callable
 from functools import cache
 
 from tinyphysics.facts import Fact
+from tinyphysics.flows.harmonic import CoupledFlow, HarmonicFlow
+from tinyphysics.flows.shears import Shear, ShearFlow, along
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.formulas.harmonic import averaged
-from tinyphysics.step import DT, WORK, Block, Part, Shear, Step, Term, Turn
+from tinyphysics.step import DT, WORK, Step, SubFlow, Term
 from tinyphysics.synth.coefficients.clocks import palindrome
 from tinyphysics.synth.coefficients.coefficients import COMPOSITION
 from tinyphysics.synth.coefficients.schemes import drifts_and_kicks
@@ -60,26 +62,27 @@ def interaction_step(
     mollified: bool = False,
 ) -> Step:
     """The step; `found` is what analysis/interaction.py says. A mollified kick sees means over as long as it acts."""
-    pairs = tuple((q, p, o) for (q, p), o in zip(system.pairs, found.oscillators))
+    pairs = tuple(system.pairs)
     timed = system.time is not None and system.time in found.rest.leaves
 
     @cache
     def rest(weight: float) -> UOp:
         """At q, or at the mean of q over weight * dt."""
         h = DT if weight == 1.0 else weight * DT
-        at = {q: averaged(q, o, h) for q, _, o in pairs} if mollified else {}
+        at = {q: averaged(q, o, h) for (q, _), o in zip(pairs, found.oscillators)} if mollified else {}
         return substitute([found.rest], at)[0]
 
     @cache
-    def slopes(weight: float) -> list[UOp]:
-        return derivative(rest(weight), system.q)
+    def kicks(weight: float) -> list[tuple[UOp, UOp, str]]:
+        return system.structure.flow(dict(zip(system.q, derivative(rest(weight), system.q))))
 
-    def part(what: str, weight: float, clock: float) -> Part:
+    def part(what: str, weight: float, clock: float) -> SubFlow:
+        if what == "L" and found.oscillators:
+            return HarmonicFlow(weight, pairs, tuple(found.oscillators))
         if what == "L":
-            return Turn(weight)
-        kicks = tuple(Shear(p, g, "negate", weight) for p, g in zip(system.p, slopes(weight)))
+            return CoupledFlow(weight, pairs, found.linear)
         works = (Shear(WORK, -power(rest(weight), system.time), "force", weight),) if timed else ()
-        return Block(kicks, clock if timed else 0.0, works)
+        return ShearFlow(along(kicks(weight), weight), clock if timed else 0.0, works)
 
     begins, first = sequence[0]
     assert sequence[-1] == sequence[0], "a step ends as it begins, so that neighbours share it"
@@ -99,6 +102,4 @@ def interaction_step(
         body=tuple(body),
         final=(part(begins, -first, 0.0),),
         evaluations=kicks_of(sequence),
-        oscillators=pairs,
-        coupled=not found.oscillators,
     )

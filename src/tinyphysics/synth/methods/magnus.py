@@ -12,11 +12,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 
 from tinyphysics.facts import Fact
+from tinyphysics.flows.shears import Shear, ShearFlow
 from tinyphysics.ir import Ops, UOp, elements, substitute
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.step import DT, Block, Shear, Step, Term, Weight
+from tinyphysics.step import DT, Step, Term, Weight
 from tinyphysics.system import System
 
 CONVERGES = math.pi  # the largest integral of the norm of A over a step (Moan & Niesen 2008)
@@ -104,11 +106,16 @@ def total(items: Sequence[UOp]) -> UOp:
 def generator(system: System, quadratic: Fact) -> Affine:
     """A and b of z' = A z + b, for all positions, then all momenta."""
     rows, linear = quadratic.hessian, quadratic.linear
-    n = len(linear) // 2
-    order = [*range(n, 2 * n), *range(n)]
-    signs = [1] * n + [-1] * n
-    matrix = tuple(tuple(x if s > 0 else minus(ZERO, x) for x in rows[k]) for k, s in zip(order, signs))
-    return Affine(matrix, tuple(linear[k] if s > 0 else minus(ZERO, linear[k]) for k, s in zip(order, signs)))
+    numbers = iter(range(len(linear)))
+    places = {u: list(islice(numbers, u.size)) for u in (*system.q, *system.p)}
+    moved = {state: (own, word) for state, own, word in system.structure.flow(places)}
+    by = [(k, word) for u in places for own, word in [moved[u]] for k in own]
+
+    def acted(word: str, x: UOp) -> UOp:
+        return minus(ZERO, x) if word == "negate" else x
+
+    matrix = tuple(tuple(acted(word, x) for x in rows[k]) for k, word in by)
+    return Affine(matrix, tuple(acted(word, linear[k]) for k, word in by))
 
 
 def at_nodes(system: System, a: Affine, order: int) -> list[Affine]:
@@ -152,7 +159,7 @@ def polynomial(x: UOp, first: int, terms: int) -> UOp:
     return out
 
 
-def one_degree(system: System, w: Affine, terms: int) -> tuple[Block, ...]:
+def one_degree(system: System, w: Affine, terms: int) -> tuple[ShearFlow, ...]:
     """exp(W) for one degree of freedom as kick, drift, kick: with b the entry that moves q by p.
 
     W*W is d times the identity, so exp(W) = (1 + d k) + s W, and what b(t) adds is s w + k W w.
@@ -171,19 +178,19 @@ def one_degree(system: System, w: Affine, terms: int) -> tuple[Block, ...]:
     pushed = plus(times(s, u), times(DT * k, plus(times(a, u), times(b, v))))
     kicked = plus(times(s, v), minus(times(DT * k, times(c, u)), times(DT * k, times(a, v))))
 
-    def kick(slope: UOp, constant: UOp) -> Block:
-        return Block((Shear(p, simplify([-plus(slope / DT * q, constant)])[0], "negate", 1.0),))
+    def kick(slope: UOp, constant: UOp) -> ShearFlow:
+        return ShearFlow((Shear(p, simplify([-plus(slope / DT * q, constant)])[0], "negate", 1.0),))
 
     move = simplify([plus(drift * p, pushed)])[0]
     first, last = kicks
     return (
         kick(first, ZERO),
-        Block((Shear(q, move, "pass", 1.0),)),
+        ShearFlow((Shear(q, move, "pass", 1.0),)),
         kick(last, minus(kicked, times(last, pushed))),
     )
 
 
-def any_degrees(system: System, w: Affine) -> tuple[Block, ...]:
+def any_degrees(system: System, w: Affine) -> tuple[ShearFlow, ...]:
     """(exp(W) - 1) z/dt by its Taylor series: every product is of the matrix and a vector."""
     z = [e for u in (*system.q, *system.p) for e in elements(u)]
     term = [plus(x, y) for x, y in zip(w.after(z), w.vector)]
@@ -197,7 +204,7 @@ def any_degrees(system: System, w: Affine) -> tuple[Block, ...]:
         value = UOp.stack(own, u.shape) if u.shape else own[0]
         moves = any(u is x for x in system.q)
         shears.append(Shear(u, value if moves else -value, "pass" if moves else "negate", 1.0))
-    return (Block(tuple(shears)),)
+    return (ShearFlow(tuple(shears)),)
 
 
 def magnus_step(

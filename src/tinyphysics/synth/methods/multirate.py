@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from tinyphysics.flows.shears import Shear, ShearFlow, along
 from tinyphysics.ir import UOp
-from tinyphysics.step import WORK, Block, Shear, Step, Term
+from tinyphysics.step import WORK, Step, Term
 from tinyphysics.synth.coefficients.clocks import Sequence_
 from tinyphysics.synth.coefficients.coefficients import rounded
 from tinyphysics.synth.methods.derivative import derivative, power
@@ -60,19 +61,17 @@ def multirate_step(
 
     `weights` are of the steps that it is composed of, a palindrome.
     """
-    drift = list(zip(system.q, derivative(T, system.p), ["pass"] * len(system.q)))
-    kicks = {
-        str(k): list(zip(system.p, derivative(V, system.q), ["negate"] * len(system.p)))
-        for k, V in enumerate(system.levels)
-    }
+    moved = system.structure.flow
+    drift = moved(dict(zip(system.p, derivative(T, system.p))))
+    kicks = {str(k): moved(dict(zip(system.q, derivative(V, system.q)))) for k, V in enumerate(system.levels)}
 
-    def block(part: str, weight: float, clock: float) -> Block:
+    def block(part: str, weight: float, clock: float) -> ShearFlow:
         moves = drift if part == "T" else kicks[part]
         timed = part != "T" and system.time is not None and system.time in system.levels[int(part)].leaves
         works = (
             (Shear(WORK, -power(system.levels[int(part)], system.time), "force", weight),) if timed else ()
         )
-        return Block(tuple(Shear(s, g, kind, weight) for s, g, kind in moves), clock if timed else 0.0, works)
+        return ShearFlow(along(moves, weight), clock if timed else 0.0, works)
 
     loop = nested(inner) if len(weights) == 1 else composed(inner, weights)
     ends = {part: weight for part, weight in loop if part != "T"}

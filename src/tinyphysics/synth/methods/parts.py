@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 
+from tinyphysics.flows.shears import ShearFlow, along
 from tinyphysics.ir import UOp
-from tinyphysics.step import Block, Shear, Step, Term, Weight
+from tinyphysics.step import Step, Term, Weight
 from tinyphysics.synth.coefficients.coefficients import COMPOSITION, DIGITS
 from tinyphysics.synth.methods.derivative import derivative
 from tinyphysics.system import System
@@ -57,10 +58,9 @@ def products(parts: int, weights: Sequence[float]) -> list[tuple[int, float]]:
 
 def moves(energy: UOp, system: System) -> list[tuple[UOp, UOp, str]]:
     """(state, covector, how J acts) of one part, in an order in which no state is read after it was moved."""
-    held = [(q, p, "negate") for q, p in system.pairs if q in energy.leaves]
-    held += [(p, q, "pass") for q, p in system.pairs if p in energy.leaves]
-    slopes = derivative(energy, [own for own, _, _ in held])
-    found = {moved: (g, kind) for (_, moved, kind), g in zip(held, slopes)}
+    held = [x for x in (*system.q, *system.p) if x in energy.leaves]
+    flow = system.structure.flow(dict(zip(held, derivative(energy, held))))
+    found = {moved: (g, kind) for moved, g, kind in flow}
     order = in_order(list(found), {s: g.leaves for s, (g, _) in found.items()})
     assert order is not None, "analysis/shears.py turns it down"
     return [(s, *found[s]) for s in order]
@@ -69,8 +69,8 @@ def moves(energy: UOp, system: System) -> list[tuple[UOp, UOp, str]]:
 def shear_step(name: str, system: System, parts: Sequence[tuple[str, UOp]], claims: tuple[str, ...]) -> Step:
     flows = [moves(energy, system) for _, energy in parts]
 
-    def block(k: int, weight: float) -> Block:
-        return Block(tuple(Shear(state, covector, kind, weight) for state, covector, kind in flows[k]))
+    def block(k: int, weight: float) -> ShearFlow:
+        return ShearFlow(along(flows[k], weight))
 
     once = products(len(parts), COMPOSED[name])
     loop, first, last = once, once[0], once[-1]

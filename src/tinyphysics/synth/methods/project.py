@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tinyphysics.flows.implicit import ImplicitFlow
+from tinyphysics.flows.map import Map
 from tinyphysics.ir import UOp, elements, substitute
 from tinyphysics.rules.calculus.linear import ONE, ZERO, inverse
 from tinyphysics.rules.calculus.solve import ROUNDS
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.step import Assign, Solve, Step
+from tinyphysics.step import Step
 from tinyphysics.synth.methods.implicit import TINY, Flow
 from tinyphysics.system import Parameter, System
 
@@ -56,13 +58,13 @@ def projected(step: Step, system: System, invariants: Sequence[UOp], names: Sequ
     assigned, at = [], 0
     for s in flow.states:
         own, at = new[at : at + s.size], at + s.size
-        assigned.append(Assign(s, UOp.stack(own, s.shape) if s.shape else own[0]))
-    solve = Solve(
+        assigned.append((s, UOp.stack(own, s.shape) if s.shape else own[0]))
+    solve = ImplicitFlow(
         unknown,
         UOp.stack([ZERO] * m, (m,)),
         UOp.stack(residuals, (m,)),
         UOp.stack([ONE] * m, (m,)),
-        tuple(assigned),
+        Map(tuple(assigned)),
         UOp.stack(matrix, (m, m)),
         ROUNDS,
     )

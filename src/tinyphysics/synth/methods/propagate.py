@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinyphysics.facts import Fact
-from tinyphysics.step import Propagate, Step, Term
+from tinyphysics.flows.propagator import LinearPropagator
+from tinyphysics.step import Step, Term
 from tinyphysics.system import System
 
 FLOW = "exact_flow"
@@ -17,19 +18,7 @@ def flow_step(system: System, split: Fact) -> Step:
     terms = (Term("T", split.T), Term("V", split.V)) if split else (Term("H", system.energy),)
     parts = tuple((k, 1.0) for k in range(len(terms)))
     claims = ("symplectic", "consistent", "symmetric")
-    return Step(
-        FLOW,
-        system.states,
-        system.parameters,
-        system.time,
-        terms,
-        claims,
-        (),
-        (),
-        (),
-        0,
-        jump=Propagate("flow", parts),
-    )
+    return jump(FLOW, system, terms, claims, "flow", parts)
 
 
 def power_step(
@@ -39,16 +28,16 @@ def power_step(
     terms = (Term("T", split.T), Term("V", split.V))
     parts = tuple(("TV".index(part), weight) for part, weight in sequence)
     claims = ("symplectic", "consistent", "symmetric") if symmetric else ("symplectic", "consistent")
-    return Step(
-        name,
-        system.states,
-        system.parameters,
-        system.time,
-        terms,
-        claims,
-        (),
-        (),
-        (),
-        0,
-        jump=Propagate("power", parts),
-    )
+    return jump(name, system, terms, claims, "power", parts)
+
+
+def jump(
+    name: str,
+    system: System,
+    terms: tuple[Term, ...],
+    claims: tuple[str, ...],
+    way: str,
+    parts: tuple[tuple[int, float], ...],
+) -> Step:
+    all_ = LinearPropagator(way, parts, tuple(system.pairs), tuple(t.energy for t in terms))
+    return Step(name, system.states, system.parameters, system.time, terms, claims, (), (), (all_,), 0)

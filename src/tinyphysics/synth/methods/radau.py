@@ -13,10 +13,12 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
+from tinyphysics.flows.implicit import ImplicitFlow
+from tinyphysics.flows.map import Map
 from tinyphysics.ir import UOp, elements, f64
 from tinyphysics.rules.calculus.linear import ZERO, less, solved, times
 from tinyphysics.rules.calculus.solve import HALF_ULP
-from tinyphysics.step import Solve, Step, Term
+from tinyphysics.step import Step, Term
 from tinyphysics.synth.methods.embedded import (
     NOTHING,
     Curve,
@@ -162,12 +164,12 @@ def attempt(f: Rates, tolerance: Tolerance, here: Here) -> Tried:
     w = [elements(unknown)[k * n : (k + 1) * n] for k in range(3)]
     corrections = newton.correction(w)
     flat = (3 * n,)
-    equations = Solve(
+    equations = ImplicitFlow(
         unknown,
         UOp.stack([u for row in mixed(INVERSE, begins) for u in row], flat),
         UOp.stack([u for row in corrections for u in row], flat),
         UOp.stack(weights * 3, flat),
-        (),
+        Map(()),
         rounds=ROUNDS,
     )
     z = mixed(T, [[a - b for a, b in zip(*rows)] for rows in zip(w, corrections)])

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from tinyphysics.flows.shears import Shear, ShearFlow
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.step import DT, WORK, Block, Shear, Step, Term, Weight
+from tinyphysics.step import DT, WORK, Step, Term, Weight
+from tinyphysics.structure import acted
 from tinyphysics.synth.methods.derivative import derivative, power
 from tinyphysics.system import System
 
@@ -31,17 +33,17 @@ def runge_kutta(name: str, system: System, T: UOp | None, tableau: Tableau) -> S
     """All slopes are functions of the state at the beginning of the step."""
     terms: tuple[Term, ...]
     if system.kind == "ode":
-        covectors, kinds, terms = list(system.update), ["force"] * len(system.states), ()
+        moves, terms = [(s.var, u, "force") for s, u in zip(system.states, system.update)], ()
     elif system.energy is not None:
-        covectors = derivative(system.energy, [*system.p, *system.q])
-        kinds = ["pass"] * len(system.q) + ["negate"] * len(system.p)
+        by = [*system.p, *system.q]
+        moves = system.structure.flow(dict(zip(by, derivative(system.energy, by))))
         terms = (Term("H", system.energy),)
     else:
         assert T is not None
-        covectors = [*simplify(gradient(T, system.p)), *system.forces]
-        kinds = ["pass"] * len(system.q) + ["force"] * len(system.p)
+        moves = system.structure.flow(dict(zip(system.p, simplify(gradient(T, system.p)))))
+        moves += [(p, u, "force") for p, u in zip(system.p, system.forces)]
         terms = (Term("T", T),)
-    states = [*system.q, *system.p] if system.kind != "ode" else [s.var for s in system.states]
+    states, covectors = [s for s, _, _ in moves], [g for _, g, _ in moves]
     timed = system.energy is not None and system.time is not None and system.time in system.energy.leaves
     work = [-power(system.energy, system.time)] if timed and system.energy is not None else []
     slopes: list[list[UOp]] = []  # per stage, the flow of each state
@@ -58,9 +60,9 @@ def runge_kutta(name: str, system: System, T: UOp | None, tableau: Tableau) -> S
         if system.time is not None and any(weights):
             at[system.time] = system.time + sum(weights) * DT
         stage = substitute(covectors, at)
-        slopes.append([-g if kind == "negate" else g for g, kind in zip(stage, kinds)])
+        slopes.append([acted(kind, g) for g, (_, _, kind) in zip(stage, moves)])
         if b:
-            shears += [Shear(s, g, kind, b) for s, g, kind in zip(states, stage, kinds)]
+            shears += [Shear(s, g, kind, b) for g, (s, _, kind) in zip(stage, moves)]
             works += [Shear(WORK, u, "force", b) for u in substitute(work, at)]
     return Step(
         name,
@@ -70,7 +72,7 @@ def runge_kutta(name: str, system: System, T: UOp | None, tableau: Tableau) -> S
         terms,
         (),
         init=(),
-        body=(Block(tuple(shears), works=tuple(works)),),
+        body=(ShearFlow(tuple(shears), work=tuple(works)),),
         final=(),
         evaluations=len(tableau.b),
         coefficients=tuple(w for row in tableau.a for w in (*row, sum(row))),

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tinyphysics.facts import Fact
+from tinyphysics.flows.shears import Shear, ShearFlow
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.step import DT, WORK, Block, Shear, Step, Term
+from tinyphysics.step import DT, WORK, Step, Term
 from tinyphysics.synth.coefficients.clocks import EXACT, Flow, Sequence_, composed, joined, timed
 from tinyphysics.synth.methods.derivative import derivative, force_gradient, power, power_of_gradient
 from tinyphysics.system import System
@@ -39,15 +40,16 @@ def flows(
 ) -> dict[str, list[tuple[UOp, UOp, str]]]:
     """For each part, (state that it moves, covector, how J acts)."""
     velocities = derivative(T, system.p)
-    drift = list(zip(system.q, velocities, ["pass"] * len(system.q)))
+    moved = system.structure.flow
+    drift = moved(dict(zip(system.p, velocities)))
     if V is None:  # a force that no energy is known for
         kick = list(zip(system.p, system.forces, ["force"] * len(system.p)))
         return {"T": drift, "V": kick}
     slopes = derivative(V, system.q) if approximate is None else approximate.derivative(*system.q)
-    moves = {"T": drift, "V": list(zip(system.p, slopes, ["negate"] * len(system.p)))}
+    moves = {"T": drift, "V": moved(dict(zip(system.q, slopes)))}
     if gradients:
         along = force_gradient(slopes, velocities, system.q, system.p)
-        moves["W"] = list(zip(system.p, along, ["negate"] * len(system.p)))
+        moves["W"] = moved(dict(zip(system.q, along)))
     return moves
 
 
@@ -89,7 +91,7 @@ def split_step(
         extra = [Shear(WORK, -(DT * DT * powers["W"]), "force", -2 * f.gradient)] if f.gradient else []
         return (*plain, *extra)
 
-    def block(f: Flow) -> Block:
+    def block(f: Flow) -> ShearFlow:
         shears = []
         weight = f.weight or f.gradient
         if f.gradient:
@@ -100,7 +102,7 @@ def split_step(
                 extra = (factors[-1] * (DT * DT)).expand(along.shape) * along
                 covector = covector + extra if f.weight else extra
             shears.append(Shear(state, covector, kind, weight))
-        return Block(tuple(shears), f.clock, works(f))
+        return ShearFlow(tuple(shears), f.clock, works(f))
 
     once = timed(composed(sequence) if len(inside) > 1 else joined(sequence), inside)
     first, last = once[0], once[-1]

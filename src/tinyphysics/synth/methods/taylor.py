@@ -12,13 +12,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from tinyphysics.flows.attempt import Attempt
+from tinyphysics.flows.map import Map
+from tinyphysics.flows.series import TaylorSeries
 from tinyphysics.ir import UOp, elements, f64, graph_rewrite
 from tinyphysics.ir.dtype import i64
 from tinyphysics.rules.calculus.jet import order_for, solution, with_powers
 from tinyphysics.rules.calculus.series import QUAD, SeriesPlan, TooLong, plan_of
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.identities.exact import exact
-from tinyphysics.step import Assign, Loops, Step, Term, Weight
+from tinyphysics.step import Step, Term, Weight
 from tinyphysics.system import Parameter, State, System
 
 UNTIL = UOp.var("until")  # the time that a run is asked to reach: a parameter of its own
@@ -43,26 +46,24 @@ def taylor_step(
     name: str, system: System, terms: Sequence[Term], rates: Sequence[UOp], tolerance: float
 ) -> Step:
     """Written out, or in loops over coefficients where that is long and can be done."""
-    loops = Loops(tuple(rates), order_for(tolerance))
-    if system.time is None and for_loops(system.states, loops):
-        return Step(
-            name, system.states, system.parameters, None, tuple(terms), (), (), (), (), 1, loops=loops
-        )
+    series = TaylorSeries(tuple(s.var for s in system.states), tuple(rates), order_for(tolerance))
+    if system.time is None and for_loops(series):
+        return Step(name, system.states, system.parameters, None, tuple(terms), (), (), (series,), (), 1)
     return written_out(name, system, terms, rates, tolerance)
 
 
-def for_loops(states: Sequence[State], loops: Loops) -> bool:
+def for_loops(series: TaylorSeries) -> bool:
     """Is a step long when it is written out, and are there loops for all that it does?"""
     try:
-        plan = loop_plan(states, loops)
+        plan = loop_plan(series)
     except TooLong:
         return False
     return length_of(plan) > WRITTEN or linear_length(plan) > LINEAR
 
 
-def loop_plan(states: Sequence[State], loops: Loops) -> SeriesPlan:
-    own = [e for s in states for e in elements(s.var)]
-    return plan_of(own, scalar_rates(states, loops.rates), loops.order)
+def loop_plan(series: TaylorSeries) -> SeriesPlan:
+    own = [e for v in series.states for e in elements(v)]
+    return plan_of(own, scalar_rates(series.states, series.rates), series.order)
 
 
 def length_of(plan: SeriesPlan) -> int:
@@ -114,7 +115,7 @@ def written_out(
     ]
     new, error = zip(*(two_sum(a, polynomial(row, h, b)) for a, b, row in zip(x, rest, known)))
     time = later(high, low, h)
-    flat = scalar_rates(system.states, rates)
+    flat = scalar_rates(own, rates)
     timed = None if system.time is None else (system.time, time[0])
     rows, series = solution(x, flat, new, order, timed)
     following = length(rows, order, time[0], system.time is not None)
@@ -122,7 +123,7 @@ def written_out(
         *assigned(own, new, x, going),
         *assigned(lows, error, rest, going),
         *jets_assigned(own, jets, rows, known, going, order),
-        Assign(
+        (
             clock,
             UOp.stack(
                 [going.where(a, b) for a, b in zip((*time, following, count + 1.0), elements(clock))], (4,)
@@ -131,7 +132,7 @@ def written_out(
     ]
     lost = UOp.const(math.nan, f64)
     seen = [(left <= h).where(a + polynomial(row, left, b), lost) for a, b, row in zip(x, rest, known)]
-    final = [Assign(v, shaped(part, v)) for v, part in zip(own, cut(seen, own))]
+    final = [(v, shaped(part, v)) for v, part in zip(own, cut(seen, own))]
     states = (*system.states, *(State(str(v.arg), v, "auxiliary") for v in (*lows, *jets, clock)))
     weights = tuple(Weight(value, exact) for value, exact in series.weights.items())
     return Step(
@@ -142,18 +143,17 @@ def written_out(
         tuple(terms),
         (),
         (),
-        tuple(body),
-        tuple(final),
+        (Attempt(going, Map(tuple(body))),),
+        (Map(tuple(final)),),
         1,
         coefficients=weights,
-        going=going,
     )
 
 
-def scalar_rates(states: Sequence[State], rates: Sequence[UOp]) -> list[UOp]:
+def scalar_rates(states: Sequence[UOp], rates: Sequence[UOp]) -> list[UOp]:
     """The derivative of each number, roots and quotients as powers where that makes series shorter."""
     flat = graph_rewrite([u for group in unroll(rates) for u in group], exact)
-    return with_powers(flat, frozenset(s.var for s in states))
+    return with_powers(flat, frozenset(states))
 
 
 def two_sum(a: UOp, b: UOp) -> tuple[UOp, UOp]:
@@ -235,9 +235,11 @@ def shaped(flat: Sequence[UOp], v: UOp) -> UOp:
     return UOp.stack(list(flat), v.shape) if v.shape else flat[0]
 
 
-def assigned(variables: Sequence[UOp], new: Sequence[UOp], old: Sequence[UOp], going: UOp) -> list[Assign]:
+def assigned(
+    variables: Sequence[UOp], new: Sequence[UOp], old: Sequence[UOp], going: UOp
+) -> list[tuple[UOp, UOp]]:
     values = [going.where(a, b) for a, b in zip(new, old)]
-    return [Assign(v, shaped(part, v)) for v, part in zip(variables, cut(values, variables))]
+    return [(v, shaped(part, v)) for v, part in zip(variables, cut(values, variables))]
 
 
 def jets_assigned(
@@ -247,7 +249,7 @@ def jets_assigned(
     known: Sequence[Sequence[UOp]],
     going: UOp,
     order: int,
-) -> list[Assign]:
+) -> list[tuple[UOp, UOp]]:
     new, old = (
         cut([u for row in zip(*table) for u in row], [UOp.var("all", (len(rows),))] * order)
         for table in ([row[1:] for row in rows], known)
@@ -256,6 +258,6 @@ def jets_assigned(
     for v, jet in zip(own, jets):
         mine = slice(at, at + v.size)
         values = [going.where(a, b) for k in range(order) for a, b in zip(new[k][mine], old[k][mine])]
-        out.append(Assign(jet, UOp.stack(values, jet.shape)))
+        out.append((jet, UOp.stack(values, jet.shape)))
         at += v.size
     return out

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tinyphysics.flows.implicit import ImplicitFlow
+from tinyphysics.flows.shears import Shear, ShearFlow
 from tinyphysics.ir import UOp, elements, substitute
 from tinyphysics.rules.calculus.linear import Rows, inverse, less, times
 from tinyphysics.rules.calculus.solve import ROUNDS
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.step import DT, Block, Shear, Solve, Step, Term
+from tinyphysics.step import DT, Step, Term
 from tinyphysics.synth.methods.implicit import BY_NEWTON, Collocation, sizes_of
 from tinyphysics.system import System
 
@@ -113,12 +115,12 @@ def variational(name: str, system: System, method: Collocation | None) -> Step:
         shears.append(Shear(state, value, kind, weight))
     start = [x for c in ([0.5] if method is None else method.c) for x in slopes.foreseen(c)]
     speeds = sizes_of(system.q, [v, *(start[k * n : (k + 1) * n] for k in range(s))])
-    solve = Solve(
+    solve = ImplicitFlow(
         unknown,
         UOp.stack(start, (n * s,)),
         UOp.stack(residuals, (n * s,)),
         UOp.stack(speeds * s, (n * s,)),
-        Block(tuple(shears)),
+        ShearFlow(tuple(shears)),
         matrix,
         ROUNDS,
     )

@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from tinyphysics.flows.attempt import Attempt
+from tinyphysics.flows.map import Map
 from tinyphysics.ir import Ops, UOp, elements, f64, toposort
 from tinyphysics.rules.calculus.custom import inline
 from tinyphysics.rules.calculus.jet import order_for, products_of, solution, weight_of
 from tinyphysics.rules.digits.double_double import Pair, minus, number, plus, times, two_product, two_sum
 from tinyphysics.rules.functions.widen import Wide, one
-from tinyphysics.step import Assign, Step, Term
+from tinyphysics.step import Step, Term
 from tinyphysics.synth.methods.taylor import (
     CLOCK,
     DECAY,
@@ -47,7 +49,9 @@ def orders_in_pairs(tolerance: float, order: int) -> int:
 def estimate(system: System, rates: Sequence[UOp], tolerance: float) -> int:
     """Operations of a step, less what is not in its sums of products of pairs."""
     moving = frozenset(s.var for s in system.states)
-    sums = [u for u in toposort(scalar_rates(system.states, rates)) if has_products(u, moving)]
+    sums = [
+        u for u in toposort(scalar_rates([s.var for s in system.states], rates)) if has_products(u, moving)
+    ]
     return len(sums) * orders_in_pairs(tolerance, order_for(tolerance, DECAY["dd"])) ** 2 // 2 * OF_A_PRODUCT
 
 
@@ -77,7 +81,7 @@ def wide_taylor_step(
     series = [in_words(a, b) for a, b in zip(known, errors)]
     new = [added(Pair(a, b), row, Pair(h), wide) for a, b, row in zip(x, rest, series)]
     time = later(high, low, h)
-    rows = coefficients(x, scalar_rates(system.states, rates), new, order, wide, system.time, Pair(*time))
+    rows = coefficients(x, scalar_rates(own, rates), new, order, wide, system.time, Pair(*time))
     firsts = [[c.high for c in row] for row in rows]
     following = length(firsts, order, time[0], False, DECAY["dd"])
     seconds = [[c.rest for c in row[: wide + 1]] for row in rows]
@@ -86,7 +90,7 @@ def wide_taylor_step(
         *assigned(lows, [c.rest for c in new], rest, going),
         *jets_assigned(own, jets, firsts, known, going, order),
         *jets_assigned(own, rests, seconds, errors, going, wide),
-        Assign(
+        (
             clock,
             UOp.stack(
                 [going.where(a, b) for a, b in zip((*time, following, count + 1.0), elements(clock))], (4,)
@@ -101,7 +105,7 @@ def wide_taylor_step(
         [there.where(c.rest, 0.0) for c in seen],
     ]
     final = [
-        Assign(v, shaped(part, v))
+        (v, shaped(part, v))
         for group, words in zip((own, lows), shown)
         for v, part in zip(group, cut(words, group))
     ]
@@ -114,10 +118,9 @@ def wide_taylor_step(
         tuple(terms),
         (),
         (),
-        tuple(body),
-        tuple(final),
+        (Attempt(going, Map(tuple(body))),),
+        (Map(tuple(final)),),
         1,
-        going=going,
     )
 
 

@@ -13,9 +13,11 @@ from fractions import Fraction
 from functools import cache, partial
 
 from tinyphysics.facts import Fact
+from tinyphysics.flows.kepler import JacobiCoordinates, KeplerFlow
+from tinyphysics.flows.shears import ShearFlow, along
 from tinyphysics.ir import UOp
 from tinyphysics.rules.formulas.jacobi import cumulated
-from tinyphysics.step import Block, Frame, Orbits, Part, Shear, Step, Term
+from tinyphysics.step import Step, SubFlow, Term
 from tinyphysics.synth.coefficients.schemes import sequence
 from tinyphysics.synth.methods.derivative import derivative
 from tinyphysics.system import System
@@ -159,25 +161,30 @@ def orbit_step(
     (q,), (p,) = system.q, system.p
     _, within = cumulated(bodies.masses, order)
     gm = UOp.stack([bodies.G * M for M in within])
-    (slope,) = derivative(V, [q])
+    moves = system.structure.flow(dict(zip([q], derivative(V, [q]))))
 
-    def kick(weight: float) -> Block:
-        return Block((Shear(p, slope, "negate", weight),))
+    coordinates = JacobiCoordinates(q, p, bodies.masses, order, gm)
+
+    def kick(weight: float) -> SubFlow:
+        return ShearFlow(along(moves, weight))
+
+    def orbit(weight: float) -> SubFlow:
+        return KeplerFlow(weight, coordinates)
 
     orbits, kicks = weights
     first = orbits[0]
-    body: list[Part] = []
+    body: list[SubFlow] = []
     for k, w in enumerate(kicks):
         last = k + 1 == len(kicks)
-        body += [kick(w), Orbits(orbits[k + 1] + (first if last else 0.0))]
-    init: list[Part] = [Orbits(first)]
-    final: list[Part] = [Orbits(-first)]
+        body += [kick(w), orbit(orbits[k + 1] + (first if last else 0.0))]
+    init: list[SubFlow] = [orbit(first)]
+    final: list[SubFlow] = [orbit(-first)]
     if corrected:
         times, by = corrector(corrected)
         there = [*times[:-1], times[-1] + first]
         # a first kick of nothing, so that all stages are alike
-        init = [x for a, b in zip(there, [0.0, *by]) for x in (kick(b), Orbits(a))]
-        final = [x for a, b in zip(reversed(there), [0.0, *reversed(by)]) for x in (kick(-b), Orbits(-a))]
+        init = [x for a, b in zip(there, [0.0, *by]) for x in (kick(b), orbit(a))]
+        final = [x for a, b in zip(reversed(there), [0.0, *reversed(by)]) for x in (kick(-b), orbit(-a))]
     return Step(
         name,
         system.states,
@@ -189,5 +196,5 @@ def orbit_step(
         body=tuple(body),
         final=tuple(final),
         evaluations=len(kicks),
-        frame=Frame(q, p, bodies.masses, order, gm),
+        coordinates=coordinates,
     )

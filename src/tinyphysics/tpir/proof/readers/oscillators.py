@@ -17,10 +17,9 @@ from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.formulas.coupled import flowed
 from tinyphysics.rules.formulas.harmonic import averaged, turned
-from tinyphysics.rules.formulas.oscillators import oscillators
+from tinyphysics.rules.formulas.oscillators import Oscillator, oscillators
 from tinyphysics.rules.functions.random import draws
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.step import Oscillator
 from tinyphysics.tpir.program.isa import FLOW, Instruction, Param, Program, Register, Type
 from tinyphysics.tpir.program.symbolic import at_clock, clocks, state_var
 from tinyphysics.tpir.proof.certificate import Verdict, five

@@ -17,6 +17,7 @@ from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.equality.normal import chooses, snapped
 from tinyphysics.rules.identities.real import simplify
+from tinyphysics.structure import WORDS, acted
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.tpir.program.symbolic import clocks, state_var
 from tinyphysics.tpir.proof.blocks import Blocks, Group, applied, idle, is_literal, length
@@ -63,7 +64,7 @@ class ShearReader:
         if pair is None:
             return None
         slope = self.slopes(k)[pair]
-        return -slope if self.program.states[state].role == "momentum" else slope
+        return acted(WORDS[self.program.states[state].role], slope)
 
     def share(self, u: Update) -> tuple[int, Fraction] | None:
         """(term, factor) such that the flow of u is factor times that of the term; -1 is their sum."""

@@ -12,11 +12,32 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from tinyphysics.flows.shears import Groups, ScaledShear, Shear, ShearFlow, only_shears, shears_of
 from tinyphysics.ir.ops import CHOSEN, MOVEMENT, Ops
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.identities.fuse import fuse
 from tinyphysics.rules.identities.invariant import set_aside
-from tinyphysics.step import DT, Block, Scale, Shear, Shift, Step
+from tinyphysics.step import DT, Coordinates, Scale, Step
+from tinyphysics.tpir.program.isa import Word
+from tinyphysics.tpir.program.lower import Builder
+
+
+@dataclass(frozen=True, eq=False)
+class Rescaled(Coordinates):
+    """States in other units: multiplied before the loop, divided where one looks."""
+
+    scales: tuple[Scale, ...] = ()
+
+    def enter(self, b: Builder) -> None:
+        self.change(b, "init", "times")
+
+    def leave(self, b: Builder) -> None:
+        self.change(b, "final", "over")
+
+    def change(self, b: Builder, section: str, way: str) -> None:
+        for s in self.scales:
+            factor = b.operand(s.factor, section)
+            b.emit(section, "SCALE", b.state(s.state), Word(way), factor, u=s.state, note=" ")
 
 
 @dataclass(frozen=True)
@@ -56,36 +77,39 @@ STEP = Factor(dt=1)
 def scaled(step: Step) -> Iterator[Step]:
     """The same step in other units, for each choice of units that may be worth it."""
     pairs = list(zip(step.states[::2], step.states[1::2]))
-    if step.scales or not pairs or any(q.role != "position" or p.role != "momentum" for q, p in pairs):
+    if not pairs or any(q.role != "position" or p.role != "momentum" for q, p in pairs):
         return
-    blocks = (*step.init, *step.body, *step.final)
-    if not all(
-        isinstance(b, Block) and all(isinstance(s, Shear) and s.kind in ("pass", "negate") for s in b.shears)
-        for b in blocks
-    ):
+    groups = only_shears(step)
+    if groups is None:
         return
-    rates = [speed(step, q.var, p.var) for q, p in pairs]
+    rates = [speed(step, groups, q.var, p.var) for q, p in pairs]
     if any(c is None for c in rates):
         return
     cs = [c for c in rates if c is not None]
     one_for_all = all(c is cs[0] for c in cs) and not cs[0].shape
     for unit in (ONE, STEP, *([Factor(1.0, 2, 1)] if one_for_all else [])):
-        units = Units(step, dict(zip((p.var for _, p in pairs), cs)), unit)
+        units = Units(step, groups, dict(zip((p.var for _, p in pairs), cs)), unit)
         out = units.rewritten()
         if out is not None:
             yield out
 
 
-def speed(step: Step, q: UOp, p: UOp) -> UOp | None:
+def searched(step: Step) -> int:
+    """How many operations the search looks at: of every component of a force alone, since units are chosen for it."""
+    forces = {
+        (s.state, s.weight, k): g
+        for s in shears_of(step)
+        if s.kind == "negate"
+        for k, g in enumerate(s.covector.src if s.covector.op is Ops.STACK else (s.covector,))
+    }
+    sizes = {g: len(toposort([g])) for g in set(forces.values())}
+    return sum(sizes[g] for g in forces.values())
+
+
+def speed(step: Step, groups: Groups, q: UOp, p: UOp) -> UOp | None:
     """The c with dT/dp = c*p in every drift, made of parameters alone: one number, or one for each component."""
     parameters = frozenset(x.var for x in step.parameters)
-    drifts = [
-        s.covector
-        for b in (*step.init, *step.body, *step.final)
-        if isinstance(b, Block)
-        for s in b.shears
-        if isinstance(s, Shear) and s.state is q
-    ]
+    drifts = [s.covector for group in groups for f in group for s in f.plain if s.state is q]
     if not drifts or any(d is not drifts[0] for d in drifts):
         return None
     c = multiple(drifts[0], p)
@@ -125,18 +149,19 @@ def narrow(u: UOp) -> UOp:
 class Units:
     """Momenta as P = unit*dt*c*p, positions as Q = unit*q."""
 
-    def __init__(self, step: Step, speeds: dict[UOp, UOp], unit: Factor) -> None:
-        self.step, self.speeds, self.unit = step, speeds, unit
+    def __init__(self, step: Step, groups: Groups, speeds: dict[UOp, UOp], unit: Factor) -> None:
+        self.step, self.groups, self.speeds, self.unit = step, groups, speeds, unit
         self.positions = frozenset(s.var for s in step.states[::2])
         clock = () if step.time is None else (step.time,)
         self.moving = frozenset((*(s.var for s in step.states), *clock))
         self.c = next(iter(speeds.values()))
         self.memo: dict[tuple[UOp, Factor, UOp], UOp | None] = {}
+        self.shifts: dict[tuple[UOp, Factor, UOp, UOp], UOp | None] = {}
 
     def rewritten(self) -> Step | None:
         groups = []
-        for blocks in (self.step.init, self.step.body, self.step.final):
-            new = [self.block(b) for b in blocks if isinstance(b, Block)]
+        for flows in self.groups:
+            new = [self.block(f) for f in flows]
             if any(b is None for b in new):
                 return None
             groups.append(tuple(b for b in new if b is not None))
@@ -148,30 +173,29 @@ class Units:
             by = (self.unit * STEP).value(self.c) if c.shape else (self.unit * Factor(1.0, 1, 1)).value(c)
             scales.append(Scale(p.var, by.expand(c.shape) * c if c.shape else by))
         init, body, final = groups
-        return replace(self.step, init=init, body=body, final=final, scales=tuple(scales))
+        return replace(self.step, init=init, body=body, final=final, coordinates=Rescaled(tuple(scales)))
 
-    def block(self, b: Block) -> Block | None:
+    def block(self, b: ShearFlow) -> ShearFlow | None:
         out = []
-        for s in b.shears:
-            assert isinstance(s, Shear)
+        for s in b.plain:
             shift = self.drift(s) if s.kind == "pass" else self.kick(s)
             if shift is None:
                 return None
             out.append(shift)
-        return Block(tuple(out), b.clock)
+        return ShearFlow(tuple(out), b.clock)
 
-    def drift(self, s: Shear) -> Shift:
+    def drift(self, s: Shear) -> ScaledShear:
         P = next(p.var for q, p in zip(self.step.states[::2], self.step.states[1::2]) if q.var is s.state)
-        return Shift(s.state, s.state + (P if s.weight == 1 else s.weight * P), "drift")
+        return ScaledShear(s.state, s.state + (P if s.weight == 1 else s.weight * P), "drift")
 
-    def kick(self, s: Shear) -> Shift | None:
+    def kick(self, s: Shear) -> ScaledShear | None:
         """P - weight*unit*dt*dt*c * dV/dq, where dV/dq is a function of q = Q/unit."""
         self.c = self.speeds[s.state]
         if self.c.shape:  # a constant for each component: it stays outside
             if self.unit != ONE:
                 return None
             by = (s.weight * DT * DT).expand(s.state.shape) * self.c
-            return Shift(s.state, s.state - by * s.covector, "kick")
+            return ScaledShear(s.state, s.state - by * s.covector, "kick")
         factor = Factor(s.weight, 2, 1) * self.unit
         if s.covector.op is Ops.STACK:
             parts = [self.shortest(s.state.element(k), factor, g) for k, g in enumerate(s.covector.src)]
@@ -179,11 +203,16 @@ class Units:
             value = UOp.stack(known, s.state.shape) if len(known) == len(parts) else None
         else:
             value = self.shortest(s.state, factor, s.covector)
-        return None if value is None else Shift(s.state, value, "kick")
+        return None if value is None else ScaledShear(s.state, value, "kick")
 
     # --- factors into a force -----------------------------------------------------------------
     def shortest(self, P: UOp, factor: Factor, g: UOp) -> UOp | None:
         """P - factor*g(Q/unit) in the fewest operations found."""
+        if (key := (P, factor, g, self.c)) not in self.shifts:
+            self.shifts[key] = self._shortest(P, factor, g)
+        return self.shifts[key]
+
+    def _shortest(self, P: UOp, factor: Factor, g: UOp) -> UOp | None:
         found = []
         if (inside := self.push(factor, g)) is not None:
             few = [t for t in (self.collected(inside), list(addends(inside))) if len(t) <= MOST_ADDENDS]

@@ -1,0 +1,1 @@
+"""What kinds of sub-flow and of coordinates are there?"""

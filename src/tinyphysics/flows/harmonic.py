@@ -1,0 +1,104 @@
+"""How do oscillators go on?  Exactly: pair by pair by three shears, or all at once by a matrix that is handed in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tinyphysics.ir import UOp, graph_rewrite
+from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.rules.formulas.coupled import flowed, matrix_shape
+from tinyphysics.rules.formulas.harmonic import turned
+from tinyphysics.rules.formulas.oscillators import Oscillator
+from tinyphysics.rules.identities.exact import exact
+from tinyphysics.step import DT, TURNS, Step, SubFlow
+from tinyphysics.structure import Canonical
+from tinyphysics.tpir.program.isa import FLOW, Param, Register
+from tinyphysics.tpir.program.lower import Builder
+
+Pairs = tuple[tuple[UOp, UOp], ...]  # (q, p)
+
+
+def rotate(b: Builder, new: Sequence[tuple[UOp, UOp]], section: str) -> None:
+    """Values for states, all computed before the first is put in its place."""
+    for u, register in [(u, b.operand(value, section)) for u, value in new]:
+        b.emit(section, "ROTATE", b.state(u), register, u=u, note=" ")
+        b.rewritten(u)
+
+
+@dataclass(frozen=True, eq=False)
+class HarmonicFlow(SubFlow):
+    """Every pair goes on as its oscillator does for weight * dt: what no state changes of that is computed once."""
+
+    weight: float
+    pairs: Pairs
+    oscillators: tuple[Oscillator, ...]
+    traits = frozenset({TURNS})
+
+    def writes(self) -> tuple[UOp, ...]:
+        return tuple(x for pair in self.pairs for x in pair)
+
+    def reads(self) -> frozenset[UOp]:
+        known = [u for o in self.oscillators for u in (o.a, o.b, o.g, o.f) if u is not None]
+        return frozenset(self.writes()).union(*(u.leaves for u in known))
+
+    def lower(self, b: Builder, section: str) -> None:
+        h = DT if self.weight == 1.0 else self.weight * DT
+        new = [x for (q, p), o in zip(self.pairs, self.oscillators) for x in turned(q, p, o, h)]
+        rotate(b, list(zip(self.writes(), graph_rewrite(new, exact))), section)
+
+    def field(self) -> Mapping[UOp, UOp]:
+        out = {}
+        for (q, p), o in zip(self.pairs, self.oscillators):
+            weight = UOp.const(self.weight).expand(q.shape)
+            out[q] = weight * (o.a * p if o.g is None else o.a * p + o.g)
+            out[p] = -weight * (o.b * q if o.f is None else o.b * q + o.f)
+        return out
+
+    def inverse(self) -> HarmonicFlow:
+        return replace(self, weight=-self.weight)
+
+    def updates(self) -> int:
+        return 3
+
+
+@dataclass(frozen=True, eq=False)
+class CoupledFlow(SubFlow):
+    """All positions and momenta go on by the matrix of the first term for weight * dt; there is one for each time."""
+
+    weight: float
+    pairs: Pairs
+    energy: UOp  # the first term of the step
+    traits = frozenset({TURNS})
+
+    def writes(self) -> tuple[UOp, ...]:
+        return tuple(x for pair in self.pairs for x in pair)
+
+    def reads(self) -> frozenset[UOp]:
+        return self.energy.leaves
+
+    def lower(self, b: Builder, section: str) -> None:
+        h = DT if self.weight == 1.0 else self.weight * DT
+        if h not in b.matrices:
+            name = f"{FLOW}{len(b.matrices)}"
+            b.matrices[h] = matrix = UOp.var(name, matrix_shape(self.writes()))
+            b.invariant[matrix] = register = b.temporary()
+            time = b.operand(h, section)
+            b.emit(b.first, "FLOW", register, Param(name), Register("E", 0), time, u=matrix)
+        rotate(b, list(zip(self.writes(), flowed(self.writes(), b.matrices[h]))), section)
+
+    def field(self) -> Mapping[UOp, UOp]:
+        slopes = gradient(UOp.const(self.weight) * self.energy, list(self.writes()))
+        return Canonical(self.pairs).rates(dict(zip(self.writes(), slopes)))
+
+    def inverse(self) -> CoupledFlow:
+        return replace(self, weight=-self.weight)
+
+    def updates(self) -> int:
+        return 3
+
+
+def oscillators_of(step: Step) -> tuple[Oscillator, ...] | None:
+    """Those that a step turns pair by pair; None where one matrix turns them all."""
+    found = next(f for f in step.flows if TURNS in f.traits)
+    return found.oscillators if isinstance(found, HarmonicFlow) else None

@@ -1,0 +1,106 @@
+"""How does a state move by what must first be solved for?  Unknowns are found round by round; then states are moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from tinyphysics.flows.map import Map
+from tinyphysics.flows.shears import ShearFlow
+from tinyphysics.ir import UOp, substitute, toposort
+from tinyphysics.report import Row
+from tinyphysics.step import SOLVES, SubFlow
+from tinyphysics.tpir.program.lower import Builder
+from tinyphysics.util import plural
+
+
+@dataclass(frozen=True, eq=False)
+class ImplicitFlow(SubFlow):
+    """A vector of unknowns that makes residuals vanish; then states are moved by what it is.
+
+    `start`, `scale` and `matrix` are functions of the states, residuals and moves of the unknown too. The matrix makes
+    corrections of residuals; without one they are the correction. `scale` is one over the size of each unknown.
+    """
+
+    unknown: UOp  # a variable whose name begins with ?
+    start: UOp
+    residual: UOp
+    scale: UOp
+    moves: ShearFlow | Map  # all evaluated before the first is applied
+    matrix: UOp | None = None
+    rounds: int = 50
+    traits = frozenset({SOLVES})
+
+    @property
+    def equations(self) -> tuple[UOp, ...]:
+        return (self.start, self.residual, self.scale, *(() if self.matrix is None else (self.matrix,)))
+
+    @property
+    def clock(self) -> float:
+        return self.moves.clock if isinstance(self.moves, ShearFlow) else 0.0
+
+    def writes(self) -> tuple[UOp, ...]:
+        return self.moves.writes()
+
+    def reads(self) -> frozenset[UOp]:
+        return super().reads() - {self.unknown}
+
+    def expressions(self) -> tuple[UOp, ...]:
+        return (*self.equations, *self.moves.expressions())
+
+    def works(self) -> tuple[UOp, ...]:
+        return self.moves.works()
+
+    def rebuilt(self, new: Mapping[UOp, UOp]) -> ImplicitFlow:
+        return replace(
+            self,
+            start=new[self.start],
+            residual=new[self.residual],
+            scale=new[self.scale],
+            moves=self.moves.rebuilt(new),
+            matrix=None if self.matrix is None else new[self.matrix],
+        )
+
+    def followed(self, p_t: UOp, new: Mapping[UOp, UOp]) -> ImplicitFlow:
+        moves = self.moves
+        return replace(self, moves=moves.followed(p_t, new)) if isinstance(moves, ShearFlow) else self
+
+    def weights(self) -> Iterator[float]:
+        return self.moves.weights()
+
+    def lower(self, b: Builder, section: str) -> None:
+        """An unknown between SOLVE and UNTIL; what does not hold it is computed before."""
+        start, residual, scale, *matrix = (b.at(u, self.clock) for u in self.equations)
+        for x in toposort([start, scale, residual, *matrix]):
+            if self.unknown not in x.leaves:
+                b.place(x, section)
+        register, first, size = b.temporary(), b.operand(start, section), b.operand(scale, section)
+        b.emit(section, "SOLVE", register, first, u=self.unknown, note=" ")
+        b.current[self.unknown] = register
+        operands = [b.operand(u, section) for u in (residual, *matrix)]
+        b.emit(section, "UNTIL", register, *operands, size, (self.rounds,), u=self.unknown, note=" ")
+        b.current.forget(self.unknown, self.unknown)
+        self.moves.lower(b, section)
+        b.current.forget(self.unknown)
+
+    def field(self) -> dict[UOp, UOp] | None:
+        """With the unknowns where the search for them begins, which is as good as what it finds where dt is short."""
+        found = self.moves.field()
+        if found is None:
+            return None
+        return dict(zip(found, substitute(list(found.values()), {self.unknown: self.start})))
+
+    def updates(self) -> int:
+        return self.moves.updates()
+
+    def count(self, alike: int) -> str:
+        return plural(self.unknown.size, "unknown") + (f", {alike} times" if alike > 1 else "")
+
+    def rows(self, alike: int) -> list[Row]:
+        how = (
+            "by Newton's method, with the Jacobian at one state per step"
+            if self.matrix is not None
+            else "by fixed-point iteration, which needs dt times the steepest slope to be below 1"
+        )
+        until = f"until corrections stop shrinking, {self.rounds} iterations at most"
+        return [Row("equations", self.count(alike), f"{how}; {until}")]

@@ -1,0 +1,51 @@
+"""How are the n steps of a run done at once?  By a matrix: that of the flow of a quadratic energy, or a power of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tinyphysics.ir import UOp
+from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.step import JUMPS, Step, SubFlow
+from tinyphysics.structure import Canonical
+from tinyphysics.tpir.program.isa import Register, Word
+from tinyphysics.tpir.program.lower import Builder
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPropagator(SubFlow):
+    """All states after n steps: then nothing else in a step moves one, and it is the one entry of `final`.
+
+    `flow`: of the sum of the terms, for n*dt. `power`: the n-th power of the flows of terms one after the other, each
+    for its weight times dt.
+    """
+
+    way: str
+    parts: tuple[tuple[int, float], ...]  # (number of the term, weight)
+    pairs: tuple[tuple[UOp, UOp], ...]  # (q, p)
+    energies: tuple[UOp, ...]  # of the terms
+    traits = frozenset({JUMPS})
+
+    def writes(self) -> tuple[UOp, ...]:
+        return tuple(x for pair in self.pairs for x in pair)
+
+    def reads(self) -> frozenset[UOp]:
+        return frozenset(v for u in self.energies for v in u.leaves)
+
+    def lower(self, b: Builder, section: str) -> None:
+        parts = [x for k, w in self.parts for x in (Register("E", k), float(w))]
+        first = self.writes()[0]
+        b.emit(section, "PROPAGATE", b.state(first), Word(self.way), *parts, u=first, note=" ")
+
+    def field(self) -> Mapping[UOp, UOp]:
+        """Of one step."""
+        energy = UOp.sum_of([weight * self.energies[k] for k, weight in self.parts])
+        slopes = gradient(energy, list(self.writes()))
+        return Canonical(self.pairs).rates(dict(zip(self.writes(), slopes)))
+
+
+def propagator_of(step: Step) -> LinearPropagator:
+    (found,) = step.final
+    assert isinstance(found, LinearPropagator)
+    return found
