@@ -39,7 +39,6 @@ from tinyphysics.synth.methods.project import projected
 from tinyphysics.synth.methods.propagate import FLOW, flow_step, power_step
 from tinyphysics.system import System
 from tinyphysics.target import Target
-from tinyphysics.tpir.precision.double_double import in_pairs
 from tinyphysics.tpir.precision.precision import in_precision
 from tinyphysics.tpir.program.isa import Program, kept_name
 from tinyphysics.tpir.program.lower import lower
@@ -144,9 +143,7 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
     program = (
         shown
         if CHOOSES_STEPS in step.traits
-        else in_pairs(shown, step.weights)
-        if goal.precision == "dd"
-        else in_precision(shown, goal.precision, goal.lattice)
+        else in_precision(shown, goal.precision, goal.lattice, step.weights)
     )
     program = replace(program, math=goal.math)
     target, why = (
@@ -206,11 +203,7 @@ def watching(b: Build, name: str) -> Program:
         )
     with unrounded() if b.goal.precision == "dd" else nullcontext():
         program = lower(b.step, b.system.sites, b.goal.dt, b.goal.precision, b.goal.backwards, works=name)
-    made = (
-        in_pairs(program, b.step.weights)
-        if b.goal.precision == "dd"
-        else in_precision(program, b.goal.precision, b.goal.lattice)
-    )
+    made = in_precision(program, b.goal.precision, b.goal.lattice, b.step.weights)
     return replace(made, math=b.goal.math)
 
 
