@@ -169,7 +169,7 @@ MOVED = {  # old module: new module
     "planner.rounding": "planner.cost.rounding",
     "planner.fast": "planner.cost.fast",
     "planner.catalog": "planner.methods.catalog",
-    "planner.families": "planner.methods.families",
+    "planner.families": "planner.methods.method",
     "planner.needs": "planner.methods.needs",
     "planner.stability": "planner.methods.stability",
     "planner.bibliography": "planner.methods.bibliography",
@@ -333,6 +333,7 @@ MOVED = {  # old module: new module
 PARTED = {
     "device.host": "device.numbers",
     "emit.opencl": "emit.modules.opencl_nests",
+    "planner.families": "planner.methods.families.rates",
     "runtime.backend": "runtime.engines.listing",
     "runtime.loop": "runtime.stages.running",
     "runtime.plans": "runtime.state.run",
