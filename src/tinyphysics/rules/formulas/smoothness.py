@@ -86,12 +86,6 @@ def roughest(roots: Sequence[UOp], moving: frozenset[UOp]) -> Rough | None:
     return min(rough_places(roots, moving), key=lambda r: r.order, default=None)
 
 
-def jumping(roots: Sequence[UOp], moving: frozenset[UOp]) -> UOp | None:
-    """What is not shown to be continuous in some expressions."""
-    worst = roughest(roots, moving)
-    return worst.node if worst is not None and worst.order < 0 else None
-
-
 def rough_places(roots: Sequence[UOp], moving: frozenset[UOp]) -> list[Rough]:
     """All of them, in the order in which they are computed."""
     plain = inline(roots)

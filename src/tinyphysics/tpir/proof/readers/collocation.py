@@ -23,7 +23,7 @@ from tinyphysics.tpir.program.liveness import reads_before_writing
 from tinyphysics.tpir.program.symbolic import CLOCK, Symbolic, clocks, state_of, state_var
 from tinyphysics.tpir.proof.blocks import STEPS_DONE, Blocks, check_type
 from tinyphysics.tpir.proof.certificate import Certificate, Verdict
-from tinyphysics.tpir.proof.discontinuities import jump_in
+from tinyphysics.tpir.proof.discontinuities import jump_in, kink_in
 from tinyphysics.tpir.proof.readers.doubled import Copies, NotCopies
 from tinyphysics.tpir.proof.readers.variational import NotStationary, Stationary, reader, stationary
 from tinyphysics.tpir.proof.sizes import is_over_size
@@ -483,7 +483,17 @@ class Collocated:
             symmetric = Verdict(False, "its stages are not those of its adjoint, the last first")
         elif self.timed and not mirrored([c for s in self.steps if isinstance(s, Stages) for c in s.c]):
             symmetric = Verdict(False, "the times of its stages are not those of a palindrome")
+        symmetric = self.solved_alike(symmetric)
         return Certificate(symplectic, symplectic, symmetric, self.reversible(symmetric), self.consistent())
+
+    def solved_alike(self, symmetric: Verdict) -> Verdict:
+        """Forth and back the same solution is found where there is but one; where slopes jump there may be several."""
+        if not symmetric or (kink := kink_in(self.program, self.terms)) is None:
+            return symmetric
+        return Verdict(
+            False,
+            f"{kink} in the energy may have a kink: across it the equations of a step may have several solutions",
+        )
 
     def of_copies(self, copies: Copies) -> Certificate:
         """What is known of exact flows of two copies that are projected symmetrically."""
@@ -492,6 +502,7 @@ class Collocated:
         symmetric = Verdict(True, "its flows are a palindrome, and its projection symmetric")
         if not palindrome or len(copies.weights) % 2 == 0:
             symmetric = Verdict(False, "its flows are not a palindrome")
+        symmetric = self.solved_alike(symmetric)
         totals = [sum(copies.weights[k::2], Fraction(0)) for k in (0, 1)]
         consistent = Verdict(
             True, "the slopes of the energy enter with total weight 1 and the sign of J, for both copies"
