@@ -21,6 +21,7 @@ from ptx_text import Module, parsed
 from tinyphysics.device.cuda import driver as cuda
 from tinyphysics.runtime.engines import backend
 from tinyphysics.runtime.engines import cuda as loading
+from tinyphysics.runtime.state import device_arrays
 
 # fmt: off
 ERRORS = {
@@ -587,10 +588,10 @@ def forget() -> None:
     for made in (
         backend.engine_for,
         backend.series_engine,
-        loading.tools,
+        device_arrays.tools,
         loading.kernels_of,
-        loading.moves,
-        loading.hashing,
+        device_arrays.moves,
+        device_arrays.hashing,
     ):
         made.cache_clear()
     driver = cuda.library()

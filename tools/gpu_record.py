@@ -21,7 +21,7 @@ import numpy as np
 
 from tinyphysics.device.cuda import driver as cuda
 from tinyphysics.runtime.engines import backend
-from tinyphysics.runtime.engines import cuda as runtime_cuda
+from tinyphysics.runtime.state import device_arrays
 
 BASE = 1 << 44  # of addresses: no count or size is as large
 ALIGNED = 256
@@ -295,7 +295,7 @@ class Recorder:
 def forget() -> None:
     """What this process knows of a driver and of engines on it."""
     backend.engine_for.cache_clear()
-    runtime_cuda.tools.cache_clear()
+    device_arrays.tools.cache_clear()
     gc.collect()  # buffers go back to the device while it is there
     for f in (cuda.library, cuda.driver_version, cuda.opened):
         f.cache_clear()

@@ -20,7 +20,7 @@ PAGE = ROOT / "docs" / "design.md"
 BEGIN, END = "<!-- drawn by tools/house_map.py -->", "<!-- end of the drawing -->"
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from layers import ASKED, ROOMS, UPWARD, Room  # noqa: E402
+from layers import ROOMS, UP, Room  # noqa: E402
 
 
 def files(room: Room) -> int:
@@ -55,23 +55,13 @@ def drawn() -> str:
         for room in rooms:
             lines.append(row(room.layer if len(rooms) == 1 else "", names(room), room.question, files(room)))
     total = sum(map(files, ROOMS))
-    up: dict[tuple[str, str], list[str]] = {}
-    for (a, b), why in UPWARD.items():
-        up.setdefault((b, why), []).append(f"`{a}`")
-    asked: dict[tuple[str, str, str], list[str]] = {}
-    for (a, slot, b), why in ASKED.items():
-        asked.setdefault((slot, b, why), []).append(f"`{a}`")
     return "\n".join(
         [
             *lines,
             "",
-            f"{total} files. {len(UPWARD)} imports point up, each named in `tools/layers.py`:",
+            f"{total} files. No import points up. {len(UP)} functions of `up.py` are the only calls that do:",
             "",
-            *(f"- `{b}`, by {', '.join(who)}: {why}." for (b, why), who in up.items()),
-            "",
-            f"{len(ASKED)} questions go up through `system.SLOTS`, which `__init__.py` fills:",
-            "",
-            *(f"- `{slot}`, of `{b}`, by {', '.join(who)}: {why}." for (slot, b, why), who in asked.items()),
+            *(f"- `up.{name}` calls `{target}`: {why}." for name, (target, why) in UP.items()),
         ]
     )
 

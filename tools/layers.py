@@ -34,7 +34,7 @@ class Room:
 # fmt: off
 ROOMS = (
     Room(0,  "", "What may every file use?", (
-        "errors", "context", "util", "philox", "version", "given", "options", "tracebacks")),
+        "errors", "context", "util", "philox", "version", "given", "options", "tracebacks", "up")),
     Room(1,  "ir", "What is an expression, and what does it mean on numbers?"),
     Room(2,  "", "What passes between the stages?", (
         "structure", "system", "facts", "plan", "step", "target", "trajectory", "report")),
@@ -89,28 +89,15 @@ ROOMS = (
 )
 # fmt: on
 
-# Imports that point up, and why they do. They go when what they need is handed to them (a test fails then: take them out).
-_SETUP = "it takes a whole Simulation; it will be given what it needs of one"
-UPWARD = {
-    ("runtime.measure.accuracy", "runtime.api.simulation"): _SETUP,
-    ("runtime.measure.minimise", "runtime.api.simulation"): _SETUP,
-    ("runtime.measure.multirate", "runtime.api.simulation"): _SETUP,
-    ("runtime.measure.pilot", "runtime.api.simulation"): _SETUP,
-    ("runtime.measure.resonance", "runtime.api.simulation"): _SETUP,
-    ("runtime.measure.rewind", "runtime.api.simulation"): _SETUP,
-    ("runtime.measure.symplecticity", "runtime.api.simulation"): _SETUP,
-    ("runtime.stages.momenta_of_velocities", "runtime.api.simulation"): _SETUP,
-}
+# Imports that point up, and why they do: none. A test fails if one is added without a reason here.
+UPWARD: dict[tuple[str, str], str] = {}
 
-# What is asked of above through system.SLOTS, which tinyphysics/__init__.py fills: (who asks, slot, who answers).
-_ARRAYS = "support for another library's arrays is imported only when they are used"
-ASKED = {
-    ("system", "compile", "runtime.api.compile"): "system.compile(dt) is a method of a noun, for users",
-    ("trajectory", "plot", "view.figures"): "out.plot() is a method of a noun, for users",
-    ("trajectory", "animate", "view.films"): "out.animate() is a method of a noun, for users",
-    ("trajectory", "run_page", "view.page"): "notebooks ask a noun for its HTML",
-    ("trajectory", "to_xarray", "runtime.api.dataset"): "out.to_xarray() is a method of a noun, for users",
-    ("runtime.state.digest", "there", "runtime.engines.caller_arrays"): _ARRAYS,
-    ("runtime.state.encoding", "there", "runtime.engines.caller_arrays"): _ARRAYS,
-    ("runtime.state.workers", "there", "runtime.engines.caller_arrays"): _ARRAYS,
+# What nouns ask of above, by the functions of up.py, which import it when they are called: (who answers, why).
+UP = {
+    "compile": ("runtime.api.compile", "system.compile(dt) is a method of a noun, for users"),
+    "plot": (
+        "runtime.api.pictures",
+        "out.plot(), out.animate() and what notebooks show are methods of a noun",
+    ),
+    "to_xarray": ("runtime.api.dataset", "out.to_xarray() is a method of a noun, for users"),
 }

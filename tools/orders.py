@@ -29,7 +29,7 @@ from tinyphysics.planner.choice.choose import objection
 from tinyphysics.planner.methods.catalog import BY_NAME, Method
 from tinyphysics.planner.methods.families import Job, step_of
 from tinyphysics.rules.calculus.unroll import unroll
-from tinyphysics.runtime.measure.symplecticity import functions_of
+from tinyphysics.runtime.measure.precise import functions_of
 from tinyphysics.system import System
 from tinyphysics.tpir.kernels.kernel import NOW, ORIGIN, STEP, build_kernel
 from tinyphysics.tpir.program.isa import Program

@@ -30,7 +30,8 @@ from tinyphysics.report import Report
 from tinyphysics.runtime.api.compile import check_sizes
 from tinyphysics.runtime.api.compile import compile as compiled
 from tinyphysics.runtime.api.executable import build as binary
-from tinyphysics.runtime.api.simulation import LEVELS, Simulation
+from tinyphysics.runtime.api.levels import LEVELS
+from tinyphysics.runtime.api.simulation import Simulation
 from tinyphysics.runtime.api.verify_store import replay as recomputed
 from tinyphysics.runtime.state.ensemble import sizes_from
 from tinyphysics.runtime.storage.checkpoint import read

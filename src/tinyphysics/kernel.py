@@ -17,10 +17,10 @@ from tinyphysics.plan import Goal
 from tinyphysics.planner.cost.target import checked
 from tinyphysics.planner.methods.catalog import is_adaptive
 from tinyphysics.runtime.api.compile import energy_of
-from tinyphysics.runtime.api.simulation import Simulation, checked_step
+from tinyphysics.runtime.api.simulation import Simulation
 from tinyphysics.runtime.engines.backend import engine_for, resolved
-from tinyphysics.runtime.stages.loop import shaped
-from tinyphysics.runtime.state.ensemble import inputs
+from tinyphysics.runtime.stages.resolve import checked_step
+from tinyphysics.runtime.state.ensemble import inputs, shaped
 from tinyphysics.runtime.state.schedule import checked_time
 from tinyphysics.system import System
 from tinyphysics.tpir.program.lower import lower

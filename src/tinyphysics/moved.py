@@ -321,7 +321,7 @@ MOVED = {  # old module: new module
     "runtime.sanitize": "runtime.measure.symplecticity",
     "runtime.minimise": "runtime.measure.minimise",
     "runtime.descent": "runtime.measure.descent",
-    "runtime.subject": "runtime.measure.subject",
+    "runtime.subject": "runtime.stages.subject",
     "runtime.rewind": "runtime.measure.rewind",
     "runtime.simulation": "runtime.api.simulation",
     "runtime.compile": "runtime.api.compile",
@@ -333,7 +333,13 @@ MOVED = {  # old module: new module
 PARTED = {
     "device.host": "device.numbers",
     "emit.opencl": "emit.modules.opencl_nests",
+    "runtime.backend": "runtime.engines.listing",
+    "runtime.loop": "runtime.stages.running",
     "runtime.plans": "runtime.state.run",
+    "runtime.sanitize": "runtime.measure.precise",
+    "runtime.saved": "runtime.stages.description",
+    "runtime.simulation": "runtime.stages.resolve",
+    "runtime.there": "runtime.state.device_arrays",
     "synth.splitting": "synth.coefficients.clocks",
     "tpir.propagate": "tpir.proof.readers.propagate",
 }

@@ -178,7 +178,9 @@ class System:
     @heeds("compile", 'system.compile(dt=0.01, method="leapfrog")')
     def compile(self, dt: float | None = None, **options: Any) -> Any:
         """Makes it ready to run with the step `dt`, as tp.compile does; `options` are those of tp.compile."""
-        return SLOTS["compile"](self, dt, **options)
+        from tinyphysics import up
+
+        return up.compile(self, dt, **options)
 
     def rename(self, **names: str) -> System:
         """Returns the system with other `names` for some states and parameters: `trap.rename(k="stiffness")`."""
@@ -252,7 +254,9 @@ class Family:
     @heeds("compile", 'system.compile(dt=0.01, method="leapfrog")')
     def compile(self, dt: float | None = None, **options: Any) -> Any:
         """Makes it ready to run with the step `dt`, as tp.compile does; `options` are those of tp.compile."""
-        return SLOTS["compile"](self, dt, **options)
+        from tinyphysics import up
+
+        return up.compile(self, dt, **options)
 
     def rename(self, **names: str) -> Family:
         """The same family with other names for some states and parameters."""
@@ -324,7 +328,9 @@ class Sum:
     @heeds("compile", 'system.compile(dt=0.01, method="leapfrog")')
     def compile(self, dt: float | None = None, **options: Any) -> Any:
         """Makes it ready to run with the step `dt`, as tp.compile does; `options` are those of tp.compile."""
-        return SLOTS["compile"](self, dt, **options)
+        from tinyphysics import up
+
+        return up.compile(self, dt, **options)
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
@@ -418,6 +424,3 @@ def check_names(system: str, known: Sequence[str], names: Mapping[str, str]) -> 
         raise InputError(
             f"`{system}` would have two arguments named `{twice}`", fix="Give each a different name."
         )
-
-
-SLOTS: dict[str, Callable[..., Any]] = {}  # filled by the package's __init__: nouns import nothing above them

@@ -8,7 +8,6 @@ from typing import Any
 
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.given import shown
-from tinyphysics.system import SLOTS
 from tinyphysics.util import did_you_mean
 
 
@@ -420,7 +419,9 @@ class Trajectory:
         each frame; three of them are drawn in space, and `y` alone is drawn over time. The picture goes into a figure
         of your own, if one is given. A notebook shows the figure; no window is opened.
         """
-        return SLOTS["plot"](self, figure, kind=kind, x=x, y=y, z=z)
+        from tinyphysics import up
+
+        return up.plot(self, "figure", figure, kind=kind, x=x, y=y, z=z)
 
     def animate(
         self,
@@ -446,15 +447,21 @@ class Trajectory:
         `out.animate().save("run.gif")` writes the film later.
         """
         options = {"seconds": seconds, "speed": speed, "trail": trail, "fps": fps, "dpi": dpi, "size": size}
-        return SLOTS["animate"](self, path, kind=kind, x=x, y=y, z=z, **options)
+        from tinyphysics import up
+
+        return up.plot(self, "film", path, kind=kind, x=x, y=y, z=z, **options)
 
     def to_xarray(self) -> Any:
         """Returns an xarray.Dataset with named axes, units, and attributes that reproduce the run."""
-        return SLOTS["to_xarray"](self)
+        from tinyphysics import up
+
+        return up.to_xarray(self)
 
     def _repr_html_(self) -> str:
         """A small picture of the run and what is in it, for notebooks."""
-        return str(SLOTS["run_page"](self))
+        from tinyphysics import up
+
+        return str(up.plot(self, "page"))
 
     def __repr__(self) -> str:
         end = f", stopped: {self.stopped.cause} at step {self.stopped.step}" if self.stopped else ""

@@ -8,7 +8,7 @@ import mpmath
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.runtime.measure.symplecticity import precise
+from tinyphysics.runtime.measure.precise import precise
 from tinyphysics.tpir.kernels.kernel import build_kernel
 from tinyphysics.physics.zoo import henon_heiles
 

@@ -13,7 +13,7 @@ from tinyphysics import pipeline
 from tinyphysics.physics.particles import gravity, solar_system
 from tinyphysics.plan import Goal
 from tinyphysics.planner.conflicts import CONFLICTS, STAGES, Ask, Conflict, check
-from tinyphysics.runtime.engines.caller_arrays import brought
+from tinyphysics.runtime.engines.caller_arrays import adopt_arrays
 
 
 # --- what the calls speak of ------------------------------------------------------------------------
@@ -198,7 +198,7 @@ CALLS = [
     lambda: in_time(save_every=1, save_at=[0.01]),
     lambda: in_time(save_every=1, frames=3),
     lambda: in_time(save_at=[0.01], frames=3),
-    lambda: brought({}, "run.checkpoint"),
+    lambda: adopt_arrays({}, "run.checkpoint"),
     lambda: tp.compile(logistic).evolve(x=0.3, steps=2, dt=0.1),
     lambda: tp.compile(decay).evolve(x=1.0, until=0.1, save_every=1),
     lambda: tp.compile(decay).evolve(x=1.0, until=0.1, hash_every=1),

@@ -12,7 +12,7 @@ from tools_of import tool
 
 SOURCE = Path(__file__).parents[2] / "src"
 ROOT = "tinyphysics"
-ROOMS, UPWARD, ASKED = tool("layers").ROOMS, tool("layers").UPWARD, tool("layers").ASKED
+ROOMS, UPWARD, UP = tool("layers").ROOMS, tool("layers").UPWARD, tool("layers").UP
 PACKAGES = {room.package for room in ROOMS if room.place}
 STANDARD_LIBRARY_ONLY = {"front", "tpir"}  # and layers 0 to 3
 PHYSICS_SEES = {"front", "philox", "errors"}  # and NumPy; physics/io also the nouns and its extra
@@ -52,7 +52,12 @@ def parsed(text: str) -> ast.Module:
 
 
 def imports(module: str, text: str, known: set[str]) -> list[str]:
-    """Every module imported anywhere in the text: at the top, inside functions, under conditions."""
+    """Every module imported anywhere in the text: at the top, inside functions, under conditions.
+
+    The types that up.py names are none of what it imports.
+    """
+    if module == f"{ROOT}.up":
+        return []
     out = []
     for node in ast.walk(parsed(text)):
         if isinstance(node, ast.Import):
@@ -132,42 +137,21 @@ def cycles(edges: dict[str, list[str]]) -> list[list[str]]:
     return out
 
 
-# --- the locator: system.SLOTS, which __init__ fills -------------------------------------------------------
-def is_slot(node: ast.AST) -> bool:
-    named = isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant)
-    return named and getattr(node.value, "id", getattr(node.value, "attr", "")) == "SLOTS"
-
-
-def called_with(node: ast.AST, function: str) -> list[str]:
-    """The words that a function is called with, anywhere inside."""
-    calls = [c for c in ast.walk(node) if isinstance(c, ast.Call) and getattr(c.func, "id", "") == function]
-    return [c.args[0].value for c in calls if isinstance(c.args[0], ast.Constant)]
-
-
-def filled(init: str) -> dict[str, str]:
-    """By which module each slot is filled, read from the text of tinyphysics/__init__.py."""
-    tree = parsed(init)
-    defined = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
-    assigned = [n for n in tree.body if isinstance(n, ast.Assign)]
-    (later,) = (ast.literal_eval(n.value) for n in assigned if getattr(n.targets[0], "id", "") == "RUNTIME")
-    out = {}
-    for n in assigned:
-        if is_slot(n.targets[0]):
-            value = defined.get(getattr(n.value, "id", ""), n.value)
-            modules = [later[name] for name in called_with(value, "__getattr__")]
-            (out[n.targets[0].slice.value],) = modules or called_with(value, "import_module")
+# --- what is imported by a name in a string -----------------------------------------------------------------
+def by_name(text: str) -> dict[str, str]:
+    """Function to the module that it imports by name: import_module with a word, or with a constant of the file."""
+    tree, out = parsed(text), {}
+    words = {n.targets[0].id: n.value.value for n in tree.body if constant(n)}
+    for function in (n for n in tree.body if isinstance(n, ast.FunctionDef)):
+        for c in (c for c in ast.walk(function) if isinstance(c, ast.Call)):
+            if getattr(c.func, "id", getattr(c.func, "attr", "")) == "import_module":
+                out[function.name] = words.get(getattr(c.args[0], "id", ""), getattr(c.args[0], "value", "?"))
     return out
 
 
-def asked(modules: dict[str, str]) -> dict[tuple[str, str], str]:
-    """(module, slot) to the module that answers, for every use of a slot outside of __init__."""
-    fills = filled(modules[ROOT])
-    out = {}
-    for module, text in modules.items():
-        for node in ast.walk(parsed(text)) if module != ROOT else ():
-            if is_slot(node):
-                out[module, node.slice.value] = fills[node.slice.value]
-    return out
+def constant(n: ast.stmt) -> bool:
+    named = isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name)
+    return named and isinstance(n.value, ast.Constant)
 
 
 def short(module: str) -> str:
@@ -182,26 +166,22 @@ def test_imports_point_down_but_for_those_that_are_named_and_never_in_a_circle()
     assert sorted(complaints(sources(SOURCE))) == sorted(named)  # also: none is named that is not there
 
 
-def test_what_is_asked_through_the_locator_points_down_but_for_what_is_named():
-    up = {
-        (short(module), slot): short(target)
-        for (module, slot), target in asked(sources(SOURCE)).items()
-        if _between(module, target)
-    }
-    assert up == {(module, slot): target for module, slot, target in ASKED}
+def test_the_functions_of_up_are_the_only_calls_that_point_up():
+    modules = sources(SOURCE)
+    assert by_name(modules[f"{ROOT}.up"]) == {name: f"{ROOT}.{target}" for name, (target, _) in UP.items()}
+    below = [m for m in modules if ROOMS[room_of(m)].layer < 11 and m != f"{ROOT}.up"]
+    assert [m for m in below if any(x.startswith(ROOT) for x in by_name(modules[m]).values())] == []
 
 
 def test_each_exception_has_a_reason():
-    assert len(UPWARD) == 8 and all(len(why.split()) > 3 for why in [*UPWARD.values(), *ASKED.values()])
+    assert all(len(why.split()) > 3 for why in [*UPWARD.values(), *(why for _, why in UP.values())])
 
 
-def test_what_the_locator_hides_is_seen():
-    modules = {
-        ROOT: 'RUNTIME = {"f": "tinyphysics.runtime.api.x"}\nSLOTS["f"] = lambda: __getattr__("f")()',
-        "tinyphysics.step": 'SLOTS["f"]()',
-    }
-    assert asked(modules) == {("tinyphysics.step", "f"): "tinyphysics.runtime.api.x"}
-    assert "imports up" in _between("tinyphysics.step", "tinyphysics.runtime.api.x")[0]
+def test_what_is_imported_by_name_is_seen():
+    text = (
+        'X = "tinyphysics.a"\ndef f():\n  return import_module(X)\ndef g():\n  import_module("tinyphysics.b")'
+    )
+    assert by_name(text) == {"f": "tinyphysics.a", "g": "tinyphysics.b"}
 
 
 def test_the_table_is_read_against_a_tree_that_is_really_there():
@@ -210,7 +190,6 @@ def test_the_table_is_read_against_a_tree_that_is_really_there():
         modules
     )
     assert imports("m", modules["tinyphysics.ir.uop"], set(modules))  # and its imports are seen
-    assert all(slot in filled(modules[ROOT]) for slot in ("compile", "there", "plot"))
 
 
 def test_every_room_is_there_and_says_what_the_table_says():

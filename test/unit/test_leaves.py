@@ -11,7 +11,7 @@ from tinyphysics.device.cuda import driver as cuda, dlpack as exchange, nvptx
 from tinyphysics.emit.scalar import ptx_leaves
 from tinyphysics.runtime.state import digest
 from tinyphysics.runtime.stages import loop
-from tinyphysics.runtime.engines import caller_arrays as there
+from tinyphysics.runtime.state import device_arrays as there
 from tinyphysics.runtime.state.digest import LEAF, state_hash
 
 SMALL = 512  # bytes of a leaf: as many blocks as make a difference, and not the 512 of a real one

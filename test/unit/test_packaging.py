@@ -25,7 +25,6 @@ UNCHECKED = {
     "tinyphysics.front.spaces",
     "tinyphysics.front.trace",
     "tinyphysics.pipeline",
-    "tinyphysics.runtime.api.simulation",
 }
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / "src")}
 HEAVY = (

@@ -11,7 +11,7 @@ from tinyphysics.device.cuda import driver as cuda, dlpack as exchange
 from tinyphysics.device.engines.cuda_lanes import CudaEngine
 from tinyphysics.device.engines.cuda_series import CudaSeriesEngine
 from tinyphysics.errors import InputError, PlanError
-from tinyphysics.runtime.engines.caller_arrays import on_this_machine
+from tinyphysics.runtime.engines.caller_arrays import to_host
 
 
 @tp.hamiltonian
@@ -265,7 +265,7 @@ def test_what_was_compiled_for_a_processor_is_looked_at_again(fake_cuda, monkeyp
     def refuse(program, backend, precision):
         raise PlanError(f"the backend `{backend}` does not run {precision}")
 
-    monkeypatch.setattr("tinyphysics.runtime.engines.caller_arrays.choose_target", refuse)
+    monkeypatch.setattr("tinyphysics.runtime.stages.resolve.choose_target", refuse)
     with pytest.raises(PlanError, match="`cuda` does not run float64"):
         tp.compile(pendulum, dt=0.01).evolve(**{n: there(v) for n, v in start(5).items()}, steps=2)
 
@@ -323,14 +323,14 @@ def test_pictures_are_of_copies(fake_cuda):
     out = tp.compile(pendulum, dt=0.01, backend="cuda").evolve(
         **{n: there(v) for n, v in state.items()}, steps=4
     )
-    seen = on_this_machine(out)
+    seen = to_host(out)
     assert (
         isinstance(seen.q, np.ndarray)
         and np.array_equal(seen.q, out.q.numpy())
         and isinstance(out.q, exchange.DeviceArray)
     )
     here = tp.compile(pendulum, dt=0.01).evolve(**state, steps=4)
-    assert on_this_machine(here) is here
+    assert to_host(here) is here
 
 
 @pytest.mark.parametrize("precision", ["float64", "lattice"])

@@ -23,11 +23,13 @@ from tinyphysics.planner.methods.catalog import CHOICES, METHODS, is_adaptive
 from tinyphysics.planner.systems.kinetics import relativistic
 from tinyphysics.planner.systems.link import linked
 from tinyphysics.planner.systems.time_transformation import in_another_time
-from tinyphysics.runtime.api.simulation import CHECKS, Simulation, checked_step
+from tinyphysics.runtime.api.simulation import CHECKS, Simulation
 from tinyphysics.runtime.engines.backend import ready, resolved
 from tinyphysics.runtime.stages.invariants import checked_invariants
+from tinyphysics.runtime.stages.observed import traced
+from tinyphysics.runtime.stages.resolve import checked_step
 from tinyphysics.synth.methods.taylor import TOLERANCE
-from tinyphysics.system import SLOTS, Family, Sum
+from tinyphysics.system import Family, Sum
 from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.tpir.program.isa import MATHS
 from tinyphysics.util import a_kind, did_you_mean, one_of, prod
@@ -331,12 +333,14 @@ def compile(
         )
     if project is not None:
         check("project", ask)
-        traced = Simulation(source, goal, requested, checks).traced
-        found = checked_invariants(project, source, traced, pilot)
+        whole = Simulation(source, goal, requested, checks)
+        found = checked_invariants(project, source, lambda *f: traced(whole.system, *f), pilot)
         goal = replace(goal, project=found, propagator="loop")
     sim = Simulation(source, goal, requested, checks)
     if pilot is not None:
-        SLOTS["piloted"](sim, pilot)
+        from tinyphysics.runtime.measure.accuracy import piloted
+
+        piloted(sim, pilot)
     if explain:
         print(sim.explain("full" if explain == "full" else "short"))
     return sim

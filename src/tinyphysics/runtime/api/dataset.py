@@ -9,8 +9,8 @@ import numpy as np
 from tinyphysics.device.cuda.dlpack import numbers
 from tinyphysics.errors import BackendError, PlanError
 from tinyphysics.runtime.stages.description import described
-from tinyphysics.runtime.stages.loop import shaped
 from tinyphysics.runtime.stages.origin import Asked, Origin
+from tinyphysics.runtime.state.ensemble import shaped
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.storage.open_store import arrays_given, described_run, layouts
 from tinyphysics.runtime.storage.resume import identity

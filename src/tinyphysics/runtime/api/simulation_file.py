@@ -7,8 +7,6 @@ this version would compute other bits, reading says so.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,24 +19,9 @@ from tinyphysics.plan import Goal, Hierarchy
 from tinyphysics.planner.cost.target import checked
 from tinyphysics.planner.systems.time_transformation import WAYS, transformed
 from tinyphysics.runtime.api.simulation import Simulation
-from tinyphysics.runtime.stages.description import FORMAT, described
+from tinyphysics.runtime.stages.description import FORMAT
 from tinyphysics.runtime.stages.pilot_cache import from_data
 from tinyphysics.system import Motion, Parameter, State, System
-
-
-def save(sim: Simulation, path: str | Path) -> None:
-    """Writes `path` in one piece, or not at all."""
-    data = described(sim.system, sim.goal, sim.requested, sim.checks, sim.tpir.hash)
-    target = checked_path("path", path, "pendulum.json")
-    try:
-        handle, name = tempfile.mkstemp(dir=target.parent or ".", prefix=f".{target.name}")
-        with os.fdopen(handle, "w") as file:
-            json.dump(data, file, indent=1)
-        os.replace(name, target)
-    except OSError as error:
-        raise StoreError(
-            f"`{path}` could not be written: {error.strerror or error}", fix="Pass another path."
-        ) from error
 
 
 @heeds("load", 'tp.load("pendulum.json")')

@@ -19,10 +19,10 @@ from tinyphysics.device.engines.pieces import InPieces
 from tinyphysics.runtime.engines.engine import States
 from tinyphysics.runtime.engines.events import Search, Searching
 from tinyphysics.runtime.engines.on_demand import Look, LookedAt
+from tinyphysics.runtime.state import device_arrays
 from tinyphysics.runtime.state.schedule import time_at
 from tinyphysics.synth.methods.embedded import KEPT
 from tinyphysics.synth.methods.taylor import CLOCK, JET, LOW, UNTIL
-from tinyphysics.system import SLOTS
 
 LOG = logging.getLogger("tinyphysics")
 FEW = 8  # members whose clocks are sooner compared one by one
@@ -277,7 +277,8 @@ class AdaptiveEngine(LookedAt[Adapted]):
             isinstance(self.inner, InPieces)
             and (found := self.inner.rows_of(m.inner, self.clock)) is not None
         ):
-            return bool(SLOTS["there"]().behind(*found, until, m.members))
+            rows, first = found
+            return device_arrays.behind(rows, first, until, m.members)
         if m.members < FEW:
             return any(
                 (until - high) - low > h

@@ -20,10 +20,10 @@ from tinyphysics.emit.kinds.neighbours import ptx_lists
 from tinyphysics.emit.kinds.series import ptx_series
 from tinyphysics.emit.modules import ptx_nests
 from tinyphysics.emit.scalar import ptx as emit
-from tinyphysics.emit.scalar import ptx_leaves, ptx_moves, ptx_tools
 from tinyphysics.ir.uop import UOp
 from tinyphysics.rules.calculus.series import SeriesPlan
 from tinyphysics.runtime.engines.estimates import serve
+from tinyphysics.runtime.state.device_arrays import moves
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernels.kernel import Section
 from tinyphysics.tpir.kernels.neighbours import ListSpec
@@ -97,11 +97,6 @@ class CudaLoader:
         return digest(repr(["cuda", known, varying, made_by]).encode()) + ".note"
 
 
-@lru_cache(maxsize=16)
-def tools(device: cuda.Device) -> Tools:
-    return Tools(ptx_tools.module(), ptx_tools.NAMES)
-
-
 def series_kernels(plan: SeriesPlan, parts: Any) -> DeviceCode:
     """A Taylor series in loops."""
     w = ptx_series.PtxSeriesWriter(plan, *parts)
@@ -119,16 +114,6 @@ def list_kernels(spec: ListSpec) -> Kernels:
 @lru_cache(maxsize=32)
 def kernels_of(device: cuda.Device, space: tuple[int, bool, bool, bool, bool]) -> Kernels:
     return Kernels(ptx_lists.module(*space), ptx_lists.NAMES)
-
-
-@lru_cache(maxsize=16)
-def moves(device: cuda.Device) -> Tools:
-    return Tools(ptx_moves.module(), ptx_moves.NAMES)
-
-
-@lru_cache(maxsize=64)
-def hashing(device: cuda.Device, kind: str) -> Tools:
-    return Tools(ptx_leaves.module(kind), [ptx_leaves.name(kind)])
 
 
 class CudaLoops:

@@ -17,13 +17,15 @@ from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.choice.goals import check_goals, decide, step_for
 from tinyphysics.planner.choice.longest import STATE_ERROR, asked, unstable
 from tinyphysics.planner.methods.catalog import BY_NAME
-from tinyphysics.runtime.api.simulation import Simulation, checked_step, given_momenta
 from tinyphysics.runtime.measure import multirate as paces
+from tinyphysics.runtime.measure.fast_parts import look_for_paces
 from tinyphysics.runtime.measure.operations import wrong_operations
 from tinyphysics.runtime.measure.pilot import Pilots, apart, estimate, looks_in, part, sample
 from tinyphysics.runtime.measure.tolerance import Tolerances, choose_tolerance, error_of_run
 from tinyphysics.runtime.stages import pilot_cache as decisions
-from tinyphysics.runtime.stages.compiled import Compiled
+from tinyphysics.runtime.stages.momenta_of_velocities import given_momenta
+from tinyphysics.runtime.stages.resolve import checked_step
+from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import Inputs, inputs, sizes_from
 from tinyphysics.runtime.state.first_state import first_state
 from tinyphysics.runtime.state.frames import count_steps
@@ -37,7 +39,7 @@ LOG = logging.getLogger("tinyphysics")
 
 
 # --- before a run -------------------------------------------------------------------------------------------
-def piloted(sim: Simulation, pilot: Any) -> None:
+def piloted(sim: Setup, pilot: Any) -> None:
     """What `compile(..., pilot=)` does: the plan is made for this state now."""
     if not isinstance(pilot, Mapping):
         raise InputError(
@@ -56,30 +58,30 @@ def piloted(sim: Simulation, pilot: Any) -> None:
         return
     remember(sim, i, sim.goal.dt, reach)
     if sim.system.levels and sim.goal.propagator in (None, "loop"):
-        paces.decide(sim, i, sim.goal.dt, t0)
+        found = paces.decide(sim, i, sim.goal.dt, t0)
         if sim.goal.dt is not None:
-            paces.judged(sim, sim.paces, sim.goal.dt)
+            paces.judged(sim, found, sim.goal.dt)
         return
-    found = Pilots(sim, part(i, sample(i)), t0).frequency().fastest
-    sim.frequency = found if math.isfinite(found) else None
-    paces.look_for_paces(sim, part(i, sample(i)), t0)
+    fastest = Pilots(sim, part(i, sample(i)), t0).frequency().fastest
+    sim.frequency = fastest if math.isfinite(fastest) else None
+    look_for_paces(sim, part(i, sample(i)), t0)
     if sim.goal.dt is not None:
         stability(sim, sim.goal.dt)
 
 
-def look_at_operations(sim: Simulation, i: Inputs, t0: float) -> None:
+def look_at_operations(sim: Setup, i: Inputs, t0: float) -> None:
     """A simulation with an operation whose derivative is wrong here is compiled again: its certificate says less."""
     if wrong_operations(sim.system, i, t0):
-        sim._compiled = Compiled(sim.system, sim.goal, sim.requested)
+        sim.compile_again()
 
 
-def remember(sim: Simulation, i: Inputs, dt: float | None, reach: float | None) -> None:
+def remember(sim: Setup, i: Inputs, dt: float | None, reach: float | None) -> None:
     """The state of a pilot, for reports that need one."""
     if dt is not None:
         sim.began = first_state(i, dt, None if reach is None else round(reach / abs(dt)))
 
 
-def stability(sim: Simulation, dt: float) -> dict[str, dict[str, float]]:
+def stability(sim: Setup, dt: float) -> dict[str, dict[str, float]]:
     """A step against the limit of the method, where the fastest vibration is known; one that is too long is said."""
     method = BY_NAME.get(sim.compiled.known.method)
     d = sim.goal.decision
@@ -91,7 +93,7 @@ def stability(sim: Simulation, dt: float) -> dict[str, dict[str, float]]:
     return {"stability": {"omega": omega, "omega_dt": abs(dt) * omega, "limit": method.limit}}
 
 
-def state_of(sim: Simulation, given: Mapping[str, Any], where: str) -> Inputs:
+def state_of(sim: Setup, given: Mapping[str, Any], where: str) -> Inputs:
     """What a plan is made for; errors name the place where it was given."""
     try:
         if isinstance(sim.source, Family):
@@ -117,7 +119,7 @@ def span_of(steps: Any, until: Any, dt: float, t0: float) -> float:
     return n * abs(dt) if end is None else abs(end - t0)
 
 
-def plan(sim: Simulation, i: Inputs, t0: float, reach: float | None, dt: float | None) -> None:
+def plan(sim: Setup, i: Inputs, t0: float, reach: float | None, dt: float | None) -> None:
     """A method, and a step if there is none, that meet the goals from this state on."""
     goal = replace(sim.goal, dt=dt)
     if i.members == 0:
@@ -167,7 +169,7 @@ def decision(pilots: Pilots, goal: Goal, reach: float | None) -> Decision:
 
 
 def step_of_run(
-    sim: Simulation,
+    sim: Setup,
     given: Mapping[str, Any],
     dt: float | None,
     steps: Any,
@@ -205,7 +207,7 @@ def step_of_run(
     return d.dt if until is None else step_for(d, time_of(until, t0))[0]
 
 
-def outruns(sim: Simulation, steps: Any, until: Any, dt: float | None, t0: float) -> bool:
+def outruns(sim: Setup, steps: Any, until: Any, dt: float | None, t0: float) -> bool:
     """Is a run longer than its tolerance was chosen for?  Then one is chosen again; a step of dt is shortened instead."""
     d = sim.goal.decision
     if d is None or d.tolerance is None or dt is None:
@@ -226,7 +228,7 @@ class Verdict:
         return self.measured <= self.asked
 
 
-def judged(sim: Simulation, out: Trajectory) -> None:
+def judged(sim: Setup, out: Trajectory) -> None:
     """The goals, measured in the run itself: out.metrics["goals"]. What fails is said, or raised if checks are strict."""
     if sim.checks == "off" or out.origin is None or out.origin.last == 0:
         return
@@ -266,7 +268,7 @@ def judged(sim: Simulation, out: Trajectory) -> None:
         )
 
 
-def state_error(sim: Simulation, out: Trajectory, some: Inputs, who: list[int]) -> float:
+def state_error(sim: Setup, out: Trajectory, some: Inputs, who: list[int]) -> float:
     """Of the last state, by a run with two thirds of the step (with half, if the steps are odd).
 
     Longer steps would cost less, and show less: a goal is met with steps that are as long as they may be.
@@ -296,7 +298,7 @@ def state_error(sim: Simulation, out: Trajectory, some: Inputs, who: list[int]) 
 
 # --- a step for a method that is chosen --------------------------------------------------------------------
 def suggest_dt(
-    sim: Simulation,
+    sim: Setup,
     given: dict[str, Any],
     error: float | None,
     energy_drift: float | None,
@@ -304,6 +306,17 @@ def suggest_dt(
     t0: float,
 ) -> float:
     """What `sim.suggest_dt` returns."""
+    if sim.compiled.adaptive:
+        raise PlanError(
+            "this method chooses its own steps",
+            fix="Set their accuracy with tp.compile(..., tolerance=1e-9).",
+        )
+    if sim.compiled.known.way != "loop":
+        raise PlanError(
+            f"`{sim.system.name}` is solved instead of stepped: dt does not change its error",
+            fix='Choose dt for the output times you want; for a run in steps, compile with propagator="loop".',
+        )
+    t0 = checked_time(t0)
     i = state_of(sim, given, "to suggest_dt")
     goal = replace(
         sim.goal,

@@ -14,10 +14,10 @@ import numpy as np
 
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import UOp
-from tinyphysics.runtime.api.simulation import Simulation
 from tinyphysics.runtime.engines.backend import engine_for
 from tinyphysics.runtime.measure.descent import Evaluate, largest, search, total
 from tinyphysics.runtime.stages.execute import clock_of
+from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import Inputs, inputs
 from tinyphysics.runtime.state.schedule import whole
 from tinyphysics.runtime.state.tiles import cut
@@ -61,7 +61,7 @@ class Minimum:
 
 
 # --- the energy, compiled -----------------------------------------------------------------------------
-def evaluator(sim: Simulation, i: Inputs, names: list[str], t0: float) -> Evaluate:
+def evaluator(sim: Setup, i: Inputs, names: list[str], t0: float) -> Evaluate:
     """Energies and gradients of positions, by a program of their own on the backend of the simulation."""
     system, state = sim.system, dict(i.states)
     assert system.energy is not None
@@ -123,7 +123,7 @@ def positive(name: str, value: Any) -> float:
 
 
 def minimise(
-    sim: Simulation, given: dict[str, Any], steps: int, force: float, move: float | None, t0: float
+    sim: Setup, given: dict[str, Any], steps: int, force: float, move: float | None, t0: float
 ) -> Minimum:
     """From what `sim.minimise` was given to what it returns."""
     system = sim.system

@@ -16,26 +16,23 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.analysis.separable import signed_sum, terms
 from tinyphysics.analysis.stiff import stiffness
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import UOp
-from tinyphysics.planner.choice.multirate import Piece, Split, kicks, proposed
+from tinyphysics.planner.choice.multirate import kicks
 from tinyphysics.planner.choice.multirate_resonance import NEAR, grows, radius_row, tongue_rows
 from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.report import Row, Section
-from tinyphysics.runtime.api.simulation import Simulation
 from tinyphysics.runtime.measure.frequency import frequency, products
 from tinyphysics.runtime.measure.pilot import part
 from tinyphysics.runtime.stages.compiled import Compiled
-from tinyphysics.runtime.state.ensemble import Inputs, inputs, sizes_from
+from tinyphysics.runtime.stages.setup import Setup
+from tinyphysics.runtime.state.ensemble import Inputs, inputs
 from tinyphysics.runtime.state.run import Checkpoint, Run
-from tinyphysics.system import Family
 
 LOG = logging.getLogger("tinyphysics")
 MOST_POSITIONS = 256  # of a state whose step is written down as a matrix: its eigenvalues in a second
 MOST_MEMBERS = 4  # whose steps are
-LONGEST_NAME = 60  # of a term that is shown
 ELSEWHERE = "at the first state that had these parameters"
 
 
@@ -171,7 +168,7 @@ def measured(compiled: Compiled, i: Inputs, t0: float, automatic: bool) -> Paces
     )
 
 
-def with_parameters(sim: Simulation, r: Run) -> tuple[Paces, str]:
+def with_parameters(sim: Setup, r: Run) -> tuple[Paces, str]:
     """(what was measured with the parameters of a run, at which state): with others than before it is measured again."""
     first = sim.paces
     assert isinstance(first, Paces)
@@ -188,7 +185,7 @@ def with_parameters(sim: Simulation, r: Run) -> tuple[Paces, str]:
 
 # --- decided --------------------------------------------------------------------------------------------------
 def set_paces(
-    sim: Simulation, given: Mapping[str, Any], dt: float | None, t0: float, c: Checkpoint | None
+    sim: Setup, given: Mapping[str, Any], dt: float | None, t0: float, c: Checkpoint | None
 ) -> None:
     """What the first run of fast and slow parts without inner= does: it decides how many kicks there are."""
     compiled = sim.compiled
@@ -204,7 +201,7 @@ def set_paces(
     decide(sim, i, dt, t0)
 
 
-def decide(sim: Simulation, i: Inputs, dt: float | None, t0: float) -> None:
+def decide(sim: Setup, i: Inputs, dt: float | None, t0: float) -> Paces:
     """Measures the levels at a state, and says how many kicks there are if that was left open."""
     compiled, left_open = sim.compiled, not sim.goal.inner
     if left_open and dt is None:
@@ -212,21 +209,22 @@ def decide(sim: Simulation, i: Inputs, dt: float | None, t0: float) -> None:
             "dt is missing: the number of fast kicks in a step depends on it",
             fix="Pass dt=0.01, or inner=10.",
         )
-    sim.paces = measured(compiled, i, t0, left_open)
+    sim.paces = found = measured(compiled, i, t0, left_open)
     if left_open:
         assert dt is not None
-        sim.goal = replace(sim.goal, inner=kicks(compiled.system.name, sim.paces.frequencies, dt))
-        sim._compiled = Compiled(compiled.system, sim.goal, sim.requested)
+        sim.goal = replace(sim.goal, inner=kicks(compiled.system.name, found.frequencies, dt))
+        sim.compile_again()
+    return found
 
 
 # --- said -----------------------------------------------------------------------------------------------------
-def resonance(sim: Simulation, r: Run) -> dict[str, Any]:
+def resonance(sim: Setup, r: Run) -> dict[str, Any]:
     """What is known of the step of a run, for out.metrics."""
     paces, where = with_parameters(sim, r)
     return {"paces": {**judged(sim, paces, r.dt), "measured": where}}
 
 
-def judged(sim: Simulation, paces: Paces, dt: float) -> dict[str, Any]:
+def judged(sim: Setup, paces: Paces, dt: float) -> dict[str, Any]:
     """What is known of a step; one that is not safe is complained about, once."""
     inner = sim.goal.inner
     radius, own = paces.radius(inner, dt)
@@ -261,7 +259,7 @@ def judged(sim: Simulation, paces: Paces, dt: float) -> dict[str, Any]:
     }
 
 
-def pace_section(sim: Simulation, dt: float | None) -> Section:
+def pace_section(sim: Setup, dt: float | None) -> Section:
     """For explain(): frequencies, the safety of the step, and the picture of where it lies."""
     paces, inner = sim.paces, sim.goal.inner
     if not isinstance(paces, Paces):
@@ -304,59 +302,3 @@ def pace_section(sim: Simulation, dt: float | None) -> Section:
     if paces.fastest:
         rows += tongue_rows(inner, paces.frequencies, paces.fastest, dt, paces.weights)
     return Section("paces", tuple(rows))
-
-
-# --- which parts are fast? --------------------------------------------------------------------------------------
-def suggest_split(sim: Simulation, given: Mapping[str, Any], t0: float) -> Split:
-    """What `sim.suggest_split` returns: the parts of a sum, or the terms of one energy, by how fast each is at a state."""
-    if isinstance(sim.source, Family):
-        sim.bind(sim.source, sizes_from(sim.source, given))
-    compiled, system = sim.compiled, sim.system
-    if system.kind != "hamiltonian":
-        raise PlanError(
-            f"`{system.name}` is given by its {system.kind}, which has no separate terms to kick with",
-            fix="Write its energy: @tp.hamiltonian.",
-        )
-    kinetic_of(compiled)
-    i = inputs(system, given, compiled.encoding)
-    if not i.members:
-        raise InputError(
-            "an empty ensemble has no state from which the speed of its parts could be measured",
-            fix="Give it members.",
-        )
-    pieces = pieces_of(compiled, i, t0)
-    if not pieces:
-        raise PlanError(
-            f"there is no force in `{system.name}`: its potential does not depend on a position",
-            fix="There is nothing to split.",
-        )
-    bad = next((p for p in pieces if not math.isfinite(p.frequency)), None)
-    if bad is not None:
-        raise PlanError(
-            f"the force of {bad.name} is not finite at this state",
-            fix="Choose a state away from the singularity.",
-        )
-    return proposed(pieces, sim.goal.dt, len(system.parts) > 1)
-
-
-def look_for_paces(sim: Simulation, i: Inputs, t0: float) -> None:
-    """What a pilot does for a sum at one pace: which of its parts are fast is said in explain(), if it is known."""
-    if len(sim.system.parts) > 1 and sim.built.facts["separable"]:
-        pieces = pieces_of(sim.compiled, i, t0)
-        known = all(math.isfinite(p.frequency) for p in pieces)
-        sim.split = proposed(pieces, sim.goal.dt, True) if known else None
-
-
-def pieces_of(compiled: Compiled, i: Inputs, t0: float) -> list[Piece]:
-    """The parts of a sum, or the terms of one potential, each by itself."""
-    system = compiled.system
-    parts: Sequence[tuple[str, UOp]] = system.parts
-    if len(parts) < 2:
-        V = compiled.built.facts["separable"].V
-        parts = [(shortened(str(signed_sum([t]))), signed_sum([t])) for t in terms(V, lambda _: False)]
-        parts = [(name, u) for name, u in parts if u.leaves & frozenset(system.q)]
-    return [Piece(name, frequency(compiled, compiled.built.facts, i, t0, u).rate) for name, u in parts]
-
-
-def shortened(text: str) -> str:
-    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 3]}..."

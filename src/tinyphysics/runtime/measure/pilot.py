@@ -19,8 +19,8 @@ from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.front.functions import absolute
 from tinyphysics.planner.choice.longest import LOOKS, Course, Measured
 from tinyphysics.planner.methods.catalog import Method
-from tinyphysics.runtime.api.simulation import Simulation
 from tinyphysics.runtime.measure.frequency import Frequency, frequency
+from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import Inputs
 
 MOST_MEMBERS = 16  # of an ensemble: those that are piloted
@@ -95,13 +95,13 @@ def estimate(difference: float, order: int, times: float = 2.0) -> float:
 class Pilots:
     """Runs of methods on some members from t0 on."""
 
-    sim: Simulation
+    sim: Setup
     given: Inputs
     t0: float
-    methods: dict[str, Simulation] = field(default_factory=dict)
+    methods: dict[str, Setup] = field(default_factory=dict)
     seen: dict[str, Any] | None = None  # the largest number of each state, by member
 
-    def simulation(self, method: str) -> Simulation:
+    def simulation(self, method: str) -> Setup:
         """A method as it would run without goals."""
         if method not in self.methods:
             plain = replace(
@@ -114,15 +114,15 @@ class Pilots:
                 error=None,
                 decision=None,
             )
-            self.methods[method] = Simulation(self.sim.system, plain, self.sim.requested, "off")
+            self.methods[method] = self.sim.variant(plain)
         return self.methods[method]
 
-    def with_tolerance(self, tolerance: float) -> Simulation:
+    def with_tolerance(self, tolerance: float) -> Setup:
         """The method of the simulation, which chooses its own steps, with another tolerance and without goals."""
         name = f"tolerance {tolerance!r}"
         if name not in self.methods:
             plain = replace(self.sim.goal, dt=None, error=None, decision=None, tolerance=tolerance)
-            self.methods[name] = Simulation(self.sim.system, plain, self.sim.requested, "off")
+            self.methods[name] = self.sim.variant(plain)
         return self.methods[name]
 
     def operations(self, m: Method) -> int:

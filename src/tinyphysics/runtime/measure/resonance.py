@@ -16,11 +16,11 @@ from tinyphysics.facts import Fact, Facts
 from tinyphysics.planner.choice.oscillator_resonance import Bends, curvatures, frequencies, off, resonance
 from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.planner.methods.needs import quadratic_part
-from tinyphysics.runtime.api.simulation import Simulation
 from tinyphysics.runtime.measure.frequency import frequency
 from tinyphysics.runtime.measure.pilot import part, sample
 from tinyphysics.runtime.stages.flow_matrices import generator
 from tinyphysics.runtime.stages.flow_matrices import values_of as members_values
+from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.runtime.state.run import Run, made
 
@@ -37,7 +37,7 @@ def values_of(i: Inputs, member: int) -> dict[str, Any]:
     return out
 
 
-def resonances(sim: Simulation, r: Run) -> dict[str, Any]:
+def resonances(sim: Setup, r: Run) -> dict[str, Any]:
     """What is said of a run that turns oscillators: out.metrics["resonance"]."""
     m = BY_NAME.get(sim.compiled.known.method)
     if m is None or m.turns is None or sim.checks == "off" or not r.given.members:
@@ -70,14 +70,14 @@ def resonances(sim: Simulation, r: Run) -> dict[str, Any]:
     return {"resonance": {"omega_dt": worst.turn, "grows": True, "safe_dt": worst.safe, "note": str(worst)}}
 
 
-def of_matrix(sim: Simulation, i: Inputs, member: int) -> set[float]:
+def of_matrix(sim: Setup, i: Inputs, member: int) -> set[float]:
     """The frequencies of a quadratic part that is solved as one matrix."""
     a = np.array(generator(made(sim.compiled.program), 0, members_values(i.own, member)), float)[:-1, :-1]
     found = np.abs(np.linalg.eigvals(a).imag)
     return {float(f"{w:.9g}") for w in found if w > 1e-9 * found.max(initial=0.0)}
 
 
-def bends_of(sim: Simulation, facts: Facts, found: Fact, i: Inputs, t0: float) -> Bends | None:
+def bends_of(sim: Setup, facts: Facts, found: Fact, i: Inputs, t0: float) -> Bends | None:
     """The least and the largest curvature of the rest at a state; None if it is not finite."""
     rest = Facts((Fact.yes("separable", because="", T=facts["separable"].T, V=found.rest),))
     bend = frequency(sim.compiled, rest, i, t0)

@@ -7,6 +7,7 @@ from its beginning or from a checkpoint, which gives the same bits and says so i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -16,8 +17,8 @@ import numpy as np
 from tinyphysics.errors import InputError
 from tinyphysics.given import path
 from tinyphysics.plan import Goal
-from tinyphysics.runtime.api.simulation import Simulation
 from tinyphysics.runtime.stages.origin import Origin
+from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import sizes_from
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import times_at, whole
@@ -26,7 +27,7 @@ from tinyphysics.system import Family, System
 from tinyphysics.trajectory import Frame, Trajectory
 
 
-def rewind(sim: Simulation, out: Any, steps: Any, checkpoint: Any = None) -> Trajectory:
+def rewind(sim: Setup, out: Any, steps: Any, checkpoint: Any = None) -> Trajectory:
     """The run as it was so many steps before the end of `out`."""
     origin = getattr(out, "origin", None)
     if not isinstance(origin, Origin) or origin.asked is None:
@@ -51,7 +52,7 @@ def rewind(sim: Simulation, out: Any, steps: Any, checkpoint: Any = None) -> Tra
     return again(sim, origin, last - count, checkpoint)
 
 
-def inverts(sim: Simulation, out: Trajectory) -> bool:
+def inverts(sim: Setup, out: Trajectory) -> bool:
     """Is there an inverse of its step?  Not of one that asks for the time, or of a part of one; nor where members stopped."""
     return (
         sim.goal.precision == "lattice"
@@ -62,14 +63,15 @@ def inverts(sim: Simulation, out: Trajectory) -> bool:
 
 
 @lru_cache(maxsize=16)  # a run may go back in many pieces
-def backwards(system: System, goal: Goal, requested: str, checks: str) -> Simulation:
+def backwards(kind: Callable[..., Setup], system: System, goal: Goal, requested: str, checks: str) -> Setup:
     """The simulation whose steps are the inverse of those of another."""
-    return Simulation(system, replace(goal, backwards=True), requested, checks)
+    return kind(system, replace(goal, backwards=True), requested, checks)
 
 
-def taken_back(sim: Simulation, out: Trajectory, origin: Origin, count: int) -> Trajectory:
+def taken_back(sim: Setup, out: Trajectory, origin: Origin, count: int) -> Trajectory:
     r, last = origin.run, int(out.final.step)
-    back = backwards(sim.system, sim.goal, sim.requested, sim.checks)
+    kind: Callable[..., Setup] = type(sim)
+    back = backwards(kind, sim.system, sim.goal, sim.requested, sim.checks)
     state: dict[str, Any] = {s.name: out.final.words(s.name) for s in sim.system.states}
     ran = back.evolve(steps=count, dt=r.dt, frames=2, progress=False, threads=r.threads, **state, **given(r))
     steps = [last, last - count] if count else [last]
@@ -90,7 +92,7 @@ def taken_back(sim: Simulation, out: Trajectory, origin: Origin, count: int) -> 
     )
 
 
-def again(sim: Simulation, origin: Origin, target: int, checkpoint: Any) -> Trajectory:
+def again(sim: Setup, origin: Origin, target: int, checkpoint: Any) -> Trajectory:
     """The run once more, up to the target."""
     r = origin.run
     assert origin.asked is not None
@@ -125,7 +127,7 @@ def again(sim: Simulation, origin: Origin, target: int, checkpoint: Any) -> Traj
     return out
 
 
-def step_of(sim: Simulation, r: Run) -> dict[str, Any]:
+def step_of(sim: Setup, r: Run) -> dict[str, Any]:
     return {} if sim.system.kind == "map" else {"dt": r.dt}
 
 

@@ -12,18 +12,21 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
-from tinyphysics.errors import BackendError, InputError, VerifyError
+from tinyphysics.errors import InputError, VerifyError
 from tinyphysics.front.trace import map_
-from tinyphysics.ir import Ops, UOp, substitute, toposort
+from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.calculus.custom import inline
 from tinyphysics.rules.calculus.jvp import jvp
-from tinyphysics.rules.calculus.solve import equations, part
-from tinyphysics.runtime.api.simulation import Simulation, checked_step, given_momenta
+from tinyphysics.runtime.measure.multirate import set_paces
+from tinyphysics.runtime.measure.precise import arithmetic, precise
 from tinyphysics.runtime.stages.flow_matrices import flows_of, with_flows
 from tinyphysics.runtime.stages.invariants import own_invariants
+from tinyphysics.runtime.stages.momenta_of_velocities import given_momenta
+from tinyphysics.runtime.stages.resolve import checked_step
+from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import inputs
 from tinyphysics.runtime.state.from_frame import opened
-from tinyphysics.system import SLOTS, System
+from tinyphysics.system import System
 from tinyphysics.tpir.kernels.kernel import NOW, ORIGIN, STEP, build_kernel
 from tinyphysics.tpir.proof.readers.kepler import in_frame
 from tinyphysics.util import a_kind
@@ -31,7 +34,6 @@ from tinyphysics.util import a_kind
 BITS = 106  # two doubles
 ROUNDING = 2.0**-90  # of a step of a few thousand operations in 106 bits
 MOST_COMPONENTS = 32
-MOST_ROUNDS = 400  # of a solution
 
 
 @dataclass(frozen=True)
@@ -66,20 +68,12 @@ class Defect:
         return f"`{self.step}` is not symplectic: |MᵀJM - J|/|M|² is {self.values[0]:.2e} at dt = {self.dt:g}{power}"
 
 
-def arithmetic() -> Any:
-    try:
-        import mpmath
-    except ImportError:
-        raise BackendError("measuring a Jacobian needs mpmath", fix="pip install mpmath") from None
-    return mpmath
-
-
-def subject(what: Any) -> Simulation:
+def subject(what: Any) -> Setup:
     """A simulation as it is; a map, or a plain function of states, made ready; of a step, the one that it is of."""
-    if isinstance(what, Simulation):
+    if isinstance(what, Setup):
         return what
     if isinstance(what, FunctionType) and hasattr(what, "simulation"):  # a step of tinyphysics.kernel
-        made: Simulation = what.simulation()
+        made: Setup = what.simulation()
         return made
     if callable(what) and not hasattr(what, "bind"):
         what = map_(what)
@@ -88,7 +82,7 @@ def subject(what: Any) -> Simulation:
             f"{a_kind(what)} is not a step that can be measured",
             fix="Pass a simulation, sim = tp.compile(system, dt=0.01), or a map.",
         )
-    sim: Simulation = what.compile()
+    sim: Setup = what.compile()
     return sim
 
 
@@ -138,7 +132,7 @@ def measure_symplectic(sim: Any, dt: float | None = None, pairs: Any = None, **g
     h = 1.0 if is_map else checked_step(sim.goal.dt if dt is None else dt)
     given, _ = opened(sim.own_names, given, 0.0)
     if system.levels and not sim.goal.inner:
-        SLOTS["set_paces"](sim, given, h, 0.0, None)
+        set_paces(sim, given, h, 0.0, None)
     i = inputs(system, given_momenta(system, given))
     if i.is_ensemble:
         raise InputError("the symplectic defect is measured for one member at a time", fix="Pass one member.")
@@ -196,7 +190,7 @@ def measure_symplectic(sim: Any, dt: float | None = None, pairs: Any = None, **g
     return Defect(what, None if is_map else h, (values[0], values[1], values[2]))
 
 
-def defect_of_jump(sim: Simulation, dt: float, given: Mapping[str, Any]) -> Defect:
+def defect_of_jump(sim: Setup, dt: float, given: Mapping[str, Any]) -> Defect:
     """A jump has no kernel: it says in double-double how well it preserves areas, over one, two and four steps."""
     told = [sim.evolve(**given, dt=dt, steps=k, frames=2).metrics["propagator"] for k in (1, 2, 4)]
     if not all("area_error" in x for x in told):
@@ -246,111 +240,6 @@ def defect(columns: list[list[UOp]], env: Mapping[UOp, Any], pairs: list[tuple[i
                 wanted = sum((a == q and b == p) - (a == p and b == q) for q, p in pairs)
                 worst = max(worst, abs(form - wanted)) if mp.isfinite(form) else mp.inf
         return float(worst / max(size, 1))
-
-
-def functions_of(mp: Any) -> dict[Ops, Any]:
-    """Every operation on scalars, in the working precision."""
-    return {
-        Ops.SQRT: mp.sqrt,
-        Ops.CBRT: mp.cbrt,
-        Ops.SIN: mp.sin,
-        Ops.COS: mp.cos,
-        Ops.TAN: mp.tan,
-        Ops.ASIN: mp.asin,
-        Ops.ACOS: mp.acos,
-        Ops.ATAN: mp.atan,
-        Ops.SINH: mp.sinh,
-        Ops.COSH: mp.cosh,
-        Ops.TANH: mp.tanh,
-        Ops.EXP: mp.exp,
-        Ops.EXPM1: mp.expm1,
-        Ops.LOG: mp.log,
-        Ops.LOG1P: mp.log1p,
-        Ops.ERF: mp.erf,
-        Ops.ABS: abs,
-        Ops.SIGN: mp.sign,
-        Ops.FLOOR: mp.floor,
-        Ops.NEG: lambda x: -x,
-        Ops.RSQRT: lambda x: 1 / mp.sqrt(x),
-        Ops.ADD: lambda a, b: a + b,
-        Ops.SUB: lambda a, b: a - b,
-        Ops.MUL: lambda a, b: a * b,
-        Ops.DIV: lambda a, b: a / b,
-        Ops.POW: mp.power,
-        Ops.ATAN2: mp.atan2,
-        Ops.HYPOT: mp.hypot,
-        Ops.MIN: min,
-        Ops.MAX: max,
-        Ops.FMA: lambda a, b, c: a * b + c,
-        Ops.LT: lambda a, b: a < b,
-        Ops.LE: lambda a, b: a <= b,
-        Ops.EQ: lambda a, b: a == b,
-        Ops.NE: lambda a, b: a != b,
-        Ops.WHERE: lambda c, a, b: a if c else b,
-        Ops.CAST: lambda x: x,
-        Ops.AND: lambda a, b: a and b,
-        Ops.OR: lambda a, b: a or b,
-        Ops.NOT: lambda x: not x,
-    } | arcs_of(mp)
-
-
-def arcs_of(mp: Any) -> dict[Ops, Any]:
-    """The flow of an oscillator, as ir/harmonic.py says it."""
-
-    def angle(a: Any, b: Any, h: Any) -> tuple[Any, Any, Any]:
-        """(h sin(x)/x, cos(x), sin(x)/x) with x = sqrt(a b) h, which may be imaginary."""
-        x = mp.sqrt(a * b) * h
-        ratio = mp.re(mp.sin(x) / x) if x else mp.mpf(1)
-        return h * ratio, mp.re(mp.cos(x)), ratio
-
-    def sign(a: Any, b: Any, h: Any) -> Any:
-        return mp.mpf(-1 if angle(a, b, h)[1] < 0 else 1)
-
-    def kick(a: Any, b: Any, h: Any) -> Any:
-        return sign(a, b, h) * angle(a, b, h)[0]
-
-    def lag(a: Any, b: Any, h: Any) -> Any:
-        return (1 - angle(a, b, h)[2]) / b if b else a * h * h / 6
-
-    return {
-        Ops.ARC_SIGN: sign,
-        Ops.ARC_KICK: kick,
-        Ops.ARC_LAG: lag,
-        Ops.ARC_DRIFT: lambda a, b, h: kick(a, b, h) / (1 + abs(angle(a, b, h)[1])),
-    }
-
-
-def precise(roots: Sequence[UOp], env: Mapping[UOp, Any], mp: Any) -> list[Any]:
-    """The values of scalar graphs in the working precision."""
-    functions = functions_of(mp)
-    values: dict[UOp, Any] = {}
-    for u in toposort(roots):
-        if u.op is Ops.CONST:
-            values[u] = mp.mpf(u.arg)
-        elif u.op is Ops.VAR:
-            values[u] = mp.mpf(env[u])
-        elif u.op is Ops.SOLVED:
-            if part(u, -1) not in values:
-                values[part(u, -1)] = precise_root(u, [values[s] for s in u.src], mp)
-            values[u] = values[part(u, -1)][u.arg[0]]
-        else:
-            values[u] = functions[u.op](*(values[s] for s in u.src))
-    return [values[r] for r in roots]
-
-
-def precise_root(u: UOp, given: list[Any], mp: Any) -> list[Any]:
-    """The unknowns of equations in the working precision: corrections until they are rounding there, too."""
-    eq = equations(u)
-    x, known = given[: eq.n], dict(zip(eq.given, given[2 * eq.n :]))
-    last = mp.inf
-    for _ in range(MOST_ROUNDS):
-        found = precise(list(eq.corrections), dict(zip(eq.unknowns, x)) | known, mp)
-        x = [a - c for a, c in zip(x, found)]
-        size = sum(abs(c) * w for c, w in zip(found, given[eq.n : 2 * eq.n]))
-        if not mp.isfinite(size) or size == 0 or size >= last and last < mp.mpf(2) ** -80:
-            return x
-        last = size
-    return [mp.nan] * eq.n
 
 
 def assert_symplectic(sim: Any, dt: float | None = None, pairs: Any = None, **given: Any) -> Defect:

@@ -17,6 +17,7 @@ from tinyphysics.errors import PlanError
 from tinyphysics.plan import Decision, Goal, Trial
 from tinyphysics.planner.choice.longest import AIM, LOOKS, MARGIN
 from tinyphysics.runtime.measure.pilot import WORK, Pilots, apart, as_arguments
+from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import Inputs
 
 FINER = 1e-3  # of a tolerance: the error of a run with that is not seen beside
@@ -101,7 +102,7 @@ def choose_tolerance(t: Tolerances, goal: Goal, reach: float) -> Decision:
     return Decision(method, span, tried[best], None, span, reach, None, trials, best)
 
 
-def error_of_run(sim: Any, out: Any, some: Inputs, who: list[int]) -> float:
+def error_of_run(sim: Setup, out: Any, some: Inputs, who: list[int]) -> float:
     """Of the last state of a run, against one with a smaller tolerance."""
     run, steps = out.origin.run, out.origin.last
     assert sim.goal.tolerance is not None

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+import tempfile
+from pathlib import Path
 from typing import Any
 
+from tinyphysics.errors import StoreError
+from tinyphysics.given import path as checked_path
 from tinyphysics.ir import dump
 from tinyphysics.plan import Goal
 from tinyphysics.runtime.stages.pilot_cache import as_data
+from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.system import System
 
 FORMAT = 1
@@ -59,3 +66,18 @@ def described(s: System, goal: Goal, requested: str, checks: str, program: str) 
         "checks": checks,
         "program": program,
     }
+
+
+def save(sim: Setup, path: str | Path) -> None:
+    """Writes `path` in one piece, or not at all."""
+    data = described(sim.system, sim.goal, sim.requested, sim.checks, sim.tpir.hash)
+    target = checked_path("path", path, "pendulum.json")
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent or ".", prefix=f".{target.name}")
+        with os.fdopen(handle, "w") as file:
+            json.dump(data, file, indent=1)
+        os.replace(name, target)
+    except OSError as error:
+        raise StoreError(
+            f"`{path}` could not be written: {error.strerror or error}", fix="Pass another path."
+        ) from error

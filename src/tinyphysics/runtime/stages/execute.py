@@ -19,7 +19,8 @@ from tinyphysics.runtime.engines.events import Search
 from tinyphysics.runtime.engines.jump import JumpEngine
 from tinyphysics.runtime.engines.plans import probe_key
 from tinyphysics.runtime.stages.flow_matrices import with_flows
-from tinyphysics.runtime.stages.loop import Running, Sink
+from tinyphysics.runtime.stages.loop import begin_tiles, go
+from tinyphysics.runtime.stages.running import Running, Sink
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Recipe, Run, made
 from tinyphysics.runtime.state.schedule import Schedule
@@ -88,7 +89,7 @@ def execute(
         windows,
         by_dt=partial(matrices, r),
     )
-    running.begin()
+    begin_tiles(running)
     if isinstance(engine, ON_GPUS):
         for tile in running.tiles:
             engine.expect(tile.members, record.schedule.steps - record.schedule.first)
@@ -99,7 +100,7 @@ def execute(
         else:
             now = {name: v[0] for name, v in first.items()}
             record.watch(now, None if windows is None else fitting(list(now.values()), FEW))
-    running.go(tick)
+    go(running, tick)
     if isinstance(engine, ON_GPUS) and running.tiles:
         record.shape = engine.told(running.tiles[0].members)
     if isinstance(engine, LoopEngine):

@@ -15,7 +15,8 @@ import numpy as np
 from tinyphysics.ir import UOp
 from tinyphysics.runtime.engines.backend import ON_GPUS, engine_for
 from tinyphysics.runtime.stages.execute import watcher
-from tinyphysics.runtime.stages.loop import Running
+from tinyphysics.runtime.stages.loop import begin_tiles, go
+from tinyphysics.runtime.stages.running import Running
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import Schedule
@@ -77,11 +78,11 @@ def kept_in_the_loop(run: Run, last: int, values: Mapping[str, UOp]) -> tuple[Ex
         system=run.system,
         encoding=run.encoding,
     )
-    running.begin()
+    begin_tiles(running)
     if isinstance(engine, ON_GPUS):
         for tile in running.tiles:
             engine.expect(tile.members, last)
-    out = running.go(lambda n: None)
+    out = go(running, lambda n: None)
     for stop in out.stops:
         if stop.error is not None:
             raise stop.error

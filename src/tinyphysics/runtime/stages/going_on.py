@@ -18,8 +18,8 @@ from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.errors import InputError
 from tinyphysics.given import path, shown
 from tinyphysics.runtime.stages.execute import execute
-from tinyphysics.runtime.stages.loop import shaped
 from tinyphysics.runtime.stages.origin import Origin
+from tinyphysics.runtime.state.ensemble import shaped
 from tinyphysics.runtime.state.record import Carried, Record
 from tinyphysics.runtime.state.run import Checkpoint, Run
 from tinyphysics.runtime.state.schedule import Schedule

@@ -7,17 +7,31 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from tinyphysics.errors import InputError
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.plan import Goal
-from tinyphysics.runtime.api.simulation import Simulation
+from tinyphysics.runtime.stages.compiled import Compiled
+from tinyphysics.runtime.stages.execute import execute
+from tinyphysics.runtime.state.ensemble import inputs, shaped
+from tinyphysics.runtime.state.indices import check_indices
+from tinyphysics.runtime.state.record import Record
+from tinyphysics.runtime.state.run import Run
+from tinyphysics.runtime.state.schedule import Schedule
 from tinyphysics.system import Parameter, State, System
+from tinyphysics.target import BUILT
 
 START = "the_start"  # the time at which a run begins, as a parameter
 
 
+def given_momenta(system: System, given: Mapping[str, Any], t0: float = 0.0) -> Mapping[str, Any]:
+    """What a run was given, in states: a Lagrangian's may begin with velocities."""
+    return given if system.motion is None else with_momenta(system, given, t0)
+
+
 @lru_cache(maxsize=16)
-def converter(system: System) -> Simulation:
+def converter(system: System) -> Compiled:
     """Takes positions and velocities to momenta, which it keeps where the velocities were."""
     motion = system.motion
     assert motion is not None
@@ -36,7 +50,7 @@ def converter(system: System) -> Simulation:
         update=update,
         parameters=(*system.parameters, Parameter(START, start, 0.0)),
     )
-    return Simulation(one, Goal(None), "auto")
+    return Compiled(one, Goal(None), "auto")
 
 
 def with_momenta(system: System, given: Mapping[str, Any], t0: float = 0.0) -> dict[str, Any]:
@@ -61,9 +75,21 @@ def with_momenta(system: System, given: Mapping[str, Any], t0: float = 0.0) -> d
             fix="Pass only velocities, or only momenta.",
         )
     begin: dict[str, Any] = {START: t0} if system.time is not None else {}
-    out = converter(system).evolve(**given, **begin, steps=1, progress=False)
-    if out.stopped is not None:
-        raise InputError(
-            f"the momenta of these velocities are {out.stopped.cause}", fix="Check the initial values."
-        )
-    return {n: x for n, x in given.items() if n not in names} | {p: out.final[v] for v, p in names.items()}
+    found = one_step(converter(system), {**given, **begin})
+    return {n: x for n, x in given.items() if n not in names} | {p: found[v] for v, p in names.items()}
+
+
+def one_step(c: Compiled, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The states of a map after one step, as a user sees them."""
+    i, schedule = inputs(c.system, given, c.encoding), Schedule(1, None, None, None)
+    if c.selects:
+        check_indices(c.roots, i)
+    target = BUILT[c.known.backend]
+    r = Run(c.program, c.system, target, i, schedule, 1.0, 0.0, None, c.encoding, c.in_loops(i.members))
+    frames = {name: np.array(v)[None].repeat(2, axis=0) for name, v in i.states.items()}
+    record, *_ = execute(r, Record(schedule, frames), {}, lambda n: None)
+    for stop in record.stops:
+        if stop.error is not None:
+            raise stop.error
+        raise InputError(f"the momenta of these velocities are {stop.cause}", fix="Check the initial values.")
+    return shaped(i)(record.final)

@@ -16,8 +16,8 @@ from tinyphysics.runtime.stages.drift_of_values import Excursion
 from tinyphysics.runtime.stages.execute import clock_of, execute, looking
 from tinyphysics.runtime.stages.extremes import Extremes, kept_in_the_loop, only
 from tinyphysics.runtime.stages.glance import drift_over_frames
-from tinyphysics.runtime.stages.loop import Sink
 from tinyphysics.runtime.stages.own_time import AT, with_times
+from tinyphysics.runtime.stages.running import Sink
 from tinyphysics.runtime.stages.terms import addends as addends
 from tinyphysics.runtime.state.record import Carried, Record
 from tinyphysics.runtime.state.run import Run

@@ -11,10 +11,10 @@ import numpy as np
 
 from tinyphysics.device.cuda.dlpack import DeviceArray
 from tinyphysics.ir import UOp
-from tinyphysics.runtime.stages.loop import shaped
 from tinyphysics.runtime.stages.origin import Asked, Origin
 from tinyphysics.runtime.stages.own_time import AT, dated, times_of
 from tinyphysics.runtime.state.digest import state_hash
+from tinyphysics.runtime.state.ensemble import shaped
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import Schedule, time_at, times_at

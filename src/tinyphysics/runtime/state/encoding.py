@@ -14,7 +14,7 @@ import numpy as np
 
 from tinyphysics.device.cuda.dlpack import DeviceArray
 from tinyphysics.device.numbers import LOST, NUMPY_DTYPE
-from tinyphysics.system import SLOTS
+from tinyphysics.runtime.state import device_arrays
 from tinyphysics.tpir.precision.lattice import RANGE
 from tinyphysics.tpir.precision.precision import LOW, PRECISIONS, Precision
 from tinyphysics.trajectory import Words
@@ -42,7 +42,7 @@ class Encoding:
     def stored(self, name: str, x: Any) -> dict[str, Any]:
         """A state as it is kept, from a float64 array: the nearest number, then what is nearest to the rest."""
         if isinstance(x, DeviceArray):
-            return dict(SLOTS["there"]().stored(self, name, x))
+            return device_arrays.stored(self.precision, name, x)
         if not self.precision.state.is_float:
             return {name: self.whole(name, x)}
         own = NUMPY_DTYPE[self.precision.state.name]
@@ -60,7 +60,7 @@ class Encoding:
         if not self.precision.state.is_float:
             n = kept[name]
             if isinstance(n, DeviceArray):
-                return SLOTS["there"]().valued(n, self.precision.unit(name))
+                return device_arrays.valued(n, self.precision.unit(name))
             value = n * self.precision.unit(name)
             # of a store opened elsewhere it is an array of another library's
             return (
@@ -70,7 +70,7 @@ class Encoding:
             )
         high, *low = (kept[n] for n in self.precision.names(name))
         if low and isinstance(high, DeviceArray):
-            return SLOTS["there"]().total(high, low[0])
+            return device_arrays.total(high, low[0])
         return high.astype(np.float64) + low[0].astype(np.float64) if low else high
 
     def whole(self, name: str, x: Any) -> Any:

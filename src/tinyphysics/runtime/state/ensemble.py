@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,6 +40,11 @@ class Inputs:
     def own(self) -> dict[str, Any]:
         """The parameters of the system, without what random numbers are addressed by, and matrices."""
         return own_of(self.params)
+
+
+def shaped(i: Inputs) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
+    """Arrays as the user sees them: without a member axis if none was given."""
+    return lambda s: s if i.is_ensemble else {n: v[0] for n, v in s.items()}
 
 
 def own_of(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from tinyphysics.device.cuda.dlpack import DeviceArray
 from tinyphysics.device.numbers import finite
-from tinyphysics.system import SLOTS
+from tinyphysics.runtime.state import device_arrays
 
 T = TypeVar("T")
 PIECE = 1 << 17  # numbers that are copied or looked at in one go: a megabyte
@@ -103,7 +103,7 @@ def copy(source: Any, out: Any, threads: int) -> None:
 def all_finite(a: Any) -> bool:
     """Without a temporary array of the size of the first."""
     if isinstance(a, DeviceArray):
-        return bool(SLOTS["there"]().all_finite(a))
+        return device_arrays.all_finite(a)
     if a.size <= PIECE:
         return bool(np.count_nonzero(finite(a)) == a.size)  # sooner than .all(), of few
     return all(bool(finite(a[cut]).all()) for cut in pieces_of(a))

@@ -1,0 +1,59 @@
+"""What does explain() say of a simulation?  The report of the compiler, with what was measured at a state since."""
+
+from __future__ import annotations
+
+from tinyphysics.errors import InputError
+from tinyphysics.planner.choice.multirate import split_rows
+from tinyphysics.planner.cost.rounding import never
+from tinyphysics.planner.explain import stability_rows
+from tinyphysics.planner.summary import summarised
+from tinyphysics.report import Report, Row, Summary
+from tinyphysics.runtime.engines.listing import layout, processor_rows
+from tinyphysics.runtime.stages.setup import Setup
+
+
+def explain(sim: Setup, form: str) -> Report:
+    """What `sim.explain(form)` returns."""
+    if form not in ("short", "full"):
+        raise InputError(
+            f"explain({form!r}): the form is not known", fix='Write explain() or explain("full").'
+        )
+    full = full_report(sim)
+    if form == "full":
+        return full
+    b = sim.built
+    brief = summarised(full, b.system, b.facts, b.goal, b.plan, b.step, b.certificate)
+    return Summary(full.title, full.sections, brief)
+
+
+def full_report(sim: Setup) -> Report:
+    report = sim.built.report.with_machine(processor_rows(sim.target))
+    if sim.compiled.known.way != "loop":
+        return report
+    if sim.compiled.series is not None:
+        return report
+    if (found := rounding_row_of(sim)) is not None:
+        report = report.with_row("plan", found)
+    report = report.with_machine(layout(sim.target, sim.built.program))
+    rows = stability_rows(sim.built.plan.method, sim.frequency, sim.goal.dt)
+    told = [] if sim.commutators is None else [sim.commutators.row]
+    report = report.with_rows(
+        "plan", (*told, *rows, *(split_rows(sim.split) if sim.split is not None else ()))
+    )
+    if not sim.system.levels:
+        return report
+    from tinyphysics.runtime.measure.multirate import pace_section
+
+    return report.with_section(pace_section(sim, sim.goal.dt), "plan")
+
+
+def rounding_row_of(sim: Setup) -> Row | None:
+    """What is known of rounding at the first state: measured once, when it is first asked for."""
+    of = sim.compiled, sim.began
+    if sim.began is None or sim.compiled.adaptive or never(sim.system, sim.goal, sim.built.facts):
+        return None
+    if sim._rounding is None or sim._rounding[0] != of:
+        from tinyphysics.runtime.measure.rounding import rounding_row
+
+        sim._rounding = of, rounding_row(sim.compiled, sim.began)
+    return sim._rounding[1]

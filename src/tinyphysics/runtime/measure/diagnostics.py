@@ -1,0 +1,168 @@
+"""What is measured about every run?  A table: the order of its rows is the order of the keys of out.metrics.
+
+What only some runs need (goals, resonances) is imported when it is needed: a first result does not wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.errors import PhysicsIntegrityError
+from tinyphysics.planner.methods.catalog import TURNING
+from tinyphysics.runtime.engines.backend import transferred
+from tinyphysics.runtime.engines.caller_arrays import CallerArrays
+from tinyphysics.runtime.engines.events import gathered
+from tinyphysics.runtime.measure.alarms import judge
+from tinyphysics.runtime.measure.commutators import commutators
+from tinyphysics.runtime.measure.convergence import check_converges
+from tinyphysics.runtime.measure.solver import solver_report
+from tinyphysics.runtime.stages.diagnose import Diagnostic, Finished
+from tinyphysics.runtime.stages.origin import Origin
+from tinyphysics.runtime.stages.outcome import jumped
+from tinyphysics.runtime.stages.resolve import on_host
+from tinyphysics.runtime.state.digest import marked
+from tinyphysics.runtime.state.encoding import Encoding
+
+Found = Mapping[str, Any]
+
+
+def transfers(f: Finished) -> Found:
+    return {name: n - f.ran.moved[name] for name, n in transferred(f.run.target).items()}
+
+
+def fast_math(f: Finished) -> Found:
+    """So that no hash is compared with one from elsewhere."""
+    f.out.hash_of = partial(marked, "fast", f.out.hash_of)
+    return {"math": "fast", "comparable": "with runs of this program, backend and machine alone"}
+
+
+def tree_errors(f: Finished) -> Found:
+    """How far the forces of a tree code are from those of a direct sum."""
+    measured = f.record.measured
+    found = {name: [m[name] for m in measured] for name in measured[0]}
+    one = {name: x if f.run.given.is_ensemble else x[0] for name, x in found.items()}
+    return {"approximate": {"budget": f.setup.goal.approximate, **one}}
+
+
+def own_steps(f: Finished) -> Found:
+    """Of a method that chooses its own steps: how many it took, how many it tried, and the events on the way."""
+    f.out.found = gathered(f.setup.system, list(f.run.events), f.record.events)
+    out: dict[str, Any] = {}
+    for name, parts in (("substeps", f.record.substeps), ("rejected", f.record.rejected)):
+        every = np.concatenate([np.zeros(0, np.int64), *parts])
+        if len(every) or name == "substeps":
+            out[name] = every if f.run.given.is_ensemble else int(every.sum())
+    return out
+
+
+def solver(f: Finished) -> Callable[[], Any]:
+    return partial(solver_report, f.out.origin)
+
+
+def jump(f: Finished) -> Callable[[], Any]:
+    return partial(jumped, f.run, f.record.last, f.setup.compiled.known.way)
+
+
+def lattice(f: Finished) -> Callable[[], Any]:
+    states = {s.name: f.given.get(s.name) for s in f.setup.system.states}
+    return partial(rounding, f.run.encoding, states, f.call.arrays)
+
+
+def rounding(encoding: Encoding, states: Mapping[str, Any], arrays: CallerArrays | None) -> dict[str, Any]:
+    return encoding.rounding(on_host(states, arrays))
+
+
+def neglected(f: Finished) -> Found:
+    found = commutators(f.setup.built, f.run)
+    f.setup.commutators = found if f.setup.commutators is None else f.setup.commutators
+    return {} if found is None else {"commutators": found.told}
+
+
+def stability(f: Finished) -> Found:
+    from tinyphysics.runtime.measure.accuracy import stability
+
+    return stability(f.setup, f.run.dt)
+
+
+def inner_steps(f: Finished) -> Found:
+    from tinyphysics.runtime.measure.multirate import resonance
+
+    return resonance(f.setup, f.run)
+
+
+def turns(f: Finished) -> Found:
+    from tinyphysics.runtime.measure.resonance import resonances
+
+    return resonances(f.setup, f.run)
+
+
+def goals(f: Finished) -> Found:
+    from tinyphysics.runtime.measure.accuracy import judged
+
+    judged(f.setup, f.out)
+    return {}
+
+
+def raise_failure(f: Finished) -> Found:
+    """checks="strict": a run that has failed is an error."""
+    s = f.out.stopped
+    assert s is not None
+    what = (
+        s.where
+        if isinstance(s.where[0], str)
+        else f"the force between particles {s.where[0]} and {s.where[1]}"
+    )
+    if s.cause == "not solved":
+        raise PhysicsIntegrityError(
+            f"the equations of step {s.step} (t = {s.t:g}) could not be solved: the "
+            "iteration did not converge, or a slope is not finite there",
+            out=f.out,
+            fix="Shorten dt; the run so far is in .out.",
+        )
+    if f.run.adaptive:
+        raise PhysicsIntegrityError(
+            f"{what} is lost before t = {s.t:g}: no step is short enough to go on",
+            out=f.out,
+            fix="The solution ends there, or a derivative is not a number; the run so far is in .out.",
+        )
+    told = "not finite" if f.run.encoding.precision.state.is_float else "no number of the lattice"
+    raise PhysicsIntegrityError(
+        f"{what} is {told} at step {s.step} (t = {s.t:g})",
+        out=f.out,
+        fix="Shorten dt, or soften the potential; the run so far is in .out.",
+    )
+
+
+def alarms(f: Finished) -> Found:
+    s = f.setup
+    judge(f.run, f.record, f.out, s.compiled, s.checks, s.goal.approximate, f.ran.windows is None)
+    return {}
+
+
+# fmt: off
+DIAGNOSTICS: tuple[Diagnostic, ...] = (
+    Diagnostic("magnus", before=lambda s, r: check_converges(r, s.compiled.known.method), after=lambda f: f.found["magnus"]),
+    Diagnostic("transfers", after=transfers),
+    Diagnostic("math", applies=lambda f: f.setup.goal.math == "fast", after=fast_math),
+    Diagnostic("shape", applies=lambda f: f.record.shape, after=lambda f: {"shape": dict(f.record.shape)}),
+    Diagnostic("approximate", applies=lambda f: f.record.measured, after=tree_errors),
+    Diagnostic("substeps", applies=lambda f: f.run.adaptive, after=own_steps),
+    Diagnostic("solver", applies=lambda f: f.setup.compiled.known.solves and isinstance(f.out.origin, Origin), later=solver),
+    Diagnostic("propagator", applies=lambda f: f.run.jump is not None, later=jump, now=lambda f: f.run.jump.few is None),
+    Diagnostic("lattice", applies=lambda f: not f.run.encoding.precision.state.is_float, later=lattice,
+               now=lambda f: f.call.arrays is None),  # else the states would have to come here
+    Diagnostic("commutators", applies=lambda f: f.setup.compiled.known.method == "strang" and f.call.begun is None,
+               after=neglected),
+    Diagnostic("stability", applies=lambda f: f.setup.frequency is not None or f.setup.goal.decision is not None,
+               after=stability),
+    Diagnostic("paces", applies=lambda f: f.setup.paces is not None and f.setup.goal.inner, after=inner_steps),
+    Diagnostic("resonance", applies=lambda f: f.setup.compiled.known.method in TURNING, after=turns),
+    Diagnostic("goals", applies=lambda f: f.setup.goal.is_accurate, after=goals),
+    Diagnostic("strict", applies=lambda f: f.setup.checks == "strict" and f.failed, after=raise_failure),
+    Diagnostic("alarms", after=alarms),
+)
+# fmt: on

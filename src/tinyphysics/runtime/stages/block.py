@@ -1,0 +1,138 @@
+"""What happens to a tile in one block of time?  It is loaded, advanced, looked at and recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.device.cuda.dlpack import here
+from tinyphysics.runtime.engines.collisions import meeting
+from tinyphysics.runtime.engines.engine import States
+from tinyphysics.runtime.engines.find_failure import Failure, locate
+from tinyphysics.runtime.stages.between import frames_between
+from tinyphysics.runtime.stages.running import Done, Running
+from tinyphysics.runtime.state.digest import leaves
+from tinyphysics.runtime.state.encoding import owner
+from tinyphysics.runtime.state.tiles import Tile
+from tinyphysics.trajectory import Stop
+
+MOST_SEARCHED = 16  # members of a tile for which it is found out who met, if many stop in one block
+
+
+def advance_block(run: Running, k: int, n: int, target: int) -> Done:
+    """Tile k from step n to the target; what it meets on the way is recorded in its own columns."""
+    tile, s = run.tiles[k], run.schedule
+    done, m, at = Done(), tile.load(n), n
+    if between := s.between(n):
+        frames_between(run, tile, m, n, between, {})
+    for rows, stride in pieces(run, m, n, target):
+        if len(tile.frozen) + len(done.stopped) == tile.members:
+            blank(run, tile, at, target)
+            break
+        before = None if at == n else run.engine.snapshot(m)
+        values: dict[str, Any] = {}
+        if rows:
+            values = run.engine.watch(m, rows, stride)
+        else:
+            run.engine.advance(m, stride)
+        over = at + stride * max(rows, 1)
+        if suspicious := suspects(run, tile, m, values, done.stopped):
+            before = tile.load(n) if before is None else before
+            known = min(suspicious.values()) * stride
+            found = locate(run.engine, before, list(suspicious), at, over, known, bool(run.pairs))
+            done.stopped |= {
+                k: stop_of(run, tile, k, failure, rank < MOST_SEARCHED)
+                for rank, (k, failure) in enumerate(found.items())
+            }
+            silence(run, tile, m, done.stopped)
+        if rows:
+            show(run, tile, done.stopped, np.arange(at + stride, over + 1, stride), values)
+        at = over
+    saves = s.saves(target) and bool(run.record.frames) and not run.fused
+    if saves or s.hashes(target):
+        state = run.synchronised(tile, m, done.stopped, there=not saves and run.many_leaves)
+        if saves:
+            run.frame(tile, target, state)
+        if s.hashes(target):
+            done.leaves = {name: leaves(v) for name, v in state.items()}
+    if run.keeps(target) or target == s.steps and run.carries:
+        done.registers = run.engine.registers(m)
+    if target == s.steps and (between := s.between(target)):
+        frames_between(run, tile, m, target, between, done.stopped)
+    if tile.kept is None:
+        done.m = m
+    elif target < s.steps or not run.record.frames:  # at the end the last frame is in its place
+        tile.put(m)
+    return done
+
+
+def pieces(run: Running, m: Any, n: int, target: int) -> Iterator[tuple[int, int]]:
+    """(rows, stride) of the calls from step n to the target; no rows: nothing is observed."""
+    if run.schedule.observe_every is None and not run.fused:
+        yield 0, target - n
+        return
+    every, most = run.stride, run.engine.rows(m)
+    while n < target:
+        stride = min(every - n % every, target - n)
+        rows = min((target - n) // every, most) if stride == every else 1
+        yield rows if run.fused or (n + stride) % every == 0 else 0, stride
+        n += rows * stride
+
+
+def suspects(run: Running, tile: Tile, m: Any, values: States, stopped: Mapping[int, Any]) -> dict[int, int]:
+    """Members that are not finite now, or were in a frame: how many rows before that are known to be good."""
+    good: dict[int, int] = {}
+    for source in run.fused.values():
+        v = values[source]
+        if np.isfinite(v).all():
+            continue
+        finite = np.isfinite(v).reshape(*v.shape[:2], -1).all(axis=2)
+        for k in np.flatnonzero(~finite.all(axis=0)).tolist():
+            first = int(finite[:, k].argmin())
+            good[k] = min(good.get(k, first), first)
+    out = dict.fromkeys(run.engine.bad(m), 0) | good
+    return {k: rows for k, rows in out.items() if k not in tile.frozen and k not in stopped}
+
+
+def stop_of(run: Running, tile: Tile, k: int, failure: Failure, search: bool) -> tuple[Stop, States]:
+    """Why a member of a tile stopped, and its last good state: at the first step the one it was given."""
+    member, n = tile.here.start + k, failure.step
+    before = failure.before if n > 1 else {name: here(v[member]) for name, v in run.given.states.items()}
+    where: Any = (owner(failure.where[0]), failure.where[1])
+    if search and run.pairs:  # they met where the step went, or were together when it began
+        params = {name: v[member if len(v) > 1 else 0] for name, v in run.given.params.items()}
+        met = (
+            meeting(run.pairs, {"t": run.time(t), **params, **run.encoding.values(s)})
+            for t, s in ((n, failure.after), (n - 1, before))
+        )
+        where = next((pair for pair in met if pair is not None), where)
+    stop = Stop(run.encoding.failure, n, run.time(n), member if run.given.is_ensemble else None, where)
+    return stop, before
+
+
+def silence(run: Running, tile: Tile, m: Any, stopped: Mapping[int, Any]) -> None:
+    """A stopped member goes on as a copy of one that is well, so that it costs nothing and warns nobody."""
+    well = next((k for k in range(tile.members) if k not in tile.frozen and k not in stopped), None)
+    if well is not None:
+        run.engine.overwrite(m, list(stopped), well)
+
+
+def show(
+    run: Running, tile: Tile, stopped: Mapping[int, tuple[Stop, States]], steps: Any, values: States
+) -> None:
+    """The rows of a piece; what a stopped member shows from its bad step on is NaN."""
+    for v in values.values():
+        v[:, list(tile.frozen)] = np.nan
+        for k, (stop, _) in stopped.items():
+            v[steps >= stop.step, k] = np.nan
+    if run.sink is not None:
+        run.sink(values, tile.here)
+    else:
+        run.record.keep(steps, values, tile.here, run.fused)
+
+
+def blank(run: Running, tile: Tile, n: int, target: int) -> None:
+    """All members of this tile have stopped, others may go on."""
+    run.record.blank(n, target, tile.here, run.fused)

@@ -1,0 +1,58 @@
+"""What does a run start from?  What was given as arrays in the words of its precision, or the state of a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tinyphysics.device.cuda.dlpack import sent
+from tinyphysics.runtime.stages.momenta_of_velocities import given_momenta
+from tinyphysics.runtime.stages.own_time import begun_in_time
+from tinyphysics.runtime.stages.resolve import Resolved, on_host
+from tinyphysics.runtime.state.ensemble import Inputs, inputs
+from tinyphysics.runtime.state.run import Run
+from tinyphysics.runtime.state.schedule import Schedule, checked_time
+from tinyphysics.runtime.storage.resume import agreed, check_program, restored_inputs
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    words: Inputs
+    given: Mapping[str, Any]  # the states and parameters that they were made of
+
+
+def encode(r: Resolved) -> Encoded:
+    """States and parameters with a member axis; an error where they are missing, or differ from a checkpoint."""
+    system, compiled = r.setup.system, r.setup.compiled
+    if r.begun is not None:
+        check_program(r.begun, r.path, system, compiled.known.program, compiled.is_of_its_loop)
+        agreed("dt", r.dt, r.begun.run.dt, r.begun.run.dt, r.path)
+        return Encoded(restored_inputs(system, r.begun, r.path, r.given, compiled.encoding), r.given)
+    seen = r.given if system.motion is None else on_host(r.given, r.arrays)
+    given = given_momenta(system.seen, seen, checked_time(r.t0))
+    if system.clock is None:
+        i = inputs(system, given, compiled.encoding)
+    else:
+        i = begun_in_time(bare_run(r), given)
+    if r.arrays is not None:  # what was made of them here goes there, too
+        i = replace(i, states={name: sent(v) for name, v in i.states.items()})
+    return Encoded(i, given)
+
+
+def bare_run(r: Resolved) -> Run:
+    """A run of no state yet, for values that are computed before there is one."""
+    x, target = r.setup.compiled, r.setup.target if r.arrays is None else r.arrays.target
+    return Run(
+        x.program,
+        x.system,
+        target,
+        Inputs({}, {}, 1, False),
+        Schedule(0, None, None, None),
+        r.dt,
+        checked_time(r.t0),
+        None,
+        x.encoding,
+        x.in_loops(1),
+        watching=x.watching,
+    )

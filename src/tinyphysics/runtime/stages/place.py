@@ -1,0 +1,57 @@
+"""Where is a run done?  With the program, the place and all that decides its bits in one `Run`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tinyphysics.runtime.engines.backend import placed
+from tinyphysics.runtime.stages.bind import Bound
+from tinyphysics.runtime.stages.check_scaling import check_units
+from tinyphysics.runtime.stages.observed import traced
+from tinyphysics.runtime.stages.resolve import Resolved
+from tinyphysics.runtime.stages.schedule import Scheduled
+from tinyphysics.runtime.state.run import Run
+
+EXPLICIT = ("taylor", "dop853")  # with steps of their own, which stability may keep short
+STIFF = 'method="radau" may take fewer'
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    run: Run
+    why: str  # it is done there; empty where that was asked for
+
+
+def place(r: Resolved, s: Scheduled, b: Bound) -> Placed:
+    setup, compiled, members = r.setup, r.setup.compiled, b.given.members
+    loops = compiled.in_loops(members)
+    if r.arrays is None:
+        apart = compiled.adaptive or compiled.jump is not None or loops  # only some engines can
+        work = members, s.schedule.steps - r.first
+        target, why = placed(setup.target, setup.requested, compiled.program, work, not apart)
+    else:
+        target, why = r.arrays.target, "the states are there"
+    explicit = compiled.known.method in EXPLICIT and setup.system.kind == "ode"
+    run = Run(
+        compiled.program,
+        setup.system,
+        target,
+        b.given,
+        s.schedule,
+        r.dt,
+        float(r.t0),
+        s.threads,
+        compiled.encoding,
+        loops,
+        r.begun,
+        compiled.jump,
+        compiled.series,
+        {n: traced(setup.system, f, n, "event") for n, f in (r.request.events or {}).items()},
+        compiled.adaptive,
+        compiled.watching,
+        STIFF if explicit else "",
+        r.gridless,
+    )
+    if s.schedule.steps and members:
+        check_units(run, compiled.scales)
+    return Placed(run, why)

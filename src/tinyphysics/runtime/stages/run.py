@@ -1,0 +1,93 @@
+"""How is a placed run carried out?  Its store and its checkpoints are opened, it is executed, and its times are taken."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tinyphysics.given import path as a_path
+from tinyphysics.runtime.engines.backend import transferred
+from tinyphysics.runtime.stages.bind import Bound
+from tinyphysics.runtime.stages.description import described
+from tinyphysics.runtime.stages.energy_so_far import Wander
+from tinyphysics.runtime.stages.execute import execute
+from tinyphysics.runtime.stages.progress import progress_bar
+from tinyphysics.runtime.stages.resolve import Resolved, on_host
+from tinyphysics.runtime.stages.schedule import Scheduled
+from tinyphysics.runtime.state.ensemble import shaped
+from tinyphysics.runtime.state.first_state import first_state
+from tinyphysics.runtime.state.record import Record
+from tinyphysics.runtime.state.run import Identity, Run
+from tinyphysics.runtime.state.windows import Windows
+from tinyphysics.runtime.storage.open_store import begun
+from tinyphysics.runtime.storage.resume import Keeper, identity
+from tinyphysics.runtime.storage.writer_thread import Stream
+
+
+@dataclass(frozen=True, eq=False)
+class Ran:
+    record: Record
+    windows: Windows | None  # where frames were handed on to
+    prepared: float  # seconds from the call until the run began
+    running: float
+    compiling: float
+    launches: int
+    code: str  # "made" now, or from the "disk" or "memory"
+    moved: Mapping[str, int]  # between this machine and a GPU, until then
+
+
+def run(r: Resolved, s: Scheduled, b: Bound, one: Run, began: float) -> Ran:
+    setup, compiled, save = r.setup, r.setup.compiled, r.request.save
+    keeper, windows = None, None
+    if s.checkpoint is not None or save is not None:
+        who = identity_of(r, one)
+        if s.checkpoint is not None:
+            start = on_host(b.given.states, r.arrays) if r.begun is None else r.begun.start
+            keeper = Keeper(s.checkpoint, who, b.given, start)
+        windows = None if save is None else opened(r, b, one, who)
+    if setup.began is None and r.begun is None and r.arrays is None:
+        setup.began = first_state(b.given, r.dt, s.schedule.steps)
+    wander = Wander(one, b.record, b.values, of_frames_too=setup.goal.approximate is None)
+    steps = s.schedule.steps
+    compiled.tell_of_length(steps - r.first, b.given.members)
+    ready = time.perf_counter()
+    before = transferred(one.target) if r.arrays is None else r.arrays.moved
+    with progress_bar(r.request.progress, setup.system.name, steps, wander) as tick, closing(windows):
+        record, launches, compiling, code = execute(
+            one, b.record, b.values, tick, keeper=keeper, windows=windows
+        )
+    running = max(time.perf_counter() - ready - compiling, 1e-9)
+    return Ran(record, windows, ready - began, running, compiling, launches, code, before)
+
+
+def identity_of(r: Resolved, one: Run) -> Identity:
+    if one.begun is not None:
+        return one.begun.run
+    seen = shaped(one.given)(one.given.states)
+    return identity(
+        one.system, r.setup.compiled.known.program, one.dt, one.t0, r.seed, seen, one.given.params
+    )
+
+
+def opened(r: Resolved, b: Bound, one: Run, who: Identity) -> Windows:
+    """Where frames and observables are handed on to."""
+    setup, stream, since = r.setup, r.request.save, -1
+    if not hasattr(stream, "put"):  # replays hand them on to something else than a store
+        told = described(
+            setup.system, setup.goal, setup.requested, setup.checks, setup.compiled.known.program
+        )
+        stream, since = begun(a_path("save", stream, "run.zarr"), one, b.values, who, told)
+    return Windows(b.record, stream, one.dt, one.t0, one.given.is_ensemble, since)
+
+
+@contextmanager
+def closing(windows: Windows | None) -> Iterator[Any]:
+    """The thread of a stream ends with the run."""
+    try:
+        yield
+    finally:
+        if windows is not None and isinstance(windows.target, Stream):
+            windows.target.close()

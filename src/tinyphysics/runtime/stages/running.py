@@ -1,0 +1,137 @@
+"""What does a run have while it is under way?  What it was asked, its tiles, and which members are still going."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.device.cuda.dlpack import empty_like
+from tinyphysics.ir import UOp
+from tinyphysics.runtime.engines.collisions import pair_sums
+from tinyphysics.runtime.engines.engine import Distant, Engine, States
+from tinyphysics.runtime.state.encoding import FLOAT64, Encoding
+from tinyphysics.runtime.state.ensemble import Inputs
+from tinyphysics.runtime.state.record import Record
+from tinyphysics.runtime.state.run import Checkpoint
+from tinyphysics.runtime.state.schedule import Schedule, time_at
+from tinyphysics.runtime.state.tiles import Tile
+from tinyphysics.runtime.state.windows import Windows
+from tinyphysics.runtime.storage.resume import Keeps
+from tinyphysics.system import System
+from tinyphysics.trajectory import Stop
+
+HASHED_THERE = 1 << 22  # bytes of a state on a GPU that are sooner hashed there than read
+CARRIED = 16 << 20  # bytes of a state up to which a run keeps its loop state to go on from
+Sink = Callable[[Mapping[str, Any], slice], None]  # takes observables of some members instead of the record
+
+
+@dataclass
+class Done:
+    """One tile at the end of a block."""
+
+    m: Any = None  # the loop state, if it is not kept elsewhere
+    stopped: dict[int, tuple[Stop, States]] = field(default_factory=dict)
+    leaves: dict[str, bytes] = field(default_factory=dict)
+    registers: Mapping[str, Any] = field(default_factory=dict)  # where a checkpoint is due
+
+
+@dataclass
+class Running:
+    """One run: what it was asked, what it has, and who is still going."""
+
+    engine: Engine
+    given: Inputs
+    schedule: Schedule
+    dt: float
+    t0: float
+    record: Record
+    sink: Sink | None = None
+    fused: Mapping[str, str] = field(
+        default_factory=dict
+    )  # states that are observed in the loop: their frames
+    system: System | None = None
+    encoding: Encoding = FLOAT64
+    begun: Checkpoint | None = None  # from where a run goes on
+    keeper: Keeps | None = None
+    windows: Windows | None = None  # of a run that is streamed
+    tiles: list[Tile] = field(default_factory=list)
+    n: int = 0
+    there: bool = False  # are the states, and so the frames, on a GPU?
+    kept: int | None = None  # the step of the last checkpoint
+    by_dt: Callable[[float], Mapping[str, Any]] = lambda dt: {}  # parameters that follow from dt
+    carried: Mapping[str, Any] | None = None  # the loop state of the last step
+    parting: list[Mapping[str, Any]] = field(
+        default_factory=list
+    )  # the same by tiles, of a run that ends early
+    bad_end: dict[int, Stop] = field(
+        default_factory=dict
+    )  # members for which the part of a step at the end failed
+
+    def time(self, n: int) -> float:
+        return time_at(n, self.dt, self.t0)
+
+    @cached_property
+    def pairs(self) -> list[UOp]:
+        """The sums over pairs in which two particles may meet; derived only if something went wrong."""
+        return [] if self.system is None else pair_sums(self.system)
+
+    @property
+    def frozen(self) -> int:
+        return sum(len(tile.frozen) for tile in self.tiles)
+
+    @property
+    def stride(self) -> int:
+        """Steps from one look inside the loop to the next."""
+        s = self.schedule
+        strides = [
+            every for every in (s.observe_every, s.save_every if self.fused else None) if every is not None
+        ]
+        return min(strides)
+
+    def keeps(self, n: int) -> bool:
+        return self.keeper is not None and (n == self.schedule.steps or self.schedule.checkpoints(n))
+
+    @property
+    def carries(self) -> bool:
+        """Is the loop state of the end kept in memory?  Of a large run it can be computed again."""
+        whole = sum(v.nbytes for v in self.given.states.values())
+        return bool(self.record.frames) and not self.there and whole <= CARRIED
+
+    @cached_property
+    def many_leaves(self) -> bool:
+        """Is a state that nobody keeps sooner hashed where it is?  A thread of a GPU takes long over a leaf."""
+        whole = sum(v.nbytes for v in self.given.states.values())
+        return isinstance(self.engine, Distant) and whole >= HASHED_THERE
+
+    def synchronised(
+        self, tile: Tile, m: Any, stopped: Mapping[int, Any], there: bool = False
+    ) -> dict[str, Any]:
+        """The states of a tile; of those that have stopped NaN, or where there is none, their last good state.
+
+        Of a run whose states are on a GPU they are there, and of others if that is asked for.
+        """
+        if len(tile.frozen) + len(stopped) == tile.members:
+            out = {n: empty_like(v) for n, v in tile.states().items()}
+        else:
+            out = self.states_of(m, there or self.there)
+        for name, v in out.items() if tile.frozen or stopped else ():
+            if v.dtype.kind == "f":
+                v[[*tile.frozen, *stopped]] = np.nan
+            else:
+                for k, (_, last) in {**tile.frozen, **stopped}.items():
+                    v[k] = last[name]
+        return out
+
+    def states_of(self, m: Any, there: bool) -> dict[str, Any]:
+        if not there:
+            return self.engine.synchronised(m)
+        assert isinstance(self.engine, Distant)
+        return self.engine.synchronised_there(m)
+
+    def frame(self, tile: Tile, n: int, state: States) -> None:
+        for name, v in self.record.frame(n).items():
+            v[tile.here] = state[name]

@@ -1,0 +1,146 @@
+"""What is known before a run, and what runs have decided: a system, what was asked of it, and what it was compiled to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from tinyphysics.errors import PlanError, ShapeError
+from tinyphysics.pipeline import Build, on_orbits
+from tinyphysics.plan import Decision, Goal
+from tinyphysics.planner.choice.multirate import Split
+from tinyphysics.planner.conflicts import Ask, check
+from tinyphysics.report import Row
+from tinyphysics.runtime.stages.compiled import Compiled
+from tinyphysics.runtime.stages.order_bodies import check_orbits
+from tinyphysics.runtime.state.first_state import FirstState
+from tinyphysics.system import Family, System
+from tinyphysics.target import BUILT, Target
+from tinyphysics.tpir.program.isa import Program
+from tinyphysics.trajectory import Trajectory
+
+
+class Measured(Protocol):
+    """What was measured at a state, as explain() shows it."""
+
+    @property
+    def row(self) -> Row: ...
+
+
+@dataclass(eq=False, repr=False)
+class Setup:
+    """A Simulation without what users call.
+
+    The first run decides what was left open (sizes, the order of bodies, the method of a goal), and later runs keep it: this
+    is the only thing about a run that changes.
+    """
+
+    source: System | Family
+    goal: Goal
+    requested: str
+    checks: str = "on"
+    monitors: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    frequency: float | None = None  # of the fastest vibration at the state of a pilot
+    commutators: Measured | None = None  # of the parts of a splitting, at the first state of the first run
+    paces: object = None  # of fast and slow parts, what was measured at a state: runtime/measure/multirate.py
+    split: Split | None = None  # of a sum at one pace: which parts are fast at the state of a pilot
+    began: FirstState | None = None  # the state of a pilot, or of the first run
+    _rounding: tuple[Any, Row | None] | None = None  # what it was measured of, and what was found
+    _compiled: Compiled | None = None
+    _sizes: dict[str, int] = field(default_factory=dict)
+    _bodies: System | None = None  # whose order is not known yet
+
+    def __post_init__(self) -> None:
+        if isinstance(self.source, System):
+            if on_orbits(self.goal) and self.goal.hierarchy is None:
+                check_orbits(self.source, self.goal)  # the rest is decided at the first state
+                return
+            self._compiled = Compiled(self.source, self.goal, self.requested)
+
+    def variant(self, goal: Goal) -> Setup:
+        """The same system with another goal, for trial runs that are not judged."""
+        return type(self)(self.system, goal, self.requested, "off")
+
+    def evolve(self, **given: Any) -> Trajectory:
+        """A run, as users call it: `Simulation` has it, and trial runs are made with it."""
+        raise NotImplementedError
+
+    # --- looking ------------------------------------------------------------------------------
+    @property
+    def own_names(self) -> list[str]:
+        """States and parameters of the system."""
+        if isinstance(self.source, Family):
+            return list(self.source.shapes)
+        return [*(s.name for s in self.source.states), *(p.name for p in self.source.parameters)]
+
+    @property
+    def compiled(self) -> Compiled:
+        """The stages of the compiler for this system; an error while a size is still open."""
+        if self._compiled is None and isinstance(self.source, System):
+            raise PlanError(
+                f"`{self.source.name}` is not compiled yet: the order of its bodies depends on the initial state",
+                fix="Run it first: sim.evolve(...).",
+            )
+        if self._compiled is None:
+            assert isinstance(self.source, Family)
+            letters = ", ".join(self.source.letters)
+            raise ShapeError(
+                f"`{self.source.name}` is not compiled yet: its size {letters} is unknown",
+                fix=f"Pass sizes={{{self.source.letters[0]!r}: 16}} to compile, or run it first.",
+            )
+        return self._compiled
+
+    @property
+    def built(self) -> Build:
+        """Facts, plan, step, program and certificate."""
+        return self.compiled.built
+
+    @property
+    def system(self) -> System:
+        """The system with its sizes."""
+        return self.compiled.system
+
+    @property
+    def tpir(self) -> Program:
+        """The program, instruction by instruction."""
+        return self.built.program
+
+    @property
+    def target(self) -> Target:
+        """Where it runs."""
+        found = BUILT[self.compiled.known.backend]
+        return found if self.goal.math == "exact" else replace(found, bit_exact=False)
+
+    def in_own_time(self, what: str) -> None:
+        """An error if a call cannot be combined with a time of its own."""
+        known = self.source if self._compiled is None else self.system
+        clock = known.clock if isinstance(known, System) else None
+        check("call", Ask({"time": clock}, traits={what: True}))
+
+    # --- deciding -----------------------------------------------------------------------------
+    def bind(self, source: Family, sizes: dict[str, int]) -> None:
+        """The first run decides the sizes; later ones must agree."""
+        if self._compiled is None and not self._sizes:
+            system, self._sizes = source.bind(sizes), sizes
+            if on_orbits(self.goal):
+                check_orbits(system, self.goal)
+                self._bodies = system
+            else:
+                self._compiled = Compiled(system, self.goal, self.requested)
+        for letter, n in self._sizes.items():
+            if sizes[letter] != n:
+                raise ShapeError(
+                    f"`{letter}` is {n} since the first run of this simulation; this run has {sizes[letter]}",
+                    fix="Compile the system again for another size.",
+                )
+
+    def decide(self, decision: Decision) -> None:
+        """The method that pilots have chosen is the one of this simulation from here on."""
+        found = self.goal.tolerance if decision.tolerance is None else decision.tolerance
+        self.goal = replace(self.goal, decision=decision, tolerance=found)
+        self.compile_again()
+
+    def compile_again(self, goal: Goal | None = None) -> None:
+        """After something was decided; for a goal that is not its own, where a run says more."""
+        self._compiled = Compiled(self.system, self.goal if goal is None else goal, self.requested)

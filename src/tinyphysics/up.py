@@ -1,0 +1,33 @@
+"""What do nouns ask of the layers above them?  `system.compile`, `out.plot` and `out.to_xarray` are methods for users.
+
+These three functions are the only calls that point up: what they name is imported when it is called.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tinyphysics.runtime.api.simulation import Simulation
+    from tinyphysics.trajectory import Trajectory
+
+COMPILE = "tinyphysics.runtime.api.compile"
+PLOT = "tinyphysics.runtime.api.pictures"
+TO_XARRAY = "tinyphysics.runtime.api.dataset"
+
+
+def compile(system: Any, dt: float | None = None, **options: Any) -> Simulation:
+    """A system, compiled."""
+    sim: Simulation = import_module(COMPILE).compile(system, dt, **options)
+    return sim
+
+
+def plot(out: Trajectory, how: str, *args: Any, **options: Any) -> Any:
+    """A run as a "figure", a "film" or a "page" for notebooks."""
+    return import_module(PLOT).PICTURES[how](out, *args, **options)
+
+
+def to_xarray(out: Trajectory) -> Any:
+    """A run as an xarray.Dataset."""
+    return import_module(TO_XARRAY).to_xarray(out)
