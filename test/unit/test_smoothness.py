@@ -162,3 +162,11 @@ def test_equations_across_a_kink_may_have_two_solutions(method):
     found = tp.compile(edge, dt=0.2, method=method).certificate
     assert not found.symmetric and not found.reversible and "several solutions" in found.symmetric.because
     assert tp.compile(round_edge, dt=0.2, method=method).certificate.symmetric
+
+
+@pytest.mark.parametrize("rough, is_a_point", [("q[0]**2 + q[1]**2", True), ("q[0]**2 + q[0]**2", False)])
+def test_a_length_has_its_kink_at_a_point_which_no_step_goes_across(rough, is_a_point):
+    scope = {"tp": tp}
+    text = f"@tp.hamiltonian\ndef system(q: tp.Vec[2], p: tp.Vec[2]):\n    return (1 + q @ q) * (p @ p) / 2 + tp.sqrt({rough})"
+    exec(text, scope)
+    assert bool(tp.compile(scope["system"], dt=0.1).certificate.symmetric) == is_a_point

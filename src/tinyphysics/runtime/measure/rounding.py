@@ -23,7 +23,7 @@ from tinyphysics.ir import UOp
 from tinyphysics.ir.dtype import f32
 from tinyphysics.physics.draws import uniform
 from tinyphysics.planner.cost.rounding import NAME, NOT_ESTIMATED, roundings
-from tinyphysics.planner.methods.catalog import ROUNDS
+from tinyphysics.planner.methods.method import ROUNDS
 from tinyphysics.report import Row
 from tinyphysics.runtime.measure.roughness import (
     COPIES,
