@@ -75,7 +75,10 @@ class Rough:
     @property
     def is_a_point(self) -> bool:
         """Is it at one value of several numbers, as of the length of a vector where that vanishes?"""
-        return self.node.op is Ops.SQRT and len(squares(self.node.src[0])) > 1
+        u = self.node
+        while u.op is Ops.SQRT:
+            u = u.src[0]
+        return u is not self.node and len(squares(u)) > 1
 
     def what(self, of_energy: bool = True) -> str:
         """What it does, as the end of a sentence about its node."""
