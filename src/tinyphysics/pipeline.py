@@ -39,7 +39,6 @@ from tinyphysics.synth.coefficients import schemes
 from tinyphysics.synth.methods.project import projected
 from tinyphysics.system import System
 from tinyphysics.target import Target
-from tinyphysics.tpir.precision.double_double import in_pairs
 from tinyphysics.tpir.precision.precision import in_precision
 from tinyphysics.tpir.program.isa import Program, kept_name
 from tinyphysics.tpir.program.lower import lower
@@ -151,10 +150,7 @@ def synthesised(job: Job, requested: str) -> tuple[Step, tuple[Row, ...]]:
 def rewritten(program: Program, step: Step, goal: Goal) -> Program:
     """The program in its precision; a step of its own length has it already."""
     if CHOOSES_STEPS not in step.traits:
-        wide = goal.precision == "dd"
-        program = (
-            in_pairs(program, step.weights) if wide else in_precision(program, goal.precision, goal.lattice)
-        )
+        program = in_precision(program, goal.precision, goal.lattice, step.weights)
     return replace(program, math=goal.math)
 
 

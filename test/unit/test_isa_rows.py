@@ -19,7 +19,6 @@ from tinyphysics.tpir import parse, vm
 from tinyphysics.tpir.kernels.kernel import Meaning
 from tinyphysics.tpir.kernels.loops import updates
 from tinyphysics.tpir.kernels.stages import with_tails
-from tinyphysics.tpir.precision.double_double import in_pairs
 from tinyphysics.tpir.precision.linear import Reach, in_full
 from tinyphysics.tpir.precision.precision import in_precision, out_of_range
 from tinyphysics.tpir.program.form import check_place, check_solves
@@ -455,9 +454,9 @@ def test_what_an_instruction_becomes_in_a_precision(way, op, step, expected):
     whole = program(step, "1, 1" if op in ARRAYS else "", params=["$dt f64[]", "$m f64[1]"])
     if expected and not expected[0].isupper():
         with pytest.raises(PlanError, match=expected):
-            in_pairs(whole, {}) if way == "dd" else in_precision(whole, way)
+            in_precision(whole, "dd") if way == "dd" else in_precision(whole, way)
         return
-    short = in_pairs(whole, {}) if way == "dd" else in_precision(whole, way)
+    short = in_precision(whole, "dd") if way == "dd" else in_precision(whole, way)
     assert " ".join(i.op for i in short.step if i.op not in ("ELEM", "FMA", "MOVE")) == expected
     words = {"mixed": 1, "compensated": 2, "lattice": 1, "dd": 2}[way]
     assert [len(short.init) >= 2 * words, len(short.final)] == [True, 2 * words]

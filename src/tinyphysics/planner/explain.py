@@ -22,17 +22,11 @@ from tinyphysics.step import JUMPS, SOLVES, TURNS, Step
 from tinyphysics.system import Clock, System
 from tinyphysics.target import Target
 from tinyphysics.tpir.precision.lattice import EXACT, RANGE, UNIT
+from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.tpir.verifier import Certificate
 from tinyphysics.util import plural
 
-PRECISION_NOTE = {
-    "lattice": "states are whole numbers of units; every sub-step adds a whole number, which is float64 rounded once",
-    "float32": "states, parameters and every operation of a step; energies and observables are float64",
-    "mixed": "states, their differences and updates are float64; all else in a force is float32",
-    "compensated": "states are pairs of float32, updated by TwoSum; forces, and dt where it multiplies them, are float32",
-    "dd": "pairs of float64, about 32 digits: states and every operation of a step; parameters are float64 numbers",
-}
 IN_SERIES = (
     "pairs of float64, about 32 digits: states, and all terms of a series but those below a rounding of float64; "
     "parameters are float64 numbers"
@@ -301,7 +295,9 @@ def explain(
         chosen += projection_rows(goal)
     if goal.precision != "float64":
         chosen.append(
-            Row("precision", goal.precision, IN_SERIES if method.adaptive else PRECISION_NOTE[goal.precision])
+            Row(
+                "precision", goal.precision, IN_SERIES if method.adaptive else PRECISIONS[goal.precision].note
+            )
         )
     if goal.math == "fast":
         chosen += fast_rows(goal.precision)

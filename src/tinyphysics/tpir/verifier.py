@@ -60,7 +60,9 @@ def verify(program: Program) -> Certificate:
             )
     certificate = certified(replace(exact, claims=()))
     for claim in program.claims:
-        verdict = certificate[claim]
+        verdict = certificate.get(
+            claim, Verdict(False, f"nothing is known about `{claim}` of such a program")
+        )
         if not verdict:
             found = reader_of(exact).walk
             told = remedy(found, claim, verdict)

@@ -24,8 +24,10 @@ from tinyphysics.runtime.stages.diagnose import Diagnostic, Finished
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.runtime.stages.outcome import jumped
 from tinyphysics.runtime.stages.resolve import on_host
+from tinyphysics.runtime.state.acts import Acted
 from tinyphysics.runtime.state.digest import marked
 from tinyphysics.runtime.state.encoding import Encoding
+from tinyphysics.runtime.state.schedule import times_at
 
 Found = Mapping[str, Any]
 
@@ -133,8 +135,23 @@ def raise_failure(f: Finished) -> Found:
     raise PhysicsIntegrityError(
         f"{what} is {told} at step {s.step} (t = {s.t:g})",
         out=f.out,
-        fix="Shorten dt, or soften the potential; the run so far is in .out.",
+        fix="An act of that step may have made it so; the run so far is in .out."
+        if any(a.due(s.step) for a in f.run.acts)
+        else "Shorten dt, or soften the potential; the run so far is in .out.",
     )
+
+
+def acts(f: Finished) -> Found:
+    """What was done between steps, and when: out.acts."""
+    first, last, told = f.call.first, f.record.last, {}
+    for a in f.run.acts:
+        steps = np.arange(first - first % a.every + a.every, last + 1, a.every)
+        f.out._acts = {
+            **f.out._acts,
+            a.name: Acted(a.every, steps, times_at(steps, f.run.dt, f.run.t0), a.system),
+        }
+        told[a.name] = {"every": a.every, "times": len(steps), "program": a.hash}
+    return {"acts": told}
 
 
 def alarms(f: Finished) -> Found:
@@ -163,6 +180,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("resonance", applies=lambda f: f.setup.compiled.known.method in TURNING, after=turns),
     Diagnostic("goals", applies=lambda f: f.setup.goal.is_accurate, after=goals),
     Diagnostic("strict", applies=lambda f: f.setup.checks == "strict" and f.failed, after=raise_failure),
+    Diagnostic("acts", applies=lambda f: f.run.acts, after=acts),
     Diagnostic("alarms", after=alarms),
 )
 # fmt: on

@@ -51,6 +51,11 @@ def refused(trouble: str) -> Mapping[str, Verdict]:
     return five(no, no, no, Verdict(False, not_symmetric(no)), no)
 
 
+def solved_alike(walk: Walk, symmetric: Verdict) -> Verdict:
+    """Forth and back the same solution is found where there is but one: where slopes jump there may be several."""
+    return Verdict(False, why) if symmetric and (why := walk.kink) else symmetric
+
+
 def energy_reversible(walk: Walk, symmetric: Verdict) -> Verdict:
     """Of a step of slopes of the whole energy."""
     if not symmetric:

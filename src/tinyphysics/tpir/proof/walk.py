@@ -13,7 +13,7 @@ from typing import Protocol
 from tinyphysics.errors import VerifyError
 from tinyphysics.ir.uop import UOp, substitute
 from tinyphysics.rules.equality.normal import Normal
-from tinyphysics.rules.formulas.smoothness import jumping
+from tinyphysics.rules.formulas.smoothness import JUMP, KINK, rough_places
 from tinyphysics.tpir.program.form import check_form
 from tinyphysics.tpir.program.isa import Instruction, Program, Register
 from tinyphysics.tpir.program.liveness import reads_before_writing
@@ -141,6 +141,13 @@ class Walk:
         return "" if found is None else f"{found} in the energy may jump, and a jump exerts no force"
 
     @property
+    def kink(self) -> str:
+        """Why equations with its slopes may have several solutions; empty if there is no reason to think so."""
+        found = rough_in(self.program, self.terms, KINK)
+        across = "across it the equations of a step may have several solutions"
+        return "" if found is None else f"{found} in the energy may have a kink: {across}"
+
+    @property
     def mirror(self) -> dict[UOp, UOp]:
         """Momenta with the other sign."""
         momenta = [k for k, s in enumerate(self.program.states) if s.role == "momentum"]
@@ -171,9 +178,17 @@ def check_type(value: UOp, i: Instruction, where: str) -> None:
 
 def jump_in(program: Program, terms: Sequence[UOp]) -> UOp | None:
     """A function of the state in some expressions that is not shown to be continuous, in its own names."""
+    return rough_in(program, terms, JUMP)
+
+
+def rough_in(program: Program, terms: Sequence[UOp], order: int) -> UOp | None:
+    """The roughest function that is not shown to have more than so many continuous derivatives."""
     states = frozenset(v for u in terms for v in u.leaves if state_of(v) is not None)
-    found = jumping(terms, states)
+    places = [
+        r for r in rough_places(terms, states) if r.order <= order and (r.order < 0 or not r.is_a_point)
+    ]
+    worst = min(places, key=lambda r: r.order, default=None)
     names = {
         v: UOp.var(program.states[k].name, v.shape, v.dtype) for v in states if (k := state_of(v)) is not None
     }
-    return None if found is None else substitute([found], names)[0]
+    return None if worst is None else substitute([worst.node], names)[0]

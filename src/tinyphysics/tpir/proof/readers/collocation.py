@@ -30,6 +30,7 @@ from tinyphysics.tpir.proof.solutions import (
     has_own_steps,
     is_over_size,
     refused,
+    solved_alike,
     solves,
     too_much,
 )
@@ -458,6 +459,7 @@ class CollocationReader:
             symmetric = Verdict(False, "its stages are not those of its adjoint, the last first")
         elif self.timed and not mirrored([c for s in self.steps if isinstance(s, Stages) for c in s.c]):
             symmetric = Verdict(False, "the times of its stages are not those of a palindrome")
+        symmetric = solved_alike(self.walk, symmetric)
         return five(symplectic, symplectic, symmetric, self.reversible(symmetric), self.consistent())
 
     def consistent(self) -> Verdict:

@@ -28,6 +28,7 @@ from tinyphysics.tpir.proof.solutions import (
     has_own_steps,
     is_over_size,
     refused,
+    solved_alike,
     solves,
     too_much,
 )
@@ -232,6 +233,7 @@ class DoubledReader:
         symmetric = Verdict(True, "its flows are a palindrome, and its projection symmetric")
         if not palindrome or len(self.weights) % 2 == 0:
             symmetric = Verdict(False, "its flows are not a palindrome")
+        symmetric = solved_alike(self.walk, symmetric)
         return five(
             symplectic, symplectic, symmetric, energy_reversible(self.walk, symmetric), self.consistent()
         )
