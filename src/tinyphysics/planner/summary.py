@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal, Plan
 from tinyphysics.planner.methods.catalog import BY_NAME, FLOW_METHOD, MAP, Method
@@ -148,6 +150,7 @@ def summarised(
     plan: Plan,
     step: Step,
     certificate: Certificate,
+    losses: Sequence[str] = (),
 ) -> Section:
     """Ten to fifteen lines in plain words; `report` is the full form of the same simulation."""
     method = BY_NAME.get(plan.method, FLOW_METHOD if JUMPING in step.traits else MAP)
@@ -170,5 +173,6 @@ def summarised(
     rows.append(Row("cost", cost(report)))
     rows.append(Row("runs on", speed(report)))
     rows += warnings(facts, report)
+    rows += [Row("loss", told) for told in losses]
     rows.append(Row("more", MORE))
     return Section("summary", tuple(rows))

@@ -19,6 +19,7 @@ from tinyphysics.runtime.engines.events import gathered
 from tinyphysics.runtime.measure.alarms import judge
 from tinyphysics.runtime.measure.commutators import commutators
 from tinyphysics.runtime.measure.convergence import check_converges
+from tinyphysics.runtime.measure.losses import of_a_run
 from tinyphysics.runtime.measure.solver import solver_report
 from tinyphysics.runtime.stages.diagnose import Diagnostic, Finished
 from tinyphysics.runtime.stages.origin import Origin
@@ -151,6 +152,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("shape", applies=lambda f: f.record.shape, after=lambda f: {"shape": dict(f.record.shape)}),
     Diagnostic("approximate", applies=lambda f: f.record.measured, after=tree_errors),
     Diagnostic("substeps", applies=lambda f: f.run.adaptive, after=own_steps),
+    Diagnostic("losses", after=of_a_run),
     Diagnostic("solver", applies=lambda f: f.setup.compiled.known.solves and isinstance(f.out.origin, Origin), later=solver),
     Diagnostic("propagator", applies=lambda f: f.run.jump is not None, later=jump, now=lambda f: f.run.jump.few is None),
     Diagnostic("lattice", applies=lambda f: not f.run.encoding.precision.state.is_float, later=lattice,

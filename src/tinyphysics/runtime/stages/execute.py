@@ -110,6 +110,7 @@ def execute(
     if isinstance(engine, AdaptiveEngine):
         searched = [tile.alone.events for tile in running.tiles if tile.begun]
         record.events = [found for s in searched if s is not None for found in s.found]
+        record.apart = max((s.apart for s in searched if s is not None), default=None)
         record.substeps = [engine.taken(tile.alone) for tile in running.tiles if tile.begun]
         record.rejected = [engine.rejected(tile.alone) for tile in running.tiles if tile.begun]
     code = "made" if engine.made > made else "disk" if engine.found > found else "memory"
