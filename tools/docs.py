@@ -38,7 +38,8 @@ from tinyphysics.options import CALLS, SAME_AS  # noqa: E402
 from tinyphysics.planner.choice.routes import FORMS, REQUESTS, ROUTES  # noqa: E402
 from tinyphysics.planner.conflicts import CONFLICTS, GOALS, PLAIN  # noqa: E402
 from tinyphysics.planner.methods.bibliography import BIBLIOGRAPHY  # noqa: E402
-from tinyphysics.planner.methods.catalog import ALIASES, BY_ORDER, CHOICES, METHODS, Method  # noqa: E402
+from tinyphysics.planner.methods.catalog import ALIASES, BY_ORDER, CHOICES, METHODS  # noqa: E402
+from tinyphysics.planner.methods.method import Method  # noqa: E402
 from tinyphysics.planner.methods.needs import NEEDS  # noqa: E402
 from tinyphysics.planner.methods.stability import of_splitting  # noqa: E402
 from tinyphysics.rules.digits.double_double_functions import BOUNDS as WIDE_BOUNDS  # noqa: E402

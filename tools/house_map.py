@@ -29,7 +29,8 @@ def files(room: Room) -> int:
     folder = SOURCE / room.place.replace(".", "/")
     inside = {r.place for r in ROOMS if r.place.startswith(f"{room.place}.")}
     own = [p for p in folder.rglob("*.py") if ".".join(p.parent.relative_to(SOURCE).parts) not in inside]
-    return sum(p.name != "__init__.py" for p in own)
+    named = {f"{f}.py" for r in ROOMS if r.place == room.place for f in r.files}  # of another room
+    return sum(p.name not in {"__init__.py", *named} for p in own)
 
 
 def says(package: str) -> str:

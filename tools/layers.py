@@ -57,6 +57,8 @@ ROOMS = (
     Room(6,  "synth.methods", "How do facts and weights become a step?"),
     Room(7,  "planner", "What goes with what?", ("conflicts",)),
     Room(7,  "planner.cost", "What does a program cost, and where does it run?"),
+    Room(7,  "planner.methods", "What is a method?", ("method", "stability", "bibliography")),
+    Room(7,  "planner.methods.families", "How is a step made of a method?  One file for each family."),
     Room(7,  "planner.methods", "Which methods are there, and what do they need?"),
     Room(7,  "planner.systems", "How is one system made of several?"),
     Room(7,  "planner.choice", "Which method and which step, and why not the others?"),

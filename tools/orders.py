@@ -26,8 +26,8 @@ from tinyphysics.facts import Facts
 from tinyphysics.ir import Ops, UOp, elements, toposort
 from tinyphysics.plan import Goal
 from tinyphysics.planner.choice.choose import objection
-from tinyphysics.planner.methods.catalog import BY_NAME, Method
-from tinyphysics.planner.methods.families import Job, step_of
+from tinyphysics.planner.methods.catalog import BY_NAME
+from tinyphysics.planner.methods.method import Job, Method, step_of
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.runtime.measure.precise import functions_of
 from tinyphysics.system import System

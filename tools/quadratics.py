@@ -174,9 +174,7 @@ def reference(c: Case) -> tuple[Any, Any]:
 
 
 def sequence(method: str) -> list[tuple[str, float]]:
-    found = BY_NAME[ALIASES.get(method, method)].sequence
-    assert found is not None
-    return found()
+    return BY_NAME[ALIASES.get(method, method)].sequence()
 
 
 def error(c: Case) -> float | str:

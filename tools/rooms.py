@@ -129,11 +129,8 @@ def room_follows(old: str, after: str) -> bool:
     """Is a path that is both an old module and a room meant as the room?  What follows it says so."""
     if old not in PLACES:
         return False
-    if named := re.match(r"\.(\w+)", after):
-        return f"{old}.{named[1]}" in NOW
-    if named := re.match(r"\s+import\s+\(?\s*(\w+)", after):
-        return f"{old}.{named[1]}" in NOW
-    return False
+    named = re.match(r"\.(\w+)", after) or re.match(r"\s+import\s+\(?\s*(\w+)", after)
+    return named is not None and (f"{old}.{named[1]}" in NOW or path_of(f"{old}.{named[1]}").is_file())
 
 
 def dotted(text: str) -> str:

@@ -27,19 +27,18 @@ from tinyphysics.planner.conflicts import BACKWARDS, FIXED_STEP, OWN_STEPS, Ask,
 from tinyphysics.planner.cost.cost import operations
 from tinyphysics.planner.cost.target import choose_target, in_series, written_out
 from tinyphysics.planner.explain import explain
-from tinyphysics.planner.methods.catalog import ALIASES, BY_NAME, CHOICES, MAP, is_adaptive
-from tinyphysics.planner.methods.families import Job, step_of
+from tinyphysics.planner.methods.catalog import ALIASES, BY_NAME, CHOICES, is_adaptive, method_of
+from tinyphysics.planner.methods.families.exact_flow import jump_of
+from tinyphysics.planner.methods.method import ORBITS, Job, step_of
 from tinyphysics.planner.systems.scaling import in_best_units
 from tinyphysics.report import Report, Row
 from tinyphysics.rules.identities.exact import unrounded
+from tinyphysics.step import JUMPS, SERIES, Step
 from tinyphysics.step import OWN_STEPS as CHOOSES_STEPS
-from tinyphysics.step import SERIES, Step
 from tinyphysics.synth.coefficients import schemes
 from tinyphysics.synth.methods.project import projected
-from tinyphysics.synth.methods.propagate import FLOW, flow_step, power_step
 from tinyphysics.system import System
 from tinyphysics.target import Target
-from tinyphysics.tpir.precision.double_double import in_pairs
 from tinyphysics.tpir.precision.precision import in_precision
 from tinyphysics.tpir.program.isa import Program, kept_name
 from tinyphysics.tpir.program.lower import lower
@@ -101,6 +100,7 @@ def stepped(b: Build) -> Build:
 
 
 def built(system: System, goal: Goal, requested: str, choice: Choice | None = None) -> Build:
+    """Analyse, choose, synthesise, lower, prove, rewrite, aim; what does not go together is refused on the way."""
     if CHECK.value:
         check([u for u in (system.energy, *system.forces, *system.update) if u is not None], SHAPED)
     adapts = is_adaptive(system.kind, goal.method)
@@ -108,60 +108,73 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
     conflicts.check("build", ask)
     facts = all_facts(system, goal)
     conflicts.check("facts", ask)
-    jumps = goal.propagator != "loop"
-    plan = (
-        plan_jump(system, facts, goal, "" if choice is None else choice.because)
-        if jumps
-        else choose(system, facts, goal)
-        if goal.decision is None
-        else of_pilots(goal.decision)
-    )
-    if goal.is_accurate and goal.decision is None:
-        plan = provisional(plan)
-    units: tuple[Row, ...] = ()
-    method = BY_NAME.get(plan.method, MAP)
-    with unrounded() if goal.precision == "dd" or method.family == "variational" else nullcontext():
-        step = jump(system, facts, plan) if jumps else step_of(Job(system, facts, method, goal))
-        if goal.project:
-            step = held(step, system, goal)
-        made = traits_of(step, method.adaptive)
-        conflicts.check("step", Ask.of(goal, system, made, step.name, backend=requested))
-        if goal.scale == "auto":
-            step, row = in_best_units(step)
-            units = (row,)
+    plan = planned(system, facts, goal, choice)
+    job = Job(system, facts, method_of(plan.method), goal)
+    with unrounded() if goal.precision == "dd" or job.method.family.unrounded else nullcontext():
+        step, units = synthesised(job, requested)
         wanted = lower(step, system.sites, goal.dt, goal.precision, goal.backwards)
     certificate = verify(replace(wanted, claims=()))
-    shown = replace(
-        wanted, claims=tuple(c for c in wanted.claims if certificate[c])
-    )  # what is shown is claimed
-    if goal.is_accurate:
-        check_promised(system, facts, step, certificate)
-    if goal.method == "symplectic" and not certificate.symplectic:
-        raise PlanError(
-            f"no method for `{system.name}` is certified symplectic: {certificate.symplectic.because}",
-            fix="Give its energy to @tp.hamiltonian, or leave method= out.",
-        )
-    program = (
-        shown
-        if CHOOSES_STEPS in step.traits
-        else in_pairs(shown, step.weights)
-        if goal.precision == "dd"
-        else in_precision(shown, goal.precision, goal.lattice)
-    )
-    program = replace(program, math=goal.math)
-    target, why = (
-        in_series(program, requested)
-        if SERIES in step.traits
-        else written_out(program, requested)
-        if CHOOSES_STEPS in step.traits
-        else choose_target(program, requested, goal.precision)
-    )
+    shown = replace(wanted, claims=tuple(c for c in wanted.claims if certificate[c]))  # shown, so claimed
+    check_promises(job, step, certificate)
+    program = rewritten(shown, step, goal)
+    target, why = aimed(program, step, goal, requested)
     conflicts.check("target", Ask.of(goal, system, by=target.backend))
     if goal.math == "fast":
         target = replace(target, bit_exact=False)
-    if jumps:
-        why = f"{why}, for energies and observables: a jump is done on the host"
     return Build(system, facts, plan, step, shown, program, certificate, target, why, goal, units, choice)
+
+
+def planned(system: System, facts: Facts, goal: Goal, choice: Choice | None) -> Plan:
+    """The method, chosen here or by pilots; without a loop, how it is replaced."""
+    if goal.propagator != "loop":
+        plan = plan_jump(system, facts, goal, "" if choice is None else choice.because)
+    else:
+        plan = choose(system, facts, goal) if goal.decision is None else of_pilots(goal.decision)
+    return provisional(plan) if goal.is_accurate and goal.decision is None else plan
+
+
+def synthesised(job: Job, requested: str) -> tuple[Step, tuple[Row, ...]]:
+    """The step, held to its invariants and in other units where that is asked for, and what is said about units."""
+    system, goal = job.system, job.goal
+    step = step_of(job) if goal.propagator == "loop" else jump_of(job)
+    if goal.project:
+        step = held(step, system, goal)
+    made = traits_of(step, job.method.adaptive)
+    conflicts.check("step", Ask.of(goal, system, made, step.name, backend=requested))
+    if goal.scale != "auto":
+        return step, ()
+    step, row = in_best_units(step)
+    return step, (row,)
+
+
+def rewritten(program: Program, step: Step, goal: Goal) -> Program:
+    """The program in its precision; a step of its own length has it already."""
+    if CHOOSES_STEPS not in step.traits:
+        program = in_precision(program, goal.precision, goal.lattice, step.weights)
+    return replace(program, math=goal.math)
+
+
+def aimed(program: Program, step: Step, goal: Goal, requested: str) -> tuple[Target, str]:
+    """Where it runs, and why there."""
+    if SERIES in step.traits:
+        return in_series(program, requested)
+    if CHOOSES_STEPS in step.traits:
+        return written_out(program, requested)
+    target, why = choose_target(program, requested, goal.precision)
+    if JUMPS in step.traits:
+        why = f"{why}, for energies and observables: a jump is done on the host"
+    return target, why
+
+
+def check_promises(job: Job, step: Step, certificate: Certificate) -> None:
+    """What was asked for by its property is shown."""
+    if job.goal.is_accurate:
+        check_promised(job.system, job.facts, step, certificate)
+    if job.goal.method == "symplectic" and not certificate.symplectic:
+        raise PlanError(
+            f"no method for `{job.system.name}` is certified symplectic: {certificate.symplectic.because}",
+            fix="Give its energy to @tp.hamiltonian, or leave method= out.",
+        )
 
 
 def check_promised(system: System, facts: Facts, step: Step, certificate: Certificate) -> None:
@@ -206,36 +219,23 @@ def watching(b: Build, name: str) -> Program:
         )
     with unrounded() if b.goal.precision == "dd" else nullcontext():
         program = lower(b.step, b.system.sites, b.goal.dt, b.goal.precision, b.goal.backwards, works=name)
-    made = (
-        in_pairs(program, b.step.weights)
-        if b.goal.precision == "dd"
-        else in_precision(program, b.goal.precision, b.goal.lattice)
-    )
-    return replace(made, math=b.goal.math)
-
-
-def jump(system: System, facts: Facts, plan: Plan) -> Step:
-    """A step that stands for n of them."""
-    if plan.method == FLOW:
-        return flow_step(system, facts["separable"])
-    method = BY_NAME[plan.method]
-    assert method.sequence is not None
-    return power_step(method.name, system, facts["separable"], method.sequence(), method.symmetric)
+    return rewritten(program, b.step, b.goal)
 
 
 def on_orbits(goal: Goal) -> bool:
     """Is a method asked for that goes on Kepler orbits?  It needs to know more, and is compiled at the first state."""
     name = ALIASES.get(goal.method, goal.method)
-    return name in BY_NAME and BY_NAME[name].orbits is not None
+    return name in BY_NAME and BY_NAME[name].family.kind == ORBITS
 
 
 def all_facts(system: System, goal: Goal) -> Facts:
-    """With the fact about orbits where a method needs it, or where it holds and would allow one."""
+    """With those that only some methods need: the one that is asked for, or what would allow one."""
     facts = facts_of(system)
-    if on_orbits(goal):
-        return Facts((*facts, hierarchy(system, facts)))
-    if goal.stiff or goal.method not in CHOICES and asked_for(goal).turns is not None:
-        return Facts((*facts, interaction(system, facts)))
+    named = goal.method not in CHOICES
+    more = asked_for(goal).family.more(system, facts) if named else ()
+    if goal.stiff and not more:
+        more = (interaction(system, facts),)
     pairs = "pairs" in facts and facts["pairs"] and max(system.q[0].shape, default=0) <= COMPONENTS
-    found = hierarchy(system, facts) if pairs and goal.method in CHOICES else None
-    return facts if not found else Facts((*facts, found))
+    if pairs and not named and not more:
+        more = tuple(f for f in (hierarchy(system, facts),) if f)
+    return Facts((*facts, *more)) if more else facts

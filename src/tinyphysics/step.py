@@ -6,14 +6,14 @@ sub-step of one step merge with the first of the next, and `final` take it back 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Protocol
 
 from tinyphysics.ir import UOp
 from tinyphysics.report import Row
-from tinyphysics.system import Parameter, State
+from tinyphysics.system import Parameter, State, System
 
 
 def _of_both(operation: Callable[[Any, Any], Any]) -> Any:
@@ -172,7 +172,6 @@ class Coordinates(Protocol):
         return False
 
 
-@dataclass(frozen=True, eq=False)
 class AsGiven(Coordinates):
     """The states as the user has them."""
 
@@ -202,6 +201,23 @@ class Step:
     evaluations: int  # of the force, in one body
     coordinates: Coordinates = AS_GIVEN
     coefficients: tuple[float, ...] = ()  # in its expressions, besides the weights of its flows
+
+    @classmethod
+    def of(
+        cls,
+        system: System,
+        name: str,
+        terms: Sequence[Term],
+        claims: tuple[str, ...],
+        evaluations: int,
+        init: tuple[SubFlow, ...] = (),
+        body: tuple[SubFlow, ...] = (),
+        final: tuple[SubFlow, ...] = (),
+        **more: Any,
+    ) -> Step:
+        """Of the states and parameters of a system."""
+        given = (system.states, system.parameters, system.time)
+        return cls(name, *given, tuple(terms), claims, init, body, final, evaluations, **more)
 
     @property
     def flows(self) -> tuple[SubFlow, ...]:

@@ -55,11 +55,10 @@ class Canonical(Structure):
         return [(moves[x][0], slope, moves[x][1]) for x, slope in slopes.items()]
 
 
-@dataclass(frozen=True, eq=False)
 class Nothing(Structure):
     """No energy moves a state: maps, and systems of derivatives."""
 
-    states: tuple[UOp, ...] = ()
+    states = ()
 
     def partner(self, state: UOp) -> UOp | None:
         return None

@@ -14,7 +14,7 @@ from tinyphysics.synth.coefficients.clocks import palindrome
 from tinyphysics.synth.coefficients.clocks import composed, joined, leapfrogs, timed
 
 GRADIENTS = [name for name, m in BY_NAME.items() if m.gradients]
-PROCESSED = [name for name, m in BY_NAME.items() if m.processor is not None]
+PROCESSED = [name for name, m in BY_NAME.items() if m.family.processed]
 START = dict(q=[0.1, 0.3], p=[0.2, -0.4])
 
 
@@ -214,7 +214,7 @@ def residual(sequence, degree):
 @pytest.mark.parametrize("name", [*GRADIENTS, "yoshida4"])
 def test_coefficients_satisfy_the_order_conditions(name):
     m = BY_NAME[name]
-    before = m.processor() if m.processor else []
+    before = m.family.processor() if m.family.processed else []
     after = [(part, -w) for part, w in reversed(before)]
     found = residual([*before, *m.sequence(), *after], m.order + 1)
     assert max(found[: m.order]) < 1e-14 and found[m.order] > 1e-6, found

@@ -24,7 +24,7 @@ from tinyphysics.planner.choice.oscillator_resonance import grows, half_trace, r
 from tinyphysics.planner.choice.stiff import stiffest
 from tinyphysics.rules.functions.transcendental import lower
 
-TURNING = [m.name for m in METHODS if m.turns is not None]
+TURNING = [m.name for m in METHODS if m.family.kind == "interaction"]
 ARCS = (Ops.ARC_SIGN, Ops.ARC_DRIFT, Ops.ARC_KICK, Ops.ARC_LAG)
 
 
@@ -496,7 +496,7 @@ def test_an_order_and_the_name_are_one_method():
 
 def test_goals_can_choose_it():
     sim = tp.compile(trap, error=1e-5, pilot={"q": 1.0, "p": 0.0, "w": 300.0, "until": 1.0})
-    assert BY_NAME[sim.built.plan.method].turns is not None
+    assert BY_NAME[sim.built.plan.method].family.kind == "interaction"
     out = sim.evolve(q=1.0, p=0.0, w=300.0, until=1.0, progress=False)
     assert out.metrics["goals"]["met"] and off(out, 300.0) < 1e-5
 

@@ -19,7 +19,6 @@ from tinyphysics.tpir import parse, vm
 from tinyphysics.tpir.kernels.kernel import Meaning
 from tinyphysics.tpir.kernels.loops import updates
 from tinyphysics.tpir.kernels.stages import with_tails
-from tinyphysics.tpir.precision.double_double import in_pairs
 from tinyphysics.tpir.precision.linear import Reach, in_full
 from tinyphysics.tpir.precision.precision import in_precision, out_of_range
 from tinyphysics.tpir.program.form import check_place, check_solves
@@ -27,7 +26,7 @@ from tinyphysics.tpir.program.isa import ISA, Pointer, Register
 from tinyphysics.tpir.program.liveness import reads_before_writing
 from tinyphysics.tpir.program.symbolic import Symbolic
 from tinyphysics.tpir.program.written import lines
-from tinyphysics.tpir.verifier import verifier_of
+from tinyphysics.tpir.verifier import reader_of
 
 
 def program(step, shape="", init="", final="", energy="", params=()):
@@ -455,9 +454,9 @@ def test_what_an_instruction_becomes_in_a_precision(way, op, step, expected):
     whole = program(step, "1, 1" if op in ARRAYS else "", params=["$dt f64[]", "$m f64[1]"])
     if expected and not expected[0].isupper():
         with pytest.raises(PlanError, match=expected):
-            in_pairs(whole, {}) if way == "dd" else in_precision(whole, way)
+            in_precision(whole, "dd") if way == "dd" else in_precision(whole, way)
         return
-    short = in_pairs(whole, {}) if way == "dd" else in_precision(whole, way)
+    short = in_precision(whole, "dd") if way == "dd" else in_precision(whole, way)
     assert " ".join(i.op for i in short.step if i.op not in ("ELEM", "FMA", "MOVE")) == expected
     words = {"mixed": 1, "compensated": 2, "lattice": 1, "dd": 2}[way]
     assert [len(short.init) >= 2 * words, len(short.final)] == [True, 2 * words]
@@ -511,28 +510,28 @@ LINES = {
     "ACC_GRAD": "GRAD_INIT G1, S1; ACC_GRAD G1, 2.0, mul, 0.0, S0, S1",
 }
 NO_PART = {
-    "Rotated":    {"SHIFT", "MAP", "NOISE", "TREE", "SERIES"},
-    "Framed":     {"SHIFT", "MAP", "NOISE", "TREE", "NEAR", "TIME", "ROTATE", "SERIES"},
-    "Collocated": {"SHIFT", "NOISE", "TREE", "NEAR", "SERIES", "ROTATE", "FLOW"},
-    "Mapped":     {"SHIFT", "SERIES", "FLOW", "SYMP_STEP"},  # another proof then reads it
+    "OscillatorReader":    {"SHIFT", "MAP", "NOISE", "TREE", "SERIES"},
+    "KeplerReader":     {"SHIFT", "MAP", "NOISE", "TREE", "NEAR", "TIME", "ROTATE", "SERIES"},
+    "CollocationReader": {"SHIFT", "NOISE", "TREE", "NEAR", "SERIES", "ROTATE", "FLOW"},
+    "MapReader":     {"SHIFT", "SERIES", "FLOW", "SYMP_STEP"},  # another proof then reads it
 }
 WITH = {
-    "Rotated":    "ROTATE S0, S1; ROTATE S1, S0",
-    "Framed":     "ORBIT S0, S0; ORBIT S1, S1",
-    "Collocated": "MOVE T8:f64[1], reshape, S0; SOLVE T7:f64[1], T8; UNTIL T7:f64[1], T7, T8, (9,)",
-    "Mapped":     "MAP S1, S0",
+    "OscillatorReader":    "ROTATE S0, S1; ROTATE S1, S0",
+    "KeplerReader":     "ORBIT S0, S0; ORBIT S1, S1",
+    "CollocationReader": "MOVE T8:f64[1], reshape, S0; SOLVE T7:f64[1], T8; UNTIL T7:f64[1], T7, T8, (9,)",
+    "MapReader":     "MAP S1, S0",
 }
-SAID = {"Rotated": "no part of a step that turns", "Framed": "no part of a step on Kepler", "Collocated": "not one of the stages"}
+SAID = {"OscillatorReader": "no part of a step that turns", "KeplerReader": "no part of a step on Kepler", "CollocationReader": "not one of the stages"}
 PROOFS = [
     (reader, op) for reader in WITH for op in LINES
-    if (reader, op) not in {("Rotated", "ROTATE"), ("Collocated", "MAP"), ("Mapped", "ROTATE")}
+    if (reader, op) not in {("OscillatorReader", "ROTATE"), ("CollocationReader", "MAP"), ("MapReader", "ROTATE")}
 ]
 # fmt: on
 
 
 @pytest.mark.parametrize(("reader", "op"), PROOFS)
 def test_of_which_proofs_an_instruction_is_no_part(reader, op):
-    shape = "2, 3" if reader == "Framed" else ""
+    shape = "2, 3" if reader == "KeplerReader" else ""
     line = LINES[op]
     if shape:
         line = line.replace("T0,", "T0:f64[2, 3],") if op in ("ELEM", "FMA") else line
@@ -553,19 +552,23 @@ def test_of_which_proofs_an_instruction_is_no_part(reader, op):
     given = WITH[reader]
     if shape:
         given = given.replace("ORBIT S0", "ORBIT S0:f64[2, 3]").replace("ORBIT S1", "ORBIT S1:f64[2, 3]")
-    energy = "" if reader == "Mapped" else ROWS if shape else HALF
-    found = verifier_of(program(f"{first}{line}; {given}", shape, energy=energy, params=params))
+    energy = "" if reader == "MapReader" else ROWS if shape else HALF
+    found = reader_of(program(f"{first}{line}; {given}", shape, energy=energy, params=params))
     refused = op in NO_PART[reader]
-    if reader == "Mapped":
-        assert (type(found).__name__ == "Mapped") is not refused
+    if reader == "MapReader":
+        assert (type(found).__name__ == "MapReader") is not refused
     else:
-        assert type(found).__name__ == reader and (SAID[reader] in found.trouble) is refused
+        assert type(found).__name__ == reader and (SAID[reader] in found.walk.trouble) is refused
 
 
 def test_states_in_other_units_are_no_part_of_three_proofs():
-    for reader in ("Rotated", "Collocated"):
+    for reader in ("OscillatorReader", "CollocationReader"):
         whole = program(WITH[reader], init="SCALE S0, times, 4.0", final="SCALE S0, over, 4.0", energy=HALF)
-        assert SAID[reader] in verifier_of(whole).trouble
-    rows = WITH["Framed"].replace("ORBIT S0", "ORBIT S0:f64[2, 3]").replace("ORBIT S1", "ORBIT S1:f64[2, 3]")
+        assert SAID[reader] in reader_of(whole).walk.trouble
+    rows = (
+        WITH["KeplerReader"]
+        .replace("ORBIT S0", "ORBIT S0:f64[2, 3]")
+        .replace("ORBIT S1", "ORBIT S1:f64[2, 3]")
+    )
     whole = program(rows, "2, 3", init="SCALE S0:f64[2, 3], times, 4.0", energy=ROWS)
-    assert SAID["Framed"] in verifier_of(whole).trouble
+    assert SAID["KeplerReader"] in reader_of(whole).walk.trouble

@@ -16,10 +16,12 @@ from tinyphysics.device.host.nests import ArrayLoops
 from tinyphysics.emit.kinds import nest_registers
 from tinyphysics.ir import UOp
 from tinyphysics.ir.dtype import f64
+from tinyphysics.ir.uop import toposort
 from tinyphysics.runtime.engines.loaders import CLoops, LlvmLoops
+from tinyphysics.tpir import parse
 from tinyphysics.tpir.kernels import wavefront
 from tinyphysics.tpir.kernels.index import Cut, Index, Unsupported, rolled
-from tinyphysics.tpir.kernels.loops import build_loops
+from tinyphysics.tpir.kernels.loops import build_loops, components_of
 from tinyphysics.tpir.kernels.nests import Buffer
 
 
@@ -516,3 +518,22 @@ def test_stores_at_shifted_places_are_not_kept_in_registers():
     x = np.random.default_rng(1).normal(size=(4, 3, 34))
     sims = [tp.compile(shifted_few, sizes={"n": 34}, backend=b) for b in ("llvm", "numpy")]
     assert len({sim.evolve(x=x, steps=3).hash for sim in sims}) == 1
+
+
+def test_pairs_of_three_bodies_in_long_steps_are_written_out():
+    """Three bodies in three dimensions have no axis that could be a loop alone."""
+
+    @tp.hamiltonian
+    def three(q: tp.Array[3, 3], p: tp.Array[3, 3]):
+        r2 = ((q[:, None] - q[None, :]) ** 2).sum(-1)
+        return (p**2).sum() / 2 - 0.7 * tp.sum(tp.sin(q)) - 0.6 * tp.pair_sum((1 - r2) ** 3)
+
+    sim = tp.compile(three, dt=0.1, method="kahan_li8", scale="auto", backend="numpy")
+    assert components_of(parse(str(sim.tpir))) is None
+
+
+def test_what_is_below_earlier_roots_is_left_out():
+    x, y = UOp.var("x"), UOp.var("y")
+    roots, seen = [x * y, x + y, (x * y) / (x + y), x], {}
+    parts = [toposort([u], seen) for u in roots]
+    assert [u for part in parts for u in part] == toposort(roots) and parts[1] == [roots[1]] and not parts[3]

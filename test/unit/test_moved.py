@@ -102,7 +102,7 @@ def test_a_new_line_warns_of_nothing():
 @pytest.mark.parametrize(
     "line",
     [
-        "from tinyphysics.tpir.propagate import declared, jump_verdicts",
+        "from tinyphysics.tpir.propagate import declared, not_constant",
         "from tinyphysics.tpir.kernel import Section, reads_before_writing",
         "from tinyphysics.synth.splitting import split_step, palindrome",
         "from tinyphysics.emit.opencl import module, nests_module, part_name",

@@ -320,5 +320,5 @@ def test_a_picture_of_resonances_is_made_of_floats(monkeypatch):
     """The weights of a composed method are exact numbers too; with those, a report took ten seconds."""
     kinds, product = set(), resonance.product
     monkeypatch.setattr(resonance, "product", lambda a, b: kinds.update(map(type, a + b)) or product(a, b))
-    radius([2], 3.0, [1.0, 0.4], BY_NAME["respa4"].weights)
+    radius([2], 3.0, [1.0, 0.4], BY_NAME["respa4"].family.weights)
     assert kinds == {float}

@@ -143,3 +143,30 @@ def test_a_jump_is_not_consistent_whatever_the_method(method):
             assert jump
             continue
         assert sim.certificate.consistent.holds == (not jump)
+
+
+@pytest.mark.parametrize(
+    "method", ["stormer_verlet_implicit", "implicit_midpoint", "gauss4", "extended_phase_space4"]
+)
+def test_equations_across_a_kink_may_have_two_solutions(method):
+    """Forth one of them is found, back perhaps the other: (0.46, 0.95) came back 0.15 beside where it began."""
+
+    @tp.hamiltonian
+    def edge(q, p):
+        return p**2 / 2 + (1 + q**2) * p**2 / 2 + tp.maximum(p, q) ** 2
+
+    @tp.hamiltonian
+    def round_edge(q, p):
+        return p**2 / 2 + (1 + q**2) * p**2 / 2 + tp.where(q > 0, q**2, 0.0)
+
+    found = tp.compile(edge, dt=0.2, method=method).certificate
+    assert not found.symmetric and not found.reversible and "several solutions" in found.symmetric.because
+    assert tp.compile(round_edge, dt=0.2, method=method).certificate.symmetric
+
+
+@pytest.mark.parametrize("rough, is_a_point", [("q[0]**2 + q[1]**2", True), ("q[0]**2 + q[0]**2", False)])
+def test_a_length_has_its_kink_at_a_point_which_no_step_goes_across(rough, is_a_point):
+    scope = {"tp": tp}
+    text = f"@tp.hamiltonian\ndef system(q: tp.Vec[2], p: tp.Vec[2]):\n    return (1 + q @ q) * (p @ p) / 2 + tp.sqrt({rough})"
+    exec(text, scope)
+    assert bool(tp.compile(scope["system"], dt=0.1).certificate.symmetric) == is_a_point

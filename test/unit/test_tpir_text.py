@@ -64,7 +64,7 @@ def mixed(q, p):
 
 SPLIT = [oscillator, kepler, driven, lattice, walls, greek, field]
 PROGRAMS = [
-    (s, m.name) for s in SPLIT for m in METHODS if m.stages < 5 and m.orbits is None and not m.needs
+    (s, m.name) for s in SPLIT for m in METHODS if m.stages < 5 and m.family.kind != "orbits" and not m.needs
 ] + [
     (henon, "auto"),
     (mixed, "rk4"),

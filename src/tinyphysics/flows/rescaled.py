@@ -18,6 +18,7 @@ from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.identities.fuse import fuse
 from tinyphysics.rules.identities.invariant import set_aside
 from tinyphysics.step import DT, Coordinates, Scale, Step
+from tinyphysics.structure import structure_of
 from tinyphysics.tpir.program.isa import Word
 from tinyphysics.tpir.program.lower import Builder
 
@@ -76,19 +77,19 @@ STEP = Factor(dt=1)
 
 def scaled(step: Step) -> Iterator[Step]:
     """The same step in other units, for each choice of units that may be worth it."""
-    pairs = list(zip(step.states[::2], step.states[1::2]))
-    if not pairs or any(q.role != "position" or p.role != "momentum" for q, p in pairs):
-        return
-    groups = only_shears(step)
+    structure = structure_of(step.states)
+    groups = only_shears(step) if len(structure.states) == len(step.states) else None
     if groups is None:
         return
-    rates = [speed(step, groups, q.var, p.var) for q, p in pairs]
+    own = [s.var for s in step.states if s.role == "position"]
+    pairs = [(q, p) for q in own if (p := structure.partner(q)) is not None]
+    rates = [speed(step, groups, q, p) for q, p in pairs]
     if any(c is None for c in rates):
         return
     cs = [c for c in rates if c is not None]
     one_for_all = all(c is cs[0] for c in cs) and not cs[0].shape
     for unit in (ONE, STEP, *([Factor(1.0, 2, 1)] if one_for_all else [])):
-        units = Units(step, groups, dict(zip((p.var for _, p in pairs), cs)), unit)
+        units = Units(step, groups, dict(pairs), dict(zip((p for _, p in pairs), cs)), unit)
         out = units.rewritten()
         if out is not None:
             yield out
@@ -149,9 +150,11 @@ def narrow(u: UOp) -> UOp:
 class Units:
     """Momenta as P = unit*dt*c*p, positions as Q = unit*q."""
 
-    def __init__(self, step: Step, groups: Groups, speeds: dict[UOp, UOp], unit: Factor) -> None:
-        self.step, self.groups, self.speeds, self.unit = step, groups, speeds, unit
-        self.positions = frozenset(s.var for s in step.states[::2])
+    def __init__(
+        self, step: Step, groups: Groups, pairs: dict[UOp, UOp], speeds: dict[UOp, UOp], unit: Factor
+    ) -> None:
+        self.step, self.groups, self.pairs, self.speeds, self.unit = step, groups, pairs, speeds, unit
+        self.positions = frozenset(pairs)
         clock = () if step.time is None else (step.time,)
         self.moving = frozenset((*(s.var for s in step.states), *clock))
         self.c = next(iter(speeds.values()))
@@ -166,12 +169,12 @@ class Units:
                 return None
             groups.append(tuple(b for b in new if b is not None))
         scales = []
-        for q, p in zip(self.step.states[::2], self.step.states[1::2]):
+        for q, p in self.pairs.items():
             if self.unit != ONE:
-                scales.append(Scale(q.var, self.unit.value(self.c)))
-            c = self.speeds[p.var]
+                scales.append(Scale(q, self.unit.value(self.c)))
+            c = self.speeds[p]
             by = (self.unit * STEP).value(self.c) if c.shape else (self.unit * Factor(1.0, 1, 1)).value(c)
-            scales.append(Scale(p.var, by.expand(c.shape) * c if c.shape else by))
+            scales.append(Scale(p, by.expand(c.shape) * c if c.shape else by))
         init, body, final = groups
         return replace(self.step, init=init, body=body, final=final, coordinates=Rescaled(tuple(scales)))
 
@@ -185,7 +188,7 @@ class Units:
         return ShearFlow(tuple(out), b.clock)
 
     def drift(self, s: Shear) -> ScaledShear:
-        P = next(p.var for q, p in zip(self.step.states[::2], self.step.states[1::2]) if q.var is s.state)
+        P = self.pairs[s.state]
         return ScaledShear(s.state, s.state + (P if s.weight == 1 else s.weight * P), "drift")
 
     def kick(self, s: Shear) -> ScaledShear | None:

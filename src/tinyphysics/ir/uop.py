@@ -12,6 +12,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
+from itertools import islice
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
@@ -795,9 +796,13 @@ def _numpy(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return function(*args, **given)
 
 
-def toposort(roots: Sequence[UOp]) -> list[UOp]:
-    """Every node below the roots once, sources before users, in an order that only the graph decides."""
-    order: dict[UOp, None] = {}
+def toposort(roots: Sequence[UOp], before: dict[UOp, None] | None = None) -> list[UOp]:
+    """Every node below the roots once, sources before users, in an order that only the graph decides.
+
+    What is in `before`, with all that is below it, is left out; what is found is put there.
+    """
+    order: dict[UOp, None] = {} if before is None else before
+    known = len(order)
     stack = list(reversed(roots))
     while stack:
         u = stack[-1]
@@ -809,7 +814,7 @@ def toposort(roots: Sequence[UOp]) -> list[UOp]:
         else:
             order[u] = None
             stack.pop()
-    return list(order)
+    return list(islice(order, known, None)) if known else list(order)
 
 
 def substitute(roots: Sequence[UOp], table: dict[UOp, UOp]) -> list[UOp]:

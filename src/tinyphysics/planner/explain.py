@@ -14,24 +14,19 @@ from tinyphysics.planner.cost.fast import NOT_OF_BITS, fast_rows
 from tinyphysics.planner.cost.loops import loop_rows
 from tinyphysics.planner.cost.rounding import rounding_rows
 from tinyphysics.planner.cost.target import in_loops
-from tinyphysics.planner.methods.catalog import BY_NAME, FLOW_METHOD, MAP, Method, tolerance_of
+from tinyphysics.planner.methods.catalog import BY_NAME, method_of
+from tinyphysics.planner.methods.method import Method, tolerance_of
 from tinyphysics.report import Report, Row, Section
 from tinyphysics.rules.functions.user_derivatives import trouble_in
 from tinyphysics.step import JUMPS, SOLVES, TURNS, Step
 from tinyphysics.system import Clock, System
 from tinyphysics.target import Target
 from tinyphysics.tpir.precision.lattice import EXACT, RANGE, UNIT
+from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.tpir.verifier import Certificate
 from tinyphysics.util import plural
 
-PRECISION_NOTE = {
-    "lattice": "states are whole numbers of units; every sub-step adds a whole number, which is float64 rounded once",
-    "float32": "states, parameters and every operation of a step; energies and observables are float64",
-    "mixed": "states, their differences and updates are float64; all else in a force is float32",
-    "compensated": "states are pairs of float32, updated by TwoSum; forces, and dt where it multiplies them, are float32",
-    "dd": "pairs of float64, about 32 digits: states and every operation of a step; parameters are float64 numbers",
-}
 IN_SERIES = (
     "pairs of float64, about 32 digits: states, and all terms of a series but those below a rounding of float64; "
     "parameters are float64 numbers"
@@ -89,32 +84,6 @@ LATTICE_ROWS = (
         "the properties above hold in exact arithmetic; each update is rounded to a whole number",
     ),
 )
-
-
-def energy_rows(method: Method) -> list[Row]:
-    """What a step by a discrete gradient is, whatever its energy is."""
-    momenta = (
-        "angular momenta, but not linear ones:" if method.name == "avf" else "momenta, linear and angular:"
-    )
-    return [
-        Row(
-            "keeps",
-            "the energy",
-            "to the residual of its equations: one system of them is solved a step, in iterations that "
-            'out.metrics["solver"] counts',
-        ),
-        Row(
-            "gives up",
-            "symplectic",
-            f"tp.measure_symplectic measures by how much; and {momenta} their errors are those of a "
-            "method of its order",
-        ),
-        Row(
-            "accuracy",
-            "error=",
-            "conserving energy does not make the trajectory accurate: give error=, or halve dt and compare",
-        ),
-    ]
 
 
 def projection_rows(goal: Goal) -> list[Row]:
@@ -261,41 +230,9 @@ def stepping(program: Program) -> list[Row]:
     ]
 
 
-def step_rows(method: Method, facts: Facts) -> list[Row]:
-    """What is unusual about a step."""
-    out = []
-    if method.sequence is not None and method.gradients:
-        count = sum(part == "W" for part, _ in method.sequence())
-        out.append(
-            Row(
-                "force gradients",
-                str(count),
-                "a step: of |dV/dq|**2 in the metric of T, along the force; no Hessian is formed",
-            )
-        )
-    if method.processor is not None:
-        out.append(
-            Row(
-                "processor",
-                plural(sum(part == "V" for part, _ in method.processor()), "kick"),
-                "before the first step, and undone on the copy that frames and observables use",
-            )
-        )
-    if method.kind == "discrete gradient":
-        out += energy_rows(method)
-    if (
-        method.splits
-        and "explicit time" in facts
-        and facts["explicit time"]
-        and len(facts["explicit time"].inside) > 1
-    ):
-        out.append(Row("time", "a third part", "T and V both depend on time, which advances between them"))
-    return out
-
-
 def tolerance_row(method: Method, goal: Goal) -> Row:
     of = "relative to the whole state"
-    if method.looks_at_each:
+    if method.family.each_number:
         more = "rounding of the largest" if goal.absolute is None else f"{goal.absolute:g}"
         of = f"relative to each number, and {more} beside it"
     size = f"{tolerance_of(method, goal):.2g}"
@@ -323,7 +260,7 @@ def explain(
     units: tuple[Row, ...] = (),
     loop: tuple[Row, ...] = (),
 ) -> Report:
-    method = BY_NAME.get(plan.method, FLOW_METHOD if JUMPS in step.traits else MAP)
+    method = method_of(plan.method)
     chosen = [Row("method", plan.method, f"{method.summary}; {plan.because}")]
     if plan.order:
         what = {"forces": "the forces are", "ode": "the derivatives are"}.get(system.kind, "H is")
@@ -333,7 +270,7 @@ def explain(
             "" if system.energy is None else trouble_in(system.energy)
         )  # it steps another system, with that order
         chosen.append(Row("order", "not shown", wrong) if wrong else Row("order", told, method.reference))
-    chosen += step_rows(method, facts)
+    chosen += method.family.rows(method, facts)
     chosen += equation_rows(step)
     if system.clock is not None:
         chosen += clock_rows(system.clock)
@@ -358,7 +295,9 @@ def explain(
         chosen += projection_rows(goal)
     if goal.precision != "float64":
         chosen.append(
-            Row("precision", goal.precision, IN_SERIES if method.adaptive else PRECISION_NOTE[goal.precision])
+            Row(
+                "precision", goal.precision, IN_SERIES if method.adaptive else PRECISIONS[goal.precision].note
+            )
         )
     if goal.math == "fast":
         chosen += fast_rows(goal.precision)

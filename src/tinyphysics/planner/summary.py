@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal, Plan
-from tinyphysics.planner.methods.catalog import BY_NAME, FLOW_METHOD, MAP, Method
+from tinyphysics.planner.methods.catalog import method_of
+from tinyphysics.planner.methods.method import Method
 from tinyphysics.report import Report, Row, Section
 from tinyphysics.step import JUMPS as JUMPING
 from tinyphysics.step import Step
@@ -65,7 +66,7 @@ def conserved(
         return f"{', '.join(held)}, to the residual of the equations that fix it"
     if JUMPING in step.traits and goal.propagator == "exact":
         return "the energy, to rounding: every frame is the exact solution"
-    if method.kind == "discrete gradient":
+    if method.family.conserves:
         return "the energy, to the residual of the equations that are solved in a step"
     if not certificate["consistent"]:
         jumps = certificate["symplectic"] and "may jump" in certificate["consistent"].because
@@ -153,7 +154,7 @@ def summarised(
     losses: Sequence[str] = (),
 ) -> Section:
     """Ten to fifteen lines in plain words; `report` is the full form of the same simulation."""
-    method = BY_NAME.get(plan.method, FLOW_METHOD if JUMPING in step.traits else MAP)
+    method = method_of(plan.method)
     rows = [Row("system", what_it_is(system, facts))]
     rows.append(Row("conserved", conserved(system, facts, goal, step, method, certificate)))
     if system.kind != "map":

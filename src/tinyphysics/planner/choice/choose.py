@@ -19,20 +19,20 @@ from tinyphysics.planner.methods.catalog import (
     METHODS,
     ORDERS,
     PACED,
-    PACES,
     TAYLOR,
-    Method,
     by_order,
     by_solving,
     names,
     of_parts,
-    tolerance_of,
 )
+from tinyphysics.planner.methods.families.interaction import quadratic_part
+from tinyphysics.planner.methods.families.multirate import weights_of
+from tinyphysics.planner.methods.families.orbits import HIERARCHY
+from tinyphysics.planner.methods.method import INTERACTION as BY_TURNS
+from tinyphysics.planner.methods.method import LEVELS, ORBITS, Method, tolerance_of
 from tinyphysics.planner.methods.needs import (
-    HIERARCHY,
     is_quadratic,
     objection,
-    quadratic_part,
     splits,
 )
 from tinyphysics.rules.calculus.jet import order_for
@@ -106,7 +106,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     if goal.method not in CHOICES or system.kind == "ode":
         m = TAYLOR if goal.method == "auto" else asked_for(goal)
         if goal.order is not None and m is TAYLOR:
-            found = order_for(goal.tolerance or m.tolerance)
+            found = order_for(goal.tolerance or m.family.tolerance("float64"))
             raise PlanError(
                 f"`taylor` chooses its order from tolerance=, {found} here",
                 fix="Leave order= out; tolerance=1e-8 gives a lower order.",
@@ -118,16 +118,16 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
             )
         if m.name in forbidden:
             raise PlanError(f"`{m.name}` is both chosen and forbidden", fix="Leave it out of forbid=.")
-        if system.levels and m.kind != PACES:
+        if system.levels and m.family.kind != LEVELS:
             raise one_pace(m.name)
         why = objection(m, system, facts)
-        if why and m.orbits is not None:
+        if why and m.family.kind == ORBITS:
             raise PlanError(
                 f"`{m.name}` does not apply to `{system.name}`: {why}",
                 site=facts[HIERARCHY].site,
                 fix="A splitting into kicks and drifts does not need orbits: leave method= out, or choose order=4.",
             )
-        if why and m.turns is not None:
+        if why and m.family.kind == BY_TURNS:
             raise PlanError(
                 f"`{m.name}` does not apply to `{system.name}`: {why}",
                 site=quadratic_part(system, facts).site,
@@ -198,7 +198,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     not_chosen += [
         Alternative(
             m.name,
-            f"order {m.order}, {'about ' if m.slopes else ''}{m.stages} force evaluation"
+            f"order {m.order}, {'about ' if m.solves else ''}{m.stages} force evaluation"
             f"{'s' if m.stages > 1 else ''} a step; order {goal.order or order} was "
             f"{'asked for' if goal.order else 'the default'}",
         )
@@ -224,7 +224,7 @@ def logarithmic(system: System) -> bool:
 
 def keeps_orbits(m: Method) -> bool:
     """With the logarithmic Hamiltonian, leapfrogs that begin with a drift have an error in the time of an orbit alone."""
-    found = None if m.sequence is None else leapfrogs(m.sequence())
+    found = leapfrogs(m.sequence()) if m.splits else None
     return found is not None and found[0] == "T"
 
 
@@ -250,7 +250,7 @@ def turned(goal: Goal) -> Plan:
     others = [
         Alternative(m.name, f"order {m.order}, {m.stages} force evaluations a step; by name")
         for m in METHODS
-        if m.turns is not None and m.order > own.order and not m.mollified
+        if m.family.kind == BY_TURNS and m.order > own.order and not m.family.mollified
     ]
     return Plan(
         own.name,
@@ -298,13 +298,13 @@ def at_paces(method: Method, system: System, facts: Facts, goal: Goal) -> Plan:
             fix=f"Pass inner={example}.",
         )
     kicks = " times ".join(map(str, goal.inner))
-    each = "a step" if not method.composed else "each of the steps that it is composed of"
+    each = "a step" if len(weights_of(method)) == 1 else "each of the steps that it is composed of"
     return Plan(method.name, method.order, f"fast and slow parts: {kicks} fast kicks in {each}")
 
 
 def second(m: Method, chosen: Method, quadratic: bool) -> str:
     """Why a method that applies is not the one."""
-    if m.slopes:
+    if m.solves:
         return f"about {m.stages} force evaluations a step; {chosen.name} has {chosen.stages}"
     if chosen.order in FIRST:
         return f"same order and cost; {chosen.name} is the default"
@@ -315,10 +315,10 @@ def reason(system: System, facts: Facts, goal: Goal, chosen: Method, quadratic: 
     if logarithmic(system) and keeps_orbits(chosen):
         return f"{f'order {goal.order} asked for' if goal.order else 'the default in another time'}; {KEPT_ORBITS}"
     if not goal.order:
-        return (ROUTES[-1] if chosen.slopes else route_of(system, facts)).default
+        return (ROUTES[-1] if chosen.solves else route_of(system, facts)).default
     asked = f"order {goal.order} asked for"
     if goal.order != chosen.order:
         asked += f"; symmetric methods have even orders, so {chosen.order}"
-    if chosen.order in FIRST or chosen.kind:
+    if chosen.order in FIRST or not chosen.splits:
         return asked
     return f"{asked}; of those that apply the best: {told(chosen.name, quadratic)}"

@@ -28,7 +28,8 @@ from tinyphysics.planner.choice.longest import (
     with_dt,
 )
 from tinyphysics.planner.conflicts import OWN_STEPS, Ask, check
-from tinyphysics.planner.methods.catalog import BY_NAME, CHOICES, METHODS, Method
+from tinyphysics.planner.methods.catalog import BY_NAME, CHOICES, METHODS
+from tinyphysics.planner.methods.method import DOUBLED, MAGNUS, ORBITS, Method
 from tinyphysics.planner.methods.needs import objection, splits
 from tinyphysics.system import System
 from tinyphysics.tpir.precision.precision import PRECISIONS
@@ -69,14 +70,10 @@ def candidates(system: System, facts: Facts, goal: Goal) -> list[Method]:
     able = [
         m
         for m in METHODS
-        if symplectic(m)
-        and m.orbits is None
-        and not m.mollified
-        and m.order >= 2
-        and m.family != "exponential"
+        if symplectic(m) and m.family.kind not in (ORBITS, MAGNUS) and not m.family.mollified and m.order >= 2
     ]  # beyond its bound it is refused, and pilots begin with long steps
     # what need not be solved for costs less, and so does what has no copies
-    able = [m for m in able if not (m.slopes and splits(system, facts)) and m.kind != "doubled"]
+    able = [m for m in able if not (m.solves and splits(system, facts)) and m.family.kind != DOUBLED]
     if goal.order is not None:
         order = min((m.order for m in able if m.order >= goal.order), default=goal.order)
         able = [m for m in able if m.order == order]

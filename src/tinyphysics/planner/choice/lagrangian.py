@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Alternative, Goal
 from tinyphysics.planner.cost.cost import work
-from tinyphysics.planner.methods.catalog import BY_NAME, Method
-from tinyphysics.planner.methods.families import Job, step_of
+from tinyphysics.planner.methods.catalog import BY_NAME
+from tinyphysics.planner.methods.families.variational import velocities_of
+from tinyphysics.planner.methods.method import COLLOCATION, VARIATIONAL, Job, Method, step_of
 from tinyphysics.rules.identities.exact import unrounded
 from tinyphysics.synth.methods.implicit import BY_NEWTON
 from tinyphysics.system import System
@@ -26,7 +27,7 @@ from tinyphysics.tpir.verifier import verify
 OF_L = {2: "variational_midpoint", 4: "galerkin4", 6: "galerkin6"}
 SPLIT = "variational_trapezoidal"  # is leapfrog where the mass matrix is constant
 # of a step, about, the last look included: velocities begin where Euler's method sees them, stages a power of dt nearer
-ROUNDS = {"collocation": 5, "variational": 7}
+ROUNDS = {COLLOCATION: 5, VARIATIONAL: 7}
 # how much cheaper L must seem: rounds depend on the state, and counts for the machines of examples/ are off by up to half
 MARGIN = 2
 
@@ -39,14 +40,14 @@ class Choice:
 
 
 def program_of(system: System, facts: Facts, goal: Goal, method: Method) -> Program:
-    with unrounded() if method.family == "variational" else nullcontext():
+    with unrounded() if method.family.unrounded else nullcontext():
         return lower(
             step_of(Job(system, facts, method, goal)), system.sites, goal.dt, goal.precision, goal.backwards
         )
 
 
 def cost(program: Program, method: Method) -> int:
-    return work(program, ROUNDS.get(method.family, 1))
+    return work(program, ROUNDS.get(method.family.kind, 1))
 
 
 def by_cost(
@@ -62,7 +63,7 @@ def by_cost(
     )
     if system.motion is None or other is None or other.name in forbidden or not plain:
         return None
-    count = sum(x.size for x in system.q) * max(1, other.points)
+    count = sum(x.size for x in system.q) * velocities_of(other)
     if count > BY_NEWTON:
         why = f"of L itself; operations are not counted beyond {BY_NEWTON} unknowns, and it has {count}"
         return Choice(chosen, "", Alternative(other.name, why))

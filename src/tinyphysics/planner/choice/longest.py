@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from tinyphysics.plan import Goal, Trial
-from tinyphysics.planner.methods.catalog import BY_NAME, Method
+from tinyphysics.planner.methods.catalog import BY_NAME
+from tinyphysics.planner.methods.method import Method
 from tinyphysics.planner.methods.stability import half_trace
 
 STATE_ERROR = 1e-3  # asked for, if only the energy is: energy is not accuracy
@@ -87,7 +88,6 @@ def excess(found: Measured, goal: Goal) -> float:
 @lru_cache(maxsize=4096)
 def phase_error_at(m: Method, x: float) -> float:
     """By which angle a step of length x turns an oscillator too far."""
-    assert m.sequence is not None
     return abs(math.acos(max(-1.0, min(1.0, half_trace(m.sequence(), x)))) - x)
 
 
@@ -113,7 +113,7 @@ def guess(m: Method, goal: Goal, course: Course, felt: float | None) -> int:
     least = multiple((course.frequency or 0.0) * course.span / limit)
     if not felt:
         return max(8 * LOOKS, least)
-    if m.sequence is None or m.limit is None:
+    if not m.splits or m.limit is None:
         return max(multiple(course.span * felt / 0.2), least)
     turned = felt * course.reach
     aim = AIM * max(asked(goal)[0], FLOOR * turned)
@@ -124,7 +124,7 @@ def guess(m: Method, goal: Goal, course: Course, felt: float | None) -> int:
 def frequency_felt(t: Trial, course: Course, before: float | None) -> float | None:
     """The frequency of a vibration that would have had the error of a trial: slow motion in a stiff system has a low one."""
     m = BY_NAME[t.method]
-    if m.sequence is None or m.limit is None or t.error > PARTED:
+    if not m.splits or m.limit is None or t.error > PARTED:
         return before
     turns = course.reach / t.dt
     x = longest_below(

@@ -16,7 +16,9 @@ from tinyphysics.flows.harmonic import oscillators_of
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import toposort
 from tinyphysics.ir.value import evaluate
-from tinyphysics.planner.methods.catalog import BY_NAME, Method
+from tinyphysics.planner.methods.catalog import BY_NAME
+from tinyphysics.planner.methods.families.interaction import turns_of
+from tinyphysics.planner.methods.method import Method
 from tinyphysics.report import Row
 from tinyphysics.rules.formulas.oscillators import Oscillator
 from tinyphysics.step import Step
@@ -69,9 +71,8 @@ def half_trace(m: Method, x: float, c: float) -> float:
     >>> half_trace(BY_NAME["interaction"], math.pi / 2, 0.0) < 1e-15
     True
     """
-    assert m.turns is not None
     q, p = (1.0, 0.0), (0.0, 1.0)  # rows, p in units of w q
-    for part, weight in m.turns():
+    for part, weight in turns_of(m):
         h = float(weight) * x
         if part == "L":
             cos, sin = math.cos(h), math.sin(h)
@@ -80,7 +81,7 @@ def half_trace(m: Method, x: float, c: float) -> float:
                 (cos * p[0] - sin * q[0], cos * p[1] - sin * q[1]),
             )
         else:
-            mean = 1.0 if not m.mollified or not h else math.sin(h) / h
+            mean = 1.0 if not m.family.mollified or not h else math.sin(h) / h
             k = h * c * mean * mean
             p = (p[0] - k * q[0], p[1] - k * q[1])
     return (q[0] + p[1]) / 2
@@ -130,14 +131,14 @@ def grows(
         if x < math.pi / 2 and bends is None:
             continue
         if bends is None:
-            unstable = not m.mollified and off(x) < NEAR
+            unstable = not m.family.mollified and off(x) < NEAR
         else:
             # about x = 0 a trace above 2 is the motion away from a top of the potential, at any step
             traces = [half_trace(m, x, bend / (w * w)) for bend in bends]
             unstable = any((-y if x < math.pi / 2 else abs(y)) > 1 + ROUNDING for y in traces)
         if unstable:
             return w, None
-    if m.mollified or len(omega) > MOST_SUMS:
+    if m.family.mollified or len(omega) > MOST_SUMS:
         return None
     for k, w in enumerate(omega):
         for v in omega[:k]:
@@ -188,7 +189,7 @@ def rows(step: Step, dt: float | None) -> list[Row]:
         f"omega*dt = {x:.4g}",
         f"of the fastest oscillation, omega = {omega[-1]:.6g}; leapfrog's limit is 2",
     )
-    if m.mollified:
+    if m.family.mollified:
         return [turn, Row("resonances", "mollified", "kicks see means of positions over a step: none grows")]
     if found is None:
         return [

@@ -170,7 +170,7 @@ def plan_jump(system: System, facts: Facts, goal: Goal, chosen: str = "") -> Pla
         return Plan(FLOW, 0, chosen or because, (Alternative("loop", instead),))
     plan = choose(system, facts, goal)
     m = BY_NAME[plan.method]
-    other = {NOT_SPLIT: not m.splits or m.gradients or m.processor is not None}
+    other = {NOT_SPLIT: not m.splits or m.gradients or m.family.processed}
     conflicts.check("power", conflicts.Ask.of(goal, system, other, plan.method))
     return plan
 

@@ -14,8 +14,9 @@ from tinyphysics.report import Row
 from tinyphysics.rules.functions.random import draws
 from tinyphysics.step import Step
 from tinyphysics.system import System
-from tinyphysics.tpir.precision.lattice import FORCE, UNIT, Units
+from tinyphysics.tpir.precision.lattice import FORCE, UNIT
 from tinyphysics.tpir.precision.precision import PRECISIONS, ROUNDING
+from tinyphysics.tpir.precision.rewriter import Units
 
 OF_PAIRS = 2.0**-104  # an operation on pairs of float64: rules/digits/double_double.py
 NAME, NOT_ESTIMATED = "rounding", "not estimated"

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
-from tinyphysics.analysis.interaction import NAME as QUADRATIC_PART
-from tinyphysics.analysis.interaction import interaction
 from tinyphysics.analysis.lone_potential import apart
-from tinyphysics.facts import Fact, Facts
+from tinyphysics.facts import Facts
 from tinyphysics.ir import Ops, toposort
-from tinyphysics.planner.methods.catalog import Method
+from tinyphysics.planner.methods.families.interaction import quadratic_part
+from tinyphysics.planner.methods.families.orbits import HIERARCHY
+from tinyphysics.planner.methods.method import Method
 from tinyphysics.rules.calculus.jet import rough
-from tinyphysics.synth.coefficients.clocks import in_three_parts
 from tinyphysics.system import System
 
 Reason = str | None  # why not, or None
-HIERARCHY = "orbits"  # the fact that analysis/hierarchy.py gives
 MOST_NUMBERS = 12  # of a state whose matrix is written out
 MOST_DEGREES = 24  # of a polynomial whose mean along a line is a sum over points
 MOST_INCREMENTS = 24  # numbers of a state that change one after the other
@@ -41,11 +38,7 @@ def two_clocks(m: Method, system: System, facts: Facts) -> Reason:
     if system.kind != "hamiltonian":
         return None
     time = facts["explicit time"]
-    if (
-        time
-        and len(time.inside) > 1
-        and not (m.sequence and in_three_parts(m.sequence(), m.processor is not None))
-    ):
+    if time and len(time.inside) > 1 and not m.family.in_three_parts():
         return "T and V both depend on t; then time is a third part, and only compositions of leapfrogs have three"
     return None
 
@@ -164,12 +157,6 @@ def no_lagrangian(m: Method, system: System, facts: Facts) -> Reason:
 def splits(system: System, facts: Facts) -> bool:
     """Has it a kick and a drift?"""
     return system.kind != "hamiltonian" or bool(facts["separable"])
-
-
-@lru_cache(maxsize=16)  # several methods ask
-def quadratic_part(system: System, facts: Facts) -> Fact:
-    """Looked for where a method asks."""
-    return facts[QUADRATIC_PART] if QUADRATIC_PART in facts else interaction(system, facts)
 
 
 def nothing_to_turn(m: Method, system: System, facts: Facts) -> Reason:

@@ -72,6 +72,14 @@ class Rough:
     node: UOp
     cutoff: int | None = None  # of a sum over neighbours: how it ends
 
+    @property
+    def is_a_point(self) -> bool:
+        """Is it at one value of several numbers, as of the length of a vector where that vanishes?"""
+        u = self.node
+        while u.op is Ops.SQRT:
+            u = u.src[0]
+        return u is not self.node and len(squares(u)) > 1
+
     def what(self, of_energy: bool = True) -> str:
         """What it does, as the end of a sentence about its node."""
         if self.order < 0:
@@ -81,15 +89,27 @@ class Rough:
         return f"is shown to have {self.order} continuous derivative{'s' * (self.order > 1)}, where the order drops"
 
 
+def squares(u: UOp) -> set[UOp]:
+    """The numbers of a state in u = x*x + y*y + ...; none where it is another sum."""
+    if u.op is Ops.ADD:
+        parts = [squares(x) for x in u.src]
+        return set[UOp]().union(*parts) if all(parts) else set()
+    if u.op is Ops.REDUCE and u.arg[0] == "sum":
+        inner = squares(u.src[0])
+        return {x.element(k) for x in inner for k in range(x.size)} if len(inner) == 1 else set()
+    if u.op is Ops.FMA:
+        return squares(u.src[0] * u.src[1] + u.src[2])
+    if u.op is Ops.MUL and u.src[0] is u.src[1]:
+        x = u.src[0]
+        while x.op in MOVEMENT and len(x.src) == 1:
+            x = x.src[0]
+        return {u.src[0]} if x.op is Ops.VAR else set()
+    return set()
+
+
 def roughest(roots: Sequence[UOp], moving: frozenset[UOp]) -> Rough | None:
     """The place with the fewest continuous derivatives; None: all are smooth wherever they are finite."""
     return min(rough_places(roots, moving), key=lambda r: r.order, default=None)
-
-
-def jumping(roots: Sequence[UOp], moving: frozenset[UOp]) -> UOp | None:
-    """What is not shown to be continuous in some expressions."""
-    worst = roughest(roots, moving)
-    return worst.node if worst is not None and worst.order < 0 else None
 
 
 def rough_places(roots: Sequence[UOp], moving: frozenset[UOp]) -> list[Rough]:

@@ -129,7 +129,7 @@ def checked_absolute(given: Any, method: str) -> float:
             f"absolute={given!r} is not an absolute error",
             fix="Pass absolute=1e-9, in the units of the states.",
         )
-    looks = [m.name for m in METHODS if m.looks_at_each]
+    looks = [m.name for m in METHODS if m.family.each_number]
     traits = {NOT_EACH: method not in looks}
     check("absolute", Ask({"absolute": given, "method": method}, traits=traits, others=one_of(looks)))
     return float(given)

@@ -17,7 +17,8 @@ import numpy as np
 from tinyphysics.errors import PhysicsIntegrityError, PhysicsWarning
 from tinyphysics.ir import UOp
 from tinyphysics.planner.choice.propagator import loop_seconds
-from tinyphysics.planner.methods.catalog import BY_NAME, Method
+from tinyphysics.planner.methods.catalog import BY_NAME
+from tinyphysics.planner.methods.method import Method
 from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.stages.energies import Look, computed, fastest
 from tinyphysics.runtime.stages.execute import looking

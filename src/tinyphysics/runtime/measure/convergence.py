@@ -16,6 +16,7 @@ from tinyphysics.device.host.arrays import Evaluator
 from tinyphysics.errors import PlanError
 from tinyphysics.ir import UOp
 from tinyphysics.planner.methods.catalog import BY_NAME
+from tinyphysics.planner.methods.method import MAGNUS
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.functions.transcendental import lower
 from tinyphysics.runtime.state.run import Run
@@ -29,7 +30,7 @@ SWEEPS = 8  # over rows and columns, after which units change no more
 
 def check_converges(r: Run, method: str) -> dict[str, Any]:
     """What is reported about a run of a method that is an exponential; a PlanError where its series does not converge."""
-    if method not in BY_NAME or BY_NAME[method].family != "exponential" or not r.given.members:
+    if method not in BY_NAME or BY_NAME[method].family.kind != MAGNUS or not r.given.members:
         return {}
     order, steps = BY_NAME[method].order, r.schedule.steps
     members = max(len(v) for v in (*r.given.own.values(), [0]))  # those that differ in their parameters

@@ -17,7 +17,7 @@ from tinyphysics.analysis.stiff import Stiffness, stiffness
 from tinyphysics.facts import Facts
 from tinyphysics.ir import UOp
 from tinyphysics.physics.draws import uniform
-from tinyphysics.planner.methods.families import kinetic
+from tinyphysics.planner.methods.families.rates import kinetic
 from tinyphysics.runtime.measure.descent import dot
 from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.stages.execute import looking

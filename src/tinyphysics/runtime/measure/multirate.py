@@ -22,6 +22,7 @@ from tinyphysics.ir import UOp
 from tinyphysics.planner.choice.multirate import kicks
 from tinyphysics.planner.choice.multirate_resonance import NEAR, grows, radius_row, tongue_rows
 from tinyphysics.planner.methods.catalog import BY_NAME
+from tinyphysics.planner.methods.families.multirate import weights_of
 from tinyphysics.report import Row, Section
 from tinyphysics.runtime.measure.frequency import frequency, products
 from tinyphysics.runtime.measure.pilot import part
@@ -163,7 +164,7 @@ def measured(compiled: Compiled, i: Inputs, t0: float, automatic: bool) -> Paces
         members,
         n,
         automatic,
-        BY_NAME[compiled.known.method].weights,
+        weights_of(BY_NAME[compiled.known.method]),
         i.own,
     )
 

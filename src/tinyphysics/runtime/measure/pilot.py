@@ -18,7 +18,7 @@ import numpy as np
 from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.front.functions import absolute
 from tinyphysics.planner.choice.longest import LOOKS, Course, Measured
-from tinyphysics.planner.methods.catalog import Method
+from tinyphysics.planner.methods.method import Method
 from tinyphysics.runtime.measure.frequency import Frequency, frequency
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import Inputs

@@ -15,7 +15,8 @@ import numpy as np
 from tinyphysics.facts import Fact, Facts
 from tinyphysics.planner.choice.oscillator_resonance import Bends, curvatures, frequencies, off, resonance
 from tinyphysics.planner.methods.catalog import BY_NAME
-from tinyphysics.planner.methods.needs import quadratic_part
+from tinyphysics.planner.methods.families.interaction import quadratic_part
+from tinyphysics.planner.methods.method import INTERACTION
 from tinyphysics.runtime.measure.frequency import frequency
 from tinyphysics.runtime.measure.pilot import part, sample
 from tinyphysics.runtime.stages.flow_matrices import generator
@@ -40,7 +41,7 @@ def values_of(i: Inputs, member: int) -> dict[str, Any]:
 def resonances(sim: Setup, r: Run) -> dict[str, Any]:
     """What is said of a run that turns oscillators: out.metrics["resonance"]."""
     m = BY_NAME.get(sim.compiled.known.method)
-    if m is None or m.turns is None or sim.checks == "off" or not r.given.members:
+    if m is None or m.family.kind != INTERACTION or sim.checks == "off" or not r.given.members:
         return {}
     facts = sim.built.facts
     found = quadratic_part(sim.system, facts)
@@ -58,7 +59,7 @@ def resonances(sim: Setup, r: Run) -> dict[str, Any]:
     near = [w for w in turns if w * abs(r.dt) > math.pi / 2 and off(w * abs(r.dt)) < WIDE]
     sums = [(w, (w + v) * abs(r.dt)) for k, w in enumerate(turns[:64]) for v in turns[:k]]
     near += [w for w, x in sums if x > math.pi and off(x, 2 * math.pi) < WIDE]
-    if m.mollified or not near:
+    if m.family.mollified or not near:
         return {"resonance": {"omega_dt": fastest, "grows": False}}
     if not facts["separable"]:
         worst = resonance(m, turns, r.dt)

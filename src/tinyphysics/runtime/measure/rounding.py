@@ -23,7 +23,7 @@ from tinyphysics.ir import UOp
 from tinyphysics.ir.dtype import f32
 from tinyphysics.physics.draws import uniform
 from tinyphysics.planner.cost.rounding import NAME, NOT_ESTIMATED, roundings
-from tinyphysics.planner.methods.catalog import ROUNDS
+from tinyphysics.planner.methods.method import ROUNDS
 from tinyphysics.report import Row
 from tinyphysics.runtime.measure.roughness import (
     COPIES,
@@ -126,7 +126,7 @@ def affordable(c: Compiled) -> float:
 def estimate(c: Compiled, began: FirstState) -> Rounding | str:
     """The rounding of runs from a first state on, or why it is not estimated."""
     given, room, dt = replace(began.given, is_ensemble=True), affordable(c), began.dt
-    shorter = SHORTER[c.goal.precision]
+    shorter = SHORTER.get(c.goal.precision, SHORTER["float64"])
     each = room / (COPIES * len(shorter))  # states times steps
     if backend_of(c) is None:
         return "it takes some ten thousand steps, which are too slow in Python"

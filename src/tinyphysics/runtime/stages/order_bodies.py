@@ -20,7 +20,7 @@ from tinyphysics.ir import UOp
 from tinyphysics.pipeline import all_facts
 from tinyphysics.plan import Goal, Hierarchy
 from tinyphysics.planner.choice.choose import choose
-from tinyphysics.planner.methods.needs import HIERARCHY
+from tinyphysics.planner.methods.families.orbits import HIERARCHY
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.functions.transcendental import lower
 from tinyphysics.runtime.state.ensemble import Inputs

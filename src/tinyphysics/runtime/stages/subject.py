@@ -10,7 +10,7 @@ from tinyphysics.analysis.masses import masses
 from tinyphysics.analysis.separable import terms
 from tinyphysics.errors import InputError
 from tinyphysics.ir import UOp
-from tinyphysics.planner.methods.families import kinetic
+from tinyphysics.planner.methods.families.rates import kinetic
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient

@@ -12,15 +12,11 @@ from tinyphysics.system import System
 def explicit_map(system: System) -> Step:
     values = graph_rewrite(system.update, products)
     states = [s.var for s in system.states]
-    return Step(
+    return Step.of(
+        system,
         system.name,
-        system.states,
-        system.parameters,
-        system.time,
         (),
         ("symplectic", "volume-preserving") if system.p else (),
-        init=(),
+        1,
         body=(Map(tuple(zip(states, values)), as_written=True),),
-        final=(),
-        evaluations=1,
     )

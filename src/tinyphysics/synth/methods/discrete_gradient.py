@@ -95,16 +95,8 @@ class Ends:
         ]
         return [UOp.sum_of([w * g[k] for w, g in seen]) for k in range(len(self.y))]
 
-    def kind(self, momentum: bool) -> list[int]:
-        """The places of positions, or of momenta."""
-        out, at = [], 0
-        for k, s in enumerate(self.flow.states):
-            out += [*range(at, at + s.size)] if bool(k % 2) is momentum else []
-            at += s.size
-        return out
-
-    def largest(self, places: Sequence[int]) -> UOp:
-        return largest_of([abs(x) for k in places for x in (self.y[k], self.z[k])])
+    def largest(self, states: Sequence[UOp]) -> UOp:
+        return largest_of([abs(x) for k in self.flow.places(states) for x in (self.y[k], self.z[k])])
 
 
 def terms_of(u: UOp) -> list[UOp]:
@@ -156,7 +148,8 @@ def mended_midpoint(ends: Ends) -> list[UOp]:
     square = UOp.sum_of([d * d for d in ends.way])
     mean = ends.mean(rest)
     along = UOp.sum_of([(m - g) * d for m, g, d in zip(mean, own, ends.way)])
-    beside = ends.largest(ends.kind(False)).minimum(ends.largest(ends.kind(True)))
+    system = ends.flow.system
+    beside = ends.largest(system.q).minimum(ends.largest(system.p))
     more = along / held((ends.at(rest, ends.y), ends.at(rest, ends.z)), square, beside, SHORTEST)
     steep = [t for t in rest if not within(2 * PLACES, t, states)]
     if steep:
@@ -169,7 +162,9 @@ def mended_midpoint(ends: Ends) -> list[UOp]:
 def increments(ends: Ends) -> list[UOp]:
     """A difference quotient for each number, those before it at one end and those after it at the other; and the reverse."""
     out = []
-    beside = {k: ends.largest(ends.kind(other)) for other in (False, True) for k in ends.kind(not other)}
+    flow = ends.flow
+    q, p = flow.system.q, flow.system.p
+    beside = {k: ends.largest(other) for other, own in ((q, p), (p, q)) for k in flow.places(own)}
     for k in range(len(ends.y)):
         one, other = (
             quotient(ends, k, [*a[:k], ends.y[k], *b[k + 1 :]], beside[k])
@@ -249,18 +244,7 @@ def energy_step(name: str, system: System, degree: int | None) -> Step:
         ROUNDS,
     )
     looks = {"avf": points(degree or 0), "gonzalez": 1 + PLACES, "itoh_abe": 2}[name]
-    return Step(
-        name,
-        system.states,
-        system.parameters,
-        system.time,
-        (Term("H", system.energy),),
-        (),
-        init=(),
-        body=(solve,),
-        final=(),
-        evaluations=looks,
-    )
+    return Step.of(system, name, (Term("H", system.energy),), (), looks, body=(solve,))
 
 
 def moved(flow: Flow, slopes: Numbers, ends: Ends) -> tuple[list[Shear], list[UOp]]:

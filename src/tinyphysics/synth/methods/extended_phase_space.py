@@ -33,8 +33,8 @@ def doubled(name: str, system: System, weights: Sequence[float], claims: tuple[s
     """A leapfrog of the copies for each weight, between one pair of projections."""
     assert system.energy is not None
     flow = Flow(system, system.energy)
-    momenta = [k % 2 == 1 for k, s in enumerate(flow.states) for _ in range(s.size)]
-    n = len(flow.z)
+    n, places = len(flow.z), set(flow.places(system.p))
+    momenta = [k in places for k in range(n)]
     unknown = UOp.var("?apart", (n,))
     d = elements(unknown)
     u, v = ([z + x for z, x in zip(flow.z, d)], [z - x for z, x in zip(flow.z, d)])
@@ -80,15 +80,4 @@ def doubled(name: str, system: System, weights: Sequence[float], claims: tuple[s
         matrix,
         ROUNDS,
     )
-    return Step(
-        name,
-        system.states,
-        system.parameters,
-        system.time,
-        (Term("H", system.energy),),
-        claims,
-        init=(),
-        body=(solve,),
-        final=(),
-        evaluations=len(flows),
-    )
+    return Step.of(system, name, (Term("H", system.energy),), claims, len(flows), body=(solve,))

@@ -79,7 +79,7 @@ class Flow:
 
     def __init__(self, system: System, energy: UOp) -> None:
         self.system, self.energy = system, energy
-        self.states = [x for pair in zip(system.q, system.p) for x in pair]
+        self.states = system.structure.states
         self.z = [e for s in self.states for e in elements(s)]
         by = [x for pair in zip(system.p, system.q) for x in pair]
         moves = system.structure.flow(dict(zip(by, unroll(derivative(energy, by)))))
@@ -106,17 +106,16 @@ class Flow:
 
     def sizes(self, groups: Sequence[Sequence[UOp]]) -> list[UOp]:
         """One over the size of each number, positions and momenta apart."""
-        out: list[UOp | None] = [None] * len(self.z)
-        places, at = [], 0
-        for s in self.states:
-            places.append(range(at, at + s.size))
-            at += s.size
-        for kind in (0, 1):
-            own = [k for place in places[kind::2] for k in place]
-            found = sizes_of(self.states[kind::2], [[group[k] for k in own] for group in groups])
-            for k, x in zip(own, found):
-                out[k] = x
-        return [x for x in out if x is not None]
+        out: dict[int, UOp] = {}
+        for states in (self.system.q, self.system.p):
+            own = self.places(states)
+            out |= zip(own, sizes_of(states, [[group[k] for k in own] for group in groups]))
+        return [out[k] for k in range(len(self.z))]
+
+    def places(self, states: Sequence[UOp]) -> list[int]:
+        """Where the numbers of some states are, in their order."""
+        numbers = [s for s in self.states for _ in range(s.size)]
+        return [k for k, s in enumerate(numbers) if any(s is x for x in states)]
 
     def works(self, z: Sequence[UOp], after: float, weight: float) -> list[Shear]:
         """What moves the energy of the clock, where there is one."""
@@ -163,10 +162,8 @@ def half(flow: Flow, momenta: bool, weight: float, clock: float, name: str) -> I
     p = P + h H_q(q, P), Q = q + h H_p(q, P) comes of F = q P + h H(q, P), and is solved for P; its adjoint for Q. The
     energy sees one time, `clock`.
     """
-    own, at = [], 0
-    for k, s in enumerate(flow.states):
-        own += [*range(at, at + s.size)] if (k % 2 == 1) is momenta else []
-        at += s.size
+    states = flow.system.p if momenta else flow.system.q
+    own = flow.places(states)
     n, h = len(own), weight * DT
     unknown = UOp.var(name, (n,))
     x = elements(unknown)
@@ -188,9 +185,7 @@ def half(flow: Flow, momenta: bool, weight: float, clock: float, name: str) -> I
         ]
         matrix = UOp.stack([v for row in inverse(rows) for v in row], (n, n))
     shears = along(flow.covectors(with_(x), clock), weight)
-    size = sizes_of(
-        [s for k, s in enumerate(flow.states) if (k % 2 == 1) is momenta], [[flow.z[k] for k in own], start]
-    )
+    size = sizes_of(states, [[flow.z[k] for k in own], start])
     return ImplicitFlow(
         unknown,
         UOp.stack(start, (n,)),
@@ -211,18 +206,7 @@ def generated(name: str, system: System, weights: Sequence[float], claims: tuple
         for momenta in (True, False):
             body.append(half(flow, momenta, w / 2, done + w / 2, f"?{len(body)}"))
         done += w
-    return Step(
-        name,
-        system.states,
-        system.parameters,
-        system.time,
-        (Term("H", system.energy),),
-        claims,
-        init=(),
-        body=tuple(body),
-        final=(),
-        evaluations=2 * len(weights),
-    )
+    return Step.of(system, name, (Term("H", system.energy),), claims, 2 * len(weights), body=tuple(body))
 
 
 def stages(flow: Flow, method: Collocation, weight: float, name: str) -> ImplicitFlow:
@@ -275,17 +259,13 @@ def stages(flow: Flow, method: Collocation, weight: float, name: str) -> Implici
 
 def collocate(name: str, system: System, method: Collocation, claims: tuple[str, ...]) -> Step:
     assert system.energy is not None
-    return Step(
+    return Step.of(
+        system,
         name,
-        system.states,
-        system.parameters,
-        system.time,
         (Term("H", system.energy),),
         claims,
-        init=(),
+        method.stages,
         body=(stages(Flow(system, system.energy), method, 1.0, "?stages"),),
-        final=(),
-        evaluations=method.stages,
     )
 
 
@@ -302,15 +282,13 @@ def kicked(
     body: list[SubFlow] = [
         kick(w) if part == "V" else stages(flow, gauss(1), w, f"?{k}") for k, (part, w) in enumerate(middle)
     ]
-    return Step(
+    return Step.of(
+        system,
         name,
-        system.states,
-        system.parameters,
-        system.time,
         (Term("V", V), Term("R", rest)),
         claims,
+        len(weights),
         init=(kick(first),),
         body=(*body, kick(first + last)),
         final=(kick(-first),),
-        evaluations=len(weights),
     )

@@ -91,15 +91,13 @@ def interaction_step(
         last = k == len(sequence) - 1
         body.append(part(what, weight + first if last else weight, 1.0 if last else now))
         now += weight if what == "L" else 0.0
-    return Step(
+    return Step.of(
+        system,
         name,
-        system.states,
-        system.parameters,
-        system.time,
         (Term("L", found.linear), Term("V", found.rest)),
         claims,
+        kicks_of(sequence),
         init=(part(begins, first, 0.0),),
         body=tuple(body),
         final=(part(begins, -first, 0.0),),
-        evaluations=kicks_of(sequence),
     )

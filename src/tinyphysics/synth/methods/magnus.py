@@ -218,16 +218,12 @@ def magnus_step(
     assert system.energy is not None
     w = series(at_nodes(system, generator(system, quadratic), order))
     shown = len(w.vector) == 2 and not is_zero(w.matrix[0][1])
-    return Step(
+    return Step.of(
+        system,
         name,
-        system.states,
-        system.parameters,
-        system.time,
         (Term("H", system.energy),),
         claims if shown else (),
-        init=(),
+        len(NODES[order]),
         body=one_degree(system, w, TERMS.get(precision, MOST_TERMS)) if shown else any_degrees(system, w),
-        final=(),
-        evaluations=len(NODES[order]),
         coefficients=NODES[order],
     )

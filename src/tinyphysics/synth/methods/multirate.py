@@ -80,15 +80,13 @@ def multirate_step(
         now += weight if part == "T" else 0.0
         at_end = all(later != "T" for later, _ in loop[k + 1 :])
         body.append(block(part, weight, 1.0 if at_end else now))
-    return Step(
+    return Step.of(
+        system,
         name,
-        system.states,
-        system.parameters,
-        system.time,
         (Term("T", T), *(Term(f"V{k}", V) for k, V in enumerate(system.levels))),
         claims,
+        sum(part != "T" for part, _ in loop),
         init=tuple(block(part, weight / 2, 0.0) for part, weight in ends.items()),
         body=tuple(body),
         final=tuple(block(part, -weight / 2, 0.0) for part, weight in ends.items()),
-        evaluations=sum(part != "T" for part, _ in loop),
     )

@@ -77,15 +77,13 @@ def shear_step(name: str, system: System, parts: Sequence[tuple[str, UOp]], clai
     merged = len(once) > 2
     if merged:
         loop = [*once[1:-1], (0, last[1] + first[1])]
-    return Step(
+    return Step.of(
+        system,
         name,
-        system.states,
-        system.parameters,
-        system.time,
         tuple(Term(*part) for part in parts),
         claims,
+        sum(k == 0 for k, _ in loop),
         init=(block(*first),) if merged else (),
         body=tuple(block(*x) for x in loop),
         final=(block(0, -first[1]),) if merged else (),
-        evaluations=sum(k == 0 for k, _ in loop),
     )

@@ -40,4 +40,4 @@ def jump(
     parts: tuple[tuple[int, float], ...],
 ) -> Step:
     all_ = LinearPropagator(way, parts, tuple(system.pairs), tuple(t.energy for t in terms))
-    return Step(name, system.states, system.parameters, system.time, terms, claims, (), (), (all_,), 0)
+    return Step.of(system, name, terms, claims, 0, final=(all_,))

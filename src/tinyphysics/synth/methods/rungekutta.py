@@ -64,17 +64,13 @@ def runge_kutta(name: str, system: System, T: UOp | None, tableau: Tableau) -> S
         if b:
             shears += [Shear(s, g, kind, b) for g, (s, _, kind) in zip(stage, moves)]
             works += [Shear(WORK, u, "force", b) for u in substitute(work, at)]
-    return Step(
+    return Step.of(
+        system,
         name,
-        system.states,
-        system.parameters,
-        system.time,
         terms,
         (),
-        init=(),
+        len(tableau.b),
         body=(ShearFlow(tuple(shears), work=tuple(works)),),
-        final=(),
-        evaluations=len(tableau.b),
         coefficients=tuple(w for row in tableau.a for w in (*row, sum(row))),
     )
 

@@ -110,16 +110,14 @@ def split_step(
     # in a merged loop the first sub-flow has been applied before the loop begins
     loop = [*once[1:-1], first.before(last)] if merged else once
     terms = (Term("T", T),) if V is None else (Term("T", T), Term("V", V))
-    return Step(
+    return Step.of(
+        system,
         name,
-        system.states,
-        system.parameters,
-        system.time,
         terms,
         claims,
+        sum(f.part == "V" for f in loop),
         init=tuple(map(block, [*before, *([first] if merged else [])])),
         body=tuple(map(block, loop)),
         final=tuple(map(block, [*([first.undone] if merged else []), *(f.undone for f in reversed(before))])),
-        evaluations=sum(f.part == "V" for f in loop),
         coefficients=tuple(factors),
     )

@@ -124,18 +124,7 @@ def variational(name: str, system: System, method: Collocation | None) -> Step:
         matrix,
         ROUNDS,
     )
-    return Step(
-        name,
-        system.states,
-        system.parameters,
-        system.time,
-        (Term("H", system.energy),),
-        (),
-        init=(),
-        body=(solve,),
-        final=(),
-        evaluations=2 if method is None else s,
-    )
+    return Step.of(system, name, (Term("H", system.energy),), (), 2 if method is None else s, body=(solve,))
 
 
 Moves = list[tuple[Numbers, Numbers, float]]  # (velocities, forces, weight) of each stage

@@ -185,16 +185,14 @@ def orbit_step(
         # a first kick of nothing, so that all stages are alike
         init = [x for a, b in zip(there, [0.0, *by]) for x in (kick(b), orbit(a))]
         final = [x for a, b in zip(reversed(there), [0.0, *reversed(by)]) for x in (kick(-b), orbit(-a))]
-    return Step(
+    return Step.of(
+        system,
         name,
-        system.states,
-        system.parameters,
-        system.time,
         (Term("T", T), Term("V", V)),
         ("symplectic", "consistent", "symmetric"),
+        len(kicks),
         init=tuple(init),
         body=tuple(body),
         final=tuple(final),
-        evaluations=len(kicks),
         coordinates=coordinates,
     )

@@ -180,8 +180,13 @@ def components_of(program: Program) -> int | None:
     longest = max(axes_of(program), default=1)
     by_lists = any(i.op == "NEAR" for i in (*program.init, *program.step, *program.final))
     widest = [] if by_lists or longest_axis(program) <= COMPONENTS else [COMPONENTS]
-    ways = [n for n in dict.fromkeys((*widest, few(program), FEW_OF_PAIRS, LEAST)) if n < longest]
     every = (*program.init, *program.step, *program.final)
+    pairs = [i.type.shape for i in every if i.op == "PAIRS"]  # a sum over pairs leaves one axis as a loop
+    ways = [
+        n
+        for n in dict.fromkeys((*widest, few(program), FEW_OF_PAIRS, LEAST))
+        if n < longest and all(sum(k > n for k in shape) <= 1 for shape in pairs)
+    ]
     most = max(MOST_LINES, MOST_TIMES * lines(program, every, LEAST))
     return next((n for n in ways if lines(program, every, n) <= most), None)
 

@@ -119,11 +119,15 @@ class Builder:
         if not sizes:
             return Nest("map", (), (), (self.piece(tasks, variables, None, 0, 1),))
         cuts = [0, sizes[-1]]
+        pieces: dict[tuple[int, int], Piece] = {}
         while True:
+            ends = list(zip(cuts, cuts[1:]))
             try:
-                pieces = tuple(self.piece(tasks, variables, turn, lo, hi) for lo, hi in zip(cuts, cuts[1:]))
+                for lo, hi in ends:
+                    if (lo, hi) not in pieces:
+                        pieces[lo, hi] = self.piece(tasks, variables, turn, lo, hi)
                 along = (turn, first.along) if turn is not None else None
-                return Nest(first.kind, variables, sizes, pieces, along, first.near)
+                return Nest(first.kind, variables, sizes, tuple(pieces[e] for e in ends), along, first.near)
             except Cut as cut:
                 assert cut.at not in cuts, "a cut that decides nothing"
                 cuts = sorted({*cuts, cut.at})
@@ -330,8 +334,9 @@ def schedule(
         placed.setdefault(u, home)
         b.add(task_of(u, home, components, u in in_turn))
 
+    below: dict[UOp, None] = {}
     for name, root in wanted:
-        for u in toposort([root]):
+        for u in toposort([root], below):
             if u in stored and u not in placed and u is not root:
                 place(u, f"{prefix}{len(logical)}")
         version = f"{name}#{sum(t == name for t in target.values()) + 1}"

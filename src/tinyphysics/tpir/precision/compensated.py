@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.dtype import f32, f64, round_f32
 from tinyphysics.tpir.precision.linear import Reach, in_full, sources
+from tinyphysics.tpir.precision.rewriter import LOW, Choices, Rewriter, with_error_words
 from tinyphysics.tpir.program.isa import (
     Instruction,
     Operand,
@@ -21,14 +22,13 @@ from tinyphysics.tpir.program.isa import (
     Pointer,
     Program,
     Register,
-    StateDecl,
     Type,
     Word,
 )
 
 
 @dataclass(frozen=True)
-class Value:
+class TwoWords:
     """A number of one or two words."""
 
     high: Operand
@@ -36,87 +36,43 @@ class Value:
     normal: bool = True  # is the low word less than the last digit of the high one?
 
 
-class Compensated:
-    def __init__(self, program: Program, low: str) -> None:
-        self.program, self.reach, self.suffix = program, Reach(program), low
-        self.types: dict[Operand, Type] = {Param(p.name): p.type for p in program.params}
+class Compensated(Rewriter):
+    name = "compensated"
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.reach = Reach(program)
         self.values: dict[
-            Operand, Value
+            Operand, TwoWords
         ] = {}  # what stands for a register of the float64 program, if a state enters
-        self.made: dict[str, list[Instruction]] = {}
-        self.home: dict[Operand, str] = {}
-        self.given: dict[tuple[Operand, tuple[int, ...]], Value] = {}  # what no state enters, in float32
+        self.given: dict[tuple[Operand, tuple[int, ...]], TwoWords] = {}  # what no state enters, in float32
         self.computed_once: dict[tuple[object, ...], Operand] = {}
-        self.section, self.position = "init", 0
-        self.writes = 0  # of states, so far
-        self.definitions: dict[Operand, tuple[Instruction, int]] = {}  # with the states written before it
         self.wanted = in_full(program, self.reach)
-        used = [
-            x.index
-            for _, _, i in program.numbered()
-            for x in i.operands
-            if isinstance(x, Register) and x.kind == "T"
-        ]
-        self.temporaries = max(used, default=-1) + 1
         for k, s in enumerate(program.states):
-            self.values[Register("S", k)] = Value(Register("S", 2 * k), Register("S", 2 * k + 1))
+            self.values[Register("S", k)] = TwoWords(Register("S", 2 * k), Register("S", 2 * k + 1))
             self.types |= {Register("S", n): Type(f32, s.type.shape) for n in (2 * k, 2 * k + 1)}
 
-    def whole(self) -> Program:
-        for self.section in ("init", "step", "final"):
-            self.made[self.section] = []
-            for position, i in enumerate(self.program.section(self.section)):
-                self.position = position
-                self.instruction(i)
-        states: list[StateDecl] = []
-        for k, s in enumerate(self.program.states):
-            own = Type(f32, s.type.shape)
-            states.append(replace(s, type=own, conjugate=None if s.conjugate is None else 2 * s.conjugate))
-            states.append(StateDecl(f"{s.name}{self.suffix}", "error", own, low_of=2 * k))
-        return without_unread(
-            Program(
-                self.program.name,
-                (),
-                tuple(states),
-                self.program.params,
-                (),
-                *(tuple(self.made[name]) for name in ("init", "step", "final")),
-            )
-        )
-
     # --- writing ------------------------------------------------------------------------------
-    def emit(
-        self, op: str, type_: Type, *operands: Operand, section: str | None = None, note: str = ""
-    ) -> None:
-        where = self.section if section is None else section
-        self.made[where].append(Instruction(op, operands, type_, note))
-        self.types[operands[0]], self.home[operands[0]] = type_, where
+    def emit(self, op: str, type_: Type, *operands: Operand, note: str = "") -> None:
+        self.put(Instruction(op, operands, type_, note))
 
-    def new(
-        self, op: str, type_: Type, *operands: Operand, section: str | None = None, note: str = ""
-    ) -> Register:
-        self.temporaries += 1
-        register = Register("T", self.temporaries - 1)
-        self.emit(op, type_, register, *operands, section=section, note=note)
-        return register
-
-    def elem(self, shape: Sequence[int], name: str, *operands: Operand) -> Operand:
-        return self.new("ELEM", Type(f32, tuple(shape)), Word(name), *operands)
+    def single(self, shape: Sequence[int], name: str, *operands: Operand) -> Operand:
+        return self.elem(Type(f32, tuple(shape)), name, *operands)
 
     def fma(self, shape: Sequence[int], *operands: Operand) -> Operand:
         return self.new("FMA", Type(f32, tuple(shape)), *operands)
 
     # --- words --------------------------------------------------------------------------------
-    def words(self, x: Operand, shape: tuple[int, ...]) -> Value:
+    def words(self, x: Operand, shape: tuple[int, ...]) -> TwoWords:
         """An operand in float32; what no state enters is split where it is computed, once."""
         if x in self.values:
             return self.values[x]
         if isinstance(x, float):
             rest = x - round_f32(x)
-            return Value(x, rest if rest else None)
+            return TwoWords(x, rest if rest else None)
         own = self.types.get(x)
         if own is None or own.dtype is not f64:
-            return Value(x)
+            return TwoWords(x)
         if (x, shape) not in self.given:
             where = "init" if isinstance(x, Param) else self.home[x]
             wide, short = Type(f64, own.shape), Type(f32, own.shape)
@@ -128,63 +84,65 @@ class Compensated:
                 high, low = (
                     self.new("MOVE", Type(f32, shape), Word("expand"), w, section=where) for w in (high, low)
                 )
-            self.given[x, shape] = Value(high, low)
+            self.given[x, shape] = TwoWords(high, low)
         return self.given[x, shape]
 
     def one(self, x: Operand, shape: tuple[int, ...]) -> Operand:
         """An operand as one float32 number."""
         return self.rounded(self.words(x, shape), shape) if x in self.values else self.words(x, shape).high
 
-    def rounded(self, v: Value, shape: tuple[int, ...]) -> Operand:
-        return v.high if v.low is None or v.normal else self.elem(shape, "add", v.high, v.low)
+    def rounded(self, v: TwoWords, shape: tuple[int, ...]) -> Operand:
+        return v.high if v.low is None or v.normal else self.single(shape, "add", v.high, v.low)
 
     def two_sum(self, shape: tuple[int, ...], a: Operand, b: Operand) -> tuple[Operand, Operand]:
         """(the sum, its error), exactly, whichever is larger (Knuth)."""
-        s = self.elem(shape, "add", a, b)
-        z = self.elem(shape, "sub", s, a)
-        return s, self.elem(
+        s = self.single(shape, "add", a, b)
+        z = self.single(shape, "sub", s, a)
+        return s, self.single(
             shape,
             "add",
-            self.elem(shape, "sub", a, self.elem(shape, "sub", s, z)),
-            self.elem(shape, "sub", b, z),
+            self.single(shape, "sub", a, self.single(shape, "sub", s, z)),
+            self.single(shape, "sub", b, z),
         )
 
     def both(self, shape: tuple[int, ...], *parts: Operand | None) -> Operand | None:
         """The sum of what is there."""
         out: Operand | None = None
         for p in parts:
-            out = p if out is None else out if p is None else self.elem(shape, "add", out, p)
+            out = p if out is None else out if p is None else self.single(shape, "add", out, p)
         return out
 
-    def negative(self, v: Value, shape: tuple[int, ...]) -> Value:
+    def negative(self, v: TwoWords, shape: tuple[int, ...]) -> TwoWords:
         high, *low = (
-            -x if isinstance(x, float) else self.elem(shape, "neg", x)
+            -x if isinstance(x, float) else self.single(shape, "neg", x)
             for x in (v.high, v.low)
             if x is not None
         )
-        return Value(high, low[0] if low else None, v.normal)
+        return TwoWords(high, low[0] if low else None, v.normal)
 
-    def product(self, shape: tuple[int, ...], a: Value, b: Value) -> Value:
+    def product(self, shape: tuple[int, ...], a: TwoWords, b: TwoWords) -> TwoWords:
         """Of two numbers, with the error of the product of their first words."""
-        high = self.elem(shape, "mul", a.high, b.high)
-        low = self.fma(shape, a.high, b.high, self.elem(shape, "neg", high))
+        high = self.single(shape, "mul", a.high, b.high)
+        low = self.fma(shape, a.high, b.high, self.single(shape, "neg", high))
         for x, y in ((a.low, b.high), (a.high, b.low)):
             if x is not None and y is not None:
                 low = self.fma(shape, x, y, low)
-        return Value(high, low, normal=False)
+        return TwoWords(high, low, normal=False)
 
-    def total(self, shape: tuple[int, ...], a: Value, b: Value) -> Value:
+    def total(self, shape: tuple[int, ...], a: TwoWords, b: TwoWords) -> TwoWords:
         """The sum of two numbers in two words: normal if one of them is of one word."""
         if a.low is None:
             a, b = b, a
         if b.low is None or a.low is None:
-            return Value(*self.two_sum(shape, a.high, self.both(shape, b.high, a.low) or 0.0))
+            return TwoWords(*self.two_sum(shape, a.high, self.both(shape, b.high, a.low) or 0.0))
         high, rest = self.two_sum(shape, a.high, b.high)
-        return Value(high, self.both(shape, rest, self.elem(shape, "add", a.low, b.low)), normal=False)
+        return TwoWords(high, self.both(shape, rest, self.single(shape, "add", a.low, b.low)), normal=False)
 
-    def moved(self, shape: tuple[int, ...], s: Value, flow: Operand, h: Operand) -> Value:
+    def moved(self, shape: tuple[int, ...], s: TwoWords, flow: Operand, h: Operand) -> TwoWords:
         """s + h*flow: the increment in float32, with what is left of s, and then exactly."""
-        return Value(*self.two_sum(shape, s.high, self.fma(shape, h, flow, 0.0 if s.low is None else s.low)))
+        return TwoWords(
+            *self.two_sum(shape, s.high, self.fma(shape, h, flow, 0.0 if s.low is None else s.low))
+        )
 
     def increment(self, flow: Operand, h: Operand, shape: tuple[int, ...]) -> tuple[Operand, Operand]:
         """Two factors of h*flow. If the flow is a vector times a number, h goes into the number: fewer products."""
@@ -222,10 +180,10 @@ class Compensated:
             h = self.free("neg", h)
         i, _ = self.definitions.get(x, (None, 0))
         if i is not None and i.op == "ELEM" and i.args[0] == Word("div") and self.reach.free(i.args[1]):
-            return self.elem(
+            return self.single(
                 shape, "div", self.one(self.free("mul", h, i.args[1]), shape), self.one(i.args[2], shape)
             )
-        return self.elem(shape, "mul", self.one(h, shape), self.one(x, shape))
+        return self.single(shape, "mul", self.one(h, shape), self.one(x, shape))
 
     def free(self, name: str, *args: Operand) -> Operand:
         """Of what no state enters, in float64, where all of it is known; once."""
@@ -244,53 +202,57 @@ class Compensated:
         return self.computed_once[key]
 
     # --- instructions -------------------------------------------------------------------------
-    def instruction(self, i: Instruction) -> None:
-        shape, of_state = i.type.shape, isinstance(i.dst, Register) and i.dst.kind in "SGF"
-        self.definitions[i.dst] = i, self.writes
-        match i.row.numbers:
-            case "kept":
-                self.memory(i)
-            case "listed":
-                self.values[i.dst] = self.listed(i)
-            case "gradient":
-                self.values[i.dst] = self.words(i.args[0], shape)
-            case "flow":
-                flow = self.words(i.args[0], shape)
-                self.values[i.dst] = self.negative(flow, shape) if i.args[1] == Word("negate") else flow
-            case "by_flow":
-                self.write(
-                    i, self.moved(shape, self.values[i.dst], *self.increment(i.args[0], i.args[1], shape))
-                )
-            case "by_sum" | "by_value":
-                self.write(i, self.words(i.args[0], shape))
-            case "units":
-                factor = i.args[1] if i.args[0] == Word("times") else self.free("div", 1.0, i.args[1])
-                self.write(i, self.product(shape, self.values[i.dst], self.words(factor, shape)))
-            case _ if all(self.reach.free(x) for x in sources(i)):
-                if of_state:  # a gradient that no state enters
-                    register = self.new(i.op, i.type, *i.args, note=i.note)
-                    self.values[i.dst] = self.words(register, shape)
-                else:
-                    self.emit(i.op, i.type, *i.operands, note=i.note)
-            case "plain" | "summed" | "moved":
-                self.values[i.dst] = self.computed(i)
-            case _:
-                raise PlanError(
-                    f'precision="compensated" does not support `{i}`', fix="Leave precision= out."
-                )
+    def gradient(self, i: Instruction) -> None:
+        self.values[i.dst] = self.words(i.args[0], i.type.shape)
 
-    def listed(self, i: Instruction) -> Value:
+    def flow(self, i: Instruction) -> None:
+        shape = i.type.shape
+        flow = self.words(i.args[0], shape)
+        self.values[i.dst] = self.negative(flow, shape) if i.args[1] == Word("negate") else flow
+
+    def by_flow(self, i: Instruction) -> None:
+        shape = i.type.shape
+        self.write(i, self.moved(shape, self.values[i.dst], *self.increment(i.args[0], i.args[1], shape)))
+
+    def by_value(self, i: Instruction) -> None:
+        self.write(i, self.words(i.args[0], i.type.shape))
+
+    def scaled(self, i: Instruction) -> None:
+        shape = i.type.shape
+        factor = i.args[1] if i.args[0] == Word("times") else self.free("div", 1.0, i.args[1])
+        self.write(i, self.product(shape, self.values[i.dst], self.words(factor, shape)))
+
+    def number(self, i: Instruction) -> None:
+        if not self.once(i):
+            self.values[i.dst] = self.computed(i)
+
+    def unless_moving(self, i: Instruction) -> None:
+        if not self.once(i):
+            self.refuse(i)
+
+    def once(self, i: Instruction) -> bool:
+        """Is it float64, because no state enters?"""
+        if not all(self.reach.free(x) for x in sources(i)):
+            return False
+        if isinstance(i.dst, Register) and i.dst.kind in "SGF":  # a gradient that no state enters
+            self.values[i.dst] = self.words(self.new(i.op, i.type, *i.args, note=i.note), i.type.shape)
+        else:
+            self.emit(i.op, i.type, *i.operands, note=i.note)
+        return True
+
+    def listed(self, i: Instruction) -> None:
         """What a list of neighbours says: it is made of first words, as of points that have moved by less than a digit."""
         what, points, *rest, numbers = i.args
         others = [self.in_own_shape(x).high for x in rest]
         type_ = Type(f32, i.type.shape) if i.type.dtype.is_float else i.type
-        return Value(self.new("NEAR", type_, what, self.values[points].high, *others, numbers, note=i.note))
+        made = self.new(i.op, type_, what, self.values[points].high, *others, numbers, note=i.note)
+        self.values[i.dst] = TwoWords(made)
 
     def memory(self, i: Instruction) -> None:
         register, pointer = (i.dst, i.args[0]) if i.op == "LOAD" else (i.args[0], i.dst)
         assert isinstance(pointer, Pointer)
         v = self.values[register]
-        for name, word in ((pointer.name, v.high), (f"{pointer.name}{self.suffix}", v.low)):
+        for name, word in ((pointer.name, v.high), (f"{pointer.name}{LOW}", v.low)):
             assert isinstance(word, Register)
             t = self.types[word]
             if i.op == "LOAD":
@@ -298,12 +260,12 @@ class Compensated:
             else:
                 self.emit("STORE", i.type, Pointer(name), word)
 
-    def write(self, i: Instruction, v: Value) -> None:
+    def write(self, i: Instruction, v: TwoWords) -> None:
         """A state becomes a value; both words are known before the first is written."""
         assert isinstance(i.dst, Register)
         shape = i.type.shape
         if v.low is None or not v.normal:
-            v = Value(*self.two_sum(shape, v.high, 0.0 if v.low is None else v.low))
+            v = TwoWords(*self.two_sum(shape, v.high, 0.0 if v.low is None else v.low))
         self.keep_old(i.dst)
         for word, new in ((0, v.high), (1, v.low)):
             assert new is not None
@@ -322,9 +284,9 @@ class Compensated:
                     for w in (v.high, v.low)
                     if w is not None
                 )
-                self.values[x] = Value(high, low)
+                self.values[x] = TwoWords(high, low)
 
-    def computed(self, i: Instruction) -> Value:
+    def computed(self, i: Instruction) -> TwoWords:
         shape, two = i.type.shape, i.dst in self.wanted
         if i.op == "FMA":
             return self.fused(i, shape, two)
@@ -357,7 +319,7 @@ class Compensated:
         like = shape if i.type.dtype.is_float else self.shape_of(args)
         numbers = [self.one(x, like) if isinstance(x, (Register, Param, float)) else x for x in args]
         type_ = Type(f32, shape) if i.type.dtype.is_float else i.type
-        return Value(self.new("ELEM", type_, Word(name), *numbers, note=i.note))
+        return TwoWords(self.new("ELEM", type_, Word(name), *numbers, note=i.note))
 
     def shape_of(self, args: Sequence[Operand]) -> tuple[int, ...]:
         """Of what a comparison compares."""
@@ -367,53 +329,55 @@ class Compensated:
                 return self.types[register].shape
         return ()
 
-    def added(self, i: Instruction, shape: tuple[int, ...], two: bool) -> Value:
+    def added(self, i: Instruction, shape: tuple[int, ...], two: bool) -> TwoWords:
         name, x, y = i.args
         a, b = self.words(x, shape), self.words(y, shape)
         if two:
             return self.total(shape, a, self.negative(b, shape) if name == Word("sub") else b)
         exact = all(z in self.reach.wide or self.reach.free(z) for z in (x, y))  # what is left of them counts
         if not exact:
-            a, b = Value(self.rounded(a, shape)), Value(self.rounded(b, shape))
-        high = self.elem(shape, str(name), a.high, b.high)
+            a, b = TwoWords(self.rounded(a, shape)), TwoWords(self.rounded(b, shape))
+        high = self.single(shape, str(name), a.high, b.high)
         low = a.low
         if b.low is not None:
-            low = self.elem(shape, str(name), 0.0 if low is None else low, b.low)
-        return Value(high if low is None else self.elem(shape, "add", high, low))
+            low = self.single(shape, str(name), 0.0 if low is None else low, b.low)
+        return TwoWords(high if low is None else self.single(shape, "add", high, low))
 
-    def fused(self, i: Instruction, shape: tuple[int, ...], two: bool) -> Value:
+    def fused(self, i: Instruction, shape: tuple[int, ...], two: bool) -> TwoWords:
         a, b, c = (self.words(x, shape) for x in i.args)
         if two:
             if self.reach.weighed(i.args[0], i.args[1]):
                 return self.total(shape, self.product(shape, a, b), c)
             return self.moved(shape, c, self.rounded(a, shape), self.rounded(b, shape))
         if len(list(self.reach.addends(i))) < 2:
-            return Value(self.fma(shape, *(self.rounded(v, shape) for v in (a, b, c))))
+            return TwoWords(self.fma(shape, *(self.rounded(v, shape) for v in (a, b, c))))
         high = self.fma(shape, a.high, b.high, c.high)
         low = self.both(shape, c.low)
         for x, y in ((a.low, b.high), (a.high, b.low)):
             if x is not None and y is not None:
-                low = self.elem(shape, "mul", x, y) if low is None else self.fma(shape, x, y, low)
-        return Value(high if low is None else self.elem(shape, "add", high, low))
+                low = self.single(shape, "mul", x, y) if low is None else self.fma(shape, x, y, low)
+        return TwoWords(high if low is None else self.single(shape, "add", high, low))
 
-    def image(self, shape: tuple[int, ...], a: Value, b: Value, periods: Value) -> Value:
+    def image(self, shape: tuple[int, ...], a: TwoWords, b: TwoWords, periods: TwoWords) -> TwoWords:
         """(a - periods) - b, of which little may be left."""
-        near, error = self.two_sum(shape, a.high, self.negative(Value(periods.high), shape).high)
+        near, error = self.two_sum(shape, a.high, self.negative(TwoWords(periods.high), shape).high)
         rest = self.both(shape, error, a.low)
         for v in (periods.low, b.low):
             if v is not None:
-                rest = self.elem(shape, "sub", rest, v) if rest is not None else self.elem(shape, "neg", v)
-        high = self.elem(shape, "sub", near, b.high)
-        return Value(high if rest is None else self.elem(shape, "add", high, rest))
+                rest = (
+                    self.single(shape, "sub", rest, v) if rest is not None else self.single(shape, "neg", v)
+                )
+        high = self.single(shape, "sub", near, b.high)
+        return TwoWords(high if rest is None else self.single(shape, "add", high, rest))
 
-    def chosen(self, shape: tuple[int, ...], args: Sequence[Operand]) -> Value:
+    def chosen(self, shape: tuple[int, ...], args: Sequence[Operand]) -> TwoWords:
         condition = self.words(args[0], shape).high
         a, b = (self.words(x, shape) for x in args[1:])
-        high = self.elem(shape, "where", condition, a.high, b.high)
-        low = self.elem(shape, "where", condition, a.low or 0.0, b.low or 0.0)
-        return Value(high, low, a.normal and b.normal)
+        high = self.single(shape, "where", condition, a.high, b.high)
+        low = self.single(shape, "where", condition, a.low or 0.0, b.low or 0.0)
+        return TwoWords(high, low, a.normal and b.normal)
 
-    def rearranged(self, i: Instruction) -> Value:
+    def rearranged(self, i: Instruction) -> TwoWords:
         """The same in every word; an index and a constant have one."""
         numbers = [x for x in i.args[1:] if isinstance(x, (Register, Param, float))]
         rest = [x for x in i.args[1:] if x not in numbers]
@@ -422,7 +386,7 @@ class Compensated:
         words = values[:1] if whole else values
         type_ = Type(f32, i.type.shape) if i.type.dtype.is_float else i.type
 
-        def arranged(pick: Callable[[Value], Operand]) -> Operand:
+        def arranged(pick: Callable[[TwoWords], Operand]) -> Operand:
             first = [pick(v) for v in words]
             return self.new(
                 "MOVE", type_, i.args[0], *first, *(v.high for v in values[len(words) :]), *rest, note=i.note
@@ -430,33 +394,33 @@ class Compensated:
 
         high = arranged(lambda v: v.high)
         if all(v.low is None for v in words):
-            return Value(high)
-        return Value(high, arranged(self.low_of), all(v.normal for v in words))
+            return TwoWords(high)
+        return TwoWords(high, arranged(self.low_of), all(v.normal for v in words))
 
-    def in_own_shape(self, x: Operand) -> Value:
+    def in_own_shape(self, x: Operand) -> TwoWords:
         if x in self.values:
             return self.values[x]
         return self.words(x, self.types[x].shape if x in self.types else ())
 
-    def low_of(self, v: Value) -> Operand:
+    def low_of(self, v: TwoWords) -> Operand:
         """The low word, which may have to be made of nothing."""
         if v.low is not None:
             return v.low
         shape = self.types[v.high].shape if v.high in self.types else ()
         return self.new("MOVE", Type(f32, shape), Word("expand"), 0.0) if shape else 0.0
 
-    def reduced(self, i: Instruction) -> Value:
+    def reduced(self, i: Instruction) -> TwoWords:
         """Sums word by word, and of the sums the sum; the largest of some numbers is that of their first words."""
         v = self.in_own_shape(i.args[0])
         type_ = Type(f32, i.type.shape)
         if v.low is None or i.op in ("MAX", "MIN"):
             own = v.high if v.normal else self.rounded(v, self.types[v.high].shape)
-            return Value(self.new(i.op, type_, own, *i.args[1:], note=i.note))
+            return TwoWords(self.new(i.op, type_, own, *i.args[1:], note=i.note))
         high, low = (self.new(i.op, type_, x, *i.args[1:], note=i.note) for x in (v.high, v.low))
         return (
-            Value(*self.two_sum(i.type.shape, high, low))
+            TwoWords(*self.two_sum(i.type.shape, high, low))
             if i.dst in self.wanted
-            else Value(self.elem(i.type.shape, "add", high, low))
+            else TwoWords(self.single(i.type.shape, "add", high, low))
         )
 
 
@@ -474,5 +438,19 @@ def without_unread(program: Program) -> Program:
     return replace(program, init=sections["init"], step=sections["step"], final=sections["final"])
 
 
-def compensated(program: Program, low: str) -> Program:
-    return Compensated(program, low).whole()
+# fmt: off
+Compensated.rules = {
+    "kept": Compensated.memory, "listed": Compensated.listed,
+    "gradient": Compensated.gradient, "flow": Compensated.flow,
+    "by_flow": Compensated.by_flow, "by_sum": Compensated.by_value, "by_value": Compensated.by_value,
+    "units": Compensated.scaled,
+    "plain": Compensated.number, "summed": Compensated.number, "moved": Compensated.number,
+    **dict.fromkeys(("clock", "drawn", "tree", "added", "orbit", "turn", "solved", "whole", "watched"),
+                    Compensated.unless_moving),
+}
+# fmt: on
+
+
+def compensated(program: Program, _: Choices) -> Program:
+    states = with_error_words(program, f32)
+    return without_unread(Compensated(program).rewritten(claims=(), states=states, energy=(), math="exact"))

@@ -16,7 +16,7 @@ from tinyphysics.ir import UOp, f64, graph_rewrite
 from tinyphysics.rules.digits.double_double import Pair, multiply_add, number, words
 from tinyphysics.rules.functions.widen import Wide, widen
 from tinyphysics.rules.identities.exact import exact
-from tinyphysics.tpir.precision.precision import LOW
+from tinyphysics.tpir.precision.rewriter import LOW, Choices, Rewriter, with_error_words
 from tinyphysics.tpir.program.isa import (
     WORDS,
     Instruction,
@@ -25,23 +25,18 @@ from tinyphysics.tpir.program.isa import (
     Pointer,
     Program,
     Register,
-    StateDecl,
     Type,
     Word,
 )
 from tinyphysics.tpir.program.lower import Builder
 from tinyphysics.tpir.program.symbolic import Symbolic
 
-REFUSED = {
-    "tree": "sums with a tree code are",
-    "units": "states in other units are",
-    "by_sum": "states in other units are",
-}  # what is not made in pairs
+UNITS = "states in other units are"
 SHORT = 2.0**30  # a coefficient that is a multiple of its inverse is that number: 1/2, -1, 3/4
 Words = tuple[Operand, Operand | None]  # where the two words of a number are; None: it has one
 
 
-class WideBuilder(Builder):
+class PairBuilder(Builder):
     """Instructions for pairs; a register of the float64 program is a variable of that name."""
 
     def __init__(self, program: Program, weights: Mapping[float, Fraction]) -> None:
@@ -99,10 +94,7 @@ class WideBuilder(Builder):
         """What an instruction computes, from the words of its operands."""
         self.current.clear()
         u = self.symbolic.value(i, f"`{i}`")
-        if u is None:
-            raise PlanError(
-                f'`{i.op}` is not supported with precision="dd" yet', fix='Choose precision="float64".'
-            )
+        assert u is not None
         known: dict[UOp, Wide] = self.constants(i)
         for x in i.sources:
             if x in self.words:
@@ -137,42 +129,7 @@ class WideBuilder(Builder):
             body[-1] = replace(body[-1], note=note)
         return out
 
-    # --- instructions -------------------------------------------------------------------------
-    def widened(self, i: Instruction, section: str) -> None:
-        how = i.row.numbers
-        if how in REFUSED:
-            raise PlanError(
-                f'{REFUSED[how]} not supported with precision="dd" yet', fix='Choose precision="float64".'
-            )
-        match how:
-            case "kept" if isinstance(i.dst, Register):
-                self.load(i.dst, i.type)
-            case "by_flow" | "by_value":
-                self.update(i, section)
-            case "kept":
-                high, low = self.words[i.args[0]]
-                assert isinstance(i.dst, Pointer) and low is not None
-                self.emit(section, "STORE", i.dst, high)
-                self.emit(section, "STORE", Pointer(f"{i.dst.name}{LOW}"), low)
-            case "clock":
-                assert isinstance(i.dst, Register) and isinstance(i.args[0], float)
-                c, e = words(self.coefficient(i.args[0]))
-                self.current.clear()
-                self.keep(i.dst, clock_pair(c, e), section, i.note)
-                self.times[i.dst] = None
-            case "listed" | "drawn":  # made of first words: forces see both, and 53 random bits are one
-                what, *given, numbers = i.args
-                firsts = [x if isinstance(x, float) else self.words[x][0] for x in given]
-                made = self.temporary()
-                self.sections[section].append(replace(i, operands=(made, what, *firsts, numbers)))
-                self.words[i.dst] = (made, None)
-                self.symbolic.env[i.dst] = UOp.var(f"{i.dst}", i.type.shape, i.type.dtype)
-            case _:
-                assert isinstance(i.dst, Register)
-                self.keep(i.dst, self.expression(i), section, i.note)
-                if registers(i) and all(x in self.steps for x in registers(i)):
-                    self.steps[i.dst] = None
-
+    # --- states -------------------------------------------------------------------------------
     def load(self, state: Register, type_: Type) -> None:
         high, low = (Register("S", 2 * state.index + k) for k in range(2))
         name = self.program.states[state.index].name
@@ -223,22 +180,75 @@ def clock_pair(c: float, e: float = 0.0) -> Pair:
     return Pair(*(UOp.var(f"@{c!r},{e!r},{word}") for word in WORDS))
 
 
-def in_pairs(program: Program, weights: Mapping[float, Fraction]) -> Program:
-    """A float64 program in pairs of float64; `weights` says which numbers the method's coefficients stand for."""
-    b = WideBuilder(program, weights)
-    for section in ("init", "step", "final"):
-        for i in program.section(section):
-            b.widened(i, section)
-    states = []
-    for k, s in enumerate(program.states):
-        states.append(replace(s, conjugate=None if s.conjugate is None else 2 * s.conjugate))
-        states.append(StateDecl(f"{s.name}{LOW}", "error", s.type, low_of=2 * k))
-    return replace(
-        program,
-        claims=(),
-        states=tuple(states),
-        energy=(),
-        init=tuple(b.sections["init"]),
-        step=tuple(b.sections["step"]),
-        final=tuple(b.sections["final"]),
-    )
+class DoubleDouble(Rewriter):
+    """Every line as several, which the builder writes."""
+
+    name = "dd"
+
+    def __init__(self, program: Program, weights: Mapping[float, Fraction]) -> None:
+        super().__init__(program)
+        self.builder = PairBuilder(program, weights)
+        self.made = self.builder.sections
+
+    def memory(self, i: Instruction) -> None:
+        b = self.builder
+        if isinstance(i.dst, Register):
+            b.load(i.dst, i.type)
+            return
+        high, low = b.words[i.args[0]]
+        assert isinstance(i.dst, Pointer) and low is not None
+        b.emit(self.section, "STORE", i.dst, high)
+        b.emit(self.section, "STORE", Pointer(f"{i.dst.name}{LOW}"), low)
+
+    def update(self, i: Instruction) -> None:
+        self.builder.update(i, self.section)
+
+    def clock(self, i: Instruction) -> None:
+        b = self.builder
+        assert isinstance(i.dst, Register) and isinstance(i.args[0], float)
+        c, e = words(b.coefficient(i.args[0]))
+        b.current.clear()
+        b.keep(i.dst, clock_pair(c, e), self.section, i.note)
+        b.times[i.dst] = None
+
+    def of_first_words(self, i: Instruction) -> None:
+        """Forces see both words of a point, and 53 random bits are one."""
+        b, (what, *given, numbers) = self.builder, i.args
+        firsts = [x if isinstance(x, float) else b.words[x][0] for x in given]
+        made = b.temporary()
+        self.made[self.section].append(replace(i, operands=(made, what, *firsts, numbers)))
+        b.words[i.dst] = (made, None)
+        b.symbolic.env[i.dst] = UOp.var(f"{i.dst}", i.type.shape, i.type.dtype)
+
+    def number(self, i: Instruction) -> None:
+        b = self.builder
+        assert isinstance(i.dst, Register)
+        b.keep(i.dst, b.expression(i), self.section, i.note)
+        if registers(i) and all(x in b.steps for x in registers(i)):
+            b.steps[i.dst] = None
+
+    def refuse(self, i: Instruction) -> None:
+        what = {"tree": "sums with a tree code are", "units": UNITS, "by_sum": UNITS}
+        raise PlanError(
+            f'{what.get(i.row.numbers, f"`{i.op}` is")} not supported with precision="dd" yet',
+            fix='Choose precision="float64".',
+        )
+
+    def number_of_its_own(self, i: Instruction) -> None:
+        self.refuse(i) if i.row.kind == "update" else self.number(i)
+
+
+# fmt: off
+DoubleDouble.rules = {
+    "kept": DoubleDouble.memory, "by_flow": DoubleDouble.update, "by_value": DoubleDouble.update,
+    "clock": DoubleDouble.clock, "listed": DoubleDouble.of_first_words, "drawn": DoubleDouble.of_first_words,
+    **dict.fromkeys(("plain", "moved", "summed", "gradient", "added", "flow"), DoubleDouble.number),
+    **dict.fromkeys(("orbit", "turn", "solved"), DoubleDouble.number_of_its_own),
+}
+# fmt: on
+
+
+def in_double_double(program: Program, choices: Choices) -> Program:
+    """A float64 program in pairs of float64."""
+    states = with_error_words(program)
+    return DoubleDouble(program, choices.weights).rewritten(claims=(), states=states, energy=())

@@ -24,8 +24,9 @@ from itertools import groupby
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.dtype import bool_, f64, i64
 from tinyphysics.tpir.precision.order_free import list_sums
+from tinyphysics.tpir.precision.rewriter import Choices, Rewriter
 from tinyphysics.tpir.precision.state_flows import flows
-from tinyphysics.tpir.program.isa import Instruction, Operand, Param, Program, Register, Type, Word
+from tinyphysics.tpir.program.isa import SECTIONS, Instruction, Operand, Param, Program, Register, Type, Word
 from tinyphysics.util import one_of
 
 UNIT = 2.0**-44  # of every state, if none is given
@@ -40,39 +41,32 @@ FORCE = "force"  # the name of that unit among those of the states
 SHEARS = "Only compositions of shears are bijective on a lattice: leapfrog and the other splittings of T(p) + V(q)."
 
 
-Units = tuple[tuple[str, float], ...]  # by the name of a state, "" for any other
-
-
-def on_lattice(program: Program, units: Units = ()) -> Program:
+def on_lattice(program: Program, choices: Choices) -> Program:
     """A float64 program of shears with states of whole numbers; a PlanError if it is anything else."""
-    given, names = dict(units), [s.name for s in program.states]
+    given, names = dict(choices.units), [s.name for s in program.states]
     for name in given:
         if name not in (*names, FORCE, ""):
             raise PlanError(
                 f"lattice= gives a unit to `{name}`, which is not a state",
                 fix=f"Units can be given to {one_of([*names, FORCE])}.",
             )
-    return Pass(program, given).done()
+    states = tuple(replace(s, type=Type(i64, s.type.shape)) for s in program.states)
+    # what is claimed is claimed of exact arithmetic
+    return Lattice(program, given).rewritten(claims=(), states=states)
 
 
-class Pass:
+class Lattice(Rewriter):
     """Section by section; what is read of a state is its number times its unit, until the state moves again."""
+
+    name = "lattice"
+    sections = SECTIONS
 
     def __init__(self, program: Program, units: Mapping[str, float]) -> None:
         check_shears(program)
-        self.program = program
+        super().__init__(program)
         self.units = [units.get(s.name, units.get("", UNIT)) for s in program.states]
         self.range = [RANGE] * len(program.states)
         self.even = even_states(program)
-        self.sections: dict[str, list[Instruction]] = {"energy": [], "init": [], "step": [], "final": []}
-        used = [
-            x.index
-            for _, _, i in program.numbered()
-            for x in i.operands
-            if isinstance(x, Register) and x.kind == "T"
-        ]
-        self.next = max(used, default=-1) + 1
-        self.types: dict[Operand, Type] = {Param(p.name): p.type for p in program.params}
         self.alias: dict[Operand, Operand] = {}  # gradients and flows by the registers that hold them
         self.seen: dict[int, Register] = {}  # states as float64, as they are now
         self.factors: dict[tuple[Operand, float, tuple[int, ...]], Register] = {}
@@ -81,137 +75,108 @@ class Pass:
         if lists := [i for i in (*program.init, *program.step, *program.final) if i.op == "NEAR"]:
             self.prepare(lists)
 
-    # --- writing ----------------------------------------------------------------------------------
-    def emit(self, section: str, op: str, type_: Type, *operands: Operand, note: str = "") -> Register:
-        out = Register("T", self.next)
-        self.next += 1
-        self.put(section, Instruction(op, (out, *operands), type_, note))
-        return out
-
-    def put(self, section: str, i: Instruction) -> None:
-        self.sections[section].append(i)
-        self.types[i.dst] = i.type
-
-    def elem(self, section: str, type_: Type, name: str, *operands: Operand) -> Register:
-        return self.emit(section, "ELEM", type_, Word(name), *operands)
-
     # --- reading ----------------------------------------------------------------------------------
-    def read(self, section: str, x: Operand) -> Operand:
+    def read(self, x: Operand) -> Operand:
         """What stands for an operand of the float64 program."""
         if not isinstance(x, Register):
-            return self.alias.get(x, x) if section != "energy" else x
+            return self.alias.get(x, x) if self.section != "energy" else x
         if x.kind != "S":
             return self.alias.get(x, x)
         if x.index not in self.seen:
             type_ = Type(f64, self.program.states[x.index].type.shape)
-            number = self.elem(section, type_, "cast", x)
-            self.seen[x.index] = self.elem(section, type_, "mul", number, self.units[x.index])
+            number = self.elem(type_, "cast", x)
+            self.seen[x.index] = self.elem(type_, "mul", number, self.units[x.index])
         return self.seen[x.index]
 
-    def factor(self, section: str, h: Operand, scale: float, shape: tuple[int, ...]) -> Register:
+    def factor(self, h: Operand, scale: float, shape: tuple[int, ...]) -> Register:
         """h in units of a state, in the shape of its flow; computed once, before the loop."""
         if (h, scale, shape) not in self.factors:
-            where = "init" if section != "energy" else section
-            one = self.elem(where, Type(), "mul", h, scale)
+            where = "init" if self.section != "energy" else "energy"
+            one = self.elem(Type(), "mul", h, scale, section=where)
             self.factors[h, scale, shape] = (
-                self.emit(where, "MOVE", Type(f64, shape), Word("expand"), one) if shape else one
+                self.new("MOVE", Type(f64, shape), Word("expand"), one, section=where) if shape else one
             )
         return self.factors[h, scale, shape]
 
     # --- instructions -----------------------------------------------------------------------------
-    def done(self) -> Program:
-        for section in ("energy", "init", "step", "final"):
-            self.seen.clear()
-            if section == "init":
-                self.round_boxes()
-            for i in self.program.section(section):
-                self.instruction(section, i)
-        states = tuple(replace(s, type=Type(i64, s.type.shape)) for s in self.program.states)
-        energy, init, step, final = (tuple(lines) for lines in self.sections.values())
-        # what is claimed is claimed of exact arithmetic
-        return replace(
-            self.program, claims=(), states=states, energy=energy, init=init, step=step, final=final
-        )
+    def begin(self) -> None:
+        self.seen.clear()
+        if self.section == "init":
+            self.round_boxes()
 
-    def instruction(self, section: str, i: Instruction) -> None:
-        match i.row.numbers:
-            case "kept":
-                self.put(section, replace(i, type=Type(i64, i.type.shape)) if i.op == "LOAD" else i)
-            case "gradient":
-                self.alias[i.dst] = self.held(section, self.read(section, i.args[0]), i.type)
-            case "flow":
-                flow = self.read(section, i.args[0])
-                self.alias[i.dst] = (
-                    self.elem(section, i.type, "neg", flow) if i.args[1] == Word("negate") else flow
-                )
-            case "by_flow":
-                self.shear(section, i)
-            case "summed" if section != "energy" and is_listed(i):
-                table, axis, pairs = i.args
-                self.put(
-                    section,
-                    replace(i, operands=(i.dst, self.whole_forces(section, table, axis), axis, pairs)),
-                )
-            case _:
-                args = [self.read(section, x) for x in i.args]
-                if isinstance(i.dst, Register) and i.dst.kind == "G":  # a gradient that is one operation
-                    self.alias[i.dst] = self.emit(section, i.op, i.type, *args, note=i.note)
-                else:
-                    self.put(section, replace(i, operands=(i.dst, *args)))
+    def memory(self, i: Instruction) -> None:
+        self.put(replace(i, type=Type(i64, i.type.shape)) if isinstance(i.dst, Register) else i)
 
-    def held(self, section: str, x: Operand, type_: Type) -> Operand:
+    def gradient(self, i: Instruction) -> None:
+        self.alias[i.dst] = self.held(self.read(i.args[0]), i.type)
+
+    def flow(self, i: Instruction) -> None:
+        flow = self.read(i.args[0])
+        self.alias[i.dst] = self.elem(i.type, "neg", flow) if i.args[1] == Word("negate") else flow
+
+    def summed(self, i: Instruction) -> None:
+        if self.section == "energy" or not is_listed(i):
+            self.number(i)
+            return
+        table, axis, pairs = i.args
+        self.put(replace(i, operands=(i.dst, self.whole_forces(table, axis), axis, pairs)))
+
+    def number(self, i: Instruction) -> None:
+        args = [self.read(x) for x in i.args]
+        if isinstance(i.dst, Register) and i.dst.kind == "G":  # a gradient that is one operation
+            self.alias[i.dst] = self.new(i.op, i.type, *args, note=i.note)
+        else:
+            self.put(replace(i, operands=(i.dst, *args)))
+
+    def held(self, x: Operand, type_: Type) -> Operand:
         """x in a register: a number as an operand says nothing about its shape."""
         if not isinstance(x, float):
             return x
         if type_.shape:
-            return self.emit(section, "MOVE", type_, Word("expand"), x)
-        return self.elem(section, type_, "mul", x, 1.0)
+            return self.new("MOVE", type_, Word("expand"), x)
+        return self.elem(type_, "mul", x, 1.0)
 
-    def shear(self, section: str, i: Instruction) -> None:
+    def shear(self, i: Instruction) -> None:
         state, flow, h = i.operands
         assert isinstance(state, Register)
         k, shape = state.index, i.type.shape
         even = k in self.even
         number, whole, truth = Type(f64, shape), Type(i64, shape), Type(bool_, shape)
-        twice = even and section == "step"  # in `init` and `final` stands one half
+        twice = even and self.section == "step"  # in `init` and `final` stands one half
         scale = (0.5 if twice else 1.0) / self.units[k]
-        steps = self.elem(
-            section, number, "mul", self.read(section, flow), self.factor(section, h, scale, shape)
-        )
-        small = self.elem(section, truth, "lt", self.elem(section, number, "abs", steps), LARGEST)
-        move = self.nearest(section, steps, shape)
+        steps = self.elem(number, "mul", self.read(flow), self.factor(h, scale, shape))
+        small = self.elem(truth, "lt", self.elem(number, "abs", steps), LARGEST)
+        move = self.nearest(steps, shape)
         if twice:
-            move = self.elem(section, whole, "add", move, move)
-        new = self.elem(section, whole, "add", state, move)
-        limit = SHOWN if section == "final" else self.range[k]
-        good = self.elem(section, truth, "and", small, self.inside(section, new, limit, shape))
-        kept = self.elem(section, whole, "where", good, new, OVERFLOW)
-        self.put(section, Instruction("SHIFT", (state, kept), whole, i.note))
+            move = self.elem(whole, "add", move, move)
+        new = self.elem(whole, "add", state, move)
+        limit = SHOWN if self.section == "final" else self.range[k]
+        good = self.elem(truth, "and", small, self.inside(new, limit, shape))
+        kept = self.elem(whole, "where", good, new, OVERFLOW)
+        self.put(Instruction("SHIFT", (state, kept), whole, i.note))
         self.seen.pop(k, None)
 
-    def nearest(self, section: str, x: Register, shape: tuple[int, ...]) -> Register:
+    def nearest(self, x: Register, shape: tuple[int, ...]) -> Register:
         """The whole number nearest to x, halves to even, for all that are small; in operations that vectors have.
 
         Adding 1.5*2**52 leaves the nearest whole number in the low bits: of x/2**32, then of what is left over.
         """
         number, whole = Type(f64, shape), Type(i64, shape)
-        high = self.elem(section, number, "add", self.elem(section, number, "mul", x, 2.0**-32), MAGIC)
-        top = self.elem(section, number, "sub", high, MAGIC)
-        low = self.elem(section, number, "add", self.emit(section, "FMA", number, top, -(2.0**32), x), MAGIC)
-        left = self.elem(
-            section, whole, "shl", self.elem(section, whole, "bitcast", high), 32.0
-        )  # its own bits are gone
-        right = self.elem(section, whole, "sub", self.elem(section, whole, "bitcast", low), MAGIC_BITS)
-        return self.elem(section, whole, "add", left, right)
+        high = self.elem(number, "add", self.elem(number, "mul", x, 2.0**-32), MAGIC)
+        top = self.elem(number, "sub", high, MAGIC)
+        low = self.elem(number, "add", self.new("FMA", number, top, -(2.0**32), x), MAGIC)
+        left = self.elem(whole, "shl", self.elem(whole, "bitcast", high), 32.0)  # its own bits are gone
+        right = self.elem(whole, "sub", self.elem(whole, "bitcast", low), MAGIC_BITS)
+        return self.elem(whole, "add", left, right)
 
-    def inside(self, section: str, n: Register, limit: float, shape: tuple[int, ...]) -> Register:
+    def inside(self, n: Register, limit: float, shape: tuple[int, ...]) -> Register:
         """Is a number within the range of its state?  Of the full range the two highest bits are the same."""
         whole, truth = Type(i64, shape), Type(bool_, shape)
         if limit == RANGE:
-            differ = self.elem(section, whole, "xor", n, self.elem(section, whole, "shl", n, 1.0))
-            return self.elem(section, truth, "le", 0.0, differ)
-        above, below = self.elem(section, truth, "lt", -limit, n), self.elem(section, truth, "lt", n, limit)
-        return self.elem(section, truth, "and", above, below)
+            differ = self.elem(whole, "xor", n, self.elem(whole, "shl", n, 1.0))
+            return self.elem(truth, "le", 0.0, differ)
+        above, below = self.elem(truth, "lt", -limit, n), self.elem(truth, "lt", n, limit)
+        return self.elem(truth, "and", above, below)
 
     # --- lists ------------------------------------------------------------------------------------
     def prepare(self, lists: list[Instruction]) -> None:
@@ -264,10 +229,10 @@ class Pass:
     def round_boxes(self) -> None:
         for box, unit in self.boxes.items():
             type_ = self.types[box]
-            units = self.elem("init", type_, "rint", self.elem("init", type_, "mul", box, 1.0 / unit))
-            self.alias[box] = self.elem("init", type_, "mul", units, unit)
+            units = self.elem(type_, "rint", self.elem(type_, "mul", box, 1.0 / unit))
+            self.alias[box] = self.elem(type_, "mul", units, unit)
 
-    def whole_forces(self, section: str, table: Operand, axis: Operand) -> Register:
+    def whole_forces(self, table: Operand, axis: Operand) -> Register:
         """What each pair adds in whole units of force, so that sums are exact: as many as a sum may have; else NaN.
 
         Adding 1.5*2**52 units leaves no place for a fraction of one, and taking them away again is exact.
@@ -277,12 +242,19 @@ class Pass:
         most = 2.0 ** (53 - (self.sums - 1).bit_length() - (type_.shape[axis[0]] - 1).bit_length())  # units
         unit = STRONGEST / most if self.force is None else self.force
         much = MAGIC * unit
-        x = self.read(section, table)
-        rounded = self.elem(section, type_, "sub", self.elem(section, type_, "add", x, much), much)
-        small = self.elem(
-            section, Type(bool_, type_.shape), "lt", self.elem(section, type_, "abs", x), most * unit
-        )
-        return self.elem(section, type_, "where", small, rounded, math.nan)
+        x = self.read(table)
+        rounded = self.elem(type_, "sub", self.elem(type_, "add", x, much), much)
+        small = self.elem(Type(bool_, type_.shape), "lt", self.elem(type_, "abs", x), most * unit)
+        return self.elem(type_, "where", small, rounded, math.nan)
+
+
+# fmt: off
+Lattice.rules = {
+    "kept": Lattice.memory, "gradient": Lattice.gradient, "flow": Lattice.flow, "by_flow": Lattice.shear,
+    "summed": Lattice.summed,
+    **dict.fromkeys(("plain", "moved", "listed", "clock", "watched", "orbit", "turn", "solved"), Lattice.number),
+}  # check_shears has refused all others
+# fmt: on
 
 
 def is_listed(i: Instruction) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.dtype import f32, f64
 from tinyphysics.tpir.precision.linear import Reach, sources
+from tinyphysics.tpir.precision.rewriter import Choices, Rewriter
 from tinyphysics.tpir.program.isa import Instruction, Operand, Param, Program, Register, Type, Word
 
 TURN = 2 * math.pi
@@ -19,48 +20,23 @@ REST = 2.4492935982947064e-16  # of 2*pi, after its float64
 PERIODIC = ("sin", "cos", "tan")
 
 
-class Mixed:
-    def __init__(self, program: Program) -> None:
-        self.program, self.reach = program, Reach(program)
-        self.types: dict[Operand, Type] = {Param(p.name): p.type for p in program.params}
-        self.types |= {Register("S", k): s.type for k, s in enumerate(program.states)}
-        self.made: dict[str, list[Instruction]] = {}
-        self.section = "init"
-        self.home: dict[Operand, str] = {}  # where a register is written
-        self.copies: dict[tuple[Operand, object], Register] = {}  # in the other format
-        used = [
-            x.index
-            for _, _, i in program.numbered()
-            for x in i.operands
-            if isinstance(x, Register) and x.kind == "T"
-        ]
-        self.temporaries = max(used, default=-1) + 1
+class Mixed(Rewriter):
+    name = "mixed"
 
-    def whole(self) -> Program:
-        for self.section in ("init", "step", "final"):
-            self.made[self.section] = []
-            self.copies = {key: r for key, r in self.copies.items() if self.reach.free(key[0])}
-            for i in self.program.section(self.section):
-                self.instruction(i)
-        init, step, final = (tuple(self.made[name]) for name in ("init", "step", "final"))
-        return replace(self.program, init=init, step=step, final=final)
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.reach = Reach(program)
+        self.types |= {Register("S", k): s.type for k, s in enumerate(program.states)}
+        self.copies: dict[tuple[Operand, object], Register] = {}  # in the other format
+
+    def begin(self) -> None:
+        self.copies = {key: r for key, r in self.copies.items() if self.reach.free(key[0])}
 
     # --- writing ------------------------------------------------------------------------------
     def emit(self, i: Instruction, section: str | None = None) -> None:
-        where = self.section if section is None else section
-        self.made[where].append(i)
-        self.types[i.dst], self.home[i.dst] = i.type, where
+        self.put(i, section)
         if isinstance(i.dst, Register) and i.dst.kind == "S":  # copies of the old state
             self.copies = {key: r for key, r in self.copies.items() if key[0] != i.dst}
-
-    def temporary(self) -> Register:
-        self.temporaries += 1
-        return Register("T", self.temporaries - 1)
-
-    def elem(self, type_: Type, name: str, *operands: Operand) -> Register:
-        new = self.temporary()
-        self.emit(Instruction("ELEM", (new, Word(name), *operands), type_))
-        return new
 
     def read(self, x: Operand, dtype: object) -> Operand:
         """An operand in a format; what no state enters is converted where it is computed, once."""
@@ -75,24 +51,36 @@ class Mixed:
         return self.copies[x, dtype]
 
     # --- instructions -------------------------------------------------------------------------
-    def instruction(self, i: Instruction) -> None:
-        if all(self.reach.free(x) for x in sources(i)) and i.op != "LOAD":
+    def kept(self, i: Instruction) -> None:
+        if i.row.kind == "memory" and isinstance(i.dst, Register) or not self.once(i):
+            self.emit(self.in_format(i, f64))
+
+    def once(self, i: Instruction) -> bool:
+        """Is it float64, because no state enters?"""
+        free = all(self.reach.free(x) for x in sources(i))
+        if free:
             self.emit(self.in_format(i, f64) if writes_state(i) else i)
-        elif (
-            i.op == "FMA"
-            and isinstance(i.dst, Register)
-            and i.dst.kind == "G"
-            and i.dst not in self.reach.wide
-        ):
+        return free
+
+    def computed(self, i: Instruction) -> None:
+        if self.once(i):
+            return
+        if not writes_state(i):
+            self.compute(i)
+        elif i.dst in self.reach.wide:
+            self.emit(self.in_format(i, f64))
+        else:
             new = self.temporary()  # a gradient has the format of its state
             self.emit(self.in_format(replace(i, operands=(new, *i.args)), f32))
             self.emit(Instruction("GRAD_INIT", (i.dst, self.read(new, f64)), i.type, i.note))
-        elif i.row.numbers in ("kept", "listed", "watched") or writes_state(i):
-            self.emit(self.in_format(i, f64))
-        elif i.row.numbers in ("plain", "summed", "moved"):
-            self.compute(i)
-        else:
-            raise PlanError(f'precision="mixed" does not support `{i}`', fix="Leave precision= out.")
+
+    def of_state(self, i: Instruction) -> None:
+        """What a state is moved by, or becomes, is float64."""
+        self.kept(i) if writes_state(i) else self.unless_moving(i)
+
+    def unless_moving(self, i: Instruction) -> None:
+        if not self.once(i):
+            self.refuse(i)
 
     def compute(self, i: Instruction) -> None:
         name = str(i.args[0]) if i.op == "ELEM" else ""
@@ -133,5 +121,16 @@ def writes_state(i: Instruction) -> bool:
     return isinstance(i.dst, Register) and i.dst.kind in "SGF"
 
 
-def mixed(program: Program) -> Program:
-    return Mixed(program).whole()
+# fmt: off
+Mixed.rules = {
+    "kept": Mixed.kept, "watched": Mixed.kept, "listed": Mixed.kept,
+    "plain": Mixed.computed, "summed": Mixed.computed, "moved": Mixed.computed,
+    **dict.fromkeys(("gradient", "added", "flow", "by_flow", "by_sum", "by_value", "units", "whole"), Mixed.kept),
+    "orbit": Mixed.of_state, "turn": Mixed.of_state,
+    **dict.fromkeys(("clock", "drawn", "tree", "solved"), Mixed.unless_moving),
+}
+# fmt: on
+
+
+def mixed(program: Program, _: Choices) -> Program:
+    return Mixed(program).rewritten()

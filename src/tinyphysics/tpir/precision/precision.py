@@ -7,17 +7,53 @@ rounded once, where it is read, and a certificate says of a float32 program what
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.dtype import DType, as_number, f32, f64, i64
 from tinyphysics.ir.uop import UOp
 from tinyphysics.system import State
 from tinyphysics.tpir.precision.compensated import compensated
+from tinyphysics.tpir.precision.double_double import in_double_double
 from tinyphysics.tpir.precision.lattice import UNIT, on_lattice
 from tinyphysics.tpir.precision.mixed import mixed
+from tinyphysics.tpir.precision.rewriter import LOW as LOW
+from tinyphysics.tpir.precision.rewriter import Choices, Units
 from tinyphysics.tpir.program.isa import SECTIONS, Instruction, Param, Program, Register, Type, Word
+
+Rewrite = Callable[[Program, Choices], Program]
+
+
+def as_written(program: Program, _: Choices) -> Program:
+    return program
+
+
+def retyped(program: Program, old: DType, new: DType) -> Program:
+    """The program with every value of one type in another."""
+
+    def typed(t: Type) -> Type:
+        return Type(new, t.shape) if t.dtype is old else t
+
+    def instruction(i: Instruction) -> Instruction:
+        return (
+            i if i.op == "STORE" else replace(i, type=typed(i.type))
+        )  # STORE has the type of what it stores
+
+    return replace(
+        program,
+        states=tuple(replace(s, type=typed(s.type)) for s in program.states),
+        params=tuple(replace(p, type=typed(p.type)) for p in program.params),
+        energy=tuple(map(instruction, program.energy)),
+        init=tuple(map(instruction, program.init)),
+        step=tuple(map(instruction, program.step)),
+        final=tuple(map(instruction, program.final)),
+    )
+
+
+def in_float32(program: Program, _: Choices) -> Program:
+    return retyped(program, f64, f32)
 
 
 @dataclass(frozen=True)
@@ -29,9 +65,9 @@ class Precision:
     given: DType  # of the parameters
     forces: DType  # of what moves the states
     low: DType | None = None  # of the error word that stands after each state
-    units: tuple[
-        tuple[str, float], ...
-    ] = ()  # of states that are whole numbers of one; "" is any other state
+    units: Units = ()  # of states that are whole numbers of one; "" is any other state
+    rewrite: Rewrite = field(default=as_written, compare=False, repr=False)  # a float64 program in it
+    note: str = field(default="", compare=False, repr=False)  # what explain() says of it
 
     def unit(self, state: str) -> float:
         """What 1 stands for in a state of whole numbers."""
@@ -73,18 +109,21 @@ class Precision:
         return high + low[0] if low else high
 
 
-LOW = ".low"  # no name of a user's has a dot
-PRECISIONS: dict[str, Precision] = {
-    p.name: p
-    for p in (
-        Precision("float64", f64, f64, f64),
-        Precision("float32", f32, f32, f32),
-        Precision("mixed", f64, f64, f32),
-        Precision("compensated", f32, f64, f32, f32),
-        Precision("lattice", i64, f64, f64),
-        Precision("dd", f64, f64, f64, f64),
-    )
-}
+# fmt: off
+PRECISIONS: dict[str, Precision] = {p.name: p for p in (
+    Precision("float64", f64, f64, f64),
+    Precision("float32", f32, f32, f32, rewrite=in_float32,
+        note="states, parameters and every operation of a step; energies and observables are float64"),
+    Precision("mixed", f64, f64, f32, rewrite=mixed,
+        note="states, their differences and updates are float64; all else in a force is float32"),
+    Precision("compensated", f32, f64, f32, f32, rewrite=compensated,
+        note="states are pairs of float32, updated by TwoSum; forces, and dt where it multiplies them, are float32"),
+    Precision("lattice", i64, f64, f64, rewrite=on_lattice,
+        note="states are whole numbers of units; every sub-step adds a whole number, which is float64 rounded once"),
+    Precision("dd", f64, f64, f64, f64, rewrite=in_double_double,
+        note="pairs of float64, about 32 digits: states and every operation of a step; parameters are float64 numbers"),
+)}
+# fmt: on
 FLOAT64 = PRECISIONS["float64"]
 ROUNDING = {f64: 2.0**-53, f32: 2.0**-24}  # the largest relative error of a number that is rounded once
 NOT_NUMBERS = ("clock", "added", "drawn")  # what stands there counts steps, sources or numbers
@@ -95,48 +134,22 @@ def format_of(program: Program) -> DType:
     return program.states[0].type.dtype if program.states else f64
 
 
-def retyped(program: Program, old: DType, new: DType) -> Program:
-    """The program with every value of one type in another."""
+def in_precision(
+    program: Program, precision: str, units: Units = (), weights: Mapping[float, Fraction] | None = None
+) -> Program:
+    """A float64 program in another precision; a PlanError if one of its constants has no place there.
 
-    def typed(t: Type) -> Type:
-        return Type(new, t.shape) if t.dtype is old else t
-
-    def instruction(i: Instruction) -> Instruction:
-        return (
-            i if i.op == "STORE" else replace(i, type=typed(i.type))
-        )  # STORE has the type of what it stores
-
-    return replace(
-        program,
-        states=tuple(replace(s, type=typed(s.type)) for s in program.states),
-        params=tuple(replace(p, type=typed(p.type)) for p in program.params),
-        energy=tuple(map(instruction, program.energy)),
-        init=tuple(map(instruction, program.init)),
-        step=tuple(map(instruction, program.step)),
-        final=tuple(map(instruction, program.final)),
-    )
-
-
-def in_precision(program: Program, precision: str, units: tuple[tuple[str, float], ...] = ()) -> Program:
-    """A float64 program in another precision; a PlanError if one of its constants has no place there."""
-    if precision == "float64":
-        return program
-    if precision == "lattice":
-        return on_lattice(program, units)
-    match precision:
-        case "mixed":
-            short = mixed(program)
-        case "compensated":
-            short = compensated(program, LOW)
-        case _:
-            short = retyped(program, f64, PRECISIONS[precision].state)
-    for i, x in out_of_range(short):
+    `units` are those of a lattice; `weights` says which numbers the coefficients of a method stand for.
+    """
+    row = PRECISIONS[precision]
+    new = row.rewrite(program, Choices(units, weights or {}))
+    for i, x in out_of_range(new) if f32 in row.formats else ():
         where = f" ({i.note})" if i.note else ""
         raise PlanError(
             f"the step holds the constant {x!r}{where}, which is out of the range of {precision}",
             fix='Choose units in which it is nearer to 1, or precision="float64".',
         )
-    return short
+    return new
 
 
 def out_of_range(program: Program) -> Iterator[tuple[Instruction, float]]:

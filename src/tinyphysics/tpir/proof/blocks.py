@@ -8,46 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from tinyphysics.errors import VerifyError
 from tinyphysics.ir.uop import UOp, substitute
 from tinyphysics.rules.equality.normal import Normal
 from tinyphysics.rules.equality.probe import seen_to_be_something
-from tinyphysics.tpir.program.form import check_form
 from tinyphysics.tpir.program.isa import Instruction, Operand, Program, Register, Type, Word
 from tinyphysics.tpir.program.liveness import reads_before_writing
 from tinyphysics.tpir.program.symbolic import Symbolic, at_clock, clocks, state_of, state_var, version_of
 from tinyphysics.tpir.proof.components import numbers
-from tinyphysics.tpir.proof.units import added, check_undone, is_scaled, moving, rate, rescale
-
-STEPS_DONE = {"init": 0, "step": 0, "final": 1}  # when each section begins, in a run of one step
-
-
-@dataclass
-class Update:
-    """One shear, with its flow as an expression of the states at version 0."""
-
-    number: int
-    instruction: Instruction
-    section: str
-    state: int
-    flow: UOp
-    h: UOp
-    stale: str = ""  # why the flow is not fresh
-    force: bool = False  # made by `POISSON_J ... force`: no energy is known for it
-
-    def __str__(self) -> str:
-        return f"step {self.number} `{self.instruction}`"
-
-    @property
-    def times(self) -> list[float]:
-        """The times that its flow reads, in steps since the run began."""
-        return clocks(self.flow)
-
-    @property
-    def timeless(self) -> UOp:
-        """The flow with its clock at 0."""
-        return at_clock(self.flow, self.times[0], 0.0) if len(self.times) == 1 else self.flow
+from tinyphysics.tpir.proof.force_gradient import Even, even
+from tinyphysics.tpir.proof.units import DT, added, check_undone, is_scaled, moving, rate, rescale
+from tinyphysics.tpir.proof.walk import Walk, check_type
+from tinyphysics.tpir.proof.weights import Applied, Update
 
 
 @dataclass
@@ -64,53 +38,31 @@ class Group:
 class Blocks:
     """A well-formed program as its declared terms and the groups of its updates."""
 
+    name, refusal = "", "is an explicit map"
+
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.normal = Normal()
         self.scaled = is_scaled(program)
-        self.terms: list[UOp] = []
         self.groups: list[Group] = []
         self.maps: list[str] = []
         self.mixing: str = ""  # a position added to a momentum
         self.unsettled: str = ""  # a register that differs from step to step
         self.forced: dict[Operand, bool] = {}
-        check_form(program)
-        self.declare()
-        self.walk()
+        self.left: dict[str, dict[Register, UOp]] = {}  # what a section leaves to a step or to `final`
+        self.walk = Walk(program)
+        self.normal, self.terms = self.walk.normal, self.walk.terms
+        self.walk.read(self)
+        if self.walk.trouble:
+            self.maps.append(self.walk.trouble)
 
     @property
     def updates(self) -> list[Update]:
         return [u for g in self.groups for u in g.updates]
 
-    def declare(self) -> None:
-        symbolic = Symbolic(self.program)
-        for k in range(len(self.program.states)):
-            symbolic.env[Register("S", k)] = state_var(self.program, k, 0)
-        for number, section, i in self.program.numbered():
-            if section == "energy":
-                value = self.value(symbolic, i, f"step {number} `{i}`")
-                if isinstance(i.dst, Register) and i.dst.kind == "E":
-                    self.terms.append(value)
-
-    def walk(self) -> None:
-        symbolic = Symbolic(self.program)
-        left: dict[str, dict[Register, UOp]] = {}
-        for name, symbolic.steps in STEPS_DONE.items():
-            began = dict(symbolic.version)
-            for number, section, i in self.program.numbered():
-                if section == name:
-                    self.read(symbolic, i, number, section, began)
-            left[name] = self.left(symbolic, symbolic.steps + (name == "step"))
-        for r, u in left["init"].items():
-            if left["step"][r] is not u:
-                self.unsettled = (
-                    f"{r} is carried from step to step, and is not the same function of the "
-                    "state after a step as after `init`"
-                )
-
-    def left(self, symbolic: Symbolic, steps: int) -> dict[Register, UOp]:
-        """What a section leaves in registers to a step or to `final`, as functions of the state it leaves."""
-        out = {}
+    def close(self, walk: Walk) -> None:
+        """What a section leaves in registers, as functions of the state it leaves."""
+        symbolic, out = walk.symbolic, {}
+        steps = symbolic.steps + (walk.section == "step")
         for r in reads_before_writing((*self.program.step, *self.program.final)):
             if r.kind != "S" and r in symbolic.env:
                 u = symbolic.env[r]
@@ -123,18 +75,20 @@ class Blocks:
                 for t in clocks(u) if steps else []:
                     u = at_clock(u, t, t - steps)
                 out[r] = u
-        return out
+        self.left[walk.section] = out
+        if walk.section == "final":
+            for r, u in self.left["init"].items():
+                if self.left["step"][r] is not u:
+                    self.unsettled = (
+                        f"{r} is carried from step to step, and is not the same function of the "
+                        "state after a step as after `init`"
+                    )
 
-    def read(
-        self, symbolic: Symbolic, i: Instruction, number: int, section: str, began: dict[int, int]
-    ) -> None:
-        where = f"step {number} `{i}`"
-        symbolic.check_kinds(i, where)
+    def take(self, walk: Walk, i: Instruction) -> bool:
+        symbolic, where = walk.symbolic, walk.where
         match i.row.numbers:
-            case "kept" if isinstance(i.dst, Register):
-                symbolic.load(i.dst.index)
             case "by_flow" | "by_sum":
-                self.update(symbolic, i, number, section, began)
+                self.update(walk, i)
             case "units":
                 rescale(symbolic, i, where, self.normal)
             case "by_value" | "turn" if isinstance(i.dst, Register) and i.row.kind == "update":
@@ -142,24 +96,18 @@ class Blocks:
                 self.maps.append(f"{where} is an explicit map")
                 symbolic.load(i.dst.index)
             case "whole":
-                if i.op == "SERIES":
+                if i.row.run == "series":
                     self.maps.append(f"{where} follows a solution, to a tolerance")
                 for k in range(len(self.program.states)):
                     symbolic.load(k)
-            case "kept" | "watched":
+            case "kept" | "watched" if not isinstance(i.dst, Register):
                 symbolic.read(i.args[0], i.type, where)
                 check_undone(symbolic, i, where)
-            case _:
-                self.forced[i.dst] = i.op == "POISSON_J" and i.args[1] == Word("force")
+            case how:
+                self.forced[i.dst] = how == "flow" and i.args[1] == Word("force")
                 self.check_mixing(symbolic, i, where)
-                self.value(symbolic, i, where)
-
-    def value(self, symbolic: Symbolic, i: Instruction, where: str) -> UOp:
-        value = symbolic.value(i, where)
-        assert value is not None
-        check_type(value, i, where)
-        symbolic.env[i.dst] = value
-        return value
+                return False
+        return True
 
     def check_mixing(self, symbolic: Symbolic, i: Instruction, where: str) -> None:
         """A position added to a momentum: a type error in a program that claims to be symplectic.
@@ -180,10 +128,8 @@ class Blocks:
             (a, x), (b, y) = roles[:2]
             self.mixing = f"{where} adds {a} {x} and {b} {y}"
 
-    def update(
-        self, symbolic: Symbolic, i: Instruction, number: int, section: str, began: dict[int, int]
-    ) -> None:
-        where = f"step {number} `{i}`"
+    def update(self, walk: Walk, i: Instruction) -> None:
+        symbolic, where, began = walk.symbolic, walk.where, walk.began
         assert isinstance(i.dst, Register)
         own = symbolic.read(i.dst, i.type, where)
         flow = symbolic.read(i.args[0], i.type, where)
@@ -221,18 +167,11 @@ class Blocks:
             moved = flow * h.expand(flow.shape)
             unit = symbolic.units.get(i.dst.index)
             flow, h = rate(moved if unit is None else moved / unit, self.normal)
-        self.join(
-            Update(
-                number,
-                i,
-                section,
-                i.dst.index,
-                symbolic.base(flow, began),
-                symbolic.base(h, began),
-                stale,
-                self.forced.get(i.args[0], False),
-            )
-        )
+        u = walk.update(i, symbolic.base(flow, began), symbolic.base(h, began))
+        u.stale, u.force = stale, self.forced.get(i.args[0], False)
+        self.join(u)
+        if stale and walk.stale is None:
+            walk.stale = u
         symbolic.load(i.dst.index)
 
     def apart(self, *updates: Update) -> bool:
@@ -266,9 +205,86 @@ class Blocks:
             self.groups.append(Group([u]))
 
 
-def check_type(value: UOp, i: Instruction, where: str) -> None:
-    if value.shape != i.type.shape or value.dtype is not i.type.dtype:
-        raise VerifyError(
-            f"{where} puts {value.dtype}{list(value.shape)} into {i.type}",
-            fix="Write the type of the destination, or expand: MOVE T1:f64[3], expand, T0.",
+# --- parts: blocks that are multiples of one another ---------------------------------------------
+@dataclass
+class FlowPart:
+    """What blocks are multiples of: flows by state, and what comes with dt**2 if anything does."""
+
+    limit: dict[int, UOp]
+    square: dict[int, Even]
+
+    def weights(
+        self, limit: dict[int, UOp], square: dict[int, Even], normal: Normal
+    ) -> tuple[Fraction, Fraction] | None:
+        """By which two numbers a block is this part; a part without dt**2 takes the block's."""
+        w = multiple(limit, self.limit, normal)
+        w = Fraction(0) if w is None and not limit else w
+        if w is None or not (limit or self.square):
+            return None
+        if not square:
+            return w, Fraction(0)
+        if not self.square:
+            self.square = square
+        if square.keys() != self.square.keys():
+            return None
+        ratios = {x.over(self.square[s], normal) for s, x in square.items()}
+        v = ratios.pop() if len(ratios) == 1 else None
+        return None if v is None else (w, v)
+
+
+def is_literal(blocks: Blocks) -> bool:
+    """Is the step written as a number, rather than as $dt?"""
+    return all(DT not in u.h.leaves for u in blocks.updates)
+
+
+def length(u: Update, normal: Normal, literal: bool) -> Fraction | None:
+    """h as a multiple of dt, or of 1 where the program writes its step as a number."""
+    return normal.ratio(u.h, UOp.const(1.0) if literal else DT)
+
+
+def idle(u: Update, normal: Normal) -> bool:
+    """Is its flow shown to be nothing?"""
+    return DT not in u.flow.leaves and normal.is_zero(u.flow)
+
+
+def applied(blocks: Blocks, normal: Normal) -> tuple[list[Applied], str]:
+    """The blocks of a run of one step by what they do, and what keeps them from being named.
+
+    Blocks that are multiples of one another are one part.
+    """
+    parts: list[FlowPart] = []
+    out: list[Applied] = []
+    literal = is_literal(blocks)
+    fixed = literal or any(DT in term.leaves for term in blocks.terms)  # then dt going to 0 says nothing
+    for g in blocks.groups:
+        flows = {u.state: u.timeless for u in g.updates if not idle(u, normal)}
+        if not flows:
+            continue
+        u = g.updates[0]
+        h, times = length(u, normal, literal), {t for v in g.updates for t in v.times}
+        if h is None:
+            return [], f"{u}: h is not shown to be a multiple of dt"
+        parted = {s: x for s, f in flows.items() if (x := even(f, normal)) is not None}
+        if len(parted) < len(flows) or fixed and any(DT in f.leaves for f in flows.values()):
+            return [], f"{u}: the flow itself depends on dt"
+        if len(times) > 1:
+            return [], f"{u} reads more than one time"
+        limit = {s: x.limit for s, x in parted.items() if not normal.is_zero(x.limit)}
+        square = {s: x for s, x in parted.items() if x.square is not None}
+        found = (
+            (k, both) for k, x in enumerate(parts) if (both := x.weights(limit, square, normal)) is not None
         )
+        part, (w, v) = next(found, (len(parts), (Fraction(bool(limit)), Fraction(bool(square)))))
+        if part == len(parts):
+            parts.append(FlowPart(limit, square))
+        reads = frozenset(k for f in flows.values() for v in f.leaves if (k := state_of(v)) is not None)
+        out.append(Applied(part, w * h, next(iter(times), None), u, frozenset(flows), reads, v * h))
+    return out, ""
+
+
+def multiple(flows: dict[int, UOp], known: dict[int, UOp], normal: Normal) -> Fraction | None:
+    """The number r with flows = r * known, state by state."""
+    if flows.keys() != known.keys():
+        return None
+    ratios = {normal.ratio(f, known[s]) for s, f in flows.items()}
+    return ratios.pop() if len(ratios) == 1 else None

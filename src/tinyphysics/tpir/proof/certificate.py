@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 
@@ -14,22 +15,54 @@ class Verdict:
         return self.holds
 
 
-@dataclass(frozen=True)
-class Certificate:
-    symplectic: Verdict
-    volume_preserving: Verdict
-    symmetric: Verdict
-    reversible: Verdict
-    consistent: Verdict
+class Certificate(Mapping[str, Verdict]):
+    """Verdicts by name, in order. Canonical programs have five; a reader of another structure may give others.
 
-    def items(self) -> list[tuple[str, Verdict]]:
-        return [(name.replace("_", "-"), v) for name, v in vars(self).items()]
+    >>> c = Certificate({"volume-preserving": Verdict(True, "a shear")})
+    >>> c["volume-preserving"] is c.volume_preserving, c.level
+    (True, 'volume-preserving')
+    """
+
+    def __init__(self, verdicts: Mapping[str, Verdict]) -> None:
+        self._verdicts = dict(verdicts)
 
     def __getitem__(self, name: str) -> Verdict:
-        verdict: Verdict = getattr(self, name.replace("-", "_"))
-        return verdict
+        return self._verdicts[name.replace("_", "-")]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._verdicts)
+
+    def __len__(self) -> int:
+        return len(self._verdicts)
+
+    def __getattr__(self, name: str) -> Verdict:
+        """c.volume_preserving is c["volume-preserving"]."""
+        if name.startswith("_") or name.replace("_", "-") not in self._verdicts:
+            raise AttributeError(f"a certificate has no verdict `{name}`", name=name, obj=self)
+        return self[name]
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *(name.replace("-", "_") for name in self)]
+
+    def __or__(self, others: Mapping[str, Verdict]) -> Certificate:
+        return Certificate({**self, **others})
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.items()))
+
+    def __repr__(self) -> str:
+        verdicts = ", ".join(f"{name}={v!r}".replace("-", "_", name.count("-")) for name, v in self.items())
+        return f"Certificate({verdicts})"
 
     @property
     def level(self) -> str:
         """The strongest structure that was shown."""
         return next((name for name, v in self.items() if v and name != "consistent"), "none")
+
+
+def five(
+    symplectic: Verdict, volume: Verdict, symmetric: Verdict, reversible: Verdict, consistent: Verdict
+) -> dict[str, Verdict]:
+    """What is asked of every program of canonical pairs."""
+    names = ("symplectic", "volume-preserving", "symmetric", "reversible", "consistent")
+    return dict(zip(names, (symplectic, volume, symmetric, reversible, consistent)))

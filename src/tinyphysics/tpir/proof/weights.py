@@ -1,4 +1,4 @@
-"""How much of each part does a step apply, in which order, and at which times?"""
+"""How much of each part does a step apply, in which order, and at which times?  Symmetric and even are read off that."""
 
 from __future__ import annotations
 
@@ -6,19 +6,47 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from tinyphysics.ir.uop import UOp
-from tinyphysics.rules.equality.normal import Normal
-from tinyphysics.tpir.program.symbolic import state_of
-from tinyphysics.tpir.proof.blocks import STEPS_DONE, Blocks, Update
-from tinyphysics.tpir.proof.force_gradient import Even, even
-from tinyphysics.tpir.proof.units import DT
+from tinyphysics.tpir.program.isa import Instruction
+from tinyphysics.tpir.program.symbolic import at_clock, clocks
+from tinyphysics.tpir.proof.certificate import Verdict
 
 TOL = Fraction(1, 2**46)  # weights are sums of a few rounded coefficients
 TIME = -1  # as a part: what advances the clock, where all others read it
 NOTHING: frozenset[int] = frozenset()
 
 
+STEPS_DONE = {"init": 0, "step": 0, "final": 1}  # when each section begins, in a run of one step
+
+
+@dataclass
+class Update:
+    """One shear, with its flow as an expression of the states at version 0."""
+
+    number: int
+    instruction: Instruction
+    section: str
+    state: int
+    flow: UOp
+    h: UOp
+    stale: str = ""  # why the flow is not fresh
+    force: bool = False  # made by `POISSON_J ... force`: no energy is known for it
+
+    def __str__(self) -> str:
+        return f"step {self.number} `{self.instruction}`"
+
+    @property
+    def times(self) -> list[float]:
+        """The times that its flow reads, in steps since the run began."""
+        return clocks(self.flow)
+
+    @property
+    def timeless(self) -> UOp:
+        """The flow with its clock at 0."""
+        return at_clock(self.flow, self.times[0], 0.0) if len(self.times) == 1 else self.flow
+
+
 @dataclass(frozen=True)
-class SubFlow:
+class Applied:
     """A block by what it does: which part it is a multiple of, by which weight, at which time."""
 
     part: int
@@ -29,10 +57,10 @@ class SubFlow:
     reads: frozenset[int]  # those that it depends on
     square: Fraction = Fraction(0)  # the weight of what comes with dt**2, a function of the same positions
 
-    def plus(self, other: SubFlow) -> SubFlow:
+    def plus(self, other: Applied) -> Applied:
         return replace(self, weight=self.weight + other.weight, square=self.square + other.square)
 
-    def commutes(self, other: SubFlow) -> bool:
+    def commutes(self, other: Applied) -> bool:
         """Two kicks do: neither reads what one of them moves. What advances the time, which kicks may read, does not."""
         return TIME not in (self.part, other.part) and not (self.moves | other.moves) & (
             self.reads | other.reads
@@ -42,7 +70,7 @@ class SubFlow:
     def idle(self) -> bool:
         return abs(self.weight) <= TOL and abs(self.square) <= TOL
 
-    def same(self, other: SubFlow) -> bool:
+    def same(self, other: Applied) -> bool:
         """At whatever time."""
         return (
             self.part == other.part
@@ -51,96 +79,12 @@ class SubFlow:
         )
 
 
-@dataclass
-class Part:
-    """What blocks are multiples of: flows by state, and what comes with dt**2 if anything does."""
-
-    limit: dict[int, UOp]
-    square: dict[int, Even]
-
-    def weights(
-        self, limit: dict[int, UOp], square: dict[int, Even], normal: Normal
-    ) -> tuple[Fraction, Fraction] | None:
-        """By which two numbers a block is this part; a part without dt**2 takes the block's."""
-        w = multiple(limit, self.limit, normal)
-        w = Fraction(0) if w is None and not limit else w
-        if w is None or not (limit or self.square):
-            return None
-        if not square:
-            return w, Fraction(0)
-        if not self.square:
-            self.square = square
-        if square.keys() != self.square.keys():
-            return None
-        ratios = {x.over(self.square[s], normal) for s, x in square.items()}
-        v = ratios.pop() if len(ratios) == 1 else None
-        return None if v is None else (w, v)
-
-
-def is_literal(blocks: Blocks) -> bool:
-    """Is the step written as a number, rather than as $dt?"""
-    return all(DT not in u.h.leaves for u in blocks.updates)
-
-
-def length(u: Update, normal: Normal, literal: bool) -> Fraction | None:
-    """h as a multiple of dt, or of 1 where the program writes its step as a number."""
-    return normal.ratio(u.h, UOp.const(1.0) if literal else DT)
-
-
-def idle(u: Update, normal: Normal) -> bool:
-    """Is its flow shown to be nothing?"""
-    return DT not in u.flow.leaves and normal.is_zero(u.flow)
-
-
-def sub_flows(blocks: Blocks, normal: Normal) -> tuple[list[SubFlow], str]:
-    """The blocks of a run of one step by what they do, and what keeps them from being named.
-
-    Blocks that are multiples of one another are one part.
-    """
-    parts: list[Part] = []
-    out: list[SubFlow] = []
-    literal = is_literal(blocks)
-    fixed = literal or any(DT in term.leaves for term in blocks.terms)  # then dt going to 0 says nothing
-    for g in blocks.groups:
-        flows = {u.state: u.timeless for u in g.updates if not idle(u, normal)}
-        if not flows:
-            continue
-        u = g.updates[0]
-        h, times = length(u, normal, literal), {t for v in g.updates for t in v.times}
-        if h is None:
-            return [], f"{u}: h is not shown to be a multiple of dt"
-        parted = {s: x for s, f in flows.items() if (x := even(f, normal)) is not None}
-        if len(parted) < len(flows) or fixed and any(DT in f.leaves for f in flows.values()):
-            return [], f"{u}: the flow itself depends on dt"
-        if len(times) > 1:
-            return [], f"{u} reads more than one time"
-        limit = {s: x.limit for s, x in parted.items() if not normal.is_zero(x.limit)}
-        square = {s: x for s, x in parted.items() if x.square is not None}
-        found = (
-            (k, both) for k, x in enumerate(parts) if (both := x.weights(limit, square, normal)) is not None
-        )
-        part, (w, v) = next(found, (len(parts), (Fraction(bool(limit)), Fraction(bool(square)))))
-        if part == len(parts):
-            parts.append(Part(limit, square))
-        reads = frozenset(k for f in flows.values() for v in f.leaves if (k := state_of(v)) is not None)
-        out.append(SubFlow(part, w * h, next(iter(times), None), u, frozenset(flows), reads, v * h))
-    return out, ""
-
-
-def multiple(flows: dict[int, UOp], known: dict[int, UOp], normal: Normal) -> Fraction | None:
-    """The number r with flows = r * known, state by state."""
-    if flows.keys() != known.keys():
-        return None
-    ratios = {normal.ratio(f, known[s]) for s, f in flows.items()}
-    return ratios.pop() if len(ratios) == 1 else None
-
-
-def merged(flows: list[SubFlow]) -> list[SubFlow]:
+def merged(flows: list[Applied]) -> list[Applied]:
     """Those of one part and one time added where only what commutes is between them, and what adds to nothing left out.
 
     What commutes comes in the order of its parts, so that equal products are equal lists.
     """
-    out: list[SubFlow] = []
+    out: list[Applied] = []
     for f in flows:
         k = len(out)
         while (
@@ -159,7 +103,7 @@ def at_once(a: float | None, b: float | None) -> bool:
     return a is b if a is None or b is None else abs(Fraction(a) - Fraction(b)) <= TOL
 
 
-def uneven(flows: list[SubFlow]) -> str:
+def uneven(flows: list[Applied]) -> str:
     """Why n steps are not n times one step; empty if they are."""
     final, init = (
         [
@@ -174,7 +118,7 @@ def uneven(flows: list[SubFlow]) -> str:
     return ""
 
 
-def is_palindrome(flows: list[SubFlow]) -> bool:
+def is_palindrome(flows: list[Applied]) -> bool:
     """Is a step its own adjoint?  That has the sub-flows in reverse, and what was seen at the time c is seen at 1 - c."""
     if time_is_a_part(flows):
         whole = with_time(flows)
@@ -185,23 +129,23 @@ def is_palindrome(flows: list[SubFlow]) -> bool:
     return len(there) == len(back) and all(a.same(b) and at_once(a.time, b.time) for a, b in zip(there, back))
 
 
-def time_is_a_part(flows: list[SubFlow]) -> bool:
+def time_is_a_part(flows: list[Applied]) -> bool:
     """Do all parts read the time?  Then it advances in none of them, but between them."""
     return {f.part for f in flows if f.time is None} <= {TIME} and any(f.time is not None for f in flows)
 
 
-def with_time(flows: list[SubFlow]) -> list[SubFlow]:
+def with_time(flows: list[Applied]) -> list[Applied]:
     """The sub-flows of one step from 0 to 1, with those that advance time between two that see different ones."""
-    out: list[SubFlow] = []
+    out: list[Applied] = []
     now = Fraction(0)
     for f in flows:
         assert f.time is not None
-        out += [SubFlow(TIME, Fraction(f.time) - now, None, f.update, NOTHING, NOTHING), f]
+        out += [Applied(TIME, Fraction(f.time) - now, None, f.update, NOTHING, NOTHING), f]
         now = Fraction(f.time)
-    return [*out, SubFlow(TIME, 1 - now, None, flows[-1].update, NOTHING, NOTHING)]
+    return [*out, Applied(TIME, 1 - now, None, flows[-1].update, NOTHING, NOTHING)]
 
 
-def clock_trouble(flows: list[SubFlow]) -> str:
+def clock_trouble(flows: list[Applied]) -> str:
     """Time must advance inside exactly one part: what the clocked blocks see is the weight of that part.
 
     Where every part reads it, it is a part of its own, and the palindrome is one of three parts.
@@ -214,7 +158,7 @@ def clock_trouble(flows: list[SubFlow]) -> str:
     return "" if "" in reasons else reasons[0]
 
 
-def off_the_clock(flows: list[SubFlow], ticking: int) -> str:
+def off_the_clock(flows: list[Applied], ticking: int) -> str:
     """The first block that sees another time than one part has reached."""
     now = step = Fraction(0)
     for f in flows:
@@ -225,3 +169,28 @@ def off_the_clock(flows: list[SubFlow], ticking: int) -> str:
         now += f.weight if f.part == ticking else 0
         step += f.weight if f.part == ticking and f.update.section == "step" else 0
     return "" if abs(step - 1) <= TOL else f"time would advance by {float(step):g} steps a step"
+
+
+# --- what follows from them ---------------------------------------------------------------------
+def symmetric(flows: list[Applied], trouble: str = "") -> Verdict:
+    """Are n steps n times one step, which is its own adjoint?"""
+    why = trouble or uneven(flows) or clock_trouble(flows)
+    if not why and not is_palindrome(flows):
+        why = "its sub-flows are not a palindrome"
+    return Verdict(not why, why or "init, step, final is a palindrome of sub-flows")
+
+
+def in_a_step(flows: list[Applied], parts: set[int]) -> Fraction:
+    """The weight with which some parts enter a step."""
+    return sum((f.weight for f in flows if f.part in parts and f.update.section == "step"), Fraction(0))
+
+
+def off_weight(name: str, total: Fraction, by: Fraction = TOL) -> str:
+    """Why a step is not one of the declared energy; empty if a part enters it as it should."""
+    if abs(total - 1) <= by:
+        return ""
+    return f"{name} enters with total weight {float(total):g} instead of 1"
+
+
+def not_symmetric(symmetric: Verdict) -> str:
+    return f"not shown to be symmetric: {symmetric.because}"

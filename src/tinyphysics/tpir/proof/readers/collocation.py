@@ -8,6 +8,7 @@ looked at in every round. So certificates hold to the residual that is left. Wha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -18,28 +19,30 @@ from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.equality.normal import Normal, TooLarge, chooses
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.tpir.program.isa import GOING, Pointer, Program, Register, Type
-from tinyphysics.tpir.program.liveness import reads_before_writing
-from tinyphysics.tpir.program.symbolic import CLOCK, Symbolic, clocks, state_of, state_var
-from tinyphysics.tpir.proof.blocks import STEPS_DONE, Blocks, check_type
-from tinyphysics.tpir.proof.certificate import Certificate, Verdict
-from tinyphysics.tpir.proof.discontinuities import jump_in
-from tinyphysics.tpir.proof.readers.doubled import Copies, NotCopies
+from tinyphysics.tpir.program.isa import Instruction, Program, Register, Type
+from tinyphysics.tpir.program.symbolic import CLOCK, clocks, state_of, state_var
+from tinyphysics.tpir.proof.blocks import Blocks
+from tinyphysics.tpir.proof.certificate import Verdict, five
 from tinyphysics.tpir.proof.readers.variational import NotStationary, Stationary, reader, stationary
-from tinyphysics.tpir.proof.sizes import is_over_size
+from tinyphysics.tpir.proof.solutions import (
+    RESIDUAL,
+    energy_reversible,
+    has_own_steps,
+    is_over_size,
+    refused,
+    solved_alike,
+    solves,
+    too_much,
+)
 from tinyphysics.tpir.proof.tableau import Kick, Stages, mirrored
-from tinyphysics.tpir.proof.units import DT, moving
+from tinyphysics.tpir.proof.units import DT
+from tinyphysics.tpir.proof.walk import NotShown, Walk
 from tinyphysics.tpir.proof.weights import TOL
 from tinyphysics.util import prod
 
 NOW = UOp.var(f"{CLOCK}@0.0")  # when a step begins
 SUMS = (Ops.ADD, Ops.FMA)
 MOST_UNKNOWNS = 96  # whose residuals are compared one by one
-RESIDUAL = "to the residual of its equations: rounding, as a rule"
-
-
-def solves(program: Program) -> bool:
-    return any(i.row.reader == "stages" for _, _, i in program.numbered())
 
 
 def root_of(u: UOp, where: str) -> UOp | None:
@@ -59,10 +62,6 @@ def at_time(c: Fraction) -> UOp:
     return NOW + exact(c) * DT
 
 
-class NotShown(Exception):
-    """Why something is not shown."""
-
-
 @dataclass
 class Move:
     state: int
@@ -72,86 +71,73 @@ class Move:
     root: UOp | None  # the solution that it is made of
 
 
-class Collocated:
+class CollocationReader:
     """A program whose states move by what a SOLVE gives, and by nothing else."""
 
+    name, refusal, by_derivatives = "stages", "is not one of the stages of a step", True
+
     def __init__(self, program: Program) -> None:
-        self.program, self.normal = program, Normal()
-        self.blocks = Blocks(program)  # checks its form, and reads the declared energy
-        self.terms = self.blocks.terms
+        self.program = program
+        self.walk = Walk(program, Blocks(program).terms)  # malformed lines are said first
+        self.normal, self.terms = self.walk.normal, self.walk.terms
         self.steps: list[Stages | Kick | Stationary] = []
         self.ends: list[tuple[str, Kick]] = []
-        self.trouble = ""
+        self.waiting: list[Move] = []
+        self.began: dict[int, int] = {}  # the versions of the states when the first that waits was read
         self.timed = False
-        self.copies: Copies | None = None
         self.unread = ""  # why it is no step of velocities
         try:
-            if any(i.dst == Pointer(GOING) for i in program.step):
-                self.trouble = "its steps have their own lengths, and end where an error is small enough"
-            elif any(i.op == "MAP" for i in program.step):
-                self.copies = Copies(program, self.terms, self.normal)
-            else:
-                self.walk()
-                if not self.steps:  # or all that follows would be said of nothing
-                    raise NotShown("no state moves by what is solved for")
-        except NotCopies as why:
-            self.trouble = f"it is not read as a step of two copies, nor of stages: {why}"
+            self.read()
         except NotShown as why:
-            self.trouble = str(why)
-        except TooLarge:
-            self.trouble = "its expressions are too long to be compared"
-        except TraceError as error:
-            self.trouble = f"the energy could not be differentiated twice: {error.what}"
+            self.walk.trouble = str(why)
+        except (TooLarge, TraceError) as error:
+            self.walk.trouble = too_much(error)
+
+    @staticmethod
+    def has(program: Program) -> bool:
+        return solves(program)
 
     # --- reading the program ------------------------------------------------------------------
-    def walk(self) -> None:
+    def read(self) -> None:
+        if has_own_steps(self.program):
+            raise NotShown("its steps have their own lengths, and end where an error is small enough")
         if not self.terms:
             raise NotShown("the program declares no energy")
         if any(DT in t.leaves for t in self.terms):
             raise NotShown("the declared energy holds dt")
-        symbolic = Symbolic(self.program)
-        for name, symbolic.steps in STEPS_DONE.items():
-            waiting: list[Move] = []
-            began: dict[int, int] = {}
-            for number, section, i in self.program.numbered():
-                if section != name:
-                    continue
-                where = f"step {number} `{i}`"
-                if i.op == "LOAD":
-                    assert isinstance(i.dst, Register)
-                    symbolic.load(i.dst.index)
-                elif i.row.numbers == "by_flow":
-                    assert isinstance(i.dst, Register)
-                    flow = symbolic.read(i.args[0], i.type, where)
-                    move = Move(
-                        i.dst.index,
-                        flow,
-                        symbolic.read(i.args[1], Type(), where),
-                        where,
-                        root_of(flow, where),
-                    )
-                    if waiting and not self.joins(waiting, move, began):
-                        self.understand(waiting, began, name)
-                        waiting = []
-                    if not waiting:
-                        began = dict(symbolic.version)
-                    waiting.append(move)
-                    symbolic.load(i.dst.index)
-                elif i.op == "MAP":
-                    raise NotShown(
-                        f"{where} is not read as a stage of a step: measure it by tp.measure_symplectic"
-                    )
-                elif "stages" in i.row.no_part_of:
-                    raise NotShown(f"{where} is not one of the stages of a step")
-                elif i.row.writes != "&" and section != "energy":
-                    value = symbolic.value(i, where)
-                    assert value is not None
-                    check_type(value, i, where)
-                    symbolic.env[i.dst] = value
-            if waiting:
-                self.understand(waiting, began, name)
-        self.check_carried(symbolic)
+        self.walk.read(self)
+        for r in self.walk.carried:
+            raise NotShown(f"{r} is carried from step to step, and may depend on the state or on time")
         self.check_ends()
+        if not self.steps:  # or all that follows would be said of nothing
+            raise NotShown("no state moves by what is solved for")
+
+    def take(self, walk: Walk, i: Instruction) -> bool:
+        symbolic, where = walk.symbolic, walk.where
+        if i.row.kind == "memory":
+            return False
+        if i.row.numbers == "by_flow":
+            assert isinstance(i.dst, Register)
+            flow = symbolic.read(i.args[0], i.type, where)
+            h = symbolic.read(i.args[1], Type(), where)
+            move = Move(i.dst.index, flow, h, where, root_of(flow, where))
+            if self.waiting and not self.joins(self.waiting, move, self.began):
+                self.close(walk)
+            if not self.waiting:
+                self.began = dict(symbolic.version)
+            self.waiting.append(move)
+            symbolic.load(i.dst.index)
+            return True
+        if i.op == "MAP":
+            raise NotShown(f"{where} is not read as a stage of a step: measure it by tp.measure_symplectic")
+        if self.name in i.row.no_part_of or i.row.kind in ("update", "all states"):
+            raise NotShown(f"{where} {self.refusal}")
+        return False
+
+    def close(self, walk: Walk) -> None:
+        moves, self.waiting = self.waiting, []
+        if moves:
+            self.understand(moves, self.began, walk.section)
 
     def joins(self, waiting: list[Move], move: Move, began: dict[int, int]) -> bool:
         """Does a move belong to those before it?  If it has not seen them, and is of the same solution, or of none."""
@@ -272,13 +258,6 @@ class Collocated:
             else:
                 out.append(x)
         return out
-
-    def check_carried(self, symbolic: Symbolic) -> None:
-        rewritten = {i.dst for i in self.program.step}
-        for r in reads_before_writing((*self.program.step, *self.program.final)):
-            kept = symbolic.env.get(r, UOp.const(0.0))
-            if r.kind != "S" and (r in rewritten or moving(kept) or clocks(kept)):
-                raise NotShown(f"{r} is carried from step to step, and may depend on the state or on time")
 
     # --- one solution -------------------------------------------------------------------------
     def understood(self, root: UOp, moves: list[Move], states: list[UOp], term: int) -> Stages:
@@ -459,12 +438,9 @@ class Collocated:
         return rows[0]
 
     # --- verdicts -----------------------------------------------------------------------------
-    def certificate(self) -> Certificate:
-        if self.trouble:
-            no = Verdict(False, self.trouble)
-            return Certificate(no, no, no, Verdict(False, f"not shown to be symmetric: {self.trouble}"), no)
-        if self.copies is not None:
-            return self.of_copies(self.copies)
+    def verdicts(self) -> Mapping[str, Verdict]:
+        if self.walk.trouble:
+            return refused(self.walk.trouble)
         kicks = "kicks, and " if any(isinstance(s, Kick) for s in self.steps) else ""
         symplectic = Verdict(True, f"{kicks}stages of J dH with b_i a_ij + b_j a_ji = b_i b_j, {RESIDUAL}")
         varied = [s for s in self.steps if isinstance(s, Stationary)]
@@ -483,28 +459,8 @@ class Collocated:
             symmetric = Verdict(False, "its stages are not those of its adjoint, the last first")
         elif self.timed and not mirrored([c for s in self.steps if isinstance(s, Stages) for c in s.c]):
             symmetric = Verdict(False, "the times of its stages are not those of a palindrome")
-        return Certificate(symplectic, symplectic, symmetric, self.reversible(symmetric), self.consistent())
-
-    def of_copies(self, copies: Copies) -> Certificate:
-        """What is known of exact flows of two copies that are projected symmetrically."""
-        symplectic = Verdict(True, f"flows of two copies, and a symmetric projection, {RESIDUAL}")
-        palindrome = all(abs(x - y) <= TOL for x, y in zip(copies.weights, reversed(copies.weights)))
-        symmetric = Verdict(True, "its flows are a palindrome, and its projection symmetric")
-        if not palindrome or len(copies.weights) % 2 == 0:
-            symmetric = Verdict(False, "its flows are not a palindrome")
-        totals = [sum(copies.weights[k::2], Fraction(0)) for k in (0, 1)]
-        consistent = Verdict(
-            True, "the slopes of the energy enter with total weight 1 and the sign of J, for both copies"
-        )
-        if any(abs(x - 1) > TOL for x in totals):
-            consistent = Verdict(
-                False, f"the slopes enter with total weights {float(totals[0]):g} and {float(totals[1]):g}"
-            )
-        elif not copies.begins:
-            consistent = Verdict(False, "the copies are not shown to begin together as dt vanishes")
-        elif (jump := jump_in(self.program, self.terms)) is not None:
-            consistent = Verdict(False, f"{jump} in the energy may jump, and a jump exerts no force")
-        return Certificate(symplectic, symplectic, symmetric, self.reversible(symmetric), consistent)
+        symmetric = solved_alike(self.walk, symmetric)
+        return five(symplectic, symplectic, symmetric, self.reversible(symmetric), self.consistent())
 
     def consistent(self) -> Verdict:
         for k in range(len(self.terms)):
@@ -522,8 +478,8 @@ class Collocated:
             return Verdict(False, why)
         if why := next((s.of_energy for s in self.steps if isinstance(s, Stationary) and s.of_energy), ""):
             return Verdict(False, why)
-        if (jump := jump_in(self.program, self.terms)) is not None:
-            return Verdict(False, f"{jump} in the energy may jump, and a jump exerts no force")
+        if self.walk.jump:
+            return Verdict(False, self.walk.jump)
         return Verdict(True, "the slopes of the energy enter with total weight 1 and the sign of J")
 
     def out_of_time(self) -> str:
@@ -537,30 +493,17 @@ class Collocated:
         return ""
 
     def reversible(self, symmetric: Verdict) -> Verdict:
-        if not symmetric:
-            return Verdict(False, f"not shown to be symmetric: {symmetric.because}")
-        if self.timed:
-            return Verdict(False, "it depends on time explicitly")
         varied = [s for s in self.steps if isinstance(s, Stationary)]
-        if not all(s.even for s in varied):
+        if symmetric and self.timed:
+            return Verdict(False, "it depends on time explicitly")
+        if symmetric and not all(s.even for s in varied):
             return Verdict(
                 False,
                 "its equations are not shown to be the same with the other sign of momenta and velocities",
             )
-        if varied and len(varied) == len(
-            self.steps
-        ):  # a step of two copies has no entry here: its energy is asked
+        if symmetric and varied and len(varied) == len(self.steps):
             return Verdict(
                 True,
                 "symmetric, and its equations are the same with the other sign of momenta and velocities",
             )
-        energy = UOp.sum_of(self.terms)
-        mirror = {
-            v: -v
-            for k, s in enumerate(self.program.states)
-            if s.role == "momentum"
-            for v in [state_var(self.program, k, 0)]
-        }
-        if not self.normal.same(substitute([energy], mirror)[0], energy):
-            return Verdict(False, "the energy is not shown to be even in the momenta")
-        return Verdict(True, "symmetric, and the energy is even in the momenta")
+        return energy_reversible(self.walk, symmetric)

@@ -8,67 +8,35 @@ looked for in the program: what is found gets a name, so that what is made of it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+from tinyphysics.errors import TraceError
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, elements, substitute, toposort
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
-from tinyphysics.rules.equality.normal import Normal
+from tinyphysics.rules.equality.normal import TooLarge
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.tpir.program.isa import Program, Register
-from tinyphysics.tpir.program.liveness import reads_before_writing
-from tinyphysics.tpir.program.symbolic import Symbolic, clocks, state_of, state_var
-from tinyphysics.tpir.proof.sizes import is_over_size
-from tinyphysics.tpir.proof.units import DT, moving
+from tinyphysics.tpir.program.isa import Instruction, Program, Register
+from tinyphysics.tpir.program.symbolic import clocks, state_of, state_var
+from tinyphysics.tpir.proof.blocks import Blocks
+from tinyphysics.tpir.proof.certificate import Verdict, five
+from tinyphysics.tpir.proof.solutions import (
+    RESIDUAL,
+    energy_reversible,
+    has_own_steps,
+    is_over_size,
+    refused,
+    solved_alike,
+    solves,
+    too_much,
+)
+from tinyphysics.tpir.proof.units import DT
+from tinyphysics.tpir.proof.walk import NotShown, Walk
+from tinyphysics.tpir.proof.weights import TOL
 
 MOST_FLOWS = 19
-
-
-class NotCopies(Exception):
-    """Why it is not shown."""
-
-
-def values_of(program: Program) -> tuple[UOp, list[UOp]]:
-    """(the solution, what every state becomes), as expressions of the states that a step begins with."""
-    symbolic = Symbolic(program)
-    root: UOp | None = None
-    moved: dict[int, UOp] = {}
-    for number, section, i in program.numbered():
-        where = f"step {number} `{i}`"
-        if section == "energy" or i.row.writes == "&":
-            continue
-        if i.op == "LOAD":
-            assert isinstance(i.dst, Register)
-            symbolic.load(i.dst.index)
-        elif i.op == "MAP" and section == "step":
-            assert isinstance(i.dst, Register)
-            moved[i.dst.index] = symbolic.read(i.args[0], i.type, where)
-            symbolic.load(i.dst.index)
-        elif isinstance(i.dst, Register) and i.dst.kind == "S" or i.row.numbers == "drawn":
-            raise NotCopies(f"{where} is no part of a step of two copies")
-        else:
-            value = symbolic.value(i, where)
-            assert value is not None
-            symbolic.env[i.dst] = value
-            if value.op is Ops.SOLVE:
-                if root is not None:
-                    raise NotCopies(f"{where} is a second solution")
-                root = value
-    rewritten = {i.dst for i in program.step}
-    for r in reads_before_writing((*program.step, *program.final)):
-        if r.kind != "S" and (r in rewritten or moving(symbolic.env.get(r, UOp.const(0.0)))):
-            raise NotCopies(f"{r} is carried from step to step")
-    if root is None or len(moved) != len(program.states):
-        raise NotCopies("not every state is moved by the solution")
-    values = [moved[k] for k in range(len(program.states))]
-    for u in (root, *values):
-        if any(
-            state_of(v) is not None and v is not state_var(program, state_of(v) or 0, 0) for v in u.leaves
-        ):
-            raise NotCopies("a state is read after another was moved")
-    return root, values
 
 
 def by_depth(roots: Sequence[UOp]) -> list[UOp]:
@@ -79,44 +47,100 @@ def by_depth(roots: Sequence[UOp]) -> list[UOp]:
     return sorted(depth, key=depth.__getitem__)
 
 
-class Copies:
-    """The flows of a step of two copies, by their lengths in units of dt; NotCopies if it is none."""
+class DoubledReader:
+    """The flows of a step of two copies, by their lengths in units of dt."""
 
-    def __init__(self, program: Program, terms: Sequence[UOp], normal: Normal) -> None:
-        self.program, self.normal = program, normal
-        root, values = values_of(program)
+    name, refusal, by_derivatives = "", "is no part of a step of two copies", True
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.walk = Walk(program, Blocks(program).terms)  # malformed lines are said first
+        self.normal = self.walk.normal
+        self.root: UOp | None = None
+        self.moved: dict[int, UOp] = {}
+        self.weights: list[Fraction] = []
+        try:
+            self.walk.read(self)
+            self.understand(*self.values())
+        except NotShown as why:
+            self.walk.trouble = f"it is not read as a step of two copies, nor of stages: {why}"
+        except (TooLarge, TraceError) as error:
+            self.walk.trouble = too_much(error)
+
+    @staticmethod
+    def has(program: Program) -> bool:
+        return solves(program) and not has_own_steps(program) and any(i.op == "MAP" for i in program.step)
+
+    # --- reading the program ------------------------------------------------------------------
+    def take(self, walk: Walk, i: Instruction) -> bool:
+        if i.row.kind == "memory":
+            return False
+        if i.op == "MAP" and walk.section == "step":
+            assert isinstance(i.dst, Register)
+            self.moved[i.dst.index] = walk.symbolic.read(i.args[0], i.type, walk.where)
+            walk.symbolic.load(i.dst.index)
+        elif isinstance(i.dst, Register) and i.dst.kind == "S" or i.row.numbers == "drawn":
+            raise NotShown(f"{walk.where} {self.refusal}")
+        elif i.row.kind == "close":
+            if self.root is not None:
+                raise NotShown(f"{walk.where} is a second solution")
+            self.root = walk.value(i)
+        else:
+            return False
+        return True
+
+    def close(self, walk: Walk) -> None:
+        if walk.section == "final":
+            for r in walk.carried:
+                raise NotShown(f"{r} is carried from step to step")
+
+    def values(self) -> tuple[UOp, list[UOp]]:
+        """(the solution, what every state becomes), as expressions of the states that a step begins with."""
+        root, moved, program = self.root, self.moved, self.program
+        if root is None or len(moved) != len(program.states):
+            raise NotShown("not every state is moved by the solution")
+        values = [moved[k] for k in range(len(program.states))]
+        for u in (root, *values):
+            if any(
+                state_of(v) is not None and v is not state_var(program, state_of(v) or 0, 0) for v in u.leaves
+            ):
+                raise NotShown("a state is read after another was moved")
+        return root, values
+
+    # --- its flows ----------------------------------------------------------------------------
+    def understand(self, root: UOp, values: list[UOp]) -> None:
+        program, normal = self.program, self.normal
         states = [state_var(program, k, 0) for k in range(len(program.states))]
         self.z = [e for s in states for e in elements(s)]
         self.momenta = [
             program.states[k].role == "momentum" for k, s in enumerate(states) for _ in range(s.size)
         ]
         if root.shape != (len(self.z),):
-            raise NotCopies("there is not one unknown for each number of the state")
+            raise NotShown("there is not one unknown for each number of the state")
         unknown = UOp.var(root.arg[0], root.shape)
         start, scale, residual, *_ = root.src
         if not is_over_size(scale):
-            raise NotCopies("the scale of its equations is not shown to be one over the size of the states")
+            raise NotShown("the scale of its equations is not shown to be one over the size of the states")
         self.begins = all(
             normal.same(x, UOp.const(0.0)) for x in unroll([substitute([start], {DT: UOp.const(0.0)})[0]])[0]
         )
         parts = unroll([residual, *substitute(values, {root: unknown})])
         self.d = elements(unknown)
         self.roots = [x for group in parts for x in group]
-        self.slopes = self.declared(terms, states)
-        self.weights: list[Fraction] = []
+        self.slopes = self.declared(self.walk.terms, states)
         self.follow()
 
     def declared(self, terms: Sequence[UOp], states: list[UOp]) -> list[UOp]:
         energy = UOp.sum_of(terms)
         if clocks(energy):
-            raise NotCopies("the energy depends on time explicitly")
+            raise NotShown("the energy depends on time explicitly")
         ((scalar,),) = unroll([energy])
         g = dict(zip(self.z, simplify(gradient(scalar, self.z))))
         out = []
         for k in range(len(states)):
             pair = self.program.conjugate(k)
             if pair is None:
-                raise NotCopies(f"S{k} has no conjugate")
+                raise NotShown(f"S{k} has no conjugate")
             sign = self.program.states[k].role == "momentum"
             out += [-g[e] if sign else g[e] for e in elements(states[pair])]
         return out
@@ -130,7 +154,7 @@ class Copies:
             self.flow(stage, first, second)
             if self.ends(*copies):
                 return
-        raise NotCopies(f"flows of copies are followed up to {MOST_FLOWS}, and it has more")
+        raise NotShown(f"flows of copies are followed up to {MOST_FLOWS}, and it has more")
 
     def flow(self, stage: int, first: list[UOp], second: list[UOp]) -> None:
         """The flow of H at the positions of one copy and the momenta of the other: its slopes named, its length found."""
@@ -186,7 +210,7 @@ class Copies:
                     h = self.normal.ratio(u - old, DT * name)
                     if h is not None:
                         return h
-        raise NotCopies("a flow of the copies by slopes of the declared energy is not found")
+        raise NotShown("a flow of the copies by slopes of the declared energy is not found")
 
     def ends(self, u: list[UOp], v: list[UOp]) -> bool:
         n = len(self.z)
@@ -198,3 +222,32 @@ class Copies:
         if len(self.roots) != 2 * n or any(r.leaves != w.leaves for r, w in zip(self.roots, wanted)):
             return False  # what reads something else is not looked at: it may be long
         return all(self.normal.same(r, w) for r, w in zip(self.roots, wanted))
+
+    # --- verdicts -----------------------------------------------------------------------------
+    def verdicts(self) -> Mapping[str, Verdict]:
+        """What is known of exact flows of two copies that are projected symmetrically."""
+        if self.walk.trouble:
+            return refused(self.walk.trouble)
+        symplectic = Verdict(True, f"flows of two copies, and a symmetric projection, {RESIDUAL}")
+        palindrome = all(abs(x - y) <= TOL for x, y in zip(self.weights, reversed(self.weights)))
+        symmetric = Verdict(True, "its flows are a palindrome, and its projection symmetric")
+        if not palindrome or len(self.weights) % 2 == 0:
+            symmetric = Verdict(False, "its flows are not a palindrome")
+        symmetric = solved_alike(self.walk, symmetric)
+        return five(
+            symplectic, symplectic, symmetric, energy_reversible(self.walk, symmetric), self.consistent()
+        )
+
+    def consistent(self) -> Verdict:
+        totals = [sum(self.weights[k::2], Fraction(0)) for k in (0, 1)]
+        if any(abs(x - 1) > TOL for x in totals):
+            return Verdict(
+                False, f"the slopes enter with total weights {float(totals[0]):g} and {float(totals[1]):g}"
+            )
+        if not self.begins:
+            return Verdict(False, "the copies are not shown to begin together as dt vanishes")
+        if self.walk.jump:
+            return Verdict(False, self.walk.jump)
+        return Verdict(
+            True, "the slopes of the energy enter with total weight 1 and the sign of J, for both copies"
+        )

@@ -8,24 +8,21 @@ Everything else that a program does to a state is a no.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 
 from tinyphysics.errors import VerifyError
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, substitute
 from tinyphysics.rules.calculus.vjp import gradient
-from tinyphysics.rules.equality.normal import Normal
 from tinyphysics.rules.formulas.jacobi import WAYS
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.tpir.program.form import check_form
 from tinyphysics.tpir.program.isa import Instruction, Program, Register, Type
-from tinyphysics.tpir.program.liveness import reads_before_writing
-from tinyphysics.tpir.program.symbolic import Symbolic, state_var
-from tinyphysics.tpir.proof.blocks import STEPS_DONE, Update, check_type
-from tinyphysics.tpir.proof.certificate import Certificate, Verdict
-from tinyphysics.tpir.proof.discontinuities import jump_in
+from tinyphysics.tpir.program.symbolic import state_var
+from tinyphysics.tpir.proof.certificate import Verdict, five
 from tinyphysics.tpir.proof.units import DT, moving
-from tinyphysics.tpir.proof.weights import TOL, SubFlow, is_palindrome, uneven
+from tinyphysics.tpir.proof.walk import Walk, check_type
+from tinyphysics.tpir.proof.weights import Applied, in_a_step, not_symmetric, off_weight, symmetric, uneven
 
 ORBITS, KICK = 0, 1  # the two parts
 POSITIONS, MOMENTA = frozenset({0}), frozenset({1})  # by the numbers of the states
@@ -36,91 +33,62 @@ def in_frame(program: Program) -> bool:
     return any(i.row.reader == "orbits" for _, _, i in program.numbered())
 
 
-class Framed:
+class KeplerReader:
     """One position and its momentum, both changed in `init` and changed back in `final`."""
 
+    name, refusal, by_derivatives = "orbits", "is no part of a step on Kepler orbits", True
+
     def __init__(self, program: Program) -> None:
-        self.program, self.normal = program, Normal()
-        self.symbolic = Symbolic(program)
-        self.flows: list[SubFlow] = []
-        self.trouble = ""  # why it is not symplectic
+        self.program, self.walk = program, Walk(program)
+        self.symbolic, self.normal = self.walk.symbolic, self.walk.normal
         self.waiting: UOp | None = None  # a flow of which one half has been applied
         self.frame: tuple[UOp, tuple[object, ...]] | None = None  # masses, order
         self.gm: UOp | None = None
-        check_form(program)
         if [s.role for s in program.states] != ["position", "momentum"]:
             raise VerifyError(
                 "bodies on Kepler orbits are one position and its momentum",
                 fix="state S0 q f64[9, 3] position, state S1 p f64[9, 3] momentum of S0.",
             )
-        self.terms = self.declared()
-        self.slopes = [simplify(gradient(t, [state_var(program, k, 0) for k in (0, 1)])) for t in self.terms]
-        self.walk()
+        states = [state_var(program, k, 0) for k in (0, 1)]
+        self.slopes = [simplify(gradient(t, states)) for t in self.walk.terms]
+        self.walk.read(self)
 
-    def declared(self) -> list[UOp]:
-        symbolic, out = Symbolic(self.program), []
-        for k in range(2):
-            symbolic.env[Register("S", k)] = state_var(self.program, k, 0)
-        for number, section, i in self.program.numbered():
-            if section == "energy":
-                value = symbolic.value(i, f"step {number} `{i}`")
-                assert value is not None
-                symbolic.env[i.dst] = value
-                if isinstance(i.dst, Register) and i.dst.kind == "E":
-                    out.append(value)
-        return out
+    @staticmethod
+    def has(program: Program) -> bool:
+        return in_frame(program)
 
     # --- reading the program ------------------------------------------------------------------
-    def walk(self) -> None:
-        for name, self.symbolic.steps in STEPS_DONE.items():
-            for number, section, i in self.program.numbered():
-                if section == name:
-                    self.read(i, section, number)
-            if self.waiting is not None:
-                self.refuse(f"`{name}` ends with half of a flow: the other half of KEPLER is not propagated")
-            if name == "init":
-                rewritten = {i.dst for i in self.program.step}
-                for r in reads_before_writing((*self.program.step, *self.program.final)):
-                    if r.kind != "S" and (r in rewritten or moving(self.symbolic.env.get(r, UOp.const(0.0)))):
-                        self.refuse(f"{r} is carried from step to step, and may depend on the state")
+    def close(self, walk: Walk) -> None:
+        if self.waiting is not None:
+            walk.refuse(
+                f"`{walk.section}` ends with half of a flow: the other half of KEPLER is not propagated"
+            )
+        for r in walk.carried if walk.section == "init" else []:
+            walk.refuse(f"{r} is carried from step to step, and may depend on the state")
 
-    def refuse(self, why: str) -> None:
-        self.trouble = self.trouble or why
-
-    def read(self, i: Instruction, section: str, number: int) -> None:
-        where, s = f"step {number} `{i}`", self.symbolic
-        s.check_kinds(i, where)
-        if i.op == "LOAD":
-            assert isinstance(i.dst, Register)
-            s.load(i.dst.index)
-        elif i.op == "JACOBI" and isinstance(i.dst, Register) and i.dst.kind == "S":
-            self.change(i, section, where)
+    def take(self, walk: Walk, i: Instruction) -> bool:
+        if i.op == "JACOBI" and isinstance(i.dst, Register) and i.dst.kind == "S":
+            self.change(i)
+        elif i.op == "JACOBI":
+            self.symbolic.env[i.dst] = undone(walk.value(i))
         elif i.op == "ORBIT":
-            self.propagate(i, section, number, where)
+            self.propagate(i)
         elif i.row.numbers == "by_flow":
-            self.kick(i, section, number, where)
-        elif "orbits" in i.row.no_part_of:
-            self.refuse(f"{where} is no part of a step on Kepler orbits")
-            if isinstance(i.dst, Register) and i.dst.kind == "S":
-                s.load(i.dst.index)
-            else:
-                s.env[i.dst] = UOp.var(f"S0@{i.dst}", i.type.shape, i.type.dtype)  # whatever it is, it moves
+            self.kick(i)
         elif i.row.writes == "&":
-            s.read(i.args[0], i.type, where)
             source = i.args[0]
-            if isinstance(source, Register) and source.kind == "S" and source.index in s.frames:
+            self.symbolic.read(source, i.type, walk.where)
+            if isinstance(source, Register) and source.kind == "S" and source.index in self.symbolic.frames:
                 raise VerifyError(
-                    f"{where} gives {i.dst} back in Jacobi coordinates",
+                    f"{walk.where} gives {i.dst} back in Jacobi coordinates",
                     fix=f"Change it back first: JACOBI {source}, places or momenta, ...",
                 )
         else:
-            value = s.value(i, where)
-            assert value is not None
-            check_type(value, i, where)
-            s.env[i.dst] = undone(value)
+            return False
+        return True
 
-    def change(self, i: Instruction, section: str, where: str) -> None:
-        s, dst = self.symbolic, i.dst
+    def change(self, i: Instruction) -> None:
+        s, dst, section, where = self.symbolic, i.dst, self.walk.section, self.walk.where
         assert isinstance(dst, Register)
         node = s.becomes(i, where)
         way, *order = node.arg
@@ -137,7 +105,7 @@ class Framed:
         if moving(node.src[1]):
             raise VerifyError(f"{where} has masses that depend on the state", fix="Masses are parameters.")
         if DT in node.src[1].leaves:
-            self.refuse(f"{where} has masses that depend on dt")
+            self.walk.refuse(f"{where} has masses that depend on dt")
         mine = (node.src[1], tuple(order))
         if self.frame is None:
             self.frame = mine
@@ -156,20 +124,20 @@ class Framed:
         """All flows and kicks of a program are about the same centres."""
         self.gm = gm if self.gm is None else self.gm
         if gm is not self.gm:
-            self.refuse(f"{where} has another gm than the flows before it")
+            self.walk.refuse(f"{where} has another gm than the flows before it")
         if moving(gm):
-            self.refuse(f"{where} has a gm that depends on the state")
+            self.walk.refuse(f"{where} has a gm that depends on the state")
         if DT in gm.leaves:
-            self.refuse(f"{where} has a gm that depends on dt")
+            self.walk.refuse(f"{where} has a gm that depends on dt")
 
     def step_of(self, h: UOp, where: str) -> Fraction:
         found = self.normal.ratio(h, DT)
         if found is None:
-            self.refuse(f"{where}: h is not shown to be a multiple of dt")
+            self.walk.refuse(f"{where}: h is not shown to be a multiple of dt")
         return Fraction(0) if found is None else found
 
-    def propagate(self, i: Instruction, section: str, number: int, where: str) -> None:
-        s, dst = self.symbolic, i.dst
+    def propagate(self, i: Instruction) -> None:
+        s, dst, where = self.symbolic, i.dst, self.walk.where
         assert isinstance(dst, Register)
         u = s.read(i.args[0], i.type, where)
         check_type(u, i, where)
@@ -181,35 +149,40 @@ class Framed:
             assert self.waiting is not None
             fresh = all(map(lambda a, b: a is b, u.src, self.waiting.src)) and u.arg != self.waiting.arg
         if not fresh:
-            self.refuse(
+            self.walk.refuse(
                 f"{where} is not its part of KEPLER, of the states as they are before both parts are propagated"
             )
         elif first:
             self.known(u.src[2], where)
-            update = Update(number, i, section, dst.index, u, u.src[3])
-            self.flows.append(SubFlow(ORBITS, self.step_of(u.src[3], where), None, update, BOTH, BOTH))
+            update = self.walk.update(i, u, u.src[3])
+            weight = self.step_of(u.src[3], where)
+            self.walk.applied.append(Applied(ORBITS, weight, None, update, BOTH, BOTH))
         self.waiting = u if first else None
         s.load(dst.index)
 
-    def kick(self, i: Instruction, section: str, number: int, where: str) -> None:
-        s, dst = self.symbolic, i.dst
+    def kick(self, i: Instruction) -> None:
+        s, dst, where = self.symbolic, i.dst, self.walk.where
         assert isinstance(dst, Register)
         flow, h = s.read(i.args[0], i.type, where), s.read(i.args[1], Type(i.type.dtype), where)
         if self.waiting is not None:
-            self.refuse(f"{where} stands between the two halves of a flow")
+            self.walk.refuse(f"{where} stands between the two halves of a flow")
         force = self.force(flow, where) if dst.index == 1 else None
         if force is None:
-            self.refuse(f"{where} is not a kick in Jacobi coordinates: the force as velocities, then PULL")
+            self.walk.refuse(
+                f"{where} is not a kick in Jacobi coordinates: the force as velocities, then PULL"
+            )
         else:
             share = self.share(force)
             if DT in force.leaves:
-                self.refuse(f"{where}: the force itself depends on dt")
+                self.walk.refuse(f"{where}: the force itself depends on dt")
             if share is None:
-                self.refuse(f"{where} is not a multiple of the derivative of the declared potential energy")
+                self.walk.refuse(
+                    f"{where} is not a multiple of the derivative of the declared potential energy"
+                )
             elif share != 1:
-                self.refuse(f"{where} adds {float(share):g} times the force, and PULL once")
-            update = Update(number, i, section, 1, force, h)
-            self.flows.append(SubFlow(KICK, self.step_of(h, where), None, update, MOMENTA, POSITIONS))
+                self.walk.refuse(f"{where} adds {float(share):g} times the force, and PULL once")
+            update, weight = self.walk.update(i, force, h), self.step_of(h, where)
+            self.walk.applied.append(Applied(KICK, weight, None, update, MOMENTA, POSITIONS))
         s.load(dst.index)
 
     def force(self, flow: UOp, where: str) -> UOp | None:
@@ -244,42 +217,30 @@ class Framed:
         return "the force depends on momenta" if 1 in moving(force) else ""
 
     def consistent(self) -> Verdict:
-        if why := self.trouble or uneven(self.flows):
-            return Verdict(False, why)
+        flows = self.walk.applied
+        why = self.walk.trouble or uneven(flows)
         for part, name in ((ORBITS, "Kepler orbits"), (KICK, "the rest of the potential")):
-            total = sum(
-                (f.weight for f in self.flows if f.part == part and f.update.section == "step"), Fraction(0)
-            )
-            if abs(total - 1) > TOL:
-                return Verdict(
-                    False, f"the flow of {name} enters with total weight {float(total):g} instead of 1"
-                )
-        if (jump := jump_in(self.program, self.terms)) is not None:
-            return Verdict(False, f"{jump} in the energy may jump, and a jump exerts no force")
+            why = why or off_weight(f"the flow of {name}", in_a_step(flows, {part}))
+        if why := why or self.walk.jump:
+            return Verdict(False, why)
         return Verdict(True, "Kepler orbits, and the potential without theirs, enter with total weight 1")
 
-    def certificate(self) -> Certificate:
+    def verdicts(self) -> Mapping[str, Verdict]:
+        walk = self.walk
         if self.symbolic.frames:
-            self.refuse("the states are not changed back from Jacobi coordinates")
-        self.refuse(self.kinetic())
-        flowing = Verdict(
-            True,
-            "a linear canonical change; in it, exact flows of Kepler orbits, and kicks by the gradient "
-            "of the rest of the potential",
+            walk.refuse("the states are not changed back from Jacobi coordinates")
+        walk.refuse(self.kinetic())
+        symplectic = Verdict(
+            not walk.trouble,
+            walk.trouble
+            or "a linear canonical change; in it, exact flows of Kepler orbits, and kicks by the "
+            "gradient of the rest of the potential",
         )
-        symplectic = Verdict(False, self.trouble) if self.trouble else flowing
-        why = self.trouble or uneven(self.flows)
-        if not why and not is_palindrome(self.flows):
-            why = "its sub-flows are not a palindrome"
-        symmetric = Verdict(not why, why or "init, step, final is a palindrome of sub-flows")
-        reversible = Verdict(
-            not why,
-            f"not shown to be symmetric: {why}"
-            if why
-            else "symmetric, and negating the momenta reverses every sub-flow",
-        )
-        volume = Verdict(bool(symplectic), symplectic.because)
-        return Certificate(symplectic, volume, symmetric, reversible, self.consistent())
+        palindrome = symmetric(walk.applied, walk.trouble)
+        reversible = Verdict(True, "symmetric, and negating the momenta reverses every sub-flow")
+        if not palindrome:
+            reversible = Verdict(False, not_symmetric(palindrome))
+        return five(symplectic, symplectic, palindrome, reversible, self.consistent())
 
 
 def undone(u: UOp) -> UOp:

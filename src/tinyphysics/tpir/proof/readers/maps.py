@@ -6,17 +6,20 @@ jumps there is no derivative, and M^T J M = J beside it says nothing about it. A
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tinyphysics.errors import TraceError
 from tinyphysics.ir.uop import UOp, elements, substitute
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
-from tinyphysics.rules.equality.normal import Normal, chooses
+from tinyphysics.rules.equality.normal import chooses
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.tpir.program.isa import Instruction, Program, Register
-from tinyphysics.tpir.program.symbolic import Symbolic, state_var
+from tinyphysics.tpir.program.symbolic import state_var
 from tinyphysics.tpir.proof.blocks import Blocks
-from tinyphysics.tpir.proof.certificate import Certificate, Verdict
-from tinyphysics.tpir.proof.discontinuities import jump_in
+from tinyphysics.tpir.proof.certificate import Verdict, five
+from tinyphysics.tpir.proof.walk import Walk, jump_in
+from tinyphysics.tpir.proof.weights import not_symmetric
 
 MOST_COMPONENTS = 16  # numbers of all states: the Jacobian is written out
 NO_ENERGY = "an explicit map has no energy to be consistent with"
@@ -41,39 +44,46 @@ def constant(i: Instruction) -> bool:
     return i.op == "ELEM" and not any(isinstance(x, Register) and x.kind != "T" for x in i.args)
 
 
-class Mapped:
+class MapReader:
     """An explicit map of canonical pairs."""
+
+    name, refusal, by_derivatives = "maps", "is no part of an explicit map", True
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.blocks = Blocks(program)  # malformed lines are said first
-        self.normal = Normal()
+        self.walk = Walk(program, self.blocks.terms)
+        self.normal = self.walk.normal
+        self.written: dict[UOp, UOp] = {}  # what a state is, as a function of the old ones
+        self.walk.read(self)
+
+    @staticmethod
+    def has(program: Program) -> bool:
+        return maps_pairs(program)
+
+    def take(self, walk: Walk, i: Instruction) -> bool:
+        if i.op != "MAP":
+            return False
+        assert isinstance(i.dst, Register)
+        symbolic = walk.symbolic
+        value = substitute([symbolic.read(i.args[0], i.type, walk.where)], self.written)[0]
+        symbolic.load(i.dst.index)
+        self.written[symbolic.current(i.dst.index)] = value
+        return True
+
+    def close(self, walk: Walk) -> None:
+        pass  # nothing is done in parts
 
     def new_states(self) -> list[UOp]:
         """What a step makes of the states, as functions of the old ones; a state that nothing writes stays."""
-        symbolic, written = Symbolic(self.program), dict[UOp, UOp]()
-        for k in range(len(self.program.states)):
-            symbolic.load(k)
-        old = [symbolic.current(k) for k in range(len(self.program.states))]
-        for number, section, i in self.program.numbered():
-            if section != "step" and not (section == "init" and constant(i)):
-                continue
-            where = f"step {number} `{i}`"
-            if i.op == "MAP":
-                assert isinstance(i.dst, Register)
-                value = substitute([symbolic.read(i.args[0], i.type, where)], written)[0]
-                symbolic.load(i.dst.index)
-                written[symbolic.current(i.dst.index)] = value
-            elif i.op != "OBSERVE":
-                found = symbolic.value(i, where)
-                assert found is not None
-                symbolic.env[i.dst] = found
-        new = [symbolic.current(k) for k in range(len(old))]
-        return [written.get(u, u) for u in new]
+        new = [self.walk.symbolic.current(k) for k in range(len(self.program.states))]
+        return [self.written.get(u, u) for u in new]
 
     def not_symplectic(self) -> str:
         """Why M^T J M = J is not shown; empty if it is."""
         program = self.program
+        if self.walk.trouble:
+            return self.walk.trouble
         if program.draws:
             return "it draws random numbers: every step is another map"
         new = self.new_states()
@@ -120,22 +130,15 @@ class Mapped:
                     return f"M^T J M - J is not shown to be 0: the entry for {names[b]} and {names[a]}"
         return ""
 
-    def certificate(self) -> Certificate:
+    def verdicts(self) -> Mapping[str, Verdict]:
         why = self.not_symplectic()
-        first = self.blocks.maps[0] if self.blocks.maps else "nothing moves"
         if why:
             symplectic = volume = Verdict(False, why)
         else:
             symplectic = Verdict(True, "M^T J M - J of its Jacobian M is 0 for every state, by algebra")
             volume = Verdict(True, "it is symplectic: the determinant of its Jacobian is 1")
-        no = Verdict(False, first)
-        return Certificate(
-            symplectic,
-            volume,
-            no,
-            Verdict(False, f"not shown to be symmetric: {first}"),
-            Verdict(False, NO_ENERGY),
-        )
+        no = Verdict(False, self.blocks.maps[0] if self.blocks.maps else "nothing moves")
+        return five(symplectic, volume, no, Verdict(False, not_symmetric(no)), Verdict(False, NO_ENERGY))
 
 
 def state_size(shape: tuple[int, ...]) -> int:

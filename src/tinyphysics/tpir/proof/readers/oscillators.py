@@ -9,46 +9,45 @@ to the positions as dt**2. Everything else is a no.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 
 from tinyphysics.ir.ops import ARCS, Ops
 from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.rules.calculus.vjp import gradient
-from tinyphysics.rules.equality.normal import Normal
 from tinyphysics.rules.formulas.coupled import flowed
 from tinyphysics.rules.formulas.harmonic import averaged, turned
 from tinyphysics.rules.formulas.oscillators import Oscillator, oscillators
 from tinyphysics.rules.functions.random import draws
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.tpir.program.form import check_form
 from tinyphysics.tpir.program.isa import FLOW, Instruction, Param, Program, Register, Type
-from tinyphysics.tpir.program.liveness import reads_before_writing
-from tinyphysics.tpir.program.propagate import declared
-from tinyphysics.tpir.program.symbolic import Symbolic, at_clock, clocks, state_var
-from tinyphysics.tpir.proof.blocks import STEPS_DONE, Update, check_type
-from tinyphysics.tpir.proof.certificate import Certificate, Verdict
-from tinyphysics.tpir.proof.discontinuities import jump_in
+from tinyphysics.tpir.program.symbolic import at_clock, clocks, state_var
+from tinyphysics.tpir.proof.certificate import Verdict, five
 from tinyphysics.tpir.proof.readers.propagate import not_constant
 from tinyphysics.tpir.proof.units import DT, everywhere, exactly, moving
-from tinyphysics.tpir.proof.weights import TOL, SubFlow, clock_trouble, is_palindrome, uneven
+from tinyphysics.tpir.proof.walk import Walk, check_type
+from tinyphysics.tpir.proof.weights import (
+    Applied,
+    Update,
+    clock_trouble,
+    in_a_step,
+    not_symmetric,
+    off_weight,
+    symmetric,
+    uneven,
+)
 
 
-def rotates(program: Program) -> bool:
-    return any(i.row.reader == "turns" for _, _, i in program.numbered())
-
-
-class Rotated:
+class OscillatorReader:
     """Pairs of positions and momenta, turned together, and kicked by what depends on positions."""
 
+    name, refusal, by_derivatives = "turns", "is no part of a step that turns oscillators", True
+
     def __init__(self, program: Program) -> None:
-        self.program, self.normal = program, Normal()
-        self.symbolic = Symbolic(program)
-        self.flows: list[SubFlow] = []
-        self.trouble = ""  # why it is not symplectic
+        self.program, self.walk = program, Walk(program)
+        self.symbolic, self.normal, self.terms = self.walk.symbolic, self.walk.normal, self.walk.terms
         self.turning: dict[int, UOp] = {}  # the values of a turn that is not complete yet
-        self.kicking: dict[int, tuple[UOp, UOp, Instruction, int, str]] = {}  # and of a kick
-        check_form(program)
-        self.terms = declared(program)
+        self.kicking: dict[int, tuple[UOp, UOp, Update]] = {}  # and of a kick: flow, h
         self.positions = [k for k, s in enumerate(program.states) if s.role == "position"]
         self.pairs = [(k, other) for k in self.positions if (other := program.conjugate(k)) is not None]
         self.solved: dict[int, list[Oscillator]] = {}
@@ -56,14 +55,18 @@ class Rotated:
         self.kicks: dict[tuple[int, Fraction, int | None], int] = {}
         self.matrices: dict[UOp, tuple[int, UOp]] = {}  # (term, time) of what is handed in
         self.find_oscillators()
-        self.walk()
+        self.walk.read(self)
+
+    @staticmethod
+    def has(program: Program) -> bool:
+        return any(i.row.reader == "turns" for _, _, i in program.numbered())
 
     def var(self, k: int) -> UOp:
         return state_var(self.program, k, 0)
 
     def find_oscillators(self) -> None:
         if 2 * len(self.pairs) != len(self.program.states):
-            self.refuse("a state has no conjugate")
+            self.walk.refuse("a state has no conjugate")
             return
         for k, u in enumerate(self.terms):
             if clocks(u) or draws(u) or DT in u.leaves:
@@ -73,71 +76,43 @@ class Rotated:
                 self.solved[k] = found
 
     # --- reading the program ------------------------------------------------------------------
-    def refuse(self, why: str) -> None:
-        self.trouble = self.trouble or why
+    def close(self, walk: Walk) -> None:
+        self.close_kick()
+        if self.turning:
+            walk.refuse(f"`{walk.section}` ends with a part of a turn")
+            self.turning = {}
+        for r in walk.carried if walk.section == "init" else []:
+            walk.refuse(f"{r} is carried from step to step, and may depend on the state or on time")
 
-    def walk(self) -> None:
-        for name, self.symbolic.steps in STEPS_DONE.items():
-            for number, section, i in self.program.numbered():
-                if section == name:
-                    self.read(i, section, number)
-            self.close_kick()
-            if self.turning:
-                self.refuse(f"`{name}` ends with a part of a turn")
-                self.turning = {}
-            if name == "init":
-                rewritten = {i.dst for i in self.program.step}
-                for r in reads_before_writing((*self.program.step, *self.program.final)):
-                    kept = self.symbolic.env.get(r, UOp.const(0.0))
-                    if r.kind != "S" and (r in rewritten or moving(kept) or clocks(kept)):
-                        self.refuse(
-                            f"{r} is carried from step to step, and may depend on the state or on time"
-                        )
-
-    def read(self, i: Instruction, section: str, number: int) -> None:
-        where, s = f"step {number} `{i}`", self.symbolic
-        s.check_kinds(i, where)
+    def take(self, walk: Walk, i: Instruction) -> bool:
         if self.turning and i.op != "ROTATE":
-            self.refuse(f"{where} stands within a turn")
-        if i.op == "LOAD":
-            assert isinstance(i.dst, Register)
-            s.load(i.dst.index)
-        elif i.op == "ROTATE":
+            walk.refuse(f"{walk.where} stands within a turn")
+        if i.op == "ROTATE":
             self.close_kick()
-            self.turn(i, section, number, where)
+            self.turn(i)
         elif i.row.numbers == "by_flow":
-            self.kick(i, section, number, where)
+            self.kick(i)
         elif i.op == "FLOW":
-            self.flow(i, section, where)
-        elif "turns" in i.row.no_part_of:
-            self.refuse(f"{where} is no part of a step that turns oscillators")
-            if isinstance(i.dst, Register) and i.dst.kind == "S":
-                s.load(i.dst.index)
-            else:
-                s.env[i.dst] = UOp.var(f"S0@{i.dst}", i.type.shape, i.type.dtype)  # whatever it is, it moves
-        elif i.row.writes == "&":
-            s.read(i.args[0], i.type, where)
+            self.flow(i)
         else:
-            value = s.value(i, where)
-            assert value is not None
-            check_type(value, i, where)
-            s.env[i.dst] = value
+            return False
+        return True
 
-    def flow(self, i: Instruction, section: str, where: str) -> None:
+    def flow(self, i: Instruction) -> None:
         """A matrix that is handed in, for one term and one time."""
-        matrix, energy, time = i.args
+        (matrix, energy, time), where = i.args, self.walk.where
         h = self.symbolic.read(time, Type(i.type.dtype), where)
         value = self.symbolic.read(matrix, i.type, where)
         check_type(value, i, where)
         known = isinstance(matrix, Param) and matrix.name.startswith(FLOW) and value not in self.matrices
         if not (
             known
-            and section == "init"
+            and self.walk.section == "init"
             and isinstance(energy, Register)
             and energy.kind == "E"
             and energy.index < len(self.terms)
         ) or moving(h):
-            self.refuse(f"{where} is not a matrix of its own for one term of the energy")
+            self.walk.refuse(f"{where} is not a matrix of its own for one term of the energy")
         else:
             self.matrices[value] = (energy.index, h)
         self.symbolic.env[i.dst] = value
@@ -152,22 +127,22 @@ class Rotated:
     def step_of(self, h: UOp, where: str) -> Fraction:
         found = self.normal.ratio(h, DT)
         if found is None:
-            self.refuse(f"{where}: h is not shown to be a multiple of dt")
+            self.walk.refuse(f"{where}: h is not shown to be a multiple of dt")
         return Fraction(0) if found is None else found
 
     # --- turns --------------------------------------------------------------------------------
-    def turn(self, i: Instruction, section: str, number: int, where: str) -> None:
-        s, dst = self.symbolic, i.dst
+    def turn(self, i: Instruction) -> None:
+        s, dst, where = self.symbolic, i.dst, self.walk.where
         assert isinstance(dst, Register)
         u = s.read(i.args[0], i.type, where)
         check_type(u, i, where)
         value = self.fresh(u)  # in the middle of a turn its states keep their versions
         if value is None or dst.index in self.turning:
-            self.refuse(f"{where} is not made of the states as they are before a turn")
+            self.walk.refuse(f"{where} is not made of the states as they are before a turn")
         else:
             self.turning[dst.index] = value
         if len(self.turning) == len(self.program.states) or value is None:
-            self.close_turn(Update(number, i, section, dst.index, u, DT), where)
+            self.close_turn(self.walk.update(i, u, DT), where)
 
     def close_turn(self, update: Update, where: str) -> None:
         values, self.turning = self.turning, {}
@@ -190,10 +165,13 @@ class Rotated:
         if not times and h is None:
             term, h = self.by_matrix(values)
         if h is None or term is None:
-            self.refuse(f"{where} and those before it are not shown to be the flow of one term of the energy")
+            self.walk.refuse(
+                f"{where} and those before it are not shown to be the flow of one term of the energy"
+            )
             return
         everything = frozenset(range(len(self.program.states)))
-        self.flows.append(SubFlow(term, self.step_of(h, where), None, update, everything, everything))
+        weight = self.step_of(h, where)
+        self.walk.applied.append(Applied(term, weight, None, update, everything, everything))
 
     def by_matrix(self, values: dict[int, UOp]) -> tuple[int | None, UOp | None]:
         """(term, time) of the matrix that the states are multiplied by; the term must have a constant one."""
@@ -226,20 +204,20 @@ class Rotated:
         return True
 
     # --- kicks --------------------------------------------------------------------------------
-    def kick(self, i: Instruction, section: str, number: int, where: str) -> None:
-        s, dst = self.symbolic, i.dst
+    def kick(self, i: Instruction) -> None:
+        s, dst, where = self.symbolic, i.dst, self.walk.where
         assert isinstance(dst, Register)
         flow, h = s.read(i.args[0], i.type, where), s.read(i.args[1], Type(i.type.dtype), where)
         value = self.fresh(flow)
         if value is None or self.program.states[dst.index].role != "momentum" or moving(h):
-            self.refuse(
+            self.walk.refuse(
                 f"{where} is not a kick by the positions as they are, for a time that no state enters"
             )
             s.load(dst.index)
             return
         if dst.index in self.kicking or any(h is not other for _, other, *_ in self.kicking.values()):
             self.close_kick()
-        self.kicking[dst.index] = (value, h, i, number, section)
+        self.kicking[dst.index] = (value, h, self.walk.update(i, value, h))
         s.load(dst.index)
 
     def close_kick(self) -> None:
@@ -247,31 +225,22 @@ class Rotated:
         kicks, self.kicking = self.kicking, {}
         if not kicks:
             return
-        _, h, i, number, section = next(iter(kicks.values()))
-        where = f"step {number} `{i}`"
+        _, h, update = next(iter(kicks.values()))
+        where = str(update)
         flows = {k: value for k, (value, *_) in kicks.items()}
         times = sorted({t for u in flows.values() for t in clocks(u)})
         if len(times) > 1:
-            self.refuse(f"{where} reads more than one time")
+            self.walk.refuse(f"{where} reads more than one time")
         timeless = {k: at_clock(u, times[0], 0.0) if times else u for k, u in flows.items()}
         found = self.kicked_by(timeless)
         if found is None:
-            self.refuse(f"{where} is not a multiple of the complete gradient of one term of the energy")
+            self.walk.refuse(f"{where} is not a multiple of the complete gradient of one term of the energy")
             return
         term, factor, lag, means = found
         part = self.kicks.setdefault((term, lag, means), len(self.terms) + len(self.kicks))
-        update = Update(number, i, section, next(iter(flows)), next(iter(flows.values())), h)
         moved = frozenset(p for _, p in self.pairs)
-        self.flows.append(
-            SubFlow(
-                part,
-                factor * self.step_of(h, where),
-                times[0] if times else None,
-                update,
-                moved,
-                frozenset(self.positions),
-            )
-        )
+        weight, time = factor * self.step_of(h, where), times[0] if times else None
+        self.walk.applied.append(Applied(part, weight, time, update, moved, frozenset(self.positions)))
 
     def kicked_by(self, flows: dict[int, UOp]) -> tuple[int, Fraction, Fraction, int | None] | None:
         """(term, factor, time of means, whose) such that the kicks are that multiple of -dE/dq, at positions or at means."""
@@ -310,17 +279,13 @@ class Rotated:
 
     # --- verdicts -----------------------------------------------------------------------------
     def consistent(self) -> Verdict:
-        if why := self.trouble or uneven(self.flows) or clock_trouble(self.flows):
-            return Verdict(False, why)
+        flows = self.walk.applied
+        why = self.walk.trouble or uneven(flows) or clock_trouble(flows)
         for k in range(len(self.terms)):
             own = {k, *(part for (term, *_), part in self.kicks.items() if term == k)}
-            total = sum(
-                (f.weight for f in self.flows if f.part in own and f.update.section == "step"), Fraction(0)
-            )
-            if abs(total - 1) > TOL:
-                return Verdict(False, f"E{k} enters with total weight {float(total):g} instead of 1")
-        if (jump := jump_in(self.program, self.terms)) is not None:
-            return Verdict(False, f"{jump} in the energy may jump, and a jump exerts no force")
+            why = why or off_weight(f"E{k}", in_a_step(flows, own))
+        if why := why or self.walk.jump:
+            return Verdict(False, why)
         return Verdict(
             True,
             "every term of the energy enters with total weight 1 and the sign of J"
@@ -333,37 +298,21 @@ class Rotated:
             i.op == "ELEM" and str(i.args[0]) == Ops.ARC_LAG.value for _, _, i in self.program.numbered()
         )
 
-    def reversible(self, symmetric: Verdict) -> Verdict:
-        if not symmetric:
-            return Verdict(False, f"not shown to be symmetric: {symmetric.because}")
-        if any(f.time is not None for f in self.flows):
+    def reversible(self, palindrome: Verdict) -> Verdict:
+        if not palindrome:
+            return Verdict(False, not_symmetric(palindrome))
+        if any(f.time is not None for f in self.walk.applied):
             return Verdict(False, "it depends on time explicitly")
-        mirror = {self.var(p): -self.var(p) for _, p in self.pairs}
-        odd = next(
-            (k for k, u in enumerate(self.terms) if not self.normal.same(substitute([u], mirror)[0], u)), None
-        )
-        if odd is not None:
+        if (odd := self.walk.odd) is not None:
             return Verdict(False, f"E{odd} is not shown to be even in the momenta")
         return Verdict(True, "symmetric, and negating the momenta reverses every sub-flow")
 
-    def certificate(self) -> Certificate:
-        exact = Verdict(
-            True,
-            "exact flows of the quadratic part, and kicks by the gradient of the rest"
-            f"{' at means of the positions' if self.mollified else ''}",
-        )
-        symplectic = Verdict(False, self.trouble) if self.trouble else exact
-        why = self.trouble or uneven(self.flows) or clock_trouble(self.flows)
-        if not why and not is_palindrome(self.flows):
-            why = "its sub-flows are not a palindrome"
-        symmetric = Verdict(not why, why or "init, step, final is a palindrome of sub-flows")
-        return Certificate(
-            symplectic,
-            Verdict(bool(symplectic), symplectic.because),
-            symmetric,
-            self.reversible(symmetric),
-            self.consistent(),
-        )
+    def verdicts(self) -> Mapping[str, Verdict]:
+        trouble, means = self.walk.trouble, " at means of the positions" if self.mollified else ""
+        exact = f"exact flows of the quadratic part, and kicks by the gradient of the rest{means}"
+        symplectic = Verdict(not trouble, trouble or exact)
+        palindrome = symmetric(self.walk.applied, trouble)
+        return five(symplectic, symplectic, palindrome, self.reversible(palindrome), self.consistent())
 
 
 def scalar_of(h: UOp) -> UOp:

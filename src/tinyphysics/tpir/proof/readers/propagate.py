@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from tinyphysics.ir.uop import UOp, substitute
+from tinyphysics.ir.uop import UOp
 from tinyphysics.rules.calculus.degree import degrees
-from tinyphysics.rules.equality.normal import Normal
 from tinyphysics.rules.functions.random import draws
-from tinyphysics.tpir.program.isa import Instruction, Program, Word
-from tinyphysics.tpir.program.propagate import parts_of
+from tinyphysics.tpir.program.isa import Program, Word
+from tinyphysics.tpir.program.propagate import jump_of, parts_of
 from tinyphysics.tpir.program.symbolic import clocks, state_var
+from tinyphysics.tpir.proof.blocks import Blocks
+from tinyphysics.tpir.proof.certificate import Verdict, five
 from tinyphysics.tpir.proof.units import DT
-
-TOL = Fraction(1, 2**46)  # weights are sums of a few rounded coefficients
-Said = tuple[bool, str]
+from tinyphysics.tpir.proof.weights import TOL, not_symmetric, off_weight
 
 
 def not_constant(program: Program, terms: Sequence[UOp]) -> str:
@@ -41,40 +40,52 @@ def moves_itself(program: Program, u: UOp) -> bool:
     return any(program.conjugate(k) in held for k in held)
 
 
-def jump_verdicts(program: Program, i: Instruction, terms: Sequence[UOp], normal: Normal) -> list[Said]:
-    """(holds, because) for symplectic, volume-preserving, symmetric, reversible, consistent."""
-    parts, flow = parts_of(i), i.args[0] == Word("flow")
-    if why := not_constant(program, terms):
-        return [(False, why)] * 5
-    shears = next((k for k, _ in parts if moves_itself(program, terms[k])), None) if not flow else None
-    if shears is not None:
-        why = f"the flow of E{shears} is not a shear: it holds a position and its momentum"
-        return [(False, why)] * 5
-    what = (
-        "exp(n dt J H'') with a constant H''"
-        if flow
-        else "a power of shears, each exp(w dt J H'') with a constant H''"
-    )
-    kept = (True, f"{what}; how far a run is from it is in its metrics")
-    if flow or is_palindrome(parts):
-        symmetric = (True, "the flow of one energy" if flow else "the sub-flows of a step are a palindrome")
-    else:
-        symmetric = (False, "its sub-flows are not a palindrome")
-    mirror = {
-        v: -v
-        for k, s in enumerate(program.states)
-        if s.role == "momentum"
-        for v in [state_var(program, k, 0)]
-    }
-    odd = next((k for k, u in enumerate(terms) if not normal.same(substitute([u], mirror)[0], u)), None)
-    reversible = (True, "symmetric, and every term of the energy is even in the momenta")
-    if not symmetric[0]:
-        reversible = (False, f"not shown to be symmetric: {symmetric[1]}")
-    elif odd is not None:
-        reversible = (False, f"E{odd} is not shown to be even in the momenta")
-    if (holds := next((k for k, u in enumerate(terms) if DT in u.leaves), None)) is not None:
-        return [kept, kept, *[(False, f"E{holds} itself depends on dt")] * 3]
-    return [kept, kept, symmetric, reversible, consistent(parts, len(terms), flow)]
+class JumpReader:
+    """One PROPAGATE in place of all steps."""
+
+    by_derivatives = False
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.blocks = program, Blocks(program)
+        self.walk = self.blocks.walk
+
+    @staticmethod
+    def has(program: Program) -> bool:
+        return jump_of(program) is not None
+
+    def verdicts(self) -> Mapping[str, Verdict]:
+        i, terms = jump_of(self.program), self.walk.terms
+        assert i is not None
+        parts, flow = parts_of(i), i.args[0] == Word("flow")
+        if (
+            why := self.walk.trouble
+            or not_constant(self.program, terms)
+            or ("" if flow else self.not_shears(parts))
+        ):
+            return five(*[Verdict(False, why)] * 5)
+        what = (
+            "exp(n dt J H'') with a constant H''"
+            if flow
+            else "a power of shears, each exp(w dt J H'') with a constant H''"
+        )
+        kept = Verdict(True, f"{what}; how far a run is from it is in its metrics")
+        palindrome = Verdict(
+            True, "the flow of one energy" if flow else "the sub-flows of a step are a palindrome"
+        )
+        if not flow and not is_palindrome(parts):
+            palindrome = Verdict(False, "its sub-flows are not a palindrome")
+        reversible = Verdict(True, "symmetric, and every term of the energy is even in the momenta")
+        if not palindrome:
+            reversible = Verdict(False, not_symmetric(palindrome))
+        elif (odd := self.walk.odd) is not None:
+            reversible = Verdict(False, f"E{odd} is not shown to be even in the momenta")
+        if (holds := next((k for k, u in enumerate(terms) if DT in u.leaves), None)) is not None:
+            return five(kept, kept, *[Verdict(False, f"E{holds} itself depends on dt")] * 3)
+        return five(kept, kept, palindrome, reversible, consistent(parts, len(terms), flow))
+
+    def not_shears(self, parts: Sequence[tuple[int, float]]) -> str:
+        k = next((k for k, _ in parts if moves_itself(self.program, self.walk.terms[k])), None)
+        return "" if k is None else f"the flow of E{k} is not a shear: it holds a position and its momentum"
 
 
 def is_palindrome(parts: Sequence[tuple[int, float]]) -> bool:
@@ -83,9 +94,9 @@ def is_palindrome(parts: Sequence[tuple[int, float]]) -> bool:
     )
 
 
-def consistent(parts: Sequence[tuple[int, float]], terms: int, flow: bool) -> Said:
+def consistent(parts: Sequence[tuple[int, float]], terms: int, flow: bool) -> Verdict:
     for k in range(terms):
         total = sum((Fraction(w) for e, w in parts if e == k), Fraction(0))
-        if abs(total - 1) > (0 if flow else TOL):
-            return False, f"E{k} enters with total weight {float(total):g} instead of 1"
-    return True, "every term of the energy enters with total weight 1 and the sign of J"
+        if why := off_weight(f"E{k}", total, Fraction(0) if flow else TOL):
+            return Verdict(False, why)
+    return Verdict(True, "every term of the energy enters with total weight 1 and the sign of J")

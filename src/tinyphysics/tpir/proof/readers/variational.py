@@ -58,7 +58,7 @@ class Stationary:
 
 
 @dataclass
-class Reader:
+class VariationalReader:
     """One SOLVE and the moves that it serves: numbers q, p, V, and what is computed of them."""
 
     q: list[UOp]
@@ -243,7 +243,7 @@ def number(c: Fraction) -> UOp:
 Moved = Sequence[tuple[int, UOp, Fraction | None]]  # (state, flow, length in units of dt)
 
 
-def reader(program: Program, root: UOp, moves: Moved, states: Sequence[UOp]) -> Reader | None:
+def reader(program: Program, root: UOp, moves: Moved, states: Sequence[UOp]) -> VariationalReader | None:
     """What a SOLVE and some moves compute, if positions move by its unknowns themselves and all read the same states."""
     places = [k for k, s in enumerate(program.states) if s.role == "position"]
     pairs = [j for k in places if (j := program.conjugate(k)) is not None]
@@ -273,10 +273,10 @@ def reader(program: Program, root: UOp, moves: Moved, states: Sequence[UOp]) -> 
     b = [weights.get((j, 0), Fraction(0)) for j in range(len(unknowns) // n)]
     if any(abs(weights.get((j, k), Fraction(0)) - b[j]) > TOL for j in range(len(b)) for k in range(n)):
         return None
-    return Reader(q, p, unknowns, list(residuals), b, [UOp.sum_of(x) for x in pushes])
+    return VariationalReader(q, p, unknowns, list(residuals), b, [UOp.sum_of(x) for x in pushes])
 
 
-def stationary(reader: Reader, energy: UOp) -> Stationary:
+def stationary(reader: VariationalReader, energy: UOp) -> Stationary:
     """Of what was read; NotStationary if it is not shown."""
     every = [*reader.residuals, *reader.pushes, energy]
     if any(c for u in every for c in clocks(u)):

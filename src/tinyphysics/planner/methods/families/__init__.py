@@ -1,0 +1,1 @@
+"""How is a step made of a method?  One file for each family."""

@@ -1,0 +1,41 @@
+"""Methods for any energy, by stages that are solved for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tinyphysics.analysis.lone_potential import apart
+from tinyphysics.planner.methods.families.lengths import check_solved
+from tinyphysics.planner.methods.method import COLLOCATION, ROUNDS, Family, Job, Method, symplectic_claims
+from tinyphysics.step import Step
+from tinyphysics.synth.coefficients.coefficients import COMPOSITION
+from tinyphysics.synth.methods.implicit import collocate, gauss, generated, kicked
+
+
+@dataclass(frozen=True, eq=False)
+class Collocation(Family):
+    """Stages of Gauss; with `lengths`, steps by generating functions, or kicks and the midpoint rule, of such lengths."""
+
+    slopes: int
+    lengths: str = ""  # a row of synth/coefficients/coefficients.py
+    kind = COLLOCATION
+
+    @property
+    def stages(self) -> int:
+        return self.slopes * ROUNDS
+
+    def keeps(self, method: Method) -> tuple[str, ...]:
+        return symplectic_claims(method)
+
+    def requires(self, method: Method) -> tuple[str, ...]:
+        return ("an energy", *method.needs)
+
+    def step(self, job: Job) -> Step:
+        method = job.method
+        check_solved(job, self.slopes)
+        if "a potential apart" in method.needs:
+            found, lengths = apart(job.system), COMPOSITION[self.lengths]
+            return kicked(method.name, job.system, found.V, found.rest, lengths, method.keeps)
+        if self.lengths:
+            return generated(method.name, job.system, COMPOSITION[self.lengths], method.keeps)
+        return collocate(method.name, job.system, gauss(self.slopes), method.keeps)

@@ -1,0 +1,54 @@
+"""Methods that estimate their own error, and choose their steps by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tinyphysics.errors import PlanError
+from tinyphysics.planner.methods.families.lengths import check_written, in_steps, once
+from tinyphysics.planner.methods.families.rates import rates_of
+from tinyphysics.planner.methods.method import EMBEDDED, Family, Job, tolerance_of
+from tinyphysics.step import Step
+from tinyphysics.synth.methods.dop853 import dop853
+from tinyphysics.synth.methods.embedded import Tolerance
+from tinyphysics.synth.methods.radau import radau
+
+OF_AN_ATTEMPT = 160  # operations of a number in an attempt of dop853, beside the rates
+MOST_TRIED = 10_000  # operations of an attempt
+MOST_SOLVED = (
+    14  # numbers, of which a matrix of pairs is eliminated in every attempt: 3*n**3 operations if it is full
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Embedded(Family):
+    """An explicit pair of methods; or implicit stages, by Gaussian elimination, for stiff systems."""
+
+    relative: float  # the tolerance of a step, if none is asked for
+    slopes: int  # of an attempt
+    implicit: bool = False
+    kind = EMBEDDED
+    adaptive = True
+    each_number = True
+
+    @property
+    def stages(self) -> int:
+        return self.slopes
+
+    def tolerance(self, precision: str) -> float:
+        return self.relative
+
+    def step(self, job: Job) -> Step:
+        system, name = job.system, job.method.name
+        rates, terms = rates_of(system)
+        numbers = sum(s.var.size for s in system.states)
+        if self.implicit and numbers > MOST_SOLVED:
+            raise PlanError(
+                f"`{name}` writes out a Gaussian elimination of {numbers} numbers; it can do {MOST_SOLVED} at most",
+                fix='method="dop853" needs no elimination; use it if the system is not stiff.'
+                if numbers * OF_AN_ATTEMPT < MOST_TRIED
+                else in_steps(job),
+            )
+        check_written(job, once(rates) * self.slopes + numbers * OF_AN_ATTEMPT, MOST_TRIED)
+        tolerance = Tolerance(tolerance_of(job.method, job.goal), job.goal.absolute)
+        return (radau if self.implicit else dop853)(name, system, terms, rates, tolerance)

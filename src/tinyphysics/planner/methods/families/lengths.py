@@ -1,0 +1,66 @@
+"""Is a step too long to be written out?  Counted on arrays, before anything is built."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from tinyphysics.errors import PlanError
+from tinyphysics.ir import Ops, UOp, toposort
+from tinyphysics.ir.ops import ELEMENTWISE, MINIMAL
+from tinyphysics.planner.methods.families.rates import rates_of
+from tinyphysics.planner.methods.method import Job
+from tinyphysics.synth.methods.derivative import MOST_COMPONENTS
+from tinyphysics.tpir.kernels.kernel import LARGEST
+from tinyphysics.util import plural
+
+LOG = logging.getLogger("tinyphysics")
+OF_A_FUNCTION = 30  # operations of sin, exp and the like, about
+OF_AN_UNKNOWN = 20  # of a number that is solved for: its start, its size, its residual
+OF_A_GRADIENT = 4  # times the operations of a scalar
+TOLD = 8_000  # operations that take some seconds to compile
+
+
+def once(rates: Sequence[UOp]) -> int:
+    """Operations that rates are when they are written out, counted on arrays."""
+    found = toposort(rates)
+    sums = sum(u.src[0].size for u in found if u.op is Ops.REDUCE)
+    return sums + sum(
+        u.size * (1 if u.op in MINIMAL else OF_A_FUNCTION) for u in found if u.op in ELEMENTWISE
+    )
+
+
+def in_steps(job: Job) -> str:
+    """The line that steps arrays of any length in loops."""
+    system = job.system
+    dt = "dt=0.01" if job.goal.dt is None else f"dt={job.goal.dt:g}"
+    splits = system.kind == "hamiltonian" and bool(job.facts["separable"])
+    best = f"tp.compile({system.name}, {dt}) steps it by kicks and drifts. " if splits else ""
+    return f'{best}tp.compile({system.name}, {dt}, method="rk4") runs in loops, without a certificate.'
+
+
+def check_written(job: Job, count: int, most: int = LARGEST) -> None:
+    """What is far too long to be written out is refused before it is; what is long is told."""
+    numbers = sum(s.var.size for s in job.system.states)
+    told = (
+        f"`{job.method.name}` is written out number by number, for the {plural(numbers, 'number')} of "
+        f"`{job.system.name}` about {count:,} operations a step"
+    )
+    if count > most:
+        raise PlanError(f"{told}, and at most {most:,} are allowed", fix=in_steps(job))
+    if count > TOLD:
+        LOG.warning("%s: this takes some seconds to compile", told)
+
+
+def check_solved(job: Job, slopes: int = 1) -> None:
+    """Of methods that solve equations: at the beginning, ahead, at every stage, and for the moves."""
+    system = job.system
+    own = (
+        once(rates_of(system)[0])
+        if system.kind == "hamiltonian" and system.motion is None
+        else OF_A_GRADIENT * once([u for u in (system.energy,) if u is not None])
+    )
+    numbers = sum(s.var.size for s in system.states)
+    # of few numbers with a long energy the count is an estimate too rough to refuse by
+    most = LARGEST if numbers > MOST_COMPONENTS else 50 * LARGEST
+    check_written(job, (slopes + 3) * own + OF_AN_UNKNOWN * numbers, most)

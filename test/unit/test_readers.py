@@ -1,0 +1,142 @@
+"""Which reader reads a program, and what is said of an instruction that it has no rule for?  Never yes."""
+
+import pickle
+from functools import lru_cache
+
+import pytest
+
+import tinyphysics as tp
+from tinyphysics.tpir import parse, verify
+from tinyphysics.tpir.program import isa, values
+from tinyphysics.tpir.proof.certificate import Certificate, Verdict
+from tinyphysics.tpir.verifier import READERS, reader_of
+
+
+@tp.hamiltonian
+def quartic(q, p):
+    return p**2 / 2 + q**2 / 2 + q**4 / 4
+
+
+@tp.hamiltonian
+def mixed(q, p):
+    return (p**2 + 1) * (q**2 + 1) / 2
+
+
+@tp.hamiltonian
+def spring(q, p):
+    return p**2 / 2 + q**2 / 2
+
+
+@tp.lagrangian
+def rod(q, v):
+    return v**2 * (1 + q**2) / 2 - q**2 / 2
+
+
+@tp.hamiltonian
+def planets(q: tp.Array[3, 3], p: tp.Array[3, 3], m: tp.Vec[3]):
+    r = tp.sqrt(((q[:, None] - q[None, :]) ** 2).sum(-1))
+    return ((p**2).sum(-1) / (2 * m)).sum() - tp.pair_sum(m[:, None] * m[None, :] / r)
+
+
+@tp.map(pairs=[("q", "p")])
+def standard(q, p, k: float = 0.5):
+    p = p + k * tp.sin(q)
+    return q + p, p
+
+
+# fmt: off
+CASES = [  # the reader, a program that it certifies
+    ("KeplerReader",      planets,  dict(method="wisdom_holman")),
+    ("DoubledReader",     mixed,    dict(method="extended_phase_space")),
+    ("CollocationReader", mixed,    dict(method="gauss4")),
+    ("CollocationReader", rod,      dict(method="variational_midpoint")),
+    ("OscillatorReader",  quartic,  dict(method="interaction")),
+    ("MapReader",         standard, {}),
+    ("JumpReader",        spring,   dict(propagator="exact")),
+    ("ShearReader",       quartic,  dict(method="leapfrog")),
+]
+# fmt: on
+
+
+START = dict(
+    q=[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 3.0, 0.0]],
+    p=[[0.0, 0.0, 0.0], [0.0, 1e-3, 0.0], [-6e-4, 0.0, 0.0]],
+    m=[1.0, 1e-3, 1e-3],
+)
+
+
+@lru_cache
+def listing(name, method):
+    system, options = next(
+        (system, options) for n, system, options in CASES if (n, method_of(options)) == (name, method)
+    )
+    sim = tp.compile(system, **({} if system is standard else {"dt": 0.1}), **options)
+    if system is planets:  # the order of its bodies is that of the start
+        sim.evolve(**START, steps=1)
+    return sim.ir("tpir")
+
+
+def method_of(options):
+    return options.get("method", "")
+
+
+@pytest.fixture
+def nudge(monkeypatch):
+    """An instruction that some room has added, and no reader has heard of."""
+    row = isa.Row("s, value", "S", "s := value", "r", value=values.source, kind="update", numbers="by_value")
+    monkeypatch.setitem(isa.ISA, "NUDGE", row)
+
+
+@pytest.mark.parametrize(("name", "system", "options"), CASES)
+def test_a_program_is_read_by_its_reader(name, system, options):
+    program = parse(listing(name, method_of(options)))
+    assert type(reader_of(program)).__name__ == name and verify(program).symplectic
+
+
+def test_every_reader_has_a_program_here():
+    assert {r.__name__ for r in READERS} == {name for name, *_ in CASES}
+
+
+def with_line(text, section, line):
+    claims = "\n".join(t for t in text.splitlines() if not t.startswith("claim"))
+    return claims.replace(f"{section}:\n", f"{section}:\n{line}\n", 1)
+
+
+@pytest.mark.parametrize(("name", "system", "options"), [c for c in CASES if c[0] != "JumpReader"])
+@pytest.mark.parametrize("kind", ["update", "value"])
+def test_an_instruction_without_a_rule_is_never_a_yes(name, system, options, kind, monkeypatch):
+    """Neither where it is said to move a state nor where it writes one under another name."""
+    row = isa.Row("s, value", "S", "s := value", "r", value=values.source, kind=kind, numbers="turn")
+    text = listing(name, method_of(options))
+    shape = ":f64[3, 3]" if system is planets else ""
+    monkeypatch.setitem(isa.ISA, "NUDGE", row)
+    program = parse(with_line(text, "step", f"  NUDGE S1{shape}, S0"))
+    assert type(reader_of(program)).__name__ == (name if name != "MapReader" else "ShearReader")
+    shown = verify(program)
+    assert not any(shown.values())
+    assert name == "MapReader" or any("NUDGE" in v.because for v in shown.values())
+
+
+def test_nothing_stands_beside_a_jump(nudge):
+    text = listing("JumpReader", "")
+    with pytest.raises(tp.errors.VerifyError, match="beside a PROPAGATE"):
+        verify(parse(with_line(text, "step", "  NUDGE S1, S0")))
+
+
+# --- certificates -----------------------------------------------------------------------------------------
+def test_a_certificate_of_pairs_has_five_verdicts_in_order():
+    c = tp.compile(quartic, dt=0.1).certificate
+    assert (
+        list(c) == list(isa.CLAIMS)
+        and c["volume-preserving"] is c.volume_preserving is c["volume_preserving"]
+    )
+    assert [name for name, _ in c.items()] == list(c) and len({c, c | {}}) == 1
+
+
+def test_a_certificate_takes_further_verdicts():
+    c = Certificate({"symplectic": Verdict(False, "it has a bath"), "conformal": Verdict(True, "one factor")})
+    assert c.conformal and not c.symplectic and c.level == "conformal"
+    assert not hasattr(c, "reversible") and pickle.loads(pickle.dumps(c)) == c
+    assert repr(c | {"symplectic": Verdict(True, "so")}).startswith(
+        "Certificate(symplectic=Verdict(holds=True"
+    )
