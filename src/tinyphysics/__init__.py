@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from tinyphysics.runtime.api.simulation_file import load as load
     from tinyphysics.runtime.measure.symplecticity import assert_symplectic as assert_symplectic
     from tinyphysics.runtime.measure.symplecticity import measure_symplectic as measure_symplectic
+    from tinyphysics.runtime.state.acts import act as act
 
 _moved.install()
 
@@ -108,6 +109,7 @@ RUNTIME = {
     "assert_symplectic": "tinyphysics.runtime.measure.symplecticity",
     "measure_symplectic": "tinyphysics.runtime.measure.symplecticity",
     "load": "tinyphysics.runtime.api.simulation_file",
+    "act": "tinyphysics.runtime.state.acts",
     "Simulation": "tinyphysics.runtime.api.simulation",
     "AutoLinearizer": "tinyphysics.compat",
     "Compiler": "tinyphysics.compat",

@@ -171,9 +171,11 @@ EVOLVE: dict[str, Option] = {
     "resume":           Option(None, anything, "a checkpoint to continue from, or a run: resume=out"),
     "events":           Option(None, or_none(functions('{"crossing": lambda q: q[1]}')),
         'functions whose sign changes are located, {"apsis": lambda q, p: q @ p}'),
+    "acts":             Option(None, anything,
+        'what changes the state between steps: {"kick": tp.act(every=100, map=lambda p: -p)}'),
     "options":          Option(None, anything, '{"frames": 400}: for a system that has a state or a parameter of that name'),
 }
-LATER = ("save_at", "frames")  # than 0.1: options that take no name away from states and parameters
+LATER = ("save_at", "frames", "acts")  # than 0.1: options that take no name away from states and parameters
 # Features that are named in the interface and not built: what is not there, and what can be written today.
 COMING: dict[str, tuple[str, str]] = {
     "temperature": ("thermostats are not available yet", "Draw initial momenta at that temperature: "
@@ -199,8 +201,6 @@ COMING: dict[str, tuple[str, str]] = {
     "check_every": ("how often checks run cannot be chosen yet", "Leave it out: every frame is checked."),
     "constraint": ("constraints are not available yet", "Use coordinates that keep the length, such as an angle."),
     "constraints": ("constraints are not available yet", "Use coordinates that keep the lengths, such as angles."),
-    "acts": ("changing the state in the middle of a run is not available yet", "Run it in pieces: stop, "
-    "change out.final.q, and evolve from there."),
     "exchange": ("replica exchange is not available yet", "Run an ensemble: give the initial state one more leading axis."),
     "on": ("evolve does not choose where a run is computed", 'Pass backend="gpu" to compile.'),
     "verify": ("checking a run against a second run is not available yet", "tp.measure_symplectic(sim, "

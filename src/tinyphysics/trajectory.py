@@ -237,6 +237,7 @@ class Trajectory:
     found: Mapping[str, Any] = field(default_factory=dict)  # events, by name
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
     _warned: tuple[str, ...] = ()  # why the run looks wrong
+    _acts: Mapping[str, Any] = field(default_factory=dict)  # what changed the state between steps, by name
     _losses: Callable[[], tuple[Loss, ...]] = tuple  # looked for when they are first read
 
     def __getattr__(self, name: str) -> Any:
@@ -245,6 +246,8 @@ class Trajectory:
             return frames[name]
         if name in getattr(self.__dict__.get("origin"), "velocities", ()):
             return self._ask("velocity", name)
+        if name == "acts":  # unless a state has that name
+            return self.__dict__.get("_acts", {})
         raise AttributeError(
             f"a trajectory has no `{name}`; {did_you_mean(name, [*frames, 'energy', 'final', 'drift'])}"
             f"states: {', '.join(frames)}; observables: {', '.join(self.__dict__.get('observed', {})) or 'none'}"
@@ -252,7 +255,7 @@ class Trajectory:
 
     def __dir__(self) -> list[str]:
         """For `out.<TAB>`: the states too, and velocities where the system has them."""
-        return sorted({*super().__dir__(), *self.frames, *getattr(self.origin, "velocities", ())})
+        return sorted({*super().__dir__(), "acts", *self.frames, *getattr(self.origin, "velocities", ())})
 
     def _ipython_key_completions_(self) -> list[str]:
         """For `out["<TAB>`."""

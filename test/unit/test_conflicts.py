@@ -115,6 +115,7 @@ def orbits(**options):
 
 
 # fmt: off
+KICK = {"kick": tp.act(every=2, map=lambda p: -p)}
 CALLS = [
     lambda: tp.compile(spring, order=4, target_order=2),
     lambda: tp.compile(spring, inner=4),
@@ -204,6 +205,11 @@ CALLS = [
     lambda: tp.compile(decay).evolve(x=1.0, until=0.1, hash_every=1),
     lambda: tp.compile(decay).evolve(x=1.0, until=0.1, checkpoint="run.checkpoint", checkpoint_every=1),
     lambda: in_time(events={"crossing": lambda q: q}),
+    lambda: tp.compile(pendulum, method="taylor").evolve(**START, until=1.0, acts=KICK),
+    lambda: tp.compile(spring, dt=0.01).evolve(**START, steps=2, acts=KICK),
+    lambda: in_time(acts=KICK),
+    lambda: tp.compile(pendulum, dt=0.01, project="energy").evolve(**START, steps=2, acts=KICK),
+    lambda: tp.compile(pendulum, error=1e-2).evolve(**START, until=1.0, acts=KICK),
     lambda: tp.compile(spring, dt=0.01, time=clock).evolve(q=np.ones(2), p=np.ones(2), until=0.02),
     lambda: in_time(until=1.0),
     lambda: in_time(save_at=[0.01]),

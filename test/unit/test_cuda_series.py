@@ -15,7 +15,7 @@ from ptx_text import parsed
 
 import tinyphysics as tp
 from test_taylor import arenstorf, bodies, in_loops, kepler, mixture, pendulum, some_bodies  # noqa: F401
-from tinyphysics.runtime.stages import loop
+from tinyphysics.runtime.stages import running
 from tinyphysics.context import CUDA_DEVICE
 from tinyphysics.device.cuda import driver as cuda, nvptx
 from tinyphysics.device.engines import cuda_series
@@ -84,7 +84,7 @@ def test_short_series_are_written_out(fake_cuda, name):
 
 
 def test_what_begins_with_zeros_is_not_sent_and_no_series_comes_back(fake_cuda, monkeypatch):
-    monkeypatch.setattr(loop, "CARRIED", 0)  # for resume=out a small run brings its loop state back
+    monkeypatch.setattr(running, "CARRIED", 0)  # for resume=out a small run brings its loop state back
     start = dict(q=np.linspace(-1.0, 1.0, 64), p=np.zeros(64))
     sim = taylor(pendulum, tolerance=1e-12, backend="cuda")
     kept = sum(int(np.prod(s.type.shape)) for s in sim.built.program.states)

@@ -26,7 +26,7 @@ from tinyphysics.runtime.engines.loaders import LlvmLoader
 from tinyphysics.step import Weight, exactly
 from tinyphysics.synth.coefficients.coefficients import COMPOSITION
 from tinyphysics.target import VectorShape
-from tinyphysics.tpir.precision.double_double import in_pairs
+from tinyphysics.tpir.precision.precision import in_precision
 
 COMPILED = [b for b in HERE if b != "python"]
 STARTS = {
@@ -117,7 +117,10 @@ def test_the_second_words_of_its_weights_are_in_a_run():
     built = wide(henon_heiles, method="kahan_li8", backend="python").built
     start = {**STARTS[henon_heiles], "q.low": [0.0, 0.0], "p.low": [0.0, 0.0]}
     near = {w: exact + Fraction(1, 2**80) for w, exact in built.step.weights.items()}
-    ends = [tpir.vm.run(in_pairs(built.exact, weights), start, 5) for weights in (built.step.weights, near)]
+    ends = [
+        tpir.vm.run(in_precision(built.exact, "dd", weights=weights), start, 5)
+        for weights in (built.step.weights, near)
+    ]
     off = max(
         abs((ends[0]["q"][k] - ends[1]["q"][k]) + (ends[0]["q.low"][k] - ends[1]["q.low"][k]))
         for k in range(2)
@@ -128,7 +131,7 @@ def test_the_second_words_of_its_weights_are_in_a_run():
 def test_a_method_whose_weights_have_no_more_digits_is_refused():
     built = wide(henon_heiles, method="kahan_li8", backend="python").built
     with pytest.raises(tp.PlanError, match="of the method `kahan_li8` is known only as a float64"):
-        in_pairs(built.exact, {})
+        in_precision(built.exact, "dd")
 
 
 def test_a_weight_computes_as_a_float_and_knows_better():

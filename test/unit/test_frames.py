@@ -14,7 +14,7 @@ import tinyphysics as tp
 from tinyphysics.device.engines.engine import KernelEngine
 from tinyphysics.errors import InputError, PlanError, StoreError
 from tinyphysics.runtime.api.verify_store import replay
-from tinyphysics.runtime.stages import loop
+from tinyphysics.runtime.stages import running
 from tinyphysics.runtime.state import frames, windows
 from tinyphysics.runtime.state.frames import most_frames, placed_at, stride_of
 from tinyphysics.runtime.state.schedule import time_at, times_at
@@ -316,7 +316,7 @@ def test_random_maps_and_lattices_go_on_too():
 
 
 def test_a_large_run_is_computed_again_to_go_on(monkeypatch):
-    monkeypatch.setattr(loop, "CARRIED", 8)
+    monkeypatch.setattr(running, "CARRIED", 8)
     sim = tp.compile(kepler, dt=0.1)
     out = sim.evolve(**MANY, steps=9)
     assert out.origin.carried is None

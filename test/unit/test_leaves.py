@@ -10,7 +10,7 @@ import tinyphysics as tp
 from tinyphysics.device.cuda import driver as cuda, dlpack as exchange, nvptx
 from tinyphysics.emit.scalar import ptx_leaves
 from tinyphysics.runtime.state import digest
-from tinyphysics.runtime.stages import loop
+from tinyphysics.runtime.stages import running
 from tinyphysics.runtime.state import device_arrays as there
 from tinyphysics.runtime.state.digest import LEAF, state_hash
 
@@ -104,7 +104,7 @@ def test_a_chain_of_hashes_of_numpy_arrays_is_made_where_the_state_is(fake_cuda,
     here = tp.compile(pendulum, dt=0.01, backend="llvm").evolve(q=q, p=0 * q, steps=6, hash_every=2, frames=2)
     sim = tp.compile(pendulum, dt=0.01, backend="cuda")
     read = sim.evolve(q=q, p=0 * q, steps=6, hash_every=2, frames=2)
-    monkeypatch.setattr(loop, "HASHED_THERE", 1000)
+    monkeypatch.setattr(running, "HASHED_THERE", 1000)
     out = sim.evolve(q=q, p=0 * q, steps=6, hash_every=2, frames=2)
     assert out.hashes == read.hashes == here.hashes and len(out.hashes) == 3
     # the last one is of a frame that is read anyway

@@ -12,7 +12,7 @@ from scipy import stats
 
 import tinyphysics as tp
 from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError, ShapeError, TinyPhysicsError
-from tinyphysics.runtime.stages import loop
+from tinyphysics.runtime.state.schedule import Schedule
 from tinyphysics.tpir import vm
 
 BACKENDS = ["python", "auto"]
@@ -209,7 +209,7 @@ def test_a_fraction_of_a_step_on_a_lattice_names_both_neighbours(until, below):
 def test_rounding_of_until_is_forgiven():
     for dt, steps in ((0.1, 3), (0.01, 123457), (1 / 3, 1000), (1e-7, 10**6)):
         assert (
-            loop.Schedule
+            Schedule
             and compiled(pendulum, dt=dt).evolve(**START["pendulum"], until=dt * steps).final.step == steps
         )
 

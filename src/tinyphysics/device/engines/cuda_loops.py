@@ -131,6 +131,8 @@ class Place(Memory):
 class CudaLoopEngine(LoopEngine):
     """An engine (runtime/engines/engine.py)."""
 
+    shows_states = False
+
     def loaded(self, careful: bool) -> Loaded:
         found: Any = self.functions(careful)
         assert isinstance(found, Loaded)

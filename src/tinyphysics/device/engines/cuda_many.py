@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.cuda import driver as cuda
+from tinyphysics.device.protocols import PlainEngine
 
 Arrays = Mapping[str, Any]
 
@@ -39,7 +40,7 @@ class Parts:
             m.steps = n
 
 
-class ManyGpus:
+class ManyGpus(PlainEngine):
     """An engine (runtime/engines/engine.py) made of one for each device: of lanes, or of series in loops."""
 
     workers = 1

@@ -18,7 +18,7 @@ from tinyphysics.device.cuda import driver as cuda
 from tinyphysics.device.cuda.dlpack import DeviceArray
 from tinyphysics.device.engines.cuda_lanes import SHARE, Rows, Tools, empty, sent, whole
 from tinyphysics.device.engines.series import Constants
-from tinyphysics.device.protocols import CLOCK
+from tinyphysics.device.protocols import CLOCK, PlainEngine
 from tinyphysics.rules.calculus.series import QUAD, SeriesPlan, tables
 from tinyphysics.tpir.program.isa import StateDecl, Type
 from tinyphysics.util import prod
@@ -54,7 +54,7 @@ class Columns:
     steps: int = 0
 
 
-class CudaSeriesEngine:
+class CudaSeriesEngine(PlainEngine):
     """What runtime/engines/adaptive.py asks of an engine below it."""
 
     workers, program, kernel = 1, None, None

@@ -21,7 +21,7 @@ import numpy as np
 
 from tinyphysics.context import QUICK
 from tinyphysics.device.numbers import NUMPY_DTYPE, finite
-from tinyphysics.device.protocols import Parts
+from tinyphysics.device.protocols import Parts, PlainEngine
 from tinyphysics.ir.uop import UOp
 from tinyphysics.target import PORTABLE, Seed, VectorShape
 from tinyphysics.tpir.kernels.extremes import ExtremesOf, keeping_extremes, own_numbers
@@ -69,7 +69,7 @@ class Lanes:
     threads: int | None = None  # None: as many as the engine has
 
 
-class KernelEngine:
+class KernelEngine(PlainEngine):
     room = ROOM
 
     def __init__(

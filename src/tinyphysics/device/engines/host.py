@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.numbers import LOST, NUMPY_DTYPE
+from tinyphysics.device.protocols import PlainEngine
 from tinyphysics.ir.dtype import DType
 from tinyphysics.tpir.kernels.kernel import loop_registers
 from tinyphysics.tpir.program.isa import Param, Program, Register
@@ -39,7 +40,7 @@ class Members:
             loop.steps = n
 
 
-class Host:
+class Host(PlainEngine):
     """Runs one program on the VM, and the probe of its observables beside it."""
 
     launches = 0

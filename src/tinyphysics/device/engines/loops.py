@@ -20,6 +20,7 @@ from tinyphysics.device.host.memory import Arrays, Grids, Memory, Scratch, from_
 from tinyphysics.device.host.neighbours import Builder, NearList, aligned, domain_of
 from tinyphysics.device.host.tree import Functions, TreePull, softening_of
 from tinyphysics.device.numbers import NUMPY_DTYPE, finite
+from tinyphysics.device.protocols import PlainEngine
 from tinyphysics.target import PORTABLE, Seed
 from tinyphysics.tpir.kernels.kernel import loop_registers
 from tinyphysics.tpir.kernels.loops import build_loops
@@ -46,8 +47,9 @@ class LoopLoader(Protocol):
     def load(self, kernel: LoopKernel, careful: bool) -> Mapping[str, Any]: ...
 
 
-class LoopEngine:
+class LoopEngine(PlainEngine):
     numbers = room = 0  # the engine keeps the states of its members
+    shows_states = True
     workers = 1  # and spreads each nest over threads by itself
 
     def __init__(
@@ -489,6 +491,9 @@ class LoopEngine:
             {} if k.tree is None else {"tree": [one.tree.chosen for one in m.members if one.tree is not None]}
         )
         return out | {name: np.array(rows) for name, rows in (points | trees).items()}
+
+    def findings(self, m: Grids) -> dict[str, Any]:
+        return {"measured": self.measured(m)}
 
     def measured(self, m: Grids) -> list[dict[str, float]]:
         """What is to be said of the tree of each member that has asked one."""

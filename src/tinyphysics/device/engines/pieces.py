@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import DeviceArray, empty
+from tinyphysics.device.protocols import PlainEngine
 
 Arrays = Mapping[str, Any]
 
@@ -33,7 +34,7 @@ class Pieces:
         return int(self.who[-1].stop)
 
 
-class InPieces:
+class InPieces(PlainEngine):
     """What runtime/engines/adaptive.py asks of an engine below it, of one that has so much room."""
 
     def __init__(self, engine: Any) -> None:
@@ -171,11 +172,7 @@ class InPieces:
 
     def rows_of(self, m: Any, name: str) -> Any:
         """Where a register of all members is on the device; None if it is nowhere in one piece."""
-        return (
-            None
-            if isinstance(m, Pieces) or not hasattr(self.engine, "rows_of")
-            else self.engine.rows_of(m, name)
-        )
+        return None if isinstance(m, Pieces) else self.engine.rows_of(m, name)
 
     def synchronised(self, m: Any) -> Any:
         if not isinstance(m, Pieces):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.host.arrays import Evaluator
-from tinyphysics.device.protocols import CLOCK, Code, Function
+from tinyphysics.device.protocols import CLOCK, Code, Function, PlainEngine
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.rules.calculus.custom import inline
@@ -39,7 +39,7 @@ class Rows:
         return len(self.state)
 
 
-class SeriesEngine:
+class SeriesEngine(PlainEngine):
     """What runtime/engines/adaptive.py asks of an engine below it."""
 
     launches = 0

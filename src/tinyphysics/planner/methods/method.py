@@ -41,6 +41,7 @@ class Family(Protocol):
     each_number: bool = False  # is the error of a step that of each number, in parts of itself?
     mollified: bool = False  # do kicks see means of positions?
     conserves: bool = False  # does it keep the energy, to the residual of its equations?
+    symplectic: bool = False  # is it made of exact flows of parts of the energy, or solved for symmetrically?
     unrounded: bool = False  # are constants kept as they are until a program is made of them?
 
     def step(self, job: Job) -> Step:
@@ -56,7 +57,10 @@ class Family(Protocol):
 
     def keeps(self, method: Method) -> tuple[str, ...]:
         """What the verifier is asked to show about a program of this method, given an energy."""
-        return ()
+        shown = (
+            ("symplectic", "consistent", "symmetric") if method.symmetric else ("symplectic", "consistent")
+        )
+        return shown if self.symplectic else ()
 
     def requires(self, method: Method) -> tuple[str, ...]:
         """Rows of planner/methods/needs.py: what must be shown about a system before it is stepped so."""
@@ -141,11 +145,6 @@ class Method:
     def reference(self) -> str:
         """Where it is from, in one line: the source is a work of planner/methods/bibliography.py, by its key or its line."""
         return work(self.source).short if self.source else ""
-
-
-def symplectic_claims(method: Method) -> tuple[str, ...]:
-    """Of what is made of exact flows of parts of the energy, or solved for symmetrically."""
-    return ("symplectic", "consistent", "symmetric") if method.symmetric else ("symplectic", "consistent")
 
 
 def tolerance_of(m: Method, goal: Goal) -> float:

@@ -11,7 +11,7 @@ from tinyphysics.errors import BackendError, PlanError
 from tinyphysics.runtime.stages.description import described
 from tinyphysics.runtime.stages.origin import Asked, Origin
 from tinyphysics.runtime.state.ensemble import shaped
-from tinyphysics.runtime.state.run import Run
+from tinyphysics.runtime.state.run import Run, told
 from tinyphysics.runtime.storage.open_store import arrays_given, described_run, layouts
 from tinyphysics.runtime.storage.resume import identity
 from tinyphysics.runtime.storage.run_store import OBSERVED, TIME
@@ -66,7 +66,7 @@ def valued(found: Any, out: Trajectory) -> Any:
 
 
 def attributes_of(run: Run, asked: Asked) -> dict[str, Any]:
-    shown = shaped(run.given)(run.given.states)
-    who = identity(run.system, asked.program, run.dt, run.t0, asked.seed, shown, run.given.params)
-    told = described(run.system, asked.goal, asked.backend, asked.checks, asked.program)
-    return {name: v for name, v in described_run(run, who, told).items() if name != "coordinates"}
+    shown, acts = shaped(run.given)(run.given.states), told(run.acts)
+    who = identity(run.system, asked.program, run.dt, run.t0, asked.seed, shown, run.given.params, acts)
+    data = described(run.system, asked.goal, asked.backend, asked.checks, asked.program, run.acts)
+    return {name: v for name, v in described_run(run, who, data).items() if name != "coordinates"}

@@ -12,6 +12,8 @@ from tinyphysics.runtime.engines.listing import layout, processor_rows
 from tinyphysics.runtime.measure.losses import before_a_run
 from tinyphysics.runtime.stages.setup import Setup
 
+BETWEEN = "of the last run: what is proved holds between two acts; an act is a map of your own"
+
 
 def explain(sim: Setup, form: str) -> Report:
     """What `sim.explain(form)` returns."""
@@ -32,6 +34,9 @@ def explain(sim: Setup, form: str) -> Report:
 
 def full_report(sim: Setup) -> Report:
     report = sim.built.report.with_machine(processor_rows(sim.target))
+    if sim._acts:
+        acts = ", ".join(one.partition(":")[0] for one in sim._acts.split("; "))
+        report = report.with_rows("certificate", (Row("acts", acts, BETWEEN),))
     if sim.compiled.known.way != "loop":
         return report
     if sim.compiled.series is not None:

@@ -277,6 +277,7 @@ class Simulation(Setup):
         checkpoint_every: int | None = None,
         resume: Any = None,
         events: Mapping[str, Callable[..., Any]] | None = None,
+        acts: Mapping[str, Any] | None = None,
         options: Mapping[str, Any] | None = None,
         **given: Any,
     ) -> Trajectory:
@@ -291,6 +292,7 @@ class Simulation(Setup):
         with its parameters.
         `events={"name": function}` finds the times at which a function of the state changes sign, with a method that
         chooses its own steps: `out.events("name")`.
+        `acts={"kick": tp.act(every=100, map=f)}` changes the state by a map after step 100, 200, and so on: `out.acts`.
         `save="run.zarr"` writes frames and observables there during the run, and keeps none in memory.
 
         steps             the number of steps; or use until
@@ -310,6 +312,7 @@ class Simulation(Setup):
         checkpoint_every  the number of steps between two checkpoints
         resume            a checkpoint to continue from, or a run: resume=out
         events            functions whose sign changes are located, {"apsis": lambda q, p: q @ p}
+        acts              what changes the state between steps: {"kick": tp.act(every=100, map=lambda p: -p)}
         options           {"frames": 400}: for a system that has a state or a parameter of that name
         given             states and parameters by name: q=[1.0, 0.0], mu=2.0; one more leading axis makes an ensemble
         """
@@ -335,6 +338,7 @@ class Simulation(Setup):
                 resume,
                 events,
                 options,
+                acts,
             ),
             DECIDERS,
             DIAGNOSTICS,

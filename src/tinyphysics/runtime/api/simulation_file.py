@@ -13,15 +13,12 @@ from typing import Any
 
 from tinyphysics.errors import StoreError, TinyPhysicsError
 from tinyphysics.given import path as checked_path
-from tinyphysics.ir import UOp, parse
 from tinyphysics.options import heeds
 from tinyphysics.plan import Goal, Hierarchy
 from tinyphysics.planner.cost.target import checked
-from tinyphysics.planner.systems.time_transformation import WAYS, transformed
 from tinyphysics.runtime.api.simulation import Simulation
-from tinyphysics.runtime.stages.description import FORMAT
+from tinyphysics.runtime.stages.description import FORMAT, system_of
 from tinyphysics.runtime.stages.pilot_cache import from_data
-from tinyphysics.system import Motion, Parameter, State, System
 
 
 @heeds("load", 'tp.load("pendulum.json")')
@@ -66,37 +63,8 @@ def load(path: str | Path) -> Simulation:
     return sim
 
 
-def motion_of(roots: list[UOp]) -> Motion:
-    L, *rest = roots
-    n = len(rest) // 3
-    return Motion(L, tuple(rest[:n]), tuple(rest[n : 2 * n]), tuple(rest[2 * n :]))
-
-
 def rebuilt(data: dict[str, Any]) -> Simulation:
-    s, goal = data["system"], data["goal"]
-    roots = parse(s["graph"])
-    states = tuple(State(n, UOp.var(n, tuple(shape)), role, unit) for n, role, shape, unit in s["states"])
-    parameters = tuple(
-        Parameter(n, UOp.var(n, tuple(shape)), default, unit, *sign)
-        for n, shape, default, unit, *sign in s["parameters"]
-    )
-    kind = s["kind"]
-    system = System(
-        s["name"],
-        kind,
-        states,
-        parameters,
-        UOp.var("t") if s["time"] else None,
-        energy=roots[0] if kind == "hamiltonian" else None,
-        forces=tuple(roots) if kind == "forces" else (),
-        update=tuple(roots) if kind in ("map", "ode") else (),
-        axes={name: tuple(shape) for name, shape in s.get("axes", {}).items()},
-        levels=tuple(parse(s["levels"])) if s.get("levels") else (),
-        motion=motion_of(parse(s["motion"])) if s.get("motion") else None,
-    )
-    if "clock" in s:
-        way, rate = s["clock"]
-        system = transformed(system, way if way in WAYS else parse(rate)[0])
+    system, goal = system_of(data["system"]), data["goal"]
     order, eps = goal.get("hierarchy") or (None, 0.0)
     units = tuple((str(name), float(unit)) for name, unit in goal.get("lattice", ()))
     wanted = Goal(

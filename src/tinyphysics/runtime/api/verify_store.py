@@ -15,6 +15,8 @@ from tinyphysics.planner.cost.target import checked
 from tinyphysics.runtime.api.simulation import Simulation
 from tinyphysics.runtime.api.simulation_file import rebuilt
 from tinyphysics.runtime.engines.backend import resolved
+from tinyphysics.runtime.stages.description import system_of
+from tinyphysics.runtime.state.acts import Act
 from tinyphysics.runtime.state.digest import BITS
 from tinyphysics.runtime.state.windows import Window
 from tinyphysics.runtime.storage.run_store import RunStore, hashes, open_store
@@ -119,7 +121,8 @@ def replay(path: str | Path, backend: str | None = None) -> Replayed:
     start: dict[str, Any] = {s.name: sim.compiled.encoding.words(s.name, first) for s in sim.system.states}
     arrays = {name: store.read(name) for name, m in store.layouts.items() if not m.grows}
     against = Comparison(store)
-    every = a.get("save_every")
+    every, data = a.get("save_every"), json.loads(a["simulation"]).get("acts", ())
+    acts = {name: Act(every, system_of(one)) for name, every, one in data}
     at = None if every is not None and not against.between else against.times
     out = sim.evolve(
         **start,
@@ -130,7 +133,7 @@ def replay(path: str | Path, backend: str | None = None) -> Replayed:
         dt=sim_dt(sim, a),
         t0=a["t0"],
         seed=a["seed"],
-        options={"save_at": at},
+        options={"save_at": at, **({"acts": acts} if acts else {})},
         save_every=every if at is None else None,
         save=against,
         progress="auto",

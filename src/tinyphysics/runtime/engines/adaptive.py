@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import DeviceArray
-from tinyphysics.device.engines.pieces import InPieces
 from tinyphysics.runtime.engines.engine import States
 from tinyphysics.runtime.engines.events import Search, Searching
 from tinyphysics.runtime.engines.on_demand import Look, LookedAt
@@ -273,10 +272,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
 
     def unfinished(self, m: Adapted, until: float) -> bool:
         """Is there a member whose step does not cover this time?"""
-        if (
-            isinstance(self.inner, InPieces)
-            and (found := self.inner.rows_of(m.inner, self.clock)) is not None
-        ):
+        if (found := self.inner.rows_of(m.inner, self.clock)) is not None:
             rows, first = found
             return device_arrays.behind(rows, first, until, m.members)
         if m.members < FEW:
@@ -286,6 +282,10 @@ class AdaptiveEngine(LookedAt[Adapted]):
             )
         high, low, h = self.clocks(m)[:3]
         return bool(((until - high) - low > h).any())
+
+    def findings(self, m: Adapted) -> dict[str, Any]:
+        seen = {} if m.events is None else {"events": m.events.found, "apart": [m.events.apart]}
+        return {**seen, "substeps": [self.taken(m)], "rejected": [self.rejected(m)]}
 
     def taken(self, m: Adapted) -> Any:
         """How many steps of their own the members have taken."""

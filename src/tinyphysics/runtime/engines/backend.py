@@ -50,7 +50,6 @@ from tinyphysics.tpir.program.isa import Program, StateDecl, Type
 from tinyphysics.util import digest
 
 Source = Program | Recipe
-ON_GPUS = (CudaEngine, ManyGpus)  # engines of ensembles that lie there
 
 
 class Engines:

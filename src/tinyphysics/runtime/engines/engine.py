@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 States = Mapping[str, Any]
@@ -18,6 +18,12 @@ class Engine(Protocol):
     numbers: int  # carried round the loop for each member; 0 if only the engine can keep them
     room: int  # of those, in all members that run as one tile
     workers: int  # threads that may call at once
+    shows_states: bool  # does its loop give the states of every row by itself?
+    free_steps: bool  # does a step cost nothing, however far away it is?
+
+    def expect(self, members: int, steps: int) -> None: ...
+    def told(self, members: int) -> dict[str, Any]: ...
+    def findings(self, m: Any) -> Mapping[str, Iterable[Any]]: ...
 
     def block(self, members: int) -> int: ...
     def rows(self, m: Any) -> int: ...

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from tinyphysics.runtime.engines.engine import Engine, States
-from tinyphysics.runtime.engines.jump import JumpEngine
 
 STRIDE = 256  # steps between two looks, before the last ones are taken one by one
 
@@ -26,7 +25,7 @@ def locate(
 
     The first `known` steps are known to be good. `after` asks for the bad states too.
     """
-    if isinstance(engine, JumpEngine):
+    if engine.free_steps:
         return bisected(engine, before, members, n + known, target, after)
     found: dict[int, Failure] = {}
     group, left = engine.some(before, members), dict(enumerate(members))
@@ -48,7 +47,7 @@ def locate(
 
 
 def bisected(
-    engine: JumpEngine, before: Any, members: list[int], good: int, bad: int, after: bool
+    engine: Engine, before: Any, members: list[int], good: int, bad: int, after: bool
 ) -> dict[int, Failure]:
     """The same where a step costs nothing: what has run out of the floats does not come back."""
     found = {}
@@ -67,7 +66,7 @@ def bisected(
     return found
 
 
-def at(engine: JumpEngine, before: Any, k: int, step: int) -> Any:
+def at(engine: Engine, before: Any, k: int, step: int) -> Any:
     """One member, as it is at a step."""
     m = engine.some(before, [k])
     engine.advance(m, step - m.steps)

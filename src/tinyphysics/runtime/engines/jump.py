@@ -91,6 +91,7 @@ class JumpEngine(LookedAt[Jumped]):
     """An engine (runtime/engines/engine.py) whose steps cost nothing."""
 
     launches, compiling, made, found, numbers, room, workers = 0, 0.0, 0, 0, 0, 0, 1
+    free_steps = True
 
     def __init__(self, jumps: Jumps, look: Look | None, frames: Mapping[str, str] | None = None) -> None:
         self.jumps, self.look = jumps, look

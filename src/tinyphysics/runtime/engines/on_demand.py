@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import DeviceArray, here, stacked
+from tinyphysics.device.protocols import PlainEngine
 from tinyphysics.runtime.state.workers import all_finite
 
 Look = Callable[
@@ -25,7 +26,7 @@ class Begun(Protocol):
 M = TypeVar("M", bound=Begun)
 
 
-class LookedAt(ABC, Generic[M]):
+class LookedAt(PlainEngine, ABC, Generic[M]):
     look: Look | None
 
     @abstractmethod

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,14 +19,19 @@ from tinyphysics.runtime.engines.events import gathered
 from tinyphysics.runtime.measure.alarms import judge
 from tinyphysics.runtime.measure.commutators import commutators
 from tinyphysics.runtime.measure.convergence import check_converges
-from tinyphysics.runtime.measure.losses import of_a_run
 from tinyphysics.runtime.measure.solver import solver_report
 from tinyphysics.runtime.stages.diagnose import Diagnostic, Finished
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.runtime.stages.outcome import jumped
 from tinyphysics.runtime.stages.resolve import on_host
+from tinyphysics.runtime.state.acts import Acted
 from tinyphysics.runtime.state.digest import marked
 from tinyphysics.runtime.state.encoding import Encoding
+from tinyphysics.runtime.state.schedule import time_at
+
+if TYPE_CHECKING:
+    from tinyphysics.loss import Loss
+from tinyphysics.runtime.state.schedule import times_at
 
 Found = Mapping[str, Any]
 
@@ -58,6 +63,30 @@ def own_steps(f: Finished) -> Found:
         if len(every) or name == "substeps":
             out[name] = every if f.run.given.is_ensemble else int(every.sum())
     return out
+
+
+def losses(f: Finished) -> Found:
+    """Nothing for out.metrics: what was thrown away is looked for when out.losses is read."""
+    r, origin = f.run, f.out.origin
+    f.out._losses = partial(
+        looked_for,
+        system=f.setup.system,
+        goal=f.setup.goal,
+        parameters=r.given.own,
+        since=r.t0,
+        origin=origin if isinstance(origin, Origin) else None,
+        tree=f.record.measured,
+        events=tuple(r.events),
+        searched=time_at(f.call.first, r.dt, r.t0),
+        apart=max(f.record.apart, default=None),
+    )
+    return {}
+
+
+def looked_for(**known: Any) -> tuple[Loss, ...]:
+    from tinyphysics.runtime.measure.losses import Case, losses
+
+    return losses(Case(**known))
 
 
 def solver(f: Finished) -> Callable[[], Any]:
@@ -134,8 +163,23 @@ def raise_failure(f: Finished) -> Found:
     raise PhysicsIntegrityError(
         f"{what} is {told} at step {s.step} (t = {s.t:g})",
         out=f.out,
-        fix="Shorten dt, or soften the potential; the run so far is in .out.",
+        fix="An act of that step may have made it so; the run so far is in .out."
+        if any(a.due(s.step) for a in f.run.acts)
+        else "Shorten dt, or soften the potential; the run so far is in .out.",
     )
+
+
+def acts(f: Finished) -> Found:
+    """What was done between steps, and when: out.acts."""
+    first, last, told = f.call.first, f.record.last, {}
+    for a in f.run.acts:
+        steps = np.arange(first - first % a.every + a.every, last + 1, a.every)
+        f.out._acts = {
+            **f.out._acts,
+            a.name: Acted(a.every, steps, times_at(steps, f.run.dt, f.run.t0), a.system),
+        }
+        told[a.name] = {"every": a.every, "times": len(steps), "program": a.hash}
+    return {"acts": told}
 
 
 def alarms(f: Finished) -> Found:
@@ -152,7 +196,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("shape", applies=lambda f: f.record.shape, after=lambda f: {"shape": dict(f.record.shape)}),
     Diagnostic("approximate", applies=lambda f: f.record.measured, after=tree_errors),
     Diagnostic("substeps", applies=lambda f: f.run.adaptive, after=own_steps),
-    Diagnostic("losses", after=of_a_run),
+    Diagnostic("losses", after=losses),
     Diagnostic("solver", applies=lambda f: f.setup.compiled.known.solves and isinstance(f.out.origin, Origin), later=solver),
     Diagnostic("propagator", applies=lambda f: f.run.jump is not None, later=jump, now=lambda f: f.run.jump.few is None),
     Diagnostic("lattice", applies=lambda f: not f.run.encoding.precision.state.is_float, later=lattice,
@@ -165,6 +209,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("resonance", applies=lambda f: f.setup.compiled.known.method in TURNING, after=turns),
     Diagnostic("goals", applies=lambda f: f.setup.goal.is_accurate, after=goals),
     Diagnostic("strict", applies=lambda f: f.setup.checks == "strict" and f.failed, after=raise_failure),
+    Diagnostic("acts", applies=lambda f: f.run.acts, after=acts),
     Diagnostic("alarms", after=alarms),
 )
 # fmt: on

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,10 +20,8 @@ from tinyphysics.planner.cost.rounding import roundings
 from tinyphysics.rules.formulas.cutoffs import CUT, SHIFTED, SWITCHED, at_cutoffs, cutoffs
 from tinyphysics.rules.functions.fast import BOUNDS, NEAR_ZERO
 from tinyphysics.runtime.engines.events import PLACES
-from tinyphysics.runtime.stages.diagnose import Finished
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.runtime.stages.setup import Setup
-from tinyphysics.runtime.state.schedule import time_at
 from tinyphysics.system import System
 from tinyphysics.tpir.precision.lattice import FORCE
 from tinyphysics.tpir.precision.precision import PRECISIONS, ROUNDING
@@ -183,22 +180,3 @@ def before_a_run(setup: Setup) -> tuple[Loss, ...]:
     }
     given = usual if setup.began is None else setup.began.given.own
     return losses(Case(setup.system, setup.goal, given))
-
-
-def of_a_run(f: Finished) -> Mapping[str, Any]:
-    """Nothing for out.metrics; out.losses is found when it is read."""
-    r, begun = f.run, f.call.first
-    origin = f.out.origin if isinstance(f.out.origin, Origin) else None
-    case = Case(
-        f.setup.system,
-        f.setup.goal,
-        r.given.own,
-        r.t0,
-        origin,
-        f.record.measured,
-        tuple(r.events),
-        time_at(begun, r.dt, r.t0),
-        f.record.apart,
-    )
-    f.out._losses = partial(losses, case)
-    return {}

@@ -19,6 +19,7 @@ from tinyphysics.given import path
 from tinyphysics.plan import Goal
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.runtime.stages.setup import Setup
+from tinyphysics.runtime.state.acts import Act
 from tinyphysics.runtime.state.ensemble import sizes_from
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import times_at, whole
@@ -56,6 +57,7 @@ def inverts(sim: Setup, out: Trajectory) -> bool:
     """Is there an inverse of its step?  Not of one that asks for the time, or of a part of one; nor where members stopped."""
     return (
         sim.goal.precision == "lattice"
+        and not out.origin.run.acts
         and not sim.compiled.known.timed
         and "end" not in out.metrics
         and not any(stop.member is not None for stop in out.stops)
@@ -123,9 +125,14 @@ def again(sim: Setup, origin: Origin, target: int, checkpoint: Any) -> Trajector
             **step_of(sim, r),
             **state,
             **given(r),
+            **acts_of(r),
         )
     out.metrics["rewind"] = f"replayed from step {begun}"
     return out
+
+
+def acts_of(r: Run) -> dict[str, Any]:
+    return {"options": {"acts": {a.name: Act(a.every, a.system) for a in r.acts}}} if r.acts else {}
 
 
 def step_of(sim: Setup, r: Run) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def state_at(run: Running, tile: Tile, m: Any, n: int, out: Mapping[int, tuple[S
     """The state of a tile at step n; of those that have stopped the last good one, so that a step can begin there."""
     if n == run.schedule.first:
         return tile.states()
-    state = run.states_of(m, run.there)
+    state = run.state_at(tile, m, n)
     for k, (_, last) in out.items():
         for name, v in state.items():
             v[k] = last[name]

@@ -12,6 +12,7 @@ from tinyphysics.device.cuda.dlpack import empty_like
 from tinyphysics.ir import UOp
 from tinyphysics.planner.methods.catalog import TURNING
 from tinyphysics.rules.functions.random import draws
+from tinyphysics.runtime.stages.acts import bind_acts
 from tinyphysics.runtime.stages.encode import Encoded, bare_run
 from tinyphysics.runtime.stages.flow_matrices import flows_of, with_flows
 from tinyphysics.runtime.stages.invariants import with_invariants
@@ -22,7 +23,7 @@ from tinyphysics.runtime.stages.schedule import Scheduled
 from tinyphysics.runtime.state.ensemble import Inputs, addressed
 from tinyphysics.runtime.state.indices import check_indices, selects
 from tinyphysics.runtime.state.record import Record, beginning
-from tinyphysics.runtime.state.run import made
+from tinyphysics.runtime.state.run import BoundAct, made
 from tinyphysics.runtime.state.windows import fitting
 from tinyphysics.runtime.state.workers import available, copy
 
@@ -32,6 +33,7 @@ class Bound:
     given: Inputs  # the states are those of the first frame
     record: Record
     values: Mapping[str, UOp]  # what is observed
+    acts: tuple[BoundAct, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,8 @@ def bind(r: Resolved, e: Encoded, s: Scheduled) -> Bound:
     values = with_times(system, {n: traced(system, f, n) for n, f in s.watched.items()})
     if compiled.selects or values and selects([*values.values()]):
         check_indices([*compiled.roots, *values.values()], i)
-    bound = Bound(i, record, values)
+    acts = bind_acts(r, i) if r.request.acts is not None or r.begun is not None else ()
+    bound = Bound(i, record, values, acts)
     for supplier in SUPPLIERS:
         if supplier.wanted(r, bound):
             bound = replace(bound, given=supplier.supply(r, bound))

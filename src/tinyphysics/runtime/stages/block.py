@@ -11,6 +11,7 @@ from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.runtime.engines.collisions import meeting
 from tinyphysics.runtime.engines.engine import States
 from tinyphysics.runtime.engines.find_failure import Failure, locate
+from tinyphysics.runtime.stages.acting import lost
 from tinyphysics.runtime.stages.between import frames_between
 from tinyphysics.runtime.stages.running import Done, Running
 from tinyphysics.runtime.state.digest import leaves
@@ -24,9 +25,10 @@ MOST_SEARCHED = 16  # members of a tile for which it is found out who met, if ma
 def advance_block(run: Running, k: int, n: int, target: int) -> Done:
     """Tile k from step n to the target; what it meets on the way is recorded in its own columns."""
     tile, s = run.tiles[k], run.schedule
-    done, m, at = Done(), tile.load(n), n
+    done, at = Done(), n
     if between := s.between(n):
-        frames_between(run, tile, m, n, between, {})
+        frames_between(run, tile, tile.load(n), n, between, {})
+    m, state = run.load(tile, n), None
     for rows, stride in pieces(run, m, n, target):
         if len(tile.frozen) + len(done.stopped) == tile.members:
             blank(run, tile, at, target)
@@ -39,7 +41,7 @@ def advance_block(run: Running, k: int, n: int, target: int) -> Done:
             run.engine.advance(m, stride)
         over = at + stride * max(rows, 1)
         if suspicious := suspects(run, tile, m, values, done.stopped):
-            before = tile.load(n) if before is None else before
+            before = run.load(tile, n) if before is None else before
             known = min(suspicious.values()) * stride
             found = locate(run.engine, before, list(suspicious), at, over, known, bool(run.pairs))
             done.stopped |= {
@@ -47,12 +49,20 @@ def advance_block(run: Running, k: int, n: int, target: int) -> Done:
                 for rank, (k, failure) in enumerate(found.items())
             }
             silence(run, tile, m, done.stopped)
+        if over == target and run.acts_at(target):
+            state = act(run, tile, m, target, done.stopped)
+            if rows:
+                show_after(run, tile, state, target, values)
         if rows:
             show(run, tile, done.stopped, np.arange(at + stride, over + 1, stride), values)
         at = over
     saves = s.saves(target) and bool(run.record.frames) and not run.fused
     if saves or s.hashes(target):
-        state = run.synchronised(tile, m, done.stopped, there=not saves and run.many_leaves)
+        if len(tile.frozen) + len(done.stopped) == tile.members:
+            state = None
+        elif state is None:
+            state = run.state_at(tile, m, target, not saves and run.many_leaves)
+        state = run.synchronised(tile, state, done.stopped)
         if saves:
             run.frame(tile, target, state)
         if s.hashes(target):
@@ -66,6 +76,32 @@ def advance_block(run: Running, k: int, n: int, target: int) -> Done:
     elif target < s.steps or not run.record.frames:  # at the end the last frame is in its place
         tile.put(m)
     return done
+
+
+def act(run: Running, tile: Tile, m: Any, n: int, stopped: dict[int, tuple[Stop, States]]) -> States:
+    """The states of a tile after the acts of step n; a member for which there is none stops at the state before them."""
+    before = run.states_of(m, run.there)
+    assert run.acts is not None
+    after = run.acts.after(tile, before, n)
+    for k, where in lost(after).items():
+        if k in tile.frozen or k in stopped:
+            continue
+        member = tile.here.start + k
+        who = member if run.given.is_ensemble else None
+        stop = Stop(run.encoding.failure, n, run.time(n), who, where)
+        stopped[k] = stop, {name: here(v[k]) for name, v in before.items()}
+    if stopped:
+        silence(run, tile, m, stopped)
+    return after
+
+
+def show_after(run: Running, tile: Tile, state: States, n: int, values: dict[str, Any]) -> None:
+    """What was observed in the loop at step n, of the state after its acts."""
+    assert run.acts is not None
+    for name, source in run.fused.items():
+        values[source][-1] = here(state[name])
+    for name, v in {} if run.acts.look is None else run.acts.look(tile, state, n).items():
+        values[name][-1] = v
 
 
 def pieces(run: Running, m: Any, n: int, target: int) -> Iterator[tuple[int, int]]:

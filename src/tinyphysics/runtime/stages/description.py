@@ -5,43 +5,90 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tinyphysics.errors import StoreError
 from tinyphysics.given import path as checked_path
-from tinyphysics.ir import dump
+from tinyphysics.ir import UOp, dump, parse
 from tinyphysics.plan import Goal
+from tinyphysics.planner.systems.time_transformation import WAYS, transformed
 from tinyphysics.runtime.stages.pilot_cache import as_data
 from tinyphysics.runtime.stages.setup import Setup
-from tinyphysics.system import System
+from tinyphysics.runtime.state.run import BoundAct
+from tinyphysics.system import Motion, Parameter, State, System
 
 FORMAT = 1
 
 
-def described(s: System, goal: Goal, requested: str, checks: str, program: str) -> dict[str, Any]:
-    """`runtime/api/simulation_file.py` makes the simulation from it again."""
-    clock, s = s.clock, s.seen
+def system_data(whole: System) -> dict[str, Any]:
+    """A system as data; `system_of` makes it again."""
+    clock, s = whole.clock, whole.seen
     roots = [u for u in (s.energy, *s.forces, *s.update) if u is not None]
     return {
+        "name": s.name,
+        "kind": s.kind,
+        "states": [[x.name, x.role, list(x.var.shape), x.unit] for x in s.states],
+        "parameters": [
+            [x.name, list(x.var.shape), x.default, x.unit, *([x.sign] if x.sign else [])]
+            for x in s.parameters
+        ],
+        "axes": s.axes,
+        "time": s.time is not None,
+        "graph": dump(roots),
+        "levels": dump(s.levels) if s.levels else "",
+        **({} if clock is None else {"clock": [clock.way, dump([clock.rate])]}),
+        "motion": "" if (m := s.motion) is None else dump([m.lagrangian, *m.v, *m.momenta, *m.velocities]),
+    }
+
+
+def system_of(s: Mapping[str, Any]) -> System:
+    """The system that was made data."""
+    roots = parse(s["graph"])
+    states = tuple(State(n, UOp.var(n, tuple(shape)), role, unit) for n, role, shape, unit in s["states"])
+    parameters = tuple(
+        Parameter(n, UOp.var(n, tuple(shape)), default, unit, *sign)
+        for n, shape, default, unit, *sign in s["parameters"]
+    )
+    kind = s["kind"]
+    system = System(
+        s["name"],
+        kind,
+        states,
+        parameters,
+        UOp.var("t") if s["time"] else None,
+        energy=roots[0] if kind == "hamiltonian" else None,
+        forces=tuple(roots) if kind == "forces" else (),
+        update=tuple(roots) if kind in ("map", "ode") else (),
+        axes={name: tuple(shape) for name, shape in s.get("axes", {}).items()},
+        levels=tuple(parse(s["levels"])) if s.get("levels") else (),
+        motion=motion_of(parse(s["motion"])) if s.get("motion") else None,
+    )
+    if "clock" in s:
+        way, rate = s["clock"]
+        system = transformed(system, way if way in WAYS else parse(rate)[0])
+    return system
+
+
+def motion_of(roots: list[UOp]) -> Motion:
+    L, *rest = roots
+    n = len(rest) // 3
+    return Motion(L, tuple(rest[:n]), tuple(rest[n : 2 * n]), tuple(rest[2 * n :]))
+
+
+def acts_data(acts: Sequence[BoundAct]) -> list[Any]:
+    """The acts of a run as data: their names, strides and maps."""
+    return [[a.name, a.every, system_data(a.system)] for a in acts]
+
+
+def described(
+    s: System, goal: Goal, requested: str, checks: str, program: str, acts: Sequence[BoundAct] = ()
+) -> dict[str, Any]:
+    """`runtime/api/simulation_file.py` makes the simulation from it again."""
+    return {
         "tinyphysics": FORMAT,
-        "system": {
-            "name": s.name,
-            "kind": s.kind,
-            "states": [[x.name, x.role, list(x.var.shape), x.unit] for x in s.states],
-            "parameters": [
-                [x.name, list(x.var.shape), x.default, x.unit, *([x.sign] if x.sign else [])]
-                for x in s.parameters
-            ],
-            "axes": s.axes,
-            "time": s.time is not None,
-            "graph": dump(roots),
-            "levels": dump(s.levels) if s.levels else "",
-            **({} if clock is None else {"clock": [clock.way, dump([clock.rate])]}),
-            "motion": ""
-            if (m := s.motion) is None
-            else dump([m.lagrangian, *m.v, *m.momenta, *m.velocities]),
-        },
+        "system": system_data(s),
         "goal": {
             "dt": goal.dt,
             "method": goal.method,
@@ -65,6 +112,7 @@ def described(s: System, goal: Goal, requested: str, checks: str, program: str) 
         "backend": requested,
         "checks": checks,
         "program": program,
+        **({"acts": acts_data(acts)} if acts else {}),
     }
 
 

@@ -125,7 +125,7 @@ def leave(run: Running) -> None:
 
 def last_frame(run: Running, k: int) -> None:
     tile = run.tiles[k]
-    state = run.states_of(tile.load(run.n), run.there)
+    state = run.state_at(tile, tile.load(run.n), run.n)
     for j, (stop, last) in tile.frozen.items():
         for name, v in state.items():
             v[j] = last[name] if stop.step > run.n or v.dtype.kind != "f" else np.nan

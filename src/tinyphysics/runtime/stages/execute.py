@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from tinyphysics.device.engines.loops import LoopEngine
+from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.device.engines.pieces import InPieces
 from tinyphysics.ir import UOp
 from tinyphysics.rules.functions.random import draws
 from tinyphysics.runtime.engines.adaptive import AdaptiveEngine
-from tinyphysics.runtime.engines.backend import ON_GPUS, engine_for, series_engine
+from tinyphysics.runtime.engines.backend import engine_for, series_engine
+from tinyphysics.runtime.engines.engine import States
 from tinyphysics.runtime.engines.events import Search
 from tinyphysics.runtime.engines.jump import JumpEngine
 from tinyphysics.runtime.engines.plans import probe_key
+from tinyphysics.runtime.stages.acting import Acts
 from tinyphysics.runtime.stages.flow_matrices import with_flows
 from tinyphysics.runtime.stages.loop import begin_tiles, go
 from tinyphysics.runtime.stages.running import Running, Sink
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Recipe, Run, made
 from tinyphysics.runtime.state.schedule import Schedule
-from tinyphysics.runtime.state.tiles import cut
+from tinyphysics.runtime.state.tiles import Tile, cut
 from tinyphysics.runtime.state.windows import FEW, Windows, fitting
 from tinyphysics.runtime.state.workers import spread
 from tinyphysics.runtime.storage.resume import Keeps
@@ -72,7 +75,7 @@ def execute(
     began = time.perf_counter()
     engine, fused = chosen(r, record, values)
     built = time.perf_counter() - began
-    launches, compiling, made, found = engine.launches, engine.compiling, engine.made, engine.found
+    launches, compiling, made, loaded = engine.launches, engine.compiling, engine.made, engine.found
     running = Running(
         engine,
         r.given,
@@ -88,11 +91,11 @@ def execute(
         keeper,
         windows,
         by_dt=partial(matrices, r),
+        acts=Acts(r, partial(look_at_tile, r, values) if values else None) if r.acts else None,
     )
     begin_tiles(running)
-    if isinstance(engine, ON_GPUS):
-        for tile in running.tiles:
-            engine.expect(tile.members, record.schedule.steps - record.schedule.first)
+    for tile in running.tiles:
+        engine.expect(tile.members, record.schedule.steps - record.schedule.first)
     if values:
         first = looking(r, values, {n: v[None] for n, v in r.given.states.items()}, [record.schedule.first])
         if sink is not None:
@@ -101,20 +104,20 @@ def execute(
             now = {name: v[0] for name, v in first.items()}
             record.watch(now, None if windows is None else fitting(list(now.values()), FEW))
     go(running, tick)
-    if isinstance(engine, ON_GPUS) and running.tiles:
+    if running.tiles:
         record.shape = engine.told(running.tiles[0].members)
-    if isinstance(engine, LoopEngine):
-        record.measured = [
-            found for tile in running.tiles if tile.begun for found in engine.measured(tile.alone)
-        ]
-    if isinstance(engine, AdaptiveEngine):
-        searched = [tile.alone.events for tile in running.tiles if tile.begun]
-        record.events = [found for s in searched if s is not None for found in s.found]
-        record.apart = max((s.apart for s in searched if s is not None), default=None)
-        record.substeps = [engine.taken(tile.alone) for tile in running.tiles if tile.begun]
-        record.rejected = [engine.rejected(tile.alone) for tile in running.tiles if tile.begun]
-    code = "made" if engine.made > made else "disk" if engine.found > found else "memory"
+    for tile in (tile for tile in running.tiles if tile.begun):
+        for name, found in engine.findings(tile.alone).items():
+            getattr(record, name).extend(found)
+    code = "made" if engine.made > made else "disk" if engine.found > loaded else "memory"
     return record, engine.launches - launches, built + engine.compiling - compiling, code
+
+
+def look_at_tile(r: Run, values: Mapping[str, UOp], tile: Tile, state: States, n: int) -> dict[str, Any]:
+    """What is observed of the members of a tile, in a state at step n."""
+    own = replace(r.given, params=tile.params(), members=tile.members)
+    seen = looking(replace(r, given=own), values, {name: here(v)[None] for name, v in state.items()}, [n])
+    return {name: v[0] for name, v in seen.items()}
 
 
 def matrices(r: Run, dt: float) -> dict[str, Any]:
@@ -152,7 +155,7 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
     if record.frames and can and fusible(s):
         kept = [word for x in r.system.states for word in r.encoding.precision.kept(x)]
         engine = engine_for(r.target, r.program, None, r.threads, r.loops) if r.loops and not values else None
-        if type(engine) is LoopEngine:  # which shows its states by itself
+        if engine is not None and engine.shows_states:
             fused = {word.name: word.name for word in kept}
         else:
             fused = {word.name: f"frame.{word.name}" for word in kept}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.ir import UOp
-from tinyphysics.runtime.engines.backend import ON_GPUS, engine_for
+from tinyphysics.runtime.engines.backend import engine_for
 from tinyphysics.runtime.stages.execute import watcher
 from tinyphysics.runtime.stages.loop import begin_tiles, go
 from tinyphysics.runtime.stages.running import Running
@@ -60,7 +60,14 @@ class Extremes:
 
 def kept_in_the_loop(run: Run, last: int, values: Mapping[str, UOp]) -> tuple[Extremes, Any] | None:
     """The extremes, and the members that have to be looked at apart; None where all have to be."""
-    if run.jump is not None or run.adaptive or run.loops or run.target.backend == "python" or last == 0:
+    if (
+        run.acts
+        or run.jump is not None
+        or run.adaptive
+        or run.loops
+        or run.target.backend == "python"
+        or last == 0
+    ):
         return None
     into = Extremes(run.given.members, run.encoding.precision.wide)
     names = ExtremesOf("value", "scale", f"{REST}value" if into.wide else None)
@@ -79,9 +86,8 @@ def kept_in_the_loop(run: Run, last: int, values: Mapping[str, UOp]) -> tuple[Ex
         encoding=run.encoding,
     )
     begin_tiles(running)
-    if isinstance(engine, ON_GPUS):
-        for tile in running.tiles:
-            engine.expect(tile.members, last)
+    for tile in running.tiles:
+        engine.expect(tile.members, last)
     out = go(running, lambda n: None)
     for stop in out.stops:
         if stop.error is not None:

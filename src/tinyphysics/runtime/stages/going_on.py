@@ -17,11 +17,12 @@ import numpy as np
 from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.errors import InputError
 from tinyphysics.given import path, shown
+from tinyphysics.runtime.stages.description import acts_data
 from tinyphysics.runtime.stages.execute import execute
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.runtime.state.ensemble import shaped
 from tinyphysics.runtime.state.record import Carried, Record
-from tinyphysics.runtime.state.run import Checkpoint, Run
+from tinyphysics.runtime.state.run import Checkpoint, Run, told
 from tinyphysics.runtime.state.schedule import Schedule
 from tinyphysics.runtime.storage.checkpoint import read
 from tinyphysics.runtime.storage.resume import identity
@@ -81,7 +82,7 @@ def checkpoint_of(out: Trajectory) -> Checkpoint:
     frozen = carried.frozen
     last = {name: np.array([state[name] for _, state in frozen.values()]) for name in start} if frozen else {}
     return Checkpoint(
-        identity(r.system, asked.program, r.dt, r.t0, asked.seed, seen, r.given.params),
+        identity(r.system, asked.program, r.dt, r.t0, asked.seed, seen, r.given.params, told(r.acts)),
         __version__,
         carried.step,
         r.schedule.save_every if r.schedule.told_every else None,
@@ -94,6 +95,7 @@ def checkpoint_of(out: Trajectory) -> Checkpoint:
         list(out.hashes),
         {k: stop for k, (stop, _) in frozen.items()},
         last,
+        acts_data(r.acts),
     )
 
 

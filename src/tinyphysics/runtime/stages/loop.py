@@ -19,6 +19,7 @@ from tinyphysics.runtime.stages.running import Done, Running
 from tinyphysics.runtime.state.digest import joined, state_hash
 from tinyphysics.runtime.state.ensemble import shaped
 from tinyphysics.runtime.state.record import Record
+from tinyphysics.runtime.state.run import next_act
 from tinyphysics.runtime.state.tiles import Tile, cut, store
 from tinyphysics.runtime.state.workers import spread, unbroken
 from tinyphysics.trajectory import Stop
@@ -51,7 +52,8 @@ def restore(run: Running, k: int) -> None:
     tile.frozen = {j - first: why for j, why in c.frozen.items() if first <= j < end}
     if c.step > 0:
         m = tile.restored(c.registers, c.step)
-        state = run.synchronised(tile, m, {})
+        over = len(tile.frozen) == tile.members
+        state = run.synchronised(tile, None if over else run.state_at(tile, m, c.step), {})
         tile.put(m)
     else:
         state = {name: v[tile.here] for name, v in c.start.items()}
@@ -128,6 +130,8 @@ def nothing(run: Running) -> Record:
 def block_end(run: Running, n: int, size: int) -> int:
     """Where the block that begins at step n ends."""
     room = run.schedule.steps if run.windows is None else run.windows.limit()
+    if run.acts is not None:
+        room = next_act(run.acts.run.acts, n, room)
     if not run.fused:
         return min(run.schedule.next_look(n), n + size, room)
     every = run.stride

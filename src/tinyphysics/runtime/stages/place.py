@@ -51,6 +51,7 @@ def place(r: Resolved, s: Scheduled, b: Bound) -> Placed:
         compiled.watching,
         STIFF if explicit else "",
         r.gridless,
+        b.acts,
     )
     if s.schedule.steps and members:
         check_units(run, compiled.scales)

@@ -53,6 +53,7 @@ class Request:
     resume: Any = None
     events: Mapping[str, Callable[..., Any]] | None = None
     options: Mapping[str, Any] | None = None
+    acts: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,11 +108,10 @@ class Resolved:
 
 def resolve(setup: Setup, request: Request, deciders: Sequence[Decider]) -> Resolved:
     own = setup.own_names
-    given, save_at, frames = named_options(
-        own, request.given, request.save_at, request.frames, request.options
-    )
+    given, later = named_options(own, request.given, request, request.options)
+    request = replace(request, acts=later["acts"])
     given, t0 = opened(own, given, request.t0)
-    wants = wanted(request.save_every, save_at, frames)
+    wants = wanted(request.save_every, later["save_at"], later["frames"])
     until, seed, hash_every = request.until, request.seed, request.hash_every
     if wants.at is not None and request.steps is None and until is None:
         until = float(wants.at[-1])

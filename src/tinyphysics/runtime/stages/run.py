@@ -11,7 +11,7 @@ from typing import Any
 from tinyphysics.given import path as a_path
 from tinyphysics.runtime.engines.backend import transferred
 from tinyphysics.runtime.stages.bind import Bound
-from tinyphysics.runtime.stages.description import described
+from tinyphysics.runtime.stages.description import acts_data, described
 from tinyphysics.runtime.stages.energy_so_far import Wander
 from tinyphysics.runtime.stages.execute import execute
 from tinyphysics.runtime.stages.progress import progress_bar
@@ -20,7 +20,7 @@ from tinyphysics.runtime.stages.schedule import Scheduled
 from tinyphysics.runtime.state.ensemble import shaped
 from tinyphysics.runtime.state.first_state import first_state
 from tinyphysics.runtime.state.record import Record
-from tinyphysics.runtime.state.run import Identity, Run
+from tinyphysics.runtime.state.run import Identity, Run, told
 from tinyphysics.runtime.state.windows import Windows
 from tinyphysics.runtime.storage.open_store import begun
 from tinyphysics.runtime.storage.resume import Keeper, identity
@@ -46,13 +46,14 @@ def run(r: Resolved, s: Scheduled, b: Bound, one: Run, began: float) -> Ran:
         who = identity_of(r, one)
         if s.checkpoint is not None:
             start = on_host(b.given.states, r.arrays) if r.begun is None else r.begun.start
-            keeper = Keeper(s.checkpoint, who, b.given, start)
+            keeper = Keeper(s.checkpoint, who, b.given, start, acts_data(b.acts))
         windows = None if save is None else opened(r, b, one, who)
     if setup.began is None and r.begun is None and r.arrays is None:
         setup.began = first_state(b.given, r.dt, s.schedule.steps)
     wander = Wander(one, b.record, b.values, of_frames_too=setup.goal.approximate is None)
     steps = s.schedule.steps
     compiled.tell_of_length(steps - r.first, b.given.members)
+    setup._acts = told(b.acts)
     ready = time.perf_counter()
     before = transferred(one.target) if r.arrays is None else r.arrays.moved
     with progress_bar(r.request.progress, setup.system.name, steps, wander) as tick, closing(windows):
@@ -68,7 +69,14 @@ def identity_of(r: Resolved, one: Run) -> Identity:
         return one.begun.run
     seen = shaped(one.given)(one.given.states)
     return identity(
-        one.system, r.setup.compiled.known.program, one.dt, one.t0, r.seed, seen, one.given.params
+        one.system,
+        r.setup.compiled.known.program,
+        one.dt,
+        one.t0,
+        r.seed,
+        seen,
+        one.given.params,
+        told(one.acts),
     )
 
 
@@ -77,7 +85,7 @@ def opened(r: Resolved, b: Bound, one: Run, who: Identity) -> Windows:
     setup, stream, since = r.setup, r.request.save, -1
     if not hasattr(stream, "put"):  # replays hand them on to something else than a store
         told = described(
-            setup.system, setup.goal, setup.requested, setup.checks, setup.compiled.known.program
+            setup.system, setup.goal, setup.requested, setup.checks, setup.compiled.known.program, b.acts
         )
         stream, since = begun(a_path("save", stream, "run.zarr"), one, b.values, who, told)
     return Windows(b.record, stream, one.dt, one.t0, one.given.is_ensemble, since)

@@ -13,6 +13,7 @@ from tinyphysics.device.cuda.dlpack import empty_like
 from tinyphysics.ir import UOp
 from tinyphysics.runtime.engines.collisions import pair_sums
 from tinyphysics.runtime.engines.engine import Distant, Engine, States
+from tinyphysics.runtime.stages.acting import Acts
 from tinyphysics.runtime.state.encoding import FLOAT64, Encoding
 from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.runtime.state.record import Record
@@ -67,6 +68,7 @@ class Running:
     parting: list[Mapping[str, Any]] = field(
         default_factory=list
     )  # the same by tiles, of a run that ends early
+    acts: Acts | None = None  # what is done between two steps
     bad_end: dict[int, Stop] = field(
         default_factory=dict
     )  # members for which the part of a step at the end failed
@@ -107,17 +109,34 @@ class Running:
         whole = sum(v.nbytes for v in self.given.states.values())
         return isinstance(self.engine, Distant) and whole >= HASHED_THERE
 
-    def synchronised(
-        self, tile: Tile, m: Any, stopped: Mapping[int, Any], there: bool = False
-    ) -> dict[str, Any]:
+    def acts_at(self, n: int) -> bool:
+        return self.acts is not None and self.acts.due(n)
+
+    def state_at(self, tile: Tile, m: Any, n: int, there: bool = False) -> dict[str, Any]:
+        """The states of a tile at step n, after the acts of that step."""
+        state = self.states_of(m, there or self.there)
+        if self.acts is None or not self.acts.due(n):
+            return state
+        return self.acts.after(tile, state, n)
+
+    def load(self, tile: Tile, n: int) -> Any:
+        """The loop state from which step n is left, to be changed by the caller: after acts a new one begins."""
+        m = tile.load(n)
+        return self.begun_again(tile, self.state_at(tile, m, n), n) if self.acts_at(n) else m
+
+    def begun_again(self, tile: Tile, state: States, n: int) -> Any:
+        """A loop that begins at step n: its `init` reads the time of that step."""
+        threads, params = None if tile.kept is None else 1, tile.params()
+        m = self.engine.start(state, params, tile.members, self.dt, self.time(n), threads)
+        registers = self.engine.registers(m)
+        return self.engine.restored(registers, params, tile.members, self.dt, self.t0, n, threads)
+
+    def synchronised(self, tile: Tile, state: States | None, stopped: Mapping[int, Any]) -> dict[str, Any]:
         """The states of a tile; of those that have stopped NaN, or where there is none, their last good state.
 
-        Of a run whose states are on a GPU they are there, and of others if that is asked for.
+        Without a state all have stopped.
         """
-        if len(tile.frozen) + len(stopped) == tile.members:
-            out = {n: empty_like(v) for n, v in tile.states().items()}
-        else:
-            out = self.states_of(m, there or self.there)
+        out = {n: empty_like(v) for n, v in tile.states().items()} if state is None else dict(state)
         for name, v in out.items() if tile.frozen or stopped else ():
             if v.dtype.kind == "f":
                 v[[*tile.frozen, *stopped]] = np.nan

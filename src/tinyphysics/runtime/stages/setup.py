@@ -50,6 +50,7 @@ class Setup:
     _compiled: Compiled | None = None
     _sizes: dict[str, int] = field(default_factory=dict)
     _bodies: System | None = None  # whose order is not known yet
+    _acts: str = ""  # of the last run
 
     def __post_init__(self) -> None:
         if isinstance(self.source, System):

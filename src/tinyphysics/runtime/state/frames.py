@@ -51,13 +51,13 @@ class Wanted:
 
 
 def named_options(
-    own: Sequence[str], given: Mapping[str, Any], save_at: Any, frames: Any, options: Any
-) -> tuple[dict[str, Any], Any, Any]:
-    """(states and parameters, save_at, frames) of a call. A name that the system has is the system's.
+    own: Sequence[str], given: Mapping[str, Any], call: Any, options: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(states and parameters, options that came after 0.1) of a call. A name that the system has is the system's.
 
     For those, the option is given by `options={"frames": 400}`.
     """
-    given, found = dict(given), {"save_at": save_at, "frames": frames}
+    given, found = dict(given), {name: getattr(call, name) for name in LATER}
     if "options" in own and options is not None:
         given["options"], options = options, None
     for name in LATER:
@@ -67,8 +67,9 @@ def named_options(
         raise InputError(f"options={shown(options)} is not a dict", fix='Pass options={"frames": 400}.')
     for name, value in (options or {}).items():
         if name not in LATER:
+            *first, last = (f"`{x}`" for x in LATER)
             raise InputError(
-                f"options= takes only {' and '.join(f'`{x}`' for x in LATER)}, not {shown(name)}",
+                f"options= takes only {', '.join(first)} and {last}, not {shown(name)}",
                 fix=f"Pass it directly: {name}=...",
             )
         if found[name] is not None:
@@ -76,7 +77,7 @@ def named_options(
                 f"evolve received `{name}` twice", fix=f"Leave out {name}=, or leave it out of options=."
             )
         found[name] = value
-    return given, found["save_at"], found["frames"]
+    return given, found
 
 
 def no_part(system: System, goal: Goal) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -48,6 +48,35 @@ def made(program: Program | Recipe) -> Program:
     return program if isinstance(program, Program) else program.program
 
 
+@dataclass(frozen=True, eq=False)
+class BoundAct:
+    """An act of a run: its map, compiled for the states of the system."""
+
+    name: str
+    every: int
+    system: System  # the map
+    program: Program | Recipe
+    hash: str  # of that program
+    loops: bool  # along the axes of its states
+    words: tuple[str, ...]  # of the states that it changes, in its own order
+    reads: tuple[str, ...]  # states that it only reads
+    shared: tuple[str, ...]  # parameters of the system
+    own: Mapping[str, Any]  # (members or 1, shape...) of its own parameters
+
+    def due(self, n: int) -> bool:
+        return n > 0 and n % self.every == 0
+
+
+def told(acts: Sequence[BoundAct]) -> str:
+    """Which acts a run has, in their order: with this two runs have the same."""
+    return "; ".join(f"{a.name} every {a.every}: {a.hash}" for a in acts)
+
+
+def next_act(acts: Sequence[BoundAct], n: int, last: int) -> int:
+    """The first step after n with an act; the last step if there is none before it."""
+    return min([last, *(n - n % a.every + a.every for a in acts)])
+
+
 @dataclass(frozen=True)
 class Identity:
     """Which run is it?  All that decides its bits; two runs that agree in this are one."""
@@ -60,14 +89,12 @@ class Identity:
     seed: int
     start: Mapping[str, str]  # hashes of the initial states
     given: str  # of the parameters
+    acts: str = ""  # between steps: their names, strides and programs, in order
 
     @property
     def key(self) -> str:
-        return digest(
-            repr(
-                [self.program, self.bits, self.dt, self.t0, self.seed, dict(self.start), self.given]
-            ).encode()
-        )
+        known = [self.program, self.bits, self.dt, self.t0, self.seed, dict(self.start), self.given]
+        return digest(repr([*known, self.acts] if self.acts else known).encode())
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +116,7 @@ class Checkpoint:
     hashes: list[tuple[int, str]] = field(default_factory=list)
     stopped: Mapping[int, Stop] = field(default_factory=dict)  # by the number of the member
     last: Mapping[str, Any] = field(default_factory=dict)  # (stopped, shape...): their last good states
+    acts: Sequence[Any] = ()  # [name, every, the map as data] of each, as JSON holds them
 
     @cached_property
     def frozen(self) -> dict[int, tuple[Stop, dict[str, Any]]]:
@@ -121,3 +149,4 @@ class Run:
     watching: Callable[[str], Program | Recipe] | None = None  # the program with p_t as a state of that name
     advice: str = ""  # for who takes very many steps of their own lengths
     gridless: bool = False  # adaptive, and without dt: its frames alone say which times are looked at
+    acts: tuple[BoundAct, ...] = ()  # that change its states between two steps

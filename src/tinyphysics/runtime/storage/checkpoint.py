@@ -43,7 +43,7 @@ def written(c: Checkpoint) -> Iterator[Any]:
     """The file, piece by piece, without its checksum."""
     arrays = {name: np.ascontiguousarray(v, v.dtype.newbyteorder("<")) for name, v in arrays_of(c).items()}
     header = {
-        "run": vars(c.run),
+        "run": {name: v for name, v in vars(c.run).items() if name != "acts" or v},
         "version": c.version,
         "step": c.step,
         "save_every": c.save_every,
@@ -53,6 +53,7 @@ def written(c: Checkpoint) -> Iterator[Any]:
         "hashes": c.hashes,
         "stopped": [[k, s.cause, s.step, s.t, s.member, s.where] for k, s in c.stopped.items()],
         "arrays": [[name, v.dtype.str, v.shape] for name, v in arrays.items()],
+        **({"acts": list(c.acts)} if c.acts else {}),
     }
     text = json.dumps(header).encode()
     yield MAGIC
@@ -160,4 +161,5 @@ def parsed(data: memoryview) -> Checkpoint:
         [(n, text) for n, text in h["hashes"]],
         stopped,
         arrays.get("last", {}),
+        h.get("acts", ()),
     )

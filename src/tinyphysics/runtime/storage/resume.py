@@ -123,6 +123,7 @@ class Keeper:
     run: Identity
     given: Inputs
     start: Mapping[str, Any]  # the states at step 0
+    acts: Sequence[Any] = ()  # as a checkpoint holds them
 
     def keep(
         self,
@@ -152,6 +153,7 @@ class Keeper:
                 record.hashes,
                 {k: stop for k, (stop, _) in frozen.items()},
                 last,
+                self.acts,
             ),
             self.path,
         )
@@ -189,10 +191,11 @@ def identity(
     seed: int,
     shown: Mapping[str, Any],
     params: Mapping[str, Any],
+    acts: str = "",
 ) -> Identity:
     """Of a run that begins with these states, as the user sees them."""
     start = {name: state_hash({name: v}) for name, v in shown.items()}
-    return Identity(system.name, program, BITS, dt, t0, seed, start, state_hash(own_of(params)))
+    return Identity(system.name, program, BITS, dt, t0, seed, start, state_hash(own_of(params)), acts)
 
 
 def joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tinyphysics.analysis.lone_potential import apart
 from tinyphysics.planner.methods.families.lengths import check_solved
-from tinyphysics.planner.methods.method import COLLOCATION, ROUNDS, Family, Job, Method, symplectic_claims
+from tinyphysics.planner.methods.method import COLLOCATION, ROUNDS, Family, Job, Method
 from tinyphysics.step import Step
 from tinyphysics.synth.coefficients.coefficients import COMPOSITION
 from tinyphysics.synth.methods.implicit import collocate, gauss, generated, kicked
@@ -19,13 +19,11 @@ class Collocation(Family):
     slopes: int
     lengths: str = ""  # a row of synth/coefficients/coefficients.py
     kind = COLLOCATION
+    symplectic = True
 
     @property
     def stages(self) -> int:
         return self.slopes * ROUNDS
-
-    def keeps(self, method: Method) -> tuple[str, ...]:
-        return symplectic_claims(method)
 
     def requires(self, method: Method) -> tuple[str, ...]:
         return ("an energy", *method.needs)

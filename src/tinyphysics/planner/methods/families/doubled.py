@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tinyphysics.planner.methods.method import DOUBLED, Family, Job, Method, symplectic_claims
+from tinyphysics.planner.methods.method import DOUBLED, Family, Job
 from tinyphysics.step import Step
 from tinyphysics.synth.coefficients.coefficients import COMPOSITION
 from tinyphysics.synth.methods.extended_phase_space import doubled
@@ -15,13 +15,11 @@ class Doubled(Family):
     lengths: str  # of the leapfrogs: a row of synth/coefficients/coefficients.py
     kicks: int  # of one step
     kind = DOUBLED
+    symplectic = True
 
     @property
     def stages(self) -> int:
         return self.kicks
-
-    def keeps(self, method: Method) -> tuple[str, ...]:
-        return symplectic_claims(method)
 
     def step(self, job: Job) -> Step:
         return doubled(job.method.name, job.system, COMPOSITION[self.lengths], job.method.keeps)

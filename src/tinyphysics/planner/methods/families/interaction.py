@@ -10,7 +10,7 @@ from tinyphysics.analysis.interaction import NAME as QUADRATIC_PART
 from tinyphysics.analysis.interaction import interaction
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Fact, Facts
-from tinyphysics.planner.methods.method import INTERACTION, Family, Job, Method, symplectic_claims
+from tinyphysics.planner.methods.method import INTERACTION, Family, Job, Method
 from tinyphysics.step import Step
 from tinyphysics.synth.methods.interaction import Sequence_, interaction_step, kicks_of
 from tinyphysics.system import System
@@ -34,13 +34,11 @@ class Interaction(Family):
     mollified: bool = False  # kicks see means of positions
     kicks: int = 0  # of one step, where they are known without its weights
     kind = INTERACTION
+    symplectic = True
 
     @property
     def stages(self) -> int:
         return self.kicks or kicks_of(self.turns())
-
-    def keeps(self, method: Method) -> tuple[str, ...]:
-        return symplectic_claims(method)
 
     def more(self, system: System, facts: Facts) -> tuple[Fact, ...]:
         return (interaction(system, facts),)

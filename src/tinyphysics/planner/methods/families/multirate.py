@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tinyphysics.planner.methods.method import LEVELS, Family, Job, Method, symplectic_claims
+from tinyphysics.planner.methods.method import LEVELS, Family, Job, Method
 from tinyphysics.step import Step
 from tinyphysics.synth.coefficients.schemes import steps
 from tinyphysics.synth.methods.multirate import multirate_step
@@ -14,14 +14,12 @@ from tinyphysics.synth.methods.multirate import multirate_step
 class Multirate(Family):
     composed: str = ""  # the scheme of synth/coefficients/schemes.py that its steps are composed by
     kind = LEVELS
+    symplectic = True
 
     @property
     def weights(self) -> tuple[float, ...]:
         """Of the steps that it is composed of."""
         return steps(self.composed) if self.composed else (1.0,)
-
-    def keeps(self, method: Method) -> tuple[str, ...]:
-        return symplectic_claims(method)
 
     def step(self, job: Job) -> Step:
         # where the numbers of fast kicks are open, what runs is decided at the first state

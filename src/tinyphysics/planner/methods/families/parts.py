@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tinyphysics.planner.methods.method import PARTS, Family, Job, Method, symplectic_claims
+from tinyphysics.planner.methods.method import PARTS, Family, Job
 from tinyphysics.step import Step
 from tinyphysics.synth.methods.parts import shear_step
 
@@ -13,13 +13,11 @@ from tinyphysics.synth.methods.parts import shear_step
 class Parts(Family):
     kicks: int  # of one step
     kind = PARTS
+    symplectic = True
 
     @property
     def stages(self) -> int:
         return self.kicks
-
-    def keeps(self, method: Method) -> tuple[str, ...]:
-        return symplectic_claims(method)
 
     def step(self, job: Job) -> Step:
         return shear_step(job.method.name, job.system, job.facts["shears"].parts["parts"], job.method.keeps)

@@ -11,7 +11,7 @@ from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.planner.methods.families.rates import kinetic
-from tinyphysics.planner.methods.method import SPLITTING, Family, Job, Method, Sequence_, symplectic_claims
+from tinyphysics.planner.methods.method import SPLITTING, Family, Job, Method, Sequence_
 from tinyphysics.planner.methods.stability import PARTS, of_splitting
 from tinyphysics.report import Row
 from tinyphysics.step import Step
@@ -26,6 +26,7 @@ class Splitting(Family):
     kicks: int = 0  # of one step, where they are known without its weights
     processor: Callable[[], Sequence_] | None = None  # before the first step, undone where one looks
     kind = SPLITTING
+    symplectic = True
 
     def sequence(self) -> Sequence_:
         return self.moves()
@@ -44,9 +45,6 @@ class Splitting(Family):
     @property
     def limit(self) -> float | None:
         return limit_of(self)
-
-    def keeps(self, method: Method) -> tuple[str, ...]:
-        return symplectic_claims(method)
 
     def requires(self, method: Method) -> tuple[str, ...]:
         return ("separable", "one clock", *method.needs)

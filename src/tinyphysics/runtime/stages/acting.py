@@ -1,0 +1,68 @@
+"""How does a run change its states between two steps?  By maps, on synchronised copies of the states.
+
+The loop state that a run keeps, in memory and in checkpoints, is the one before the acts of its step. Frames, observables and
+hashes of that step show the state after them, and the next step begins from that state as a run does: by `init`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.device.cuda.dlpack import here, sent
+from tinyphysics.device.numbers import LOST
+from tinyphysics.runtime.engines.backend import engine_for
+from tinyphysics.runtime.engines.engine import States
+from tinyphysics.runtime.state.encoding import owner
+from tinyphysics.runtime.state.run import BoundAct, Run
+from tinyphysics.runtime.state.tiles import Tile
+from tinyphysics.runtime.state.workers import all_finite
+
+
+@dataclass(frozen=True, eq=False)
+class Acts:
+    """What is done between the steps of a run."""
+
+    run: Run
+    look: Callable[[Tile, States, int], dict[str, Any]] | None = None  # what is observed of a state
+
+    def due(self, n: int) -> bool:
+        return any(a.due(n) for a in self.run.acts)
+
+    def after(self, tile: Tile, state: States, n: int) -> dict[str, Any]:
+        """The states of a tile after the acts of step n."""
+        there = self.run.given.there
+        out = {name: here(v) for name, v in state.items()} if there else dict(state)
+        for a in self.run.acts:
+            if a.due(n):
+                out |= self.done(a, tile, out, n)
+        return {name: sent(v) for name, v in out.items()} if there else out
+
+    def done(self, a: BoundAct, tile: Tile, state: States, n: int) -> dict[str, Any]:
+        r, given = self.run, tile.params()
+        params = {name: v[tile.here] if len(v) > 1 else v for name, v in a.own.items()}
+        params |= {name: given[name] for name in a.shared} | {name: state[name] for name in a.reads}
+        loops = a.loops and r.target.backend != "python"
+        engine = engine_for(r.target, a.program, None, r.threads, loops)
+        threads = None if tile.kept is None else 1
+        m = engine.start({w: state[w] for w in a.words}, params, tile.members, r.dt, r.t0, threads)
+        m.steps = n  # a map has no `init`: the clock is all that its start decides
+        engine.advance(m, 1)
+        new: dict[str, Any] = engine.synchronised(m)
+        return new
+
+
+def lost(state: States) -> dict[int, tuple[str, int]]:
+    """Members with a number that is none: where the first of them is."""
+    out: dict[int, tuple[str, int]] = {}
+    for name, v in state.items():
+        if all_finite(v):
+            continue
+        flat = np.asarray(here(v)).reshape(len(v), -1)
+        bad = ~np.isfinite(flat) if flat.dtype.kind == "f" else flat == LOST
+        for k in np.flatnonzero(bad.any(axis=1)).tolist():
+            out.setdefault(k, (owner(name), int(bad[k].argmax())))
+    return out
