@@ -69,7 +69,7 @@ def projection(c: Case) -> Iterator[Loss]:
     if c.since is not None:
         amount, because = moved_in(c.origin)
     told = "a projected step is neither symplectic nor symmetric"
-    unit = "how far a step is moved at most, in parts of the state"
+    unit = "largest move of a step, in parts of the state"
     yield Loss("the method's own steps", amount, unit, c.since, "leave project= out", f"{because}; {told}")
 
 
@@ -172,7 +172,10 @@ def losses(c: Case) -> tuple[Loss, ...]:
 
 
 def before_a_run(setup: Setup) -> tuple[Loss, ...]:
-    """What explain() lists; with the parameters of the first run or of a pilot, else with the defaults."""
+    """What explain() lists; with the parameters of the first run or of a pilot, else with the defaults.
+
+    Of an ensemble the parameters of some members are kept until then; out.losses looks at all of them.
+    """
     usual = {
         x.name: np.broadcast_to(np.asarray(x.default, float), x.var.shape)[None]
         for x in setup.system.seen.parameters
