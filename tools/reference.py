@@ -16,7 +16,7 @@ GROUPS = (
         "hamiltonian lagrangian potential forces ode map split fast slow op Vec Array System PhysicsSystem".split(),
     ),
     ("Simulations", "compile load Simulation Report".split()),
-    ("Results", "Trajectory Stop measure_symplectic assert_symplectic".split()),
+    ("Results", "Trajectory Stop Loss measure_symplectic assert_symplectic".split()),
     ("Bodies and pairs", "pair_sum pair_distance2 separation".split()),
     ("Random numbers", "random".split()),
     (
@@ -86,7 +86,7 @@ MEMBERS = {
     "System": "compile rename",
     "PhysicsSystem": "compile rename",
     "Simulation": "evolve explain ir certificate suggest_dt suggest_split minimise monitor rewind save estimate cite",
-    "Trajectory": "energy drift drift_rate times events words hash stopped plot animate to_xarray",
+    "Trajectory": "energy drift drift_rate times events words hash stopped losses plot animate to_xarray",
     "Report": "to_dict only portable",
     "random": "uniform normal integers",
 }

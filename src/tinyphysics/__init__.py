@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from tinyphysics.compat import Compiler as Compiler
     from tinyphysics.compat import HamiltonianSystem as HamiltonianSystem
     from tinyphysics.compat import LagrangianSystem as LagrangianSystem
+    from tinyphysics.loss import Loss as Loss
     from tinyphysics.runtime.api.compile import compile as compile
     from tinyphysics.runtime.api.simulation import Simulation as Simulation
     from tinyphysics.runtime.api.simulation_file import load as load
@@ -103,6 +104,7 @@ abs, map, sum = _absolute, _map, _total
 # what runs needs NumPy and is imported when it is first used: without NumPy one can still trace, print and
 # verify, and run TP-IR on lists
 RUNTIME = {
+    "Loss": "tinyphysics.loss",
     "compile": "tinyphysics.runtime.api.compile",
     "assert_symplectic": "tinyphysics.runtime.measure.symplecticity",
     "measure_symplectic": "tinyphysics.runtime.measure.symplecticity",

@@ -40,6 +40,7 @@ SHOWN = (
     "hash_of",
     "hashes",
     "kept",
+    "losses",
     "metrics",
     "observed",
     "origin",
@@ -54,8 +55,8 @@ SHOWN = (
     "words",
 )
 OF_A_RUN = (  # what a user reads of a run by its name: an observable of that name would look like it
-    "t", "energy", "final", "drift", "drift_rate", "hash", "hashes", "stopped", "stops", "metrics", "steps", "times",
-    "words", "events", "plot", "animate", "to_xarray",
+    "t", "energy", "final", "drift", "drift_rate", "hash", "hashes", "stopped", "stops", "metrics", "losses", "steps",
+    "times", "words", "events", "plot", "animate", "to_xarray",
 )  # fmt: skip
 RESERVED = {"dt": "the step", "self": "the simulation"} | dict.fromkeys(OPTIONS, "an option of evolve()")
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.given import shown
 from tinyphysics.util import did_you_mean
+
+if TYPE_CHECKING:
+    from tinyphysics.loss import Loss  # what most runs have none of
 
 
 @dataclass(frozen=True)
@@ -215,8 +218,8 @@ class Trajectory:
 
     `final` is the last state and `t` the times of frames, which are at `steps`; `frames` has every state by name, and
     `observed` every observable with its times. `stops` says why members ended early, `metrics` has measurements of the
-    run, `found` the events. `hash_of` and `hashes` are digests of states; `kept` and `origin` serve exact restarts
-    and replays.
+    run, `losses` what it threw away or approximated, `found` the events. `hash_of` and `hashes` are digests of states;
+    `kept` and `origin` serve exact restarts and replays.
     `for frame in out` goes through the frames, `out[-1]` is the last of them: `frame.q`, `frame.t`.
     """
 
@@ -235,6 +238,7 @@ class Trajectory:
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
     _warned: tuple[str, ...] = ()  # why the run looks wrong
     _acts: Mapping[str, Any] = field(default_factory=dict)  # what changed the state between steps, by name
+    _losses: Callable[[], tuple[Loss, ...]] = tuple  # looked for when they are first read
 
     def __getattr__(self, name: str) -> Any:
         frames = self.__dict__.get("frames", {})
@@ -342,6 +346,17 @@ class Trajectory:
         if "hash" not in self._cache:
             self._cache["hash"] = self.hash_of()
         return str(self._cache["hash"])
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What the run threw away or approximated, how much of it, and what would bring it back; empty: nothing.
+
+        It is looked for when it is first read. `for loss in out.losses: print(loss)`.
+        """
+        if "losses" not in self._cache:
+            self._cache["losses"] = self._losses()
+        found: tuple[Loss, ...] = self._cache["losses"]
+        return found
 
     @property
     def stopped(self) -> Stop | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal, Plan
 from tinyphysics.planner.methods.catalog import method_of
@@ -149,6 +151,7 @@ def summarised(
     plan: Plan,
     step: Step,
     certificate: Certificate,
+    losses: Sequence[str] = (),
 ) -> Section:
     """Ten to fifteen lines in plain words; `report` is the full form of the same simulation."""
     method = method_of(plan.method)
@@ -171,5 +174,6 @@ def summarised(
     rows.append(Row("cost", cost(report)))
     rows.append(Row("runs on", speed(report)))
     rows += warnings(facts, report)
+    rows += [Row("loss", told) for told in losses]
     rows.append(Row("more", MORE))
     return Section("summary", tuple(rows))

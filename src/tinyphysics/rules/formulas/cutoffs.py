@@ -6,7 +6,7 @@ Elsewhere it is as smooth as what was written; how many periods there are to the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tinyphysics.ir import Ops, UOp, substitute, toposort
 
@@ -60,6 +60,33 @@ def switches(roots: Sequence[UOp]) -> list[tuple[UOp, UOp]]:
     return list(found)
 
 
+def at_cutoffs(roots: Sequence[UOp]) -> Iterator[tuple[int, UOp, UOp]]:
+    """(how it ends, the square of its cutoff, what its pairs would have there) of every sum over pairs with a cutoff.
+
+    What a pair would have is without the shift or switch. Sums over few particles count too.
+    """
+    for u in toposort(roots):
+        if u.op is not Ops.TRIU or u.src[0].op is not Ops.WHERE:
+            continue
+        near, value = u.src[0].src[:2]
+        while near.op is Ops.AND:
+            near = near.src[0]
+        if near.op is not Ops.LT:
+            continue
+        distance, limit = near.src[0], of_all(near.src[1])
+        if kind_of(u) is None:
+            if not is_room(limit):  # a condition of the user's own
+                continue
+            limit = limit.src[1]
+        there = {distance: limit.expand(distance.shape)}
+        kind = CUT
+        if value.op is Ops.SUB and substitute(value.src[:1], there)[0] is value.src[1]:
+            kind, value = SHIFTED, value.src[0]
+        elif value.op is Ops.MUL and is_switch(value.src[1]):
+            kind, value = SWITCHED, value.src[0]
+        yield kind, limit, substitute([value], there)[0]
+
+
 def of_all(u: UOp) -> UOp:
     """The number that all pairs share."""
     while u.op in (Ops.EXPAND, Ops.RESHAPE):
@@ -83,11 +110,14 @@ def through(roots: Sequence[UOp], new: dict[UOp, UOp]) -> list[UOp]:
 def rooms(roots: Sequence[UOp]) -> list[tuple[UOp, UOp]]:
     """(cutoff, cell) of sums over few particles, which have no list that would look at them; no cell is a number."""
     out = []
-    for u in toposort(roots):
-        if u.op is not Ops.WHERE or u.shape or u.src[2].op is not Ops.CONST or u.src[2].arg == u.src[2].arg:
-            continue
-        both = u.src[0]
-        if both.op is Ops.AND and all(s.op is Ops.LT for s in both.src):
-            cutoff, box = both.src[0].src[1], both.src[1].src[0]
-            out.append((cutoff, box.src[0] if box.op is Ops.REDUCE else box))
+    for u in filter(is_room, toposort(roots)):
+        cutoff, box = u.src[0].src[0].src[1], u.src[0].src[1].src[0]
+        out.append((cutoff, box.src[0] if box.op is Ops.REDUCE else box))
     return out
+
+
+def is_room(u: UOp) -> bool:
+    """Is it the square of a cutoff, with its cell, as front/neighbours.py writes it?"""
+    if u.op is not Ops.WHERE or u.shape or u.src[2].op is not Ops.CONST or u.src[2].arg == u.src[2].arg:
+        return False
+    return u.src[0].op is Ops.AND and all(s.op is Ops.LT for s in u.src[0].src)

@@ -7,8 +7,9 @@ from tinyphysics.planner.choice.multirate import split_rows
 from tinyphysics.planner.cost.rounding import never
 from tinyphysics.planner.explain import stability_rows
 from tinyphysics.planner.summary import summarised
-from tinyphysics.report import Report, Row, Summary
+from tinyphysics.report import Report, Row, Section, Summary
 from tinyphysics.runtime.engines.listing import layout, processor_rows
+from tinyphysics.runtime.measure.losses import before_a_run
 from tinyphysics.runtime.stages.setup import Setup
 
 BETWEEN = "of the last run: what is proved holds between two acts; an act is a map of your own"
@@ -20,11 +21,14 @@ def explain(sim: Setup, form: str) -> Report:
         raise InputError(
             f"explain({form!r}): the form is not known", fix='Write explain() or explain("full").'
         )
-    full = full_report(sim)
+    full, losses = full_report(sim), before_a_run(sim)
+    if losses:
+        full = full.with_section(Section("losses", tuple(x.row for x in losses)), "certificate")
     if form == "full":
         return full
     b = sim.built
-    brief = summarised(full, b.system, b.facts, b.goal, b.plan, b.step, b.certificate)
+    told = [str(x) for x in losses]
+    brief = summarised(full, b.system, b.facts, b.goal, b.plan, b.step, b.certificate, told)
     return Summary(full.title, full.sections, brief)
 
 

@@ -284,8 +284,8 @@ class AdaptiveEngine(LookedAt[Adapted]):
         return bool(((until - high) - low > h).any())
 
     def findings(self, m: Adapted) -> dict[str, Any]:
-        events = [] if m.events is None else m.events.found
-        return {"events": events, "substeps": [self.taken(m)], "rejected": [self.rejected(m)]}
+        seen = {} if m.events is None else {"events": m.events.found, "apart": [m.events.apart]}
+        return {**seen, "substeps": [self.taken(m)], "rejected": [self.rejected(m)]}
 
     def taken(self, m: Adapted) -> Any:
         """How many steps of their own the members have taken."""

@@ -141,6 +141,7 @@ class Searching:
     done: Any  # the time of each member
     since: float
     found: tuple[Found, ...] = field(default=(), repr=False)
+    apart: float = 0.0  # the largest time between two looks
 
     def steps(self, rows: Any, low: Any, clocks: Any, until: float) -> None:
         """The steps that the members are at, as far as they reach, and no further than `until`."""
@@ -154,6 +155,7 @@ class Searching:
             self.found += tuple(
                 self.search.step(rows[k], low[k], (high, rest), (max(first, 0.0), last), own, k, fresh)
             )
+            self.apart = max(self.apart, (last - max(first, 0.0)) / PLACES)
             self.done[k] = until if last < h else high + (rest + h)
             if len(self.found) > MOST:
                 raise InputError(

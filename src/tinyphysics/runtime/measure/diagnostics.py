@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,10 @@ from tinyphysics.runtime.stages.resolve import on_host
 from tinyphysics.runtime.state.acts import Acted
 from tinyphysics.runtime.state.digest import marked
 from tinyphysics.runtime.state.encoding import Encoding
+from tinyphysics.runtime.state.schedule import time_at
+
+if TYPE_CHECKING:
+    from tinyphysics.loss import Loss
 from tinyphysics.runtime.state.schedule import times_at
 
 Found = Mapping[str, Any]
@@ -59,6 +63,30 @@ def own_steps(f: Finished) -> Found:
         if len(every) or name == "substeps":
             out[name] = every if f.run.given.is_ensemble else int(every.sum())
     return out
+
+
+def losses(f: Finished) -> Found:
+    """Nothing for out.metrics: what was thrown away is looked for when out.losses is read."""
+    r, origin = f.run, f.out.origin
+    f.out._losses = partial(
+        looked_for,
+        system=f.setup.system,
+        goal=f.setup.goal,
+        parameters=r.given.own,
+        since=r.t0,
+        origin=origin if isinstance(origin, Origin) else None,
+        tree=f.record.measured,
+        events=tuple(r.events),
+        searched=time_at(f.call.first, r.dt, r.t0),
+        apart=max(f.record.apart, default=None),
+    )
+    return {}
+
+
+def looked_for(**known: Any) -> tuple[Loss, ...]:
+    from tinyphysics.runtime.measure.losses import Case, losses
+
+    return losses(Case(**known))
 
 
 def solver(f: Finished) -> Callable[[], Any]:
@@ -168,6 +196,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("shape", applies=lambda f: f.record.shape, after=lambda f: {"shape": dict(f.record.shape)}),
     Diagnostic("approximate", applies=lambda f: f.record.measured, after=tree_errors),
     Diagnostic("substeps", applies=lambda f: f.run.adaptive, after=own_steps),
+    Diagnostic("losses", after=losses),
     Diagnostic("solver", applies=lambda f: f.setup.compiled.known.solves and isinstance(f.out.origin, Origin), later=solver),
     Diagnostic("propagator", applies=lambda f: f.run.jump is not None, later=jump, now=lambda f: f.run.jump.few is None),
     Diagnostic("lattice", applies=lambda f: not f.run.encoding.precision.state.is_float, later=lattice,

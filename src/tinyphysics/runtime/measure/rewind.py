@@ -91,6 +91,7 @@ def taken_back(sim: Setup, out: Trajectory, origin: Origin, count: int) -> Traje
         kept=kept,
         metrics=ran.metrics | {"rewind": f"{count} steps taken back"},
         origin=Origin(r, frames, steps, steps[-1], {}, origin.asked),
+        _losses=ran._losses,
     )
 
 

@@ -25,9 +25,8 @@ from tinyphysics.tpir.program.isa import Program
 MOST = 1024  # states that are looked at, over frames and members
 
 
-@lru_cache(maxsize=8)
-def looker(program: Program) -> tuple[Kernel, list[UOp], list[UOp], Evaluator]:
-    """(kernel, rounds and residuals of each solution, what evaluates them)."""
+def whole_step(program: Program) -> tuple[Kernel, dict[UOp, UOp], list[UOp]]:
+    """(kernel, what it carries after a step, every solution), as expressions of the state that the step begins with."""
     kernel = build_kernel(program)
     values, found = dict(zip(kernel.carried, kernel.functions["init"])), dict[UOp, None]()
     for k in range(kernel.stages):
@@ -35,15 +34,20 @@ def looker(program: Program) -> tuple[Kernel, list[UOp], list[UOp], Evaluator]:
         after = substitute(kernel.functions["step"], here)
         found |= {part(u, 0): None for u in toposort(after) if u.op is Ops.SOLVED}
         values = dict(zip(kernel.carried, after))
-    solves = list(found)
+    return kernel, values, list(found)
+
+
+@lru_cache(maxsize=8)
+def looker(program: Program) -> tuple[Kernel, int, Evaluator]:
+    """(kernel, how many solutions a step has, what evaluates the rounds of each, then the residuals)."""
+    kernel, _, solves = whole_step(program)
     roots = lower(inline([part(u, u.arg[1] + which) for which in (COUNT, RESIDUAL) for u in solves]))
-    return kernel, roots[: len(solves)], roots[len(solves) :], Evaluator(roots, careful=True)
+    return kernel, len(solves), Evaluator(roots, careful=True)
 
 
-def solver_report(origin: Origin) -> dict[str, Any]:
-    """The rounds and the largest residual, in parts of the state, of steps that begin at frames."""
+def at_frames(origin: Origin, kernel: Kernel) -> tuple[dict[UOp, Any], Any]:
+    """(what a kernel is given in steps that begin at frames, which of these states are finite); of many, some."""
     r = origin.run
-    kernel, rounds, _, evaluator = looker(made(r.program))
     count, members = next(iter(origin.frames.values())).shape[:2]
     chosen = np.unique(np.linspace(0, count * members - 1, min(MOST, count * members)).astype(int))
     at, who = np.divmod(chosen, members)
@@ -63,10 +67,16 @@ def solver_report(origin: Origin) -> dict[str, Any]:
                 :, int(index or 0)
             ]
             env[p] = v[who] if len(v) > 1 else v
-    good = np.isfinite(np.array(flat)).all(axis=0)
+    return env, np.isfinite(np.array(flat)).all(axis=0)
+
+
+def solver_report(origin: Origin) -> dict[str, Any]:
+    """The rounds and the largest residual, in parts of the state, of steps that begin at frames."""
+    kernel, solves, evaluator = looker(made(origin.run.program))
+    env, good = at_frames(origin, kernel)
     with np.errstate(all="ignore"):
-        values = [np.broadcast_to(v, len(chosen))[good] for v in evaluator(env)]
-    counts, residuals = np.array(values[: len(rounds)]), np.array(values[len(rounds) :])
+        values = [np.broadcast_to(v, len(good))[good] for v in evaluator(env)]
+    counts, residuals = np.array(values[:solves]), np.array(values[solves:])
     if not counts.size:
         return {"states": 0}
     return {

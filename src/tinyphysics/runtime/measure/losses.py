@@ -1,0 +1,185 @@
+"""What does a run throw away or approximate?  A table, with a function for each way to lose something.
+
+A function is asked before a run, for explain(), and after it, for out.losses; it says what is known then. An amount is
+measured or proved, and of an ensemble it is that of the worst member. Nothing here is computed before it is read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.ir.dtype import f64
+from tinyphysics.loss import Loss
+from tinyphysics.plan import Goal
+from tinyphysics.planner.cost.rounding import roundings
+from tinyphysics.rules.formulas.cutoffs import CUT, SHIFTED, SWITCHED, at_cutoffs, cutoffs
+from tinyphysics.rules.functions.fast import BOUNDS, NEAR_ZERO
+from tinyphysics.runtime.engines.events import PLACES
+from tinyphysics.runtime.stages.origin import Origin
+from tinyphysics.runtime.stages.setup import Setup
+from tinyphysics.system import System
+from tinyphysics.tpir.precision.lattice import FORCE
+from tinyphysics.tpir.precision.precision import PRECISIONS, ROUNDING
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A simulation, or a run of it that is over."""
+
+    system: System
+    goal: Goal
+    parameters: Mapping[str, Any]  # (members or 1, shape...)
+    since: float | None = None  # the time at which the run began; None: before a run
+    origin: Origin | None = None
+    tree: Sequence[Mapping[str, float]] = ()  # the measured errors of each member's forces
+    events: tuple[str, ...] = ()
+    searched: float | None = None  # the time from which on events were looked for
+    apart: float | None = None  # the largest time between two looks
+
+    @property
+    def roots(self) -> list[Any]:
+        s = self.system.seen
+        return [u for u in (s.energy, *s.forces, *s.update) if u is not None]
+
+
+def far_field(c: Case) -> Iterator[Loss]:
+    """The forces of a tree code."""
+    if c.goal.approximate is None:
+        return
+    amount, because = c.goal.approximate, "a bound: a run whose first forces are further off is refused"
+    if c.tree:
+        amount = max(v for m in c.tree for name, v in m.items() if name in ("rms", "last_rms"))
+        because = (
+            "measured at the first and the last force of the run, against a direct sum for up to 256 bodies"
+        )
+    unit = "rms of the relative errors of forces"
+    yield Loss("far field of the tree", amount, unit, c.since, "leave approximate= out", because)
+
+
+def projection(c: Case) -> Iterator[Loss]:
+    """What project= does to a step."""
+    if not c.goal.project:
+        return
+    amount, because = None, "how far a projection moves a step is measured in a run"
+    if c.since is not None:
+        amount, because = moved_in(c.origin)
+    told = "a projected step is neither symplectic nor symmetric"
+    unit = "largest move of a step, in parts of the state"
+    yield Loss("the method's own steps", amount, unit, c.since, "leave project= out", f"{because}; {told}")
+
+
+def moved_in(origin: Origin | None) -> tuple[float | None, str]:
+    from tinyphysics.runtime.measure.moved_by_projection import moved
+
+    if origin is None or not origin.run.encoding.plain:
+        return None, "how far the projection moved a step is not measured in such a run"
+    amount = moved(origin)
+    if amount is None:
+        return None, "no frame is finite, so that no step was looked at"
+    return amount, "measured in steps that begin at the frames of the run"
+
+
+ENDS = {
+    CUT: "the energy jumps by that amount where a pair crosses the cutoff",
+    SHIFTED: "shifted: the energy of every pair within the cutoff is lower by it",
+    SWITCHED: "switched: the energy of a pair goes to zero smoothly before the cutoff",
+}
+
+
+def beyond_cutoffs(c: Case) -> Iterator[Loss]:
+    """Pairs that are farther apart than a cutoff, without a correction for what they add up to."""
+    for kind, _, value in at_cutoffs(c.roots):
+        from tinyphysics.runtime.measure.pair_at_cutoff import NotKnown, largest_at
+
+        amount, because = None, ENDS[kind]
+        try:
+            amount = largest_at(value, c.parameters)
+        except NotKnown as why:
+            because = f"{why}; {ENDS[kind]}"
+        unit = "energy of a pair at the cutoff, the largest of all pairs"
+        yield Loss("pairs beyond the cutoff", amount, unit, c.since, "a larger cutoff", because)
+
+
+def fast_functions(c: Case) -> Iterator[Loss]:
+    """What is known of the errors of math="fast"."""
+    if c.goal.math != "fast":
+        return
+    which = 0 if c.goal.precision == "float64" else 1
+    near = round(math.log2(NEAR_ZERO[which]))
+    told = ", ".join(f"{name} {bounds[which]:g}" for name, bounds in BOUNDS.items())
+    yield Loss(
+        "last digits of functions",
+        max(bounds[which] for bounds in BOUNDS.values()),
+        "units in the last place at most",
+        c.since,
+        'math="exact"',
+        f"bounds for every machine: {told}; where a sine or cosine is almost zero, 2**{near} absolutely",
+    )
+
+
+def fewer_digits(c: Case) -> Iterator[Loss]:
+    """States and forces with fewer digits than float64."""
+    p, restores = replace(PRECISIONS[c.goal.precision], units=c.goal.lattice), 'precision="float64"'
+    moves = "map" if c.system.kind == "map" else "forces"
+    if p.state.is_float:
+        unit = "largest relative error of a rounding"
+        for name, amount in zip(("states", moves), roundings(p.name)):
+            if amount > ROUNDING[f64]:
+                because = f"2**{math.log2(amount):.0f}, in the range of float32"
+                yield Loss(f"digits of the {name}", amount, unit, c.since, restores, because)
+        return
+    s = max(c.system.states, key=lambda s: p.unit(s.name))
+    because = f"every state is a whole number of its unit; that of `{s.name}` is the largest"
+    yield Loss("digits of the states", p.unit(s.name), "unit of a state", c.since, restores, because)
+    if cutoffs(c.roots):
+        because = "what a pair adds is rounded to whole units of force, before it is summed"
+        given = dict(p.units).get(FORCE)
+        if given is None:
+            because += '; the compiler chose the unit: lattice={"force": 2**-20} gives one'
+        yield Loss("digits of the forces", given, "unit of a force", c.since, restores, because)
+
+
+def events_between_looks(c: Case) -> Iterator[Loss]:
+    """Events are looked for in some places of every step."""
+    if not c.events:
+        return
+    because = f"measured: a step is looked at in {PLACES} places; two changes of sign between two of them are not seen"
+    unit = "longest time between two looks"
+    yield Loss(
+        "events close together", c.apart, unit, c.searched, "a smaller tolerance=, for shorter steps", because
+    )
+
+
+# fmt: off
+LOSSES: tuple[Callable[[Case], Iterator[Loss]], ...] = (
+    far_field,
+    projection,
+    beyond_cutoffs,
+    fast_functions,
+    fewer_digits,
+    events_between_looks,
+)
+# fmt: on
+
+
+def losses(c: Case) -> tuple[Loss, ...]:
+    return tuple(loss for made in LOSSES for loss in made(c))
+
+
+def before_a_run(setup: Setup) -> tuple[Loss, ...]:
+    """What explain() lists; with the parameters of the first run or of a pilot, else with the defaults.
+
+    Of an ensemble the parameters of some members are kept until then; out.losses looks at all of them.
+    """
+    usual = {
+        x.name: np.broadcast_to(np.asarray(x.default, float), x.var.shape)[None]
+        for x in setup.system.seen.parameters
+        if x.default is not None
+    }
+    given = usual if setup.began is None else setup.began.given.own
+    return losses(Case(setup.system, setup.goal, given))
