@@ -14,7 +14,7 @@ import numpy as np
 from workloads import Contender
 
 import tinyphysics as tp
-from tinyphysics.device.engines.loops import LoopEngine
+from tinyphysics.device.engines.loops import NestEngine
 from tinyphysics.device.host.neighbours import aligned
 from tinyphysics.ir.dtype import f64
 from tinyphysics.runtime.engines.loaders import LlvmLoops
@@ -98,14 +98,14 @@ def populations(n: int) -> Any:
 
 
 # --- ours -------------------------------------------------------------------------------------
-def engine_of(system: Any, size: int, threads: int = 1, dt: float | None = None) -> LoopEngine:
+def engine_of(system: Any, size: int, threads: int = 1, dt: float | None = None) -> NestEngine:
     options = {} if dt is None else {"dt": dt}
     sim = tp.compile(system, backend="llvm", sizes={"n": size}, **options)
-    return LoopEngine(sim.tpir, LlvmLoops(), threads=threads)
+    return NestEngine(sim.tpir, LlvmLoops(), threads=threads)
 
 
 def advancing(
-    engine: LoopEngine,
+    engine: NestEngine,
     state: Mapping[str, Any],
     steps: int,
     params: Mapping[str, Any],

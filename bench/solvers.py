@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import tinyphysics as tp
-from tinyphysics.device.engines.engine import KernelEngine
+from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.runtime.engines.adaptive import AdaptiveEngine
 from tinyphysics.runtime.engines.backend import engine_for, series_engine
 from tinyphysics.runtime.engines.loaders import LlvmLoader
@@ -92,7 +92,7 @@ def ours_embedded(p: Any, method: str) -> Iterator[Setting]:
 def ours_fixed(p: Any, method: str) -> Iterator[Setting]:
     system, start, steps = p.stepped[method]
     sim = tp.compile(system, method=method, dt=p.until / steps, backend="llvm", **p.options)
-    engine = KernelEngine(sim.tpir, LlvmLoader(), threads=1)
+    engine = LaneEngine(sim.tpir, LlvmLoader(), threads=1)
     given = members(p.parameters)
     while steps * sim.built.step.evaluations < MOST:
 

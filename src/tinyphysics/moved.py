@@ -362,7 +362,11 @@ RENAMED = {
         "Oscillator": "rules.formulas.oscillators.Oscillator",
         "Propagate": "flows.propagator.LinearPropagator",
         "Loops": "flows.series.TaylorSeries",
-    }
+    },
+    "device.engines.engine": {"KernelEngine": "device.engines.engine.LaneEngine"},
+    "device.engines.host": {"Host": "device.engines.host.VmEngine"},
+    "physics.io.xyz": {"Frame": "physics.io.xyz.XyzFrame"},
+    "runtime.api.verify_store": {"Found": "runtime.api.verify_store.StoredBitsDiffer"},
 }
 FACE = "tpir"  # its public names are functions, one of them with the name of an old module
 # instructions of Python that ask for a name; pickle calls a function
@@ -441,10 +445,10 @@ def names_of(old: str, places: Sequence[str]) -> Callable[[str], Any]:
         if not name.startswith("__") and f"{old}.{name}" not in MOVED.values():
             for place in places:
                 module = import_module(ROOT + place)
-                if name in vars(module):
+                if name in vars(module) or name in RENAMED.get(place, {}):
                     if by_hand(frame := sys._getframe(1)):
                         warn(frame, old, place, name)
-                    return vars(module)[name]
+                    return getattr(module, name)
         raise AttributeError(f"module '{ROOT}{old}' has no attribute '{name}'")
 
     return __getattr__

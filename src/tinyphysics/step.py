@@ -108,7 +108,7 @@ class SubFlow(Protocol):
         return iter(())
 
     def lower(self, b: Any, section: str) -> None:
-        """Its instructions, written with the Builder of tpir/program/lower.py: the only place that knows which."""
+        """Its instructions, written with the ProgramBuilder of tpir/program/lower.py: the only place that knows which."""
 
     def field(self) -> Mapping[UOp, UOp] | None:
         """For each state its rate in units of dt, as dt goes to 0; None of what is no flow."""
@@ -144,7 +144,7 @@ class Scale:
 
 
 class Coordinates(Protocol):
-    """In what a loop keeps the states. `b` is the Builder of tpir/program/lower.py, registers are those of TP-IR."""
+    """In what a loop keeps the states. `b` is the ProgramBuilder of tpir/program/lower.py, registers are those of TP-IR."""
 
     @property
     def scales(self) -> tuple[Scale, ...]:

@@ -29,7 +29,7 @@ from tinyphysics.rules.functions.transcendental import lower
 from tinyphysics.system import State
 from tinyphysics.tpir.program.isa import Pointer, Program, Register, StateDecl
 from tinyphysics.tpir.kernels.kernel import Section
-from tinyphysics.tpir.program.lower import Builder, type_of
+from tinyphysics.tpir.program.lower import ProgramBuilder, type_of
 from tinyphysics.tpir.program.vm import Machine
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -69,7 +69,7 @@ def columns(f, section, points, dtype):
 def observing(variables, root):
     """The TP-IR program that loads the variables and observes the expression, functions not yet expanded."""
     states = [State(str(v.arg), v, "field") for v in variables]
-    b = Builder(states, {})
+    b = ProgramBuilder(states, {})
     for i, s in enumerate(states):
         b.emit("init", "LOAD", Register("S", i), Pointer(s.name), u=s.var)
     b.emit("final", "OBSERVE", Pointer("y"), b.operand(root, "final"), u=root)

@@ -9,7 +9,7 @@ from test_parity import ensemble, henon_heiles, pendulum
 from tinyphysics.context import CUDA_TUNE
 from tinyphysics.device.cuda import driver as cuda
 from tinyphysics.device.engines import cuda_lanes
-from tinyphysics.device.cuda.tuning import BLOCKS, MEMBERS, Form
+from tinyphysics.device.cuda.tuning import BLOCKS, MEMBERS, ThreadLayout
 from tinyphysics.runtime.engines import backend
 
 CASES = [(pendulum, dict(q=1.0, p=0.3)), (henon_heiles, dict(q=[0.1, 0.2], p=[0.3, -0.1]))]
@@ -58,7 +58,9 @@ def test_every_form_has_the_same_bits(gpu, monkeypatch, interleave, block):
     system, start = CASES[0]
     start, steps = ensemble(start, members_of(4) if gpu.real else 37), gpu.steps(100)
     start["q"][[3, 4, 20]] = [1e12, -3e15, 1e22]
-    monkeypatch.setattr(cuda_lanes.CudaEngine, "estimate", lambda self, members: Form(interleave, block))
+    monkeypatch.setattr(
+        cuda_lanes.CudaEngine, "estimate", lambda self, members: ThreadLayout(interleave, block)
+    )
     with CUDA_TUNE(0):
         out = tp.compile(system, dt=0.1, backend="cuda").evolve(**start, steps=steps)
     assert out.metrics["shape"] == {"interleave": interleave, "block": block, "chosen": "estimated"}

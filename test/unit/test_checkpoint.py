@@ -15,9 +15,9 @@ import pytest
 import tinyphysics as tp
 from here import HERE
 from tinyphysics.device.host.arrays import ArraysLoader
-from tinyphysics.device.engines.engine import KernelEngine
-from tinyphysics.device.engines.host import Host
-from tinyphysics.device.engines.loops import LoopEngine
+from tinyphysics.device.engines.engine import LaneEngine
+from tinyphysics.device.engines.host import VmEngine
+from tinyphysics.device.engines.loops import NestEngine
 from tinyphysics.device.host.nests import ArrayLoops
 from tinyphysics.errors import InputError, StoreError, TinyPhysicsError
 from tinyphysics.runtime.storage import checkpoint, resume
@@ -170,7 +170,7 @@ def test_every_form_of_a_program_can_be_resumed(tmp_path, precision, scale, meth
 @pytest.mark.parametrize("small", [False, True], ids=["one tile", "tiles"])
 def test_ensembles_are_resumed_in_tiles(tmp_path, monkeypatch, small, options):
     if small:
-        monkeypatch.setattr(KernelEngine, "room", 8192)
+        monkeypatch.setattr(LaneEngine, "room", 8192)
     members = 2 * 8192 + 77
     start = dict(
         q=RNG.normal(size=(members, 2)) + [4, 0],
@@ -282,11 +282,11 @@ final:
 
 def engines(program):
     return {
-        "python": Host(program),
-        "numpy": KernelEngine(program, ArraysLoader()),
-        "llvm": KernelEngine(program, LlvmLoader()),
-        "loops": LoopEngine(program, LlvmLoops()),
-        "numpy loops": LoopEngine(program, ArrayLoops()),
+        "python": VmEngine(program),
+        "numpy": LaneEngine(program, ArraysLoader()),
+        "llvm": LaneEngine(program, LlvmLoader()),
+        "loops": NestEngine(program, LlvmLoops()),
+        "numpy loops": NestEngine(program, ArrayLoops()),
     }
 
 
@@ -459,7 +459,7 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(made, monkeypatch, after):
 
 @pytest.mark.parametrize("calls", [0, 1, 4])
 def test_ctrl_c_leaves_a_checkpoint_where_the_run_was(tmp_path, monkeypatch, calls):
-    watch, made = KernelEngine.watch, []
+    watch, made = LaneEngine.watch, []
 
     def pressed(self, m, rows, stride):
         made.append(rows)
@@ -468,7 +468,7 @@ def test_ctrl_c_leaves_a_checkpoint_where_the_run_was(tmp_path, monkeypatch, cal
         return watch(self, m, rows, stride)
 
     sim, frames = compiled(kepler), dict(save_every=70, hash_every=70)
-    monkeypatch.setattr(KernelEngine, "watch", pressed)
+    monkeypatch.setattr(LaneEngine, "watch", pressed)
     out = sim.evolve(**START["kepler"], steps=1000, checkpoint=tmp_path / "c", **frames)
     monkeypatch.undo()
     assert out.stopped.cause == "interrupted" and out.final.step == out.stopped.step == 70 * calls

@@ -13,7 +13,7 @@ import tinyphysics as tp
 from tinyphysics import tpir
 from tinyphysics.context import C_LEVEL
 from tinyphysics.device.host.cc import compiler
-from tinyphysics.device.engines.engine import KernelEngine
+from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import Ops, f32, toposort
 from tinyphysics.physics.zoo import kepler, pendulum
@@ -177,7 +177,7 @@ def test_every_width_and_number_of_threads_gives_the_same_bits(precision):
     wanted = sim.evolve(**start, steps=9, threads=1).hash
     assert sim.evolve(**start, steps=9, threads=2).hash == wanted
     for shape in (VectorShape(1, 1), VectorShape(4, 1), VectorShape(8, 3), VectorShape(8, 2, in_turn=True)):
-        engine = KernelEngine(sim.tpir, LlvmLoader(shape=shape))
+        engine = LaneEngine(sim.tpir, LlvmLoader(shape=shape))
         m = engine.start(i.states, i.params, 29, 0.02, 0.0)
         engine.advance(m, 9)
         assert state_hash(engine.synchronised(m)) == wanted, shape
@@ -316,7 +316,7 @@ def test_two_tiles_are_one_ensemble(precision, monkeypatch):
     start = dict(q=RNG.normal(size=members), p=RNG.normal(size=members))
     sim = tp.compile(pendulum, dt=0.1, precision=precision)
     whole = sim.evolve(**start, steps=20, save_every=10)
-    monkeypatch.setattr(KernelEngine, "room", 8192)
+    monkeypatch.setattr(LaneEngine, "room", 8192)
     parts = sim.evolve(**start, steps=20, save_every=10)
     assert parts.hash == whole.hash and np.array_equal(parts.q, whole.q)
 

@@ -9,7 +9,7 @@ from test_near import adversarial, cell_of, lennard_jones, open_space, pairs_in,
 import tinyphysics as tp
 from tinyphysics.device.cuda import driver as cuda, ahead as cuda_ahead, sort as cuda_sort
 from tinyphysics.device.engines import cuda_loops
-from tinyphysics.device.cuda.ahead import Act, Pace, place_of, swapped
+from tinyphysics.device.cuda.ahead import StepAction, LookAhead, place_of, swapped
 from tinyphysics.device.cuda.neighbours import DeviceList
 from tinyphysics.device.host.neighbours import Domain
 from tinyphysics.emit.modules import ptx_nests
@@ -354,7 +354,7 @@ def test_where_the_host_looks_changes_no_bit(fake_cuda, monkeypatch, how):
     """A list is made when a point has gone too far, and neither sooner nor later."""
     rng = np.random.default_rng(5)
     monkeypatch.setattr(cuda_loops, "WORTH", 2)
-    monkeypatch.setattr(Pace, "ahead", lambda self, left: int(min(left, rng.integers(1, 9))))
+    monkeypatch.setattr(LookAhead, "ahead", lambda self, left: int(min(left, rng.integers(1, 9))))
     there, ours = moving(0.5, 6 if how else 12, **how)
     assert there.hash == ours.hash
 
@@ -396,7 +396,7 @@ def test_a_run_that_is_interrupted_while_a_list_is_made_ends_with_its_last_block
 
 
 def test_a_pace_is_most_of_what_the_last_list_lasted_for():
-    pace = Pace()
+    pace = LookAhead()
     assert [pace.ahead(100), pace.ahead(0)] == [1, 1]
     pace.went(7)
     pace.stopped(5)
@@ -408,7 +408,7 @@ def test_a_pace_is_most_of_what_the_last_list_lasted_for():
 
 
 def test_names_are_what_they_were_where_a_run_stopped():
-    every = [Act(0), Act(None, (("a", "b"),)), Act(1), Act(None, (("b", "c"),))]
+    every = [StepAction(0), StepAction(None, (("a", "b"),)), StepAction(1), StepAction(None, (("b", "c"),))]
     held = {"a": 1, "b": 2, "c": 3}
     one_by_one = [dict(held)]
     for act in every * 4:

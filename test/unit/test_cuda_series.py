@@ -21,7 +21,7 @@ from tinyphysics.device.cuda import driver as cuda, nvptx
 from tinyphysics.device.engines import cuda_series
 from tinyphysics.device.engines.cuda_lanes import SHARE
 from tinyphysics.device.engines.cuda_series import CudaSeriesEngine
-from tinyphysics.device.engines.pieces import InPieces
+from tinyphysics.device.engines.pieces import MemberBatches
 from tinyphysics.emit.kinds.series.ptx_series import PtxSeriesWriter
 from tinyphysics.flows.series import series_of
 from tinyphysics.synth.methods.taylor import loop_parts, loop_plan
@@ -226,14 +226,14 @@ def test_several_cards_have_their_own_members(in_loops, tmp_path, monkeypatch): 
 @pytest.fixture
 def cuts(monkeypatch):
     """Into how many pieces ensembles were cut."""
-    seen, cut = [], InPieces.cut
+    seen, cut = [], MemberBatches.cut
 
     def counted(self, members):
         found = cut(self, members)
         seen.append(len(found))
         return found
 
-    monkeypatch.setattr(InPieces, "cut", counted)
+    monkeypatch.setattr(MemberBatches, "cut", counted)
     return seen
 
 

@@ -12,7 +12,7 @@ from tinyphysics.context import CUDA_DEVICE, CUDA_TUNE
 from tinyphysics.device import cache
 from tinyphysics.device.engines import cuda_lanes
 from tinyphysics.device.cuda import tuning as cuda_tuning
-from tinyphysics.device.cuda.tuning import BLOCKS, MEMBERS, Form
+from tinyphysics.device.cuda.tuning import BLOCKS, MEMBERS, ThreadLayout
 from tinyphysics.errors import BackendError
 
 SWING = dict(q=1.0, p=0.3)
@@ -67,9 +67,9 @@ def ours(system=pendulum, start=SWING, members=MANY, steps=6, **how):
 
 # --- the choice -------------------------------------------------------------------------------------------
 def test_the_fastest_is_chosen_and_an_estimate_that_is_hardly_slower_stays():
-    forms = [Form(1, 128), Form(2, 128), Form(4, 64)]
-    assert cuda_tuning.fastest(forms, lambda f: 1 / f.members) == Form(4, 64, "tuned")
-    assert cuda_tuning.fastest(forms, lambda f: 1 - 0.004 * f.members) == Form(1, 128, "tuned")
+    forms = [ThreadLayout(1, 128), ThreadLayout(2, 128), ThreadLayout(4, 64)]
+    assert cuda_tuning.fastest(forms, lambda f: 1 / f.members) == ThreadLayout(4, 64, "tuned")
+    assert cuda_tuning.fastest(forms, lambda f: 1 - 0.004 * f.members) == ThreadLayout(1, 128, "tuned")
 
 
 def test_a_form_that_cannot_be_built_is_left_out():
@@ -78,8 +78,10 @@ def test_a_form_that_cannot_be_built_is_left_out():
             raise BackendError("no such kernel")
         return 1 / form.members
 
-    assert cuda_tuning.fastest([Form(n, 128) for n in MEMBERS], milliseconds) == Form(2, 128, "tuned")
-    assert cuda_tuning.fastest([Form(4, 128)], milliseconds) is None
+    assert cuda_tuning.fastest([ThreadLayout(n, 128) for n in MEMBERS], milliseconds) == ThreadLayout(
+        2, 128, "tuned"
+    )
+    assert cuda_tuning.fastest([ThreadLayout(4, 128)], milliseconds) is None
 
 
 def test_what_fails_in_a_later_round_is_left_out():
@@ -91,16 +93,20 @@ def test_what_fails_in_a_later_round_is_left_out():
             raise BackendError("no more")
         return 1 / form.members
 
-    assert cuda_tuning.fastest([Form(1, 128), Form(2, 128)], milliseconds) == Form(1, 128, "tuned")
+    assert cuda_tuning.fastest([ThreadLayout(1, 128), ThreadLayout(2, 128)], milliseconds) == ThreadLayout(
+        1, 128, "tuned"
+    )
 
 
 def test_candidates_divide_the_lanes_and_give_every_processor_a_block():
-    every = cuda_tuning.candidates(Form(4, 128), 2**22, 2**22, 132)
-    assert every[0] == Form(4, 128) and set(every) == {Form(n, b) for n in MEMBERS for b in BLOCKS}
+    every = cuda_tuning.candidates(ThreadLayout(4, 128), 2**22, 2**22, 132)
+    assert every[0] == ThreadLayout(4, 128) and set(every) == {
+        ThreadLayout(n, b) for n in MEMBERS for b in BLOCKS
+    }
     assert len(every) == len(set(every))
-    few = cuda_tuning.candidates(Form(1, 128), 20_000, 20_000, 132)
+    few = cuda_tuning.candidates(ThreadLayout(1, 128), 20_000, 20_000, 132)
     assert {f.members for f in few} == {1}
-    assert {f.members for f in cuda_tuning.candidates(Form(1, 128), 2**22, 2**22 + 2, 132)} == {1, 2}
+    assert {f.members for f in cuda_tuning.candidates(ThreadLayout(1, 128), 2**22, 2**22 + 2, 132)} == {1, 2}
 
 
 @pytest.mark.parametrize("steps, long", [(1000, False), (100_000, False), (10_000_000, True)])
@@ -232,7 +238,7 @@ def test_without_memory_for_a_copy_the_estimate_runs(driver, monkeypatch):
     def none(self):
         raise BackendError("no memory")
 
-    monkeypatch.setattr(cuda_lanes.Rows, "like", none)
+    monkeypatch.setattr(cuda_lanes.DeviceRows, "like", none)
     with CUDA_TUNE(2):
         out = run()
     assert out.metrics["shape"]["chosen"] == "estimated" and out.hash == ours().hash

@@ -15,7 +15,7 @@ from here import HERE
 from test_parity import SUITE, ensemble
 from tinyphysics import tpir
 from tinyphysics.device.host.arrays import ArraysLoader
-from tinyphysics.device.engines.engine import KernelEngine
+from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.physics.chains import fput, normal_mode
 from tinyphysics.physics.particles import gravity, plummer
 from tinyphysics.physics.zoo import henon_heiles, kepler, pendulum
@@ -201,7 +201,7 @@ def test_vector_widths_and_interleaving_change_nothing():
         "numpy": ArraysLoader()
     }
     for name, loader in loaders.items():
-        engine = KernelEngine(program, loader)
+        engine = LaneEngine(program, loader)
         m = engine.start(state, {"mu": np.array([1.0])}, 29, 0.05, 0.0)
         engine.advance(m, 4)
         found[name] = state_hash(engine.synchronised(m))

@@ -9,8 +9,8 @@ import tinyphysics as tp
 from tinyphysics.errors import PlanError
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.physics.zoo import driven_pendulum, henon_heiles, kepler
-from tinyphysics.synth.methods.discrete_gradient import Ends, mean_gradient, quadrature
-from tinyphysics.synth.methods.implicit import Flow
+from tinyphysics.synth.methods.discrete_gradient import StepEnds, mean_gradient, quadrature
+from tinyphysics.synth.methods.implicit import VectorField
 from tinyphysics.tpir import vm
 
 METHODS = ("avf", "gonzalez", "itoh_abe")
@@ -149,10 +149,10 @@ def test_a_quadrature_is_exact_to_its_degree_and_no_further(n):
 
 @pytest.mark.parametrize("system, degree", [(curved, 4), (henon_heiles, 3)])
 def test_the_mean_is_exact_for_its_degree_and_with_a_point_less_it_is_not(system, degree):
-    flow = Flow(system, system.energy)
+    flow = VectorField(system, system.energy)
     z = [UOp.var(f"z{k}") for k in range(len(flow.z))]
     y = [UOp.var(f"y{k}") for k in range(len(flow.z))]
-    ends = Ends(system, flow, z)
+    ends = StepEnds(system, flow, z)
     rng = np.random.default_rng(5)
     numbers = [float(x) for x in rng.normal(size=2 * len(z))]
 

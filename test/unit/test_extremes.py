@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.device.engines.engine import KernelEngine
+from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.runtime.engines import backend as engines
 from tinyphysics.runtime.stages import origin
 
@@ -115,7 +115,7 @@ def test_an_energy_that_is_no_number_is_found_with_its_step(monkeypatch):
 
 
 def test_an_ensemble_of_many_tiles_keeps_them_too(monkeypatch):
-    monkeypatch.setattr(KernelEngine, "room", 1 << 13)
+    monkeypatch.setattr(LaneEngine, "room", 1 << 13)
     engines.engine_for.cache_clear()
     q = np.linspace(-1.5, 1.5, 9001)
     out = tp.compile(pendulum, dt=0.1).evolve(q=q, p=0.3, steps=150)

@@ -11,7 +11,7 @@ import pytest
 from here import HERE
 
 import tinyphysics as tp
-from tinyphysics.device.engines.engine import KernelEngine
+from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.errors import InputError, PlanError, StoreError
 from tinyphysics.runtime.api.verify_store import replay
 from tinyphysics.runtime.stages import running
@@ -326,12 +326,12 @@ def test_a_large_run_is_computed_again_to_go_on(monkeypatch):
 @pytest.mark.parametrize("keeps", [False, True])
 def test_an_interrupted_ensemble_in_tiles_goes_on(tmp_path, monkeypatch, keeps):
     """Its last frame lies where the loop state was, which is read before."""
-    monkeypatch.setattr(KernelEngine, "room", 8192)
-    monkeypatch.setattr(KernelEngine, "block", lambda self, members: 16)
+    monkeypatch.setattr(LaneEngine, "room", 8192)
+    monkeypatch.setattr(LaneEngine, "block", lambda self, members: 16)
     members = 2 * 8192 + 77
     start = {"q": RNG.normal(size=(members, 2)) + [4, 0], "p": RNG.normal(size=(members, 2))}
     sim = tp.compile(kepler, dt=0.02)
-    real, calls = KernelEngine.advance, []
+    real, calls = LaneEngine.advance, []
 
     def advance(self, m, steps):
         calls.append(m)
@@ -339,10 +339,10 @@ def test_an_interrupted_ensemble_in_tiles_goes_on(tmp_path, monkeypatch, keeps):
             signal.raise_signal(signal.SIGINT)
         real(self, m, steps)
 
-    monkeypatch.setattr(KernelEngine, "advance", advance)
+    monkeypatch.setattr(LaneEngine, "advance", advance)
     file = {"checkpoint": tmp_path / "c"} if keeps else {}
     out = sim.evolve(**start, steps=64, frames=2, threads=1, **file)
-    monkeypatch.setattr(KernelEngine, "advance", real)
+    monkeypatch.setattr(LaneEngine, "advance", real)
     assert out.stopped.cause == "interrupted" and 0 < out.final.step < 64
     rest = sim.evolve(resume=tmp_path / "c" if keeps else out, until=1.28, frames=2)
     assert rest.hash == sim.evolve(**start, steps=64, frames=2).hash

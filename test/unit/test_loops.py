@@ -10,7 +10,7 @@ import pytest
 import tinyphysics as tp
 from tinyphysics.device.engines import loops as device_loops
 from tinyphysics.device.host.cc import compiler
-from tinyphysics.device.engines.loops import LoopEngine
+from tinyphysics.device.engines.loops import NestEngine
 from tinyphysics.device.host.memory import from_planes, to_planes
 from tinyphysics.device.host.nests import ArrayLoops
 from tinyphysics.emit.kinds import nest_registers
@@ -150,7 +150,7 @@ def compiled(system, n):
 
 
 def loops(sim, loader, state, params, steps, threads=1):
-    engine = LoopEngine(sim.tpir, loader, None, threads)
+    engine = NestEngine(sim.tpir, loader, None, threads)
     given = {k: np.asarray(v, float)[None] for k, v in params.items()}
     m = engine.start({k: v[None] for k, v in state.items()}, given, 1, 0.01, 0.25)
     engine.advance(m, steps)
@@ -364,7 +364,7 @@ def test_what_sections_need_for_themselves_lies_in_one_place():
     kernel = build_loops(compiled(cluster, 1_024).tpir)
     own = [name for name in kernel.buffers if name.partition(".")[0] in kernel.sections]
     assert len({kernel.place(name) for name in own}) == len(own) / 3  # beginning, step and end have the same
-    engine = LoopEngine(compiled(cluster, 1_024).tpir, LlvmLoops(), None, 1)
+    engine = NestEngine(compiled(cluster, 1_024).tpir, LlvmLoops(), None, 1)
     state, params = start_of(cluster, 1_024)
     m = engine.start(
         {k: v[None] for k, v in state.items()},

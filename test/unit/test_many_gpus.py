@@ -6,7 +6,7 @@ import pytest
 import tinyphysics as tp
 from tinyphysics.context import CUDA_DEVICE
 from tinyphysics.device.cuda import driver as cuda
-from tinyphysics.device.engines.cuda_many import ManyGpus
+from tinyphysics.device.engines.cuda_many import SpreadEngine
 from tinyphysics.errors import BackendError, PlanError
 from tinyphysics.runtime.engines.backend import engine_for
 from tinyphysics.runtime.engines.cuda import CudaLoader
@@ -58,7 +58,7 @@ def test_every_card_has_launched(cards):
     sim = tp.compile(pendulum, dt=0.01, backend="cuda")
     out = sim.evolve(**start(30), steps=10, frames=2)
     places = cuda.taken()
-    assert isinstance(engine_for(sim.target, sim.compiled.program), ManyGpus)
+    assert isinstance(engine_for(sim.target, sim.compiled.program), SpreadEngine)
     assert all(cuda.opened(p).launches > 0 for p in places) and all(
         f"card {p}" in out.metrics["device"] for p in places
     )

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tinyphysics as tp
-from tinyphysics.device.engines.loops import LoopEngine
+from tinyphysics.device.engines.loops import NestEngine
 from tinyphysics.device.host.nests import ArrayLoops
 from tinyphysics.ir import UOp, evaluate
 from tinyphysics.runtime.engines.loaders import CLoops, LlvmLoops
@@ -43,7 +43,7 @@ FIXED = {
 
 def in_loops(sim, loader, state, params):
     """One step of the loops, whatever the sizes would have made of it."""
-    engine = LoopEngine(sim.tpir, loader(), None, 1)
+    engine = NestEngine(sim.tpir, loader(), None, 1)
     m = engine.start(
         {k: v[None] for k, v in state.items()}, {k: v[None] for k, v in params.items()}, 1, 1.0, 0.0
     )

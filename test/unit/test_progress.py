@@ -187,7 +187,7 @@ def test_energies_of_frames_take_a_small_share_of_the_time(monkeypatch):
     given = types.SimpleNamespace(members=1, states={"q": np.zeros(1)})
     run = types.SimpleNamespace(system=system, given=given)
     record = Record(Schedule(10_000, 1, None, None), {"q": np.zeros((10_000, 1))})
-    w = wander.Wander(run, record, {}, began=0.0)
+    w = wander.EnergySoFar(run, record, {}, began=0.0)
     for n in range(2000):
         at[0] += 1.0
         w(n)

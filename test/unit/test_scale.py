@@ -254,10 +254,10 @@ def test_a_mass_for_each_member(backend):
 
 
 def test_time_blocks_carry_the_loop_and_not_the_user_s_state(monkeypatch):
-    from tinyphysics.device.engines.engine import KernelEngine
+    from tinyphysics.device.engines.engine import LaneEngine
 
     whole = compiled("henon_heiles").evolve(steps=50, **SUITE["henon_heiles"][1])
-    monkeypatch.setattr(KernelEngine, "block", lambda self, members: 3)
+    monkeypatch.setattr(LaneEngine, "block", lambda self, members: 3)
     assert compiled("henon_heiles").evolve(steps=50, **SUITE["henon_heiles"][1]).hash == whole.hash
 
 

@@ -163,9 +163,9 @@ def test_every_backend_writes_the_same_store(tmp_path, small_windows, backend, p
 
 @pytest.mark.parametrize("options", OPTIONS, ids=options_id)
 def test_ensembles_are_streamed_in_tiles(tmp_path, monkeypatch, small_windows, options):
-    from tinyphysics.device.engines.engine import KernelEngine
+    from tinyphysics.device.engines.engine import LaneEngine
 
-    monkeypatch.setattr(KernelEngine, "room", 8192)
+    monkeypatch.setattr(LaneEngine, "room", 8192)
     monkeypatch.setattr(zarr3, "CHUNK", 1 << 16)
     members = 8192 * 2 + 5
     start = dict(
@@ -539,9 +539,9 @@ def test_a_damaged_store_says_so(tmp_path):
 
 
 def test_interrupts_wait_for_the_store(tmp_path, monkeypatch, small_windows):
-    from tinyphysics.device.engines.engine import KernelEngine
+    from tinyphysics.device.engines.engine import LaneEngine
 
-    watch, calls = KernelEngine.watch, []
+    watch, calls = LaneEngine.watch, []
 
     def pressed(self, m, rows, stride):
         calls.append(rows)
@@ -550,7 +550,7 @@ def test_interrupts_wait_for_the_store(tmp_path, monkeypatch, small_windows):
         return watch(self, m, rows, stride)
 
     sim, frames = planet(), dict(save_every=70, hash_every=70)
-    monkeypatch.setattr(KernelEngine, "watch", pressed)
+    monkeypatch.setattr(LaneEngine, "watch", pressed)
     out = sim.evolve(**START, steps=1000, **frames, save=tmp_path / "run.zarr", checkpoint=tmp_path / "c")
     monkeypatch.undo()
     assert out.stopped.cause == "interrupted" and out.steps.tolist() == [0, 70, 140, 210, 280, 350]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.device.engines.engine import ROOM, KernelEngine
+from tinyphysics.device.engines.engine import ROOM, LaneEngine
 from tinyphysics.errors import InputError
 from tinyphysics.physics.zoo import kepler
 from tinyphysics.runtime.stages import execute
@@ -44,7 +44,7 @@ def delayed(x, y, z):
 
 @pytest.fixture
 def small_tiles(monkeypatch):
-    monkeypatch.setattr(KernelEngine, "room", 8192)
+    monkeypatch.setattr(LaneEngine, "room", 8192)
 
 
 def start(system, members=MEMBERS):
@@ -198,9 +198,9 @@ def test_an_ensemble_that_stops_altogether_ends_at_its_last_good_step(small_tile
 @pytest.mark.parametrize("call", [1, 2, 3, 5, 9])
 def test_ctrl_c_in_a_tile_ends_the_run_with_the_block(small_tiles, monkeypatch, threads, call):
     sim = tp.compile(pendulum, dt=0.05)
-    monkeypatch.setattr(KernelEngine, "block", lambda self, members: 64)
+    monkeypatch.setattr(LaneEngine, "block", lambda self, members: 64)
     whole = sim.evolve(**start(pendulum), steps=64 * 3, frames=2)
-    real, calls = KernelEngine.advance, []
+    real, calls = LaneEngine.advance, []
 
     def advance(self, m, steps):
         calls.append(m)
@@ -208,9 +208,9 @@ def test_ctrl_c_in_a_tile_ends_the_run_with_the_block(small_tiles, monkeypatch, 
             os.kill(os.getpid(), signal.SIGINT)
         real(self, m, steps)
 
-    monkeypatch.setattr(KernelEngine, "advance", advance)
+    monkeypatch.setattr(LaneEngine, "advance", advance)
     out = sim.evolve(**start(pendulum), steps=64 * 10, threads=threads, frames=2)
-    monkeypatch.setattr(KernelEngine, "advance", real)
+    monkeypatch.setattr(LaneEngine, "advance", real)
     assert out.stopped.cause == "interrupted" and isinstance(out.stopped.error, KeyboardInterrupt)
     assert out.final.step == out.stopped.step == out.steps[-1] == 64 * -(-call // 3)
     assert out.hash == sim.evolve(**start(pendulum), steps=out.final.step).hash
@@ -271,8 +271,8 @@ def test_a_late_failure_is_found_without_walking_there(monkeypatch):
     sim = tp.compile(steep, dt=0.001)
     out = sim.evolve(q=0.2, p=0.0, steps=10**6)
     assert out.stopped.step > 5_000
-    calls, real = [], KernelEngine.advance
-    monkeypatch.setattr(KernelEngine, "advance", lambda *a: calls.append(a) or real(*a))
+    calls, real = [], LaneEngine.advance
+    monkeypatch.setattr(LaneEngine, "advance", lambda *a: calls.append(a) or real(*a))
     again = sim.evolve(q=0.2, p=0.0, steps=10**6)
     assert again.stopped.step == out.stopped.step and again.hash == out.hash
     assert len(calls) < 300 + out.stopped.step // 100

@@ -10,7 +10,7 @@ from tinyphysics.ir import UOp
 from tinyphysics.report import Row
 from tinyphysics.step import OWN_STEPS, SubFlow
 from tinyphysics.tpir.program.isa import GOING, Pointer
-from tinyphysics.tpir.program.lower import Builder
+from tinyphysics.tpir.program.lower import ProgramBuilder
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Attempt(SubFlow):
     def expressions(self) -> tuple[UOp, ...]:
         return self.moves.expressions()
 
-    def lower(self, b: Builder, section: str) -> None:
+    def lower(self, b: ProgramBuilder, section: str) -> None:
         b.emit(section, "OBSERVE", Pointer(GOING), b.operand(self.going, section), u=self.going, note=" ")
         self.moves.lower(b, section)
 

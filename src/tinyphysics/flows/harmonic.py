@@ -14,12 +14,12 @@ from tinyphysics.rules.identities.exact import exact
 from tinyphysics.step import DT, TURNS, Step, SubFlow
 from tinyphysics.structure import Canonical
 from tinyphysics.tpir.program.isa import FLOW, Param, Register
-from tinyphysics.tpir.program.lower import Builder
+from tinyphysics.tpir.program.lower import ProgramBuilder
 
 Pairs = tuple[tuple[UOp, UOp], ...]  # (q, p)
 
 
-def rotate(b: Builder, new: Sequence[tuple[UOp, UOp]], section: str) -> None:
+def rotate(b: ProgramBuilder, new: Sequence[tuple[UOp, UOp]], section: str) -> None:
     """Values for states, all computed before the first is put in its place."""
     for u, register in [(u, b.operand(value, section)) for u, value in new]:
         b.emit(section, "ROTATE", b.state(u), register, u=u, note=" ")
@@ -42,7 +42,7 @@ class HarmonicFlow(SubFlow):
         known = [u for o in self.oscillators for u in (o.a, o.b, o.g, o.f) if u is not None]
         return frozenset(self.writes()).union(*(u.leaves for u in known))
 
-    def lower(self, b: Builder, section: str) -> None:
+    def lower(self, b: ProgramBuilder, section: str) -> None:
         h = DT if self.weight == 1.0 else self.weight * DT
         new = [x for (q, p), o in zip(self.pairs, self.oscillators) for x in turned(q, p, o, h)]
         rotate(b, list(zip(self.writes(), graph_rewrite(new, exact))), section)
@@ -77,7 +77,7 @@ class CoupledFlow(SubFlow):
     def reads(self) -> frozenset[UOp]:
         return self.energy.leaves
 
-    def lower(self, b: Builder, section: str) -> None:
+    def lower(self, b: ProgramBuilder, section: str) -> None:
         h = DT if self.weight == 1.0 else self.weight * DT
         if h not in b.matrices:
             name = f"{FLOW}{len(b.matrices)}"

@@ -10,7 +10,7 @@ from tinyphysics.flows.shears import ShearFlow
 from tinyphysics.ir import UOp, substitute, toposort
 from tinyphysics.report import Row
 from tinyphysics.step import SOLVES, SubFlow
-from tinyphysics.tpir.program.lower import Builder
+from tinyphysics.tpir.program.lower import ProgramBuilder
 from tinyphysics.util import plural
 
 
@@ -68,7 +68,7 @@ class ImplicitFlow(SubFlow):
     def weights(self) -> Iterator[float]:
         return self.moves.weights()
 
-    def lower(self, b: Builder, section: str) -> None:
+    def lower(self, b: ProgramBuilder, section: str) -> None:
         """An unknown between SOLVE and UNTIL; what does not hold it is computed before."""
         start, residual, scale, *matrix = (b.at(u, self.clock) for u in self.equations)
         for x in toposort([start, scale, residual, *matrix]):

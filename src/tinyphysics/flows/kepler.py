@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tinyphysics.ir import UOp
 from tinyphysics.step import DT, ORBITS, Coordinates, SubFlow
 from tinyphysics.tpir.program.isa import Operand, Register, Word
-from tinyphysics.tpir.program.lower import Builder
+from tinyphysics.tpir.program.lower import ProgramBuilder
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,28 +24,28 @@ class JacobiCoordinates(Coordinates):
     order: tuple[int, ...]  # of the bodies, innermost first
     gm: UOp  # G times the mass within, each body's own included
 
-    def operands(self, b: Builder, way: str, source: Operand) -> tuple[Operand, ...]:
+    def operands(self, b: ProgramBuilder, way: str, source: Operand) -> tuple[Operand, ...]:
         """What brings rows of bodies into these coordinates, or back."""
         return Word(way), source, b.operand(self.masses, "once"), self.order
 
-    def change(self, b: Builder, section: str, ways: tuple[str, str]) -> None:
+    def change(self, b: ProgramBuilder, section: str, ways: tuple[str, str]) -> None:
         """Both states into these coordinates, or back."""
         for u, way in zip((self.q, self.p), ways):
             b.emit(section, "JACOBI", b.state(u), *self.operands(b, way, b.state(u)), u=u, note=" ")
 
-    def enter(self, b: Builder) -> None:
+    def enter(self, b: ProgramBuilder) -> None:
         self.change(b, "init", ("positions", "velocities"))
 
-    def leave(self, b: Builder) -> None:
+    def leave(self, b: ProgramBuilder) -> None:
         self.change(b, "final", ("places", "momenta"))
 
-    def seen(self, b: Builder, state: UOp, section: str) -> Register:
+    def seen(self, b: ProgramBuilder, state: UOp, section: str) -> Register:
         register = b.temporary()
         way = "places" if state is self.q else "momenta"
         b.emit(section, "JACOBI", register, *self.operands(b, way, b.state(state)), u=state, note=" ")
         return register
 
-    def carried(self, b: Builder, flow: Register, state: UOp, section: str) -> Register:
+    def carried(self, b: ProgramBuilder, flow: Register, state: UOp, section: str) -> Register:
         """A flow of the momenta as one of Jacobi velocities, without what the orbits know of it."""
         seen, left = (b.versioned("F", flow.index) for _ in range(2))
         b.emit(section, "JACOBI", seen, *self.operands(b, "velocities", flow), u=state, note=" ")
@@ -71,7 +71,7 @@ class KeplerFlow(SubFlow):
     def reads(self) -> frozenset[UOp]:
         return frozenset(self.writes()) | self.coordinates.gm.leaves
 
-    def lower(self, b: Builder, section: str) -> None:
+    def lower(self, b: ProgramBuilder, section: str) -> None:
         c = self.coordinates
         h = b.operand(self.weight * DT if self.weight != 1.0 else DT, section)
         gm = b.operand(c.gm, section)

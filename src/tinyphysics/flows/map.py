@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tinyphysics.ir import UOp
 from tinyphysics.step import AS_WRITTEN, SubFlow
 from tinyphysics.tpir.program.isa import Register, Word
-from tinyphysics.tpir.program.lower import Builder
+from tinyphysics.tpir.program.lower import ProgramBuilder
 
 Assignments = tuple[tuple[UOp, UOp], ...]  # (state, value)
 
@@ -34,7 +34,7 @@ class Map(SubFlow):
     def rebuilt(self, new: Mapping[UOp, UOp]) -> Map:
         return replace(self, values=tuple((state, new[value]) for state, value in self.values))
 
-    def lower(self, b: Builder, section: str) -> None:
+    def lower(self, b: ProgramBuilder, section: str) -> None:
         values = [b.operand(b.at(value, 0.0), section) for _, value in self.values]
         for k, ((state, _), value) in enumerate(zip(self.values, values)):
             if isinstance(value, Register) and value.kind == "S":  # its old value, whatever is assigned first

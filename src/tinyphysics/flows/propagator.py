@@ -10,7 +10,7 @@ from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.step import JUMPS, Step, SubFlow
 from tinyphysics.structure import Canonical
 from tinyphysics.tpir.program.isa import Register, Word
-from tinyphysics.tpir.program.lower import Builder
+from tinyphysics.tpir.program.lower import ProgramBuilder
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class LinearPropagator(SubFlow):
     def reads(self) -> frozenset[UOp]:
         return frozenset(v for u in self.energies for v in u.leaves)
 
-    def lower(self, b: Builder, section: str) -> None:
+    def lower(self, b: ProgramBuilder, section: str) -> None:
         parts = [x for k, w in self.parts for x in (Register("E", k), float(w))]
         first = self.writes()[0]
         b.emit(section, "PROPAGATE", b.state(first), Word(self.way), *parts, u=first, note=" ")

@@ -20,7 +20,7 @@ from tinyphysics.rules.identities.invariant import set_aside
 from tinyphysics.step import DT, Coordinates, Scale, Step
 from tinyphysics.structure import structure_of
 from tinyphysics.tpir.program.isa import Word
-from tinyphysics.tpir.program.lower import Builder
+from tinyphysics.tpir.program.lower import ProgramBuilder
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,13 +29,13 @@ class Rescaled(Coordinates):
 
     scales: tuple[Scale, ...] = ()
 
-    def enter(self, b: Builder) -> None:
+    def enter(self, b: ProgramBuilder) -> None:
         self.change(b, "init", "times")
 
-    def leave(self, b: Builder) -> None:
+    def leave(self, b: ProgramBuilder) -> None:
         self.change(b, "final", "over")
 
-    def change(self, b: Builder, section: str, way: str) -> None:
+    def change(self, b: ProgramBuilder, section: str, way: str) -> None:
         for s in self.scales:
             factor = b.operand(s.factor, section)
             b.emit(section, "SCALE", b.state(s.state), Word(way), factor, u=s.state, note=" ")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tinyphysics.ir import UOp
 from tinyphysics.step import OWN_STEPS, SERIES, Step, SubFlow
-from tinyphysics.tpir.program.lower import Builder
+from tinyphysics.tpir.program.lower import ProgramBuilder
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class TaylorSeries(SubFlow):
     def expressions(self) -> tuple[UOp, ...]:
         return self.rates
 
-    def lower(self, b: Builder, section: str) -> None:
+    def lower(self, b: ProgramBuilder, section: str) -> None:
         rates = [b.operand(u, section) for u in self.rates]
         first = self.states[0]
         b.emit(section, "SERIES", b.state(first), *rates, (self.order,), u=first, note=" ")

@@ -9,7 +9,7 @@ from tinyphysics.ir import Ops, UOp
 from tinyphysics.step import AS_WRITTEN, DT, SHEARS, Step, SubFlow
 from tinyphysics.structure import acted
 from tinyphysics.tpir.program.isa import Operand, Register, Word
-from tinyphysics.tpir.program.lower import Builder
+from tinyphysics.tpir.program.lower import ProgramBuilder
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +21,7 @@ class Shear:
     kind: str  # pass: dH/dp moves q; negate: dH/dq moves p; force: a force that no energy is known for
     weight: float
 
-    def lower(self, b: Builder, clock: float, section: str) -> Register:
+    def lower(self, b: ProgramBuilder, clock: float, section: str) -> Register:
         """Its flow."""
         covector = b.at(self.covector, clock)
         target = b.state(self.state)
@@ -45,7 +45,7 @@ class Shear:
         carried: Register = b.coordinates.carried(b, flow, self.state, section)
         return carried
 
-    def apply(self, b: Builder, flow: Register, section: str) -> None:
+    def apply(self, b: ProgramBuilder, flow: Register, section: str) -> None:
         h = b.operand(DT if self.weight == 1.0 else self.weight * DT, section)
         b.emit(section, "SYMP_STEP", b.state(self.state), flow, h, u=self.state, note=" ")
 
@@ -62,12 +62,12 @@ class ScaledShear:
     value: UOp
     note: str = ""
 
-    def lower(self, b: Builder, clock: float, section: str) -> Register:
+    def lower(self, b: ProgramBuilder, clock: float, section: str) -> Register:
         new = b.operand(b.at(self.value, clock), section)
         assert isinstance(new, Register)
         return new
 
-    def apply(self, b: Builder, value: Register, section: str) -> None:
+    def apply(self, b: ProgramBuilder, value: Register, section: str) -> None:
         b.emit(section, "SHIFT", b.state(self.state), value, u=self.state, note=self.note)
 
     @property
@@ -125,7 +125,7 @@ class ShearFlow(SubFlow):
         yield self.clock
         yield from (s.weight for s in (*self.plain, *self.work))
 
-    def lower(self, b: Builder, section: str) -> None:
+    def lower(self, b: ProgramBuilder, section: str) -> None:
         flows = [s.lower(b, self.clock, section) for s in self.shears]
         for s, flow in zip(self.shears, flows):
             s.apply(b, flow, section)

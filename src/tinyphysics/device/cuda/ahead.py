@@ -19,7 +19,7 @@ MOST = 64  # steps that are queued before the word is looked at
 
 
 @dataclass(frozen=True)
-class Act:
+class StepAction:
     """A nest of a step by its number, or buffers that change places."""
 
     nest: int | None
@@ -27,17 +27,17 @@ class Act:
 
 
 @lru_cache(maxsize=64)
-def acts(section: LoopSection) -> tuple[Act, ...]:
+def acts(section: LoopSection) -> tuple[StepAction, ...]:
     """All that is done in one step, in order."""
-    out: list[Act] = []
+    out: list[StepAction] = []
     for turn in section.sequence():
-        out += [Act(k) for k in range(turn.begin, turn.end)]
-        out += [Act(None, turn.swaps)] if turn.swaps else []
+        out += [StepAction(k) for k in range(turn.begin, turn.end)]
+        out += [StepAction(None, turn.swaps)] if turn.swaps else []
     return tuple(out)
 
 
 def swapped(
-    held: Mapping[str, Any], every: Sequence[Act], begin: int, steps: int, end: int
+    held: Mapping[str, Any], every: Sequence[StepAction], begin: int, steps: int, end: int
 ) -> dict[str, Any]:
     """What names stand for so many steps later, from one place in a step to another."""
     out = dict(held)
@@ -58,7 +58,7 @@ def place_of(word: int) -> tuple[int, int]:
 
 
 @dataclass
-class Pace:
+class LookAhead:
     """How many steps are queued at once: most of what the last list lasted for, then a few at a time."""
 
     since: int = 0  # steps since a list was made

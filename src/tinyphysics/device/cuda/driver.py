@@ -124,7 +124,7 @@ def number(name: str, *args: Any) -> int:
 
 
 @dataclass(frozen=True)
-class Found:
+class CudaInfo:
     """One device, in words and by its number."""
 
     number: int
@@ -149,7 +149,7 @@ def dotted(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
-def devices() -> list[Found]:
+def devices() -> list[CudaInfo]:
     """Every device that the driver shows."""
     version = driver_version()
     if version < OLDEST:
@@ -165,11 +165,11 @@ def devices() -> list[Found]:
         major, minor = (
             number("cuDeviceGetAttribute", a, handle) for a in (CAPABILITY_MAJOR, CAPABILITY_MINOR)
         )
-        out.append(Found(k, handle, name.value.decode(), (major, minor)))
+        out.append(CudaInfo(k, handle, name.value.decode(), (major, minor)))
     return out
 
 
-def usable() -> list[Found]:
+def usable() -> list[CudaInfo]:
     try:
         every = devices()
     except DeviceError as error:  # 100: a driver without a device
@@ -185,7 +185,7 @@ def usable() -> list[Found]:
     return found
 
 
-def chosen(wanted: int) -> Found:
+def chosen(wanted: int) -> CudaInfo:
     found = usable()
     if not 0 <= wanted < len(found):
         raise BackendError(

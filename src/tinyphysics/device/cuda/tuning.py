@@ -30,7 +30,7 @@ BETTER = 0.98  # of the time of the estimate: what gains less than that may be n
 
 
 @dataclass(frozen=True)
-class Form:
+class ThreadLayout:
     """How members are laid over the threads of a device."""
 
     members: int  # of a thread
@@ -51,18 +51,20 @@ def steps_of_a_try(one_step: float, most: int) -> int:
     return max(1, min(most, int(SPAN / max(one_step, 1e-12))))
 
 
-def candidates(first: Form, members: int, lanes: int, processors: int) -> list[Form]:
+def candidates(first: ThreadLayout, members: int, lanes: int, processors: int) -> list[ThreadLayout]:
     """The estimate, and all else that divides the lanes and leaves no processor without a block."""
     able = [n for n in MEMBERS if lanes % n == 0 and members >= n * processors * first.threads]
-    return [first, *(f for n in able for b in BLOCKS if (f := Form(n, b)) != first)]
+    return [first, *(f for n in able for b in BLOCKS if (f := ThreadLayout(n, b)) != first)]
 
 
-def fastest(forms: Sequence[Form], milliseconds: Callable[[Form], float]) -> Form | None:
+def fastest(
+    forms: Sequence[ThreadLayout], milliseconds: Callable[[ThreadLayout], float]
+) -> ThreadLayout | None:
     """The one that takes least time, the first if others are hardly better; None where nothing could be tried.
 
     A form that cannot be built or launched is left out.
     """
-    best: dict[Form, float] = {}
+    best: dict[ThreadLayout, float] = {}
     left = list(forms)
     for turn in range(1 + ROUNDS):
         for form in list(left):
@@ -89,16 +91,16 @@ def key(program: str, section: str, varying: tuple[bool, ...], members: int, dev
     )
 
 
-def kept(name: str) -> Form | None:
+def kept(name: str) -> ThreadLayout | None:
     """What an earlier process found; None if there is nothing, or nothing that can be meant."""
     try:
         members, threads = json.loads(cache.read(name) or b"null")
     except (ValueError, TypeError):
         return None
-    return Form(members, threads, "cached") if members in MEMBERS and threads in BLOCKS else None
+    return ThreadLayout(members, threads, "cached") if members in MEMBERS and threads in BLOCKS else None
 
 
-def keep(name: str, form: Form) -> None:
+def keep(name: str, form: ThreadLayout) -> None:
     cache.write(name, json.dumps([form.members, form.threads]).encode())
 
 
@@ -109,9 +111,9 @@ class Tuner:
         self.engine = engine
         self.long: set[int] = set()  # members of runs that are worth trying before them
         self.forms: dict[
-            tuple[int, tuple[bool, ...]], Form | None
+            tuple[int, tuple[bool, ...]], ThreadLayout | None
         ] = {}  # by members and which parameters vary
-        self.used: dict[int, Form] = {}  # the last, by members
+        self.used: dict[int, ThreadLayout] = {}  # the last, by members
         self.lock = RLock()
 
     @cached_property
@@ -130,7 +132,7 @@ class Tuner:
         """Members of a thread in every form that a run may have."""
         return self.engine.estimate(members).members, *(MEMBERS if self.choice(members) else ())
 
-    def form(self, members: int, mask: tuple[bool, ...]) -> Form:
+    def form(self, members: int, mask: tuple[bool, ...]) -> ThreadLayout:
         """What was found by trying, here or in an earlier process; or else the estimate."""
         known = (members, mask)
         if CUDA_TUNE.value and self.choice(members) and known not in self.forms:
@@ -153,7 +155,7 @@ class Tuner:
         f = self.used.get(members) or self.engine.estimate(members)
         return {"interleave": f.members, "block": f.threads, "chosen": f.chosen}
 
-    def tuned(self, m: Any, most: int) -> Form:
+    def tuned(self, m: Any, most: int) -> ThreadLayout:
         """The form of a loop state that is about to do so many steps; at the beginning of a long run the fastest."""
         if m.members not in self.long:
             return m.form  # type: ignore[no-any-return]
@@ -166,7 +168,7 @@ class Tuner:
             self.forms[known] = self.used[m.members] = found
             return found
 
-    def tried(self, m: Any, most: int) -> Form | None:
+    def tried(self, m: Any, most: int) -> ThreadLayout | None:
         try:
             milliseconds = self.engine.trial(m, steps_of_a_try(self.one_step(m.members), most))
         except BackendError:  # no room for a copy: the run itself may need none

@@ -17,8 +17,8 @@ import numpy as np
 from tinyphysics.device.cuda import driver as cuda
 from tinyphysics.device.cuda import nvptx
 from tinyphysics.device.cuda.dlpack import DeviceArray
-from tinyphysics.device.cuda.tuning import Form, Tuner
-from tinyphysics.device.engines.engine import LEAST_BLOCK, Arrays, KernelEngine, Lanes, observed, parameters
+from tinyphysics.device.cuda.tuning import ThreadLayout, Tuner
+from tinyphysics.device.engines.engine import LEAST_BLOCK, Arrays, LaneEngine, LaneState, observed, parameters
 from tinyphysics.device.numbers import LOST, NUMPY_DTYPE
 from tinyphysics.target import PORTABLE, Seed, VectorShape
 from tinyphysics.tpir.kernels.extremes import ExtremesOf
@@ -35,7 +35,7 @@ KINDS = {"float64": "f64", "float32": "f32", "int64": "i64", "uint64": "i64", "i
 
 
 @dataclass
-class Rows:
+class DeviceRows:
     """Numbers on the device: rows of lanes."""
 
     buffer: cuda.Buffer
@@ -59,19 +59,19 @@ class Rows:
         row = self.lanes * self.dtype.itemsize
         cuda.fill_at(self.buffer.pointer + first * row, 0, count * row)
 
-    def like(self) -> Rows:
+    def like(self) -> DeviceRows:
         return replace(self, buffer=cuda.Buffer(self.buffer.size))
 
 
-def empty(rows: int, lanes: int, dtype: Any) -> Rows:
+def empty(rows: int, lanes: int, dtype: Any) -> DeviceRows:
     kind = np.dtype(dtype)
-    return Rows(cuda.Buffer(rows * lanes * kind.itemsize), rows, lanes, kind)
+    return DeviceRows(cuda.Buffer(rows * lanes * kind.itemsize), rows, lanes, kind)
 
 
-def sent(a: Any) -> Rows:
+def sent(a: Any) -> DeviceRows:
     """Rows of this machine."""
     rows, lanes = a.shape
-    return Rows(cuda.upload(a), rows, lanes, a.dtype)
+    return DeviceRows(cuda.upload(a), rows, lanes, a.dtype)
 
 
 def grid(chunks: int, threads: int | None = None) -> int:
@@ -105,7 +105,7 @@ class Tools:
         self.launch("any", count, marks, word, *whole(count))
         return bool(cuda.read(word, np.zeros(1, np.int32))[0])
 
-    def bad(self, rows: Rows, members: int) -> list[int]:
+    def bad(self, rows: DeviceRows, members: int) -> list[int]:
         """The members with a number that is none."""
         if not members:
             return []
@@ -118,7 +118,7 @@ class Tools:
             return []
         return np.flatnonzero(cuda.read(marks, np.zeros(members, np.int8))).tolist()
 
-    def gather(self, source: Rows, which: Sequence[int]) -> Rows:
+    def gather(self, source: DeviceRows, which: Sequence[int]) -> DeviceRows:
         out = empty(source.rows, len(which), source.dtype)
         chosen = cuda.upload(np.array(which, np.int64))
         self.launch(
@@ -133,7 +133,7 @@ class Tools:
         )
         return out
 
-    def fill(self, rows: Rows, which: Sequence[int], well: int) -> None:
+    def fill(self, rows: DeviceRows, which: Sequence[int], well: int) -> None:
         chosen = cuda.upload(np.array(which, np.int64))
         self.launch(
             f"fill_{rows.word}",
@@ -163,12 +163,12 @@ class Tools:
             *whole(array.ndim, array.size),
         )
 
-    def into_rows(self, source: Any, out: Rows, first: int, numbers: int, members: int) -> None:
+    def into_rows(self, source: Any, out: DeviceRows, first: int, numbers: int, members: int) -> None:
         """(members, numbers) into rows from the first on; the last member fills up their lanes."""
         at = ctypes.c_uint64(out.buffer.pointer + first * out.lanes * out.dtype.itemsize)
         self.launch(f"rows_{out.word}", out.lanes, source, at, *whole(members, numbers, out.lanes))
 
-    def into_members(self, source: Rows, first: int, numbers: int, members: int) -> cuda.Buffer:
+    def into_members(self, source: DeviceRows, first: int, numbers: int, members: int) -> cuda.Buffer:
         """Rows from the first on as (members, numbers)."""
         out = cuda.Buffer(members * numbers * source.dtype.itemsize)
         at = ctypes.c_uint64(source.buffer.pointer + first * source.lanes * source.dtype.itemsize)
@@ -177,14 +177,14 @@ class Tools:
 
 
 @dataclass
-class OnDevice(Lanes):
+class OnDevice(LaneState):
     """A run between two blocks; `uniform` and `varying` are there, too."""
 
     shared: Any = None  # `uniform` of this machine
-    form: Form = Form(1, THREADS)
+    form: ThreadLayout = ThreadLayout(1, THREADS)
 
 
-class CudaEngine(KernelEngine):
+class CudaEngine(LaneEngine):
     """An engine (runtime/engines/engine.py)."""
 
     def __init__(
@@ -208,7 +208,7 @@ class CudaEngine(KernelEngine):
 
     # --- calls --------------------------------------------------------------------------------
     def call(
-        self, name: str, m: Lanes, source: Any, out: Any, rows: int, stride: int = 1, series: Any = None
+        self, name: str, m: LaneState, source: Any, out: Any, rows: int, stride: int = 1, series: Any = None
     ) -> None:
         """One section on every member; those whose guard fires again, carefully."""
         if not m.members:
@@ -225,7 +225,7 @@ class CudaEngine(KernelEngine):
             if careful or not guarded or not self.tools.any(marks, source.lanes):
                 return
 
-    def guarded(self, name: str, m: Lanes) -> bool:
+    def guarded(self, name: str, m: LaneState) -> bool:
         self.function(name, False, m, None)
         return bool(self.loader.guarded[name])  # type: ignore[attr-defined]
 
@@ -234,8 +234,8 @@ class CudaEngine(KernelEngine):
         name: str,
         careful: bool,
         m: OnDevice,
-        source: Rows,
-        out: Rows,
+        source: DeviceRows,
+        out: DeviceRows,
         marks: Any,
         series: Any,
         rows: int,
@@ -259,7 +259,7 @@ class CudaEngine(KernelEngine):
         )
 
     def function(
-        self, name: str, careful: bool, m: Lanes, quick: VectorShape | None
+        self, name: str, careful: bool, m: LaneState, quick: VectorShape | None
     ) -> tuple[Any, VectorShape]:
         assert isinstance(m, OnDevice)
         known = (name, careful, m.mask, m.form.members)
@@ -267,7 +267,7 @@ class CudaEngine(KernelEngine):
             self._ready[known] = self.loaded(name, careful, m, None)
         return self._ready[known]
 
-    def shape_of(self, m: Lanes, loops: bool) -> VectorShape:
+    def shape_of(self, m: LaneState, loops: bool) -> VectorShape:
         assert isinstance(m, OnDevice)
         return VectorShape(1, m.form.members if loops else 1)
 
@@ -276,8 +276,8 @@ class CudaEngine(KernelEngine):
     def loop(self) -> str:
         return "watch" if self.kernel.watched else "step"
 
-    def estimate(self, members: int) -> Form:
-        return Form(self.shape(members).lanes, THREADS)
+    def estimate(self, members: int) -> ThreadLayout:
+        return ThreadLayout(self.shape(members).lanes, THREADS)
 
     def expect(self, members: int, steps: int) -> None:
         """A run of so many steps is about to begin."""
@@ -287,14 +287,14 @@ class CudaEngine(KernelEngine):
         """How so many members lay there last, for out.metrics."""
         return self.tuner.told(members)
 
-    def trial(self, m: OnDevice, steps: int) -> Callable[[Form], float]:
+    def trial(self, m: OnDevice, steps: int) -> Callable[[ThreadLayout], float]:
         """A function of forms: the milliseconds that so many steps take in one, on a copy of the loop state."""
         there, timer, k = m.carried.like(), cuda.Timer(), self.kernel
         marks = cuda.zero(cuda.Buffer(m.carried.lanes))
         series = cuda.Buffer(8 * len(k.watched) * m.carried.lanes) if k.watched else None
         rows, stride = (1, steps) if k.watched else (steps, 1)
 
-        def milliseconds(form: Form) -> float:
+        def milliseconds(form: ThreadLayout) -> float:
             other = replace(m, form=form)
             self.function(self.loop, False, other, None)  # is made before the clock runs
             cuda.copy(m.carried.buffer, there.buffer)
@@ -308,14 +308,14 @@ class CudaEngine(KernelEngine):
     def block(self, members: int) -> int:
         return max(64, int(BLOCK_WORK / (self.kernel.section("step").operations * max(members, THREADS) + 1)))
 
-    def patience(self, m: Lanes, work: float) -> int:
+    def patience(self, m: LaneState, work: float) -> int:
         """Steps of so many operations, in the time that a processor needs for them."""
         return max(
             LEAST_BLOCK,
             int(FASTER * work / (self.kernel.section("step").operations * max(m.members, ALONE) + 1)),
         )
 
-    def rows(self, m: Lanes) -> int:
+    def rows(self, m: LaneState) -> int:
         return max(1, int(ROWS_BYTES // (8 * max(len(self.kernel.watched), 1) * m.carried.lanes)))
 
     def lanes(self, members: int) -> int:
@@ -323,7 +323,7 @@ class CudaEngine(KernelEngine):
         return -(-members // one) * one
 
     def begun(
-        self, carried: Rows, params: Arrays, members: int, dt: float, t0: float, steps: int
+        self, carried: DeviceRows, params: Arrays, members: int, dt: float, t0: float, steps: int
     ) -> OnDevice:
         uniform, varying, mask = parameters(self.kernel.params, params, dt, t0, members, carried.lanes)
         there = None if varying is None else cuda.upload(varying)
@@ -364,7 +364,7 @@ class CudaEngine(KernelEngine):
                 self.call("enter", m, m.carried, m.carried, 1)
         return m
 
-    def held(self, m: Lanes) -> Any:
+    def held(self, m: LaneState) -> Any:
         return m.carried.numpy()[:, : m.members]
 
     def resume(
@@ -382,46 +382,46 @@ class CudaEngine(KernelEngine):
             carried[k, :members], carried[k, members:] = row, row[-1]
         return self.begun(sent(carried), params, members, dt, t0, steps)
 
-    def registers(self, m: Lanes) -> dict[str, Any]:
+    def registers(self, m: LaneState) -> dict[str, Any]:
         here = self.held(m)
         return {name: np.ascontiguousarray(here[rows].T) for name, rows in self.places.items()}
 
-    def tell(self, m: Lanes, name: str, value: float) -> None:
+    def tell(self, m: LaneState, name: str, value: float) -> None:
         assert isinstance(m, OnDevice)
         m.shared = m.shared.copy()
         m.shared[next(k for k, p in enumerate(self.kernel.params) if str(p.arg) == f"${name}")] = value
         m.uniform = cuda.upload(m.shared)
 
-    def register(self, m: Lanes, name: str) -> Any:
+    def register(self, m: LaneState, name: str) -> Any:
         rows, lanes = self.places[name], m.carried.lanes
         out = np.empty((rows.stop - rows.start, lanes), m.carried.dtype)
         return cuda.read(m.carried.buffer, out, rows.start * lanes * out.itemsize)[:, : m.members].T
 
-    def rows_of(self, m: Lanes, name: str) -> tuple[Rows, int]:
+    def rows_of(self, m: LaneState, name: str) -> tuple[DeviceRows, int]:
         """Where a register is: its first row of all."""
         return m.carried, self.places[name].start
 
-    def snapshot(self, m: Lanes) -> Lanes:
+    def snapshot(self, m: LaneState) -> LaneState:
         copy = m.carried.like()
         cuda.copy(m.carried.buffer, copy.buffer)
         return replace(m, carried=copy)
 
-    def some(self, m: Lanes, members: Sequence[int]) -> Lanes:
+    def some(self, m: LaneState, members: Sequence[int]) -> LaneState:
         assert isinstance(m, OnDevice)
         who = [*members, *[members[-1]] * (-len(members) % m.form.members)]
         varying = m.varying
         if varying is not None:
             rows = len(self.kernel.params)
-            whole_rows = Rows(
+            whole_rows = DeviceRows(
                 varying, rows, m.carried.lanes, np.dtype(f"f{varying.size // (rows * m.carried.lanes)}")
             )
             varying = self.tools.gather(whole_rows, who).buffer
         return replace(m, carried=self.tools.gather(m.carried, who), members=len(who), varying=varying)
 
-    def overwrite(self, m: Lanes, members: Sequence[int], well: int) -> None:
+    def overwrite(self, m: LaneState, members: Sequence[int], well: int) -> None:
         self.tools.fill(m.carried, members, well)
 
-    def watch(self, m: Lanes, rows: int, stride: int) -> dict[str, Any]:
+    def watch(self, m: LaneState, rows: int, stride: int) -> dict[str, Any]:
         k, lanes = self.kernel, m.carried.lanes
         width = sum(prod(shape) for _, shape in k.observed.values()) if k.has("look") else len(k.watched)
         series: Any = np.empty((rows, width, lanes))
@@ -438,23 +438,23 @@ class CudaEngine(KernelEngine):
             m.steps += rows * stride
         return observed(series, k.observed, m.members)
 
-    def bad(self, m: Lanes) -> list[int]:
+    def bad(self, m: LaneState) -> list[int]:
         return self.tools.bad(replace(m.carried, rows=self.moved), m.members)
 
-    def first_bad(self, m: Lanes, k: int) -> tuple[str, int] | None:
+    def first_bad(self, m: LaneState, k: int) -> tuple[str, int] | None:
         return self.bad_place(self.tools.gather(m.carried, [k]).numpy()[:, 0])
 
-    def left(self, m: Lanes) -> Any:
+    def left(self, m: LaneState) -> Any:
         if not self.kernel.has("leave"):
             return m.carried
         out = m.carried.like()
         self.call("leave", m, m.carried, out, 1)
         return out
 
-    def named(self, m: Lanes, names: Sequence[str]) -> dict[str, Any]:
+    def named(self, m: LaneState, names: Sequence[str]) -> dict[str, Any]:
         return {name: a.numpy() for name, a in self.synchronised_there(m).items() if name in names}
 
-    def synchronised_there(self, m: Lanes) -> dict[str, DeviceArray]:
+    def synchronised_there(self, m: LaneState) -> dict[str, DeviceArray]:
         """Each output on the device, (members, shape...)."""
         k = self.kernel
         dtype = NUMPY_DTYPE[next(iter(k.outputs.values()))[0].name]

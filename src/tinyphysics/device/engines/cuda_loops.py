@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.cuda import driver as cuda
-from tinyphysics.device.cuda.ahead import Pace, acts, place_of, swapped
+from tinyphysics.device.cuda.ahead import LookAhead, acts, place_of, swapped
 from tinyphysics.device.cuda.dlpack import DeviceArray, empty
 from tinyphysics.device.cuda.neighbours import DeviceList
 from tinyphysics.device.cuda.tree import CudaTree, seeded
-from tinyphysics.device.engines.loops import LoopEngine
+from tinyphysics.device.engines.loops import NestEngine
 from tinyphysics.device.host.memory import (
     FIXED,
     Arrays,
-    Grids,
     Memory,
+    NestState,
     Scratch,
     from_planes,
     strides_of,
@@ -86,7 +86,7 @@ class Place(Memory):
     time: int = 0  # what the clock says
     graphs: dict[Any, cuda.Graph] = field(default_factory=dict)
     looking: dict[str, cuda.Buffer] = field(default_factory=dict)  # array parameters as a probe wants them
-    pace: Pace = field(default_factory=Pace)
+    pace: LookAhead = field(default_factory=LookAhead)
 
     def copy(self) -> Place:
         own = {name: b if name.startswith(FIXED) else copied(b) for name, b in self.own.items()}
@@ -128,7 +128,7 @@ class Place(Memory):
                 self.held[a], self.held[b] = self.held[b], self.held[a]
 
 
-class CudaLoopEngine(LoopEngine):
+class CudaLoopEngine(NestEngine):
     """An engine (runtime/engines/engine.py)."""
 
     shows_states = False
@@ -381,7 +381,7 @@ class CudaLoopEngine(LoopEngine):
                 return steps
 
     # --- what the runtime asks ----------------------------------------------------------------
-    def measured(self, m: Grids) -> list[dict[str, float]]:
+    def measured(self, m: NestState) -> list[dict[str, float]]:
         for one in m.members:
             if isinstance(one, Place) and isinstance(one.tree, CudaTree) and one.tree.angle > 0.0:
                 one.tree.look(one.held)
@@ -395,7 +395,7 @@ class CudaLoopEngine(LoopEngine):
         )
         return max(1, int(min(most)))
 
-    def observe(self, m: Grids, one: Memory) -> dict[str, Any]:
+    def observe(self, m: NestState, one: Memory) -> dict[str, Any]:
         p = self.probe
         assert isinstance(p, CudaLoopEngine) and isinstance(one, Place)
         self.careful_run("final", one, m.steps, 1)
@@ -419,7 +419,7 @@ class CudaLoopEngine(LoopEngine):
             for name, (buffer, _, shape) in k.outputs.items()
         }
 
-    def synchronised_there(self, m: Grids) -> dict[str, DeviceArray]:
+    def synchronised_there(self, m: NestState) -> dict[str, DeviceArray]:
         """Each output on the device, (members, shape...)."""
         k, count = self.kernel, len(m.members) or m.count
         out = {name: empty((count, *shape), NUMPY_DTYPE[d.name]) for name, (_, d, shape) in k.outputs.items()}
@@ -430,7 +430,7 @@ class CudaLoopEngine(LoopEngine):
                 self.loader.moves.planes(out[name][j], m.scratch[buffer], strides, False)  # type: ignore[attr-defined]
         return out
 
-    def bad(self, m: Grids) -> list[int]:
+    def bad(self, m: NestState) -> list[int]:
         """The members with a number that is not finite: a flag each, read at once."""
         if not m.members:
             return []

@@ -20,7 +20,7 @@ Arrays = Mapping[str, Any]
 
 
 @dataclass
-class Parts:
+class SpreadState:
     """Loop states of some members: for every device that has any, its own and which members of all they are."""
 
     own: dict[int, Any]  # by the place of the device
@@ -40,7 +40,7 @@ class Parts:
             m.steps = n
 
 
-class ManyGpus(PlainEngine):
+class SpreadEngine(PlainEngine):
     """An engine (runtime/engines/engine.py) made of one for each device: of lanes, or of series in loops."""
 
     workers = 1
@@ -83,7 +83,7 @@ class ManyGpus(PlainEngine):
     def of(who: Any, arrays: Arrays) -> dict[str, Any]:
         return {name: v[who] if len(v) > 1 else v for name, v in arrays.items()}
 
-    def joined(self, m: Parts, found: Mapping[int, Mapping[str, Any]], axis: int = 0) -> dict[str, Any]:
+    def joined(self, m: SpreadState, found: Mapping[int, Mapping[str, Any]], axis: int = 0) -> dict[str, Any]:
         """Arrays of the parts as arrays of all members."""
         order = np.argsort(np.concatenate([m.who[place] for place in found]))
         names = next(iter(found.values()))
@@ -107,15 +107,15 @@ class ManyGpus(PlainEngine):
             told: dict[str, Any] = self.engines[place].told(len(who))
             return told
 
-    def rows(self, m: Parts) -> int:
+    def rows(self, m: SpreadState) -> int:
         return int(min(self.each(m.own, lambda e, own: e.rows(own)).values()))
 
-    def patience(self, m: Parts, work: float) -> int:
+    def patience(self, m: SpreadState, work: float) -> int:
         return int(min(self.each(m.own, lambda e, own: e.patience(own, work)).values()))
 
     def start(
         self, state: Arrays, params: Arrays, members: int, dt: float, t0: float, threads: int | None = None
-    ) -> Parts:
+    ) -> SpreadState:
         who = self.shared_out(members)
         own = self.each(
             who,
@@ -123,9 +123,9 @@ class ManyGpus(PlainEngine):
                 {n: np.asarray(v)[w] for n, v in state.items()}, self.of(w, params), len(w), dt, t0
             ),
         )
-        return Parts(own, who)
+        return SpreadState(own, who)
 
-    def held(self, m: Parts) -> Any:
+    def held(self, m: SpreadState) -> Any:
         return self.joined(m, self.each(m.own, lambda e, own: {"rows": e.held(own)}), 1)["rows"]
 
     def resume(
@@ -137,15 +137,15 @@ class ManyGpus(PlainEngine):
         t0: float,
         steps: int,
         threads: int | None,
-    ) -> Parts:
+    ) -> SpreadState:
         who = self.shared_out(members)
         own = self.each(
             who,
             lambda e, w: e.resume([row[w] for row in rows], self.of(w, params), len(w), dt, t0, steps, None),
         )
-        return Parts(own, who)
+        return SpreadState(own, who)
 
-    def registers(self, m: Parts) -> dict[str, Any]:
+    def registers(self, m: SpreadState) -> dict[str, Any]:
         return self.together(m, self.each(m.own, lambda e, own: e.registers(own)))
 
     def restored(
@@ -157,7 +157,7 @@ class ManyGpus(PlainEngine):
         t0: float,
         steps: int,
         threads: int | None = None,
-    ) -> Parts:
+    ) -> SpreadState:
         who = self.shared_out(members)
         own = self.each(
             who,
@@ -165,25 +165,25 @@ class ManyGpus(PlainEngine):
                 {n: v[w] for n, v in registers.items()}, self.of(w, params), len(w), dt, t0, steps
             ),
         )
-        return Parts(own, who)
+        return SpreadState(own, who)
 
-    def tell(self, m: Parts, name: str, value: float) -> None:
+    def tell(self, m: SpreadState, name: str, value: float) -> None:
         self.each(m.own, lambda e, own: e.tell(own, name, value))
 
-    def register(self, m: Parts, name: str) -> Any:
+    def register(self, m: SpreadState, name: str) -> Any:
         return self.together(m, self.each(m.own, lambda e, own: {name: e.register(own, name)}))[name]
 
-    def coefficients(self, m: Parts) -> tuple[Any, Any]:
+    def coefficients(self, m: SpreadState) -> tuple[Any, Any]:
         """Of series in loops."""
         found = self.joined(
             m, self.each(m.own, lambda e, own: dict(zip(("rows", "low"), e.coefficients(own))))
         )
         return found["rows"], found["low"]
 
-    def snapshot(self, m: Parts) -> Parts:
-        return Parts(self.each(m.own, lambda e, own: e.snapshot(own)), m.who)
+    def snapshot(self, m: SpreadState) -> SpreadState:
+        return SpreadState(self.each(m.own, lambda e, own: e.snapshot(own)), m.who)
 
-    def some(self, m: Parts, members: Sequence[int]) -> Parts:
+    def some(self, m: SpreadState, members: Sequence[int]) -> SpreadState:
         """Members by the order in which they are asked for."""
         wanted = np.asarray(members)
         who = {place: np.flatnonzero(np.isin(wanted, w)) for place, w in m.who.items()}
@@ -194,9 +194,9 @@ class ManyGpus(PlainEngine):
         for place, local in there.items():
             with cuda.on(place):
                 own[place] = self.engines[place].some(m.own[place], local)
-        return Parts(own, {place: who[place] for place in there})
+        return SpreadState(own, {place: who[place] for place in there})
 
-    def overwrite(self, m: Parts, members: Sequence[int], well: int) -> None:
+    def overwrite(self, m: SpreadState, members: Sequence[int], well: int) -> None:
         """As copies of one that is well: of the same device if it has one, since nobody looks at them."""
         gone = set(members)
         for place, w in m.who.items():
@@ -208,19 +208,19 @@ class ManyGpus(PlainEngine):
                 if good is not None:
                     self.engines[place].overwrite(m.own[place], local, good)
 
-    def advance(self, m: Parts, steps: int) -> None:
+    def advance(self, m: SpreadState, steps: int) -> None:
         self.each(m.own, lambda e, own: e.advance(own, steps))
 
-    def watch(self, m: Parts, rows: int, stride: int) -> dict[str, Any]:
+    def watch(self, m: SpreadState, rows: int, stride: int) -> dict[str, Any]:
         return self.joined(m, self.each(m.own, lambda e, own: e.watch(own, rows, stride)), 1)
 
-    def bad(self, m: Parts) -> list[int]:
+    def bad(self, m: SpreadState) -> list[int]:
         found = self.each(m.own, lambda e, own: e.bad(own))
         return sorted(
             int(m.who[place][k]) for place, local in found.items() for k in local if k < len(m.who[place])
         )
 
-    def first_bad(self, m: Parts, k: int) -> tuple[str, int] | None:
+    def first_bad(self, m: SpreadState, k: int) -> tuple[str, int] | None:
         place = next(p for p, w in m.who.items() if k in w)
         with cuda.on(place):
             found: tuple[str, int] | None = self.engines[place].first_bad(
@@ -228,12 +228,12 @@ class ManyGpus(PlainEngine):
             )
         return found
 
-    def synchronised(self, m: Parts) -> dict[str, Any]:
+    def synchronised(self, m: SpreadState) -> dict[str, Any]:
         return self.together(m, self.each(m.own, lambda e, own: e.synchronised(own)))
 
-    def named(self, m: Parts, names: Sequence[str]) -> dict[str, Any]:
+    def named(self, m: SpreadState, names: Sequence[str]) -> dict[str, Any]:
         return self.together(m, self.each(m.own, lambda e, own: e.named(own, names)))
 
-    def together(self, m: Parts, found: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    def together(self, m: SpreadState, found: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
         """The states of all members, without those that only fill up the lanes of a device."""
         return self.joined(m, {p: {n: v[: len(m.who[p])] for n, v in f.items()} for p, f in found.items()})

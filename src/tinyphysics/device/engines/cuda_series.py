@@ -16,7 +16,7 @@ import numpy as np
 
 from tinyphysics.device.cuda import driver as cuda
 from tinyphysics.device.cuda.dlpack import DeviceArray
-from tinyphysics.device.engines.cuda_lanes import SHARE, Rows, Tools, empty, sent, whole
+from tinyphysics.device.engines.cuda_lanes import SHARE, DeviceRows, Tools, empty, sent, whole
 from tinyphysics.device.engines.series import Constants
 from tinyphysics.device.protocols import CLOCK, PlainEngine
 from tinyphysics.rules.calculus.series import QUAD, SeriesPlan, tables
@@ -46,7 +46,7 @@ class DeviceCode:
 class Columns:
     """The numbers of every member."""
 
-    state: Rows  # (numbers, lanes)
+    state: DeviceRows  # (numbers, lanes)
     constants: cuda.Buffer  # (numbers, lanes), or the numbers of all
     alike: bool  # have all members the same constants?
     until: float
@@ -112,7 +112,7 @@ class CudaSeriesEngine(PlainEngine):
         )
 
     # --- what the runtime asks ----------------------------------------------------------------
-    def begun(self, state: Rows, params: Mapping[str, Any], members: int, until: float) -> Columns:
+    def begun(self, state: DeviceRows, params: Mapping[str, Any], members: int, until: float) -> Columns:
         fixed = self.constants(params)
         alike = len(fixed) == 1
         if not alike:
@@ -193,7 +193,9 @@ class CudaSeriesEngine(PlainEngine):
     def some(self, m: Columns, members: Sequence[int]) -> Columns:
         constants = m.constants
         if not m.alike:
-            own = Rows(constants, constants.size // (8 * m.state.lanes), m.state.lanes, np.dtype(np.float64))
+            own = DeviceRows(
+                constants, constants.size // (8 * m.state.lanes), m.state.lanes, np.dtype(np.float64)
+            )
             constants = self.tools.gather(own, members).buffer
         return replace(
             m, state=self.tools.gather(m.state, members), constants=constants, members=len(members)
@@ -213,7 +215,7 @@ class CudaSeriesEngine(PlainEngine):
     def synchronised(self, m: Columns) -> dict[str, Any]:
         return {name: v.numpy() for name, v in self.synchronised_there(m).items()}
 
-    def rows_of(self, m: Columns, name: str) -> tuple[Rows, int]:
+    def rows_of(self, m: Columns, name: str) -> tuple[DeviceRows, int]:
         """Where the clock is: its first row of all."""
         return m.state, self.numbers - CLOCK
 

@@ -57,7 +57,7 @@ class Loader(Protocol):
 
 
 @dataclass
-class Lanes:
+class LaneState:
     """A run between two blocks: `carried` has a row per component and a column per member."""
 
     carried: Any
@@ -69,7 +69,7 @@ class Lanes:
     threads: int | None = None  # None: as many as the engine has
 
 
-class KernelEngine(PlainEngine):
+class LaneEngine(PlainEngine):
     room = ROOM
 
     def __init__(
@@ -116,7 +116,7 @@ class KernelEngine(PlainEngine):
 
     # --- functions ----------------------------------------------------------------------------
     def function(
-        self, name: str, careful: bool, m: Lanes, quick: VectorShape | None
+        self, name: str, careful: bool, m: LaneState, quick: VectorShape | None
     ) -> tuple[Any, VectorShape]:
         """A section as a function, and its shape. A run needs several, and one module is cheaper than many."""
         known = (name, careful, m.mask, m.members, quick is None)
@@ -125,7 +125,7 @@ class KernelEngine(PlainEngine):
         return self._ready[known]
 
     def loaded(
-        self, name: str, careful: bool, m: Lanes, quick: VectorShape | None
+        self, name: str, careful: bool, m: LaneState, quick: VectorShape | None
     ) -> tuple[Any, VectorShape]:
         def shape(loops: bool) -> VectorShape:
             return quick or self.shape_of(m, loops)
@@ -154,11 +154,11 @@ class KernelEngine(PlainEngine):
         widest = self._shapes[members]
         return widest if loops else VectorShape(widest.width, 1)
 
-    def shape_of(self, m: Lanes, loops: bool) -> VectorShape:
+    def shape_of(self, m: LaneState, loops: bool) -> VectorShape:
         return self.shape(m.members, loops)
 
     def call(
-        self, name: str, m: Lanes, source: Any, out: Any, rows: int, stride: int = 1, series: Any = None
+        self, name: str, m: LaneState, source: Any, out: Any, rows: int, stride: int = 1, series: Any = None
     ) -> None:
         """One section on every member; chunks whose guard fires again, carefully."""
         if not m.members:  # the loop over lanes runs at least once
@@ -180,7 +180,7 @@ class KernelEngine(PlainEngine):
         self,
         f: Any,
         shape: VectorShape,
-        m: Lanes,
+        m: LaneState,
         source: Any,
         out: Any,
         flags: Any,
@@ -209,7 +209,7 @@ class KernelEngine(PlainEngine):
     def launch(
         self,
         f: Any,
-        m: Lanes,
+        m: LaneState,
         source: Any,
         out: Any,
         flags: Any,
@@ -245,13 +245,13 @@ class KernelEngine(PlainEngine):
             int(lanes * BLOCK_WORK / (self.kernel.section("step").operations * max(members, 1) + 1)),
         )
 
-    def rows(self, m: Lanes) -> int:
+    def rows(self, m: LaneState) -> int:
         """Rows of observables that one call should fill, so that they stay in a cache."""
         return max(1, int(ROWS_BYTES // (8 * max(len(self.kernel.watched), 1) * m.carried.shape[1])))
 
     def start(
         self, state: Arrays, params: Arrays, members: int, dt: float, t0: float, threads: int | None = None
-    ) -> Lanes:
+    ) -> LaneState:
         k = self.kernel
         lanes = -(-members // self.shape(members).lanes) * self.shape(members).lanes
         dtype: Any = NUMPY_DTYPE[k.inputs[0].dtype.name] if k.inputs else np.float64
@@ -262,13 +262,13 @@ class KernelEngine(PlainEngine):
             at += len(rows)
         fill(source, members)
         uniform, varying, mask = parameters(self.kernel.params, params, dt, t0, members, lanes)
-        m = Lanes(np.empty((len(k.carried), lanes), dtype), 0, members, uniform, varying, mask, threads)
+        m = LaneState(np.empty((len(k.carried), lanes), dtype), 0, members, uniform, varying, mask, threads)
         self.call("init", m, source, m.carried, 1)
         if k.has("enter"):
             self.call("enter", m, m.carried, m.carried, 1)
         return m
 
-    def held(self, m: Lanes) -> Any:
+    def held(self, m: LaneState) -> Any:
         """All that the loop carries, a row per number."""
         return m.carried[:, : m.members]
 
@@ -281,7 +281,7 @@ class KernelEngine(PlainEngine):
         t0: float,
         steps: int,
         threads: int | None,
-    ) -> Lanes:
+    ) -> LaneState:
         """A loop from what was held of it after so many steps."""
         lanes = -(-members // self.shape(members).lanes) * self.shape(members).lanes
         uniform, varying, mask = parameters(self.kernel.params, params, dt, t0, members, lanes)
@@ -289,9 +289,9 @@ class KernelEngine(PlainEngine):
         for k, row in enumerate(rows):
             carried[k, :members] = row
         fill(carried, members)
-        return Lanes(carried, steps, members, uniform, varying, mask, threads)
+        return LaneState(carried, steps, members, uniform, varying, mask, threads)
 
-    def registers(self, m: Lanes) -> dict[str, Any]:
+    def registers(self, m: LaneState) -> dict[str, Any]:
         """All that the loop carries, by the names of the program: (members, numbers)."""
         return {
             name: np.ascontiguousarray(m.carried[rows, : m.members].T) for name, rows in self.places.items()
@@ -306,7 +306,7 @@ class KernelEngine(PlainEngine):
         t0: float,
         steps: int,
         threads: int | None = None,
-    ) -> Lanes:
+    ) -> LaneState:
         """A loop from its registers after so many steps."""
         rows = [row for name in self.places for row in registers[name].reshape(members, -1).T]
         return self.resume(rows, params, members, dt, t0, steps, threads)
@@ -325,7 +325,7 @@ class KernelEngine(PlainEngine):
     def states(self) -> Any:
         return self.program.states
 
-    def tell(self, m: Lanes, name: str, value: float) -> None:
+    def tell(self, m: LaneState, name: str, value: float) -> None:
         """Another value of a parameter that all members share, for this loop alone."""
         m.uniform = m.uniform.copy()
         m.uniform[self.slots[f"${name}"]] = value
@@ -335,17 +335,17 @@ class KernelEngine(PlainEngine):
         """Where a parameter is among those of the kernel."""
         return {str(p.arg): k for k, p in enumerate(self.kernel.params)}
 
-    def register(self, m: Lanes, name: str) -> Any:
+    def register(self, m: LaneState, name: str) -> Any:
         return m.carried[self.places[name], : m.members].T
 
-    def patience(self, m: Lanes, work: float) -> int:
+    def patience(self, m: LaneState, work: float) -> int:
         """Steps of so many operations."""
         return max(LEAST_BLOCK, int(work / (self.kernel.section("step").operations * max(m.members, 1) + 1)))
 
-    def snapshot(self, m: Lanes) -> Lanes:
+    def snapshot(self, m: LaneState) -> LaneState:
         return replace(m, carried=m.carried.copy())
 
-    def some(self, m: Lanes, members: Sequence[int]) -> Lanes:
+    def some(self, m: LaneState, members: Sequence[int]) -> LaneState:
         """Some members alone, to be replayed; the bits are those that they have among the others.
 
         As many as one function does at once, which is there already: the last one fills the rest.
@@ -353,18 +353,18 @@ class KernelEngine(PlainEngine):
         lanes = self.shape(m.members).lanes
         who = [*members, *[members[-1]] * (-len(members) % lanes)]
         varying = None if m.varying is None else np.ascontiguousarray(m.varying[:, who])
-        return Lanes(
+        return LaneState(
             np.ascontiguousarray(m.carried[:, who]), m.steps, len(who), m.uniform, varying, m.mask, 1
         )
 
-    def overwrite(self, m: Lanes, members: Sequence[int], well: int) -> None:
+    def overwrite(self, m: LaneState, members: Sequence[int], well: int) -> None:
         m.carried[:, members] = m.carried[:, well : well + 1]
 
-    def advance(self, m: Lanes, steps: int) -> None:
+    def advance(self, m: LaneState, steps: int) -> None:
         self.call("step", m, m.carried, m.carried, steps)
         m.steps += steps
 
-    def watch(self, m: Lanes, rows: int, stride: int) -> dict[str, Any]:
+    def watch(self, m: LaneState, rows: int, stride: int) -> dict[str, Any]:
         """Advances rows*stride steps; the observables after every stride: (rows, members, shape...)."""
         k = self.kernel
         if k.has("look"):
@@ -380,12 +380,12 @@ class KernelEngine(PlainEngine):
             m.steps += rows * stride
         return observed(series, k.observed, m.members)
 
-    def bad(self, m: Lanes) -> list[int]:
+    def bad(self, m: LaneState) -> list[int]:
         """The members with a number that is not finite."""
         good = finite(m.carried[: self.moved, : m.members])
         return [] if np.count_nonzero(good) == good.size else np.flatnonzero(~good.all(axis=0)).tolist()
 
-    def first_bad(self, m: Lanes, k: int) -> tuple[str, int] | None:
+    def first_bad(self, m: LaneState, k: int) -> tuple[str, int] | None:
         """(state, index) of the first bad number of a member."""
         return self.bad_place(m.carried[:, k])
 
@@ -399,7 +399,7 @@ class KernelEngine(PlainEngine):
             at += prod(s.type.shape)
         return None
 
-    def left(self, m: Lanes) -> Any:
+    def left(self, m: LaneState) -> Any:
         """What is carried, as `final` takes it."""
         if not self.kernel.has("leave"):
             return m.carried
@@ -407,10 +407,10 @@ class KernelEngine(PlainEngine):
         self.call("leave", m, m.carried, out, 1)
         return out
 
-    def synchronised(self, m: Lanes) -> dict[str, Any]:
+    def synchronised(self, m: LaneState) -> dict[str, Any]:
         return self.named(m, list(self.kernel.outputs))
 
-    def named(self, m: Lanes, names: Sequence[str]) -> dict[str, Any]:
+    def named(self, m: LaneState, names: Sequence[str]) -> dict[str, Any]:
         """Of what `final` gives, that of these names."""
         k = self.kernel
         dtype = NUMPY_DTYPE[next(iter(k.outputs.values()))[0].name]  # states, or what a probe makes of them

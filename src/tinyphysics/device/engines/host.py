@@ -22,7 +22,7 @@ BLOCK = 256  # steps between two looks at the keyboard and the numbers
 
 
 @dataclass
-class Members:
+class VmState:
     """The loop registers of every member, at one step."""
 
     loops: list[Loop]
@@ -40,7 +40,7 @@ class Members:
             loop.steps = n
 
 
-class Host(PlainEngine):
+class VmEngine(PlainEngine):
     """Runs one program on the VM, and the probe of its observables beside it."""
 
     launches = 0
@@ -56,20 +56,20 @@ class Host(PlainEngine):
     def block(self, members: int) -> int:
         return BLOCK
 
-    def rows(self, m: Members) -> int:
+    def rows(self, m: VmState) -> int:
         return BLOCK
 
     def start(
         self, state: Arrays, params: Arrays, members: int, dt: float, t0: float, threads: int | None = None
-    ) -> Members:
+    ) -> VmState:
         given = [{n: v[k if len(v) > 1 else 0].tolist() for n, v in params.items()} for k in range(members)]
         loops = [
             self.machine.start({n: v[k].tolist() for n, v in state.items()}, given[k], dt, t0)
             for k in range(members)
         ]
-        return Members(loops, given, dt, t0)
+        return VmState(loops, given, dt, t0)
 
-    def registers(self, m: Members) -> dict[str, Any]:
+    def registers(self, m: VmState) -> dict[str, Any]:
         """All that the loop carries, by the names of the program: (members, numbers)."""
         return {
             name: np.array([loop.slots[slot] for loop in m.loops], NUMPY_DTYPE[dtype.name]).reshape(
@@ -87,7 +87,7 @@ class Host(PlainEngine):
         t0: float,
         steps: int,
         threads: int | None = None,
-    ) -> Members:
+    ) -> VmState:
         """A loop from its registers after so many steps; what depends on parameters alone is computed again."""
         states = enumerate(self.machine.program.states)
         state = {s.name: registers[f"S{i}"].reshape(members, *s.type.shape) for i, s in states}
@@ -112,32 +112,32 @@ class Host(PlainEngine):
     def states(self) -> Any:
         return self.machine.program.states
 
-    def tell(self, m: Members, name: str, value: float) -> None:
+    def tell(self, m: VmState, name: str, value: float) -> None:
         """Another value of a parameter that all members share, for these loops alone."""
         for loop in m.loops:
             loop.slots[self.machine.slot[Param(name)]] = value
 
-    def register(self, m: Members, name: str) -> Any:
+    def register(self, m: VmState, name: str) -> Any:
         return self.registers(m)[name]
 
-    def patience(self, m: Members, work: float) -> int:
+    def patience(self, m: VmState, work: float) -> int:
         return BLOCK
 
-    def snapshot(self, m: Members) -> Members:
-        return Members([loop.copy() for loop in m.loops], m.params, m.dt, m.t0)
+    def snapshot(self, m: VmState) -> VmState:
+        return VmState([loop.copy() for loop in m.loops], m.params, m.dt, m.t0)
 
-    def some(self, m: Members, members: Sequence[int]) -> Members:
-        return Members([m.loops[k].copy() for k in members], [m.params[k] for k in members], m.dt, m.t0)
+    def some(self, m: VmState, members: Sequence[int]) -> VmState:
+        return VmState([m.loops[k].copy() for k in members], [m.params[k] for k in members], m.dt, m.t0)
 
-    def overwrite(self, m: Members, members: Sequence[int], well: int) -> None:
+    def overwrite(self, m: VmState, members: Sequence[int], well: int) -> None:
         for k in members:
             m.loops[k] = m.loops[well].copy()
 
-    def advance(self, m: Members, steps: int) -> None:
+    def advance(self, m: VmState, steps: int) -> None:
         for loop in m.loops:
             self.machine.advance(loop, steps)
 
-    def watch(self, m: Members, rows: int, stride: int) -> dict[str, Any]:
+    def watch(self, m: VmState, rows: int, stride: int) -> dict[str, Any]:
         """Advances rows*stride steps; the observables after every stride: (rows, members, shape...)."""
         assert self.probe is not None
         out: dict[str, list[Any]] = {name: [] for name in self.probe.outputs}
@@ -153,11 +153,11 @@ class Host(PlainEngine):
             for name, t in self.probe.outputs.items()
         }
 
-    def bad(self, m: Members) -> list[int]:
+    def bad(self, m: VmState) -> list[int]:
         """The members with a number that is not finite."""
         return [k for k in range(len(m.loops)) if self.first_bad(m, k) is not None]
 
-    def first_bad(self, m: Members, k: int) -> tuple[str, int] | None:
+    def first_bad(self, m: VmState, k: int) -> tuple[str, int] | None:
         """(state, index) of the first bad number of a member."""
         for name, value in self.machine.state(m.loops[k]).items():
             for i, x in enumerate(value if isinstance(value, list) else [value]):
@@ -165,10 +165,10 @@ class Host(PlainEngine):
                     return name, i
         return None
 
-    def named(self, m: Members, names: Sequence[str]) -> dict[str, Any]:
+    def named(self, m: VmState, names: Sequence[str]) -> dict[str, Any]:
         return {name: v for name, v in self.synchronised(m).items() if name in names}
 
-    def synchronised(self, m: Members) -> dict[str, Any]:
+    def synchronised(self, m: VmState) -> dict[str, Any]:
         """What `final` gives, as arrays (members, shape...); the loop is not touched."""
         finals = [self.machine.final(loop) for loop in m.loops]
         return {

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tinyphysics.device.host.memory import Arrays, Grids, Memory, Scratch, from_planes, seen_as, to_planes
+from tinyphysics.device.host.memory import Arrays, Memory, NestState, Scratch, from_planes, seen_as, to_planes
 from tinyphysics.device.host.neighbours import Builder, NearList, aligned, domain_of
 from tinyphysics.device.host.tree import Functions, TreePull, softening_of
 from tinyphysics.device.numbers import NUMPY_DTYPE, finite
@@ -47,7 +47,7 @@ class LoopLoader(Protocol):
     def load(self, kernel: LoopKernel, careful: bool) -> Mapping[str, Any]: ...
 
 
-class LoopEngine(PlainEngine):
+class NestEngine(PlainEngine):
     numbers = room = 0  # the engine keeps the states of its members
     shows_states = True
     workers = 1  # and spreads each nest over threads by itself
@@ -317,7 +317,7 @@ class LoopEngine(PlainEngine):
         self.functions(False)
         return max(1, int(BLOCK_WORK / (self.work("step") * max(members, 1) + 1)))
 
-    def rows(self, m: Grids) -> int:
+    def rows(self, m: NestState) -> int:
         outputs = self.kernel.outputs if self.probe is None else self.probe.kernel.outputs
         one = sum(prod(shape) * d.bits // 8 for _, d, shape in outputs.values())
         most = FRAMES_BYTES if self.probe is None else ROWS_BYTES
@@ -332,7 +332,7 @@ class LoopEngine(PlainEngine):
         t0: float,
         threads: int | None = None,
         chosen: Any = None,
-    ) -> Grids:
+    ) -> NestState:
         """Members at the beginning of a run; `chosen` is what trees chose when it really began."""
         scratch = self.scratch()
         varies = any(len(params[name]) > 1 for name in self.kernel.arrays)
@@ -347,26 +347,26 @@ class LoopEngine(PlainEngine):
             return m
 
         if not self.kernel.sections["step"].nests:
-            return Grids([], 0, scratch, one, members)
-        return Grids([one(k) for k in range(members)], 0, scratch)
+            return NestState([], 0, scratch, one, members)
+        return NestState([one(k) for k in range(members)], 0, scratch)
 
-    def snapshot(self, m: Grids) -> Grids:
+    def snapshot(self, m: NestState) -> NestState:
         return self.some(m, range(len(m.members)))
 
-    def some(self, m: Grids, members: Sequence[int]) -> Grids:
+    def some(self, m: NestState, members: Sequence[int]) -> NestState:
         chosen = [m.members[k].copy() for k in members] if m.members else []
         return replace(m, members=chosen)
 
-    def overwrite(self, m: Grids, members: Sequence[int], well: int) -> None:
+    def overwrite(self, m: NestState, members: Sequence[int], well: int) -> None:
         for k in members:
             m.members[k] = m.members[well].copy()
 
-    def advance(self, m: Grids, steps: int) -> None:
+    def advance(self, m: NestState, steps: int) -> None:
         for one in m.members:
             self.careful_run("step", one, m.steps, steps)
         m.steps += steps
 
-    def watch(self, m: Grids, rows: int, stride: int) -> dict[str, Any]:
+    def watch(self, m: NestState, rows: int, stride: int) -> dict[str, Any]:
         """Advances rows*stride steps; the observables after every stride: (rows, members, shape...).
 
         Without any they are the synchronised states.
@@ -387,7 +387,7 @@ class LoopEngine(PlainEngine):
             for name, v in out.items()
         }
 
-    def frames(self, m: Grids, rows: int, stride: int) -> dict[str, Any]:
+    def frames(self, m: NestState, rows: int, stride: int) -> dict[str, Any]:
         k, members = self.kernel, len(m.members)
         out: dict[str, Any] = {
             name: np.empty((rows, members, *shape), NUMPY_DTYPE[d.name])
@@ -407,7 +407,7 @@ class LoopEngine(PlainEngine):
                     )
         return out
 
-    def observe(self, m: Grids, one: Memory) -> dict[str, Any]:
+    def observe(self, m: NestState, one: Memory) -> dict[str, Any]:
         """The probe's values, from the synchronised state where it lies."""
         p = self.probe
         assert p is not None
@@ -439,11 +439,11 @@ class LoopEngine(PlainEngine):
             for name, (buffer, _, shape) in k.outputs.items()
         }
 
-    def bad(self, m: Grids) -> list[int]:
+    def bad(self, m: NestState) -> list[int]:
         """The members with a number that is not finite."""
         return [k for k in range(len(m.members)) if self.first_bad(m, k) is not None]
 
-    def first_bad(self, m: Grids, k: int) -> tuple[str, int] | None:
+    def first_bad(self, m: NestState, k: int) -> tuple[str, int] | None:
         """(state, index) of the first bad number of a member."""
         kernel = self.kernel
         for s in self.program.states:
@@ -455,7 +455,7 @@ class LoopEngine(PlainEngine):
                 return s.name, int(np.flatnonzero(~finite(whole))[0])
         return None
 
-    def synchronised(self, m: Grids) -> dict[str, Any]:
+    def synchronised(self, m: NestState) -> dict[str, Any]:
         found = []
         for one in m.each():
             self.careful_run("final", one, m.steps, 1)
@@ -466,13 +466,13 @@ class LoopEngine(PlainEngine):
             for name, (_, d, shape) in k.items()
         }
 
-    def held(self, m: Grids) -> Any:
+    def held(self, m: NestState) -> Any:
         raise AssertionError("this engine keeps the states of its members itself")
 
     def resume(self, *_: Any) -> Any:
         raise AssertionError("this engine keeps the states of its members itself")
 
-    def registers(self, m: Grids) -> dict[str, Any]:
+    def registers(self, m: NestState) -> dict[str, Any]:
         """All that the loop carries, by the names of the program: (members, numbers)."""
         k = self.kernel
         out = {
@@ -492,10 +492,10 @@ class LoopEngine(PlainEngine):
         )
         return out | {name: np.array(rows) for name, rows in (points | trees).items()}
 
-    def findings(self, m: Grids) -> dict[str, Any]:
+    def findings(self, m: NestState) -> dict[str, Any]:
         return {"measured": self.measured(m)}
 
-    def measured(self, m: Grids) -> list[dict[str, float]]:
+    def measured(self, m: NestState) -> list[dict[str, float]]:
         """What is to be said of the tree of each member that has asked one."""
         return [one.tree.measured() for one in m.members if one.tree is not None and one.tree.angle > 0.0]
 
@@ -508,7 +508,7 @@ class LoopEngine(PlainEngine):
         t0: float,
         steps: int,
         threads: int | None = None,
-    ) -> Grids:
+    ) -> NestState:
         """A loop from its registers after so many steps; what depends on parameters alone is computed again."""
         shapes = loop_registers(self.program)
         whole = {name: registers[name].reshape(members, *shape) for name, (_, shape) in shapes.items()}

@@ -19,7 +19,7 @@ Arrays = Mapping[str, Any]
 
 
 @dataclass
-class Pieces:
+class BatchState:
     """The registers of every piece, and what its loop is begun with again."""
 
     held: list[dict[str, Any]]  # by name, (members, numbers); never changed in place
@@ -34,7 +34,7 @@ class Pieces:
         return int(self.who[-1].stop)
 
 
-class InPieces(PlainEngine):
+class MemberBatches(PlainEngine):
     """What runtime/engines/adaptive.py asks of an engine below it, of one that has so much room."""
 
     def __init__(self, engine: Any) -> None:
@@ -55,14 +55,14 @@ class InPieces(PlainEngine):
         return {name: v[who] if len(v) > 1 else v for name, v in arrays.items()}
 
     # --- one piece after the other ------------------------------------------------------------
-    def load(self, m: Pieces, k: int) -> Any:
+    def load(self, m: BatchState, k: int) -> Any:
         who = m.who[k]
         own = self.engine.restored(m.held[k], self.of(who, m.params), who.stop - who.start, m.dt, m.t0, 0)
         for name, value in m.told.items():
             self.engine.tell(own, name, value)
         return own
 
-    def each(self, m: Pieces, work: Callable[[Any], Any]) -> list[Any]:
+    def each(self, m: BatchState, work: Callable[[Any], Any]) -> list[Any]:
         return [work(self.load(m, k)) for k in range(len(m.who))]
 
     def joined(self, found: Sequence[Arrays]) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class InPieces(PlainEngine):
             own = {name: v[who] for name, v in state.items()}
             m = self.engine.start(own, self.of(who, params), who.stop - who.start, dt, t0, threads)
             held.append(self.engine.registers(m))
-        return Pieces(held, parts, params, dt, t0)
+        return BatchState(held, parts, params, dt, t0)
 
     def restored(
         self,
@@ -95,47 +95,47 @@ class InPieces(PlainEngine):
         parts = self.cut(members)
         if len(parts) < 2:
             return self.engine.restored(registers, params, members, dt, t0, steps, threads)
-        return Pieces(
+        return BatchState(
             [{name: v[who] for name, v in registers.items()} for who in parts], parts, params, dt, t0
         )
 
     def registers(self, m: Any) -> Any:
-        return self.joined(m.held) if isinstance(m, Pieces) else self.engine.registers(m)
+        return self.joined(m.held) if isinstance(m, BatchState) else self.engine.registers(m)
 
     def register(self, m: Any, name: str) -> Any:
-        if not isinstance(m, Pieces):
+        if not isinstance(m, BatchState):
             return self.engine.register(m, name)
         return np.concatenate(self.each(m, lambda own: self.engine.register(own, name)))
 
     def coefficients(self, m: Any) -> Any:
         """Of series in loops."""
-        if not isinstance(m, Pieces):
+        if not isinstance(m, BatchState):
             return self.engine.coefficients(m)
         return tuple(np.concatenate(part) for part in zip(*self.each(m, self.engine.coefficients)))
 
     def tell(self, m: Any, name: str, value: float) -> None:
-        if isinstance(m, Pieces):
+        if isinstance(m, BatchState):
             m.told = {**m.told, name: value}
         else:
             self.engine.tell(m, name, value)
 
     def patience(self, m: Any, work: float) -> Any:
-        return self.engine.patience(self.load(m, 0) if isinstance(m, Pieces) else m, work)
+        return self.engine.patience(self.load(m, 0) if isinstance(m, BatchState) else m, work)
 
     def snapshot(self, m: Any) -> Any:
-        return replace(m, held=list(m.held)) if isinstance(m, Pieces) else self.engine.snapshot(m)
+        return replace(m, held=list(m.held)) if isinstance(m, BatchState) else self.engine.snapshot(m)
 
     def some(self, m: Any, members: Sequence[int]) -> Any:
         """A few of all, which fit."""
-        if not isinstance(m, Pieces):
+        if not isinstance(m, BatchState):
             return self.engine.some(m, members)
         who = list(members)
         registers = {name: v[who] for name, v in self.joined(m.held).items()}
         params = {name: v[who] if len(v) > 1 else v for name, v in m.params.items()}
-        return self.load(Pieces([registers], [slice(0, len(who))], params, m.dt, m.t0, m.told), 0)
+        return self.load(BatchState([registers], [slice(0, len(who))], params, m.dt, m.t0, m.told), 0)
 
     def overwrite(self, m: Any, members: Sequence[int], well: int) -> None:
-        if not isinstance(m, Pieces):
+        if not isinstance(m, BatchState):
             self.engine.overwrite(m, members, well)
             return
         whole = self.joined(m.held)
@@ -144,7 +144,7 @@ class InPieces(PlainEngine):
         m.held = [{name: v[who] for name, v in whole.items()} for who in m.who]
 
     def advance(self, m: Any, count: int) -> None:
-        if not isinstance(m, Pieces):
+        if not isinstance(m, BatchState):
             self.engine.advance(m, count)
             return
         for k in range(len(m.who)):
@@ -153,13 +153,13 @@ class InPieces(PlainEngine):
             m.held[k] = self.engine.registers(own)
 
     def named(self, m: Any, names: Sequence[str]) -> Any:
-        if not isinstance(m, Pieces):
+        if not isinstance(m, BatchState):
             return self.engine.named(m, names)
         return self.joined(self.each(m, lambda own: self.engine.named(own, names)))
 
     def named_there(self, m: Any, names: Sequence[str]) -> dict[str, DeviceArray]:
         """The same as arrays on the device."""
-        if not isinstance(m, Pieces):
+        if not isinstance(m, BatchState):
             return {name: v for name, v in self.engine.synchronised_there(m).items() if name in names}
         out: dict[str, DeviceArray] = {}
         for k, who in enumerate(m.who):
@@ -172,9 +172,9 @@ class InPieces(PlainEngine):
 
     def rows_of(self, m: Any, name: str) -> Any:
         """Where a register of all members is on the device; None if it is nowhere in one piece."""
-        return None if isinstance(m, Pieces) else self.engine.rows_of(m, name)
+        return None if isinstance(m, BatchState) else self.engine.rows_of(m, name)
 
     def synchronised(self, m: Any) -> Any:
-        if not isinstance(m, Pieces):
+        if not isinstance(m, BatchState):
             return self.engine.synchronised(m)
         return self.joined(self.each(m, self.engine.synchronised))

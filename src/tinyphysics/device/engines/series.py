@@ -25,7 +25,7 @@ from tinyphysics.tpir.program.isa import StateDecl, Type
 
 
 @dataclass
-class Rows:
+class SeriesState:
     """The numbers of every member."""
 
     state: Any  # (members, numbers)
@@ -72,14 +72,14 @@ class SeriesEngine(PlainEngine):
         dt: float,
         t0: float,
         threads: int | None = None,
-    ) -> Rows:
+    ) -> SeriesState:
         rows = np.zeros((members, self.size))
         flat = np.concatenate(
             [np.asarray(state[s.name], np.float64).reshape(members, -1) for s in self.own], axis=1
         )
         rows[:, : flat.shape[1]] = flat
         rows[:, -CLOCK:] = state[self.states[-1].name]
-        return Rows(rows, self.constants(params), t0, threads or self.threads)
+        return SeriesState(rows, self.constants(params), t0, threads or self.threads)
 
     def restored(
         self,
@@ -90,43 +90,43 @@ class SeriesEngine(PlainEngine):
         t0: float,
         steps: int,
         threads: int | None = None,
-    ) -> Rows:
+    ) -> SeriesState:
         rows = np.array(registers["S0"], np.float64).reshape(members, self.size)
-        return Rows(rows, self.constants(params), t0, threads or self.threads)
+        return SeriesState(rows, self.constants(params), t0, threads or self.threads)
 
-    def registers(self, m: Rows) -> dict[str, Any]:
+    def registers(self, m: SeriesState) -> dict[str, Any]:
         return {"S0": m.state.copy()}
 
-    def register(self, m: Rows, name: str) -> Any:
+    def register(self, m: SeriesState, name: str) -> Any:
         return m.state[:, -CLOCK:]
 
-    def coefficients(self, m: Rows) -> tuple[Any, Any]:
+    def coefficients(self, m: SeriesState) -> tuple[Any, Any]:
         """(members, order, numbers), and the error words."""
         rows = m.state[:, :-CLOCK].reshape(m.members, self.plan.order + 2, self.padded)[
             :, :, : len(self.plan.states)
         ]
         return rows[:, :-1], rows[:, -1]
 
-    def tell(self, m: Rows, name: str, value: float) -> None:
+    def tell(self, m: SeriesState, name: str, value: float) -> None:
         m.until = value
 
-    def patience(self, m: Rows, work: float) -> int:
+    def patience(self, m: SeriesState, work: float) -> int:
         operations = (
             self.plan.order**2 * sum(len(s.out) for level in self.plan.sums for s in level) * QUAD + 1
         )
         return max(64, int(work / (operations * max(m.members, 1))))
 
-    def snapshot(self, m: Rows) -> Rows:
+    def snapshot(self, m: SeriesState) -> SeriesState:
         return replace(m, state=m.state.copy())
 
-    def some(self, m: Rows, members: Sequence[int]) -> Rows:
+    def some(self, m: SeriesState, members: Sequence[int]) -> SeriesState:
         own = m.constants[members] if len(m.constants) > 1 else m.constants
         return replace(m, state=m.state[list(members)].copy(), constants=own)
 
-    def overwrite(self, m: Rows, members: Sequence[int], well: int) -> None:
+    def overwrite(self, m: SeriesState, members: Sequence[int], well: int) -> None:
         m.state[list(members)] = m.state[well]
 
-    def each(self, f: Function, m: Rows, count: int, out: Any = None) -> None:
+    def each(self, f: Function, m: SeriesState, count: int, out: Any = None) -> None:
         def run(some: range) -> None:
             scratch = np.zeros(self.code.scratch)
             for k in some:
@@ -149,13 +149,13 @@ class SeriesEngine(PlainEngine):
         with ThreadPoolExecutor(parts) as pool:
             list(pool.map(run, [range(k, m.members, parts) for k in range(parts)]))
 
-    def advance(self, m: Rows, count: int) -> None:
+    def advance(self, m: SeriesState, count: int) -> None:
         self.each(self.code.advance, m, count)
 
-    def named(self, m: Rows, names: Sequence[str]) -> dict[str, Any]:
+    def named(self, m: SeriesState, names: Sequence[str]) -> dict[str, Any]:
         return self.synchronised(m)  # which are all
 
-    def synchronised(self, m: Rows) -> dict[str, Any]:
+    def synchronised(self, m: SeriesState) -> dict[str, Any]:
         flat = np.empty((m.members, len(self.plan.states)))
         self.each(self.code.look, m, 0, flat)
         out, at = {}, 0

@@ -172,7 +172,7 @@ class Scratch:
 
 
 @dataclass
-class Grids:
+class NestState:
     """A run between two blocks. With nothing to step, members come into memory one at a time, when asked for."""
 
     members: list[Memory]

@@ -86,7 +86,7 @@ def lacks(device: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Found:
+class OpenClInfo:
     """One device, in words and as it is."""
 
     name: str
@@ -94,7 +94,7 @@ class Found:
     device: Any
 
 
-def devices() -> Iterator[Found]:
+def devices() -> Iterator[OpenClInfo]:
     """Every device of every driver."""
     cl = api()
     for p in platforms():
@@ -102,11 +102,11 @@ def devices() -> Iterator[Found]:
             there = p.get_devices()
         except cl.Error:  # a driver without a device
             continue
-        yield from (Found(f"{p.name.strip()}: {d.name.strip()}", lacks(d), d) for d in there)
+        yield from (OpenClInfo(f"{p.name.strip()}: {d.name.strip()}", lacks(d), d) for d in there)
 
 
 @keeps_mode
-def chosen(number: int) -> Found:
+def chosen(number: int) -> OpenClInfo:
     """The device that runs: of those with float64 the one of this number."""
     every = list(devices())
     usable = [f for f in every if not f.lacks]

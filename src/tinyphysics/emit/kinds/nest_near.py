@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tinyphysics.emit.kinds.nest_pairs import Block, Row, clear
+from tinyphysics.emit.kinds.nest_pairs import Block, PairRow, clear
 from tinyphysics.emit.loops.nest_writer import BYTES, Names, NestWriter
 from tinyphysics.emit.scalar.llvm import TYPE
 from tinyphysics.ir.dtype import i64
@@ -125,7 +125,7 @@ def fold(f: NestWriter) -> None:
     f.loop("1", str(parts), 1, slab)
 
 
-def shifted(f: NestWriter, points: Sequence[UOp], shifts: str, way: str, row: Row, width: int) -> Names:
+def shifted(f: NestWriter, points: Sequence[UOp], shifts: str, way: str, row: PairRow, width: int) -> Names:
     """The point of the row as a block sees it from across the edge of the cell."""
     out: Names = {}
     for u in points:

@@ -23,7 +23,7 @@ MOST_CARRIED = 4  # numbers of a pair that are kept from one block to the next
 
 
 @dataclass(frozen=True)
-class Row:
+class PairRow:
     """What the pairs of one i share."""
 
     i: str
@@ -48,7 +48,7 @@ class Block:
         self.columns = [s for s in self.piece.stores if s.index[0] is self.j]
         self.vectors = range(PAIR_LANES // self.width)
 
-    def row(self, i: str) -> Row:
+    def row(self, i: str) -> PairRow:
         f = self.f
         for u in [u for u in f.scalar if self.i in u.leaves]:
             del f.scalar[u]
@@ -60,9 +60,9 @@ class Block:
                 f.row(u.arg[0], u.arg[1], u.src)
         lanes: Names = {}
         f.splats(self.roots, self.j, lanes, self.width)
-        return Row(i, dict(f.scalar), dict(f.rows), lanes)
+        return PairRow(i, dict(f.scalar), dict(f.rows), lanes)
 
-    def values(self, row: Row, roots: Sequence[UOp], j: str, known: Names) -> Names:
+    def values(self, row: PairRow, roots: Sequence[UOp], j: str, known: Names) -> Names:
         self.f.scalar, self.f.rows = dict(row.scalar), dict(row.pointers)
         return self.f.body(roots, self.j, j, row.lanes, self.width, known)[0]
 
@@ -83,7 +83,7 @@ class Block:
 
     def add(
         self,
-        rows: Sequence[Row],
+        rows: Sequence[PairRow],
         j: str,
         masked: bool,
         sums: list[str],
@@ -112,7 +112,7 @@ class Block:
             f.w.width = 1
         return out
 
-    def store(self, rows: Sequence[Row], sums: Sequence[str]) -> None:
+    def store(self, rows: Sequence[PairRow], sums: Sequence[str]) -> None:
         """The sums of rows, their lanes folded in halves."""
         f = self.f
         if self.piece.guards:
@@ -198,7 +198,11 @@ def pairs(f: NestWriter) -> None:
 
 
 def ahead(
-    block: Block, row: Row, early: Sequence[UOp], bounds: tuple[str, str, str], start: list[tuple[str, str]]
+    block: Block,
+    row: PairRow,
+    early: Sequence[UOp],
+    bounds: tuple[str, str, str],
+    start: list[tuple[str, str]],
 ) -> list[str]:
     """The blocks of a row, each of their vectors after the one of the next block is begun."""
     f, (inner, stop, begins), count = block.f, bounds, len(start)

@@ -11,7 +11,7 @@ from tinyphysics.emit.kinds.nest_kinds import write
 from tinyphysics.emit.loops.nest_writer import NestWriter
 from tinyphysics.emit.scalar.llvm import RESTORE_MODE, SET_MODE
 from tinyphysics.ir.reduction import slabs
-from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Turn
+from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Round
 from tinyphysics.tpir.kernels.wavefront import Wavefront, wavefront
 
 SHORT = (
@@ -75,7 +75,7 @@ def driver(kernel: LoopKernel, section: LoopSection, slots: dict[str, int], x86:
     return lines
 
 
-def turn_lines(section: LoopSection, turn: Turn, slots: dict[str, int], which: str = "") -> list[str]:
+def turn_lines(section: LoopSection, turn: Round, slots: dict[str, int], which: str = "") -> list[str]:
     """Some nests, one after the other; then buffers change places."""
     lines = []
     for k in range(turn.begin, turn.end):

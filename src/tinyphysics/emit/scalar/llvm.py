@@ -39,7 +39,7 @@ X86_MODE = {
 
 
 @dataclass(frozen=True)
-class Frame:
+class FunctionFrame:
     """What stands around the chunks of a function: who calls it, and which of them are his."""
 
     define: str = "define void"
@@ -55,8 +55,12 @@ class Frame:
     again: str = "chunk"  # where the next one begins
 
 
-def host_frame(x86: bool) -> Frame:
-    return Frame(opening=(SET_MODE,), closing=(RESTORE_MODE,), declared=X86_MODE) if x86 else Frame()
+def host_frame(x86: bool) -> FunctionFrame:
+    return (
+        FunctionFrame(opening=(SET_MODE,), closing=(RESTORE_MODE,), declared=X86_MODE)
+        if x86
+        else FunctionFrame()
+    )
 
 
 def register_bits(f: Section) -> int:
@@ -65,7 +69,7 @@ def register_bits(f: Section) -> int:
 
 
 def function(
-    f: Section, params: Sequence[UOp], varying: Sequence[bool], shape: VectorShape, frame: Frame
+    f: Section, params: Sequence[UOp], varying: Sequence[bool], shape: VectorShape, frame: FunctionFrame
 ) -> tuple[list[str], dict[str, str]]:
     """The text of one section, and the intrinsics that it needs."""
     w = Writer(shape.width, i32 if register_bits(f) == 32 else i64, f.careful)

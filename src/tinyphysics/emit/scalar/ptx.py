@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tinyphysics.emit.scalar.llvm import Frame, function
+from tinyphysics.emit.scalar.llvm import FunctionFrame, function
 from tinyphysics.ir.uop import UOp
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernels.kernel import Section
@@ -36,7 +36,7 @@ WHERE = (
 )  # which thread this is of all, and how many there are
 
 
-def frame(lanes: int, careful: bool) -> Frame:
+def frame(lanes: int, careful: bool) -> FunctionFrame:
     """Chunks in turn to the threads of a grid; carefully those alone that are marked."""
     opening = [
         *WHERE,
@@ -59,7 +59,7 @@ def frame(lanes: int, careful: bool) -> Frame:
             "  br i1 %marked, label %chunk, label %next",
             "chunk:",
         ]
-    return Frame(KERNEL, tuple(opening), (), SPECIAL, tuple(head), "%stride.lanes", begin)
+    return FunctionFrame(KERNEL, tuple(opening), (), SPECIAL, tuple(head), "%stride.lanes", begin)
 
 
 def module(

@@ -138,7 +138,7 @@ def text_of(path: Any, what: str, fix: str) -> str:
 
 
 @dataclass(frozen=True)
-class Frame:
+class XyzFrame:
     columns: dict[str, Any]
     kinds: tuple[tuple[str, str, int], ...]
     info: dict[str, Any]
@@ -177,7 +177,7 @@ def read_xyz(path: Any) -> Frames:
     )
 
 
-def each(path: str, lines: list[str]) -> Iterator[Frame]:
+def each(path: str, lines: list[str]) -> Iterator[XyzFrame]:
     while lines and not lines[-1].strip():
         lines.pop()
     at = 0
@@ -200,7 +200,7 @@ def each(path: str, lines: list[str]) -> Iterator[Frame]:
         at += 2 + n
 
 
-def one(here: Place, comment: str, rows: list[str]) -> Frame:
+def one(here: Place, comment: str, rows: list[str]) -> XyzFrame:
     info = pairs(comment)
     kinds = properties(here, info.pop("Properties", None))
     box = lattice(here, info.pop("Lattice", None))
@@ -224,7 +224,7 @@ def one(here: Place, comment: str, rows: list[str]) -> Frame:
         columns[name] = np.stack(found, -1) if n > 1 else found[0]
         start += n
     values = {name: valued(value) for name, value in info.items()}
-    return Frame(columns, kinds, values, box, tuple(bool(x) for x in flags), here)
+    return XyzFrame(columns, kinds, values, box, tuple(bool(x) for x in flags), here)
 
 
 def pairs(comment: str) -> dict[str, Any]:

@@ -156,7 +156,7 @@ def with_dt(m: Method, goal: Goal, course: Course, run: Runner, operations: int)
 
 
 @dataclass
-class Search:
+class StepSearch:
     """A method on the way to its longest step: what has been measured, and how many steps to try next."""
 
     m: Method
@@ -264,7 +264,7 @@ def longest(
     The step is never longer than the method's own limit allows at the state. The first pilot has `first` steps; `best`
     is the work of another method.
     """
-    search = Search(m, goal, course, operations, best, max(operations, effort))
+    search = StepSearch(m, goal, course, operations, best, max(operations, effort))
     n: int | None = max(min(first, multiple(search.most / 2)), search.least)
     for _ in range(MOST_TRIES):
         if n is None:

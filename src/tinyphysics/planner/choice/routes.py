@@ -29,7 +29,7 @@ class Route:
 
 
 @dataclass(frozen=True)
-class Request:
+class RouteRequest:
     """What is done only where it was asked for, since a finding alone does not decide it."""
 
     name: str
@@ -75,17 +75,17 @@ ROUTES: tuple[Route, ...] = (
           "symplectic to the residual",
           lambda s, f: True, "the default where a term mixes q and p"),
 )
-REQUESTS: tuple[Request, ...] = (
-    Request("paces", "parts marked as fast and slow: tp.fast(a) + tp.slow(b)",
+REQUESTS: tuple[RouteRequest, ...] = (
+    RouteRequest("paces", "parts marked as fast and slow: tp.fast(a) + tp.slow(b)",
             "slow kicks, and between them many fast ones", "symplectic; slow forces are evaluated once a step"),
-    Request("corners", 'derivatives with corners, and method="dop853"', "an explicit method that chooses its own steps",
+    RouteRequest("corners", 'derivatives with corners, and method="dop853"', "an explicit method that chooses its own steps",
             "nothing is certified; to a tolerance"),
-    Request("stiff rates", 'derivatives, some of which settle fast, and method="radau"',
+    RouteRequest("stiff rates", 'derivatives, some of which settle fast, and method="radau"',
             "Radau collocation that chooses its own steps",
             "not certified; motion that has settled does not shorten the steps"),
-    Request("orbits", 'bodies that attract as 1/r, a state that is a hierarchy, and a method such as "aba104"',
+    RouteRequest("orbits", 'bodies that attract as 1/r, a state that is a hierarchy, and a method such as "aba104"',
             "Kepler orbits in Jacobi coordinates, and kicks by the rest", "symplectic; the error has the factor eps"),
-    Request("jump", 'H of degree 2 at most, and propagator="exact" or "method"; "exact" by default if small or mixed',
+    RouteRequest("jump", 'H of degree 2 at most, and propagator="exact" or "method"; "exact" by default if small or mixed',
             "one jump instead of the loop", "any number of steps at once"),
 )
 FORMS: tuple[Form, ...] = (

@@ -56,13 +56,13 @@ def hidden_pole(roots: Sequence[UOp], moving: frozenset[UOp]) -> UOp | None:
 
 def searched(
     roots: Sequence[UOp], moving: frozenset[UOp]
-) -> tuple[list[UOp], dict[UOp, UOp], Search | None, UOp | None]:
+) -> tuple[list[UOp], dict[UOp, UOp], PoleSearch | None, UOp | None]:
     """(the roots, number by number where they are few; how to undo that; their poles; what may jump at one)."""
     written = sum(u.size for u in toposort(roots))
     if sum(x.size for x in moving) <= MOST_NUMBERS and written <= MOST_WRITTEN:
         roots = [u for group in unroll(roots) for u in group]
     named, back = apart(cancelled(roots), moving)
-    found = Search(named, moving | frozenset(back))
+    found = PoleSearch(named, moving | frozenset(back))
     first: dict[UOp, UOp] = {}  # where the order of a pole was lost
     for u in toposort(named):
         try:
@@ -142,7 +142,7 @@ def apart(roots: Sequence[UOp], moving: frozenset[UOp]) -> tuple[list[UOp], dict
     return substitute(list(roots), to), {v: e for e, v in to.items()}
 
 
-class Search:
+class PoleSearch:
     def __init__(self, roots: Sequence[UOp], moving: frozenset[UOp]) -> None:
         self.moving, self.ranges = moving, ranges_of(roots, {})
         self.degrees = {k: d for r in roots for k, d in degrees(r, moving).items()}

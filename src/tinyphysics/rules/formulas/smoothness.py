@@ -17,7 +17,7 @@ from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.rules.calculus.custom import inline
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.equality.normal import Normal, TooLarge
-from tinyphysics.rules.equality.poles import Search, exponent, merged, searched
+from tinyphysics.rules.equality.poles import PoleSearch, exponent, merged, searched
 from tinyphysics.rules.equality.ranges import Range, ranges_of
 from tinyphysics.rules.formulas.cutoffs import CUT, SHIFTED, SWITCHED, cutoffs, is_switch, within_cutoffs
 
@@ -180,7 +180,7 @@ def at_zeros(roots: Sequence[UOp], moving: frozenset[UOp]) -> list[Rough]:
     return out
 
 
-def root_order(u: UOp, search: Search) -> tuple[int | None, list[UOp]]:
+def root_order(u: UOp, search: PoleSearch) -> tuple[int | None, list[UOp]]:
     """(derivatives that are continuous where its argument is zero, what is zero there); None: it never is, or all are."""
     if u.op is Ops.HYPOT:
         return (None, []) if any(map(search.is_apart, u.src)) else (KINK, [u])

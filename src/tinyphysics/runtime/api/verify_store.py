@@ -38,7 +38,7 @@ class Replayed:
     difference: Difference | None
 
 
-class Found(StoreError):
+class StoredBitsDiffer(StoreError):
     """A difference was found: the rest need not be computed."""
 
 
@@ -66,7 +66,7 @@ class Comparison:
         if wrong.any():
             k = int(np.flatnonzero(wrong)[0])
             self.difference = Difference(int(self.steps[self.at + k]), reason(again[k], held[k], claimed[k]))
-            raise Found("a frame differs")
+            raise StoredBitsDiffer("a frame differs")
         self.at += count
 
     def settle(self) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from tinyphysics.device.cuda.dlpack import DeviceArray
 from tinyphysics.runtime.engines.engine import States
-from tinyphysics.runtime.engines.events import Search, Searching
+from tinyphysics.runtime.engines.events import EventSearch, Searching
 from tinyphysics.runtime.engines.on_demand import Look, LookedAt
 from tinyphysics.runtime.state import device_arrays
 from tinyphysics.runtime.state.schedule import time_at
@@ -64,7 +64,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
         inner: Any,
         names: list[str],
         look: Look | None,
-        search: Search | None = None,
+        search: EventSearch | None = None,
         words: list[str] | None = None,
         advice: str = "",
     ) -> None:

@@ -11,11 +11,11 @@ from tinyphysics.context import PROCESSOR
 from tinyphysics.device.cuda import driver as cuda
 from tinyphysics.device.engines.cuda_lanes import CudaEngine
 from tinyphysics.device.engines.cuda_loops import CudaLoopEngine
-from tinyphysics.device.engines.cuda_many import ManyGpus
+from tinyphysics.device.engines.cuda_many import SpreadEngine
 from tinyphysics.device.engines.cuda_series import CudaSeriesEngine
-from tinyphysics.device.engines.engine import KernelEngine, kernel_of
-from tinyphysics.device.engines.host import Host
-from tinyphysics.device.engines.loops import LoopEngine
+from tinyphysics.device.engines.engine import LaneEngine, kernel_of
+from tinyphysics.device.engines.host import VmEngine
+from tinyphysics.device.engines.loops import NestEngine
 from tinyphysics.device.engines.series import SeriesEngine
 from tinyphysics.device.host.arrays import ArraysLoader
 from tinyphysics.device.host.nests import ArrayLoops
@@ -82,7 +82,7 @@ def new_engine(
         and isinstance(program, Recipe)
         and isinstance(probe, Recipe | None)
     ):
-        return KernelEngine(program, LlvmLoader(), None, threads, outlined(program, probe, target, extremes))
+        return LaneEngine(program, LlvmLoader(), None, threads, outlined(program, probe, target, extremes))
     if (
         target.backend == "cuda"
         and not loops
@@ -98,23 +98,23 @@ def new_engine(
         return on_gpus(engine)
     whole, watch, seed = made(program), None if probe is None else made(probe), seed_of(target)
     if loops and target.backend in LOOPS:
-        return LoopEngine(whole, LOOPS[target.backend](), watch, threads, list_builder, tree_functions, seed)
+        return NestEngine(whole, LOOPS[target.backend](), watch, threads, list_builder, tree_functions, seed)
     if loops and target.backend == "cuda":
         return CudaLoopEngine(whole, CudaLoops(), watch, 1, list_builder, tree_functions, seed)
     match target.backend:
         case "llvm":
-            return KernelEngine(whole, LlvmLoader(), watch, threads, seed=seed, extremes=extremes)
+            return LaneEngine(whole, LlvmLoader(), watch, threads, seed=seed, extremes=extremes)
         case "c":
-            return KernelEngine(whole, CLoader(), watch, threads, extremes=extremes)
+            return LaneEngine(whole, CLoader(), watch, threads, extremes=extremes)
         case "numpy":
-            return KernelEngine(whole, ArraysLoader(), watch, threads, extremes=extremes)
+            return LaneEngine(whole, ArraysLoader(), watch, threads, extremes=extremes)
         case "opencl":
-            return KernelEngine(whole, OpenClLoader(), watch, threads, extremes=extremes)
+            return LaneEngine(whole, OpenClLoader(), watch, threads, extremes=extremes)
         case "cuda":
             return on_gpus(
                 lambda: CudaEngine(whole, CudaLoader(), tools(cuda.device()), watch, None, seed, extremes)
             )
-    return Host(whole, watch)
+    return VmEngine(whole, watch)
 
 
 engine_for = Engines(new_engine, 64)
@@ -126,7 +126,7 @@ def on_gpus(make: Callable[[], Any]) -> Any:
     for place in cuda.taken():
         with cuda.on(place):
             engines[place] = make()
-    return ManyGpus(engines) if len(engines) > 1 else next(iter(engines.values()))
+    return SpreadEngine(engines) if len(engines) > 1 else next(iter(engines.values()))
 
 
 def seed_of(target: Target) -> Seed:

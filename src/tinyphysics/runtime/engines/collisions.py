@@ -18,7 +18,7 @@ from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.functions.transcendental import lower
 from tinyphysics.rules.identities.real import pairwise, simplify
 from tinyphysics.system import System
-from tinyphysics.tpir.kernels.at_index import Home, Pull, is_component
+from tinyphysics.tpir.kernels.at_index import AtIndex, Home, is_component
 from tinyphysics.tpir.kernels.index import Index, Unsupported
 from tinyphysics.tpir.kernels.layout import component_places
 from tinyphysics.tpir.kernels.materialise import is_stored, short_sums
@@ -81,7 +81,7 @@ def in_blocks(x: UOp, a: int, b: int, values: Mapping[str, Any]) -> Pair | None:
     n = x.shape[a]
     arrays = [v for v in toposort([x]) if v.op is Ops.VAR and v.shape]
     i, j = UOp.var("@i", (), i64), UOp.var("@j", (), i64)
-    pull = Pull({v: Home(str(v.arg)) for v in arrays}, COMPONENTS)
+    pull = AtIndex({v: Home(str(v.arg)) for v in arrays}, COMPONENTS)
     places = [Index(0, n - 1, v) for v in ((i, j) if a < b else (j, i))]
     roots = lower(inline([pull.at(x, where) for _, where in component_places(x.shape, COMPONENTS, places)]))
     memory = {

@@ -45,7 +45,7 @@ class Events:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class EventHit:
     name: str
     member: int
     t: float
@@ -53,7 +53,7 @@ class Found:
     rising: bool
 
 
-class Search:
+class EventSearch:
     """Functions of the state, the parameters and t, one number each."""
 
     def __init__(self, system: System, clock: UOp, values: Mapping[str, UOp]) -> None:
@@ -99,7 +99,7 @@ class Search:
         params: Mapping[str, Any],
         member: int,
         fresh: bool,
-    ) -> list[Found]:
+    ) -> list[EventHit]:
         """Of one step: its coefficients (order, numbers), the time that it begins at, and the part of it to be searched."""
         high, rest = clock[0], clock[1]
 
@@ -128,7 +128,9 @@ class Search:
                     if not a < middle < b:
                         break
                     a, b = (middle, b) if sign(np.array([middle]))[0] == before else (a, middle)
-                out.append(Found(name, member, float(high + (rest + b)), at(np.array([b]))[0], bool(~before)))
+                out.append(
+                    EventHit(name, member, float(high + (rest + b)), at(np.array([b]))[0], bool(~before))
+                )
         return out
 
 
@@ -136,11 +138,11 @@ class Search:
 class Searching:
     """How far the members of a run were searched, and what was found."""
 
-    search: Search
+    search: EventSearch
     params: Mapping[str, Any]  # (members or 1, shape...)
     done: Any  # the time of each member
     since: float
-    found: tuple[Found, ...] = field(default=(), repr=False)
+    found: tuple[EventHit, ...] = field(default=(), repr=False)
     apart: float = 0.0  # the largest time between two looks
 
     def steps(self, rows: Any, low: Any, clocks: Any, until: float) -> None:
@@ -164,7 +166,7 @@ class Searching:
                 )
 
 
-def gathered(system: System, names: Sequence[str], found: Sequence[Found]) -> dict[str, Events]:
+def gathered(system: System, names: Sequence[str], found: Sequence[EventHit]) -> dict[str, Events]:
     """By name, as arrays."""
     out = {}
     for name in names:

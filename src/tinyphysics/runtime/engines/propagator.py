@@ -21,7 +21,7 @@ from tinyphysics.facts import Facts
 from tinyphysics.planner.choice.propagator import LOOP, Means, means
 from tinyphysics.rules.calculus.affine import NotAffine
 from tinyphysics.rules.calculus.matrices import TooMany
-from tinyphysics.runtime.engines.propagators import BY, Question
+from tinyphysics.runtime.engines.propagators import BY, LinearProblem
 from tinyphysics.step import Step
 from tinyphysics.system import System
 
@@ -35,7 +35,7 @@ KEPT_JUMPS = 2  # and jumps of each: of a large field one is many megabytes
 class Propagator:
     """Jumps of one system, at one set of parameters and one dt."""
 
-    question: Question
+    question: LinearProblem
     ways: list[Means]
     made: dict[str, Any] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class Apart(Exception):
     """These frames are made one by one."""
 
 
-def unstable(x: Question, error: Unstable) -> PlanError:
+def unstable(x: LinearProblem, error: Unstable) -> PlanError:
     return PlanError(
         f"{x.step.name} is not stable at dt = {float(x.h):g}: {error}",
         fix='Shorten dt, or ask for propagator="exact".',
@@ -147,7 +147,7 @@ def _remembered(
 ) -> Propagator:
     if key not in _propagators:
         given = {name: [float(x) for x in v.reshape(-1)] for name, v in parameters.items()}
-        question = Question(system, facts, step, given, Fraction(dt))
+        question = LinearProblem(system, facts, step, given, Fraction(dt))
         _propagators[key] = Propagator(
             question, means(system, facts, "exact" if question.stages is None else "method", small=False)
         )

@@ -35,7 +35,7 @@ Flat = tuple[Any, Any]  # positions and momenta, (components, members)
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class LinearProblem:
     """A system at given parameters and a step, and what is asked of it."""
 
     system: System
@@ -54,12 +54,12 @@ class Question:
         return hessian(energy, self.system.q, self.system.p, self.parameters)
 
 
-class ByModes:
+class ModePropagator:
     """Eigenvectors, and a phase for each."""
 
     name, together = "modes", True
 
-    def __init__(self, x: Question) -> None:
+    def __init__(self, x: LinearProblem) -> None:
         whole = x.hessian(x.step.terms[0].energy + x.step.terms[1].energy)
         n = whole.pairs
         k, w = whole.block(False, False), whole.block(True, True)
@@ -101,12 +101,12 @@ class ByModes:
         }
 
 
-class ByWaves:
+class FourierPropagator:
     """Waves of a lattice whose sites are alike."""
 
     name, together = "waves", False
 
-    def __init__(self, x: Question) -> None:
+    def __init__(self, x: LinearProblem) -> None:
         s = stencils(uniform(x.system), x.system, x.parameters)
         self.waves: Waves = waves(s.shape, s.stiffness, s.inverse_mass, s.force, s.drift)
         stages = x.stages
@@ -130,12 +130,12 @@ class ByWaves:
         }
 
 
-class ByNormalForm:
+class NormalFormPropagator:
     """A definite energy that mixes q and p."""
 
     name, together = "normal form", True
 
-    def __init__(self, x: Question) -> None:
+    def __init__(self, x: LinearProblem) -> None:
         assert x.system.energy is not None
         whole = x.hessian(x.system.energy)
         self.form: NormalForm = normal_form(dense(whole.rows, 2 * whole.pairs), whole.linear)
@@ -158,12 +158,12 @@ class ByNormalForm:
         }
 
 
-class ByPolynomials:
+class ChebyshevPropagator:
     """A polynomial of the matrix of many springs."""
 
     name, together = "polynomials", False
 
-    def __init__(self, x: Question) -> None:
+    def __init__(self, x: LinearProblem) -> None:
         whole = x.hessian(x.step.terms[0].energy + x.step.terms[1].energy)
         if any(whole.linear):
             raise NoModes("there are constant forces")
@@ -184,12 +184,12 @@ class ByPolynomials:
         return {"terms": terms, "rounding": terms * 2.0**-51}
 
 
-class ByWholeNumbers:
+class IntegerMatrixPropagator:
     """The matrix itself."""
 
     name, together = "whole numbers", False
 
-    def __init__(self, x: Question) -> None:
+    def __init__(self, x: LinearProblem) -> None:
         self.system, self.h = x.system, x.h
         parts = [(x.hessian(term.energy).generator()) for term in x.step.terms]
         stages, size = x.stages, len(parts[0])
@@ -267,4 +267,5 @@ def halves(z: Any) -> Flat:
     return z[:n], z[n:]
 
 
-BY: dict[str, Any] = {c.name: c for c in (ByModes, ByWaves, ByNormalForm, ByWholeNumbers, ByPolynomials)}
+WAYS = ModePropagator, FourierPropagator, NormalFormPropagator, IntegerMatrixPropagator, ChebyshevPropagator
+BY: dict[str, Any] = {c.name: c for c in WAYS}

@@ -54,7 +54,7 @@ def pick(condition: Any, yes: Any, no: Any) -> Any:
 
 # --- the search ---------------------------------------------------------------------------------------
 @dataclass
-class Search:
+class LineSearch:
     """Members that are on their way, a row each: where they are, and where they try next (x + t*d)."""
 
     who: Any
@@ -85,9 +85,9 @@ class Search:
     def trial(self) -> Any:
         return self.x + self.t[:, None] * self.d
 
-    def some(self, keep: Any) -> Search:
+    def some(self, keep: Any) -> LineSearch:
         parts = {f.name: getattr(self, f.name) for f in fields(self)}
-        return Search(
+        return LineSearch(
             **{n: [a[keep] for a in v] if isinstance(v, list) else v[keep] for n, v in parts.items()}
         )
 
@@ -168,7 +168,7 @@ def search(x: Any, move: Any, evaluate: Evaluate, steps: int, force: float) -> t
     """(positions, energies, largest forces, evaluations) of each member where it arrived."""
     n = len(x)
     found, energy, left, count = np.array(x), np.full(n, np.nan), np.full(n, np.inf), np.zeros(n, int)
-    going = Search(np.arange(n), found.copy(), move)
+    going = LineSearch(np.arange(n), found.copy(), move)
     with np.errstate(all="ignore"):
         for attempt in range(steps):
             if not len(going.who):

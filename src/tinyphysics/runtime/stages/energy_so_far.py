@@ -20,7 +20,7 @@ SHARE = 0.02  # of the time, at most, goes into such energies
 
 
 @dataclass
-class Wander:
+class EnergySoFar:
     """Largest |E - E0| of any member over the largest |E0|, up to a step, in words; None where it is not known.
 
     Frames alone may miss the worst, and the words say so.

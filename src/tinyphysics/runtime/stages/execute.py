@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import here
-from tinyphysics.device.engines.pieces import InPieces
+from tinyphysics.device.engines.pieces import MemberBatches
 from tinyphysics.ir import UOp
 from tinyphysics.rules.functions.random import draws
 from tinyphysics.runtime.engines.adaptive import AdaptiveEngine
 from tinyphysics.runtime.engines.backend import engine_for, series_engine
 from tinyphysics.runtime.engines.engine import States
-from tinyphysics.runtime.engines.events import Search
+from tinyphysics.runtime.engines.events import EventSearch
 from tinyphysics.runtime.engines.jump import JumpEngine
 from tinyphysics.runtime.engines.plans import probe_key
 from tinyphysics.runtime.stages.acting import Acts
@@ -144,9 +144,9 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
             else series_engine(r.target, r.series)
         )
         if r.target.backend == "cuda":
-            inner = InPieces(inner)
+            inner = MemberBatches(inner)
         look = (lambda frames, steps: looking(r, values, frames, steps)) if values else None
-        search = Search(r.system, clock_of(r.system), r.events) if r.events else None
+        search = EventSearch(r.system, clock_of(r.system), r.events) if r.events else None
         names = [x.name for x in r.system.states]
         words = [word for name in names for word in r.encoding.precision.names(name)]
         return AdaptiveEngine(inner, names, look, search, words, r.advice), {}

@@ -30,7 +30,7 @@ from tinyphysics.system import System
 SMALL = 0.1  # where eps**2 is 1 % of eps, and a splitting by eps still gains from it
 
 
-class Numbers:
+class BodyNumbers:
     """Expressions of the states and parameters of a system, as a function of what a run is given."""
 
     def __init__(self, system: System, roots: list[UOp]) -> None:
@@ -60,7 +60,7 @@ class Numbers:
         ]
 
 
-def measured(system: System, look: Numbers, i: Inputs, order: tuple[int, ...] | None = None) -> Hierarchy:
+def measured(system: System, look: BodyNumbers, i: Inputs, order: tuple[int, ...] | None = None) -> Hierarchy:
     """The hierarchy of a state, in a given order if there is one; a PlanError if it is none."""
     x, y, m, G, slope = look(i)
     if not (m > 0).all():
@@ -125,13 +125,13 @@ def besides(x: Any, force: Any, m: Any, G: Any, order: tuple[int, ...]) -> Any:
 
 
 @lru_cache(maxsize=16)
-def check_orbits(system: System, goal: Goal) -> Numbers:
+def check_orbits(system: System, goal: Goal) -> BodyNumbers:
     """What is measured of a state; a PlanError if no method on orbits applies, whatever the state."""
     facts = all_facts(system, goal)
     choose(system, facts, goal)
     (q,), (p,) = system.q, system.p
     bodies: Fact = facts[HIERARCHY]
-    return Numbers(
+    return BodyNumbers(
         system, [q, p, bodies.masses.expand((q.shape[0],)), bodies.G, *derivative(facts["separable"].V, [q])]
     )
 

@@ -46,7 +46,7 @@ def rate_of(steps_per_second: float) -> str:
 
 
 @dataclass
-class Pace:
+class ProgressRate:
     """How fast a run goes, counted from its first block: before it there is compiling."""
 
     steps: int
@@ -88,7 +88,7 @@ def progress_bar(
         raise InputError(
             f"progress={mode!r} is not known", fix='progress may be "auto", "log", True or False.'
         )
-    pace = Pace(steps, drift)
+    pace = ProgressRate(steps, drift)
     if mode in (False, "off"):
         yield lambda n: None
     elif mode == "log" or mode == "auto" and not sys.stderr.isatty() and not in_notebook():
@@ -102,7 +102,7 @@ def progress_bar(
 
 
 def throttled(
-    show: Callable[[int], None], pace: Pace, patience: float, often: float
+    show: Callable[[int], None], pace: ProgressRate, patience: float, often: float
 ) -> Callable[[int], None]:
     """Not before its time, and not more often than it can be read."""
     last = pace.began + patience - often
@@ -117,7 +117,7 @@ def throttled(
     return tick
 
 
-def logged(name: str, pace: Pace) -> Callable[[int], None]:
+def logged(name: str, pace: ProgressRate) -> Callable[[int], None]:
     def show(n: int) -> None:
         LOG.info(
             "%s: step %s of %s (%.0f %%), %s",
@@ -131,7 +131,7 @@ def logged(name: str, pace: Pace) -> Callable[[int], None]:
     return show
 
 
-def in_terminal(name: str, pace: Pace) -> tuple[Callable[[int], None], Callable[[], None]]:
+def in_terminal(name: str, pace: ProgressRate) -> tuple[Callable[[int], None], Callable[[], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
@@ -147,7 +147,7 @@ def in_terminal(name: str, pace: Pace) -> tuple[Callable[[int], None], Callable[
     return show, bar.stop
 
 
-def in_page(name: str, pace: Pace) -> tuple[Callable[[int], None], Callable[[], None]]:
+def in_page(name: str, pace: ProgressRate) -> tuple[Callable[[int], None], Callable[[], None]]:
     """One line of HTML, which is drawn again and empty in the end."""
     display: Any = import_module("IPython.display")  # the notebook brings it
     handle: list[Any] = []

@@ -12,7 +12,7 @@ from tinyphysics.given import path as a_path
 from tinyphysics.runtime.engines.backend import transferred
 from tinyphysics.runtime.stages.bind import Bound
 from tinyphysics.runtime.stages.description import acts_data, described
-from tinyphysics.runtime.stages.energy_so_far import Wander
+from tinyphysics.runtime.stages.energy_so_far import EnergySoFar
 from tinyphysics.runtime.stages.execute import execute
 from tinyphysics.runtime.stages.progress import progress_bar
 from tinyphysics.runtime.stages.resolve import Resolved, on_host
@@ -50,7 +50,7 @@ def run(r: Resolved, s: Scheduled, b: Bound, one: Run, began: float) -> Ran:
         windows = None if save is None else opened(r, b, one, who)
     if setup.began is None and r.begun is None and r.arrays is None:
         setup.began = first_state(b.given, r.dt, s.schedule.steps)
-    wander = Wander(one, b.record, b.values, of_frames_too=setup.goal.approximate is None)
+    wander = EnergySoFar(one, b.record, b.values, of_frames_too=setup.goal.approximate is None)
     steps = s.schedule.steps
     compiled.tell_of_length(steps - r.first, b.given.members)
     setup._acts = told(b.acts)

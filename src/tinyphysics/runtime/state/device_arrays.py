@@ -11,7 +11,7 @@ import numpy as np
 from tinyphysics.device.cuda import dlpack as exchange
 from tinyphysics.device.cuda import driver as cuda
 from tinyphysics.device.cuda.dlpack import DeviceArray
-from tinyphysics.device.engines.cuda_lanes import KINDS, Rows, Tools, whole
+from tinyphysics.device.engines.cuda_lanes import KINDS, DeviceRows, Tools, whole
 from tinyphysics.device.numbers import LOST, NUMPY_DTYPE
 from tinyphysics.emit.scalar import ptx_leaves, ptx_moves, ptx_tools
 from tinyphysics.errors import InputError
@@ -101,7 +101,7 @@ def all_finite(a: DeviceArray) -> bool:
     return not cuda.read(word, np.zeros(1, np.int32))[0]
 
 
-def behind(rows: Rows, first: int, until: float, members: int) -> bool:
+def behind(rows: DeviceRows, first: int, until: float, members: int) -> bool:
     """Does the step of any member end before a time?  By clocks that begin with this row; one word is read."""
     assert rows.dtype == np.float64
     at, word = ctypes.c_uint64(rows.buffer.pointer + 8 * first * rows.lanes), cuda.zero(cuda.Buffer(4))

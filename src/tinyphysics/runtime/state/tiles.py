@@ -32,7 +32,7 @@ def cut(members: int, numbers: int, itemsize: int, room: int) -> list[slice]:
 
 
 @dataclass
-class Store:
+class TileStore:
     """The loop states of all members: rows of components, in memory of the size and order of a frame."""
 
     slots: Mapping[str, Any]  # (members, shape...)
@@ -48,11 +48,11 @@ class Store:
         return [*out, *self.extra[:, here]]
 
 
-def store(slots: Mapping[str, Any], numbers: int) -> Store:
+def store(slots: Mapping[str, Any], numbers: int) -> TileStore:
     """In the memory of these arrays, and as much more as a loop carries more than the state."""
     first = next(iter(slots.values()))
     rows = numbers - sum(prod(v.shape[1:]) for v in slots.values())
-    return Store(slots, np.empty((max(rows, 0), len(first)), first.dtype))
+    return TileStore(slots, np.empty((max(rows, 0), len(first)), first.dtype))
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Tile:
     given: Inputs
     dt: float
     t0: float
-    kept: Store | None  # None: as the engine has it
+    kept: TileStore | None  # None: as the engine has it
     alone: Any = None
     begun: bool = False
     frozen: dict[int, tuple[Stop, Mapping[str, Any]]] = field(

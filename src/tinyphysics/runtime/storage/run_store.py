@@ -24,7 +24,7 @@ from tinyphysics.runtime.state.digest import digests
 from tinyphysics.runtime.state.windows import Window
 from tinyphysics.runtime.storage import zarr3
 from tinyphysics.runtime.storage.checkpoint import settle
-from tinyphysics.runtime.storage.zarr3 import Layout, Rows, layout_of
+from tinyphysics.runtime.storage.zarr3 import ChunkRows, Layout, layout_of
 
 FORMAT = 1
 TIME, OBSERVED, MEMBER = "time", "observed_time", "member"
@@ -48,8 +48,8 @@ class RunStore:
     def observables(self) -> list[str]:
         return [n for n, m in self.layouts.items() if m.grows and m.dims[0] == OBSERVED and n not in OWN]
 
-    def rows(self, name: str) -> Rows:
-        return Rows(self.root, self.layouts[name])
+    def rows(self, name: str) -> ChunkRows:
+        return ChunkRows(self.root, self.layouts[name])
 
     def length(self, m: Layout) -> int:
         return self.frames if m.dims[:1] == (TIME,) else self.observed

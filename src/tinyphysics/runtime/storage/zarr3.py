@@ -91,7 +91,7 @@ def layout_of(name: str, found: Mapping[str, Any]) -> Layout:
 
 
 @dataclass(frozen=True)
-class Rows:
+class ChunkRows:
     """The numbers of one array, in the files of its chunks."""
 
     root: Path

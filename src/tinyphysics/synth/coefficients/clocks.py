@@ -29,7 +29,7 @@ def palindrome(outer: str, inner: str, weights: Sequence[float]) -> Sequence_:
 
 
 @dataclass(frozen=True)
-class Flow:
+class TimedPart:
     """One sub-flow: a drift, or a kick of `weight` dt V and `gradient` dt**3 [V, [T, V]] together."""
 
     part: str
@@ -38,30 +38,30 @@ class Flow:
     clock: float = 0.0  # what it sees, in steps after the beginning of the step
 
     @property
-    def undone(self) -> Flow:
+    def undone(self) -> TimedPart:
         return replace(self, weight=-self.weight, gradient=-self.gradient)
 
-    def before(self, last: Flow) -> Flow:
+    def before(self, last: TimedPart) -> TimedPart:
         """The last sub-flow of a step with this one, which begins the next."""
         return replace(last, weight=last.weight + self.weight, gradient=last.gradient + self.gradient)
 
 
-def joined(sequence: Sequence_) -> list[Flow]:
+def joined(sequence: Sequence_) -> list[TimedPart]:
     """The sub-flows of a sequence: V and W side by side commute, and are one kick.
 
     >>> joined([("V", 0.5), ("W", 0.01), ("T", 1.0)])
     [Flow(part='V', weight=0.5, gradient=0.01, clock=0.0), Flow(part='T', weight=1.0, gradient=0.0, clock=0.0)]
     """
-    out: list[Flow] = []
+    out: list[TimedPart] = []
     for part, weight in sequence:
-        kick = Flow("V", 0.0, weight) if part == "W" else Flow(part, weight)
+        kick = TimedPart("V", 0.0, weight) if part == "W" else TimedPart(part, weight)
         if out and out[-1].part == kick.part:
             kick = out.pop().before(kick)
         out.append(kick)
     return out
 
 
-def timed(flows: Sequence[Flow], inside: Sequence[str]) -> list[Flow]:
+def timed(flows: Sequence[TimedPart], inside: Sequence[str]) -> list[TimedPart]:
     """The sub-flows with their clocks; `inside` are the parts that depend on t.
 
     What the one part sees is the sum of the other's weights.
@@ -101,7 +101,7 @@ def in_three_parts(sequence: Sequence_, processed: bool = False) -> bool:
     return not processed and (once or leapfrogs(sequence) is not None)
 
 
-def composed(sequence: Sequence_) -> list[Flow]:
+def composed(sequence: Sequence_) -> list[TimedPart]:
     """The sub-flows of a composition of leapfrogs where both parts depend on t, so that time is a third part C.
 
     With kicks outside, V T C T V, whose kicks merge; with drifts outside, C T V T C. Either way the force is
@@ -112,17 +112,21 @@ def composed(sequence: Sequence_) -> list[Flow]:
         assert in_three_parts(sequence), "planner/choice/choose.py turns it down"
         return joined(sequence)
     outer, inner, weights = found
-    now, out = 0.0, list[Flow]()
+    now, out = 0.0, list[TimedPart]()
     for w in weights:
         middle, after = whole(now + w / 2), whole(now + w)
         if inner == "V":
-            three = [Flow("T", w / 2, 0.0, middle), Flow("V", w, 0.0, middle), Flow("T", w / 2, 0.0, middle)]
+            three = [
+                TimedPart("T", w / 2, 0.0, middle),
+                TimedPart("V", w, 0.0, middle),
+                TimedPart("T", w / 2, 0.0, middle),
+            ]
         else:
             three = [
-                Flow("V", w / 2, 0.0, now),
-                Flow("T", w / 2, 0.0, now),
-                Flow("T", w / 2, 0.0, after),
-                Flow("V", w / 2, 0.0, after),
+                TimedPart("V", w / 2, 0.0, now),
+                TimedPart("T", w / 2, 0.0, now),
+                TimedPart("T", w / 2, 0.0, after),
+                TimedPart("V", w / 2, 0.0, after),
             ]
         if out and (out[-1].part, out[-1].clock) == (three[0].part, three[0].clock):
             three[0] = out.pop().before(three[0])

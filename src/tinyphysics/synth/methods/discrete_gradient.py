@@ -23,7 +23,7 @@ from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import DT, Step, Term
-from tinyphysics.synth.methods.implicit import BY_NEWTON, TINY, Flow, largest_of
+from tinyphysics.synth.methods.implicit import BY_NEWTON, TINY, VectorField, largest_of
 from tinyphysics.system import System
 
 Numbers = Sequence[UOp]
@@ -72,10 +72,10 @@ def quadrature(n: int) -> list[tuple[float, float]]:
     return out
 
 
-class Ends:
+class StepEnds:
     """An energy as terms of numbers, and the two ends of a step: y, which is known, and z, which is not."""
 
-    def __init__(self, system: System, flow: Flow, z: Numbers) -> None:
+    def __init__(self, system: System, flow: VectorField, z: Numbers) -> None:
         assert system.energy is not None
         ((energy,),) = unroll([system.energy])
         self.flow, self.y, self.z = flow, flow.z, list(z)
@@ -125,7 +125,7 @@ def held(terms: tuple[Numbers, Numbers], square: UOp, beside: UOp, slow: float) 
     return square.maximum(short * short).maximum(TINY)
 
 
-def mean_gradient(ends: Ends, degree: int) -> list[UOp]:
+def mean_gradient(ends: StepEnds, degree: int) -> list[UOp]:
     """The mean of the gradient along the line between the ends, of an energy that is a polynomial."""
     slopes = simplify(gradient(ends.energy, ends.y))
     seen = [
@@ -135,7 +135,7 @@ def mean_gradient(ends: Ends, degree: int) -> list[UOp]:
     return [UOp.sum_of([w * g[k] if w != 1.0 else g[k] for w, g in seen]) for k in range(len(ends.y))]
 
 
-def mended_midpoint(ends: Ends) -> list[UOp]:
+def mended_midpoint(ends: StepEnds) -> list[UOp]:
     """The gradient at the middle, and along the way what is missing to H(z) - H(y): nothing for terms of degree 2."""
     states = frozenset(ends.flow.states)
     slopes = ends.at(simplify(gradient(ends.energy, ends.y)), ends.middle)
@@ -159,7 +159,7 @@ def mended_midpoint(ends: Ends) -> list[UOp]:
     return [g + more * d for g, d in zip(slopes, ends.way)]
 
 
-def increments(ends: Ends) -> list[UOp]:
+def increments(ends: StepEnds) -> list[UOp]:
     """A difference quotient for each number, those before it at one end and those after it at the other; and the reverse."""
     out = []
     flow = ends.flow
@@ -174,7 +174,7 @@ def increments(ends: Ends) -> list[UOp]:
     return out
 
 
-def quotient(ends: Ends, k: int, others: Numbers, beside: UOp) -> UOp:
+def quotient(ends: StepEnds, k: int, others: Numbers, beside: UOp) -> UOp:
     """(H at z_k - H at y_k)/(z_k - y_k), the other numbers as they are given."""
     number = UOp.var("number")
     terms = [t for t in ends.at(ends.terms, [*others[:k], number, *others[k + 1 :]]) if number in t.leaves]
@@ -211,11 +211,11 @@ def within(degree: int, term: UOp, states: frozenset[UOp]) -> bool:
 def energy_step(name: str, system: System, degree: int | None) -> Step:
     """A step by one of the discrete gradients; the degree is that of H, where it is a polynomial."""
     assert system.energy is not None
-    flow = Flow(system, system.energy)
+    flow = VectorField(system, system.energy)
     n = len(flow.z)
     unknown = UOp.var("?end", (n,))
     z = elements(unknown)
-    ends = Ends(system, flow, z)
+    ends = StepEnds(system, flow, z)
     if name == "avf":
         assert degree is not None
         slopes = mean_gradient(ends, degree)
@@ -247,7 +247,7 @@ def energy_step(name: str, system: System, degree: int | None) -> Step:
     return Step.of(system, name, (Term("H", system.energy),), (), looks, body=(solve,))
 
 
-def moved(flow: Flow, slopes: Numbers, ends: Ends) -> tuple[list[Shear], list[UOp]]:
+def moved(flow: VectorField, slopes: Numbers, ends: StepEnds) -> tuple[list[Shear], list[UOp]]:
     """By what each state moves, J times a gradient; and what is left of the way then, number by number."""
     gradients, way, at = {}, {}, 0
     for s in flow.states:

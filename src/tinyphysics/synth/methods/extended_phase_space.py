@@ -15,12 +15,12 @@ from tinyphysics.ir import UOp, elements
 from tinyphysics.rules.calculus.linear import ZERO, inverse, less, times
 from tinyphysics.rules.calculus.solve import ROUNDS
 from tinyphysics.step import DT, Step, Term
-from tinyphysics.synth.methods.implicit import BY_NEWTON, Flow
+from tinyphysics.synth.methods.implicit import BY_NEWTON, VectorField
 from tinyphysics.system import System
 
 
 def crossed(
-    flow: Flow, first: list[UOp], second: list[UOp], momenta: list[bool], h: UOp, clock: float
+    flow: VectorField, first: list[UOp], second: list[UOp], momenta: list[bool], h: UOp, clock: float
 ) -> None:
     """The flow of H at the positions of one copy and the momenta of the other, which moves the rest of both."""
     at = flow.at([b if is_p else a for a, b, is_p in zip(first, second, momenta)], clock)
@@ -32,7 +32,7 @@ def crossed(
 def doubled(name: str, system: System, weights: Sequence[float], claims: tuple[str, ...]) -> Step:
     """A leapfrog of the copies for each weight, between one pair of projections."""
     assert system.energy is not None
-    flow = Flow(system, system.energy)
+    flow = VectorField(system, system.energy)
     n, places = len(flow.z), set(flow.places(system.p))
     momenta = [k in places for k in range(n)]
     unknown = UOp.var("?apart", (n,))

@@ -74,7 +74,7 @@ def gauss(stages: int) -> Collocation:
     return Collocation(tuple(map(tuple, mu)), b, c)
 
 
-class Flow:
+class VectorField:
     """The motion of a Hamiltonian as numbers: dz/dt for each component of each state, states in their order."""
 
     def __init__(self, system: System, energy: UOp) -> None:
@@ -156,7 +156,7 @@ def sizes_of(states: Sequence[UOp], groups: Sequence[Sequence[UOp]]) -> list[UOp
     return [1.0 / x.maximum(least).maximum(TINY) for s, x in zip(states, own) for _ in range(s.size)]
 
 
-def half(flow: Flow, momenta: bool, weight: float, clock: float, name: str) -> ImplicitFlow:
+def half(flow: VectorField, momenta: bool, weight: float, clock: float, name: str) -> ImplicitFlow:
     """A step by a generating function, for a time weight*dt: positions and momenta move by slopes at (q, P), or at (Q, p).
 
     p = P + h H_q(q, P), Q = q + h H_p(q, P) comes of F = q P + h H(q, P), and is solved for P; its adjoint for Q. The
@@ -200,7 +200,7 @@ def half(flow: Flow, momenta: bool, weight: float, clock: float, name: str) -> I
 def generated(name: str, system: System, weights: Sequence[float], claims: tuple[str, ...]) -> Step:
     """For each weight a step by a generating function and its adjoint: the method of Störmer and Verlet for any H."""
     assert system.energy is not None
-    flow, done = Flow(system, system.energy), 0.0
+    flow, done = VectorField(system, system.energy), 0.0
     body: list[SubFlow] = []
     for w in weights:
         for momenta in (True, False):
@@ -209,7 +209,7 @@ def generated(name: str, system: System, weights: Sequence[float], claims: tuple
     return Step.of(system, name, (Term("H", system.energy),), claims, 2 * len(weights), body=tuple(body))
 
 
-def stages(flow: Flow, method: Collocation, weight: float, name: str) -> ImplicitFlow:
+def stages(flow: VectorField, method: Collocation, weight: float, name: str) -> ImplicitFlow:
     """The stages of a step of length weight*dt, and the moves that they are for."""
     n, s, h = len(flow.z), method.stages, DT if weight == 1.0 else weight * DT
     unknown = UOp.var(name, (n * s,))
@@ -265,7 +265,7 @@ def collocate(name: str, system: System, method: Collocation, claims: tuple[str,
         (Term("H", system.energy),),
         claims,
         method.stages,
-        body=(stages(Flow(system, system.energy), method, 1.0, "?stages"),),
+        body=(stages(VectorField(system, system.energy), method, 1.0, "?stages"),),
     )
 
 
@@ -273,7 +273,10 @@ def kicked(
     name: str, system: System, V: UOp, rest: UOp, weights: Sequence[float], claims: tuple[str, ...]
 ) -> Step:
     """Half a kick by V, the midpoint rule for the rest, half a kick; neighbouring kicks merged. V is no part of a round."""
-    moves, flow = system.structure.flow(dict(zip(system.q, derivative(V, system.q)))), Flow(system, rest)
+    moves, flow = (
+        system.structure.flow(dict(zip(system.q, derivative(V, system.q)))),
+        VectorField(system, rest),
+    )
 
     def kick(weight: float) -> ShearFlow:
         return ShearFlow(along(moves, weight))

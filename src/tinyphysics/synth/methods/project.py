@@ -19,14 +19,14 @@ from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import Step
-from tinyphysics.synth.methods.implicit import TINY, Flow
+from tinyphysics.synth.methods.implicit import TINY, VectorField
 from tinyphysics.system import Parameter, System
 
 
 def projected(step: Step, system: System, invariants: Sequence[UOp], names: Sequence[str]) -> Step:
     """A step that ends where the invariants are as large as the parameters of these names say."""
     assert system.energy is not None
-    flow = Flow(system, system.energy)
+    flow = VectorField(system, system.energy)
     z, m = flow.z, len(invariants)
     g = [u for (u,) in unroll(list(invariants))]
     wanted = [UOp.var(name) for name in names]

@@ -15,7 +15,7 @@ from tinyphysics.flows.shears import Shear, ShearFlow
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import DT, WORK, Step, Term
-from tinyphysics.synth.coefficients.clocks import EXACT, Flow, Sequence_, composed, joined, timed
+from tinyphysics.synth.coefficients.clocks import EXACT, Sequence_, TimedPart, composed, joined, timed
 from tinyphysics.synth.methods.derivative import derivative, force_gradient, power, power_of_gradient
 from tinyphysics.system import System
 
@@ -83,7 +83,7 @@ def split_step(
         slopes, velocities = ([g for _, g, _ in moves[part]] for part in "VT")
         powers["W"] = power_of_gradient(slopes, velocities, system.time, system.p)
 
-    def works(f: Flow) -> tuple[Shear, ...]:
+    def works(f: TimedPart) -> tuple[Shear, ...]:
         """What a sub-flow does to p_t: that of H is moved by -dH/dt."""
         if f.part not in powers:
             return ()
@@ -91,7 +91,7 @@ def split_step(
         extra = [Shear(WORK, -(DT * DT * powers["W"]), "force", -2 * f.gradient)] if f.gradient else []
         return (*plain, *extra)
 
-    def block(f: Flow) -> ShearFlow:
+    def block(f: TimedPart) -> ShearFlow:
         shears = []
         weight = f.weight or f.gradient
         if f.gradient:

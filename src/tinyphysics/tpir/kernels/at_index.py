@@ -47,7 +47,7 @@ class Home:
     folded: bool = False  # they are added in place, to the first
 
 
-class Elsewhere(Exception):
+class NotHere(Exception):
     """A value of this nest is wanted at another index than the one at which it is computed."""
 
 
@@ -55,7 +55,7 @@ def is_component(n: int, limit: int) -> bool:
     return n <= limit
 
 
-class Pull:
+class AtIndex:
     def __init__(
         self,
         homes: Mapping[UOp, Home],
@@ -78,7 +78,7 @@ class Pull:
         if u in self.own:
             here = self.own[u]
             if here is None or not all(same(i, j) for i, j in zip(where, here) if not isinstance(j, int)):
-                raise Elsewhere(u)
+                raise NotHere(u)
         elif u in self.homes:
             return self.load(u, where)
         if u.op is Ops.CONST:

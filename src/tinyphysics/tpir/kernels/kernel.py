@@ -25,7 +25,7 @@ from tinyphysics.rules.functions.transcendental import always, conditions, guard
 from tinyphysics.rules.identities.exact import exact
 from tinyphysics.rules.identities.fast_products import fewer
 from tinyphysics.target import PORTABLE, Seed
-from tinyphysics.tpir.kernels.stages import Stages, ends_of, rolled_up
+from tinyphysics.tpir.kernels.stages import RolledStep, ends_of, rolled_up
 from tinyphysics.tpir.program.isa import (
     ADDRESS,
     GOING,
@@ -466,9 +466,9 @@ def rolled(
     start: dict[Operand, UOp],
     carried: Sequence[Register],
     fixed: Callable[[Register], bool],
-) -> tuple[Stages, dict[Register, list[UOp]]]:
+) -> tuple[RolledStep, dict[Register, list[UOp]]]:
     """The stages of a step and the values of their weights; where they differ otherwise, the step is one stage."""
-    whole = Stages(1, program.step, {})
+    whole = RolledStep(1, program.step, {})
     found = rolled_up(program, lambda r: r in start and fixed(r))
     if found is None or any(r.kind != "S" for r in carried):
         return whole, {}

@@ -30,9 +30,9 @@ from tinyphysics.tpir.kernels.kernel import Meaning, carried_registers, implicit
 from tinyphysics.tpir.kernels.layout import long_axes
 from tinyphysics.tpir.kernels.materialise import cost, weight
 from tinyphysics.tpir.kernels.neighbours import ListSpec, asked, shift_of, specs
-from tinyphysics.tpir.kernels.nests import Buffer, LoopKernel, LoopSection, Nest, Piece, Turn, kept_as
+from tinyphysics.tpir.kernels.nests import Buffer, LoopKernel, LoopSection, Nest, Piece, Round, kept_as
 from tinyphysics.tpir.kernels.schedule import Marks, Schedule, schedule
-from tinyphysics.tpir.kernels.stages import Stages, rolled_up
+from tinyphysics.tpir.kernels.stages import RolledStep, rolled_up
 from tinyphysics.tpir.kernels.tree import tree_of
 from tinyphysics.tpir.program.isa import Instruction, Operand, Param, Pointer, Program, Register, Word
 from tinyphysics.tpir.program.liveness import reads_before_writing
@@ -197,7 +197,9 @@ MAPS_IN_A_ROW = (
 APART = ("summed", "listed")  # what is a nest of its own
 
 
-def in_passes(program: Program, start: Mapping[Operand, UOp], others: Sequence[Register]) -> Stages | None:
+def in_passes(
+    program: Program, start: Mapping[Operand, UOp], others: Sequence[Register]
+) -> RolledStep | None:
     """The stages of a step that is run as a loop over nests, if it is: those must be the same in every pass."""
     fixed = unchanging(program, start)
     found = None if others else rolled_up(program, lambda r: r in start and fixed(r))
@@ -305,7 +307,7 @@ def planned_loops(
     first = given | lists | {input_of(program, i): Home(f"S{i}") for i in range(len(program.states))}
     before: Marks = [*first_marks, *((home.buffer, u) for u, home in constants.items())]
     planned: dict[str, list[tuple[Schedule, Mapping[Plane, Collection[UOp]]]]] = {}
-    turns_of: dict[str, list[Turn]] = {}
+    turns_of: dict[str, list[Round]] = {}
     periods = (1,) if stages is None else (1, *(t.period for t in stages.tails))
     for name, parts, homes in (
         ("init", [before], first),
@@ -318,7 +320,7 @@ def planned_loops(
             for b in s.buffers.values():
                 buffers.setdefault(b.name, b)
             sums = telling_sums(s.nests, is_inverse_cube if roots_by is None else fast.is_root)
-            turns.append(Turn(count, count + len(s.nests), tuple(s.swaps), periods[k]))
+            turns.append(Round(count, count + len(s.nests), tuple(s.swaps), periods[k]))
             count += len(s.nests)
             planned[name].append((s, sums))
     scalars = [u for p in program.params if not (u := start.env[Param(p.name)]).shape]

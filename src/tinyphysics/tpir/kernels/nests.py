@@ -203,7 +203,7 @@ class Nest:
 
 
 @dataclass(frozen=True)
-class Turn:
+class Round:
     """The nests from one to another, then `swaps` exchanges what two buffers hold; after every `period` passes."""
 
     begin: int
@@ -218,7 +218,7 @@ class LoopSection:
 
     name: str
     nests: tuple[Nest, ...]
-    turns: tuple[Turn, ...]
+    turns: tuple[Round, ...]
     passes: int = 1
 
     @property
@@ -239,7 +239,7 @@ class LoopSection:
             for n in self.nests[t.begin : t.end]
         )
 
-    def sequence(self) -> Iterator[Turn]:
+    def sequence(self) -> Iterator[Round]:
         """The turns of one step."""
         for k in range(1, self.passes + 1):
             yield from (t for t in self.turns if k % t.period == 0)

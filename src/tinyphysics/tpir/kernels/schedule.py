@@ -14,7 +14,7 @@ from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import one_by_one, pairs_of, slabs
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.ir.value import NAN, REDUCTION
-from tinyphysics.tpir.kernels.at_index import Elsewhere, Home, Places, Pull, inside, is_component, planes
+from tinyphysics.tpir.kernels.at_index import AtIndex, Home, NotHere, Places, inside, is_component, planes
 from tinyphysics.tpir.kernels.double_buffer import settled
 from tinyphysics.tpir.kernels.index import Cut, Index, Place, Unsupported, expr, rolled
 from tinyphysics.tpir.kernels.layout import component_places, long_axes, peeled
@@ -68,7 +68,7 @@ def task_of(u: UOp, home: Home, components: int, in_turn: bool = False) -> Task:
     return Task(u, home, "lanes", (*long_axes(u.shape, components), shape[axis]))
 
 
-class Builder:
+class NestBuilder:
     """Nests of one section, in order; homes grow as arrays are stored."""
 
     def __init__(self, homes: dict[UOp, Home], components: int, flat: dict[UOp, str]) -> None:
@@ -86,7 +86,7 @@ class Builder:
         if last and last[0].like == task.like:
             try:
                 nest = self.nest([*last, task])
-            except Elsewhere:
+            except NotHere:
                 pass
             else:
                 last.append(task)
@@ -148,7 +148,7 @@ class Builder:
             for t in tasks
             if t.node not in self.homes
         }
-        pull = Pull(self.homes, self.components, own, self.flat)
+        pull = AtIndex(self.homes, self.components, own, self.flat)
         stores: list[Store] = []
         for t in tasks:
             stores += self.stores(t, pull, at, turn)
@@ -169,7 +169,7 @@ class Builder:
         """The points as they are now, to be stored when the list is made again."""
         q, way = t.node.src
         at = Index(0, t.sizes[0] - 1, variable, inner=True)
-        pull = Pull(self.homes, self.components, {}, self.flat)
+        pull = AtIndex(self.homes, self.components, {}, self.flat)
         stores = tuple(
             Store(f"near{t.near}.points", k, (variable,), pull.at(q, (at, k))) for k in range(q.shape[1])
         )
@@ -187,7 +187,7 @@ class Builder:
         """Points and masses, to be stored before the tree is asked."""
         q, m, _ = t.node.src
         at = Index(0, t.sizes[0] - 1, variable, inner=True)
-        pull = Pull(self.homes, self.components, {}, self.flat)
+        pull = AtIndex(self.homes, self.components, {}, self.flat)
         stores = [Store(POINTS, k, (variable,), pull.at(q, (at, k))) for k in range(3)]
         stores.append(Store(MASSES, 0, (variable,), pull.at(m, (at,))))
         piece = Piece(0, t.sizes[0], tuple(stores))
@@ -196,7 +196,7 @@ class Builder:
     def scatter(self, tasks: list[Task], variables: tuple[UOp, ...]) -> Nest:
         """Short axes before the loops are taken one after the other, short axes within them at every index."""
         at: list[Place] = [Index(0, n - 1, v) for v, n in zip(variables, tasks[0].sizes)]
-        pull = Pull(
+        pull = AtIndex(
             self.homes, self.components, {t.node: None for t in tasks if t.node not in self.homes}, self.flat
         )
         passes: dict[int, list[Store]] = {}
@@ -211,7 +211,7 @@ class Builder:
             tuple(Piece(0, end, tuple(passes[k])) for k in sorted(passes)),
         )
 
-    def scattered(self, t: Task, pull: Pull, at: list[Place]) -> Iterator[tuple[int, Store]]:
+    def scattered(self, t: Task, pull: AtIndex, at: list[Place]) -> Iterator[tuple[int, Store]]:
         u, c = t.node, self.components
         x, *indices = u.src
         items, axes = indices[0].shape, u.shape[: len(indices)]
@@ -242,7 +242,7 @@ class Builder:
             turn = number // (prod(x.shape[k] for k in range(first, x.ndim) if is_component(x.shape[k], c)))
             yield turn, Store(t.home.buffer, plane, tuple(index), value, Ops.ADD, shift)
 
-    def stores(self, t: Task, pull: Pull, at: list[Place], turn: UOp | None) -> list[Store]:
+    def stores(self, t: Task, pull: AtIndex, at: list[Place], turn: UOp | None) -> list[Store]:
         u, c = t.node, self.components
         if t.kind == "map":
             return [
@@ -269,7 +269,7 @@ class Builder:
             out.append(Store(t.home.buffer, plane, index, pull.at(x, full_at), combine))
         return out
 
-    def mapped(self, t: Task, pull: Pull, plane: int, where: Places, at: list[Place]) -> Store:
+    def mapped(self, t: Task, pull: AtIndex, plane: int, where: Places, at: list[Place]) -> Store:
         node, places, shifts = peeled(t.node, where, self.homes)
         if node in self.homes or not shifts or node.op is Ops.VAR:
             index = tuple(i.expr() for i in at)  # type: ignore[union-attr]
@@ -305,7 +305,7 @@ def schedule(
     wanted = [(name, short[u]) for name, u in marks]
     stored = to_store([u for _, u in wanted], homes, components)
     in_turn = long_sums([u for _, u in wanted], components)
-    b = Builder(homes, components, flat or {})
+    b = NestBuilder(homes, components, flat or {})
     logical: dict[str, UOp] = {}  # a buffer, or a version of one -> what it holds
     target: dict[str, str] = {}  # version -> buffer
     placed: dict[UOp, Home] = dict(homes)

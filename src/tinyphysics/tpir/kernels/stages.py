@@ -26,7 +26,7 @@ class Tail:
 
 
 @dataclass(frozen=True)
-class Stages:
+class RolledStep:
     """`body` is one stage, in which register W{k} stands for the k-th of the weights."""
 
     count: int
@@ -42,7 +42,7 @@ class Stages:
         return len(self.body) + sum(len(t.body) for t in self.tails)
 
 
-def stages_of(program: Program, fixed: Callable[[Register], bool]) -> Stages | None:
+def stages_of(program: Program, fixed: Callable[[Register], bool]) -> RolledStep | None:
     """The shortest body that makes the step by repetition; `fixed` says what no state and no step changes."""
     step = program.step
     shape = [(i.op, i.type, len(i.operands)) for i in step]
@@ -54,7 +54,7 @@ def stages_of(program: Program, fixed: Callable[[Register], bool]) -> Stages | N
     return None
 
 
-def rolled_up(program: Program, fixed: Callable[[Register], bool]) -> Stages | None:
+def rolled_up(program: Program, fixed: Callable[[Register], bool]) -> RolledStep | None:
     """The stages of a step, with tails where it is not all one repetition, or where a stage repeats itself within."""
     found, nested = stages_of(program, fixed), with_tails(program.step, fixed)
     if found is None or nested is None:
@@ -67,7 +67,7 @@ WORTH = 0.75  # of a step: a loop that is written in more than that is not worth
 Nest = list[tuple[int, int]]  # (repetitions, length of the tail behind them), the innermost first
 
 
-def with_tails(step: tuple[Instruction, ...], fixed: Callable[[Register], bool]) -> Stages | None:
+def with_tails(step: tuple[Instruction, ...], fixed: Callable[[Register], bool]) -> RolledStep | None:
     """A step that repeats itself but for tails: ((stage * n, tail) * m, tail), to any depth."""
     if not all(i.row.rolls for i in step):  # laid out in ways of its own
         return None
@@ -104,7 +104,7 @@ def with_tails(step: tuple[Instruction, ...], fixed: Callable[[Register], bool])
         if one is None:
             return None
         out.append(Tail(period, one))
-    stages = Stages(len(starts), body, {w: row for row, w in weights.items()}, tuple(out))
+    stages = RolledStep(len(starts), body, {w: row for row, w in weights.items()}, tuple(out))
     return stages if stages.length <= WORTH * len(step) else None
 
 
@@ -162,18 +162,18 @@ def is_state(x: Operand) -> bool:
 
 
 @dataclass(frozen=True)
-class Ends:
+class RolledEnds:
     """What `init` does after its first part, and `final` before its last, where those are stages like the step's."""
 
     init: tuple[Instruction, ...]
-    enter: Stages | None
-    leave: Stages | None
+    enter: RolledStep | None
+    leave: RolledStep | None
     final: tuple[Instruction, ...]
 
 
-def ends_of(program: Program, fixed: Callable[[Register], bool]) -> Ends:
+def ends_of(program: Program, fixed: Callable[[Register], bool]) -> RolledEnds:
     """A corrector is many stages long: written out, it would be longer than any step."""
-    plain = Ends(program.init, None, None, program.final)
+    plain = RolledEnds(program.init, None, None, program.final)
     if not any(i.op == "ORBIT" for i in program.init):
         return plain
     found = stages_of(program, fixed)
@@ -202,14 +202,16 @@ def ends_of(program: Program, fixed: Callable[[Register], bool]) -> Ends:
     leave = repeated(program.final[: after * length], length, fixed)
     if enter is None or leave is None:
         return plain
-    return Ends(program.init[:cut], enter, leave, program.final[after * length :])
+    return RolledEnds(program.init[:cut], enter, leave, program.final[after * length :])
 
 
-def repeated(step: tuple[Instruction, ...], length: int, fixed: Callable[[Register], bool]) -> Stages | None:
+def repeated(
+    step: tuple[Instruction, ...], length: int, fixed: Callable[[Register], bool]
+) -> RolledStep | None:
     parts = [step[k : k + length] for k in range(0, len(step), length)]
     weights: dict[Row, Register] = {}
     body = alike(parts, frozenset(i.dst for i in step), fixed, weights)
-    return None if body is None else Stages(len(parts), body, {w: row for row, w in weights.items()})
+    return None if body is None else RolledStep(len(parts), body, {w: row for row, w in weights.items()})
 
 
 def same_operand(x: Operand, y: Operand) -> bool:

@@ -28,7 +28,7 @@ from tinyphysics.tpir.program.isa import (
     Type,
     Word,
 )
-from tinyphysics.tpir.program.lower import Builder
+from tinyphysics.tpir.program.lower import ProgramBuilder
 from tinyphysics.tpir.program.symbolic import Symbolic
 
 UNITS = "states in other units are"
@@ -36,7 +36,7 @@ SHORT = 2.0**30  # a coefficient that is a multiple of its inverse is that numbe
 Words = tuple[Operand, Operand | None]  # where the two words of a number are; None: it has one
 
 
-class PairBuilder(Builder):
+class PairBuilder(ProgramBuilder):
     """Instructions for pairs; a register of the float64 program is a variable of that name."""
 
     def __init__(self, program: Program, weights: Mapping[float, Fraction]) -> None:

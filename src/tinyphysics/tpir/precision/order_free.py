@@ -20,14 +20,14 @@ Form = dict[tuple[UOp, str], float]  # of sums over a table of pairs, by rows or
 
 
 @dataclass(frozen=True)
-class Found:
+class ListSums:
     """The most sums over neighbours that are added to each other; or why a list may change a bit."""
 
     sums: int = 0
     trouble: str = ""
 
 
-def list_sums(program: Program) -> Found:
+def list_sums(program: Program) -> ListSums:
     """What is known of all forces of a program."""
     sums = 0
     for flow in flows(program):
@@ -35,43 +35,43 @@ def list_sums(program: Program) -> Found:
         if found.trouble:
             return found
         sums = max(sums, found.sums)
-    return Found(sums)
+    return ListSums(sums)
 
 
-def order_free(u: UOp, memo: dict[UOp, Found]) -> Found:
+def order_free(u: UOp, memo: dict[UOp, ListSums]) -> ListSums:
     if u not in memo:
         memo[u] = looked_at(u, memo)
     return memo[u]
 
 
-def looked_at(u: UOp, memo: dict[UOp, Found]) -> Found:
+def looked_at(u: UOp, memo: dict[UOp, ListSums]) -> ListSums:
     if not any(x.op is Ops.NEAR for x in toposort([u])):
-        return Found()
+        return ListSums()
     if u.op is Ops.GATHER and u.src[1].op is Ops.NEAR and u.src[1].arg[0] == "inverse":
         return balanced(u.src[0])
     if u.op in ELEMENTWISE or u.op in MOVEMENT:
         parts = [order_free(s, memo) for s in u.src]
-        return next((p for p in parts if p.trouble), Found(max((p.sums for p in parts), default=0)))
-    return Found(trouble=f"a {u.op.value} of what is in its order")
+        return next((p for p in parts if p.trouble), ListSums(max((p.sums for p in parts), default=0)))
+    return ListSums(trouble=f"a {u.op.value} of what is in its order")
 
 
-def balanced(u: UOp) -> Found:
+def balanced(u: UOp) -> ListSums:
     """Is a sum of sums the same whichever particle of each pair comes first?"""
     form = linear(u)
     if form is None:
-        return Found(trouble="what is made of the sums is not a sum of them")
+        return ListSums(trouble="what is made of the sums is not a sum of them")
     factors = {abs(c) for c in form.values()}
     if len(factors) != 1 or math.frexp(factors.pop())[0] != 0.5:
-        return Found(trouble="its sums are weighed by numbers that are no power of two")
+        return ListSums(trouble="its sums are weighed by numbers that are no power of two")
     for table, _ in form:
         sign = parity(table)
         if sign is None:
-            return Found(
+            return ListSums(
                 trouble="what a pair adds is not shown to be the same to the last bit if the two change places"
             )
         if form.get((table, "columns"), 0.0) != sign * form.get((table, "rows"), 0.0):
-            return Found(trouble="it takes the sum over one half of the pairs alone")
-    return Found(len(form))
+            return ListSums(trouble="it takes the sum over one half of the pairs alone")
+    return ListSums(len(form))
 
 
 def linear(u: UOp) -> Form | None:

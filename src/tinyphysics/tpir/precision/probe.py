@@ -13,7 +13,7 @@ from tinyphysics.system import Parameter, State
 from tinyphysics.tpir.precision.double_double import clock_pair
 from tinyphysics.tpir.precision.precision import FLOAT64, Precision
 from tinyphysics.tpir.program.isa import ParamDecl, Pointer, Program, Register, StateDecl
-from tinyphysics.tpir.program.lower import Builder, type_of
+from tinyphysics.tpir.program.lower import ProgramBuilder, type_of
 
 REST = "rest of "  # before the name of a value: the second word of it, where values have two
 
@@ -32,7 +32,7 @@ def probe(
     """
     own = {p.var: UOp.var(str(p.var.arg), p.var.shape, precision.given) for p in parameters}
     kept = [word for s in states for word in precision.kept(s)]
-    b = Builder(kept, {})
+    b = ProgramBuilder(kept, {})
     for i, s in enumerate(kept):
         b.emit("init", "LOAD", Register("S", i), Pointer(s.name), u=s.var)
     numbers = [u if u.dtype is f64 else u.cast(f64) for u in values.values()]

@@ -11,7 +11,7 @@ from tinyphysics.tpir.program.isa import Instruction, Operand, Program, Register
 
 
 @dataclass(frozen=True, eq=False)
-class Flow:
+class StateFlow:
     """`value` is what an instruction adds to its state, up to a factor; `now` are the variables of all states then."""
 
     instruction: Instruction
@@ -26,7 +26,7 @@ class Flow:
         return all(v in known and v is not own for v in self.value.leaves if str(v.arg).startswith("S"))
 
 
-def flows(program: Program) -> Iterator[Flow]:
+def flows(program: Program) -> Iterator[StateFlow]:
     """Of every shear s + h*f; a state is another variable whenever it was moved."""
     start = Meaning(program)
     for section in ("init", "step", "final"):
@@ -40,7 +40,7 @@ def flows(program: Program) -> Iterator[Flow]:
             if i.op == "LOAD":
                 meaning.env[i.dst] = now[i.dst]
             elif i.row.numbers == "by_flow":
-                yield Flow(i, meaning.env[i.args[0]], dict(now))
+                yield StateFlow(i, meaning.env[i.args[0]], dict(now))
                 old = now[i.dst]
                 meaning.env[i.dst] = now[i.dst] = UOp.var(f"{i.dst}@{section}{number}", old.shape, old.dtype)
             else:

@@ -70,7 +70,7 @@ class Current(dict[UOp, Operand]):
         self.readers.clear()
 
 
-class Builder:
+class ProgramBuilder:
     """Instructions of one program, section by section, with values that are still current."""
 
     def __init__(
@@ -242,7 +242,7 @@ def lower(
         step = with_works(step, works)
     if backwards:  # after that: its flows are those of the step, to the last bit
         step = inverse(step)
-    b = Builder(step.states, sites or {}, step.coordinates, step.time)
+    b = ProgramBuilder(step.states, sites or {}, step.coordinates, step.time)
     for s in step.states:
         b.emit("init", "LOAD", b.state(s.var), Pointer(s.name), u=s.var, note=" ")
     energies = fuse(graph_rewrite([term.energy for term in step.terms], products))

@@ -410,12 +410,12 @@ def round_of(n: int, by_matrix: bool) -> Expression:
 
 
 @lru_cache(maxsize=64)
-def numbers_of(u: UOp, arrays: tuple[UOp, ...]) -> Numbers:
+def numbers_of(u: UOp, arrays: tuple[UOp, ...]) -> ArrayExpression:
     """Made once: a corrector has many stages that are alike."""
-    return Numbers(u, arrays)
+    return ArrayExpression(u, arrays)
 
 
-class Numbers:
+class ArrayExpression:
     """An array expression of arrays, number by number, as the machines compute it."""
 
     def __init__(self, u: UOp, arrays: Sequence[UOp]) -> None:

@@ -32,7 +32,7 @@ Table = list[list[Fraction]]
 
 
 @dataclass
-class Stages:
+class StageTableau:
     """One SOLVE and the moves that it serves, as coefficients in units of dt: those of positions and of momenta."""
 
     a: Table
@@ -52,16 +52,16 @@ class Stages:
         return sum(self.b, Fraction(0))
 
     @property
-    def adjoint(self) -> Stages:
+    def adjoint(self) -> StageTableau:
         """The step taken back from its end: the same stages, the last first."""
         last, n = len(self.b) - 1, range(len(self.b))
         a, a_p = (
             [[self.b[last - j] - t[last - i][last - j] for j in n] for i in n] for t in (self.a, self.a_p)
         )
-        return Stages(a, a_p, self.b[::-1], self.c[::-1], self.begins, self.term)
+        return StageTableau(a, a_p, self.b[::-1], self.c[::-1], self.begins, self.term)
 
     def same(self, other: object) -> bool:
-        if not isinstance(other, Stages) or self.term != other.term:
+        if not isinstance(other, StageTableau) or self.term != other.term:
             return False
         mine, theirs = ([x for row in (*s.a, *s.a_p) for x in row] + s.b for s in (self, other))
         return len(mine) == len(theirs) and all(abs(x - y) <= TOL for x, y in zip(mine, theirs))

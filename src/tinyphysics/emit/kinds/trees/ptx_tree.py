@@ -38,7 +38,7 @@ def walk(f: NestWriter, _: str) -> None:
     sides = [box(k) for k in range(SIDES)]
     own = c.row(ROWS, ROW, "%thread")
     pulled = Lanes(c, [own(k) for k in range(3)], "%thread", softening)
-    w = Walk(c, sides, angle, pulled, n)
+    w = TreeWalk(c, sides, angle, pulled, n)
     sums = with_leaves(w, with_nodes(w, ["0.0"] * 3))
     f.line(f"br i1 {c.new(f'icmp slt i64 %thread, {n}')}, label %mine, label %leave")
     f.label("mine")
@@ -49,7 +49,7 @@ def walk(f: NestWriter, _: str) -> None:
         f.line(f"store double {s}, ptr {c.new(f'getelementptr double, ptr {plane}, i32 {place}')}")
 
 
-class Walk:
+class TreeWalk:
     """Eight threads at one node."""
 
     def __init__(self, c: Numbers, sides: Sequence[str], angle: str, pulled: Lanes, n: int) -> None:
@@ -112,7 +112,7 @@ class Walk:
 
 
 @dataclass(frozen=True)
-class Turn:
+class WalkStep:
     """A node whose children were looked at: where the walk is then, and what is to be done with them."""
 
     where: list[str]
@@ -122,7 +122,7 @@ class Turn:
     opened: str  # leaves, point by point
 
 
-def turn(w: Walk, where: list[str]) -> Turn:
+def turn(w: TreeWalk, where: list[str]) -> WalkStep:
     """The next node: the last of those that wait. There is one.
 
     Where a walk is are three numbers: a level, a node above it, whose children in that level were looked at, and which of
@@ -145,15 +145,15 @@ def turn(w: Walk, where: list[str]) -> Turn:
     leaves = c.new(f"icmp eq i64 {below}, 0")
     pushed = c.ints("or", c.ints("shl", waiting, "8"), c.new(f"zext i32 {rest} to i64"))
     then = [c.chosen(leaves, a, b, "i64") for a, b in ((level, below), (above, node), (waiting, pushed))]
-    return Turn(then, first, place, taken, c.chosen(leaves, rest, "0", "i32"))
+    return WalkStep(then, first, place, taken, c.chosen(leaves, rest, "0", "i32"))
 
 
-def beginning(w: Walk) -> list[tuple[str, str]]:
+def beginning(w: TreeWalk) -> list[tuple[str, str]]:
     """At the root."""
     return [("i64", x) for x in (str(len(w.levels) - 1), "0", "1")]
 
 
-def with_nodes(w: Walk, sums: list[str]) -> list[str]:
+def with_nodes(w: TreeWalk, sums: list[str]) -> list[str]:
     """The sums with all nodes that are taken as a whole, in each turn those of one node."""
     c = w.c
 
@@ -165,7 +165,7 @@ def with_nodes(w: Walk, sums: list[str]) -> list[str]:
     return looping(c.f, start, lambda names: c.new(f"icmp ne i64 {names[2]}, 0"), body)[3:]
 
 
-def with_leaves(w: Walk, sums: list[str]) -> list[str]:
+def with_leaves(w: TreeWalk, sums: list[str]) -> list[str]:
     """The sums with the points of all leaves that are opened, in each turn one leaf.
 
     Few nodes have such leaves: each of the groups of a warp looks for its next, and then all have one.

@@ -34,7 +34,7 @@ from tinyphysics.tpir.proof.solutions import (
     solves,
     too_much,
 )
-from tinyphysics.tpir.proof.tableau import Kick, Stages, mirrored
+from tinyphysics.tpir.proof.tableau import Kick, StageTableau, mirrored
 from tinyphysics.tpir.proof.units import DT
 from tinyphysics.tpir.proof.walk import NotShown, Walk
 from tinyphysics.tpir.proof.weights import TOL
@@ -80,7 +80,7 @@ class CollocationReader:
         self.program = program
         self.walk = Walk(program, Blocks(program).terms)  # malformed lines are said first
         self.normal, self.terms = self.walk.normal, self.walk.terms
-        self.steps: list[Stages | Kick | Stationary] = []
+        self.steps: list[StageTableau | Kick | Stationary] = []
         self.ends: list[tuple[str, Kick]] = []
         self.waiting: list[Move] = []
         self.began: dict[int, int] = {}  # the versions of the states when the first that waits was read
@@ -160,7 +160,7 @@ class CollocationReader:
         for term in (-1, *range(len(self.terms) if len(self.terms) > 1 else 0)):
             try:
                 root = next((m.root for m in moves if m.root is not None), None)
-                found: Stages | Kick = (
+                found: StageTableau | Kick = (
                     self.kick(moves, states, term)
                     if root is None
                     else self.understood(root, moves, states, term)
@@ -244,9 +244,9 @@ class CollocationReader:
             raise NotShown("what is done in `init` is not taken back in `final`")
 
     @property
-    def whole(self) -> list[Stages | Kick | Stationary]:
+    def whole(self) -> list[StageTableau | Kick | Stationary]:
         """One step as one sees it: with its ends, and kicks of a term that follow each other as one."""
-        out: list[Stages | Kick | Stationary] = []
+        out: list[StageTableau | Kick | Stationary] = []
         for x in [
             *(k for s, k in self.ends if s == "init"),
             *self.steps,
@@ -260,7 +260,7 @@ class CollocationReader:
         return out
 
     # --- one solution -------------------------------------------------------------------------
-    def understood(self, root: UOp, moves: list[Move], states: list[UOp], term: int) -> Stages:
+    def understood(self, root: UOp, moves: list[Move], states: list[UOp], term: int) -> StageTableau:
         """The coefficients of the stages that a SOLVE is for."""
         z = [e for v in states for e in elements(v)]
         n, size = len(z), root.shape[0]
@@ -292,7 +292,7 @@ class CollocationReader:
 
     def stages(
         self, root: UOp, moves: list[Move], states: list[UOp], own: list[int], momenta: list[bool], term: int
-    ) -> Stages:
+    ) -> StageTableau:
         """If the unknowns are these components of each stage; the others of a stage are those of the state."""
         start, _, residual, *_ = root.src
         unknown, z = UOp.var(root.arg[0], root.shape), [e for v in states for e in elements(v)]
@@ -326,7 +326,7 @@ class CollocationReader:
         (first,) = unroll([substitute([start], {DT: UOp.const(0.0)})[0]])
         begins = all(self.normal.same(s, z[k]) for s, k in zip(first, own * count))
         none = [[Fraction(0)] * count for _ in range(count)]
-        return Stages(
+        return StageTableau(
             a if any(not momenta[k] for k in own) else none,
             a if any(momenta[k] for k in own) else none,
             b,
@@ -457,7 +457,7 @@ class CollocationReader:
         )
         if not all(x.adjoint.same(y) for x, y in zip(self.whole, reversed(self.whole))):
             symmetric = Verdict(False, "its stages are not those of its adjoint, the last first")
-        elif self.timed and not mirrored([c for s in self.steps if isinstance(s, Stages) for c in s.c]):
+        elif self.timed and not mirrored([c for s in self.steps if isinstance(s, StageTableau) for c in s.c]):
             symmetric = Verdict(False, "the times of its stages are not those of a palindrome")
         symmetric = solved_alike(self.walk, symmetric)
         return five(symplectic, symplectic, symmetric, self.reversible(symmetric), self.consistent())
@@ -487,7 +487,7 @@ class CollocationReader:
         done = Fraction(0)
         for s in self.steps:
             low, high = sorted((done, done + s.length))
-            if isinstance(s, Stages) and any(not low - TOL <= c <= high + TOL for c in s.c):
+            if isinstance(s, StageTableau) and any(not low - TOL <= c <= high + TOL for c in s.c):
                 return "a stage sees a time that is not in its part of the step"
             done += s.length
         return ""
