@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tinyphysics.runtime.engines.backend import named_processor, notes, running_on
@@ -19,7 +19,7 @@ from tinyphysics.runtime.stages.run import Ran
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.digest import BITS
 from tinyphysics.runtime.state.record import Record
-from tinyphysics.runtime.state.run import Run
+from tinyphysics.runtime.state.run import Run, Watch
 from tinyphysics.trajectory import Metrics, Trajectory
 
 
@@ -52,8 +52,9 @@ class Finished:
 class Diagnostic:
     """Something that is measured about a run; the order of their table is that of the keys of out.metrics.
 
-    `before` may refuse a run; `after` gives entries of out.metrics, and may warn or raise. `later` is for what takes as long
-    as a run: it is measured when out.metrics[name] is first read, or at once where that is cheap (`now`).
+    `before` may refuse a run; `watch` looks inside it and may stop members, and changes no bit; `after` gives entries of
+    out.metrics, and may warn or raise. `later` is for what takes as long as a run: it is measured when out.metrics[name] is
+    first read, or at once where that is cheap (`now`).
     """
 
     name: str
@@ -62,6 +63,12 @@ class Diagnostic:
     after: Callable[[Finished], Mapping[str, Any]] | None = None
     later: Callable[[Finished], Callable[[], Any]] | None = None
     now: Callable[[Finished], bool] = lambda f: False
+    watch: Callable[[Setup, Run], Sequence[Watch]] | None = None
+
+
+def with_watches(setup: Setup, p: Placed, diagnostics: Sequence[Diagnostic]) -> Placed:
+    found = tuple(w for d in diagnostics if d.watch is not None for w in d.watch(setup, p.run))
+    return replace(p, run=replace(p.run, watches=found)) if found else p
 
 
 def examine(setup: Setup, one: Run, diagnostics: Sequence[Diagnostic]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from tinyphysics.runtime.stages.bind import bind
-from tinyphysics.runtime.stages.diagnose import Diagnostic, diagnose, examine
+from tinyphysics.runtime.stages.diagnose import Diagnostic, diagnose, examine, with_watches
 from tinyphysics.runtime.stages.encode import encode
 from tinyphysics.runtime.stages.place import place
 from tinyphysics.runtime.stages.resolve import Decider, Request, resolve
@@ -24,7 +24,7 @@ def evolve(
     encoded = encode(resolved)
     scheduled = schedule(resolved, encoded)
     bound = bind(resolved, encoded, scheduled)
-    placed = place(resolved, scheduled, bound)
+    placed = with_watches(setup, place(resolved, scheduled, bound), diagnostics)
     known = examine(setup, placed.run, diagnostics)
     ran = run(resolved, scheduled, bound, placed.run, began)
     return diagnose(resolved, encoded, bound, placed, ran, known, diagnostics)

@@ -92,6 +92,8 @@ def execute(
         windows,
         by_dt=partial(matrices, r),
         acts=Acts(r, partial(look_at_tile, r, values) if values else None) if r.acts else None,
+        watches=r.watches,
+        look=partial(look_at_tile, r, {w.name: w.value for w in r.watches}),
     )
     begin_tiles(running)
     for tile in running.tiles:

@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 
+from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.errors import BackendError, StoreError
 from tinyphysics.runtime.stages.between import frames_at_once
 from tinyphysics.runtime.stages.block import advance_block
@@ -84,6 +85,7 @@ def go(run: Running, tick: Callable[[int], None]) -> Record:
                         run.engine.workers,
                     )
                     commit(run, target, done)
+                    watch(run)
                     safeguard(run, done)
             else:
                 done = [advance_block(run, 0, n, target)]
@@ -92,6 +94,7 @@ def go(run: Running, tick: Callable[[int], None]) -> Record:
                 except KeyboardInterrupt:
                     commit(run, target, done)
                     raise
+                watch(run)
                 with unbroken(files):
                     safeguard(run, done)
             tick(run.n)
@@ -116,6 +119,23 @@ def go(run: Running, tick: Callable[[int], None]) -> Record:
     return r
 
 
+def watch(run: Running) -> None:
+    """Members stop of which a watch says so; the state that it saw is their last one."""
+    n, start = run.n, run.given.states if run.begun is None else run.begun.start
+    due = [w for w in run.watches if n % w.every == 0]
+    for tile in run.tiles if due and run.frozen < run.given.members else ():
+        state = run.state_at(tile, tile.load(n), n)
+        first, now = (
+            run.look(tile, {name: v[tile.here] for name, v in start.items()}, 0),
+            run.look(tile, state, n),
+        )
+        for w in due:
+            for k in np.flatnonzero(w.bad(first[w.name], now[w.name])).tolist():
+                who = tile.here.start + k if run.given.is_ensemble else None
+                stop = Stop(w.cause, n + 1, run.time(n), who, (w.name, float(np.max(now[w.name][k]))))
+                tile.frozen.setdefault(k, (stop, {name: here(v[k]).copy() for name, v in state.items()}))
+
+
 def nothing(run: Running) -> Record:
     """No step, or nobody: every frame and observable that was asked for is there."""
     r, s = run.record, run.schedule
@@ -132,6 +152,7 @@ def block_end(run: Running, n: int, size: int) -> int:
     room = run.schedule.steps if run.windows is None else run.windows.limit()
     if run.acts is not None:
         room = next_act(run.acts.run.acts, n, room)
+    room = next_act(run.watches, n, room)
     if not run.fused:
         return min(run.schedule.next_look(n), n + size, room)
     every = run.stride

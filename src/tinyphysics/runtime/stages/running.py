@@ -17,7 +17,7 @@ from tinyphysics.runtime.stages.acting import Acts
 from tinyphysics.runtime.state.encoding import FLOAT64, Encoding
 from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.runtime.state.record import Record
-from tinyphysics.runtime.state.run import Checkpoint
+from tinyphysics.runtime.state.run import Checkpoint, Watch
 from tinyphysics.runtime.state.schedule import Schedule, time_at
 from tinyphysics.runtime.state.tiles import Tile
 from tinyphysics.runtime.state.windows import Windows
@@ -69,6 +69,8 @@ class Running:
         default_factory=list
     )  # the same by tiles, of a run that ends early
     acts: Acts | None = None  # what is done between two steps
+    watches: tuple[Watch, ...] = ()
+    look: Callable[[Tile, States, int], dict[str, Any]] = lambda tile, state, n: {}  # the values of those
     bad_end: dict[int, Stop] = field(
         default_factory=dict
     )  # members for which the part of a step at the end failed

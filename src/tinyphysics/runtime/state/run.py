@@ -72,9 +72,20 @@ def told(acts: Sequence[BoundAct]) -> str:
     return "; ".join(f"{a.name} every {a.every}: {a.hash}" for a in acts)
 
 
-def next_act(acts: Sequence[BoundAct], n: int, last: int) -> int:
+def next_act(acts: Sequence[BoundAct | Watch], n: int, last: int) -> int:
     """The first step after n with an act; the last step if there is none before it."""
     return min([last, *(n - n % a.every + a.every for a in acts)])
+
+
+@dataclass(frozen=True, eq=False)
+class Watch:
+    """What is looked at inside a run, every so many steps; it changes no bit, and may stop members."""
+
+    name: str
+    value: UOp
+    every: int
+    bad: Callable[[Any, Any], Any]  # (the first values, those now) -> which members stop
+    cause: str
 
 
 @dataclass(frozen=True)
@@ -150,3 +161,4 @@ class Run:
     advice: str = ""  # for who takes very many steps of their own lengths
     gridless: bool = False  # adaptive, and without dt: its frames alone say which times are looked at
     acts: tuple[BoundAct, ...] = ()  # that change its states between two steps
+    watches: tuple[Watch, ...] = ()  # that may stop it
