@@ -227,6 +227,14 @@ def test_of_many_projected_members_the_worst_counts():
     assert amounts[2] == max(amounts[:2]) > min(amounts[:2])
 
 
+def test_without_members_no_step_is_looked_at():
+    out = tp.compile(kepler, dt=0.05, project="energy").evolve(
+        q=np.zeros((0, 2)), p=np.zeros((0, 2)), steps=3
+    )
+    assert out.losses[0].amount is None and "no finite frame" in out.losses[0].because
+    assert out.metrics["solver"] == {"states": 0}
+
+
 # --- cutoffs ----------------------------------------------------------------------------------------
 WAYS = {"jumps": {}, "shifted": {"shift": True}, "switched": {"switch": 1.5}}
 

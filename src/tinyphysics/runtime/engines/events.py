@@ -157,7 +157,7 @@ class Searching:
             self.found += tuple(
                 self.search.step(rows[k], low[k], (high, rest), (max(first, 0.0), last), own, k, fresh)
             )
-            self.apart = max(self.apart, (last - max(first, 0.0)) / PLACES)
+            self.apart = max(self.apart, float(last - max(first, 0.0)) / PLACES)
             self.done[k] = until if last < h else high + (rest + h)
             if len(self.found) > MOST:
                 raise InputError(

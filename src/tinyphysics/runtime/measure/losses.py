@@ -80,7 +80,7 @@ def moved_in(origin: Origin | None) -> tuple[float | None, str]:
         return None, "how far the projection moved a step is not measured in such a run"
     amount = moved(origin)
     if amount is None:
-        return None, "no frame is finite, so that no step was looked at"
+        return None, "the run has no finite frame from which a step could be looked at"
     return amount, "measured in steps that begin at the frames of the run"
 
 

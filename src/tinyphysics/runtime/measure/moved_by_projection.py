@@ -33,7 +33,7 @@ def ends(program: Program) -> tuple[Kernel, int, Evaluator] | None:
 
 def moved(origin: Origin) -> float | None:
     """The largest distance that a state is moved in a step, in parts of the state's largest number; None: no such state."""
-    found = ends(made(origin.run.program))
+    found = ends(made(origin.run.program)) if origin.run.given.members else None
     if found is None:
         return None
     kernel, count, evaluator = found
