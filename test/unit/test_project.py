@@ -221,3 +221,15 @@ def test_where_nothing_is_finite_a_pilot_says_where_to_look():
 def test_what_is_no_invariant_is_refused(project):
     with pytest.raises(InputError):
         tp.compile(kepler, dt=0.1, project=project)
+
+
+def test_what_is_held_is_saved_with_the_simulation(tmp_path):
+    @tp.hamiltonian
+    def plane(q: tp.Vec[2], p: tp.Vec[2]):
+        return p @ p / 2 - 1 / tp.norm(q)
+
+    held = {"energy": "energy", "L": lambda q, p: q[0] * p[1] - q[1] * p[0]}
+    sim = tp.compile(plane, dt=0.05, project=held)
+    sim.save(tmp_path / "plane.json")
+    start = dict(q=[1.0, 0.0], p=[0.0, 1.2], steps=20)
+    assert tp.load(tmp_path / "plane.json").evolve(**start).hash == sim.evolve(**start).hash

@@ -84,6 +84,7 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
         error=goal.get("error"),
         tolerance=goal.get("tolerance"),
         absolute=goal.get("absolute"),
+        project=tuple((str(name), str(held)) for name, held in goal.get("project", ())),
         math=goal.get("math", "exact"),
         decision=from_data(goal["decision"]) if goal.get("decision") else None,
     )

@@ -107,6 +107,7 @@ def described(
             "tolerance": goal.tolerance,
             "absolute": goal.absolute,
             **({} if goal.math == "exact" else {"math": goal.math}),
+            **({"project": [list(pair) for pair in goal.project]} if goal.project else {}),
             "decision": None if goal.decision is None else as_data(goal.decision),
         },
         "backend": requested,
