@@ -50,7 +50,7 @@ def joined(sequence: Sequence_) -> list[TimedPart]:
     """The sub-flows of a sequence: V and W side by side commute, and are one kick.
 
     >>> joined([("V", 0.5), ("W", 0.01), ("T", 1.0)])
-    [Flow(part='V', weight=0.5, gradient=0.01, clock=0.0), Flow(part='T', weight=1.0, gradient=0.0, clock=0.0)]
+    [TimedPart(part='V', weight=0.5, gradient=0.01, clock=0.0), TimedPart(part='T', weight=1.0, gradient=0.0, clock=0.0)]
     """
     out: list[TimedPart] = []
     for part, weight in sequence:
