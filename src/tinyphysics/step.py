@@ -188,6 +188,14 @@ class Term:
 
 
 @dataclass(frozen=True, eq=False)
+class ExactPart:
+    """A term whose flow is known exactly, for weight * dt."""
+
+    term: Term
+    flow: Callable[[float], SubFlow]
+
+
+@dataclass(frozen=True, eq=False)
 class Step:
     name: str
     states: tuple[State, ...]

@@ -34,11 +34,17 @@ class Structure(Protocol):
     """Which derivative moves which state. All that another file would ask about its kind, it answers itself."""
 
     roles: tuple[str, ...] = ()  # of its states, as listings have them; their number is that of one group
-    words: tuple[str, ...] = ()  # of POISSON_J, for each role; none where what moves a state is no derivative alone
+    words: tuple[
+        str, ...
+    ] = ()  # of POISSON_J, for each role; none where what moves a state is no derivative alone
     claims: tuple[str, ...] = FIVE  # the verdicts that have a meaning, in the order of a certificate
-    facts: tuple[str, ...] = ()  # rows of analysis/analyse.py that are asked of an energy, in the order of the report
+    facts: tuple[
+        str, ...
+    ] = ()  # rows of analysis/analyse.py that are asked of an energy, in the order of the report
     unasked: str = ""  # why no other fact holds; empty where each would have been asked
-    families: tuple[str, ...] = ()  # kinds of methods that step it, the default first; none: all whose needs are met
+    families: tuple[
+        str, ...
+    ] = ()  # kinds of methods that step it, the default first; none: all whose needs are met
     measured: str = "|MᵀJM - J|"  # what is zero where the Jacobian M of a step keeps P
 
     @property

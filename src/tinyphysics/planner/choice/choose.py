@@ -229,7 +229,12 @@ def keeps_orbits(m: Method) -> bool:
 
 
 def of_order(order: int, quadratic: bool, system: System, facts: Facts, goal: Goal) -> list[Method]:
-    """What may be chosen at an order, the best first; where nothing splits, shears, and equations are solved at last."""
+    """What may be chosen at an order, the best first; where nothing splits, shears, and equations are solved at last.
+
+    A structure with methods of its own has these.
+    """
+    if own := system.structure.families:
+        return [m for m in METHODS if m.order == order and m.family.kind in own and m.keeps]
     splittings = by_order(order, quadratic)
     if logarithmic(system):
         splittings = sorted(splittings, key=lambda m: not keeps_orbits(m))
@@ -314,6 +319,8 @@ def second(m: Method, chosen: Method, quadratic: bool) -> str:
 def reason(system: System, facts: Facts, goal: Goal, chosen: Method, quadratic: bool) -> str:
     if logarithmic(system) and keeps_orbits(chosen):
         return f"{f'order {goal.order} asked for' if goal.order else 'the default in another time'}; {KEPT_ORBITS}"
+    if not goal.order and system.structure.families:
+        return f"the default: {system.structure.unasked}"
     if not goal.order:
         return (ROUTES[-1] if chosen.solves else route_of(system, facts)).default
     asked = f"order {goal.order} asked for"

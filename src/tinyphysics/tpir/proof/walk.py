@@ -29,6 +29,7 @@ class Reader(Protocol):
 
     walk: Walk
     by_derivatives: bool  # does all that it shows rest on derivatives of the energy?
+    rank: int  # of two that a program needs, the lower one reads it: they do not mix
 
     def __init__(self, program: Program) -> None: ...
     @staticmethod

@@ -76,6 +76,7 @@ class CollocationReader:
     """A program whose states move by what a SOLVE gives, and by nothing else."""
 
     name, refusal, by_derivatives = "stages", "is not one of the stages of a step", True
+    rank = 30
 
     def __init__(self, program: Program) -> None:
         self.program = program

@@ -52,6 +52,7 @@ class DoubledReader:
     """The flows of a step of two copies, by their lengths in units of dt."""
 
     name, refusal, by_derivatives = "", "is no part of a step of two copies", True
+    rank = 20
 
     def __init__(self, program: Program) -> None:
         self.program = program

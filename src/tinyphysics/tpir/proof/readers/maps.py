@@ -49,6 +49,7 @@ class MapReader:
     """An explicit map of canonical pairs."""
 
     name, refusal, by_derivatives = "maps", "is no part of an explicit map", True
+    rank = 50
 
     def __init__(self, program: Program) -> None:
         self.program = program

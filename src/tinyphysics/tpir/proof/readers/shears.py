@@ -35,6 +35,7 @@ class ShearReader:
     """Any program: what is not made of shears is said to be an explicit map."""
 
     by_derivatives = False
+    rank = 1000  # it reads what no other reader has a rule for
 
     def __init__(self, program: Program) -> None:
         self.program = program
