@@ -56,6 +56,11 @@ class Structure(Protocol):
     def states(self) -> tuple[UOp, ...]:
         """Those that it moves."""
 
+    @property
+    def by(self) -> tuple[UOp, ...]:
+        """The states that an energy is derived by, in the order in which a step computes its slopes."""
+        return self.states
+
     @classmethod
     def of(cls, groups: Sequence[tuple[UOp, ...]]) -> Structure:
         """That of some groups of states, each with its roles in order."""
@@ -108,6 +113,10 @@ class Canonical(Structure):
     @property
     def states(self) -> tuple[UOp, ...]:
         return tuple(x for pair in self.pairs for x in pair)
+
+    @property
+    def by(self) -> tuple[UOp, ...]:
+        return (*(p for _, p in self.pairs), *(q for q, _ in self.pairs))  # drifts are written before kicks
 
     def partner(self, state: UOp) -> UOp | None:
         return next((p if state is q else q for q, p in self.pairs if state is q or state is p), None)
