@@ -137,10 +137,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
             raise PlanError(
                 f"`{m.name}` does not apply to `{system.name}`: {why}",
                 site=facts["separable"].site if "separable" in facts else None,
-                fix="implicit_midpoint, gauss4 and gauss6 apply to any energy: leave method= out, or choose "
-                'order=. Without a certificate, method="rk4".'
-                if system.energy is not None
-                else 'method="dop853" applies, with steps of its own, and "rk4" with a dt.',
+                fix=instead(system),
             )
         if system.levels:
             return at_paces(m, system, facts, goal)
@@ -216,6 +213,19 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     if compared is not None and compared.because:
         why = f"{why}; {compared.because}"
     return Plan(chosen.name, chosen.order, why, tuple(not_chosen))
+
+
+def instead(system: System) -> str:
+    """What to write where a method does not apply."""
+    if system.energy is None:
+        return 'method="dop853" applies, with steps of its own, and "rk4" with a dt.'
+    if own := system.structure.families:
+        made = [m.name for m in METHODS if m.family.kind in own and m.keeps]
+        return f'{one_of(made, "and")} are made for it: leave method= out. Without a certificate, method="rk4".'
+    return (
+        "implicit_midpoint, gauss4 and gauss6 apply to any energy: leave method= out, or choose "
+        'order=. Without a certificate, method="rk4".'
+    )
 
 
 def logarithmic(system: System) -> bool:
