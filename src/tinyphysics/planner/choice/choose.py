@@ -221,7 +221,9 @@ def instead(system: System) -> str:
         return 'method="dop853" applies, with steps of its own, and "rk4" with a dt.'
     if own := system.structure.families:
         made = [m.name for m in METHODS if m.family.kind in own and m.keeps]
-        return f'{one_of(made, "and")} are made for it: leave method= out. Without a certificate, method="rk4".'
+        return (
+            f'{one_of(made, "and")} are made for it: leave method= out. Without a certificate, method="rk4".'
+        )
     return (
         "implicit_midpoint, gauss4 and gauss6 apply to any energy: leave method= out, or choose "
         'order=. Without a certificate, method="rk4".'
