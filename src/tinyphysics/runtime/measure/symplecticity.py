@@ -81,14 +81,13 @@ def subject(what: Measurable) -> Setup:
     if isinstance(what, FunctionType) and hasattr(what, "simulation"):  # a step of tinyphysics.kernel
         made: Setup = what.simulation()
         return made
-    if callable(what) and not hasattr(what, "bind"):
-        what = map_(what)
-    if getattr(what, "kind", "") != "map":
+    system: Any = map_(what) if callable(what) and not hasattr(what, "bind") else what
+    if getattr(system, "kind", "") != "map":
         raise InputError(
             f"{a_kind(what)} is not a step that can be measured",
             fix="Pass a simulation, sim = tp.compile(system, dt=0.01), or a map.",
         )
-    sim: Setup = what.compile()
+    sim: Setup = system.compile()
     return sim
 
 
