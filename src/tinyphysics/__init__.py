@@ -23,6 +23,7 @@ from tinyphysics.front.functions import arccos as arccos
 from tinyphysics.front.functions import arcsin as arcsin
 from tinyphysics.front.functions import arctan as arctan
 from tinyphysics.front.functions import arctan2 as arctan2
+from tinyphysics.front.functions import cast as cast
 from tinyphysics.front.functions import cbrt as cbrt
 from tinyphysics.front.functions import clip as clip
 from tinyphysics.front.functions import concatenate as concatenate
@@ -63,6 +64,11 @@ from tinyphysics.front.neighbours import pair_distance2 as pair_distance2
 from tinyphysics.front.neighbours import separation as separation
 from tinyphysics.front.pairs import pair_sum as pair_sum
 from tinyphysics.front.spaces import Array as Array
+from tinyphysics.front.spaces import Bool as Bool
+from tinyphysics.front.spaces import Int8 as Int8
+from tinyphysics.front.spaces import Int16 as Int16
+from tinyphysics.front.spaces import Int32 as Int32
+from tinyphysics.front.spaces import Int64 as Int64
 from tinyphysics.front.spaces import Vec as Vec
 from tinyphysics.front.trace import PhysicsSystem as PhysicsSystem
 from tinyphysics.front.trace import forces as forces

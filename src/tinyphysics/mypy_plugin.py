@@ -37,15 +37,15 @@ from mypy.nodes import (
 from mypy.plugin import AnalyzeTypeContext, Plugin, ReportConfigContext
 from mypy.types import AnyType, CallableType, Type, TypeOfAny, UnboundType, UnionType
 
-SHAPES = ("Vec", "Array")
+SHAPES = ("Vec", "Array", "Int8", "Int16", "Int32", "Int64", "Bool")
 PLACE = "tinyphysics.front.spaces"
 FROM = ("tinyphysics", PLACE)
 # the import or use of a shape, and then a bracket with a word in quotes: Vec["n"], under any name
-LETTERS = re.compile(r"""\b(?:Vec|Array)\b(?s:.*)\[[^\]\n]*["']\w+["']""")
+LETTERS = re.compile(r"""\b(?:Vec|Array|Int8|Int16|Int32|Int64|Bool)\b(?s:.*)\[[^\]\n]*["']\w+["']""")
 
 
 def written(file: MypyFile) -> set[str]:
-    """The names that Vec and Array have in a file: `tp.Vec` after `import tinyphysics as tp`."""
+    """The names that Vec, Array and the others have in a file: `tp.Vec` after `import tinyphysics as tp`."""
     out: set[str] = set()
     for line in file.imports:
         if isinstance(line, Import):

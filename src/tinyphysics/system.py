@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tinyphysics.errors import InputError
 from tinyphysics.given import shown
-from tinyphysics.ir import UOp, substitute
+from tinyphysics.ir import UOp, bool_, f64, i64, substitute
+from tinyphysics.ir.dtype import DType
 from tinyphysics.options import EVOLVE, LATER, heeds
 from tinyphysics.util import Site, a_kind, did_you_mean, one_of
 
@@ -78,6 +79,14 @@ class Parameter:
     default: Any = None  # a number, a (nested) list, or None: then a run must give it
     unit: str | None = None
     sign: str = ""  # what a run demands of its numbers: a key of SIGNS, or nothing
+    dtype: DType = f64  # what functions see; a run keeps all parameters as floats
+
+    @property
+    def symbol(self) -> UOp:
+        """The parameter as functions see it; every whole number that a run takes is a float64 too."""
+        if self.dtype is bool_:
+            return self.var.ne(0.0)
+        return self.var if self.dtype.is_float else self.var.cast(i64).cast(self.dtype)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,8 @@ NUMPY_DTYPE = {
     "f32": np.float32,
     "i64": np.int64,
     "i32": np.int32,
+    "i16": np.int16,
+    "i8": np.int8,
     "u64": np.uint64,
     "u32": np.uint32,
     "bool": np.bool_,

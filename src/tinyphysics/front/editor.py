@@ -62,6 +62,10 @@ class Symbol(Any):  # type: ignore[misc]  # strict mode wants to know that it is
         """The axes in another order; reversed if none is given."""
         raise NotImplementedError
 
+    def astype(self, dtype: Any) -> Symbol:
+        """The same numbers in another type: x.astype("int8"), x.astype(float)."""
+        raise NotImplementedError
+
     def ravel(self) -> Symbol:
         """All numbers along one axis."""
         raise NotImplementedError
@@ -91,10 +95,17 @@ class Symbol(Any):  # type: ignore[misc]  # strict mode wants to know that it is
     def __truediv__(self, other: Any) -> Symbol: raise NotImplementedError
     def __rtruediv__(self, other: Any) -> Symbol: raise NotImplementedError
     def __mod__(self, other: Any) -> Symbol: raise NotImplementedError
+    def __floordiv__(self, other: Any) -> Symbol: raise NotImplementedError
     def __pow__(self, other: Any) -> Symbol: raise NotImplementedError
     def __rpow__(self, other: Any) -> Symbol: raise NotImplementedError
     def __matmul__(self, other: Any) -> Symbol: raise NotImplementedError
     def __rmatmul__(self, other: Any) -> Symbol: raise NotImplementedError
+    def __and__(self, other: Any) -> Symbol: raise NotImplementedError
+    def __or__(self, other: Any) -> Symbol: raise NotImplementedError
+    def __xor__(self, other: Any) -> Symbol: raise NotImplementedError
+    def __invert__(self) -> Symbol: raise NotImplementedError
+    def __lshift__(self, other: Any) -> Symbol: raise NotImplementedError
+    def __rshift__(self, other: Any) -> Symbol: raise NotImplementedError
     def __lt__(self, other: Any) -> Symbol: raise NotImplementedError
     def __le__(self, other: Any) -> Symbol: raise NotImplementedError
     def __gt__(self, other: Any) -> Symbol: raise NotImplementedError

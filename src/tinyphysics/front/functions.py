@@ -8,7 +8,7 @@ from functools import reduce, wraps
 from typing import Any
 
 from tinyphysics.errors import ShapeError, TraceError
-from tinyphysics.ir import Ops, UOp, as_uop, evaluate, f64
+from tinyphysics.ir import Ops, UOp, as_uop, evaluate, f64, i64
 from tinyphysics.ir.dtype import promote
 from tinyphysics.ir.uop import NUMPY, axis_of
 from tinyphysics.util import user_site
@@ -85,6 +85,15 @@ def where(condition: Any, a: Any, b: Any) -> UOp:
 
 
 @on_symbols
+def cast(x: Any, dtype: Any) -> UOp:
+    """Returns x in another type: cast(x, "int8"), cast(x, float), cast(x, bool); x.astype(dtype) is the same.
+
+    Whole numbers wrap. Floats lose their fraction; NaN and numbers that int64 does not hold become 0.
+    """
+    return as_uop(x).astype(dtype)
+
+
+@on_symbols
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> UOp:
     """Returns the Euclidean length of x, along `axis` if one is given.
 
@@ -120,6 +129,8 @@ def prod(x: Any, axis: Any = None) -> UOp:
     The numbers are multiplied from left to right, so that the derivative is right where one of them is zero.
     """
     x = as_uop(x)
+    if x.dtype.kind == "i":  # as NumPy multiplies
+        x = x.cast(i64)
     if axis is None:
         x, axis = x.reshape(x.size), 0
     out: UOp | None = None
@@ -367,6 +378,8 @@ NUMPY.update({
     "logical_not": lambda a: ~as_uop(a),          "logical_xor": lambda a, b: as_uop(a) ^ b,
     "bitwise_and": lambda a, b: as_uop(a) & b,    "bitwise_or": lambda a, b: as_uop(a) | b,
     "bitwise_xor": lambda a, b: as_uop(a) ^ b,    "invert": lambda a: ~as_uop(a),
-    "bitwise_not": lambda a: ~as_uop(a),
+    "bitwise_not": lambda a: ~as_uop(a),          "astype": cast,
+    "left_shift": lambda a, b: as_uop(a) << b,    "right_shift": lambda a, b: as_uop(a) >> b,
+    "floor_divide": lambda a, b: as_uop(a) // b,  "mod": lambda a, b: as_uop(a) % b,
 })
 # fmt: on

@@ -46,7 +46,7 @@ def lagrangian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None 
     """
     if function is None:
         return users_frames(lambda f: lagrangian(f, pairs=pairs))
-    d, said = definition(function), pairs is not None
+    d, said = definition(function, "lagrangian"), pairs is not None
     pairs = pair_of(d, "velocity") if pairs is None else pairs
     return family(d, "hamiltonian", lambda sizes: trace_lagrangian(d, pairs, sizes, said))
 

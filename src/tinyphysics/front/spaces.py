@@ -1,4 +1,4 @@
-"""What shape and unit does an argument have?  Read from its annotation: none, tp.Vec[3], tp.Array["n", 3]."""
+"""What shape, type and unit does an argument have?  Its annotation says: none, tp.Vec[3], tp.Array["n", 3], tp.Int8["n"]."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import sys
 import typing
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tinyphysics.errors import ShapeError, TinyPhysicsError, TraceError
+from tinyphysics.ir.dtype import DType, bool_, f64, i8, i16, i32, i64
 from tinyphysics.util import Site, user_site
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ Size = int | str
 class Space:
     shape: tuple[Size, ...] = ()
     unit: str | None = None
+    dtype: DType = f64
 
     @property
     def letters(self) -> tuple[str, ...]:
@@ -70,19 +72,64 @@ class Array(Symbol):
         return Space(tuple(_size(n) for n in (shape if isinstance(shape, tuple) else (shape,))))
 
 
+def _space(shape: Any, dtype: DType) -> Space:
+    return Space(tuple(_size(n) for n in (shape if isinstance(shape, tuple) else (shape,))), dtype=dtype)
+
+
+class Int8(Symbol):
+    """Says in an annotation that an argument of a map is a whole number from -128 to 127: `x: tp.Int8`; an array of them: `x: tp.Int8["n", "n"]`."""
+
+    def __class_getitem__(cls, shape: Any) -> Any:
+        return _space(shape, i8)
+
+
+class Int16(Symbol):
+    """Says in an annotation that an argument of a map is a whole number of 16 bits, or an array: `x: tp.Int16["n"]`."""
+
+    def __class_getitem__(cls, shape: Any) -> Any:
+        return _space(shape, i16)
+
+
+class Int32(Symbol):
+    """Says in an annotation that an argument of a map is a whole number of 32 bits, or an array: `x: tp.Int32["n"]`."""
+
+    def __class_getitem__(cls, shape: Any) -> Any:
+        return _space(shape, i32)
+
+
+class Int64(Symbol):
+    """Says in an annotation that an argument of a map is a whole number of 64 bits, or an array: `x: tp.Int64["n"]`."""
+
+    def __class_getitem__(cls, shape: Any) -> Any:
+        return _space(shape, i64)
+
+
+class Bool(Symbol):
+    """Says in an annotation that an argument of a map is true or false, or an array of such: `x: tp.Bool["n", "n"]`."""
+
+    def __class_getitem__(cls, shape: Any) -> Any:
+        return _space(shape, bool_)
+
+
+# an annotation without brackets is one number
+WHOLE: dict[Any, DType] = {Int8: i8, Int16: i16, Int32: i32, Int64: i64, Bool: bool_}
+
+
 def space_of(annotation: Any, argument: str, site: Site | None) -> Space:
     if typing.get_origin(annotation) is typing.Annotated:
         inner, *notes = typing.get_args(annotation)
         unit = next((n for n in notes if isinstance(n, str)), None)
-        return Space(space_of(inner, argument, site).shape, unit)
+        return replace(space_of(inner, argument, site), unit=unit)
     if isinstance(annotation, Space):
         return annotation
+    if isinstance(annotation, type) and annotation in WHOLE:
+        return Space(dtype=WHOLE[annotation])
     if annotation in (inspect.Parameter.empty, None, float, int, Any):
         return Space()
     raise TraceError(
         f"the annotation `{annotation}` of `{argument}` is not a shape",
         site=site,
-        fix='Write no annotation for a scalar, tp.Vec[3], tp.Array[9, 3], or Annotated[tp.Vec[3], "m"].',
+        fix='Write no annotation for a scalar, tp.Vec[3], tp.Array[9, 3], tp.Int8[9], or Annotated[tp.Vec[3], "m"].',
     )
 
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any, TypeVar
 
 from tinyphysics.errors import InputError, ShapeError, TinyPhysicsError, TraceError
@@ -14,9 +15,9 @@ from tinyphysics.front.arrays_of_symbols import arrays_of_symbols
 from tinyphysics.front.asked_pairs import ask, beside, by_name
 from tinyphysics.front.neighbours import left_over
 from tinyphysics.front.random import IN_ENERGY, IN_FORCES, IN_RATES, Draws, drawing, of_observable
-from tinyphysics.front.spaces import Space, annotations, space_of
+from tinyphysics.front.spaces import WHOLE, Space, annotations, space_of
 from tinyphysics.given import NO_UNITS, quantity, shown
-from tinyphysics.ir import Ops, Sites, UOp, as_uop, elements, graph_rewrite, substitute, toposort
+from tinyphysics.ir import Ops, Sites, UOp, as_uop, bool_, elements, f64, graph_rewrite, substitute, toposort
 from tinyphysics.ir.uop import RECORD
 from tinyphysics.options import heeds
 from tinyphysics.rules.calculus.unroll import unroll
@@ -53,7 +54,8 @@ class Definition:
         return next(a for a in self.arguments if a.name == name)
 
 
-def definition(function: Callable[..., Any]) -> Definition:
+def definition(function: Callable[..., Any], kind: str = "") -> Definition:
+    """The arguments of a function; of a `kind` of system that is named, all must be real numbers."""
     if not hasattr(function, "__code__"):
         raise TraceError(
             f"{a_kind(function)} is not a function that can be traced",
@@ -80,7 +82,10 @@ def definition(function: Callable[..., Any]) -> Definition:
         named = {n: s for n, s in symbols.items() if n not in first}
         return function(*(symbols[n] for n in first), **named)
 
-    return Definition(function.__name__, tuple(arguments), call, site, function)
+    d = Definition(function.__name__, tuple(arguments), call, site, function)
+    if kind:
+        check_floats(d, kind)
+    return d
 
 
 @contextmanager
@@ -116,7 +121,20 @@ def run(d: Definition, symbols: dict[str, UOp], draws: Draws) -> tuple[Any, Site
 
 
 def symbol(a: Argument, sizes: Mapping[str, int]) -> UOp:
-    return UOp.var(a.name, a.space.bound(sizes))
+    return UOp.var(a.name, a.space.bound(sizes), a.space.dtype)
+
+
+def check_floats(d: Definition, kind: str) -> None:
+    """A TraceError where an argument is a whole number: energies, forces and rates are functions of real numbers."""
+    for a in d.arguments:
+        if not a.space.dtype.is_float:
+            name = next(n.__name__ for n, dtype in WHOLE.items() if dtype is a.space.dtype)
+            plain = f"tp.Array[{', '.join(map(repr, a.space.shape))}]" if a.space.shape else "no annotation"
+            raise TraceError(
+                f"`{a.name}` of `{d.name}` is tp.{name}, and @tp.{kind} is for real numbers: their derivatives are needed",
+                site=d.site,
+                fix=f"Write a step of whole numbers as @tp.map; for real numbers write {plain}.",
+            )
 
 
 def check_time(d: Definition, step_number: bool = False) -> None:
@@ -130,6 +148,12 @@ def check_time(d: Definition, step_number: bool = False) -> None:
             f"`{d.name}` has `t={shown(t.default)}`, but `t` is {what} here and cannot have a default value",
             site=d.site,
             fix="Write `t` without a default if you mean the time; give a parameter another name, such as `t_`.",
+        )
+    if not t.space.dtype.is_float:
+        raise TraceError(
+            f"`{d.name}` has a `t` that is {t.space.dtype.numpy}, but `t` is {what} here, a float",
+            site=d.site,
+            fix='Write `t` alone, and t.astype("int64") where a whole number is needed.',
         )
     if t.space.shape:
         raise ShapeError(
@@ -172,7 +196,7 @@ def parameter(a: Argument, sizes: Mapping[str, int], site: Site | None) -> Param
             if shape == ()
             else "Give one number for all, or an array of the annotated shape.",
         )
-    return Parameter(a.name, symbol(a, sizes), default, a.space.unit)
+    return Parameter(a.name, UOp.var(a.name, shape), default, a.space.unit, dtype=a.space.dtype)
 
 
 def check_free(states: Sequence[str], site: Site | None) -> None:
@@ -235,12 +259,24 @@ def check_constants(root: UOp, name: str, sites: Sites | None, site: Site | None
         )
 
 
-def numbers(value: Any, name: str, site: Site | None, sites: Sites | None = None) -> UOp:
-    """What a function has returned, as a graph of numbers."""
+def numbers(
+    value: Any, name: str, site: Site | None, sites: Sites | None = None, state: Argument | None = None
+) -> UOp:
+    """What a function has returned, as a graph of numbers; of a map, in the type of a state."""
     if value is None:
         raise TraceError(f"`{name}` returns nothing", site=site, fix="End it with `return <the value>`.")
-    u = as_uop(value)
-    if not u.dtype.is_float:
+    dtype = f64 if state is None else state.space.dtype
+    u = as_uop(value, dtype)
+    if u.op is Ops.CONST and dtype is bool_ and u.arg in (0, 1):
+        u = u.cast(bool_)
+    if u.dtype is not dtype and state is not None and not (dtype.is_float and u.dtype is bool_):
+        raise TraceError(
+            f"`{name}` returns {u.dtype.numpy} for `{state.name}`, which is {dtype.numpy}",
+            site=(sites.of(u) if sites is not None else None) or site,
+            fix=f'Write .astype("{dtype.numpy}") behind the new value of {state.name}'
+            + (", or a comparison such as x != 0." if dtype is bool_ else "."),
+        )
+    if u.dtype is not dtype:
         raise TraceError(
             f"`{name}` returns a condition, `{u}`, not a number",
             site=site,
@@ -475,7 +511,7 @@ def hamiltonian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None
     """
     if function is None:
         return users_frames(lambda f: hamiltonian(f, pairs=pairs))
-    d, said = definition(function), pairs is not None
+    d, said = definition(function, "hamiltonian"), pairs is not None
     pairs = pair_of(d, "momentum") if pairs is None else pairs
     return family(d, "hamiltonian", lambda sizes: trace_hamiltonian(d, pairs, sizes, said))
 
@@ -548,7 +584,7 @@ def forces(function: Callable[..., Any]) -> System | Family:
 
     `function` returns one force for each number of its first argument, the position.
     """
-    d = definition(function)
+    d = definition(function, "forces")
     if not d.arguments:
         raise TraceError(f"`{d.name}` needs a position", site=d.site, fix=f"Write def {d.name}(q, ...).")
     return family(d, "forces", lambda sizes: trace_forces(d, sizes))
@@ -599,7 +635,7 @@ def potential(function: Any = None, *, positions: Sequence[str] | None = None) -
     """
     if function is None:
         return users_frames(lambda f: potential(f, positions=positions))
-    d = definition(function)
+    d = definition(function, "potential")
     if positions is None:
         if not d.arguments:
             raise TraceError(f"`{d.name}` needs a position", site=d.site, fix=f"Write def {d.name}(q, ...).")
@@ -634,8 +670,10 @@ def trace_map(
             fix=f"Return the new {what}s in order: return {', '.join(map(str, value))}.",
         )
     given = value if isinstance(value, (tuple, list)) else apart(value, d, symbols)
-    new = tuple(numbers(v, d.name, d.site, sites) for v in given)
     arguments = [a for a in d.arguments if a.name != "t"]
+    new = tuple(
+        numbers(v, d.name, d.site, sites, a) for v, a in zip_longest(given, arguments[: len(given)])
+    )
     if len(new) > len(arguments):
         raise TraceError(
             f"`{d.name}` returns {len(new)} {what}s but takes {plural(len(arguments), 'argument')}",
@@ -659,13 +697,16 @@ def trace_map(
                 "np.stack makes one of components.",
             )
         states.append(State(a.name, symbols[a.name], "field", a.space.unit))
+    parameters = tuple(parameter(a, sizes, d.site) for a in arguments[len(new) :])
+    read = {symbols[p.name]: p.symbol for p in parameters if p.symbol is not p.var}
+    new = tuple(substitute(new, read)) if read else new
     update = {s.name: u.expand(s.var.shape) for s, u in zip(states, new)}
     states = states if pairs is None else in_pairs(d, states, pairs)
     return System(
         d.name,
         kind,
         tuple(states),
-        tuple(parameter(a, sizes, d.site) for a in arguments[len(new) :]),
+        parameters,
         time=symbols.get("t"),
         sites=sites.table,
         site=d.site,
@@ -676,6 +717,7 @@ def trace_map(
 
 def in_pairs(d: Definition, states: Sequence[State], pairs: Sequence[tuple[str, str]]) -> list[State]:
     """The states of a map as positions and momenta, pair by pair."""
+    check_floats(d, "map(pairs=...)")
     names = checked_pairs(d, pairs, "momentum")
     known = {s.name: s for s in states}
     for s in states:
@@ -732,7 +774,7 @@ def ode(function: Callable[..., Any]) -> System | Family:
     >>> decay.update
     (-rate*x,)
     """
-    d = definition(function)
+    d = definition(function, "ode")
     if not any(a.name != "t" for a in d.arguments):
         raise TraceError(f"`{d.name}` needs a state", site=d.site, fix=f"Write def {d.name}(x, ...).")
 
@@ -803,7 +845,7 @@ class PhysicsSystem:
     def traced(self) -> System | Family:
         """The system of this model as it stands: later changes of its attributes do not reach it."""
         method = self.energy.__func__  # type: ignore[attr-defined]
-        own = definition(method)
+        own = definition(method, "hamiltonian")
         if len(own.arguments) < 3:
             raise TraceError(
                 f"{type(self).__name__}.energy needs q and p",

@@ -1,4 +1,4 @@
-"""The seven number types of the IR and what rounding to each of them means."""
+"""The nine number types of the IR and what rounding to each of them means."""
 
 from __future__ import annotations
 
@@ -30,17 +30,31 @@ class DType:
     def is_int(self) -> bool:
         return self.kind in "iu"
 
+    @property
+    def numpy(self) -> str:
+        """Its name in NumPy, which users know."""
+        return {"f": "float", "i": "int", "u": "uint"}[self.kind] + str(self.bits) if self.kind != "b" else "bool"
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The smallest and the largest whole number."""
+        if self.kind == "i":
+            return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+        return 0, (1 << self.bits) - 1
+
 
 f64 = DType("f64", "f", 64)
 f32 = DType("f32", "f", 32)
 i64 = DType("i64", "i", 64)
 i32 = DType("i32", "i", 32)
+i16 = DType("i16", "i", 16)
+i8 = DType("i8", "i", 8)
 u64 = DType("u64", "u", 64)
 u32 = DType("u32", "u", 32)
 bool_ = DType("bool", "b", 1)
 
-DTYPES: dict[str, DType] = {d.name: d for d in (f64, f32, i64, i32, u64, u32, bool_)}
-PRIORITY = (bool_, i32, u32, i64, u64, f32, f64)  # the later one wins in a mixed expression
+DTYPES: dict[str, DType] = {d.name: d for d in (f64, f32, i64, i32, i16, i8, u64, u32, bool_)}
+PRIORITY = (bool_, i8, i16, i32, u32, i64, u64, f32, f64)  # the later one wins in a mixed expression
 
 
 def named(name: str) -> DType:
@@ -89,7 +103,7 @@ def as_number(x: Number, dtype: DType) -> Number:
     return float(x)
 
 
-FORMATS = {"f64": "<d", "f32": "<f", "i64": "<q", "i32": "<i", "u64": "<Q", "u32": "<I"}
+FORMATS = {"f64": "<d", "f32": "<f", "i64": "<q", "i32": "<i", "i16": "<h", "i8": "<b", "u64": "<Q", "u32": "<I"}
 
 
 def bitcast(x: Number, source: DType, target: DType) -> Number:

@@ -20,6 +20,9 @@ SYMBOL = {  # Python's precedence: & and | bind tighter than a comparison
     Ops.SUB: ("-", 4),
     Ops.MUL: ("*", 5),
     Ops.DIV: ("/", 4.9),
+    Ops.FLOORDIV: ("//", 4.9),
+    Ops.MOD: ("%", 4.9),
+    Ops.SAR: (">>", 3.5),
     Ops.POW: ("**", 7),
 }
 ATOM = 9
@@ -172,7 +175,7 @@ def _render(u: Any, src: list[tuple[str, float]]) -> tuple[str, float]:
         return ("~" if u.op is Ops.NE else "") + src[0][0].replace("range", "eye"), ATOM
     if u.op in SYMBOL:
         sign, level = SYMBOL[u.op]
-        left_level, right_level = level, level + 0.5 * (u.op is Ops.SUB)
+        left_level, right_level = level, level + 0.5 * (u.op in (Ops.SUB, Ops.FLOORDIV, Ops.MOD, Ops.SAR))
         if u.op in (Ops.MUL, Ops.DIV):  # a/b*c reads from the left; a*(b/c) and a/(b*c) need brackets
             left_level, right_level = 4.9, 5 if u.op is Ops.MUL else 6
         if u.op is Ops.POW:

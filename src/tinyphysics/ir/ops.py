@@ -60,6 +60,11 @@ class Ops(Enum):
     SHL = "shl"
     SHR = "shr"  # logical: zeros come in from the left
     MULHI = "mulhi"  # high half of the product of two u32
+    # of whole numbers, as NumPy's: rounded down, the sign of the divisor; of 0 they are 0
+    FLOORDIV = "floordiv"
+    MOD = "mod"
+    TDIV = "tdiv"  # towards zero, as machines divide: the divisor is neither 0 nor -1
+    SAR = "sar"  # as shr, but copies of the sign come in from the left
     # three arguments
     FMA = "fma"  # a*b + c, rounded once
     WHERE = "where"
@@ -178,6 +183,10 @@ BINARY: Group = COMPARE | {
     Ops.SHL,
     Ops.SHR,
     Ops.MULHI,
+    Ops.FLOORDIV,
+    Ops.MOD,
+    Ops.TDIV,
+    Ops.SAR,
 }
 ARCS: Group = frozenset({Ops.ARC_SIGN, Ops.ARC_DRIFT, Ops.ARC_KICK, Ops.ARC_LAG})
 TERNARY: Group = frozenset({Ops.FMA, Ops.WHERE, Ops.SELDOM, Ops.IMAGE}) | ARCS
@@ -240,6 +249,8 @@ MINIMAL: Group = (
         Ops.NOT,
         Ops.SHL,
         Ops.SHR,
+        Ops.SAR,
+        Ops.TDIV,
         Ops.MULHI,
         Ops.REDUCE,
         Ops.NEAR,

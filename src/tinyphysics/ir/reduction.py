@@ -11,9 +11,10 @@ Over i: one after the other, in slabs of rows whose number depends on the size a
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import isqrt
+from math import inf, isqrt
 from typing import Any
 
+from tinyphysics.ir.dtype import DType, Number
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import Shape, UOp
 
@@ -24,6 +25,17 @@ PAIR_LANES = 8
 SLABS, ROWS_PER_SLAB = 16, 256  # of a sum over pairs
 NEAR_SLABS, ROWS_PER_NEAR_SLAB = 8, 1024  # of a sum over neighbours
 FEW = 8  # components of a system that has no axis longer than COMPONENTS
+
+IDENTITY = {Ops.ADD: -0.0, Ops.MAX: -inf, Ops.MIN: inf}  # x + -0.0 is x, bit for bit
+
+
+def identity(op: Ops, dtype: DType) -> Number:
+    """The number that changes nothing that it is combined with."""
+    if not dtype.is_int:
+        return IDENTITY[op]
+    low, high = dtype.limits
+    return {Ops.ADD: 0, Ops.MAX: low, Ops.MIN: high}[op]
+
 
 Tree = int | tuple[str, list[Any]]  # an item, or ("one by one" | "in halves", parts); a part may be missing
 

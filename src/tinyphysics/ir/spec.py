@@ -24,6 +24,7 @@ Row = tuple[frozenset[Ops], Callable[[UOp], bool], str]
 
 CHOICES = frozenset({Ops.WHERE, Ops.SELDOM})
 BITWISE = frozenset({Ops.AND, Ops.OR, Ops.XOR, Ops.NOT})
+WHOLE = frozenset({Ops.FLOORDIV, Ops.MOD, Ops.TDIV, Ops.SAR})
 
 
 def same_shapes(u: UOp) -> bool:
@@ -191,6 +192,7 @@ SHAPED: list[Row] = [
     (frozenset({Ops.RANDOM}),                draws,                                "no kind, stream and count"),
     (BITWISE,                                lambda u: not u.dtype.is_float,       "bits of a float"),
     (frozenset({Ops.SHL, Ops.SHR}),          lambda u: u.dtype.is_int,             "a shift of a float"),
+    (WHOLE,                                  lambda u: u.dtype.kind == "i",        "other than signed whole numbers"),
     (frozenset({Ops.MULHI}),                 lambda u: u.dtype is u32,             "a high product of other than u32"),
     (CHOICES,                                lambda u: u.src[0].dtype is bool_,    "a condition that is not bool"),
     (frozenset({Ops.RESHAPE}),               lambda u: prod(u.src[0].shape) == prod(u.shape), "another size"),

@@ -19,6 +19,7 @@ from weakref import WeakValueDictionary
 from tinyphysics.errors import ShapeError, TraceError
 from tinyphysics.given import NO_UNITS, quantity
 from tinyphysics.ir.dtype import DType, Number, as_number, bool_, f64, i64, promote
+from tinyphysics.ir import integers
 from tinyphysics.ir.infix import infix
 from tinyphysics.ir.math import Arithmetic
 from tinyphysics.ir.ops import ARCS, COMPARE, Ops
@@ -47,6 +48,14 @@ class Sites:
 
 
 RECORD: ContextVar[Sites | None] = ContextVar("RECORD", default=None)
+
+
+def tracing() -> bool:
+    """Does a function of the user's run now?"""
+    sites = RECORD.get()
+    return sites is not None and sites.tracing
+
+
 NUMPY: dict[str, Callable[..., Any]] = {}  # NumPy's functions on symbols, by name; filled by front/
 
 _cache: WeakValueDictionary[tuple[Any, ...], UOp] = WeakValueDictionary()
@@ -160,10 +169,16 @@ class UOp(Arithmetic):
                     break
             else:  # nothing to promote, cast or expand
                 return UOp(op, bool_ if op in COMPARE else dtype, shape, tuple(operands))
+        if op is Ops.WHERE:  # a number of the user's has the type of the symbol beside it
+            like = next((x.dtype for x in others if isinstance(x, UOp) and x.dtype.is_int), None)
+            if like is not None:
+                operands = [self, *[as_uop(x, like) for x in others]]
         data = operands[1:] if op is Ops.WHERE else operands
         dtype = data[0].dtype
         for x in data[1:]:
             dtype = promote(dtype, x.dtype)
+        if dtype.kind in "iuf" and tracing():
+            integers.check_types(op, operands, op in FLOAT_ONLY)
         if op in FLOAT_ONLY and not dtype.is_float:
             dtype = f64
         op = _on_dtype(op, dtype)
@@ -179,7 +194,14 @@ class UOp(Arithmetic):
             return self
         if self.op is Ops.CONST:
             return UOp.const(self.arg, dtype, self.shape)
+        if dtype is bool_ and self.dtype.is_int:
+            return self.ne(UOp.const(0, self.dtype))
         return UOp(Ops.CAST, dtype, self.shape, (self,))
+
+    def astype(self, dtype: Any) -> UOp:
+        """In another type: x.astype("int8"), x.astype(float)."""
+        out: UOp = integers.cast(self, integers.dtype_of(dtype))
+        return out
 
     def bitcast(self, dtype: DType) -> UOp:
         return self if dtype is self.dtype else UOp(Ops.BITCAST, dtype, self.shape, (self,))
@@ -282,6 +304,8 @@ class UOp(Arithmetic):
     def reduce(self, kind: str, axis: Any = None, keepdims: bool = False) -> UOp:
         if self.dtype is bool_:  # conditions are counted
             return self.cast(f64).reduce(kind, axis, keepdims)
+        if kind == "sum" and self.dtype.kind == "i" and self.dtype.bits < 64:  # as NumPy sums
+            return self.cast(i64).reduce(kind, axis, keepdims)
         axes = range(self.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
         normal = tuple(sorted(axis_of(a, self.ndim) for a in axes))
         if len(set(normal)) < len(normal) or kind != "sum" and not self.size:
@@ -307,7 +331,7 @@ class UOp(Arithmetic):
 
     def mean(self, axis: Any = None, keepdims: bool = False) -> UOp:
         total = self.sum(axis, keepdims)
-        return total / (self.size // max(total.size, 1))
+        return (total.cast(f64) if total.dtype.is_int else total) / (self.size // max(total.size, 1))
 
     def __matmul__(self, o: Any) -> UOp:
         return matmul(self, self.lift(o))
@@ -327,10 +351,51 @@ class UOp(Arithmetic):
 
     def __mod__(self, o: Any) -> UOp:
         other = self.lift(o)
+        if self.dtype.is_int or other.dtype.is_int:
+            return self.alu(Ops.MOD, other)
         return self - (self / other).floor() * other
 
     def __rmod__(self, o: Any) -> UOp:
         return self.lift(o) % self
+
+    def __floordiv__(self, o: Any) -> UOp:
+        other = self.lift(o)
+        if self.dtype.is_float and other.dtype.is_float:
+            raise TraceError(
+                f"`{self} // {other}` of floats", site=user_site(), fix=f"Write np.floor({self} / {other})."
+            )
+        return self.alu(Ops.FLOORDIV, other)
+
+    def __rfloordiv__(self, o: Any) -> UOp:
+        return self.lift(o) // self
+
+    def __pow__(self, o: Any) -> UOp:
+        if self.dtype.is_int and tracing():
+            out: UOp = integers.power(self, self.lift(o))
+            return out
+        return self.alu(Ops.POW, o)
+
+    def __lshift__(self, o: Any) -> UOp:
+        return self._shifted(Ops.SHL, o)
+
+    def __rlshift__(self, o: Any) -> UOp:
+        return self.lift(o)._shifted(Ops.SHL, self)
+
+    def __rshift__(self, o: Any) -> UOp:
+        return self._shifted(Ops.SHR, o)
+
+    def __rrshift__(self, o: Any) -> UOp:
+        return self.lift(o)._shifted(Ops.SHR, self)
+
+    def __rxor__(self, o: Any) -> UOp:
+        return self.lift(o).alu(Ops.XOR, self)
+
+    def _shifted(self, op: Ops, o: Any) -> UOp:
+        other = self.lift(o)
+        if not tracing() or not self.dtype.is_int or not other.dtype.is_int:
+            return self.alu(op, other)
+        out: UOp = integers.shift(self, other, Ops.SAR if op is Ops.SHR else op)
+        return out
 
     # --- what Python and NumPy may ask ----------------------------------------------------------
     @property
@@ -511,6 +576,8 @@ def as_uop(x: Any, dtype: DType = f64) -> UOp:
         return UOp.const(x, bool_)
     if isinstance(x, (int, float)):
         whole = dtype.is_int and not isinstance(x, float)
+        if whole and tracing():
+            integers.check_fits(int(x), dtype)
         return UOp.const(x, dtype if dtype.is_float or whole else f64)
     if isinstance(x, (list, tuple)):
         rows = [as_uop(item, dtype) for item in x]

@@ -208,6 +208,11 @@ FLOAT: dict[Ops, Callable[..., Any]] = {
     Ops.ARC_KICK: kick_time,
     Ops.ARC_LAG: lag,
 }
+def tdiv(a: int, b: int) -> int:
+    """The quotient towards zero."""
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
 INTEGER: dict[Ops, Callable[..., int]] = {
     Ops.NEG: lambda x: -x,
     Ops.ABS: abs,
@@ -221,6 +226,9 @@ INTEGER: dict[Ops, Callable[..., int]] = {
     Ops.OR: lambda a, b: a | b,
     Ops.XOR: lambda a, b: a ^ b,
     Ops.NOT: lambda x: ~x,
+    Ops.FLOORDIV: lambda a, b: a // b if b else 0,
+    Ops.MOD: lambda a, b: a % b if b else 0,
+    Ops.TDIV: tdiv,
 }
 COMPARISON: dict[Ops, Callable[[Any, Any], bool]] = {
     Ops.LT: lambda a, b: a < b,
@@ -254,6 +262,8 @@ def scalar(op: Ops, dtype: DType, sources: Sequence[DType]) -> Callable[..., Num
             return lambda x, n: wrap(x << n if 0 <= n < bits else 0, dtype)
         if op is Ops.SHR:
             return lambda x, n: wrap((x & mask) >> n if 0 <= n < bits else 0, dtype)
+        if op is Ops.SAR:
+            return lambda x, n: x >> (n if 0 <= n < bits else bits - 1)
         if op is Ops.MULHI:
             return lambda a, b: wrap(((a & mask) * (b & mask)) >> bits, dtype)
         integer = INTEGER[op]

@@ -17,8 +17,18 @@ import numpy as np
 from tinyphysics.device.cuda import driver as cuda
 from tinyphysics.device.cuda import nvptx
 from tinyphysics.device.cuda.dlpack import DeviceArray
+from tinyphysics.device.cuda.dlpack import sent as sent_array
 from tinyphysics.device.cuda.tuning import ThreadLayout, Tuner
-from tinyphysics.device.engines.engine import LEAST_BLOCK, Arrays, LaneEngine, LaneState, observed, parameters
+from tinyphysics.device.engines.engine import (
+    LEAST_BLOCK,
+    Arrays,
+    LaneEngine,
+    LaneState,
+    as_rows,
+    observed,
+    parameters,
+    unpacked,
+)
 from tinyphysics.device.numbers import LOST, NUMPY_DTYPE
 from tinyphysics.target import PORTABLE, Seed, VectorShape
 from tinyphysics.tpir.kernels.extremes import ExtremesOf
@@ -355,7 +365,7 @@ class CudaEngine(LaneEngine):
                     there = (
                         ctypes.c_uint64(v.pointer)
                         if isinstance(v, DeviceArray)
-                        else cuda.upload(np.asarray(v, dtype))
+                        else cuda.upload(np.asarray(as_rows(v, dtype), dtype))
                     )
                     self.tools.into_rows(there, source, at, size, members)
                 at += size
@@ -384,7 +394,7 @@ class CudaEngine(LaneEngine):
 
     def registers(self, m: LaneState) -> dict[str, Any]:
         here = self.held(m)
-        return {name: np.ascontiguousarray(here[rows].T) for name, rows in self.places.items()}
+        return {name: self.numbers_in(here[rows].T, rows) for name, rows in self.places.items()}
 
     def tell(self, m: LaneState, name: str, value: float) -> None:
         assert isinstance(m, OnDevice)
@@ -439,6 +449,9 @@ class CudaEngine(LaneEngine):
         return observed(series, k.observed, m.members)
 
     def bad(self, m: LaneState) -> list[int]:
+        if self.counts:  # rows of several types, which no kernel on the device tells apart
+            here = self.held(m) if self.lossy else None
+            return sorted({k for rows in self.lossy for k in self.bad_in(here[rows], rows)})
         return self.tools.bad(replace(m.carried, rows=self.moved), m.members)
 
     def first_bad(self, m: LaneState, k: int) -> tuple[str, int] | None:
@@ -457,9 +470,12 @@ class CudaEngine(LaneEngine):
     def synchronised_there(self, m: LaneState) -> dict[str, DeviceArray]:
         """Each output on the device, (members, shape...)."""
         k = self.kernel
-        dtype = NUMPY_DTYPE[next(iter(k.outputs.values()))[0].name]
+        dtype = self.output_type
         rows = empty(sum(prod(shape) for _, shape in k.outputs.values()), m.carried.lanes, dtype)
         self.call("final", m, self.left(m), rows, 1)
+        if k.kinds:
+            found = unpacked(rows.numpy(), k.outputs, m.members, list(k.outputs))
+            return {name: sent_array(a) for name, a in found.items()}
         out, at = {}, 0
         for name, (_, shape) in k.outputs.items():
             there = self.tools.into_members(rows, at, prod(shape), m.members)

@@ -22,10 +22,12 @@ import numpy as np
 from tinyphysics.context import QUICK
 from tinyphysics.device.numbers import NUMPY_DTYPE, finite
 from tinyphysics.device.protocols import Parts, PlainEngine
+from tinyphysics.ir.dtype import DType
 from tinyphysics.ir.uop import UOp
 from tinyphysics.target import PORTABLE, Seed, VectorShape
 from tinyphysics.tpir.kernels.extremes import ExtremesOf, keeping_extremes, own_numbers
 from tinyphysics.tpir.kernels.kernel import Kernel, Section, build_kernel, watching
+from tinyphysics.tpir.kernels.rows import in_rows
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.util import prod
 
@@ -71,6 +73,7 @@ class LaneState:
 
 class LaneEngine(PlainEngine):
     room = ROOM
+    bytes_too = True  # may rows be of bytes?
 
     def __init__(
         self,
@@ -88,7 +91,9 @@ class LaneEngine(PlainEngine):
         """
         self.program = program
         self.loader = loader
-        self.kernel = kernel_of(program, probe, seed, extremes) if kernel is None else kernel
+        if kernel is None:
+            kernel = kernel_of(program, probe, seed, extremes, self.bytes_too)
+        self.kernel = kernel
         assert len({v.dtype for v in self.kernel.carried}) <= 1, "a row for each number: all have one type"
         self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
         self.workers = self.threads if loader.threads else 1  # threads that may call at once
@@ -257,7 +262,7 @@ class LaneEngine(PlainEngine):
         dtype: Any = NUMPY_DTYPE[k.inputs[0].dtype.name] if k.inputs else np.float64
         source, at = np.empty((len(k.inputs), lanes), dtype), 0
         for v in state.values() if members else ():
-            rows = v.reshape(members, -1).T
+            rows = as_rows(v, dtype).reshape(members, -1).T
             source[at : at + len(rows), :members] = rows
             at += len(rows)
         fill(source, members)
@@ -293,9 +298,12 @@ class LaneEngine(PlainEngine):
 
     def registers(self, m: LaneState) -> dict[str, Any]:
         """All that the loop carries, by the names of the program: (members, numbers)."""
-        return {
-            name: np.ascontiguousarray(m.carried[rows, : m.members].T) for name, rows in self.places.items()
-        }
+        return {name: self.numbers_in(m.carried[rows, : m.members].T, rows) for name, rows in self.places.items()}
+
+    def numbers_in(self, rows: Any, at: slice) -> Any:
+        """Numbers of the loop in their own type."""
+        kinds = self.kernel.kinds
+        return as_numbers(rows, kinds[at.start]) if kinds else np.ascontiguousarray(rows)
 
     def restored(
         self,
@@ -308,7 +316,9 @@ class LaneEngine(PlainEngine):
         threads: int | None = None,
     ) -> LaneState:
         """A loop from its registers after so many steps."""
-        rows = [row for name in self.places for row in registers[name].reshape(members, -1).T]
+        dtype = NUMPY_DTYPE[self.kernel.carried[0].dtype.name]
+        given = {name: as_rows(registers[name], dtype).reshape(members, -1) for name in self.places}
+        rows = [row for name in self.places for row in given[name].T]
         return self.resume(rows, params, members, dt, t0, steps, threads)
 
     @cached_property
@@ -382,8 +392,27 @@ class LaneEngine(PlainEngine):
 
     def bad(self, m: LaneState) -> list[int]:
         """The members with a number that is not finite."""
+        if self.counts:
+            return sorted({k for rows in self.lossy for k in self.bad_in(m.carried[rows, : m.members], rows)})
         good = finite(m.carried[: self.moved, : m.members])
         return [] if np.count_nonzero(good) == good.size else np.flatnonzero(~good.all(axis=0)).tolist()
+
+    @cached_property
+    def counts(self) -> bool:
+        """Are some states whole numbers, of which every one is good?"""
+        return any(s.counts for s in self.program.states)
+
+    @cached_property
+    def lossy(self) -> list[slice]:
+        """The rows of states that may have numbers that are none."""
+        out, at = [], 0
+        for s in self.program.states:
+            out += [] if s.counts else [slice(at, at + prod(s.type.shape))]
+            at += prod(s.type.shape)
+        return out
+
+    def bad_in(self, rows: Any, at: slice) -> Any:
+        return np.flatnonzero(~finite(self.numbers_in(rows, at)).all(axis=0)).tolist()
 
     def first_bad(self, m: LaneState, k: int) -> tuple[str, int] | None:
         """(state, index) of the first bad number of a member."""
@@ -393,9 +422,10 @@ class LaneEngine(PlainEngine):
         """Of all that a member carries, the states first."""
         at = 0
         for s in self.program.states:
-            for i in range(prod(s.type.shape)):
-                if not finite(numbers[at + i]):
-                    return s.name, i
+            here = slice(at, at + prod(s.type.shape))
+            good = finite(self.numbers_in(numbers[here], here)) if not s.counts else np.ones(1, bool)
+            if not good.all():
+                return s.name, int(np.flatnonzero(~good)[0])
             at += prod(s.type.shape)
         return None
 
@@ -413,10 +443,16 @@ class LaneEngine(PlainEngine):
     def named(self, m: LaneState, names: Sequence[str]) -> dict[str, Any]:
         """Of what `final` gives, that of these names."""
         k = self.kernel
-        dtype = NUMPY_DTYPE[next(iter(k.outputs.values()))[0].name]  # states, or what a probe makes of them
-        out = np.empty((self.shown, m.carried.shape[1]), dtype)
+        out = np.empty((self.shown, m.carried.shape[1]), self.output_type)
         self.call("final", m, self.left(m), out, 1)
         return unpacked(out, k.outputs, m.members, names)
+
+    @cached_property
+    def output_type(self) -> Any:
+        """Of the rows that `final` fills: states, or what a probe makes of them."""
+        k = self.kernel
+        gives = k.kinds and all(name in [s.name for s in self.program.states] for name in k.outputs)
+        return NUMPY_DTYPE[(k.carried[0].dtype if gives else next(iter(k.outputs.values()))[0]).name]
 
     @cached_property
     def shown(self) -> int:
@@ -425,15 +461,19 @@ class LaneEngine(PlainEngine):
 
 
 def kernel_of(
-    program: Program, probe: Program | None, seed: Seed, extremes: ExtremesOf | None = None
+    program: Program,
+    probe: Program | None,
+    seed: Seed,
+    extremes: ExtremesOf | None = None,
+    bytes_too: bool = True,
 ) -> Kernel:
     """The kernel of a program, with the observables of a probe fused into its loop, or where it can, their extremes."""
-    kernel = build_kernel(program, seed)
+    kernel, states = build_kernel(program, seed), [s.name for s in program.states]
     if probe is None:
-        return kernel
+        return in_rows(kernel, states, bytes_too)
     seen = build_kernel(probe)
     kept = None if extremes is None else keeping_extremes(kernel, seen, extremes)
-    return watching(kernel, seen) if kept is None else kept
+    return in_rows(watching(kernel, seen) if kept is None else kept, states, bytes_too)
 
 
 def stretches(starts: Any, lanes: int) -> list[tuple[int, int]]:
@@ -447,12 +487,26 @@ def unpacked(
 ) -> dict[str, Any]:
     """Rows of components as arrays (members, shape...), of those with these names."""
     result, at = {}, 0
-    for name, (_, shape) in outputs.items():
+    for name, (dtype, shape) in outputs.items():
         size = prod(shape)
         if name in names:
-            result[name] = np.ascontiguousarray(rows[at : at + size, :members].T).reshape(members, *shape)
+            result[name] = as_numbers(rows[at : at + size, :members].T, dtype).reshape(members, *shape)
         at += size
     return result
+
+
+def as_rows(a: Any, dtype: Any) -> Any:
+    """Numbers as rows of some type have them: whole numbers by value, beside which floats stand by their bits."""
+    floats = a.dtype.kind == "f" and np.dtype(dtype).kind != "f"
+    return np.ascontiguousarray(a).view(f"i{a.itemsize}").astype(dtype, copy=False) if floats else a
+
+
+def as_numbers(rows: Any, dtype: DType) -> Any:
+    """The other way."""
+    whole = np.ascontiguousarray(rows)
+    if dtype.is_float and whole.dtype.kind != "f":
+        return whole.astype(f"i{dtype.bits // 8}", copy=False).view(NUMPY_DTYPE[dtype.name])
+    return whole.astype(NUMPY_DTYPE[dtype.name], copy=False)
 
 
 def observed(series: Any, names: Mapping[str, tuple[Any, tuple[int, ...]]], members: int) -> dict[str, Any]:

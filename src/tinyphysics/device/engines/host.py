@@ -159,7 +159,10 @@ class VmEngine(PlainEngine):
 
     def first_bad(self, m: VmState, k: int) -> tuple[str, int] | None:
         """(state, index) of the first bad number of a member."""
+        counts = {s.name for s in self.machine.program.states if s.counts}
         for name, value in self.machine.state(m.loops[k]).items():
+            if name in counts:
+                continue
             for i, x in enumerate(value if isinstance(value, list) else [value]):
                 if x == LOST if isinstance(x, int) else not math.isfinite(x):
                     return name, i

@@ -447,6 +447,8 @@ class NestEngine(PlainEngine):
         """(state, index) of the first bad number of a member."""
         kernel = self.kernel
         for s in self.program.states:
+            if s.counts:
+                continue
             b = kernel.buffers[kernel.inputs[s.name]]
             data = self.contents(m.members[k], b.name)
             rows = data.reshape(b.planes, b.plane)[:, : prod(b.axes)]

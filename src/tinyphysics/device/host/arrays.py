@@ -108,6 +108,7 @@ BINARY: dict[Ops, Callable[[Array, Array], Array]] = {
     Ops.AND: np.bitwise_and,
     Ops.OR: np.bitwise_or,
     Ops.XOR: np.bitwise_xor,
+    Ops.SAR: np.right_shift,
 }
 
 
@@ -129,6 +130,9 @@ def operation(u: UOp, a: Sequence[Array]) -> Array:
             return np.ascontiguousarray(a[0]).view(NUMPY_DTYPE[u.dtype.name])
         case Ops.SHL | Ops.SHR:
             return shift(np.ascontiguousarray(a[0]), np.asarray(a[1]), u.dtype, u.op is Ops.SHL)
+        case Ops.TDIV:
+            down = a[0] // a[1]
+            return down + ((down < 0) & (down * a[1] != a[0]))
         case Ops.MULHI:
             return ((a[0].astype(np.uint64) * a[1].astype(np.uint64)) >> np.uint64(32)).astype(np.uint32)
     return BINARY[u.op](a[0], a[1])

@@ -11,7 +11,7 @@ import numpy as np
 from tinyphysics.device.host.arrays import operation
 from tinyphysics.device.numbers import NUMPY_DTYPE
 from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.reduction import LANES, PAIR_LANES, slabs
+from tinyphysics.ir.reduction import LANES, PAIR_LANES, identity, slabs
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.functions.transcendental import lower
 from tinyphysics.tpir.kernels.kernel import NOW
@@ -22,7 +22,6 @@ from tinyphysics.util import prod
 
 Array = Any
 CALL = ctypes.CFUNCTYPE(None)
-IDENTITY = {Ops.ADD: -0.0, Ops.MAX: -np.inf, Ops.MIN: np.inf}
 
 
 AT_ONCE = 1 << 15  # pairs
@@ -114,7 +113,7 @@ class Interpreter:
 
     def nothing(self, s: Store, shape: Sequence[int]) -> Array:
         assert s.combine is not None
-        return np.full(shape, IDENTITY[s.combine], NUMPY_DTYPE[s.value.dtype.name])
+        return np.full(shape, identity(s.combine, s.value.dtype), NUMPY_DTYPE[s.value.dtype.name])
 
     def fold(self, s: Store, acc: Array) -> Array:
         """Lanes along the last axis, combined in halves."""

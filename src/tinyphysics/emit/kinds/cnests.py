@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tinyphysics.emit.loops.nest_writer import IDENTITY
 from tinyphysics.emit.scalar.c import TYPE, C, Dialect, expression, literal
 from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.reduction import LANES, PAIR_LANES, slabs
+from tinyphysics.ir.reduction import LANES, PAIR_LANES, identity, slabs
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.functions.transcendental import lower
 from tinyphysics.tpir.kernels.kernel import NOW
@@ -124,7 +123,7 @@ class NestText:
 
     def combined(self, s: Store, a: str, b: str) -> str:
         assert s.combine is not None
-        if s.combine is Ops.ADD:
+        if s.combine is Ops.ADD and s.value.dtype.is_float:
             return f"{a} + {b}"
         x, y = UOp.var("a", (), s.value.dtype), UOp.var("b", (), s.value.dtype)
         (graph,) = lower([x.alu(s.combine, y)])
@@ -138,7 +137,7 @@ class NestText:
 
     def identity(self, s: Store) -> str:
         assert s.combine is not None
-        return literal(UOp.const(IDENTITY[s.combine], s.value.dtype))
+        return literal(UOp.const(identity(s.combine, s.value.dtype), s.value.dtype))
 
     def guards(self, p: Piece) -> None:
         for g in p.guards:

@@ -6,13 +6,13 @@ vectors; what the lanes share is computed outside of the loop that it does not c
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tinyphysics.emit.scalar.llvm import TYPE, Writer
 from tinyphysics.ir.dtype import bool_, f32, i64
 from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.reduction import identity
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.functions.transcendental import lower
 from tinyphysics.tpir.kernels.kernel import NOW
@@ -20,8 +20,7 @@ from tinyphysics.tpir.kernels.neighbours import shifts_in
 from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, Piece, Store
 from tinyphysics.util import prod
 
-IDENTITY = {Ops.ADD: -0.0, Ops.MAX: -math.inf, Ops.MIN: math.inf}  # x + -0.0 is x, bit for bit
-BYTES = {"f64": 8, "f32": 4, "i64": 8, "i32": 4, "u64": 8, "u32": 4}
+BYTES = {"f64": 8, "f32": 4, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u64": 8, "u32": 4}
 MOST_WRITTEN_OUT = 160  # operations and stores of a loop that is written out
 Names = dict[UOp, str]
 
@@ -337,7 +336,7 @@ class NestWriter:
     # --- loops and sums ----------------------------------------------------------------------
     def combined(self, s: Store, acc: str, item: str) -> str:
         assert s.combine is not None
-        if s.combine is Ops.ADD:
+        if s.combine is Ops.ADD and s.value.dtype.is_float:
             return self.new(f"fadd {self.w.type(s.value.dtype)} {acc}, {item}")
         a, b = UOp.var("acc", (), s.value.dtype), UOp.var("item", (), s.value.dtype)
         (graph,) = lower([a.alu(s.combine, b)])
@@ -356,7 +355,7 @@ class NestWriter:
 
     def identity(self, s: Store) -> str:
         assert s.combine is not None
-        return self.w.constant(UOp.const(IDENTITY[s.combine], s.value.dtype))
+        return self.w.constant(UOp.const(identity(s.combine, s.value.dtype), s.value.dtype))
 
     def fold(self, s: Store, acc: str, lanes: int) -> str:
         """Accumulators in memory, combined in halves."""

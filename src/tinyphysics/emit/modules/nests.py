@@ -11,7 +11,7 @@ from tinyphysics.emit.kinds.nest_kinds import write
 from tinyphysics.emit.loops.nest_writer import NestWriter
 from tinyphysics.emit.scalar.llvm import RESTORE_MODE, SET_MODE
 from tinyphysics.ir.reduction import slabs
-from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Round
+from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Round, whole_numbers
 from tinyphysics.tpir.kernels.wavefront import Wavefront, wavefront
 
 SHORT = (
@@ -194,7 +194,10 @@ def outside(name: str, x86: bool) -> list[str]:
 
 
 def lanes_of(kernel: LoopKernel, nest: Nest, width: int) -> int:
-    """Of a vector as wide as `width` doubles."""
+    """Of a vector as wide as `width` doubles: bytes where all is bytes."""
+    whole = [whole_numbers(p) for p in nest.pieces]
+    if all(whole):
+        return width * 64 // max(8, *(u.dtype.bits for found in whole for u in found))
     doubles = all(kernel.buffers[s.buffer].dtype.bits == 64 for p in nest.pieces for s in p.stores)
     return width if doubles else 2 * width
 

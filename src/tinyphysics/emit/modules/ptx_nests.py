@@ -116,7 +116,9 @@ def nests_module(kernel: LoopKernel, careful: bool = False, estimates: bool = Fa
             f"the backend `cuda` supports tree codes of up to {MOST:,} points", fix="Choose another backend."
         )
     sections = {s.name: list(s.nests) for s in (kernel.careful if careful else kernel.sections).values()}
-    sections[LOOK] = [look(kernel, buffer) for buffer in kernel.inputs.values()]
+    sections[LOOK] = [
+        look(kernel, buffer) for buffer in kernel.inputs.values() if buffer not in kernel.counts
+    ]
     declared: dict[str, str] = {}
     texts: dict[
         str, str

@@ -24,6 +24,8 @@ TYPE = {
     "f32": "float",
     "i64": "int64_t",
     "i32": "int32_t",
+    "i16": "int16_t",
+    "i8": "int8_t",
     "u64": "uint64_t",
     "u32": "uint32_t",
     "bool": "int",
@@ -98,6 +100,8 @@ def literal(u: UOp) -> str:
         return "1" if u.arg else "0"
     if u.dtype.bits == 64:
         return f"(int64_t)UINT64_C({u.arg % 2**64})" if u.dtype.kind == "i" else f"UINT64_C({u.arg})"
+    if u.dtype.bits < 32:
+        return f"({TYPE[u.dtype.name]})({u.arg})"
     return f"(int32_t)UINT32_C({u.arg % 2**32})" if u.dtype.kind == "i" else f"UINT32_C({u.arg})"
 
 
@@ -112,7 +116,8 @@ def bitcast(source: DType, target: DType, a: str) -> str:
 def expression(u: UOp, a: Sequence[str]) -> str:
     """One operation on named values."""
     t = TYPE[u.dtype.name]
-    wide = f"uint{u.dtype.bits}_t"
+    own = f"uint{u.dtype.bits}_t"
+    wide = f"uint{max(u.dtype.bits, 32)}_t"  # shorter ones would be made int, which does not wrap
     match u.op:
         case Ops.FMA:
             return f"{'fmaf' if u.dtype is f32 else 'fma'}({a[0]}, {a[1]}, {a[2]})"
@@ -130,8 +135,14 @@ def expression(u: UOp, a: Sequence[str]) -> str:
             return f"({t}){a[0]}"
         case Ops.BITCAST:
             return bitcast(u.src[0].dtype, u.dtype, a[0])
-        case Ops.SHL | Ops.SHR:
-            return f"({t})(({wide}){a[0]} {'<<' if u.op is Ops.SHL else '>>'} {a[1]})"
+        case Ops.SHL:
+            return f"({t})(({wide}){a[0]} << {a[1]})"
+        case Ops.SHR:
+            return f"({t})(({own}){a[0]} >> {a[1]})"
+        case Ops.SAR:  # of what is negative, the complement: C leaves it open what comes in from the left
+            return f"({t})({a[0]} < 0 ? ~(~{a[0]} >> {a[1]}) : {a[0]} >> {a[1]})"
+        case Ops.TDIV:
+            return f"({t})({a[0]} / {a[1]})"
         case Ops.MULHI:
             return f"(uint32_t)(((uint64_t){a[0]} * {a[1]}) >> 32)"
         case Ops.ADD | Ops.SUB | Ops.MUL if u.dtype.is_int:  # integers wrap

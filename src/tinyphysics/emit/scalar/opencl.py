@@ -19,6 +19,10 @@ typedef long int64_t;
 typedef ulong uint64_t;
 typedef int int32_t;
 typedef uint uint32_t;
+typedef short int16_t;
+typedef char int8_t;
+typedef ushort uint16_t;
+typedef uchar uint8_t;
 #define UINT64_C(x) x##UL
 #define UINT32_C(x) x##U
 #define f64_to_i64 as_long

@@ -17,7 +17,17 @@ from tinyphysics.rules.calculus.solve import part
 from tinyphysics.rules.functions.transcendental import alone, expanded
 from tinyphysics.util import digest
 
-TYPE = {"f64": "double", "f32": "float", "i64": "i64", "i32": "i32", "u64": "i64", "u32": "i32", "bool": "i1"}
+TYPE = {
+    "f64": "double",
+    "f32": "float",
+    "i64": "i64",
+    "i32": "i32",
+    "i16": "i16",
+    "i8": "i8",
+    "u64": "i64",
+    "u32": "i32",
+    "bool": "i1",
+}
 FLOAT = {Ops.ADD: "fadd", Ops.SUB: "fsub", Ops.MUL: "fmul", Ops.DIV: "fdiv"}
 INTEGER = {
     Ops.ADD: "add",
@@ -28,6 +38,8 @@ INTEGER = {
     Ops.XOR: "xor",
     Ops.SHL: "shl",
     Ops.SHR: "lshr",
+    Ops.SAR: "ashr",
+    Ops.TDIV: "sdiv",
 }
 FLOAT_COMPARE = {Ops.LT: "fcmp olt", Ops.LE: "fcmp ole", Ops.EQ: "fcmp oeq", Ops.NE: "fcmp une"}
 SIGNED_COMPARE = {Ops.LT: "icmp slt", Ops.LE: "icmp sle", Ops.EQ: "icmp eq", Ops.NE: "icmp ne"}

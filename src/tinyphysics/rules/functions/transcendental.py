@@ -91,6 +91,29 @@ def maximum(x: UOp, y: UOp) -> UOp:
     return first.where(x, y)
 
 
+def floor_division(x: UOp, y: UOp) -> UOp:
+    """Rounded down, as machines shift; by another number than a power of two, as they divide, one less below zero."""
+    if power_of_two(y):
+        return x.alu(Ops.SAR, x.lift(int(y.arg).bit_length() - 1))
+    odd = y.eq(0) | y.eq(-1)  # where machines have no quotient
+    divisor = odd.where(1, y)
+    quotient = x.alu(Ops.TDIV, divisor)
+    rest = x - quotient * divisor
+    down = rest.ne(0) & ((rest < 0) ^ (divisor < 0))
+    return odd.where(y.eq(0).where(x.lift(0), -x), quotient - down.cast(x.dtype))
+
+
+def modulo(x: UOp, y: UOp) -> UOp:
+    """What floor division leaves, with the sign of the divisor; of 0 it is 0."""
+    if power_of_two(y):
+        return x & (y - 1)
+    return y.eq(0).where(x.lift(0), x - floor_division(x, y) * y)
+
+
+def power_of_two(y: UOp) -> bool:
+    return y.op is Ops.CONST and y.arg > 0 and y.arg & (y.arg - 1) == 0
+
+
 # --- the tables ------------------------------------------------------------------------------------
 x, y, z = UPat.var("x"), UPat.var("y"), UPat.var("z")
 
@@ -105,6 +128,8 @@ everywhere: Rows = [
     (x.image(y, z),    lambda x, y, z: (x - z) - y),
     (x.minimum(y),     minimum),
     (x.maximum(y),     maximum),
+    (UPat(Ops.FLOORDIV, src=(x, y)), floor_division),
+    (UPat(Ops.MOD, src=(x, y)), modulo),
     (x.asin(),         inverse.asin),
     (x.acos(),         inverse.acos),
     (x.atan(),         inverse.atan),

@@ -6,7 +6,7 @@ hashes of that step show the state after them, and the next step begins from tha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,11 +55,11 @@ class Acts:
         return new
 
 
-def lost(state: States) -> dict[int, tuple[str, int]]:
-    """Members with a number that is none: where the first of them is."""
+def lost(state: States, whole: Collection[str]) -> dict[int, tuple[str, int]]:
+    """Members with a number that is none: where the first of them is; `whole` are states of whole numbers."""
     out: dict[int, tuple[str, int]] = {}
     for name, v in state.items():
-        if all_finite(v):
+        if name in whole or all_finite(v):
             continue
         flat = np.asarray(here(v)).reshape(len(v), -1)
         bad = ~np.isfinite(flat) if flat.dtype.kind == "f" else flat == LOST

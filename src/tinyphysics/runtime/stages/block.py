@@ -83,7 +83,7 @@ def act(run: Running, tile: Tile, m: Any, n: int, stopped: dict[int, tuple[Stop,
     before = run.states_of(m, run.there)
     assert run.acts is not None
     after = run.acts.after(tile, before, n)
-    for k, where in lost(after).items():
+    for k, where in lost(after, run.encoding.whole).items():
         if k in tile.frozen or k in stopped:
             continue
         member = tile.here.start + k

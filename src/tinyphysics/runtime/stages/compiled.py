@@ -88,7 +88,9 @@ class Compiled:
     @cached_property
     def encoding(self) -> Encoding:
         """How the states are kept."""
-        return Encoding(replace(PRECISIONS[self.goal.precision], units=self.goal.lattice), self.known.solves)
+        whole = {s.name: s.var.dtype for s in self.system.states if not s.var.dtype.is_float}
+        precision = replace(PRECISIONS[self.goal.precision], units=self.goal.lattice)
+        return Encoding(precision, self.known.solves, whole)
 
     @cached_property
     def scales(self) -> tuple[Scale, ...]:

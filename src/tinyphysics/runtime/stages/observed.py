@@ -52,5 +52,5 @@ def traced(whole: System, function: Any, name: str, what: str = "observable") ->
             f"{OPTIONS[what]}[{name!r}] = {function!r}{why}",
             fix=f'The one named {what} is "energy", of a Hamiltonian; pass a function.',
         )
-    known = {s.name: s.var for s in system.states} | {p.name: p.var for p in system.parameters}
+    known = {s.name: s.var for s in system.states} | {p.name: p.symbol for p in system.parameters}
     return observable(function, known | {"t": clock_of(system)}, name, what)

@@ -14,6 +14,7 @@ import numpy as np
 
 from tinyphysics.device.cuda.dlpack import DeviceArray
 from tinyphysics.device.numbers import LOST, NUMPY_DTYPE
+from tinyphysics.ir.dtype import DType
 from tinyphysics.runtime.state import device_arrays
 from tinyphysics.tpir.precision.lattice import RANGE
 from tinyphysics.tpir.precision.precision import LOW, PRECISIONS, Precision
@@ -23,8 +24,11 @@ Arrays = Mapping[str, Any]
 
 
 class Encoding:
-    def __init__(self, precision: Precision, solves: bool = False) -> None:
+    def __init__(
+        self, precision: Precision, solves: bool = False, whole: Mapping[str, DType] | None = None
+    ) -> None:
         self.precision = precision
+        self.whole = whole or {}  # states of whole numbers and conditions, which are kept as they are
         self.solves = solves  # has a step equations that may have no solution near?
 
     @property
@@ -41,10 +45,12 @@ class Encoding:
 
     def stored(self, name: str, x: Any) -> dict[str, Any]:
         """A state as it is kept, from a float64 array: the nearest number, then what is nearest to the rest."""
+        if name in self.whole:
+            return {name: x.astype(NUMPY_DTYPE[self.whole[name].name], copy=False)}
         if isinstance(x, DeviceArray):
             return device_arrays.stored(self.precision, name, x)
         if not self.precision.state.is_float:
-            return {name: self.whole(name, x)}
+            return {name: self.units(name, x)}
         own = NUMPY_DTYPE[self.precision.state.name]
         if self.precision.low is None and x.dtype == own:
             return {name: x}
@@ -73,12 +79,12 @@ class Encoding:
             return device_arrays.total(high, low[0])
         return high.astype(np.float64) + low[0].astype(np.float64) if low else high
 
-    def whole(self, name: str, x: Any) -> Any:
+    def units(self, name: str, x: Any) -> Any:
         """The nearest whole number of units; where there is none, one that stands for no number."""
         with np.errstate(over="ignore", invalid="ignore"):
-            units = np.rint(x / self.precision.unit(name))
-            there = np.abs(units) < RANGE
-            return np.where(there, np.where(there, units, 0.0).astype(np.int64), LOST)
+            count = np.rint(x / self.precision.unit(name))
+            there = np.abs(count) < RANGE
+            return np.where(there, np.where(there, count, 0.0).astype(np.int64), LOST)
 
     def beyond(self, name: str) -> str:
         """What a whole number is that is none."""

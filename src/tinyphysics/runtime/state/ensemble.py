@@ -16,6 +16,7 @@ from tinyphysics.ir.dtype import DType, f64
 from tinyphysics.options import COMING, COMPILE, EVOLVE, LINES, SAME_AS, unknown
 from tinyphysics.philox import key_words
 from tinyphysics.runtime.state.encoding import FLOAT64, Encoding
+from tinyphysics.runtime.state.whole_numbers import check_whole, whole_array
 from tinyphysics.runtime.state.workers import all_finite
 from tinyphysics.system import SIGNS, Family, Parameter, System
 from tinyphysics.tpir.precision.precision import ROUNDING
@@ -138,6 +139,11 @@ def kept(
 ) -> tuple[dict[str, Any], int | None]:
     """(the words of a state with a leading axis, its length or None if the axis was not given)."""
     if not isinstance(value, Words):
+        if name in encoding.whole and value is not None:
+            number_array(name, value)  # or an error: text, dates, units
+            whole = whole_array(name, value, np.asarray(value), encoding.whole[name])
+            a, n = axis_of(name, whole, shape)
+            return {name: a}, n
         a, n = with_axis(name, value, shape, f64)
         return encoding.stored(name, a), n
     like = encoding.stored(name, np.zeros(()))
@@ -209,7 +215,7 @@ def inputs(system: System, given: Mapping[str, Any], encoding: Encoding = FLOAT6
         state_arrays |= words
         if n is not None:
             lengths[s.name] = n
-        if not all(all_finite(a) for a in words.values()):
+        if s.name not in encoding.whole and not all(all_finite(a) for a in words.values()):
             told = encoding.beyond(s.name) or f"not finite{in_format(encoding.precision.state)}"
             raise InputError(f"the initial `{s.name}` is {told}", fix="Check the initial values.")
     for p in system.parameters:
@@ -241,6 +247,7 @@ def inputs(system: System, given: Mapping[str, Any], encoding: Encoding = FLOAT6
                 fix='Choose units in which it is nearer to 1, or precision="float64".',
             )
         check_sign(p, a, n is not None)
+        check_whole(p, a)
         param_arrays[p.name] = (
             a.copy()
         )  # what is asked of a run later must not see what becomes of the user's

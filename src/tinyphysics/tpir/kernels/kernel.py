@@ -201,6 +201,7 @@ class Kernel:
     tails: tuple[Tail, ...] = ()  # what is done after some of the stages
     going: UOp | None = None  # of what is carried
     seed: Seed | None = None  # of math="fast": what its roots begin with
+    kinds: tuple[DType, ...] = ()  # of what is carried, where rows have another type: tpir/kernels/rows.py
     _cache: dict[tuple[str, bool, bool], Section] = field(default_factory=dict)
 
     def section(self, name: str, careful: bool = False, short: bool = False) -> Section:
@@ -317,8 +318,8 @@ def address_of(program: Program) -> tuple[UOp, ...]:
 
 def given_format(program: Program) -> DType:
     """The format of the parameters: that of the states, where one number is a state."""
-    first = program.states[0].type.dtype if program.states else NOW.dtype
-    return NOW.dtype if not first.is_float or any(s.low_of is not None for s in program.states) else first
+    first = next((s.type.dtype for s in program.states if s.type.dtype.is_float), NOW.dtype)
+    return NOW.dtype if any(s.low_of is not None for s in program.states) else first
 
 
 def implicit(program: Program) -> tuple[UOp, ...]:

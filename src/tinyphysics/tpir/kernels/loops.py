@@ -345,6 +345,7 @@ def planned_loops(
             near,
             {str(u.arg)[1:]: name for u, name in flat.items()},
             tree,
+            tuple(f"S{i}" for i, s in enumerate(program.states) if s.counts),
             contracts=roots_by is not None,
         )
 

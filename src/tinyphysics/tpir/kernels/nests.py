@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from tinyphysics.ir.dtype import DType, bool_, i32
+from tinyphysics.ir.dtype import DType, bool_, i8
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import slabs
 from tinyphysics.ir.text import dump
@@ -19,8 +19,9 @@ MET, MEETING = (
     1000,
     20,
 )  # nodes and points that each point of a tree meets, operations for each: guesses, for costs
-STORED = {bool_: i32}  # types that have no size in memory lie there as another: true is 1
+STORED = {bool_: i8}  # types that have no size in memory lie there as another: true is 1
 PAD = 8  # numbers behind every plane, so that a last vector may be loaded whole
+SHORT_PAD = 64  # of numbers shorter than 32 bits, of which a vector has more
 
 
 def kept_as(dtype: DType) -> DType:
@@ -58,8 +59,9 @@ class Buffer:
     @property
     def plane(self) -> int:
         """Numbers from one plane to the next: an odd number of cache lines, so that planes do not collide."""
-        lines = -(-(prod(self.axes) + PAD) // 8)
-        return (lines | 1) * 8 if self.axes else 8
+        unit = PAD if self.dtype.bits >= 32 else SHORT_PAD
+        lines = -(-(prod(self.axes) + unit) // unit)
+        return (lines | 1) * unit if self.axes else unit
 
     @property
     def size(self) -> int:
@@ -105,6 +107,18 @@ class Piece:
 
     def loads(self) -> list[UOp]:
         return [u for u in toposort(self.roots) if u.op is Ops.LOAD]
+
+
+def whole_numbers(p: Piece) -> list[UOp]:
+    """What a piece computes, without addresses, if all of it is whole numbers and conditions; else nothing."""
+    seen: dict[UOp, None] = {}
+    left = [s.value for s in p.stores] + list(p.guards)
+    while left:
+        u = left.pop()
+        if u not in seen:
+            seen[u] = None
+            left += () if u.op is Ops.LOAD else u.src
+    return [] if any(u.dtype.is_float for u in seen) else list(seen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +172,8 @@ class Nest:
             return MEETING
         longest = max(self.pieces, key=lambda p: p.hi - p.lo)
         sums = sum(s.combine is not None for s in longest.stores)
+        if whole := whole_numbers(longest):
+            return sums + max(1, len(whole) * max(u.dtype.bits for u in whole) // 64)
         return sums + sum(
             u.op not in (Ops.CONST, Ops.VAR, Ops.LOAD) and u.dtype.is_float for u in toposort(longest.roots)
         )
@@ -265,6 +281,7 @@ class LoopKernel:
         default_factory=dict
     )  # array parameter -> a buffer with all its axes in a row
     tree: Any = None  # the tree that it sums through, if it does: tpir/kernels/tree.py
+    counts: tuple[str, ...] = ()  # buffers of states of whole numbers, of which every one is good
     contracts: bool = False  # does a product join a sum over pairs with one rounding?  Under math="fast"
 
     def place(self, name: str) -> str:

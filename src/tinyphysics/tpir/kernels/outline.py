@@ -60,6 +60,7 @@ class Outline:
         )
         self.outputs, self.observed = shapes(data["outputs"]), shapes(data["observed"])
         self.sizes = {str(name): (int(n), int(code)) for name, (n, code) in data["sizes"].items()}
+        self.kinds = tuple(DTYPES[name] for name in data["kinds"])
         p = data["pressure"]
         self.pressure = None if p is None else Pressure(*(int(n) for n in p))
 
@@ -108,6 +109,7 @@ def described(k: Kernel) -> dict[str, Any]:
         "params": named(k.params),
         "carried": named(k.carried),
         "watched": [[f"watched{i}", u.dtype.name] for i, u in enumerate(k.watched)],
+        "kinds": [d.name for d in k.kinds],
         "outputs": sized(k.outputs),
         "observed": sized(k.observed),
         "sizes": {name: [f.operations, f.code] for name, f in short.items()},

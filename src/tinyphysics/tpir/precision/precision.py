@@ -94,7 +94,9 @@ class Precision:
         return (state,) if self.low is None else (state, f"{state}{LOW}")
 
     def kept(self, s: State) -> tuple[State, ...]:
-        """A state of the system as a program declares it, word by word."""
+        """A state of the system as a program declares it, word by word; whole numbers stay what they are."""
+        if not s.var.dtype.is_float:
+            return (s,)
         high = replace(s, var=UOp.var(s.name, s.var.shape, self.state))
         if self.low is None:
             return (high,)
@@ -102,7 +104,9 @@ class Precision:
         return high, State(name, UOp.var(name, s.var.shape, self.low), "error", s.unit)
 
     def value(self, s: State) -> UOp:
-        """What is kept of a state, as one float64 number: what energies and observables see."""
+        """What is kept of a state, as one float64 number: what energies and observables see, beside whole numbers."""
+        if not s.var.dtype.is_float:
+            return s.var
         high, *low = (word.var.cast(f64) for word in self.kept(s))
         if not self.state.is_float:
             return high * self.unit(s.name)

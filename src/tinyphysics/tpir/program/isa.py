@@ -135,6 +135,11 @@ class StateDecl:
     conjugate: int | None = None  # of a momentum: the index of its position
     low_of: int | None = None  # of an error word: the index of the state, just before it, that it is added to
 
+    @property
+    def counts(self) -> bool:
+        """Is it made of whole numbers or conditions, all of which are good?  Those of a lattice are no fields."""
+        return self.role == "field" and not self.type.dtype.is_float
+
 
 @dataclass(frozen=True)
 class ParamDecl:

@@ -41,8 +41,16 @@ from tinyphysics.util import Site
 REDUCED_BY = {name: op for op, name in REDUCTIONS.items()}
 
 
+HALF = 32  # bits
+
+
 def type_of(u: UOp) -> Type:
     return Type(u.dtype, u.shape)
+
+
+def is_long(u: UOp) -> bool:
+    """Is it a whole number that float64 does not hold?"""
+    return u.op is Ops.CONST and u.dtype.is_int and int(float(u.arg)) != u.arg
 
 
 class Current(dict[UOp, Operand]):
@@ -125,11 +133,19 @@ class ProgramBuilder:
         return self._find(u)
 
     def _find(self, u: UOp) -> Operand:
-        if u.op is Ops.CONST:
+        if u.op is Ops.CONST and not is_long(u):
             return float(u.arg)
         return self.invariant[u] if u in self.invariant else self.current[u]
 
     def place(self, u: UOp, section: str) -> None:
+        if is_long(u) and u not in self.invariant:  # an operand is a float: it is put together of two
+            high, low = int(u.arg) >> HALF, int(u.arg) & ((1 << HALF) - 1)
+            parts = [UOp.const(x, u.dtype, u.shape) for x in (high, HALF, low)]
+            shifted = UOp(Ops.SHL, u.dtype, u.shape, (parts[0], parts[1]))
+            for x in (shifted, UOp(Ops.OR, u.dtype, u.shape, (shifted, parts[2]))):
+                self.invariant[x] = register = self.temporary()
+                self.compute(x, register, self.first)
+            self.invariant[u] = register
         if u.op is Ops.CONST or u in self.invariant or u in self.current:
             return
         if (u.src[0] if u.op is Ops.EXPAND else u) in ADDRESS:  # NOISE knows where it is
