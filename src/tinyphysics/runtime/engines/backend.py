@@ -160,8 +160,12 @@ def outlined(program: Recipe, probe: Recipe | None, target: Target, extremes: Ex
     seed = seed_of(target)
     kept = [] if extremes is None else [repr(extremes)]
     key = digest(" ".join([program.key, "" if probe is None else probe.key, seed.name, *kept]).encode())
+    bytes_too = target.backend != "cuda"
     return outline(
-        key, lambda: kernel_of(program.program, None if probe is None else probe.program, seed, extremes)
+        key,
+        lambda: kernel_of(
+            program.program, None if probe is None else probe.program, seed, extremes, bytes_too
+        ),
     )
 
 
