@@ -30,6 +30,7 @@ NOTHING_KNOWN = Facts(())
 GOALS = "energy_drift= or error="
 LEVELS, NO_LEVELS = "fast and slow parts", "an energy without fast and slow parts"
 MAP, RATES, FORCES = "a map", "a system of derivatives", "a system of forces"
+WHOLE = "states of whole numbers"
 KINDS = {"map": MAP, "ode": RATES, "forces": FORCES}
 NOT_HAMILTONIAN, EXPLICIT_TIME = "a system that is not a Hamiltonian", "an energy that depends on t"
 OWN_STEPS, FIXED_STEP = "a method that chooses its own steps", "a method with a fixed step"
@@ -74,7 +75,8 @@ class Ask:
         facts = more.pop("facts", NOTHING_KNOWN)
         clock, levels = getattr(system, "clock", None), getattr(system, "levels", ())
         given = {**vars(goal), "inner": goal.inner or None, "project": goal.project or None, "time": clock}
-        known = {LEVELS: levels, KINDS.get(system.kind, ""): True}
+        whole = not all(s.var.dtype.is_float for s in getattr(system, "states", ()))
+        known = {LEVELS: levels, KINDS.get(system.kind, ""): True, WHOLE: whole}
         return cls({**given, **more}, system, {**known, **(traits or {})}, by, facts)
 
     @property
@@ -246,6 +248,9 @@ CONFLICTS: tuple[Conflict, ...] = (
     Conflict("method", MAP, "choice",
         "`{a.system.name}` is an explicit map: it is run as written, without an integration method",
         "Leave method= and order= out.", lambda a: a.has(MAP) and (a.has("method") or a.has("order"))),
+    Conflict("precision", WHOLE, "choice",
+        "`{a.system.name}` has states of whole numbers, which have a type of their own: precision={a[precision]!r}",
+        "Leave precision= out: floats beside them are float64."),
     Conflict("order", RATES, "choice",
         "`{a.system.name}` is given by derivatives, and no certified method exists for those",
         'Leave method= and order= out, or choose method="dop853".',

@@ -498,7 +498,7 @@ def unpacked(
 def as_rows(a: Any, dtype: Any) -> Any:
     """Numbers as rows of some type have them: whole numbers by value, beside which floats stand by their bits."""
     floats = a.dtype.kind == "f" and np.dtype(dtype).kind != "f"
-    return np.ascontiguousarray(a).view(f"i{a.itemsize}").astype(dtype, copy=False) if floats else a
+    return (np.ascontiguousarray(a).view(f"i{a.itemsize}") if floats else a).astype(dtype, copy=False)
 
 
 def as_numbers(rows: Any, dtype: DType) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tinyphysics.emit.kinds.cnests import c_name, module
 from tinyphysics.emit.scalar.c import TYPE, literal
-from tinyphysics.emit.scalar.cmain import BLAKE2B
+from tinyphysics.emit.scalar.cmain import BLAKE2B, header
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.uop import Shape
 from tinyphysics.ir.value import strides
@@ -97,13 +97,13 @@ def complete_loops(k: LoopKernel, program: Program, host: LoopHost = HERE) -> st
     )
     lines += [f"  {host.wait}"] if host.wait else []
     for name, (buffer, dtype, shape) in k.outputs.items():
-        t, source = TYPE[dtype.name], k.inputs[name]
+        t, source = TYPE[k.buffers[buffer].dtype.name], k.inputs[name]
         c = c_name(name)
         lines += [
             f"  {t} *out_{c} = ({t} *)malloc({max(prod(shape), 1)} * sizeof({t})), *to_{c} = out_{c};",
             f"  const {t} *from_{c} = (const {t} *)buffers[steps > 0 ? {slots[buffer]} : {slots[source]}];",
             each(shape, f"*to_{c}++ = from_{c}[{place(k.buffers[buffer], shape, k.components)}];"),
-            f'  add_array(&h, "<{dtype.kind}{dtype.bits // 8}{shape}", out_{c}, {prod(shape)} * sizeof({t}));',
+            f'  add_array(&h, "{header(dtype, shape)}", out_{c}, {prod(shape)} * sizeof({t}));',
         ]
     usage = " ".join(["STEPS", "DT", "T0", *given])
     arrays = ", ".join(f"{name} {list(shapes[name])}" for name in [*k.arrays, *k.inputs])

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tinyphysics.emit.scalar.c import TYPE, module
+from tinyphysics.ir.dtype import DType, bool_
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernels.kernel import Kernel
 from tinyphysics.tpir.program.isa import Program
@@ -63,6 +64,14 @@ static void add_array(hasher *outer, const char *header, const void *data, size_
 """
 
 
+MEMORY = {"bool": "uint8_t"}  # what is another type in expressions
+
+
+def header(dtype: DType, shape: tuple[int, ...]) -> str:
+    """What stands before an array in a hash: NumPy's name of its type, and its shape."""
+    return f"{'<' if dtype.bits > 8 else '|'}{dtype.kind}{max(dtype.bits // 8, 1)}{shape}"
+
+
 def low_words(program: Program) -> dict[int, int]:
     """Which numbers of the state are error words, and of which numbers."""
     out: dict[int, int] = {}
@@ -117,14 +126,25 @@ def complete_program(k: Kernel, program: Program, host: Host = HERE) -> str:
             "atof" if T in ("double", "float") else "atoll"
         )  # a state of whole numbers is given in its units
         value = f"{number}({places[j]})" if j in places else f"atof({places[words[j]]}) - in[{words[j]}]"
+        if k.kinds and k.kinds[j].is_float:  # beside whole numbers it stands by its bits
+            value = f"f64_to_i64(atof({places[j]}))"
         fill.append(f"  in[{j}] = {value};  /* {name} */")
     show, at = [], 0
     for name, (dtype, shape) in k.outputs.items():
-        header = f"<{dtype.kind}{dtype.bits // 8}{shape}"
         how, kind = ("%.17g", "double") if dtype.is_float else ("%lld", "long long")
-        show.append(f'  add_array(&h, "{header}", out + {at}, {prod(shape)} * sizeof({T}));')
+        own, first_one = "out", at
+        if k.kinds:
+            own, first_one, t = f"own{at}", 0, MEMORY.get(dtype.name, TYPE[dtype.name])
+            read_back = "i64_to_f64(out[{}])" if dtype.is_float else "out[{}] != 0" if dtype is bool_ else "out[{}]"
+            values = ", ".join(read_back.format(at + j) for j in range(prod(shape)))
+            show.append(f"  const {t} {own}[] = {{{values}}};")
+        else:
+            t = T
+        show.append(f'  add_array(&h, "{header(dtype, shape)}", {own} + {first_one}, {prod(shape)} * sizeof({t}));')
         for j in range(prod(shape)):
-            show.append(f'  printf("{name}{f"[{j}]" if shape else ""} = {how}\\n", ({kind})out[{at + j}]);')
+            show.append(
+                f'  printf("{name}{f"[{j}]" if shape else ""} = {how}\\n", ({kind}){own}[{first_one + j}]);'
+            )
         at += prod(shape)
 
     def go(name: str, arrays: str, first: str = "0", steps: str = "1") -> str:

@@ -27,6 +27,7 @@ from tinyphysics.runtime.state.run import made
 from tinyphysics.target import PORTABLE
 from tinyphysics.tpir.kernels.kernel import build_kernel
 from tinyphysics.tpir.kernels.loops import build_loops
+from tinyphysics.tpir.kernels.rows import in_rows
 from tinyphysics.tpir.program.isa import Program
 
 CHECKED = 10_000  # steps that are run in Python and by the binary, to compare their hashes
@@ -88,10 +89,11 @@ def source_of(program: Program, given: Inputs, arguments: Sequence[str], name: s
         data = b"".join(np.ascontiguousarray(x[0]).tobytes() for x in arrays)
         words = parameter_words([str(p.arg)[1:] for p in loops.params], given)
         return baked(complete_loops(loops, program, BAKED_LOOPS), name, [*arguments, *words], data)
-    kernel = build_kernel(program, PORTABLE)
+    kernel = in_rows(build_kernel(program, PORTABLE), [s.name for s in program.states])
     words = parameter_words([str(p.arg)[1:] for p in kernel.params], given)
     own = [s.name for s in program.states if s.low_of is None]
-    states = [repr(x) for n in own for x in given.states[n][0].ravel().tolist()]
+    numbers = [x for n in own for x in given.states[n][0].ravel().tolist()]
+    states = [repr(int(x) if isinstance(x, bool) else x) for x in numbers]
     return baked(complete_program(kernel, program, BAKED), name, [*arguments, *words, *states])
 
 

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from tinyphysics.context import PROCESSOR
 from tinyphysics.device.cuda import nvptx
+from tinyphysics.device.engines.engine import kernel_of
 from tinyphysics.device.host.llvm import assembly, host_cpu
 from tinyphysics.device.host.processor import processor
 from tinyphysics.emit.kinds.series.ptx_series import PtxSeriesWriter
@@ -32,7 +33,6 @@ from tinyphysics.runtime.engines.loaders import (
 from tinyphysics.step import Step
 from tinyphysics.synth.methods.taylor import loop_parts, loop_plan
 from tinyphysics.target import LLVM, PORTABLE, PTX_RSQRT, Seed, Target, VectorShape
-from tinyphysics.tpir.kernels.kernel import build_kernel
 from tinyphysics.tpir.kernels.loops import build_loops
 from tinyphysics.tpir.kernels.nests import LoopKernel
 from tinyphysics.tpir.program.isa import Program
@@ -63,7 +63,7 @@ def laid_out(target: Target, program: Program, name: str) -> tuple[Row, ...]:
     if target.backend not in MAKES_CODE or in_loops(program, ENSEMBLE):  # of its loops the report speaks
         return ()
     try:
-        step = build_kernel(program, seed_of(target)).section("step")
+        step = kernel_of(program, None, seed_of(target)).section("step")
     except PlanError as error:
         return (Row("kernel", "none", str(error).splitlines()[0]),)
     loader = LlvmLoader()
@@ -85,7 +85,7 @@ def listing(program: Program, level: str) -> str:
         )
     if in_loops(program, 1):
         return loop_listing(build_loops(program, seed=seed_at(level)), program, level)
-    kernel = build_kernel(program, seed_at(level))
+    kernel = kernel_of(program, None, seed_at(level), bytes_too=level not in ("cuda", "ptx"))
     if level == "kernel":
         return str(kernel)
     shared = (False,) * len(kernel.params)

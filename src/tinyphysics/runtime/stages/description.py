@@ -11,7 +11,8 @@ from typing import Any
 
 from tinyphysics.errors import StoreError
 from tinyphysics.given import path as checked_path
-from tinyphysics.ir import UOp, dump, parse
+from tinyphysics.ir import UOp, dump, f64, parse
+from tinyphysics.ir.dtype import DTYPES
 from tinyphysics.plan import Goal
 from tinyphysics.planner.systems.time_transformation import WAYS, transformed
 from tinyphysics.runtime.stages.pilot_cache import as_data
@@ -29,10 +30,12 @@ def system_data(whole: System) -> dict[str, Any]:
     return {
         "name": s.name,
         "kind": s.kind,
-        "states": [[x.name, x.role, list(x.var.shape), x.unit] for x in s.states],
+        "states": [
+            [x.name, x.role, list(x.var.shape), x.unit, *([] if x.var.dtype is f64 else [x.var.dtype.name])]
+            for x in s.states
+        ],
         "parameters": [
-            [x.name, list(x.var.shape), x.default, x.unit, *([x.sign] if x.sign else [])]
-            for x in s.parameters
+            [x.name, list(x.var.shape), x.default, x.unit, *sign_and_type(x)] for x in s.parameters
         ],
         "axes": s.axes,
         "time": s.time is not None,
@@ -43,12 +46,22 @@ def system_data(whole: System) -> dict[str, Any]:
     }
 
 
+def sign_and_type(p: Parameter) -> list[str]:
+    """What is left out of most: files of before whole numbers have the first alone."""
+    if p.dtype is not f64:
+        return [p.sign, p.dtype.name]
+    return [p.sign] if p.sign else []
+
+
 def system_of(s: Mapping[str, Any]) -> System:
     """The system that was made data."""
     roots = parse(s["graph"])
-    states = tuple(State(n, UOp.var(n, tuple(shape)), role, unit) for n, role, shape, unit in s["states"])
+    states = tuple(
+        State(n, UOp.var(n, tuple(shape), *(DTYPES[d] for d in dtype)), role, unit)
+        for n, role, shape, unit, *dtype in s["states"]
+    )
     parameters = tuple(
-        Parameter(n, UOp.var(n, tuple(shape)), default, unit, *sign)
+        Parameter(n, UOp.var(n, tuple(shape)), default, unit, *sign[:1], *(DTYPES[d] for d in sign[1:]))
         for n, shape, default, unit, *sign in s["parameters"]
     )
     kind = s["kind"]

@@ -20,7 +20,17 @@ from tinyphysics.util import prod
 
 CHUNK = 4 << 20  # bytes
 LEAST = 4096  # rows that a chunk has room for, if they are small: who knows how long a run will be
-TYPES = {"<f8": "float64", "<f4": "float32", "<i8": "int64", "|u1": "uint8"}
+TYPES = {
+    "<f8": "float64",
+    "<f4": "float32",
+    "<i8": "int64",
+    "<i4": "int32",
+    "<i2": "int16",
+    "|i1": "int8",
+    "|u1": "uint8",
+    "|b1": "bool",
+}
+NOTHING: dict[str, Any] = {"f": "NaN", "b": False}  # in a chunk that nobody has written, by kind; else 0
 
 
 @dataclass(frozen=True)
@@ -54,7 +64,7 @@ class Layout:
             "data_type": TYPES[self.dtype],
             "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [*self.chunk]}},
             "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-            "fill_value": "NaN" if self.dtype[1] == "f" else 0,
+            "fill_value": NOTHING.get(self.dtype[1], 0),
             "codecs": [
                 {"name": "bytes", "configuration": {"endian": "little"} if self.dtype[0] == "<" else {}}
             ],
