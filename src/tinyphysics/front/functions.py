@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import reduce, wraps
+from functools import wraps
 from typing import Any
 
 from tinyphysics.errors import ShapeError, TraceError
-from tinyphysics.ir import Ops, UOp, as_uop, evaluate, f64, i64
-from tinyphysics.ir.dtype import promote
-from tinyphysics.ir.uop import NUMPY, axis_of
+from tinyphysics.ir import Ops, UOp, as_uop, evaluate, i64
+from tinyphysics.ir.dtype import DTYPES
+from tinyphysics.ir.uop import NUMPY, axis_of, common_type
 from tinyphysics.util import user_site
+
+
+SHORT = {d.numpy: d for d in DTYPES.values() if d.kind == "i" and d.bits < 64}  # by NumPy's names
 
 
 def _has_symbol(x: Any) -> bool:
@@ -227,7 +230,7 @@ def _concatenate(items: Sequence[Any], axis: int | None = 0) -> UOp:
     rows = [as_uop(x) for x in items]
     if axis is None:
         rows, axis = [r.reshape(-1) for r in rows], 0
-    dtype = reduce(promote, (r.dtype for r in rows)) if rows else f64
+    dtype = common_type(rows)
     rows = [r.cast(dtype) for r in rows]
     if not rows or any(r.ndim == 0 for r in rows):
         raise ShapeError("concatenate needs arrays", site=user_site(), fix="Use np.stack for scalars.")
@@ -272,8 +275,12 @@ def transpose(x: Any, axes: Any = None) -> UOp:
 
 @on_symbols
 def take(x: Any, indices: Any, axis: int | None = None) -> UOp:
-    """Returns x[indices] along `axis`; without one, x is taken as a single row of elements."""
-    x = as_uop(x)
+    """Returns x[indices] along `axis`; without one, x is taken as a single row of elements.
+
+    A table of np.int8, np.int16 or np.int32 keeps that type; other tables of numbers are floats.
+    """
+    short = SHORT.get(getattr(getattr(x, "dtype", None), "name", ""))
+    x = as_uop(x) if short is None else as_uop(x, short)
     if axis is None:
         x, axis = x.reshape(x.size), 0
     return x[(slice(None),) * axis_of(axis, x.ndim) + (indices,)]

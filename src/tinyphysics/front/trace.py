@@ -671,9 +671,7 @@ def trace_map(
         )
     given = value if isinstance(value, (tuple, list)) else apart(value, d, symbols)
     arguments = [a for a in d.arguments if a.name != "t"]
-    new = tuple(
-        numbers(v, d.name, d.site, sites, a) for v, a in zip_longest(given, arguments[: len(given)])
-    )
+    new = tuple(numbers(v, d.name, d.site, sites, a) for v, a in zip_longest(given, arguments[: len(given)]))
     if len(new) > len(arguments):
         raise TraceError(
             f"`{d.name}` returns {len(new)} {what}s but takes {plural(len(arguments), 'argument')}",

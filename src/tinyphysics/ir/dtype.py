@@ -33,7 +33,11 @@ class DType:
     @property
     def numpy(self) -> str:
         """Its name in NumPy, which users know."""
-        return {"f": "float", "i": "int", "u": "uint"}[self.kind] + str(self.bits) if self.kind != "b" else "bool"
+        return (
+            {"f": "float", "i": "int", "u": "uint"}[self.kind] + str(self.bits)
+            if self.kind != "b"
+            else "bool"
+        )
 
     @property
     def limits(self) -> tuple[int, int]:
@@ -103,7 +107,16 @@ def as_number(x: Number, dtype: DType) -> Number:
     return float(x)
 
 
-FORMATS = {"f64": "<d", "f32": "<f", "i64": "<q", "i32": "<i", "i16": "<h", "i8": "<b", "u64": "<Q", "u32": "<I"}
+FORMATS = {
+    "f64": "<d",
+    "f32": "<f",
+    "i64": "<q",
+    "i32": "<i",
+    "i16": "<h",
+    "i8": "<b",
+    "u64": "<Q",
+    "u32": "<I",
+}
 
 
 def bitcast(x: Number, source: DType, target: DType) -> Number:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinyphysics.errors import TraceError
-from tinyphysics.ir.dtype import DTYPES, DType, bool_, f64, i64
+from tinyphysics.ir.dtype import DTYPES, DType, bool_, f64, i64, promote
 from tinyphysics.ir.infix import SYMBOL
 from tinyphysics.ir.ops import Ops
 from tinyphysics.util import one_of, user_site
@@ -30,7 +30,7 @@ def dtype_of(given: Any) -> DType:
         raise TraceError(
             f"{given!r} is not a type that symbols can have",
             site=user_site(),
-            fix=f"Write one of {one_of(types)}: x.astype(\"int8\").",
+            fix=f'Write one of {one_of(types)}: x.astype("int8").',
         )
     return NAMED[name]
 
@@ -74,7 +74,8 @@ def check_types(op: Ops, operands: Sequence[Any], float_only: bool) -> None:
 def check_fits(x: int, dtype: DType) -> None:
     low, high = dtype.limits
     if not low <= x <= high:
-        wider = next((d.numpy for d in NAMED.values() if d.kind == "i" and d.limits[0] <= x <= d.limits[1]), "")
+        fitting = [d for d in NAMED.values() if d.kind == "i" and d.limits[0] <= x <= d.limits[1]]
+        wider = min(fitting, key=lambda d: d.bits).numpy if fitting else ""
         raise TraceError(
             f"the number {x} does not fit {dtype.numpy}, which goes from {low} to {high}",
             site=user_site(),
@@ -117,6 +118,23 @@ def power(x: Any, n: Any) -> Any:
     return x * 0 + 1 if out is None else out
 
 
+def product(a: Any, b: Any) -> Any:
+    """a @ b in the wider type of the two; summed in int64, whose lower bits are the same."""
+    dtype = promote(a.dtype, b.dtype)
+    a, b = a.cast(i64), b.cast(i64)
+    total = (
+        (a * b).sum(-1)
+        if b.ndim == 1
+        else (a.reshape(*a.shape, 1) * b.reshape(*b.shape[:-2], *(1,) * (a.ndim > 1), *b.shape[-2:])).sum(-2)
+    )
+    return total.cast(dtype)
+
+
+def is_written(x: Any) -> bool:
+    """Is it a whole number that stands in the user's file?"""
+    return x.op is Ops.CONST and x.dtype.is_float and x.arg == x.arg and float(x.arg).is_integer()
+
+
 def cast(x: Any, dtype: DType) -> Any:
     """x in another type. Floats lose their fraction and wrap; NaN and what int64 does not hold is 0, on every machine."""
     if x.dtype is dtype:
@@ -125,7 +143,9 @@ def cast(x: Any, dtype: DType) -> Any:
         return x.ne(0)
     if not x.dtype.is_float or dtype.is_float:
         return x.cast(dtype)
-    if x.op is Ops.WHERE and all(s.op is Ops.CONST for s in x.src[1:]):  # tp.where(c, 1, 0): no float is needed
+    if x.op is Ops.WHERE and all(
+        s.op is Ops.CONST for s in x.src[1:]
+    ):  # tp.where(c, 1, 0): no float is needed
         return x.src[0].where(cast(x.src[1], dtype), cast(x.src[2], dtype))
     if x.op is Ops.CONST:
         inside = x.arg == x.arg and -(2.0**63) <= x.arg < 2.0**63

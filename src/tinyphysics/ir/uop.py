@@ -140,9 +140,7 @@ class UOp(Arithmetic):
         """Scalars, row-major, as an array."""
         shape = (len(items),) if shape is None else shape
         assert prod(shape) == len(items) and all(s.shape == () for s in items)
-        dtype = items[0].dtype if items else f64
-        for s in items:
-            dtype = promote(dtype, s.dtype)
+        dtype = common_type(items)
         return UOp(Ops.STACK, dtype, shape, tuple(s.cast(dtype) for s in items))
 
     @staticmethod
@@ -530,7 +528,7 @@ def _on_dtype(op: Ops, dtype: DType) -> Ops:
             raise TraceError(
                 f"`{op.value}` of conditions",
                 site=user_site(),
-                fix="Make them numbers first: tp.where(q > 0, 1.0, 0.0).",
+                fix='Make them numbers first: tp.where(q > 0, 1.0, 0.0), or .astype("int8").',
             )
         return ON_CONDITIONS[op]
     return op
@@ -566,6 +564,20 @@ FLOAT_ONLY = frozenset(
         *ARCS,
     }
 )
+
+
+def common_type(items: Sequence[UOp]) -> DType:
+    """The type of all items of an array."""
+    own = items
+    if tracing() and any(
+        x.dtype.is_int for x in items
+    ):  # a whole number of the user's has the type of the others
+        own = [x for x in items if not integers.is_written(x)]
+        integers.check_types(Ops.STACK, own, False)
+    dtype = own[0].dtype if own else f64
+    for x in own:
+        dtype = promote(dtype, x.dtype)
+    return dtype
 
 
 def as_uop(x: Any, dtype: DType = f64) -> UOp:
@@ -835,6 +847,9 @@ def matmul(a: UOp, b: UOp) -> UOp:
             site=user_site(),
             fix="The last axis of the left must match the right; use * for scalars.",
         )
+    if a.dtype.is_int and b.dtype.is_int:  # as NumPy: in the type of the operands
+        out: UOp = integers.product(a, b)
+        return out
     if b.ndim == 1:
         return (a * b).sum(-1)
     if a.ndim == 1:

@@ -208,6 +208,8 @@ FLOAT: dict[Ops, Callable[..., Any]] = {
     Ops.ARC_KICK: kick_time,
     Ops.ARC_LAG: lag,
 }
+
+
 def tdiv(a: int, b: int) -> int:
     """The quotient towards zero."""
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)

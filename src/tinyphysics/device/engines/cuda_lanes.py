@@ -196,6 +196,7 @@ class OnDevice(LaneState):
 
 class CudaEngine(LaneEngine):
     """An engine (runtime/engines/engine.py)."""
+
     bytes_too = False  # words of 32 or 64 bits are what its tools move
 
     def __init__(

@@ -298,7 +298,9 @@ class LaneEngine(PlainEngine):
 
     def registers(self, m: LaneState) -> dict[str, Any]:
         """All that the loop carries, by the names of the program: (members, numbers)."""
-        return {name: self.numbers_in(m.carried[rows, : m.members].T, rows) for name, rows in self.places.items()}
+        return {
+            name: self.numbers_in(m.carried[rows, : m.members].T, rows) for name, rows in self.places.items()
+        }
 
     def numbers_in(self, rows: Any, at: slice) -> Any:
         """Numbers of the loop in their own type."""

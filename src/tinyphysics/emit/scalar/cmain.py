@@ -135,12 +135,16 @@ def complete_program(k: Kernel, program: Program, host: Host = HERE) -> str:
         own, first_one = "out", at
         if k.kinds:
             own, first_one, t = f"own{at}", 0, MEMORY.get(dtype.name, TYPE[dtype.name])
-            read_back = "i64_to_f64(out[{}])" if dtype.is_float else "out[{}] != 0" if dtype is bool_ else "out[{}]"
+            read_back = (
+                "i64_to_f64(out[{}])" if dtype.is_float else "out[{}] != 0" if dtype is bool_ else "out[{}]"
+            )
             values = ", ".join(read_back.format(at + j) for j in range(prod(shape)))
             show.append(f"  const {t} {own}[] = {{{values}}};")
         else:
             t = T
-        show.append(f'  add_array(&h, "{header(dtype, shape)}", {own} + {first_one}, {prod(shape)} * sizeof({t}));')
+        show.append(
+            f'  add_array(&h, "{header(dtype, shape)}", {own} + {first_one}, {prod(shape)} * sizeof({t}));'
+        )
         for j in range(prod(shape)):
             show.append(
                 f'  printf("{name}{f"[{j}]" if shape else ""} = {how}\\n", ({kind}){own}[{first_one + j}]);'

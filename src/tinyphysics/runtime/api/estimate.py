@@ -38,7 +38,12 @@ def estimate(sim: Setup, steps: Any, members: Any, frames: Any) -> dict[str, flo
     quiet = copy(sim)
     quiet.checks = "off"  # a trial is of no state that goals were made for
     rows = sum(s.var.size for s in sim.system.states)
-    trial = {s.name: np.ones((min(members, 4096), *s.var.shape)) for s in sim.system.states}
+    trial: dict[str, Any] = {
+        s.name: np.ones(
+            (min(members, 4096), *s.var.shape), None if s.var.dtype.is_float else s.var.dtype.numpy
+        )
+        for s in sim.system.states
+    }
     given = {p.name: 1.0 if p.default is None else p.default for p in sim.system.parameters}
     size = PRECISIONS[sim.goal.precision].bits / 8  # of all words
     if frames is None:

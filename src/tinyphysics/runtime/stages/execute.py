@@ -152,7 +152,9 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
         names = [x.name for x in r.system.states]
         words = [word for name in names for word in r.encoding.precision.names(name)]
         return AdaptiveEngine(inner, names, look, search, words, r.advice), {}
-    floats = r.encoding.precision.state.is_float and not r.encoding.whole  # what is observed is float64, too short for whole numbers
+    floats = (
+        r.encoding.precision.state.is_float and not r.encoding.whole
+    )  # what is observed is float64, too short for whole numbers
     can = r.target.backend != "python" and floats and not r.given.there  # what is observed there comes here
     if record.frames and can and fusible(s):
         kept = [word for x in r.system.states for word in r.encoding.precision.kept(x)]

@@ -32,9 +32,13 @@ def whole_array(name: str, value: Any, plain: Any, dtype: DType) -> Any:
         raise InputError(f"`{name}` is {dtype.numpy} and was given {given}", fix=f"Pass {line}.")
     if plain.dtype.kind == "f":
         wrong = odd_place(plain, ~np.isfinite(plain) | (plain != np.rint(plain)) | beyond(plain, dtype))
-        told = f": {name}{wrong[0]} is {wrong[1]}" if wrong else ""
-        line = f'{name}=np.rint({name}).astype("{dtype.numpy}")' if wrong else f'{name}={name}.astype("{dtype.numpy}")'
-        raise InputError(f"`{name}` is {dtype.numpy} and was given floats{told}", fix=f"Pass {line}.")
+        line = f'{name}={name}.astype("{dtype.numpy}")'
+        if wrong and np.isfinite(wrong[1]) and not beyond(wrong[1], dtype):
+            line = f'{name}=np.rint({name}).astype("{dtype.numpy}")'
+        told, first = (
+            (f": {name}{wrong[0]} is {wrong[1]:g}", "Check that number, then p") if wrong else ("", "P")
+        )
+        raise InputError(f"`{name}` is {dtype.numpy} and was given floats{told}", fix=f"{first}ass {line}.")
     if wrong := odd_place(plain, beyond(plain, dtype)):
         low, high = dtype.limits
         wider = f"Annotate it {WIDER[dtype.numpy]}, or p" if dtype.numpy in WIDER else "P"
@@ -68,5 +72,6 @@ def check_whole(p: Parameter, a: Any) -> None:
     if wrong := odd_place(a, (a != np.rint(a)) | (a < low) | (a > high)):
         kind = "true or false" if p.dtype is bool_ else f"a whole number from {low} to {high}"
         raise InputError(
-            f"the parameter `{p.name}` is {wrong[1]:g}, and must be {kind}", fix=f"Pass {p.name}={max(low, 0)}."
+            f"the parameter `{p.name}` is {wrong[1]:g}, and must be {kind}",
+            fix=f"Pass {p.name}={True if p.dtype is bool_ else 1}.",
         )
