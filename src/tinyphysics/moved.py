@@ -140,7 +140,7 @@ MOVED = {  # old module: new module
     "synth.dormand_prince": "synth.coefficients.dormand_prince",
     "synth.timing": "synth.coefficients.clocks",
     "synth.derivative": "synth.methods.derivative",
-    "synth.dop853": "synth.methods.dop853",
+    "synth.dop853": "synth.methods.explicit_pair",
     "synth.doubled": "synth.methods.extended_phase_space",
     "synth.embedded": "synth.methods.embedded",
     "synth.energy": "synth.methods.discrete_gradient",

@@ -141,7 +141,7 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
         ), fused
     if r.adaptive:
         inner: Any = (
-            engine_for(r.target, r.program, None, r.threads)
+            engine_for(r.target, r.program, None, r.threads, r.loops)
             if r.series is None
             else series_engine(r.target, r.series)
         )
