@@ -150,6 +150,11 @@ def in_series(program: Program, requested: str) -> tuple[Target, str]:
 def written_out(program: Program, requested: str) -> tuple[Target, str]:
     """(the target, why) of a step that chooses its length: in loops if it is of arrays, else written out."""
     if on_arrays(program):
+        if requested != "python" and (why := loops_refuse(program)):
+            raise PlanError(
+                f"`{program.name}` of these arrays runs in loops only, and {why}",
+                fix='Write it with whole arrays: slices, np.roll, sums. Or choose method="rk4" and a dt.',
+            )
         return choose_target(program, requested)
     count = written(program)
     if count.lines > LARGEST:

@@ -40,6 +40,7 @@ from tinyphysics.synth.methods.taylor import (
 from tinyphysics.system import Parameter, State, System
 
 KEPT = ".kept"  # after the name of a state: rows of numbers that the curve through a step is made of
+MOVE = f"{KEPT}0"  # of arrays, the first of these rows is a state of its own: the move of a step
 CLOCKS = 6  # time in two words, the length of the step, steps done, the length of the next attempt, attempts
 SAFETY = 0.85  # of the length at which the error would be the tolerance; powers of two by straight lines add up to 0.07
 SHORTER = 0.2  # of an attempt that was no step, at least

@@ -163,10 +163,10 @@ def long_sums(roots: Sequence[UOp], components: int) -> dict[UOp, None]:
             if is_looped(u):
                 found[u] = None
                 continue
-            for x in [x for x in within if is_looped(x)]:
+            for x in filter(is_looped, within):
                 found[x] = None
-                within.remove(x)
                 del written[x]
+            within = [x for x in within if x in written]
         written[u] = n * (below + sum(written[x] for x in within))
     return found
 

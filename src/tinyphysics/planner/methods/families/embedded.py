@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tinyphysics.errors import PlanError
-from tinyphysics.ir.reduction import COMPONENTS
-from tinyphysics.planner.methods.families.lengths import check_written, in_steps, once
+from tinyphysics.ir.reduction import FEW
+from tinyphysics.planner.methods.families.lengths import check_written, once
 from tinyphysics.planner.methods.families.rates import rates_of
 from tinyphysics.planner.methods.method import EMBEDDED, Family, Job, tolerance_of
 from tinyphysics.step import Step
@@ -51,9 +51,7 @@ class Embedded(Family):
         if self.implicit and numbers > MOST_SOLVED:
             raise PlanError(
                 f"`{name}` writes out a Gaussian elimination of {numbers} numbers; it can do {MOST_SOLVED} at most",
-                fix='method="dop853" needs no elimination; use it if the system is not stiff.'
-                if numbers * OF_AN_ATTEMPT < MOST_TRIED
-                else in_steps(job),
+                fix='method="dop853" needs no elimination; use it if the system is not stiff.',
             )
         tolerance = Tolerance(tolerance_of(job.method, job.goal), job.goal.absolute)
         count = once(rates) * self.slopes + numbers * OF_AN_ATTEMPT
@@ -67,4 +65,4 @@ class Embedded(Family):
 
 def has_long_axis(system: System) -> bool:
     """Is there a state that loops can go along?"""
-    return any(n > COMPONENTS for s in system.states for n in s.var.shape)
+    return any(n > FEW for s in system.states for n in s.var.shape)
