@@ -176,7 +176,12 @@ def test_the_points_of_radau():
 
 # --- accuracy ----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    "method, order, tolerances", [("dop853", 8, (1e-6, 1e-8, 1e-10)), ("dopri5", 5, (1e-4, 1e-7, 1e-10)), ("radau", 5, (1e-5, 1e-7, 1e-9))]
+    "method, order, tolerances",
+    [
+        ("dop853", 8, (1e-6, 1e-8, 1e-10)),
+        ("dopri5", 5, (1e-4, 1e-7, 1e-10)),
+        ("radau", 5, (1e-5, 1e-7, 1e-9)),
+    ],
 )
 def test_the_error_falls_with_the_order_of_the_method(method, order, tolerances):
     start = dict(q=[0.1, 0.2], p=[0.3, 0.1], until=20.0)

@@ -150,5 +150,7 @@ def test_what_arrays_in_loops_cannot_do_is_said():
     def scattered(x: tp.Vec[70]):
         return tp.stack([-x[(k * k) % 70] for k in range(70)])
 
-    with pytest.raises(PlanError, match="`dop853` of these arrays runs in loops only, and loops do not follow"):
+    with pytest.raises(
+        PlanError, match="`dop853` of these arrays runs in loops only, and loops do not follow"
+    ):
         tp.compile(scattered, method="dop853")

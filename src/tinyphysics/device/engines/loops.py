@@ -297,7 +297,9 @@ class NestEngine(PlainEngine):
             for a, b in turn.swaps:
                 i, j = self.slots[a], self.slots[b]
                 m.table[i], m.table[j] = m.table[j], m.table[i]
-            return not turn.going or bool(ctypes.c_int32.from_address(int(m.table[self.slots[turn.going]])).value)
+            return not turn.going or bool(
+                ctypes.c_int32.from_address(int(m.table[self.slots[turn.going]])).value
+            )
 
         return s.run(do)
 

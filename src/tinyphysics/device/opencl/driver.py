@@ -267,7 +267,13 @@ def on_loops(
             def do(turn: Round, now: int = first + k) -> bool:
                 for n in range(turn.begin, turn.end):
                     share = spans[n]
-                    args = [*(held[name] for name in touched[n]), shared, raised, np.int64(share), np.int64(now)]
+                    args = [
+                        *(held[name] for name in touched[n]),
+                        shared,
+                        raised,
+                        np.int64(share),
+                        np.int64(now),
+                    ]
                     enqueue(kernels[n], -(-section.nests[n].extent // share), args)
                 for a, b in turn.swaps:
                     i, j = slots[a], slots[b]

@@ -70,7 +70,11 @@ def driver(kernel: LoopKernel, section: LoopSection, slots: dict[str, int], x86:
         "  %now = add i64 %first, %k",
     ]
     if section.ends_early:
-        lines += [*ending_lines(section, section.turns, slots, "exit", count()), "  br label %stepped", "stepped:"]
+        lines += [
+            *ending_lines(section, section.turns, slots, "exit", count()),
+            "  br label %stepped",
+            "stepped:",
+        ]
     else:
         lines += passes(section, slots) if section.rolled else turn_lines(section, one(section.turns), slots)
     lines += ["  %k.next = add i64 %k, 1", "  br label %head", "exit:"]

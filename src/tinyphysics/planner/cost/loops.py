@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tinyphysics.report import Row
 from tinyphysics.tpir.kernels.loops import build_loops
-from tinyphysics.tpir.kernels.nests import LoopKernel, Nest
+from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, rounds
 from tinyphysics.tpir.kernels.wavefront import wavefront
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.util import plural, prod
@@ -32,11 +32,7 @@ def loop_rows(program: Program) -> list[Row]:
     work = step.work
     wave = wavefront(step, kernel.buffers)
     size = (
-        sum(
-            step.passes // t.period * moved([n], kernel)
-            for t in step.turns
-            for n in step.nests[t.begin : t.end]
-        )
+        sum(times * moved([n], kernel) for t, times in step.times() for n in step.nests[t.begin : t.end])
         if wave is None
         else moved(step.nests, kernel) // wave.steps
     )
@@ -55,7 +51,8 @@ def loop_rows(program: Program) -> list[Row]:
         ),
     ]
     if step.rolled:
-        slower = "".join(f", of which {t.end - t.begin} after every {t.period}" for t in step.turns[1:])
+        less = [t for t in rounds(step.turns) if t.period > 1]
+        slower = "".join(f", of which {t.end - t.begin} after every {t.period}" for t in less)
         rows.append(Row("passes in a step", str(step.passes), f"a loop over its nests{slower}"))
     if wave is not None:
         rows.append(

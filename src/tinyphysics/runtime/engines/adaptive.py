@@ -75,7 +75,9 @@ class AdaptiveEngine(LookedAt[Adapted]):
         self.looked: tuple[Any, Any] | None = None  # the times and attempts of all members, some time ago
         self.states = {s.name: s.type.shape for s in inner.states}
         self.clock = f"S{list(self.states).index(CLOCK)}"
-        self.on_arrays = names[0] + MOVE in self.states  # then no coefficients are kept, but where a step ends
+        self.on_arrays = (
+            names[0] + MOVE in self.states
+        )  # then no coefficients are kept, but where a step ends
         self.in_loops = names[0] + JET not in self.states  # then the engine below keeps them as it likes
         self.made_by_looking = any(
             name.endswith(KEPT) for name in self.states

@@ -12,6 +12,7 @@ loops. Arrays keep only the end of a step; its slopes are computed again for who
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -149,7 +150,7 @@ def combined(weights: dict[int, float], rows: dict[int, Numbers]) -> Numbers:
     return out
 
 
-class Layout:
+class Layout(ABC):
     """All that a run remembers: states, error words, rows that are kept of a step, clocks; all as lists of values."""
 
     x: Numbers  # states, where the last step began
@@ -172,21 +173,21 @@ class Layout:
         return self.clock, UOp.stack(list(values), (CLOCKS,))
 
     @property
+    @abstractmethod
     def added(self) -> tuple[State, ...]:
         """States of the step that are not the user's."""
-        raise NotImplementedError
 
+    @abstractmethod
     def moved(self, new: Sequence[UOp], error: Sequence[UOp]) -> list[tuple[UOp, UOp]]:
         """New states and error words, unless the run has arrived."""
-        raise NotImplementedError
 
+    @abstractmethod
     def keep(self, rows: list[Numbers]) -> list[tuple[UOp, UOp]]:
         """What is kept of a step."""
-        raise NotImplementedError
 
+    @abstractmethod
     def show(self, seen: Numbers, coefficients: list[Numbers]) -> list[tuple[UOp, UOp]]:
         """The states at a time, and the step in powers of time."""
-        raise NotImplementedError
 
 
 class NumberLayout(Layout):

@@ -1,4 +1,4 @@
-"""How is a solution followed by slopes alone?  The pairs of Dormand and Prince of orders 5 and 8, with curves of orders 4 and 7.
+"""How is a solution followed by slopes alone?  Pairs of Dormand and Prince, of orders 5 and 8, with curves of orders 4 and 7.
 
 The error of the pair of order 8 is the one of DOP853 (Hairer, Nørsett and Wanner, Solving Ordinary Differential Equations I,
 II.10): an estimate of order 5, made smaller where one of order 3 is larger. That of the pair of order 5 is the difference to

@@ -272,8 +272,8 @@ def planned_loops(
     for body in bodies:
         loop = Meaning(program)
         loop.env |= kept | shaped
-        marks, seen = updates(loop, body)
-        steps.append(marks)
+        moves, seen = updates(loop, body)
+        steps.append(moves)
         gates += [(GATE, seen[GOING])] if GOING in seen else []
     steps[0] += [(str(r), loop.env[r]) for r in others if loop.env[r] is not shaped[r]]
     _, stored = updates(end, program.final)

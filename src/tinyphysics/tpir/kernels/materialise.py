@@ -218,7 +218,9 @@ def to_store(
         elif u.op in ELEMENTWISE or u.op is Ops.REDUCE:
             again = len(reach[u]) - 1
             price = cost(u, stored) if again or u in wide else 0
-            dear = price > MOST_REPEATED if apart and is_one_place(reach[u]) else price * again > MOST_REPEATED
+            dear = (
+                price > MOST_REPEATED if apart and is_one_place(reach[u]) else price * again > MOST_REPEATED
+            )
             if again and dear or u in wide and price > 1 and u.shape:
                 stored[u] = None
                 reach[u] = own(u)

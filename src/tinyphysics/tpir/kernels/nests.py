@@ -260,19 +260,24 @@ class LoopSection:
         """Is there a turn that may end the loop around it?"""
         return any(t.going for t in rounds(self.turns))
 
+    def times(self) -> Iterator[tuple[Round, int]]:
+        """The turns of one step, and how often each is done: by estimate, in a loop that ends by itself."""
+
+        def of(turns: Iterable[Turn], times: int) -> Iterator[tuple[Round, int]]:
+            for t in turns:
+                if isinstance(t, Repeat):
+                    yield from of(t.turns, times * min(t.most, ROUNDS))
+                else:
+                    yield t, times // t.period
+
+        return of(self.turns, self.passes)
+
     @property
     def work(self) -> int:
         """Operations of one step."""
-
-        def of(turns: Iterable[Turn], times: int) -> int:
-            return sum(
-                of(t.turns, times * min(t.most, ROUNDS))
-                if isinstance(t, Repeat)
-                else sum(times // t.period * n.items * n.operations for n in self.nests[t.begin : t.end])
-                for t in turns
-            )
-
-        return of(self.turns, self.passes)
+        return sum(
+            times * n.items * n.operations for t, times in self.times() for n in self.nests[t.begin : t.end]
+        )
 
     def sequence(self) -> Iterator[Round]:
         """The turns of one step, which has no loops but its passes."""
