@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.reduction import FEW
-from tinyphysics.planner.methods.families.lengths import check_written, once
+from tinyphysics.planner.methods.families.lengths import check_written, in_steps, once
 from tinyphysics.planner.methods.families.rates import rates_of
 from tinyphysics.planner.methods.method import EMBEDDED, Family, Job, tolerance_of
 from tinyphysics.step import Step
@@ -51,7 +51,9 @@ class Embedded(Family):
         if self.implicit and numbers > MOST_SOLVED:
             raise PlanError(
                 f"`{name}` writes out a Gaussian elimination of {numbers} numbers; it can do {MOST_SOLVED} at most",
-                fix='method="dop853" needs no elimination; use it if the system is not stiff.',
+                fix='method="dop853" needs no elimination; use it if the system is not stiff.'
+                if numbers * OF_AN_ATTEMPT < MOST_TRIED or system.kind == "ode"
+                else in_steps(job),
             )
         tolerance = Tolerance(tolerance_of(job.method, job.goal), job.goal.absolute)
         count = once(rates) * self.slopes + numbers * OF_AN_ATTEMPT
