@@ -1,6 +1,6 @@
 """What do derivatives of large arrays cost?  Our pairs beside SciPy's solvers and diffrax, at equal error.
 
-    python bench/ode_arrays.py [heat kuramoto wave brusselator] [--error 1e-4 1e-7] [--small]
+    python bench/ode_arrays.py [heat kuramoto wave brusselator] [--error 1e-4 1e-6] [--small]
 
 The time is that of the call that steps, compiled before, with the largest tolerance of a ladder that meets an error: the
 largest of any number at the end, relative to the largest number. The reference is our dop853 at a tolerance of 1e-12. All
@@ -21,7 +21,7 @@ from solvers import installed
 
 import tinyphysics as tp
 
-LADDER = tuple(10.0**-k for k in np.arange(2, 12, 1.0))
+LADDER = tuple(10.0**-k for k in range(3, 12))
 LIMIT = 120.0  # seconds of one run
 Rates = Callable[..., Any]  # of NumPy, or anything with its functions
 
@@ -95,7 +95,7 @@ def problems(small: bool) -> dict[str, Problem]:
     n, m, k, b = (10_000, 200, 64, 32) if small else (1_000_000, 2_000, 512, 256)
     x, y, z = np.arange(n), np.arange(k), np.arange(b) / b
     ripples = np.exp(-(((x - n / 2) / (n / 10)) ** 2)) * (1 + 0.5 * np.sin(0.7 * x))
-    bump = 3 * np.exp(-((y[:, None] - k / 2) ** 2 + (y - k / 2) ** 2) / 50)
+    waves = np.sin(16 * np.pi * y / k)[:, None] * np.cos(12 * np.pi * y / k + 1.0)
     hill = z * (1 - z) ** 1.5
     return {
         "heat": Problem(f"heat equation, {n:,} points, t = 20", heat, of_heat, {"u": ripples}, 20.0, {}),
@@ -111,7 +111,7 @@ def problems(small: bool) -> dict[str, Problem]:
             f"damped wave with u**3, {k} x {k}, t = 20",
             wave,
             of_wave,
-            {"u": bump, "v": np.zeros((k, k))},
+            {"u": waves, "v": np.zeros((k, k))},
             20.0,
             {},
         ),
@@ -162,7 +162,7 @@ def by_scipy(p: Problem, method: str) -> Ladder:
             out = solve_ivp(
                 rates, (0.0, p.until), y, method, rtol=tolerance, atol=tolerance * 1e-2, t_eval=[p.until], **kind
             )
-            return out.y[:, -1]
+            return out.y[:, -1] if out.success else np.full(len(y), np.nan)
 
         return run
 
@@ -253,7 +253,7 @@ def measure(p: Problem, errors: list[float]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--error", nargs="*", type=float, default=[1e-4, 1e-7])
+    parser.add_argument("--error", nargs="*", type=float, default=[1e-4, 1e-6])
     parser.add_argument("--small", action="store_true", help="small sizes, to see that it runs")
     a = parser.parse_args()
     every = problems(a.small)
