@@ -160,7 +160,14 @@ def by_scipy(p: Problem, method: str) -> Ladder:
             y = p.flat(p.start.values())
             kind = {"jac_sparsity": pattern(p)} if method in ("Radau", "BDF") else {}
             out = solve_ivp(
-                rates, (0.0, p.until), y, method, rtol=tolerance, atol=tolerance * 1e-2, t_eval=[p.until], **kind
+                rates,
+                (0.0, p.until),
+                y,
+                method,
+                rtol=tolerance,
+                atol=tolerance * 1e-2,
+                t_eval=[p.until],
+                **kind,
             )
             return out.y[:, -1] if out.success else np.full(len(y), np.nan)
 
