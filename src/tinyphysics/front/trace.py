@@ -24,7 +24,7 @@ from tinyphysics.rules.equality.pairs import Infinite, with_pair_sums
 from tinyphysics.rules.identities.exact import exact
 from tinyphysics.system import RESERVED, SHOWN, Family, Parameter, State, Sum, System, other_name
 from tinyphysics.tracebacks import users_frames
-from tinyphysics.util import Site, a_kind, one_of, plural, user_site
+from tinyphysics.util import Site, a_kind, one_of, plural
 
 LETTER = {"momentum": "p", "velocity": "v"}  # what goes with a position
 Made = TypeVar("Made", System, Family)
@@ -55,10 +55,8 @@ class Definition:
 
 def definition(function: Callable[..., Any]) -> Definition:
     if not hasattr(function, "__code__"):
-        raise TraceError(
-            f"{a_kind(function)} is not a function that can be traced",
-            site=user_site(),
-            fix="Write def H(q, p): return ...",
+        raise TraceError.here(
+            f"{a_kind(function)} is not a function that can be traced", "Write def H(q, p): return ..."
         )
     code = inspect.unwrap(function).__code__
     site = Site(code.co_filename, code.co_firstlineno)
@@ -745,10 +743,9 @@ def ode(function: Callable[..., Any]) -> System | Family:
 
 
 def read_only(self: Any, name: str, value: Any) -> None:
-    raise TraceError(
+    raise TraceError.here(
         f"`self.{name} = ...` inside energy()",
-        site=user_site(),
-        fix="Set attributes in __init__; energy() only computes and returns a value.",
+        "Set attributes in __init__; energy() only computes and returns a value.",
     )
 
 
@@ -795,9 +792,7 @@ class PhysicsSystem:
 
     def energy(self, q: Any, p: Any) -> Any:
         """Returns the energy of the positions q and momenta p; this is what you write."""
-        raise TraceError(
-            f"{type(self).__name__} has no energy", site=user_site(), fix="Define energy(self, q, p)."
-        )
+        raise TraceError.here(f"{type(self).__name__} has no energy", "Define energy(self, q, p).")
 
     @users_frames
     def traced(self) -> System | Family:

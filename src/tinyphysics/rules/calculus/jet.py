@@ -11,33 +11,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
-from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.ops import CHOSEN, Ops
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.calculus.partials import partials
 
 # what has corners or jumps, where a series of one side is not that of the other
 ROUGH = frozenset({Ops.ABS, Ops.SIGN, Ops.FLOOR, Ops.RINT, Ops.MIN, Ops.MAX, Ops.IMAGE})
-REFUSED = ROUGH | {
-    Ops.RANDOM,
-    Ops.NEAR,
-    Ops.TREE,
-    Ops.FAR,
-    Ops.SELDOM,
-    Ops.GATHER,
-    Ops.SCATTER,
-    Ops.TURN,
-    Ops.TURN_LOW,
-}
-LATENCY = {
-    Ops.ADD: 4,
-    Ops.SUB: 4,
-    Ops.MUL: 4,
-    Ops.FMA: 4,
-    Ops.NEG: 1,
-    Ops.WHERE: 2,
-    Ops.DIV: 14,
-    Ops.SQRT: 20,
-}
+REFUSED = ROUGH | CHOSEN | {Ops.RANDOM, Ops.NEAR, Ops.TREE, Ops.FAR, Ops.SELDOM, Ops.TURN, Ops.TURN_LOW}
+LATENCY = dict.fromkeys((Ops.ADD, Ops.SUB, Ops.MUL, Ops.FMA), 4)
+LATENCY |= {Ops.NEG: 1, Ops.WHERE: 2, Ops.DIV: 14, Ops.SQRT: 20}
 OF_A_FUNCTION = 80  # cycles, of sin, exp and the like
 CHAINS = (4, 12)  # products beyond which a sum is done in two, and in three parts
 Coefficient = UOp | None  # None is zero, and costs nothing
