@@ -52,6 +52,34 @@ class Definition:
     def __getitem__(self, name: str) -> Argument:
         return next(a for a in self.arguments if a.name == name)
 
+    def wrong(self, what: str, fix: str, kind: type[TinyPhysicsError] = TraceError) -> TinyPhysicsError:
+        """An error at the line where the function begins."""
+        return kind(what, site=self.site, fix=fix)
+
+    def system(
+        self,
+        kind: str,
+        states: Sequence[State],
+        symbols: Mapping[str, UOp],
+        sizes: Mapping[str, int],
+        sites: dict[UOp, Site],
+        not_parameters: Sequence[str] = (),
+        **content: Any,
+    ) -> System:
+        """The system that was traced: `content` is its energy, forces or update; the time is no parameter."""
+        own = [a for a in self.arguments if a.name != "t" and a.name not in not_parameters]
+        return System(
+            self.name,
+            kind,
+            tuple(states),
+            tuple(parameter(a, sizes, self.site) for a in own),
+            time=symbols.get("t"),
+            sites=sites,
+            site=self.site,
+            function=self.function,
+            **content,
+        )
+
 
 def definition(function: Callable[..., Any]) -> Definition:
     if not hasattr(function, "__code__"):
@@ -124,16 +152,15 @@ def check_time(d: Definition, step_number: bool = False) -> None:
         return
     what = "the step number" if step_number else "the time"
     if t.default is not None:
-        raise TraceError(
+        raise d.wrong(
             f"`{d.name}` has `t={shown(t.default)}`, but `t` is {what} here and cannot have a default value",
-            site=d.site,
-            fix="Write `t` without a default if you mean the time; give a parameter another name, such as `t_`.",
+            "Write `t` without a default if you mean the time; give a parameter another name, such as `t_`.",
         )
     if t.space.shape:
-        raise ShapeError(
+        raise d.wrong(
             f"`{d.name}` has a `t` of shape {t.space.shape}, but `t` is {what} here, a single number",
-            site=d.site,
-            fix="Give the array another name, such as `times`.",
+            "Give the array another name, such as `times`.",
+            ShapeError,
         )
 
 
@@ -141,11 +168,10 @@ def check_no_defaults(d: Definition, states: Sequence[str], why: str) -> None:
     """A state begins where a run is told to: a default would never be read."""
     for name in states:
         if d[name].default is not None:
-            raise TraceError(
+            raise d.wrong(
                 f"`{name}={shown(d[name].default)}` of `{d.name}`: {name} is a state ({why}), and a "
                 f"state cannot have a default value",
-                site=d.site,
-                fix=f"Write `{name}` alone, and pass {name}=... to evolve; parameters come after the states.",
+                f"Write `{name}` alone, and pass {name}=... to evolve; parameters come after the states.",
             )
 
 
@@ -359,24 +385,21 @@ def checked_pairs(d: Definition, pairs: Sequence[tuple[str, str]], second: str) 
         or not pairs
         or not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs)
     ):
-        raise TraceError(
+        raise d.wrong(
             f"pairs={pairs!r} is not a list of pairs",
-            site=d.site,
-            fix=f"pairs= names the arguments: [(position, {second}), ...].",
+            f"pairs= names the arguments: [(position, {second}), ...].",
         )
     names = [n for pair in pairs for n in pair]
     for n in names:
         if not any(a.name == n for a in d.arguments):
-            raise TraceError(
+            raise d.wrong(
                 f"`{d.name}` has no argument `{n}`",
-                site=d.site,
-                fix=f"pairs= names its arguments: [(position, {second}), ...].",
+                f"pairs= names its arguments: [(position, {second}), ...].",
             )
         if n == "t" or names.count(n) > 1:
-            raise TraceError(
+            raise d.wrong(
                 f"`{n}` is {'the time, not a state' if n == 't' else 'in two pairs'}",
-                site=d.site,
-                fix=f"Write def {d.name}(q, {LETTER[second]}, t, ...): states first.",
+                f"Write def {d.name}(q, {LETTER[second]}, t, ...): states first.",
             )
     check_free(names, d.site)
     return names
@@ -387,20 +410,18 @@ def check_shapes(
 ) -> None:
     for q, p in pairs:
         if symbols[q].shape != symbols[p].shape:
-            raise ShapeError(
+            raise d.wrong(
                 f"`{q}` has shape {symbols[q].shape} and `{p}` {symbols[p].shape}",
-                site=d.site,
-                fix=f"A position and its {second} must have the same shape.",
+                f"A position and its {second} must have the same shape.",
+                ShapeError,
             )
 
 
 def pair_of(d: Definition, second: str) -> list[tuple[str, str]]:
     """The first two arguments; a TraceError if the names of further ones say that they are pairs, too."""
     if len(d.arguments) < 2:
-        raise TraceError(
-            f"`{d.name}` needs a position and a {second}",
-            site=d.site,
-            fix=f"Write def {d.name}(q, {LETTER[second]}, ...).",
+        raise d.wrong(
+            f"`{d.name}` needs a position and a {second}", f"Write def {d.name}(q, {LETTER[second]}, ...)."
         )
     first = (d.arguments[0].name, d.arguments[1].name)
     if (named := by_name([a.name for a in plain(d)])) is not None:
@@ -444,17 +465,7 @@ def trace_hamiltonian(
     if not said:
         check_beside(d, energy, symbols, "momentum")
     check_dependence(energy, [(symbols[q], symbols[p]) for q, p in pairs], d.name, d.site)
-    return System(
-        d.name,
-        "hamiltonian",
-        tuple(states),
-        tuple(parameter(a, sizes, d.site) for a in d.arguments if a.name not in (*names, "t")),
-        time=symbols.get("t"),
-        energy=energy,
-        sites=sites,
-        site=d.site,
-        function=d.function,
-    )
+    return d.system("hamiltonian", states, symbols, sizes, sites, names, energy=energy)
 
 
 @heeds("hamiltonian", '@tp.hamiltonian, or @tp.hamiltonian(pairs=[("x", "px"), ("y", "py")])')
@@ -493,10 +504,9 @@ def check_no_friction(d: Definition, q: str) -> None:
         rates = f"{v.name}/mass, <the force>" if v.name == "p" else f"{v.name}, <the force>/mass"
     constant = "another name" if v.name == "p" else "another name or a default"
     name = "friction" if d.name == "<lambda>" else d.name
-    raise TraceError(
+    raise d.wrong(
         f"`{d.name}` takes `{v.name}`, but a force of @tp.forces may depend only on positions, t and parameters",
-        site=d.site,
-        fix=f"Write friction with @tp.ode: def {name}({', '.join([q, v.name, *others])}): return {rates}. "
+        f"Write friction with @tp.ode: def {name}({', '.join([q, v.name, *others])}): return {rates}. "
         f"If `{v.name}` is a constant, give it {constant}.",
     )
 
@@ -504,10 +514,9 @@ def check_no_friction(d: Definition, q: str) -> None:
 def trace_forces(d: Definition, sizes: Mapping[str, int]) -> System:
     q_name = d.arguments[0].name
     if q_name == "p":
-        raise TraceError(
+        raise d.wrong(
             f"`{d.name}` takes `p` first, but here `p` names the momentum",
-            site=d.site,
-            fix="Give the position another name: def force(q, ...).",
+            "Give the position another name: def force(q, ...).",
         )
     check_no_friction(d, q_name)
     check_time(d)
@@ -517,27 +526,16 @@ def trace_forces(d: Definition, sizes: Mapping[str, int]) -> System:
     value, sites = run(d, symbols, Draws(refused=IN_FORCES))
     force = numbers(value, d.name, d.site, sites)
     if force.shape != q.shape and force.op is not Ops.CONST:
-        raise ShapeError(
+        raise d.wrong(
             f"`{d.name}` returns a force of shape {force.shape}, `{q_name}` has {q.shape}",
-            site=d.site,
-            fix=f"Return one force for each number of `{q_name}`.",
+            f"Return one force for each number of `{q_name}`.",
+            ShapeError,
         )
     states = (
         State(q_name, q, "position", d[q_name].space.unit),
         State("p", UOp.var("p", q.shape), "momentum"),
     )
-    names = (q_name, "t")
-    return System(
-        d.name,
-        "forces",
-        states,
-        tuple(parameter(a, sizes, d.site) for a in d.arguments if a.name not in names),
-        time=symbols.get("t"),
-        forces=(force.expand(q.shape),),
-        sites=sites.table,
-        site=d.site,
-        function=d.function,
-    )
+    return d.system("forces", states, symbols, sizes, sites.table, [q_name], forces=(force.expand(q.shape),))
 
 
 @heeds("forces", "@tp.forces before def force(q): ...")
@@ -548,39 +546,25 @@ def forces(function: Callable[..., Any]) -> System | Family:
     """
     d = definition(function)
     if not d.arguments:
-        raise TraceError(f"`{d.name}` needs a position", site=d.site, fix=f"Write def {d.name}(q, ...).")
+        raise d.wrong(f"`{d.name}` needs a position", f"Write def {d.name}(q, ...).")
     return family(d, "forces", lambda sizes: trace_forces(d, sizes))
 
 
 def trace_potential(d: Definition, positions: Sequence[str], sizes: Mapping[str, int]) -> System:
     if isinstance(positions, str) or not isinstance(positions, Sequence) or not positions:
-        raise TraceError(
+        raise d.wrong(
             f"positions={shown(positions)} is not a list of names",
-            site=d.site,
-            fix='positions= names its arguments: ["q", ...].',
+            'positions= names its arguments: ["q", ...].',
         )
     for n in positions:
         if n == "t" or not any(a.name == n for a in d.arguments):
-            raise TraceError(
-                f"`{d.name}` has no position `{n}`",
-                site=d.site,
-                fix='positions= names its arguments: ["q", ...].',
-            )
+            raise d.wrong(f"`{d.name}` has no position `{n}`", 'positions= names its arguments: ["q", ...].')
     check_time(d)
     check_no_defaults(d, positions, "a position")
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
     energy, sites = traced_energy(d, symbols)
-    return System(
-        d.name,
-        "potential",
-        tuple(State(n, symbols[n], "position", d[n].space.unit) for n in positions),
-        tuple(parameter(a, sizes, d.site) for a in d.arguments if a.name not in (*positions, "t")),
-        time=symbols.get("t"),
-        energy=energy,
-        sites=sites,
-        site=d.site,
-        function=d.function,
-    )
+    states = [State(n, symbols[n], "position", d[n].space.unit) for n in positions]
+    return d.system("potential", states, symbols, sizes, sites, positions, energy=energy)
 
 
 @heeds("potential", '@tp.potential, or @tp.potential(positions=["x", "y"])')
@@ -600,7 +584,7 @@ def potential(function: Any = None, *, positions: Sequence[str] | None = None) -
     d = definition(function)
     if positions is None:
         if not d.arguments:
-            raise TraceError(f"`{d.name}` needs a position", site=d.site, fix=f"Write def {d.name}(q, ...).")
+            raise d.wrong(f"`{d.name}` needs a position", f"Write def {d.name}(q, ...).")
         positions = [d.arguments[0].name]
     return family(d, "potential", lambda sizes: trace_potential(d, positions, sizes))
 
@@ -626,20 +610,17 @@ def trace_map(
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
     value, sites = run(d, symbols, Draws() if kind == "map" else Draws(refused=IN_RATES))
     if isinstance(value, Mapping):
-        raise TraceError(
+        raise d.wrong(
             f"`{d.name}` returns a dict",
-            site=d.site,
-            fix=f"Return the new {what}s in order: return {', '.join(map(str, value))}.",
+            f"Return the new {what}s in order: return {', '.join(map(str, value))}.",
         )
     given = value if isinstance(value, (tuple, list)) else apart(value, d, symbols)
     new = tuple(numbers(v, d.name, d.site, sites) for v in given)
     arguments = [a for a in d.arguments if a.name != "t"]
     if len(new) > len(arguments):
-        raise TraceError(
+        raise d.wrong(
             f"`{d.name}` returns {len(new)} {what}s but takes {plural(len(arguments), 'argument')}",
-            site=d.site,
-            fix="Return one new value for each state, in order; "
-            "np.stack turns a list of arrays into one state.",
+            "Return one new value for each state, in order; np.stack turns a list of arrays into one state.",
         )
     counted = plural(len(new), "new value" if kind == "map" else "derivative")
     check_no_defaults(
@@ -650,26 +631,17 @@ def trace_map(
     states = []
     for a, u in zip(arguments, new):
         if u.shape != symbols[a.name].shape and u.op is not Ops.CONST:
-            raise ShapeError(
+            raise d.wrong(
                 f"`{d.name}` returns shape {u.shape} for `{a.name}`, which has {symbols[a.name].shape}",
-                site=d.site,
-                fix="Return one new value per state, in the order of the arguments and in its shape; "
+                "Return one new value per state, in the order of the arguments and in its shape; "
                 "np.stack makes one of components.",
+                ShapeError,
             )
         states.append(State(a.name, symbols[a.name], "field", a.space.unit))
     update = {s.name: u.expand(s.var.shape) for s, u in zip(states, new)}
     states = states if pairs is None else in_pairs(d, states, pairs)
-    return System(
-        d.name,
-        kind,
-        tuple(states),
-        tuple(parameter(a, sizes, d.site) for a in arguments[len(new) :]),
-        time=symbols.get("t"),
-        sites=sites.table,
-        site=d.site,
-        function=d.function,
-        update=tuple(update[s.name] for s in states),
-    )
+    moved = tuple(update[s.name] for s in states)
+    return d.system(kind, states, symbols, sizes, sites.table, list(update), update=moved)
 
 
 def in_pairs(d: Definition, states: Sequence[State], pairs: Sequence[tuple[str, str]]) -> list[State]:
@@ -678,17 +650,15 @@ def in_pairs(d: Definition, states: Sequence[State], pairs: Sequence[tuple[str, 
     known = {s.name: s for s in states}
     for s in states:
         if s.name not in names:
-            raise TraceError(
+            raise d.wrong(
                 f"`{s.name}` of `{d.name}` is in no pair, and only maps of canonical pairs can be symplectic",
-                site=d.site,
-                fix=f"Put every state into pairs= ({', '.join(known)}), or leave pairs= out.",
+                f"Put every state into pairs= ({', '.join(known)}), or leave pairs= out.",
             )
     for name in names:
         if name not in known:
-            raise TraceError(
+            raise d.wrong(
                 f"`{d.name}` returns no new value for `{name}`, which makes it a parameter",
-                site=d.site,
-                fix=f"Only states can be in pairs: {', '.join(known)}.",
+                f"Only states can be in pairs: {', '.join(known)}.",
             )
     check_shapes(d, pairs, {s.name: s.var for s in states}, "momentum")
     roles = ("position", "momentum")
@@ -714,7 +684,7 @@ def map_(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None
         return users_frames(lambda f: map_(f, pairs=pairs))
     d = definition(function)
     if not d.arguments:
-        raise TraceError(f"`{d.name}` needs a state", site=d.site, fix=f"Write def {d.name}(x, ...).")
+        raise d.wrong(f"`{d.name}` needs a state", f"Write def {d.name}(x, ...).")
     return family(d, "map", lambda sizes: trace_map(d, sizes, pairs=pairs))
 
 
@@ -732,7 +702,7 @@ def ode(function: Callable[..., Any]) -> System | Family:
     """
     d = definition(function)
     if not any(a.name != "t" for a in d.arguments):
-        raise TraceError(f"`{d.name}` needs a state", site=d.site, fix=f"Write def {d.name}(x, ...).")
+        raise d.wrong(f"`{d.name}` needs a state", f"Write def {d.name}(x, ...).")
 
     def trace(sizes: Mapping[str, int]) -> System:
         system = trace_map(d, sizes, "ode", "derivative")
