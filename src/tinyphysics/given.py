@@ -33,9 +33,8 @@ def shown(value: Any) -> str:
     >>> shown("0.1"), shown(list(range(100)))
     ("'0.1'", '[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 1...')
     """
-    if type(value).__module__ == "numpy" and not getattr(
-        value, "shape", ()
-    ):  # its repr is another in each version
+    # its repr is another in each version
+    if type(value).__module__ == "numpy" and not getattr(value, "shape", ()):
         value = value.item() if value.dtype.kind in "biuf" else str(value)
     text = ADDRESS.sub(">", " ".join(repr(value).split()))
     return text if len(text) <= SHOWN else f"{text[:SHOWN].rstrip()}..."

@@ -60,9 +60,8 @@ class Goal:
         None  # loop; exact, method: n steps of a linear system at once; None: the planner decides
     )
     inner: tuple[int, ...] = ()  # how many kicks of each level there are in one of the next slower
-    lattice: tuple[
-        tuple[str, float], ...
-    ] = ()  # units of states that are whole numbers; "" is any other state
+    # units of states that are whole numbers; "" is any other state
+    lattice: tuple[tuple[str, float], ...] = ()
     backwards: bool = False  # the inverse of the step: its sub-steps taken back, the last one first
     hierarchy: Hierarchy | None = None  # measured at the first state, for methods that go on orbits
     energy_drift: float | None = None  # the largest |E - E0|/S that a run may have, at any step
@@ -76,9 +75,8 @@ class Goal:
     absolute: float | None = (
         None  # and what an error may be beside that, where the method looks at each number
     )
-    project: tuple[
-        tuple[str, str], ...
-    ] = ()  # (name, expression) of invariants that every step is put back to
+    # (name, expression) of invariants that every step is put back to
+    project: tuple[tuple[str, str], ...] = ()
     # or "fast": kernels with the errors of rules/functions/fast.py, whose bits are their machine's own
     math: str = "exact"
     stiff: float = 0.0  # omega*dt of a quadratic part at which leapfrog is shown to be unstable

@@ -59,9 +59,8 @@ class Script:
 
     path: Path
     module: types.ModuleType
-    left_out: Mapping[str, Site] = field(
-        default_factory=dict
-    )  # names, and the lines that would have made them
+    # names, and the lines that would have made them
+    left_out: Mapping[str, Site] = field(default_factory=dict)
     asked: tuple[Asked, ...] = ()  # what the file compiles, in order
 
     def of(self, system: Any) -> Asked | None:

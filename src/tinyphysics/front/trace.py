@@ -814,12 +814,8 @@ class PhysicsSystem:
         return self.traced() + other
 
 
-OPTIONS = {
-    "observable": "observe",
-    "event": "events",
-    "invariant": "project",
-    "function": "time",
-}  # where each is given
+# where each is given
+OPTIONS = {"observable": "observe", "event": "events", "invariant": "project", "function": "time"}
 
 
 def observable(

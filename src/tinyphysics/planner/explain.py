@@ -266,9 +266,8 @@ def explain(
         what = {"forces": "the forces are", "ode": "the derivatives are"}.get(system.kind, "H is")
         smooth = "smooth" in facts and facts["smooth"]
         told = str(plan.order) if smooth else f"{plan.order} where {what} smooth"
-        wrong = (
-            "" if system.energy is None else trouble_in(system.energy)
-        )  # it steps another system, with that order
+        # it steps another system, with that order
+        wrong = "" if system.energy is None else trouble_in(system.energy)
         chosen.append(Row("order", "not shown", wrong) if wrong else Row("order", told, method.reference))
     chosen += method.family.rows(method, facts)
     chosen += equation_rows(step)

@@ -39,12 +39,8 @@ COLOURS = (  # of curves
     "#5b5bd6",
 )
 FLAT = 0.05  # of the longest side: orbits that leave a plane by less are drawn in it
-NEIGHBOURS = (
-    Ops.ROLL,
-    Ops.SLICE,
-    Ops.PAD,
-    Ops.CONCAT,
-)  # what an energy that compares neighbouring sites is made of
+# what an energy that compares neighbouring sites is made of
+NEIGHBOURS = (Ops.ROLL, Ops.SLICE, Ops.PAD, Ops.CONCAT)
 
 
 def visible(system: System) -> list[State]:
@@ -58,9 +54,8 @@ def is_chain(system: System) -> bool:
     They are where neighbours are compared: `np.diff(q)`, `np.roll(q, 1)`, `q[1:] - q[:-1]`.
     """
     graphs = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
-    return any(
-        u.op in NEIGHBOURS and u.size > 1 for u in toposort(graphs)
-    )  # a slice of one number is a component
+    # a slice of one number is a component
+    return any(u.op in NEIGHBOURS and u.size > 1 for u in toposort(graphs))
 
 
 def suiting(system: System) -> list[str]:

@@ -80,9 +80,8 @@ def energy_picture(out: Trajectory, system: System) -> Picture | None:
     values, scale = values.reshape(len(t), -1), np.ravel(scale)
     if system.driven:
         return Picture("energy, which H(t) does not conserve", "t", "H", tuple((t, v) for v in values.T))
-    with np.errstate(
-        invalid="ignore", over="ignore"
-    ):  # a run that blew up ends in numbers without a difference
+    # a run that blew up ends in numbers without a difference
+    with np.errstate(invalid="ignore", over="ignore"):
         error = (values - values[0]) / scale
     good = np.isfinite(error)
     worst = np.abs(error[good]).max() if good.any() else 0.0

@@ -55,9 +55,8 @@ def shape_for(f: Section | SectionOutline, members: int, core: Core, width: int)
     p = wanted(f)
     if p is None:
         return VectorShape(width, unroll)
-    if (
-        p.seeds and 2 * state <= core.registers
-    ):  # chains so long that hiding them is worth more than registers; measured
+    # chains so long that hiding them is worth more than registers; measured
+    if p.seeds and 2 * state <= core.registers:
         return VectorShape(width, min(enough, MOST_UNROLL, max(1, MOST_CODE // max(f.code, 1))))
     if not p.adders:  # such as error words: groups that fill the registers, one after the other
         group = core.registers // max(state, 1)

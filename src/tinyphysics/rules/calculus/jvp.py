@@ -68,9 +68,8 @@ def _along(u: UOp, moving: tuple[UOp | None, ...]) -> list[UOp]:
     matrix = [[by_unknown[k][i] for k in range(n)] for i in range(n)]
     table = {x: part(u, k) for k, x in enumerate(eq.unknowns)} | dict(zip(eq.given, u.src[2 * n :]))
     table |= {way: t for way, t in zip(ways, moving) if t is not None}
-    flat = substitute(
-        [*(x for row in matrix for x in row), *by_known], table
-    )  # as they are: rules round constants
+    # as they are: rules round constants
+    flat = substitute([*(x for row in matrix for x in row), *by_known], table)
     rows = [flat[i * n : (i + 1) * n] for i in range(n)]
     return [-row[0] for row in solved(rows, [[x] for x in flat[n * n :]])]
 

@@ -17,9 +17,8 @@ from tinyphysics.rules.calculus.affine import Affine, NotAffine, Symbol, affine
 from tinyphysics.rules.calculus.vjp import gradient
 
 MOST_TERMS = 64  # of one coefficient; more are not multiplied out
-Factor = tuple[
-    Any, int
-]  # (an atom, its power); an atom is (name, index) of a parameter, or a function of polynomials
+# (an atom, its power); an atom is (name, index) of a parameter, or a function of polynomials
+Factor = tuple[Any, int]
 Product = tuple[Factor, ...]
 
 

@@ -27,9 +27,8 @@ LARGEST = 1.25  # |beta X**2| up to which so many terms are enough: the next one
 C2 = [Fraction((-1) ** k, math.factorial(2 * k + 2)) for k in range(TERMS)]
 C3 = [Fraction((-1) ** k, math.factorial(2 * k + 3)) for k in range(TERMS)]
 ROUGH = 6  # terms before the last correction
-ARRIVED = (
-    2.0**-20
-)  # a correction that is this part of X leaves nothing: its third power is far below the rounding
+# a correction that is this part of X leaves nothing: its third power is far below the rounding
+ARRIVED = 2.0**-20
 QUARTERS = 5  # of the argument, on the slow path: 4**5 * LARGEST is a hyperbola seen from e**35 away
 ROUNDS = 9  # on the slow path; seven were enough for 200,000 orbits, e from 0 to 11, h from 1e-3 to 1e4 (r = mu = 1)
 
@@ -158,9 +157,8 @@ def near(o: Orbit, inverse: UOp, h: UOp) -> tuple[list[UOp], UOp]:
     G = series(o.beta, X)
     d = last_correction(o, X, G, h)
     z = magnitude(o.beta * (X * X))
-    arrived = (magnitude(d) <= magnitude(X) * ARRIVED) & (
-        z <= LARGEST
-    )  # not so where one of them is no number
+    # not so where one of them is no number
+    arrived = (magnitude(d) <= magnitude(X) * ARRIVED) & (z <= LARGEST)
     return [*moved(o.beta, G, d), h], UOp(Ops.NOT, arrived.dtype, arrived.shape, (arrived,))
 
 

@@ -30,10 +30,8 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "x/y":       (1.5, 1.5),  # where y is a number or made of parameters
 }
 # fmt: on
-NEAR_ZERO = (
-    2.0**-76,
-    2.0**-31,
-)  # of sin and cos, absolutely: where they are almost 0 this is more than those
+# of sin and cos, absolutely: where they are almost 0 this is more than those
+NEAR_ZERO = (2.0**-76, 2.0**-31)
 WANTED = (2.0**-53, 2.0**-20.7)  # the largest relative error that a series may leave
 
 # on [-1, 1], a power is nearly a sum of lower ones: x**5 = 5/4 x**3 - 5/16 x + T5(x)/16; the last number is what is left.

@@ -92,9 +92,8 @@ def simulation(store: RunStore, backend: str | None) -> Simulation:
             fix=f"Replay it with tinyphysics {a['tinyphysics']}.",
         )
     try:
-        told = json.loads(a["simulation"]) | {
-            "checks": "on"
-        }  # a run that failed is compared up to where it failed
+        # a run that failed is compared up to where it failed
+        told = json.loads(a["simulation"]) | {"checks": "on"}
         sim = rebuilt(told if backend is None else {**told, "backend": resolved(checked(backend))})
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, TinyPhysicsError):

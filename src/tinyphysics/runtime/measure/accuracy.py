@@ -283,9 +283,8 @@ def state_error(sim: Setup, out: Trajectory, some: Inputs, who: list[int]) -> fl
     last, row = out.final.states, -1
     if run.schedule.end is not None:  # the last whole step is the frame before it
         row -= 1
-    if row < -1 or any(
-        isinstance(v, DeviceArray) for v in out.origin.frames.values()
-    ):  # in words, of everyone
+    # in words, of everyone
+    if row < -1 or any(isinstance(v, DeviceArray) for v in out.origin.frames.values()):
         seen = run.encoding.values({name: here(v[row]) for name, v in out.origin.frames.items()})
         last = {name: seen[name] if run.given.is_ensemble else seen[name][0] for name in last}
     final = {

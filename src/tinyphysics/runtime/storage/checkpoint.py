@@ -22,15 +22,8 @@ from tinyphysics.trajectory import Stop
 
 MAGIC = b"tinyphysics checkpoint 1\n"
 CHECKSUM = 32  # bytes
-FORMATS = (
-    "<f8",
-    "<f4",
-    "<i8",
-    "<i4",
-    "<u8",
-    "<u4",
-    "|b1",
-)  # numbers that a program may have, as files hold them
+# numbers that a program may have, as files hold them
+FORMATS = ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|b1")
 
 
 # --- the file ---------------------------------------------------------------------------------------

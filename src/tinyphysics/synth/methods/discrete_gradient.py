@@ -29,9 +29,8 @@ from tinyphysics.system import System
 Numbers = Sequence[UOp]
 # h |H|/|z| times it: on a shorter way the rounding of H, over its length, would be more than 2**-40 or 2**-48 of z
 SLOW, STILL = 2.0**-13, 2.0**-5
-SHORTEST = (
-    2.0**-24
-)  # of a difference of slopes: on a shorter way what is missing, which is its square, is rounding
+# of a difference of slopes: on a shorter way what is missing, which is its square, is rounding
+SHORTEST = 2.0**-24
 PLACES = (
     3  # at which the slope between two numbers is looked at, where they may come close: all but (z - y)**7
 )
@@ -226,9 +225,8 @@ def energy_step(name: str, system: System, degree: int | None) -> Step:
     ahead = [a + (0.5 * DT) * v for a, v in zip(flow.z, f)]
     start = [a + DT * v for a, v in zip(flow.z, flow.at(ahead))]
     matrix = None
-    if (
-        n <= BY_NEWTON
-    ):  # the slopes of G by z are half those of the gradient, at the middle and up to what is mended
+    # the slopes of G by z are half those of the gradient, at the middle and up to what is mended
+    if n <= BY_NEWTON:
         second = [flow.moved(row, ahead, 0.0) for row in flow.jacobian()]
         rows = [
             [less(ONE if k == m else ZERO, times(second[k][m], 0.5 * DT)) for m in range(n)] for k in range(n)

@@ -50,9 +50,8 @@ def doubled(name: str, system: System, weights: Sequence[float], claims: tuple[s
         crossed(flow, *((v, u) if which else (u, v)), momenta, part * DT, clock)
     residuals = [0.5 * (a - b) + x for a, b, x in zip(u, v, d)]
     matrix = None
-    if (
-        n <= BY_NEWTON
-    ):  # 2 d + dt L d, to first order: what a copy feels of the other's way is of the other sign
+    # 2 d + dt L d, to first order: what a copy feels of the other's way is of the other sign
+    if n <= BY_NEWTON:
         rows = []
         for i, row in enumerate(flow.jacobian()):
             signs = [1.0 if m != momenta[i] else -1.0 for m in momenta]

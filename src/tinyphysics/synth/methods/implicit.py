@@ -98,9 +98,8 @@ class VectorField:
         return substitute(roots, table)
 
     def jacobian(self) -> list[list[UOp]]:
-        entries = simplify(
-            [d for f in self.slopes for d in gradient(f, self.z)]
-        )  # rows share most of their nodes
+        # rows share most of their nodes
+        entries = simplify([d for f in self.slopes for d in gradient(f, self.z)])
         width = len(self.z)
         return [entries[k : k + width] for k in range(0, len(entries), width)]
 

@@ -31,9 +31,8 @@ def projected(step: Step, system: System, invariants: Sequence[UOp], names: Sequ
     g = [u for (u,) in unroll(list(invariants))]
     wanted = [UOp.var(name) for name in names]
     sizes = [ONE / x for x in flow.sizes([z])]
-    slopes = [
-        [s * d for s, d in zip(sizes, simplify(gradient(u, z)))] for u in g
-    ]  # in parts of what they are slopes by
+    # in parts of what they are slopes by
+    slopes = [[s * d for s, d in zip(sizes, simplify(gradient(u, z)))] for u in g]
     lengths = [dot(row, row).sqrt() for row in slopes]
     moves = [(x > TINY) for x in lengths]
     over = [move.where(ONE / x.maximum(TINY), ZERO) for move, x in zip(moves, lengths)]
@@ -41,9 +40,8 @@ def projected(step: Step, system: System, invariants: Sequence[UOp], names: Sequ
     between = inverse(
         [[ONE if i == k else dot(directions[i], directions[k]) for k in range(m)] for i in range(m)]
     )
-    whole = [
-        x.maximum(abs(c)).maximum(TINY) for x, c in zip(lengths, wanted)
-    ]  # the size of an invariant, if it is zero too
+    # the size of an invariant, if it is zero too
+    whole = [x.maximum(abs(c)).maximum(TINY) for x, c in zip(lengths, wanted)]
     unknown = UOp.var("?multipliers", (m,))
     mu = elements(unknown)
     parts = [u * s * x for u, s, x in zip(mu, whole, over)]

@@ -49,9 +49,8 @@ def runge_kutta(name: str, system: System, T: UOp | None, tableau: Tableau) -> S
     slopes: list[list[UOp]] = []  # per stage, the flow of each state
     shears: list[Shear] = []
     works: list[Shear] = []
-    written = (
-        system.energy is None
-    )  # what a user wrote is not fused, so that sums of slopes must be from the beginning
+    # what a user wrote is not fused, so that sums of slopes must be from the beginning
+    written = system.energy is None
     for weights, b in zip(tableau.a, tableau.b):
         at = {
             s: _moved(s, [(w, k[i]) for w, k in zip(weights, slopes) if w], written)

@@ -28,10 +28,8 @@ UNTIL = UOp.var("until")  # the time that a run is asked to reach: a parameter o
 CLOCK = "run.clock"  # time in two words, the length of the step that is next, steps done
 JET, LOW = ".jet", ".low"  # after the name of a state
 TOLERANCE = {"float64": 2.0**-52, "dd": 2.0**-104}  # by precision: what a step loses to rounding
-DECAY = {
-    "float64": 2.0,
-    "dd": 2.5,
-}  # from term to term they fall by e**-that; the shorter steps have a third less of pairs
+# from term to term they fall by e**-that; the shorter steps have a third less of pairs
+DECAY = {"float64": 2.0, "dd": 2.5}
 ONE = 2.0**52  # an exponent more, in the bits of a float64 taken as a whole number
 OVERSHOOT = 0.9  # a power of two by a straight line between its whole exponents is up to 1.06 of it
 STALLED = 2.0**-80  # of the time: a step that is shorter gets nowhere

@@ -42,9 +42,8 @@ class Compensated(Rewriter):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self.reach = Reach(program)
-        self.values: dict[
-            Operand, TwoWords
-        ] = {}  # what stands for a register of the float64 program, if a state enters
+        # what stands for a register of the float64 program, if a state enters
+        self.values: dict[Operand, TwoWords] = {}
         self.given: dict[tuple[Operand, tuple[int, ...]], TwoWords] = {}  # what no state enters, in float32
         self.computed_once: dict[tuple[object, ...], Operand] = {}
         self.wanted = in_full(program, self.reach)

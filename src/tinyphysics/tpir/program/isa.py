@@ -245,9 +245,8 @@ Behaviour = Literal[
     "orbit", "turn", "solved", "whole",  # what a method computes in a way of its own
     "kept", "watched",
 ]  # fmt: skip
-History = Literal[
-    "list", "tree", "rounds", "jump", "series"
-]  # what depends on more than the registers as they are
+# what depends on more than the registers as they are
+History = Literal["list", "tree", "rounds", "jump", "series"]
 Proof = Literal["maps", "orbits", "stages", "turns"]  # of tpir/proof/readers/; the other one reads shears
 
 

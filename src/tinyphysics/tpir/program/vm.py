@@ -123,9 +123,8 @@ class Machine:
         self.program = program
         self.slot: dict[Any, int] = {}
         self.constants: dict[int, Value] = {}
-        self.lists: dict[
-            str, tuple[int, Type]
-        ] = {}  # where the points are that a list of neighbours was made of
+        # where the points are that a list of neighbours was made of
+        self.lists: dict[str, tuple[int, Type]] = {}
         self.types: dict[Operand, Type] = {Param(p.name): p.type for p in program.params}
         for i, s in enumerate(program.states):
             self.types[Register("S", i)] = s.type

@@ -19,13 +19,8 @@ from tinyphysics.tpir.program.values import FUNCTIONS
 from tinyphysics.util import prod
 
 Shapes = dict[Operand, tuple[int, ...]]
-CHOICES = (
-    Word("pad"),
-    Word("concat"),
-    Word("roll"),
-    Word("gather"),
-    Word("scatter"),
-)  # one from several, by the place
+# one from several, by the place
+CHOICES = (Word("pad"), Word("concat"), Word("roll"), Word("gather"), Word("scatter"))
 
 
 @lru_cache(maxsize=256)
