@@ -460,10 +460,6 @@ def demo(args: argparse.Namespace) -> int:
     return 0
 
 
-def doctor(args: argparse.Namespace) -> int:
-    return examine()
-
-
 def bench(args: argparse.Namespace) -> int:
     """The program is part of the repository, beside the C that it compares with."""
     here = [root / "bench" / "run.py" for root in (Path.cwd(), Path(__file__).parents[2])]
@@ -577,7 +573,7 @@ def parser() -> argparse.ArgumentParser:
     a.add_argument("store", metavar="DIR.zarr", help="the store that was passed as save=")
     a.add_argument("--backend", metavar="NAME", help=f"replay on another backend: {', '.join(BUILT)}")
     a.set_defaults(command=replay)
-    commands.add_parser("doctor", help="check this installation").set_defaults(command=doctor)
+    commands.add_parser("doctor", help="check this installation").set_defaults(command=lambda args: examine())
     commands.add_parser(
         "bench", help="measure against C and the other libraries that are installed"
     ).set_defaults(command=bench)

@@ -241,12 +241,6 @@ def tolerance_row(method: Method, goal: Goal) -> Row:
     )
 
 
-def equation_rows(step: Step) -> list[Row]:
-    """What is solved for in a step, and how."""
-    solves = [f for f in step.body if SOLVES in f.traits]
-    return solves[0].rows(len(solves)) if solves else []
-
-
 def explain(
     system: System,
     facts: Facts,
@@ -270,7 +264,8 @@ def explain(
         wrong = "" if system.energy is None else trouble_in(system.energy)
         chosen.append(Row("order", "not shown", wrong) if wrong else Row("order", told, method.reference))
     chosen += method.family.rows(method, facts)
-    chosen += equation_rows(step)
+    solves = [f for f in step.body if SOLVES in f.traits]
+    chosen += solves[0].rows(len(solves)) if solves else []
     if system.clock is not None:
         chosen += clock_rows(system.clock)
     if goal.dt is not None:

@@ -105,7 +105,7 @@ class Series:
     # --- arithmetic on coefficients -----------------------------------------------------------------------
     def constant(self, x: Fraction, like: UOp) -> UOp:
         if not self.opened:
-            return weight(x, like)
+            return UOp.var(f"{WEIGHT}{x}", (), like.dtype)
         value = x.numerator / x.denominator
         self.weights[value] = x
         return UOp.const(value, like.dtype)
@@ -183,10 +183,6 @@ def products_of(u: UOp) -> tuple[list[Product], Coefficient] | None:
     return list(zip(given[0::2], given[1::2])), given[-1] if len(given) % 2 else None
 
 
-def weight(x: Fraction, like: UOp) -> UOp:
-    return UOp.var(f"{WEIGHT}{x}", (), like.dtype)
-
-
 def weight_of(u: UOp) -> Fraction | None:
     """The constant that a variable stands for."""
     return Fraction(u.arg.removeprefix(WEIGHT)) if u.op is Ops.VAR and str(u.arg).startswith(WEIGHT) else None
@@ -202,13 +198,9 @@ def minus(a: Coefficient, b: Coefficient) -> Coefficient:
 
 # --- a row for each operation -------------------------------------------------------------------------------
 def product(s: Series, u: UOp, k: int) -> Coefficient:
-    a, b = u.src
-    return s.dot(s.square(a, k) if a is b else s.products(a, b, k))
-
-
-def fused(s: Series, u: UOp, k: int) -> Coefficient:
-    a, b, c = u.src
-    return s.dot(s.square(a, k) if a is b else s.products(a, b, k), s(c, k))
+    """a*b, or a*b + c."""
+    a, b, *c = u.src
+    return s.dot(s.square(a, k) if a is b else s.products(a, b, k), *(s(x, k) for x in c))
 
 
 def quotient(s: Series, u: UOp, k: int) -> Coefficient:
@@ -302,7 +294,7 @@ RULES: dict[Ops, Callable[[Series, UOp, int], Coefficient]] = {
     Ops.ADD:    lambda s, u, k: plus(s(u.src[0], k), s(u.src[1], k)),
     Ops.SUB:    lambda s, u, k: minus(s(u.src[0], k), s(u.src[1], k)),
     Ops.MUL:    product,
-    Ops.FMA:    fused,
+    Ops.FMA:    product,
     Ops.DIV:    quotient,
     Ops.SQRT:   root,
     Ops.RSQRT:  lambda s, u, k: power_of(s, u, u.src[0], Fraction(-1, 2), k),

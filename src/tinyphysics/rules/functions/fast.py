@@ -103,12 +103,6 @@ def is_root(u: UOp) -> bool:
 
 
 # --- sine and cosine -------------------------------------------------------------------------------
-def sin(x: UOp) -> UOp:
-    return by_pi(x, *nearest(x))
-
-
-def cos(x: UOp) -> UOp:
-    return by_pi(x, *nearest_half(x))
 
 
 def by_pi(x: UOp, k: UOp, parity: UOp) -> UOp:
@@ -133,8 +127,8 @@ def table(seed: Seed, told: bool) -> PatternMatcher:
     return PatternMatcher([
         (x ** y,      cube),
         (x.rsqrt(),   lambda x: inverse_root(x, False, seed, told)[0]),
-        (x.sin(),     sin),
-        (x.cos(),     cos),
+        (x.sin(),     lambda x: by_pi(x, *nearest(x))),
+        (x.cos(),     lambda x: by_pi(x, *nearest_half(x))),
         *near_only,
         *everywhere,
     ])  # fmt: skip

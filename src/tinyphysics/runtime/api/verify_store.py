@@ -129,7 +129,7 @@ def replay(path: str | Path, backend: str | None = None) -> Replayed:
         **arrays,
         steps=None if against.between else int(steps[-1]),
         until=float(against.times[-1]) if against.between else None,
-        dt=sim_dt(sim, a),
+        dt=None if sim.system.kind == "map" else float(a["dt"]),
         t0=a["t0"],
         seed=a["seed"],
         options={"save_at": at, **({"acts": acts} if acts else {})},
@@ -143,7 +143,3 @@ def replay(path: str | Path, backend: str | None = None) -> Replayed:
         ended = f": {out.stopped.cause} at step {out.stopped.step}" if out.stopped is not None else ""
         found = Difference(step, f"what is computed again ends before it{ended}")
     return Replayed(a["system"], len(steps), int(steps[-1]), found)
-
-
-def sim_dt(sim: Simulation, attributes: Mapping[str, Any]) -> float | None:
-    return None if sim.system.kind == "map" else float(attributes["dt"])

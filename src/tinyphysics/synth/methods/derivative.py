@@ -87,7 +87,7 @@ def power_of_gradient(
     assert time is not None
     along = jvp(velocities, p, slopes)
     changes = jvp(slopes, [time], [UOp.const(1.0)])
-    return simplify([UOp.sum_of((a * b).sum() if a.shape else a * b for a, b in zip(along, changes))])[0]
+    return simplify([UOp.sum_of((a * b).sum() for a, b in zip(along, changes))])[0]
 
 
 def named(g: UOp, k: int) -> tuple[UOp, dict[UOp, UOp]]:

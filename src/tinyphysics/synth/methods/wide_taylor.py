@@ -78,7 +78,7 @@ def wide_taylor_step(
     going = h < (UNTIL - high) - low
     x, rest = ([e for v in group for e in elements(v)] for group in (own, lows))
     known, errors = (table(own, group, depth) for group, depth in ((jets, order), (rests, wide)))
-    series = [in_words(a, b) for a, b in zip(known, errors)]
+    series = [list(map(Pair, a, (*b, *[None] * (len(a) - len(b))))) for a, b in zip(known, errors)]
     new = [added(Pair(a, b), row, Pair(h), wide) for a, b, row in zip(x, rest, series)]
     time = later(high, low, h)
     rows = coefficients(x, scalar_rates(own, rates), new, order, wide, system.time, Pair(*time))
@@ -131,10 +131,6 @@ def table(own: Sequence[UOp], jets: Sequence[UOp], depth: int) -> list[list[UOp]
         for v, jet in zip(own, jets)
         for i in range(v.size)
     ]
-
-
-def in_words(highs: Sequence[UOp], lows: Sequence[UOp]) -> Row:
-    return [Pair(c, lows[k] if k < len(lows) else None) for k, c in enumerate(highs)]
 
 
 def added(start: Pair, row: Row, h: Pair, wide: int) -> Pair:

@@ -302,7 +302,7 @@ ISA: dict[str, Row] = {
                      "t0 + (n + c)*dt in float64, then rounded; n steps were done when the section began; "
                      "with e, the high or low word of t0 + (n + c + e)*dt as a pair of float64",
                      "c(cw)?",
-                     value=values.time, numbers="clock", no_part_of=("orbits",)),
+                     value=lambda o: o.time(), numbers="clock", no_part_of=("orbits",)),
     "NOISE":     Row("dst, kind, index, (stream, count)", "T",
                      "random numbers of this step, `count` for each member", "w[rc]n",
                      value=values.noise, numbers="drawn", cost="random", no_part_of=("orbits", "stages", "turns")),

@@ -24,6 +24,7 @@ from tinyphysics.step import AS_GIVEN, AS_WRITTEN, OWN_STEPS, Coordinates, Step,
 from tinyphysics.structure import structure_of
 from tinyphysics.system import State
 from tinyphysics.tpir.program.isa import (
+    SECTIONS,
     Instruction,
     Operand,
     Param,
@@ -271,12 +272,8 @@ def lower(
         step.claims,
         tuple(declared),
         tuple(params),
-        *(tuple(_plain(i) for i in b.sections[s]) for s in ("energy", "init", "step", "final")),
+        *(tuple(replace(i, note=i.note.strip()) for i in b.sections[s]) for s in SECTIONS),
     )
-
-
-def _plain(i: Instruction) -> Instruction:
-    return Instruction(i.op, i.operands, i.type, i.note.strip())
 
 
 def decided(step: Step, precision: str = "float64") -> Step:

@@ -196,6 +196,9 @@ class Machine:
         return act
 
     def _action(self, i: Instruction) -> Action:
+        if i.row.run in REFUSED:
+            what, fix = REFUSED[i.row.run]
+            raise PlanError(what, fix=fix)
         if i.row.run is not None:
             return HISTORIES[i.row.run](self, i)
         if i.row.value is None:
@@ -221,7 +224,7 @@ class Machine:
             return call(each(f, [named.is_array(v) for v in leaves], u.size) if u.shape else f, d, where)
         names = tuple(UOp.var(f"x{k}", s.shape, s.dtype) for k, s in enumerate(u.src))
         plain = UOp(u.op, u.dtype, u.shape, names, u.arg)
-        f = numbers_of(jacobi.expand(plain), names) if u.op in ORBITS else node(plain)
+        f = array_expression(jacobi.expand(plain), names) if u.op in ORBITS else node(plain)
         return call(f, d, [self._leaf(s, named) for s in u.src])
 
     def _leaf(self, u: UOp, named: Named) -> int:
@@ -408,12 +411,6 @@ def round_of(n: int, by_matrix: bool) -> Expression:
     return Expression([*done.x, done.change, done.over], [str(v.arg) for v in (*x, before, *r, *m, *w)])
 
 
-@lru_cache(maxsize=64)
-def numbers_of(u: UOp, arrays: tuple[UOp, ...]) -> ArrayExpression:
-    """Made once: a corrector has many stages that are alike."""
-    return ArrayExpression(u, arrays)
-
-
 class ArrayExpression:
     """An array expression of arrays, number by number, as the machines compute it."""
 
@@ -435,6 +432,10 @@ class ArrayExpression:
         if self.careful is None:
             self.careful = Expression(lower(self.roots), self.names)
         return self.careful(*values)
+
+
+# made once: a corrector has many stages that are alike
+array_expression = lru_cache(maxsize=64)(ArrayExpression)
 
 
 class Named:
@@ -471,22 +472,15 @@ class Named:
         return any(u.arg == v.arg and u.shape for u in self.names.values())
 
 
-def no_tree(machine: Machine, i: Instruction) -> Action:
-    raise PlanError("the virtual machine does not support tree codes", fix="Leave approximate= out.")
-
-
-def no_series(machine: Machine, i: Instruction) -> Action:
-    raise PlanError(
-        "the virtual machine does not run Taylor series in loops", fix='Choose backend="llvm" or "numpy".'
-    )
-
-
-HISTORIES: dict[str, Callable[[Machine, Instruction], Action]] = {
-    "list": Machine._near,
-    "jump": Machine._propagate,
-    "tree": no_tree,
-    "series": no_series,
-}  # rounds are many instructions: Machine._solve
+# rounds are many instructions: Machine._solve
+HISTORIES = {"list": Machine._near, "jump": Machine._propagate}
+REFUSED = {
+    "tree": ("the virtual machine does not support tree codes", "Leave approximate= out."),
+    "series": (
+        "the virtual machine does not run Taylor series in loops",
+        'Choose backend="llvm" or "numpy".',
+    ),
+}
 
 
 def of_one(u: UOp) -> UOp:
