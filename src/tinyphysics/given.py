@@ -19,9 +19,8 @@ from typing import Any
 from tinyphysics.errors import InputError, StoreError
 
 PLAIN = (float, int)
-LONGEST_NAME = (
-    240  # bytes: file systems give 255 to one name, and files are written beside their last name first
-)
+# bytes: file systems give 255 to one name, and files are written beside their last name first
+LONGEST_NAME = 240
 NO_UNITS = "Units are not converted here: pass the number in the unit of your system,"
 ADDRESS = re.compile(r" at 0x[0-9a-f]+>")  # of a function: another in every process
 SHOWN = 60  # characters of a value that a message repeats

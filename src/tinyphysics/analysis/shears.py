@@ -19,9 +19,8 @@ from tinyphysics.rules.identities.real import simplify
 from tinyphysics.system import System
 from tinyphysics.util import in_order
 
-MOST_COMPONENTS = (
-    64  # positions of a system whose terms are looked at number by number; the verifier's limit too
-)
+# positions of a system whose terms are looked at number by number; the verifier's limit too
+MOST_COMPONENTS = 64
 Term = tuple[UOp, bool]  # and whether it is subtracted
 Held = frozenset[UOp]  # states, or numbers of them
 

@@ -43,9 +43,8 @@ from tinyphysics.system import System
 from tinyphysics.util import nearest, one_of
 
 ON_ORBITS = "aba104"  # the one that is named where any of them might do
-IN_ANOTHER_TIME = (
-    6  # the order where t is a state: an orbit may be right and its period wrong, which low orders get
-)
+# the order where t is a state: an orbit may be right and its period wrong, which low orders get
+IN_ANOTHER_TIME = 6
 KEPT_ORBITS = "leapfrogs that begin with a drift stay on Kepler orbits, but for the time"
 OFF_ORBITS = "leaves Kepler orbits"
 FOR_RATES = (

@@ -27,9 +27,8 @@ NEAR = 1.1  # a step that could be so much longer is long enough
 MOST_TRIES = 10
 MOST_STEPS = 1 << 19  # of one pilot
 CHEAPEST = 1.4  # a method whose next pilot would cost so much more than the best is not tried further
-PARTED = (
-    1e-2  # an error above it may be that of two runs which have parted: then a shorter step may still help
-)
+# an error above it may be that of two runs which have parted: then a shorter step may still help
+PARTED = 1e-2
 STUCK = 2  # times that a smaller error has not fallen with the step: it is one of rounding, which chaos makes larger
 
 

@@ -31,12 +31,10 @@ Numbers = Sequence[UOp]
 SLOW, STILL = 2.0**-13, 2.0**-5
 # of a difference of slopes: on a shorter way what is missing, which is its square, is rounding
 SHORTEST = 2.0**-24
-PLACES = (
-    3  # at which the slope between two numbers is looked at, where they may come close: all but (z - y)**7
-)
-MORE_PLACES = (
-    5  # for terms of a high degree or none, whose quotients are held on longer ways: all but (z - y)**11
-)
+# at which the slope between two numbers is looked at, where they may come close: all but (z - y)**7
+PLACES = 3
+# for terms of a high degree or none, whose quotients are held on longer ways: all but (z - y)**11
+MORE_PLACES = 5
 
 
 def points(degree: int) -> int:

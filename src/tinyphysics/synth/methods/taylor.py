@@ -33,9 +33,8 @@ DECAY = {"float64": 2.0, "dd": 2.5}
 ONE = 2.0**52  # an exponent more, in the bits of a float64 taken as a whole number
 OVERSHOOT = 0.9  # a power of two by a straight line between its whole exponents is up to 1.06 of it
 STALLED = 2.0**-80  # of the time: a step that is shorter gets nowhere
-WRITTEN = (
-    8_000  # products of a step that is written out: more compile slowly, and leave the instruction cache
-)
+# products of a step that is written out: more compile slowly, and leave the instruction cache
+WRITTEN = 8_000
 LINEAR = 4_000  # operations of a step that are no products
 BASES = 3  # coefficients that the last ones are compared with: a state may begin at zero
 

@@ -366,9 +366,8 @@ ISA: dict[str, Row] = {
 }
 # fmt: on
 
-GOING = (
-    "going"  # what a step may observe: where it holds for nobody a step changes nothing, and a loop may end
-)
+# what a step may observe: where it holds for nobody a step changes nothing, and a loop may end
+GOING = "going"
 ROLES = ("position", "momentum", "field", "auxiliary", "error")
 WORDS = ("high", "low")
 POISSON_TYPES = ("pass", "negate", "force")
