@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,11 @@ class Goal:
     def is_accurate(self) -> bool:
         """Is an accuracy asked for?  Then a method, and a step if none is given, are found by pilots."""
         return self.energy_drift is not None or self.error is not None
+
+    def by_method(self, method: str, **others: Any) -> Goal:
+        """The same by a method that is named, with nothing left for the planner to choose or to measure."""
+        chosen = {"method": method, "order": None, "forbid": (), "energy_drift": None, "error": None}
+        return replace(self, **chosen | {"decision": None} | others)
 
 
 @dataclass(frozen=True)

@@ -27,15 +27,8 @@ RUNS = frozenset(
     {"compile", "evolve", "minimise", "rewind", "suggest_dt", "suggest_split", "estimate", "load", "step"}
 )
 # Effects at module level that later lines may need; of other modules a call for its effect is left out.
-NEEDED = (
-    "sys.",
-    "warnings.",
-    "logging.",
-    "os.environ",
-    "os.chdir",
-    "random.seed",
-    "np.random.seed",
-    "numpy.random.seed",
+NEEDED = tuple(
+    "sys. warnings. logging. os.environ os.chdir random.seed np.random.seed numpy.random.seed".split()
 )
 WAITS = frozenset({"input", "exit", "quit", "breakpoint"})
 

@@ -81,13 +81,15 @@ def signed_sum(items: list[tuple[UOp, bool]]) -> UOp:
     return UOp.const(0.0) if out is None else out
 
 
+def mixes(system: System) -> Callable[[UOp], bool]:
+    """Does an expression hold both positions and momenta?"""
+    q, p = frozenset(system.q), frozenset(system.p)
+    return lambda u: bool(u.leaves & q and u.leaves & p)
+
+
 def separable(system: System) -> Fact:
     assert system.energy is not None
-    q, p = frozenset(system.q), frozenset(system.p)
-
-    def mixed(u: UOp) -> bool:
-        return bool(u.leaves & q and u.leaves & p)
-
+    p, mixed = frozenset(system.p), mixes(system)
     kinetic: list[tuple[UOp, bool]] = []
     potential: list[tuple[UOp, bool]] = []
     for term, minus in terms(system.energy, mixed):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tinyphysics.analysis.separable import signed_sum, terms
+from tinyphysics.analysis.separable import mixes, signed_sum, terms
 from tinyphysics.errors import TraceError
 from tinyphysics.facts import Fact
 from tinyphysics.ir import Ops, UOp, elements, toposort
@@ -28,11 +28,7 @@ Held = frozenset[UOp]  # states, or numbers of them
 def shears(system: System) -> Fact:
     """A yes carries `parts`: (name, energy) of V, of what mixes q and p, and of T."""
     assert system.energy is not None
-    q, p = frozenset(system.q), frozenset(system.p)
-
-    def mixed(u: UOp) -> bool:
-        return bool(u.leaves & q and u.leaves & p)
-
+    p, mixed = frozenset(system.p), mixes(system)
     partner = conjugates(system)
     kinetic: list[Term] = []
     potential: list[Term] = []

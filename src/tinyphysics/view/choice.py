@@ -26,18 +26,8 @@ KINDS = {
 # fmt: on
 AUTO = "auto"
 FEW = 10  # more bodies or members than this are a cloud
-COLOURS = (  # of curves
-    "#2f6db5",
-    "#d9632a",
-    "#3a9a6b",
-    "#a34fa0",
-    "#c9a227",
-    "#4fb0c6",
-    "#b23a48",
-    "#6b6b6b",
-    "#8a6d3b",
-    "#5b5bd6",
-)
+# of curves
+COLOURS = tuple("#2f6db5 #d9632a #3a9a6b #a34fa0 #c9a227 #4fb0c6 #b23a48 #6b6b6b #8a6d3b #5b5bd6".split())
 FLAT = 0.05  # of the longest side: orbits that leave a plane by less are drawn in it
 # what an energy that compares neighbouring sites is made of
 NEIGHBOURS = (Ops.ROLL, Ops.SLICE, Ops.PAD, Ops.CONCAT)

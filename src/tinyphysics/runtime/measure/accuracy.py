@@ -317,13 +317,9 @@ def suggest_dt(
         )
     t0 = checked_time(t0)
     i = state_of(sim, given, "to suggest_dt")
-    goal = replace(
-        sim.goal,
+    goal = sim.goal.by_method(
+        sim.compiled.known.method,
         dt=None,
-        method=sim.compiled.known.method,
-        order=None,
-        forbid=(),
-        decision=None,
         error=STATE_ERROR if error is None else error,
         energy_drift=energy_drift,
     )

@@ -229,17 +229,7 @@ def scale_of(seen: Mapping[str, Any]) -> tuple[Any, str]:
 def rate_of_constants(copies: Copies, values: Mapping[str, UOp], dt: float, scale: Any) -> float:
     """The rms change of the energy in a step that all copies have, beside the same steps with float64 forces."""
     c = copies.compiled
-    goal = replace(
-        c.goal,
-        method=c.known.method,
-        order=None,
-        forbid=(),
-        precision="float64",
-        energy_drift=None,
-        error=None,
-        decision=None,
-        propagator="loop",
-    )
+    goal = c.goal.by_method(c.known.method, precision="float64", propagator="loop")
     twin = Compiled(c.system, goal, c.requested)
     states = c.encoding.values(copies.given.states)
     given: Inputs = replace(copies.given, states={n: np.asarray(v, np.float64) for n, v in states.items()})

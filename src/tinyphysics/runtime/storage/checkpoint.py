@@ -24,6 +24,14 @@ MAGIC = b"tinyphysics checkpoint 1\n"
 CHECKSUM = 32  # bytes
 # numbers that a program may have, as files hold them
 FORMATS = ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|b1")
+PLAIN = (
+    "version",
+    "step",
+    "save_every",
+    "hash_every",
+    "members",
+    "is_ensemble",
+)  # fields that JSON has as they are
 
 
 # --- the file ---------------------------------------------------------------------------------------
@@ -37,12 +45,7 @@ def written(c: Checkpoint) -> Iterator[Any]:
     arrays = {name: np.ascontiguousarray(v, v.dtype.newbyteorder("<")) for name, v in arrays_of(c).items()}
     header = {
         "run": {name: v for name, v in vars(c.run).items() if name != "acts" or v},
-        "version": c.version,
-        "step": c.step,
-        "save_every": c.save_every,
-        "hash_every": c.hash_every,
-        "members": c.members,
-        "is_ensemble": c.is_ensemble,
+        **{name: getattr(c, name) for name in PLAIN},
         "hashes": c.hashes,
         "stopped": [[k, s.cause, s.step, s.t, s.member, s.where] for k, s in c.stopped.items()],
         "arrays": [[name, v.dtype.str, v.shape] for name, v in arrays.items()],
@@ -140,19 +143,13 @@ def parsed(data: memoryview) -> Checkpoint:
         k: Stop(cause, step, t, member, tuple(where) if where else where)
         for k, cause, step, t, member, where in h["stopped"]
     }
+    params, start, registers, last = (arrays.get(k, {}) for k in ("parameter", "start", "register", "last"))
     return Checkpoint(
         Identity(**h["run"]),
-        h["version"],
-        h["step"],
-        h["save_every"],
-        h["hash_every"],
-        h["members"],
-        h["is_ensemble"],
-        arrays.get("parameter", {}),
-        arrays.get("start", {}),
-        arrays.get("register", {}),
+        *(h[name] for name in PLAIN),
+        *(params, start, registers),
         [(n, text) for n, text in h["hashes"]],
         stopped,
-        arrays.get("last", {}),
+        last,
         h.get("acts", ()),
     )

@@ -219,7 +219,7 @@ class Machine:
             if one.op in MINIMAL and all(s.op in LEAVES for s in one.src):
                 leaves, f = list(one.src), node(one)
             else:  # what it becomes may depend on a constant: x**2 is a product
-                f = Expanded(one, [str(v.arg) for v in leaves])
+                f = Expanded([one], [str(v.arg) for v in leaves]).first
             where = [self._leaf(v, named) for v in leaves]
             return call(each(f, [named.is_array(v) for v in leaves], u.size) if u.shape else f, d, where)
         names = tuple(UOp.var(f"x{k}", s.shape, s.dtype) for k, s in enumerate(u.src))
@@ -382,22 +382,24 @@ class Expression:
 
 
 class Expanded:
-    """A function of the user's as the machines compute it: in the minimal operator set, fast path first."""
+    """Scalar graphs as the machines compute them: in the minimal operator set, fast path first."""
 
-    def __init__(self, u: UOp, names: Sequence[str] | None = None) -> None:
-        self.names = [str(s.arg) for s in u.src if s.op is Ops.VAR] if names is None else names
-        (self.plain,) = inline([u])
-        roots, guards = guarded([self.plain])
-        self.fast = Expression([*roots, *guards], self.names)
+    def __init__(self, roots: Sequence[UOp], names: Sequence[str]) -> None:
+        self.roots, self.names = inline(roots), names
+        fast, guards = guarded(self.roots)
+        self.fast = Expression([*fast, *guards], names)
         self.careful: Expression | None = None
 
-    def __call__(self, *values: Value) -> Value:
-        value, *too_large = self.fast(*values)
-        if not any(too_large):
-            return value
+    def __call__(self, *values: Value) -> list[Value]:
+        out = self.fast(*values)
+        if not any(out[len(self.roots) :]):
+            return out[: len(self.roots)]
         if self.careful is None:
-            self.careful = Expression(lower([self.plain]), self.names)
-        return self.careful(*values)[0]
+            self.careful = Expression(lower(self.roots), self.names)
+        return self.careful(*values)
+
+    def first(self, *values: Value) -> Value:
+        return self(*values)[0]
 
 
 @lru_cache(maxsize=64)
@@ -411,31 +413,15 @@ def round_of(n: int, by_matrix: bool) -> Expression:
     return Expression([*done.x, done.change, done.over], [str(v.arg) for v in (*x, before, *r, *m, *w)])
 
 
-class ArrayExpression:
-    """An array expression of arrays, number by number, as the machines compute it."""
-
-    def __init__(self, u: UOp, arrays: Sequence[UOp]) -> None:
-        (flat,) = unroll([u])
-        given = [e for a in arrays for e in elements(a)]
-        names = [f"y{k}" for k in range(len(given))]
-        self.roots = substitute(flat, {e: UOp.var(name, (), e.dtype) for e, name in zip(given, names)})
-        self.names = names
-        fast, self.guards = guarded(self.roots)
-        self.fast = Expression([*fast, *self.guards], names)
-        self.careful: Expression | None = None
-
-    def __call__(self, *arrays: Value) -> Value:
-        values = [x for a in arrays for x in (a if isinstance(a, list) else [a])]
-        out = self.fast(*values)
-        if not any(out[len(self.roots) :]):
-            return out[: len(self.roots)]
-        if self.careful is None:
-            self.careful = Expression(lower(self.roots), self.names)
-        return self.careful(*values)
-
-
-# made once: a corrector has many stages that are alike
-array_expression = lru_cache(maxsize=64)(ArrayExpression)
+@lru_cache(maxsize=64)  # a corrector has many stages that are alike
+def array_expression(u: UOp, arrays: tuple[UOp, ...]) -> Callable[..., Value]:
+    """An array expression of arrays, number by number."""
+    (flat,) = unroll([u])
+    given = [e for a in arrays for e in elements(a)]
+    names = [f"y{k}" for k in range(len(given))]
+    table = {e: UOp.var(name, (), e.dtype) for e, name in zip(given, names)}
+    f = Expanded(substitute(flat, table), names)
+    return lambda *arrays: f(*(x for a in arrays for x in (a if isinstance(a, list) else [a])))
 
 
 class Named:
