@@ -17,6 +17,7 @@ from itertools import islice
 from tinyphysics.facts import Fact
 from tinyphysics.flows.shears import Shear, ShearFlow
 from tinyphysics.ir import Ops, UOp, elements, substitute
+from tinyphysics.rules.calculus.unroll import rolled
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import DT, Step, Term, Weight
 from tinyphysics.system import System
@@ -198,10 +199,8 @@ def any_degrees(system: System, w: Affine) -> tuple[ShearFlow, ...]:
     for n in range(2, POWERS + 1):
         term = [times(DT * (1 / n), x) for x in w.after(term)]
         out = [plus(x, y) for x, y in zip(out, term)]
-    shears = []
-    for u in (*system.q, *system.p):
-        own, out = out[: u.size], out[u.size :]
-        value = UOp.stack(own, u.shape) if u.shape else own[0]
+    states, shears = (*system.q, *system.p), []
+    for u, value in zip(states, rolled(out, states)):
         moves = any(u is x for x in system.q)
         shears.append(Shear(u, value if moves else -value, "pass" if moves else "negate", 1.0))
     return (ShearFlow(tuple(shears)),)
