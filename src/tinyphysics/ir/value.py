@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import product
+from operator import add, and_, eq, invert, le, lt, mul, ne, neg, not_, or_, sub, xor
 from typing import Any
 
 from tinyphysics.errors import PlanError
@@ -136,8 +137,11 @@ def fma32(a: float, b: float, c: float) -> float:
     return round_f32(s)
 
 
-FLOAT: dict[Ops, Callable[..., Any]] = {
-    Ops.NEG: lambda x: -x,
+# of numbers of any kind
+RING: dict[Ops, Callable[..., Any]] = {Ops.NEG: neg, Ops.ADD: add, Ops.SUB: sub, Ops.MUL: mul}
+COMPARISON: dict[Ops, Callable[[Any, Any], bool]] = {Ops.LT: lt, Ops.LE: le, Ops.EQ: eq, Ops.NE: ne}
+LOGIC: dict[Ops, Callable[..., Any]] = {Ops.AND: and_, Ops.OR: or_, Ops.XOR: xor, Ops.NOT: not_}
+FLOAT: dict[Ops, Callable[..., Any]] = RING | {
     Ops.ABS: abs,
     Ops.SIGN: lambda x: x if x != x else float((x > 0) - (x < 0)),
     Ops.FLOOR: lambda x: float(math.floor(x)) if math.isfinite(x) else x,
@@ -159,10 +163,7 @@ FLOAT: dict[Ops, Callable[..., Any]] = {
     Ops.LOG: lambda x: -INF if x == 0.0 else guarded(math.log)(x),
     Ops.LOG1P: lambda x: -INF if x == -1.0 else guarded(math.log1p)(x),
     Ops.ERF: math.erf,
-    Ops.ADD: lambda a, b: a + b,
-    Ops.SUB: lambda a, b: a - b,
     Ops.IMAGE: lambda a, b, s: (a - s) - b,
-    Ops.MUL: lambda a, b: a * b,
     Ops.DIV: div,
     Ops.POW: power,
     Ops.ATAN2: math.atan2,
@@ -177,32 +178,10 @@ FLOAT: dict[Ops, Callable[..., Any]] = {
     Ops.ARC_KICK: kick_time,
     Ops.ARC_LAG: lag,
 }
-INTEGER: dict[Ops, Callable[..., int]] = {
-    Ops.NEG: lambda x: -x,
-    Ops.ABS: abs,
-    Ops.SIGN: lambda x: (x > 0) - (x < 0),
-    Ops.ADD: lambda a, b: a + b,
-    Ops.SUB: lambda a, b: a - b,
-    Ops.MUL: lambda a, b: a * b,
-    Ops.MIN: min,
-    Ops.MAX: max,
-    Ops.AND: lambda a, b: a & b,
-    Ops.OR: lambda a, b: a | b,
-    Ops.XOR: lambda a, b: a ^ b,
-    Ops.NOT: lambda x: ~x,
-}
-COMPARISON: dict[Ops, Callable[[Any, Any], bool]] = {
-    Ops.LT: lambda a, b: a < b,
-    Ops.LE: lambda a, b: a <= b,
-    Ops.EQ: lambda a, b: a == b,
-    Ops.NE: lambda a, b: a != b,
-}
-LOGIC: dict[Ops, Callable[..., bool]] = {
-    Ops.AND: lambda a, b: a and b,
-    Ops.OR: lambda a, b: a or b,
-    Ops.XOR: lambda a, b: a != b,
-    Ops.NOT: lambda x: not x,
-}
+INTEGER: dict[Ops, Callable[..., Any]] = (
+    RING | LOGIC | {Ops.NOT: invert, Ops.ABS: abs, Ops.MIN: min, Ops.MAX: max}
+)
+INTEGER[Ops.SIGN] = lambda x: (x > 0) - (x < 0)
 
 
 def scalar(op: Ops, dtype: DType, sources: Sequence[DType]) -> Callable[..., Number]:
