@@ -80,10 +80,10 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
     system, goal = system_of(data["system"]), data["goal"]
     order, eps = goal.get("hierarchy") or (None, 0.0)
     units = tuple((str(name), float(unit)) for name, unit in goal.get("lattice", ()))
+    known: dict[str, Any] = {"propagator": "loop"} | {name: goal[name] for name in PLAIN if name in goal}
     wanted = Goal(
-        *(goal[name] for name in ("dt", "method", "order")),
-        tuple(goal["forbid"]),
-        **{"propagator": "loop"} | {name: goal[name] for name in PLAIN if name in goal},
+        **known | {name: goal[name] for name in ("dt", "method", "order")},
+        forbid=tuple(goal["forbid"]),
         inner=tuple(goal.get("inner", ())),
         lattice=units,
         backwards=bool(goal.get("backwards", False)),

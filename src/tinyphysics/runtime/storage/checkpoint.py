@@ -145,11 +145,13 @@ def parsed(data: memoryview) -> Checkpoint:
     }
     params, start, registers, last = (arrays.get(k, {}) for k in ("parameter", "start", "register", "last"))
     return Checkpoint(
-        Identity(**h["run"]),
-        *(h[name] for name in PLAIN),
-        *(params, start, registers),
-        [(n, text) for n, text in h["hashes"]],
-        stopped,
-        last,
-        h.get("acts", ()),
+        run=Identity(**h["run"]),
+        **{name: h[name] for name in PLAIN},
+        params=params,
+        start=start,
+        registers=registers,
+        hashes=[(n, text) for n, text in h["hashes"]],
+        stopped=stopped,
+        last=last,
+        acts=h.get("acts", ()),
     )

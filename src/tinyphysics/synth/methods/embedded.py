@@ -172,8 +172,8 @@ class Layout:
 def embedded_step(name: str, system: System, terms: Sequence[Term], rates: Rates, method: Embedded) -> Step:
     x = Layout(rates.own, method)
     attempt = Attempt(x.going, tried(x, method, system.time is not None))
-    more = {"init": (Map(begun(x, rates, method)),), "evaluations": method.evaluations}
-    return own_steps(name, system, x.added, terms, attempt, shown(x, method), **more)
+    init = (Map(begun(x, rates, method)),)
+    return own_steps(name, system, x.added, terms, attempt, shown(x, method), init, method.evaluations)
 
 
 def begun(x: Layout, rates: Rates, method: Embedded) -> Assignments:

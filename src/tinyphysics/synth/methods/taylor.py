@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from tinyphysics.flows.attempt import Attempt
 from tinyphysics.flows.map import Assignments, Map
@@ -22,7 +21,7 @@ from tinyphysics.rules.calculus.jet import order_for, solution, with_powers
 from tinyphysics.rules.calculus.series import QUAD, SeriesPlan, TooLong, plan_of
 from tinyphysics.rules.calculus.unroll import rolled, unroll
 from tinyphysics.rules.identities.exact import exact
-from tinyphysics.step import Step, Term, Weight
+from tinyphysics.step import Step, SubFlow, Term, Weight
 from tinyphysics.system import Parameter, State, System
 
 UNTIL = UOp.var("until")  # the time that a run is asked to reach: a parameter of its own
@@ -133,22 +132,19 @@ def own_steps(
     terms: Sequence[Term],
     attempt: Attempt,
     shown: Assignments,
-    **more: Any,
+    init: tuple[SubFlow, ...] = (),
+    evaluations: int = 1,
+    coefficients: tuple[float, ...] = (),
 ) -> Step:
     """A step that goes on until the time that is asked for; `added` is what a run remembers besides its states."""
     states = (*system.states, *(State(str(v.arg), v, "auxiliary") for v in added))
     parameters = (*system.parameters, Parameter("until", UNTIL))
-    given = {"init": (), "evaluations": 1} | more
+    final = (Map(shown),)
     return Step(
-        name,
-        states,
-        parameters,
-        system.time,
-        tuple(terms),
-        (),
-        body=(attempt,),
-        final=(Map(shown),),
-        **given,
+        *(name, states, parameters, system.time, tuple(terms), ()),
+        *(init, (attempt,), final),
+        evaluations,
+        coefficients=coefficients,
     )
 
 
