@@ -495,26 +495,17 @@ def parser() -> argparse.ArgumentParser:
     filed.add_argument(
         "--dt", type=float, help="the time step; default: dt in the file, or the dt= of its tp.compile call"
     )
-    filed.add_argument(
-        "--size",
-        action="append",
-        default=[],
-        metavar="n=16",
-        help="the value of a size that is given by a letter",
-    )
+    many: dict[str, Any] = {"action": "append", "default": []}
+    filed.add_argument("--size", **many, metavar="n=16", help="the value of a size that is given by a letter")
+    given = many | {"metavar": "NAME=VALUE"}
+    given["help"] = "a state or a parameter, q=1,0 or mu=2; default: start in the file"
 
     r = commands.add_parser("run", parents=[filed], help="run a system from a file", epilog=EXIT)
     r.add_argument("--steps", type=int, help="default: steps in the file")
     r.add_argument("--until", type=float, metavar="T", help="run to this time, instead of --steps")
     r.add_argument("--save-every", type=int, metavar="N", help="save a frame every N steps")
     r.add_argument("--frames", type=int, metavar="N", help="save N evenly spaced frames")
-    r.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a state or a parameter, q=1,0 or mu=2; default: start in the file",
-    )
+    r.add_argument("--set", **given)
     r.add_argument("--out", metavar="FILE.npz", help="write the frames to a NumPy archive")
     r.add_argument("--save", metavar="DIR.zarr", help="write the frames to a zarr store during the run")
     r.add_argument(
@@ -548,13 +539,7 @@ def parser() -> argparse.ArgumentParser:
         help="compile a run into an executable, with its initial state, dt and steps",
     )
     b.add_argument("--steps", type=int, help="default: steps in the file")
-    b.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a state or a parameter, q=1,0 or mu=2; default: start in the file",
-    )
+    b.add_argument("--set", **given)
     b.add_argument(
         "--static", action="store_true", help="link statically, so that it needs no libraries where it runs"
     )

@@ -24,31 +24,54 @@ else:  # what importlib.abc adds is not needed, and takes longer to import than 
 ROOT = "tinyphysics."
 GONE = "0.3"  # the version without the old paths
 
-# modules that only went from their package into a room of it, by room
+# where modules went from their package, by room; old=new where the name is another too
 INTO_ROOMS = {
     "rules.identities": "exact real quotients denominators fuse invariant fast_products pair_roots",
-    "rules.digits": "coefficients floats",
+    "rules.digits": (
+        "coefficients floats wide=double_double wide_functions=double_double_functions "
+        "wide_sums=double_double_sums"
+    ),
     "rules.calculus": (
         "partials vjp jvp jet series linear matrices custom solve unroll affine degree hessian legendre "
         "brackets"
     ),
     "rules.equality": "normal probe poles ranges pairs",
-    "rules.formulas": "kepler jacobi oscillators coupled relativity cutoffs",
-    "rules.functions": "trig explog power inverse random fast transcendental rounds widen",
-    "tpir.program": "isa text form symbolic lower vm propagate",
-    "tpir.kernels": "kernel stages outline pressure nests loops schedule index tree wavefront",
-    "tpir.precision": "precision mixed compensated lattice linear order_free probe",
-    "tpir.proof": "blocks weights certificate components units tableau",
-    "tpir.proof.readers": "collocation",
-    "synth.coefficients": "lie bch conditions solve schemes coefficients quality dormand_prince",
+    "rules.formulas": "kepler jacobi oscillators coupled relativity cutoffs arc=harmonic",
+    "rules.functions": (
+        "trig explog power inverse random fast transcendental rounds widen turn=angle_reduction"
+    ),
+    "tpir.program": "isa text form symbolic lower vm propagate functions=values",
+    "tpir.kernels": (
+        "kernel stages outline pressure nests loops schedule index tree wavefront pull=at_index "
+        "planes=layout stored=materialise settle=double_buffer telling=failure_sums lists=neighbours"
+    ),
+    "tpir.precision": (
+        "precision mixed compensated lattice linear order_free probe wide=double_double "
+        "exchange=antisymmetric flows=state_flows"
+    ),
+    "tpir.proof": (
+        "blocks weights certificate components units tableau modified=force_gradient sizes=solutions "
+        "jumps=walk"
+    ),
+    "tpir.proof.readers": (
+        "collocation frames=kepler rotations=oscillators stationary=variational copies=doubled"
+    ),
+    "synth.coefficients": (
+        "lie bch conditions solve schemes coefficients quality dormand_prince timing=clocks"
+    ),
     "synth.methods": (
         "derivative dop853 embedded implicit interaction magnus multirate project propagate radau rates "
-        "rungekutta splitting taylor variational wide_taylor"
+        "rungekutta splitting taylor variational wide_taylor doubled=extended_phase_space "
+        "energy=discrete_gradient explicit=as_written gradients=takahashi_imada orbits=wisdom_holman "
+        "shears=parts"
     ),
     "planner.cost": "cost loops machine offload target rounding fast",
-    "planner.methods": "catalog needs stability bibliography cite",
-    "planner.systems": "link kinetics",
-    "planner.choice": "routes choose goals longest lagrangian deletion propagator stiff",
+    "planner.methods": "catalog needs stability bibliography cite families=method",
+    "planner.systems": "link kinetics clock=time_transformation units=scaling",
+    "planner.choice": (
+        "routes choose goals longest lagrangian deletion propagator stiff paces=multirate "
+        "turning=oscillator_resonance resonance=multirate_resonance"
+    ),
     "emit.text": "writer lines ptx_code seeds solved",
     "emit.scalar": "llvm packed packs c opencl cuda ptx cmain ptx_tools ptx_moves ptx_leaves",
     "emit.loops": "nest_writer ptx_threads",
@@ -59,97 +82,40 @@ INTO_ROOMS = {
     "emit.kinds.trees": "tree_walk ptx_tree ptx_tree_build ptx_tree_sort ptx_tree_text",
     "emit.kinds.series": "series ptx_series",
     "emit.modules": "nests ptx_nests cuda_nests cloops",
-    "device.host": "llvm cc arrays nests tree memory series_arrays",
-    "device.cuda": "nvptx",
-    "device.engines": "engine loops series cuda_lanes cuda_loops cuda_series cuda_many pieces host",
-    "device.linear": "eigen modes normal_form chebyshev spectral rank",
-    "runtime.state": "workers digest encoding ensemble indices schedule record tiles windows",
-    "runtime.storage": "checkpoint resume zarr3",
-    "runtime.engines": "plans engine backend loaders cuda opencl estimates adaptive jump propagator events",
-    "runtime.stages": "compiled description invariants execute loop progress outcome origin subject",
-    "runtime.measure": (
-        "accuracy pilot frequency resonance commutators convergence solver minimise descent rewind"
+    "device.host": "llvm cc arrays nests tree memory series_arrays near=neighbours",
+    "device.cuda": (
+        "nvptx cuda=driver cuda_near=neighbours cuda_tree=tree cuda_sort=sort cuda_tuning=tuning "
+        "cuda_ahead=ahead exchange=dlpack"
     ),
-    "runtime.api": "simulation compile dataset",
+    "device.engines": "engine loops series cuda_lanes cuda_loops cuda_series cuda_many pieces host",
+    "device.linear": "eigen modes normal_form chebyshev spectral rank dd=double_double",
+    "runtime.state": "workers digest encoding ensemble indices schedule record tiles windows",
+    "runtime.storage": "checkpoint resume zarr3 store=run_store stream=writer_thread saving=open_store",
+    "runtime.engines": (
+        "plans engine backend loaders cuda opencl estimates adaptive jump propagator events looked=on_demand "
+        "means=propagators there=caller_arrays replay=find_failure meeting=collisions"
+    ),
+    "runtime.stages": (
+        "compiled description invariants execute loop progress outcome origin subject decisions=pilot_cache "
+        "velocity=momenta_of_velocities hierarchy=order_bodies flows=flow_matrices clock=own_time "
+        "units=check_scaling wander=energy_so_far"
+    ),
+    "runtime.measure": (
+        "accuracy pilot frequency resonance commutators convergence solver minimise descent rewind "
+        "paces=multirate sanitize=symplecticity"
+    ),
+    "runtime.api": "simulation compile dataset saved=simulation_file recompute=verify_store",
+    "ir": "arc=harmonic near=neighbours turn=angle_reduction",
+    "front": "near=neighbours",
+    "analysis": "apart=lone_potential facts_of=analyse",
+    "device.opencl": "opencl=driver",
 }
 MOVED = {  # old module: new module
-    **{
-        f"{room.partition('.')[0]}.{name}": f"{room}.{name}"
-        for room, names in INTO_ROOMS.items()
-        for name in names.split()
-    },
-    "ir.arc": "ir.harmonic",
-    "ir.near": "ir.neighbours",
-    "ir.turn": "ir.angle_reduction",
-    "rules.scale": "flows.rescaled",
-    "rules.wide": "rules.digits.double_double",
-    "rules.wide_functions": "rules.digits.double_double_functions",
-    "rules.wide_sums": "rules.digits.double_double_sums",
-    "rules.arc": "rules.formulas.harmonic",
-    "rules.turn": "rules.functions.angle_reduction",
-    "front.near": "front.neighbours",
-    "analysis.apart": "analysis.lone_potential",
-    "analysis.facts_of": "analysis.analyse",
-    "tpir.functions": "tpir.program.values",
-    "tpir.pull": "tpir.kernels.at_index",
-    "tpir.planes": "tpir.kernels.layout",
-    "tpir.stored": "tpir.kernels.materialise",
-    "tpir.settle": "tpir.kernels.double_buffer",
-    "tpir.telling": "tpir.kernels.failure_sums",
-    "tpir.lists": "tpir.kernels.neighbours",
-    "tpir.wide": "tpir.precision.double_double",
-    "tpir.exchange": "tpir.precision.antisymmetric",
-    "tpir.flows": "tpir.precision.state_flows",
-    "tpir.modified": "tpir.proof.force_gradient",
-    "tpir.sizes": "tpir.proof.solutions",
-    "tpir.jumps": "tpir.proof.walk",
-    "tpir.frames": "tpir.proof.readers.kepler",
-    "tpir.rotations": "tpir.proof.readers.oscillators",
-    "tpir.stationary": "tpir.proof.readers.variational",
-    "tpir.copies": "tpir.proof.readers.doubled",
-    "synth.timing": "synth.coefficients.clocks",
-    "synth.doubled": "synth.methods.extended_phase_space",
-    "synth.energy": "synth.methods.discrete_gradient",
-    "synth.explicit": "synth.methods.as_written",
-    "synth.gradients": "synth.methods.takahashi_imada",
-    "synth.orbits": "synth.methods.wisdom_holman",
-    "synth.shears": "synth.methods.parts",
-    "planner.families": "planner.methods.method",
-    "planner.clock": "planner.systems.time_transformation",
-    "planner.units": "planner.systems.scaling",
-    "planner.paces": "planner.choice.multirate",
-    "planner.turning": "planner.choice.oscillator_resonance",
-    "planner.resonance": "planner.choice.multirate_resonance",
-    "device.near": "device.host.neighbours",
-    "device.cuda": "device.cuda.driver",
-    "device.cuda_near": "device.cuda.neighbours",
-    "device.cuda_tree": "device.cuda.tree",
-    "device.cuda_sort": "device.cuda.sort",
-    "device.cuda_tuning": "device.cuda.tuning",
-    "device.cuda_ahead": "device.cuda.ahead",
-    "device.exchange": "device.cuda.dlpack",
-    "device.opencl": "device.opencl.driver",
-    "device.dd": "device.linear.double_double",
-    "runtime.store": "runtime.storage.run_store",
-    "runtime.stream": "runtime.storage.writer_thread",
-    "runtime.saving": "runtime.storage.open_store",
-    "runtime.looked": "runtime.engines.on_demand",
-    "runtime.means": "runtime.engines.propagators",
-    "runtime.there": "runtime.engines.caller_arrays",
-    "runtime.replay": "runtime.engines.find_failure",
-    "runtime.meeting": "runtime.engines.collisions",
-    "runtime.decisions": "runtime.stages.pilot_cache",
-    "runtime.velocity": "runtime.stages.momenta_of_velocities",
-    "runtime.hierarchy": "runtime.stages.order_bodies",
-    "runtime.flows": "runtime.stages.flow_matrices",
-    "runtime.clock": "runtime.stages.own_time",
-    "runtime.units": "runtime.stages.check_scaling",
-    "runtime.wander": "runtime.stages.energy_so_far",
-    "runtime.paces": "runtime.measure.multirate",
-    "runtime.sanitize": "runtime.measure.symplecticity",
-    "runtime.saved": "runtime.api.simulation_file",
-    "runtime.recompute": "runtime.api.verify_store",
+    f"{room.partition('.')[0]}.{old}": f"{room}.{new or old}"
+    for room, names in INTO_ROOMS.items()
+    for old, _, new in (name.partition("=") for name in names.split())
 }
+MOVED |= {"rules.scale": "flows.rescaled"}
 # of these modules some names are elsewhere now
 PARTED = {
     "device.host": "device.numbers",

@@ -162,21 +162,19 @@ def vstack(items: Any) -> UOp:
     return _concatenate([r.reshape(1, -1) if r.ndim == 1 else r for r in rows], 0)
 
 
-NUMPY.update(
-    {
-        "ravel": ravel,
-        "flip": flip,
-        "flipud": lambda x: flip(x, 0),
-        "fliplr": lambda x: flip(x, 1),
-        "squeeze": squeeze,
-        "expand_dims": expand_dims,
-        "broadcast_to": broadcast_to,
-        "swapaxes": swapaxes,
-        "moveaxis": moveaxis,
-        "repeat": repeat,
-        "tile": tile,
-        "pad": pad,
-        "hstack": hstack,
-        "vstack": vstack,
-    }
+BY_THEIR_NAMES = (
+    ravel,
+    flip,
+    squeeze,
+    expand_dims,
+    broadcast_to,
+    swapaxes,
+    moveaxis,
+    repeat,
+    tile,
+    pad,
+    hstack,
+    vstack,
 )
+NUMPY.update({f.__name__: f for f in BY_THEIR_NAMES})
+NUMPY.update({"flipud": lambda x: flip(x, 0), "fliplr": lambda x: flip(x, 1)})

@@ -26,18 +26,8 @@ MOST_DERIVATIVES = 2  # that are compared where the branches of a choice meet
 AT_CUTOFF = {CUT: JUMP, SHIFTED: KINK, SWITCHED: 2}
 # smooth wherever they are finite; the poles of some are followed in rules/equality/poles.py
 ANALYTIC = LEAVES | FUNCTIONS - {Ops.SQRT, Ops.CBRT, Ops.ASIN, Ops.ACOS}
-ANALYTIC |= {
-    Ops.NEG,
-    Ops.ADD,
-    Ops.SUB,
-    Ops.MUL,
-    Ops.DIV,
-    Ops.FMA,
-    Ops.IMAGE,
-    Ops.JACOBI,
-    Ops.RANDOM,
-    Ops.NEAR,
-}
+ANALYTIC |= {Ops.NEG, Ops.ADD, Ops.SUB, Ops.MUL, Ops.DIV, Ops.FMA, Ops.IMAGE}
+ANALYTIC |= {Ops.JACOBI, Ops.RANDOM, Ops.NEAR}
 ROOTED = frozenset({Ops.SQRT, Ops.CBRT, Ops.POW, Ops.HYPOT})  # rough where their argument is zero
 # rough where something is made of them: a choice or a number
 LOGIC = COMPARE | {Ops.AND, Ops.OR, Ops.NOT, Ops.XOR}

@@ -21,17 +21,7 @@ from tinyphysics.runtime.stages.description import FORMAT, system_of
 from tinyphysics.runtime.stages.pilot_cache import from_data
 
 # what a file may leave out: options that are not the defaults, or came later
-PLAIN = (
-    "precision",
-    "scale",
-    "approximate",
-    "propagator",
-    "energy_drift",
-    "error",
-    "tolerance",
-    "absolute",
-    "math",
-)
+PLAIN = "precision scale approximate propagator energy_drift error tolerance absolute math".split()
 
 
 @heeds("load", 'tp.load("pendulum.json")')

@@ -24,14 +24,7 @@ MAGIC = b"tinyphysics checkpoint 1\n"
 CHECKSUM = 32  # bytes
 # numbers that a program may have, as files hold them
 FORMATS = ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|b1")
-PLAIN = (
-    "version",
-    "step",
-    "save_every",
-    "hash_every",
-    "members",
-    "is_ensemble",
-)  # fields that JSON has as they are
+PLAIN = "version step save_every hash_every members is_ensemble".split()  # fields that JSON has as they are
 
 
 # --- the file ---------------------------------------------------------------------------------------

@@ -259,24 +259,16 @@ def stages(flow: VectorField, method: Collocation, weight: float, name: str) -> 
 
 def collocate(name: str, system: System, method: Collocation, claims: tuple[str, ...]) -> Step:
     assert system.energy is not None
-    return Step.of(
-        system,
-        name,
-        (Term("H", system.energy),),
-        claims,
-        method.stages,
-        body=(stages(VectorField(system, system.energy), method, 1.0, "?stages"),),
-    )
+    solve = stages(VectorField(system, system.energy), method, 1.0, "?stages")
+    return Step.of(system, name, (Term("H", system.energy),), claims, method.stages, body=(solve,))
 
 
 def kicked(
     name: str, system: System, V: UOp, rest: UOp, weights: Sequence[float], claims: tuple[str, ...]
 ) -> Step:
     """Half a kick by V, the midpoint rule for the rest, half a kick; neighbouring kicks merged. V is no part of a round."""
-    moves, flow = (
-        system.structure.flow(dict(zip(system.q, derivative(V, system.q)))),
-        VectorField(system, rest),
-    )
+    moves = system.structure.flow(dict(zip(system.q, derivative(V, system.q))))
+    flow = VectorField(system, rest)
 
     def kick(weight: float) -> ShearFlow:
         return ShearFlow(along(moves, weight))
@@ -285,13 +277,5 @@ def kicked(
     body: list[SubFlow] = [
         kick(w) if part == "V" else stages(flow, gauss(1), w, f"?{k}") for k, (part, w) in enumerate(middle)
     ]
-    return Step.of(
-        system,
-        name,
-        (Term("V", V), Term("R", rest)),
-        claims,
-        len(weights),
-        init=(kick(first),),
-        body=(*body, kick(first + last)),
-        final=(kick(-first),),
-    )
+    terms, loop = (Term("V", V), Term("R", rest)), (*body, kick(first + last))
+    return Step.of(system, name, terms, claims, len(weights), (kick(first),), loop, (kick(-first),))

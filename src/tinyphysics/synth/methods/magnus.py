@@ -217,12 +217,7 @@ def magnus_step(
     assert system.energy is not None
     w = series(at_nodes(system, generator(system, quadratic), order))
     shown = len(w.vector) == 2 and not is_zero(w.matrix[0][1])
-    return Step.of(
-        system,
-        name,
-        (Term("H", system.energy),),
-        claims if shown else (),
-        len(NODES[order]),
-        body=one_degree(system, w, TERMS.get(precision, MOST_TERMS)) if shown else any_degrees(system, w),
-        coefficients=NODES[order],
-    )
+    terms, nodes = (Term("H", system.energy),), NODES[order]
+    body = one_degree(system, w, TERMS.get(precision, MOST_TERMS)) if shown else any_degrees(system, w)
+    given = claims if shown else ()
+    return Step.of(system, name, terms, given, len(nodes), body=body, coefficients=nodes)

@@ -77,13 +77,7 @@ def shear_step(name: str, system: System, parts: Sequence[tuple[str, UOp]], clai
     merged = len(once) > 2
     if merged:
         loop = [*once[1:-1], (0, last[1] + first[1])]
-    return Step.of(
-        system,
-        name,
-        tuple(Term(*part) for part in parts),
-        claims,
-        sum(k == 0 for k, _ in loop),
-        init=(block(*first),) if merged else (),
-        body=tuple(block(*x) for x in loop),
-        final=(block(0, -first[1]),) if merged else (),
-    )
+    init, body = (block(*first),) if merged else (), tuple(block(*x) for x in loop)
+    final = (block(0, -first[1]),) if merged else ()
+    terms = [Term(*part) for part in parts]
+    return Step.of(system, name, terms, claims, sum(k == 0 for k, _ in loop), init, body, final)

@@ -183,14 +183,6 @@ def orbit_step(
         # a first kick of nothing, so that all stages are alike
         init = [x for a, b in zip(there, [0.0, *by]) for x in (kick(b), orbit(a))]
         final = [x for a, b in zip(reversed(there), [0.0, *reversed(by)]) for x in (kick(-b), orbit(-a))]
-    return Step.of(
-        system,
-        name,
-        (Term("T", T), Term("V", V)),
-        ("symplectic", "consistent", "symmetric"),
-        len(kicks),
-        init=tuple(init),
-        body=tuple(body),
-        final=tuple(final),
-        coordinates=coordinates,
-    )
+    terms, claims = (Term("T", T), Term("V", V)), ("symplectic", "consistent", "symmetric")
+    flows = map(tuple, (init, body, final))
+    return Step.of(system, name, terms, claims, len(kicks), *flows, coordinates=coordinates)
