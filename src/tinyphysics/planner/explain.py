@@ -309,55 +309,25 @@ def explain(
         chosen += propagator_rows(system, facts, goal)
     chosen += [*loop, *units]
     chosen += [Row("not chosen", a.method, a.because) for a in plan.not_chosen]
-    given = (
-        "Lagrangian"
-        if system.motion is not None
-        else "energy"
-        if system.kind == "hamiltonian"
-        else system.kind
-    )
+    given = "energy" if system.kind == "hamiltonian" else system.kind
+    given = given if system.motion is None else "Lagrangian"
     level = f"level {system.level}: given by its {given}"
     none = system.kind == "map" or JUMPS in step.traits or method.adaptive
     often = "an iteration, and once more at the end" if SOLVES in step.traits else "a step"
     evaluations = [] if none else [Row("force evaluations", str(step.evaluations), often)]
-    cost = [
-        *evaluations,
-        *([] if JUMPS in step.traits else stepping(program)),
-        Row("state", plural(sum(s.var.size for s in system.states), "number"), level),
+    cost = [*evaluations, *([] if JUMPS in step.traits else stepping(program))]
+    cost.append(Row("state", plural(sum(s.var.size for s in system.states), "number"), level))
+    found = [Row(f.name, "yes" if f else "no", f.because, str(f.site) if f.site else "") for f in facts]
+    proved = [Row(name, "yes" if v else "not shown", v.because) for name, v in certificate.items()]
+    proved += LATTICE_ROWS if goal.precision == "lattice" else ()
+    proved += (NOT_OF_BITS,) if goal.math == "fast" else ()
+    bits = "exact" if target.bit_exact else "not in the contract"
+    machine = [
+        Row("backend", target.backend, f"{why}; {target.device}"),
+        Row("bits", bits, f"program {program.hash}"),
     ]
-    return Report(
-        title(system),
-        (
-            Section(
-                "facts",
-                tuple(
-                    Row(f.name, "yes" if f else "no", f.because, str(f.site) if f.site else "") for f in facts
-                ),
-            ),
-            Section("plan", tuple(chosen)),
-            Section(
-                "certificate",
-                tuple(Row(name, "yes" if v else "not shown", v.because) for name, v in certificate.items())
-                + (LATTICE_ROWS if goal.precision == "lattice" else ())
-                + ((NOT_OF_BITS,) if goal.math == "fast" else ()),
-            ),
-            Section("cost", tuple(cost)),
-            Section(
-                "machine",
-                (
-                    Row("backend", target.backend, f"{why}; {target.device}"),
-                    Row(
-                        "bits",
-                        "exact" if target.bit_exact else "not in the contract",
-                        f"program {program.hash}",
-                    ),
-                    *(
-                        loop_rows(program)
-                        if target.backend != "python" and JUMPS not in step.traits and in_loops(program, 1)
-                        else []
-                    ),
-                ),
-                machine=True,
-            ),
-        ),
-    )
+    if target.backend != "python" and JUMPS not in step.traits and in_loops(program, 1):
+        machine += loop_rows(program)
+    parts = {"facts": found, "plan": chosen, "certificate": proved, "cost": cost, "machine": machine}
+    sections = (Section(name, tuple(rows), machine=name == "machine") for name, rows in parts.items())
+    return Report(title(system), tuple(sections))
