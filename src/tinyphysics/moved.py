@@ -218,17 +218,20 @@ class OldNames(Loader):
         if self.old == FACE:  # an import of the old module would put it in the place of the function
             sys.modules[f"{ROOT}{FACE}.lower"] = sys.modules[f"{ROOT}{MOVED[f'{FACE}.lower']}"]
             return
-        if self.old in RENAMED:
-            vars(module)["__getattr__"] = classes_of(self.old)
-            return
-        places = [PARTED.get(self.old, ""), MOVED[self.old]]
-        vars(module)["__getattr__"] = names_of(self.old, [place for place in places if place])
+        parted = [PARTED[old] for old in PARTED if self.old in (old, MOVED[old])]
+        places = [*parted, MOVED[self.old]] if self.old in MOVED else parted
+        vars(module)["__getattr__"] = names_of(self.old, places)
 
 
 def names_of(old: str, places: Sequence[str]) -> Callable[[str], Any]:
-    """The __getattr__ of a module: old names are in one of these places."""
+    """The __getattr__ of a module: some classes have another name, other old names are in one of these places."""
 
     def __getattr__(name: str) -> Any:
+        if name in RENAMED.get(old, {}):
+            place, _, new = RENAMED[old][name].rpartition(".")
+            if by_hand(frame := sys._getframe(1)):
+                warn(frame, f"{old}.{name}", place, new)
+            return getattr(import_module(ROOT + place), new)
         if not name.startswith("__") and f"{old}.{name}" not in MOVED.values():
             for place in places:
                 module = import_module(ROOT + place)
@@ -237,20 +240,6 @@ def names_of(old: str, places: Sequence[str]) -> Callable[[str], Any]:
                         warn(frame, old, place, name)
                     return getattr(module, name)
         raise AttributeError(f"module '{ROOT}{old}' has no attribute '{name}'")
-
-    return __getattr__
-
-
-def classes_of(old: str) -> Callable[[str], Any]:
-    """The __getattr__ of a module whose classes have other names."""
-
-    def __getattr__(name: str) -> Any:
-        if name not in RENAMED[old]:
-            raise AttributeError(f"module '{ROOT}{old}' has no attribute '{name}'")
-        place, _, new = RENAMED[old][name].rpartition(".")
-        if by_hand(frame := sys._getframe(1)):
-            warn(frame, f"{old}.{name}", place, new)
-        return getattr(import_module(ROOT + place), new)
 
     return __getattr__
 
