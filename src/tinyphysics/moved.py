@@ -264,3 +264,6 @@ def warn(frame: FrameType, old: str, new: str, name: str = "...") -> None:
 def install() -> None:
     """From now on old paths are found; tinyphysics/__init__.py calls this before any room of ROOMS is imported."""
     sys.meta_path.insert(0, Finder())
+    for old in RENAMED:
+        if (module := sys.modules.get(ROOT + old)) is not None:  # imported already
+            vars(module)["__getattr__"] = names_of(old, [])

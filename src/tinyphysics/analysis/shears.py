@@ -128,8 +128,6 @@ def tangled(energy: UOp, system: System) -> str:
     reads = {p: g.leaves for (q, p), g in zip(system.pairs, slopes)} | {
         q: g.leaves for (q, p), g in zip(system.pairs, slopes[len(system.q) :])
     }
-    return (
-        ""
-        if in_order([s for s, held in reads.items() if held], reads)
-        else (f"in {energy} what moves a position and what moves a momentum hold each other")
-    )
+    if in_order([s for s, held in reads.items() if held], reads):
+        return ""
+    return f"in {energy} what moves a position and what moves a momentum hold each other"

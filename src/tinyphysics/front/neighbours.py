@@ -338,11 +338,9 @@ def turned(x: UOp) -> UOp:
             return turn(u.src[0].reshape((1,) * (u.ndim - u.src[0].ndim) + u.src[0].shape)).expand(across)
         if u.op is Ops.GATHER and len(u.src) == 3 and u.src[1].ndim == 2:
             a, b = u.src[1:]
-            return (
-                u
-                if turn(a) is b and turn(b) is a
-                else UOp(u.op, u.dtype, across, (u.src[0], turn(a), turn(b)))
-            )
+            if turn(a) is b and turn(b) is a:
+                return u
+            return UOp(u.op, u.dtype, across, (u.src[0], turn(a), turn(b)))
         if u.op is Ops.REDUCE and min(u.arg[1]) > 1:
             return UOp(u.op, u.dtype, across, (turn(u.src[0]),), u.arg)
         if 1 in u.shape[:2]:  # the numbers stay where they are

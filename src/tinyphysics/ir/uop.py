@@ -484,11 +484,9 @@ def as_uop(x: Any, dtype: DType = f64) -> UOp:
         )
     if hasattr(x, "tolist"):  # a NumPy array or number
         two = None if dtype.is_int else two_values(x)
-        return (
-            as_uop(x.tolist(), dtype)
-            if two is None
-            else on_diagonal(x.shape, *(as_uop(v, dtype) for v in two))
-        )
+        if two is None:
+            return as_uop(x.tolist(), dtype)
+        return on_diagonal(x.shape, *(as_uop(v, dtype) for v in two))
     raise TraceError.here(
         f"{a_kind(x)} cannot be part of an energy",
         "Use numbers, arrays of numbers, and the arguments of the function.",

@@ -286,11 +286,9 @@ def energy_error(ax: Axes, out: Trajectory, system: System) -> None:
         with np.errstate(invalid="ignore", divide="ignore"):
             off = (energy - energy[0]) / (np.nanmax(np.abs(energy[0])) or 1.0)
         largest = "|E0|" if energy.shape[1] == 1 else "max |E0|"
-        lines, y_name, title = (
-            [(out.t, v) for v in off.T],
-            f"(E - E0)/{largest}",
-            "energy error, at the frames",
-        )
+        lines = [(out.t, v) for v in off.T]
+        y_name = f"(E - E0)/{largest}"
+        title = "energy error, at the frames"
     ax.axhline(0.0, color=FAINT, lw=0.8, zorder=0)
     if len(lines) > MOST_CURVES:
         values = np.stack([v for _, v in lines], 1)

@@ -241,10 +241,8 @@ def of_order(order: int, quadratic: bool, system: System, facts: Facts, goal: Go
 def turned(goal: Goal) -> Plan:
     """The plan where the splitting into kicks and drifts would not stay bounded."""
     order = goal.order or INTERACTION.order
-    own, other = (
-        BY_NAME[f"{INTERACTION.name}{order if order > INTERACTION.order else ''}"],
-        BY_NAME[BY_ORDER[order]],
-    )
+    own = BY_NAME[f"{INTERACTION.name}{order if order > INTERACTION.order else ''}"]
+    other = BY_NAME[BY_ORDER[order]]
     why = f"omega*dt = {goal.stiff:.4g} of the quadratic part is above the limit of {other.name}, {other.limit:.4g}"
     others = [
         Alternative(m.name, f"order {m.order}, {m.stages} force evaluations a step; by name")

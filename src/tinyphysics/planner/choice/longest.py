@@ -174,11 +174,9 @@ class StepSearch:
     @property
     def least(self) -> int:
         """The fewest steps with which the method is stable at the state."""
-        return (
-            multiple((self.course.frequency or 0.0) * self.course.span / self.m.limit)
-            if self.m.limit
-            else LOOKS
-        )
+        if self.m.limit:
+            return multiple((self.course.frequency or 0.0) * self.course.span / self.m.limit)
+        return LOOKS
 
     @property
     def most(self) -> int:

@@ -133,11 +133,9 @@ def power(x: Rational, y: Rational) -> Rational:
         return 0
     if x <= 0:
         raise NotAffine("the power of a number that is not above 0")
-    return (
-        root(x)
-        if y == Fraction(1, 2)
-        else Fraction(CONTEXT.exp(CONTEXT.multiply(decimal(y), CONTEXT.ln(decimal(x)))))
-    )
+    if y == Fraction(1, 2):
+        return root(x)
+    return Fraction(CONTEXT.exp(CONTEXT.multiply(decimal(y), CONTEXT.ln(decimal(x)))))
 
 
 def root(x: Rational) -> Rational:
@@ -145,11 +143,9 @@ def root(x: Rational) -> Rational:
         raise NotAffine("the root of a negative number")
     f = Fraction(x)
     a, b = math.isqrt(f.numerator), math.isqrt(f.denominator)
-    return (
-        Fraction(a, b)
-        if a * a == f.numerator and b * b == f.denominator
-        else Fraction(CONTEXT.sqrt(decimal(x)))
-    )
+    if a * a == f.numerator and b * b == f.denominator:
+        return Fraction(a, b)
+    return Fraction(CONTEXT.sqrt(decimal(x)))
 
 
 def logarithm(x: Rational) -> Rational:

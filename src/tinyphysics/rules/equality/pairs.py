@@ -229,11 +229,9 @@ def shown(u: UOp, items: UOp, i: int, j: int) -> tuple[UOp, UOp] | str:
         if infinite(diagonal):
             raise Infinite(u)
         (apart,) = graph_rewrite([Masked(False).at(items, i, j)], exact + nothing)
-        return (
-            (apart, diagonal)
-            if symmetric(apart, i, j)
-            else "it is not shown that the two of a pair can be exchanged"
-        )
+        if symmetric(apart, i, j):
+            return (apart, diagonal)
+        return "it is not shown that the two of a pair can be exchanged"
     except Unproved:
         return ""  # no expression of i and j: a field on a square
 

@@ -178,10 +178,8 @@ def far(known: Sequence[UOp]) -> list[UOp]:
     pull = (o.zeta * o.zeta + o.beta * (eta * eta)).maximum(1e-300).sqrt()  # mu times the eccentricity
     closest = (o.r0 * o.r0 * o.v2 - eta * eta).maximum(0.0) / (o.mu + pull)
     # r >= closest + c X**2, X from the pericentre, bounds the time from below: t >= closest X and t >= c X**3/12
-    low, high = (
-        zero,
-        (t / closest).minimum((bound.where((6 * math.pi**2) * t / pull, 24.0 * t / o.mu)).cbrt()),
-    )
+    low = zero
+    high = (t / closest).minimum((bound.where((6 * math.pi**2) * t / pull, 24.0 * t / o.mu)).cbrt())
     high = high.minimum(bound.where(zero.lift(2 * math.pi), zero.lift(35.0)) / w)
     open_ = (2.0 * t * (w * w) / (eta + o.zeta / w)).log1p() / w
     X = bound.where(o.beta * t / o.mu, open_)

@@ -136,11 +136,9 @@ def series(nodes: Sequence[Affine]) -> Affine:
         one, two = nodes
         return (one + two) * 0.5 + two.commutator(one) * root(3, 12) * DT
     one, two, three = nodes
-    a1, a2, a3 = (
-        two,
-        (three + one * -1.0) * root(15, 3),
-        (three + two * -2.0 + one) * Weight(10 / 3, Fraction(10, 3)),
-    )
+    a1 = two
+    a2 = (three + one * -1.0) * root(15, 3)
+    a3 = (three + two * -2.0 + one) * Weight(10 / 3, Fraction(10, 3))
     c1 = a1.commutator(a2) * DT
     c2 = a1.commutator(a3 * 2.0 + c1) * Weight(-1 / 60, Fraction(-1, 60)) * DT
     left = a1 * -20.0 + a3 * -1.0 + c1

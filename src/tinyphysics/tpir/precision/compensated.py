@@ -416,11 +416,9 @@ class Compensated(Rewriter):
             own = v.high if v.normal else self.rounded(v, self.types[v.high].shape)
             return TwoWords(self.new(i.op, type_, own, *i.args[1:], note=i.note))
         high, low = (self.new(i.op, type_, x, *i.args[1:], note=i.note) for x in (v.high, v.low))
-        return (
-            TwoWords(*self.two_sum(i.type.shape, high, low))
-            if i.dst in self.wanted
-            else TwoWords(self.single(i.type.shape, "add", high, low))
-        )
+        if i.dst in self.wanted:
+            return TwoWords(*self.two_sum(i.type.shape, high, low))
+        return TwoWords(self.single(i.type.shape, "add", high, low))
 
 
 def without_unread(program: Program) -> Program:

@@ -241,11 +241,9 @@ class Machine:
         sources = tuple(UOp.var(f"x{k}", t.shape, t.dtype) for k, t in enumerate(types))
         u = UOp(Ops.NEAR, i.type.dtype, i.type.shape, sources, (what.text, *number))
         self.types[i.dst] = i.type
-        d, at, kept = (
-            self._slot(i.dst),
-            [self._read(x, t) for x, t in zip(i.args[1:-1], types)],
-            self._slot(("list", number)),
-        )
+        d = self._slot(i.dst)
+        at = [self._read(x, t) for x, t in zip(i.args[1:-1], types)]
+        kept = self._slot(("list", number))
         self.lists[f"near{number[0]}"] = kept, q
         value = node(u)
 
