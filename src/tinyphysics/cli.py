@@ -326,13 +326,8 @@ def numbers(a: Any, indent: int) -> str:
 
 def describe(stop: Stop) -> str:
     member = f", member {stop.member}" if stop.member is not None else ""
-    where = (
-        f": {stop.where[0]}[{stop.where[1]}]"
-        if stop.where
-        else f": {stop.error}"
-        if stop.cause == "store"
-        else ""
-    )
+    where = f": {stop.error}" if stop.cause == "store" else ""
+    where = f": {stop.where[0]}[{stop.where[1]}]" if stop.where else where
     return f"{stop.cause} at step {stop.step} (t = {stop.t:g}){member}{where}"
 
 

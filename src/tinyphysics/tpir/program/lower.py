@@ -86,13 +86,7 @@ class ProgramBuilder:
         self.coordinates, self.time, self.structure = coordinates, time, structure_of(states)
         # stages of `init` are alike only without what is computed once
         self.first = "once" if coordinates.computes() else "init"
-        self.sections: dict[str, list[Instruction]] = {
-            "energy": [],
-            "once": [],
-            "init": [],
-            "step": [],
-            "final": [],
-        }
+        self.sections: dict[str, list[Instruction]] = {name: [] for name in (*SECTIONS, "once")}
         self.temporaries = 0
         self.lists: dict[tuple[UOp, ...], int] = {}  # lists of neighbours, by what they are made of
         self.versions: dict[tuple[str, int], int] = {}

@@ -323,11 +323,8 @@ class Machine:
 
     def _while(self, loop: Loop, steps: int) -> None:
         """Steps until they would change nothing; they are not counted: how many it takes is a number of the program's own."""
-        before, after, slots = (
-            self.actions["step"][: self.gate],
-            self.actions["step"][self.gate :],
-            loop.slots,
-        )
+        actions, slots = self.actions["step"], loop.slots
+        before, after = actions[: self.gate], actions[self.gate :]
         for _ in range(steps):
             for act in before:
                 act(slots)
