@@ -169,25 +169,11 @@ def cost_rows(found: list[Means], step: float, chosen: Means | None = None) -> l
         verdict = (
             "chosen" if m is chosen else "it would be" if m is first else "if the methods above do not apply"
         )
-        if m.objection:
-            out.append(Row("by", m.name, f"no: {m.objection}"))
-        elif m.name == "polynomials":
-            out.append(
-                Row(
-                    "by",
-                    m.name,
-                    f"{verdict}: {m.what}; {seconds(m.build)} once and {seconds(m.apply)} a term",
-                )
-            )
-        else:
-            out.append(
-                Row(
-                    "by",
-                    m.name,
-                    f"{verdict}: {m.what}; {seconds(m.build)} once and {seconds(m.apply)} a frame, "
-                    f"faster than a loop from {sooner_from(m, step)} on",
-                )
-            )
+        each = (
+            f"frame, faster than a loop from {sooner_from(m, step)} on" if m.name != "polynomials" else "term"
+        )
+        price = f"{verdict}: {m.what}; {seconds(m.build)} once and {seconds(m.apply)} a {each}"
+        out.append(Row("by", m.name, f"no: {m.objection}" if m.objection else price))
     return [*out, Row("by", "loop", f"{'chosen' if chosen is None else 'no'}: about {seconds(step)} a step")]
 
 
@@ -196,6 +182,8 @@ def rows(system: System, facts: Facts, goal: Goal) -> list[Row]:
     assert goal.propagator is not None
     found = means(system, facts, goal.propagator)
     chosen = next(m for m in found if not m.objection)
+    same = ("exact", "the same on every machine")
+    bits = same if chosen.bits == "exact" else ("not in the contract", chosen.bits)
     what = {
         "exact": "the exact flow of H: its error does not grow with dt",
         "method": "n steps of the method in exact arithmetic; refused where omega*dt is beyond its limit",
@@ -203,11 +191,7 @@ def rows(system: System, facts: Facts, goal: Goal) -> list[Row]:
     return [
         Row("propagator", goal.propagator, what[goal.propagator]),
         *cost_rows(found, loop_seconds(pairs_of(system)), chosen),
-        Row(
-            "its bits",
-            "exact" if chosen.bits == "exact" else "not in the contract",
-            "the same on every machine" if chosen.bits == "exact" else chosen.bits,
-        ),
+        Row("its bits", *bits),
         Row(
             "frames",
             "jumps",
