@@ -58,7 +58,7 @@ def momentum_names(d: Definition, pairs: Sequence[tuple[str, str]]) -> list[str]
                 f"`{d.name}` has an argument `{name}`, but this name is taken by the momentum",
                 "Rename the argument.",
             )
-    check_free(names, d.site)
+    check_free(d, names)
     return names
 
 

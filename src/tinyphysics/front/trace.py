@@ -72,7 +72,7 @@ class Definition:
             self.name,
             kind,
             tuple(states),
-            tuple(parameter(a, sizes, self.site) for a in own),
+            tuple(parameter(self, a, sizes) for a in own),
             time=symbols.get("t"),
             sites=sites,
             site=self.site,
@@ -175,45 +175,33 @@ def check_no_defaults(d: Definition, states: Sequence[str], why: str) -> None:
             )
 
 
-def parameter(a: Argument, sizes: Mapping[str, int], site: Site | None) -> Parameter:
+def parameter(d: Definition, a: Argument, sizes: Mapping[str, int]) -> Parameter:
     if a.name in RESERVED:
-        raise TraceError(
-            f"`{a.name}` means {RESERVED[a.name]} and cannot name a parameter",
-            site=site,
-            fix="Choose another name.",
+        raise d.wrong(
+            f"`{a.name}` means {RESERVED[a.name]} and cannot name a parameter", "Choose another name."
         )
     shape = a.space.bound(sizes)
     if (found := quantity(a.default)) is not None:
-        raise TraceError(
-            f"the default of `{a.name}` is {found[0]}", site=site, fix=f"{NO_UNITS} {a.name}=x.{found[1]}."
-        )
+        raise d.wrong(f"the default of `{a.name}` is {found[0]}", f"{NO_UNITS} {a.name}=x.{found[1]}.")
     default = a.default.tolist() if hasattr(a.default, "tolist") else a.default
     if default is not None and as_uop(default).shape not in ((), shape):
-        raise ShapeError(
+        annotated = "Give one number for all, or an array of the annotated shape."
+        raise d.wrong(
             f"the default of `{a.name}` has shape {as_uop(default).shape}, but its annotation says {shape}",
-            site=site,
-            fix=f"Annotate it: {a.name}: tp.Vec[{len(default)}] = ..."
-            if shape == ()
-            else "Give one number for all, or an array of the annotated shape.",
+            annotated if shape else f"Annotate it: {a.name}: tp.Vec[{len(default)}] = ...",
+            ShapeError,
         )
     return Parameter(a.name, symbol(a, sizes), default, a.space.unit)
 
 
-def check_free(states: Sequence[str], site: Site | None) -> None:
+def check_free(d: Definition, states: Sequence[str]) -> None:
     """A TraceError if a state has a name that evolve() has another use for."""
     for name in states:
         if name in RESERVED:
-            raise TraceError(
-                f"`{name}` means {RESERVED[name]} and cannot name a state",
-                site=site,
-                fix="Choose another name.",
-            )
+            raise d.wrong(f"`{name}` means {RESERVED[name]} and cannot name a state", "Choose another name.")
         if name in SHOWN:
-            raise TraceError(
-                f"a state named `{name}` would be hidden: out.{name} already means something else",
-                site=site,
-                fix=other_name(name),
-            )
+            hidden = f"a state named `{name}` would be hidden: out.{name} already means something else"
+            raise d.wrong(hidden, other_name(name))
 
 
 # What makes a number of a constant that is none: the result is no number, or infinite, for every state.
@@ -238,7 +226,7 @@ def always_computed(root: UOp) -> list[UOp]:
     return list(seen)
 
 
-def check_constants(root: UOp, name: str, sites: Sites | None, site: Site | None) -> None:
+def check_constants(d: Definition, root: UOp, sites: Sites) -> None:
     """A TraceError at the line of an operation with a constant that spoils its result for every state."""
     for u in always_computed(root):
         if not u.src or u.op not in WITH_NAN:
@@ -253,42 +241,25 @@ def check_constants(root: UOp, name: str, sites: Sites | None, site: Site | None
         else:
             continue
         raise TraceError(
-            f"`{name}` {why}: `{u}`",
-            site=(sites.of(u) if sites is not None else None) or site,
+            f"`{d.name}` {why}: `{u}`",
+            site=sites.of(u) or d.site,
             fix="Write the number you mean; tp.where(condition, a, b) avoids a value where it is not defined.",
         )
 
 
-def numbers(value: Any, name: str, site: Site | None, sites: Sites | None = None) -> UOp:
+def numbers(d: Definition, value: Any, sites: Sites) -> UOp:
     """What a function has returned, as a graph of numbers."""
     if value is None:
-        raise TraceError(f"`{name}` returns nothing", site=site, fix="End it with `return <the value>`.")
+        raise d.wrong(f"`{d.name}` returns nothing", "End it with `return <the value>`.")
     u = as_uop(value)
     if not u.dtype.is_float:
-        raise TraceError(
-            f"`{name}` returns a condition, `{u}`, not a number",
-            site=site,
-            fix="Choose numbers with tp.where(condition, 1.0, 0.0).",
-        )
+        where = "Choose numbers with tp.where(condition, 1.0, 0.0)."
+        raise d.wrong(f"`{d.name}` returns a condition, `{u}`, not a number", where)
     if left_over([u]) is not None:
-        raise TraceError(
-            f"`{name}` returns distances of pairs that no sum has consumed",
-            site=site,
-            fix="Sum them: tp.pair_sum(energy_of(r2)) with r2 = tp.pair_distance2(...).",
-        )
-    check_constants(u, name, sites, site)
+        add = "Sum them: tp.pair_sum(energy_of(r2)) with r2 = tp.pair_distance2(...)."
+        raise d.wrong(f"`{d.name}` returns distances of pairs that no sum has consumed", add)
+    check_constants(d, u, sites)
     return u
-
-
-def scalar_energy(value: Any, name: str, site: Site | None, sites: Sites | None = None) -> UOp:
-    energy = numbers(value, name, site, sites)
-    if energy.shape != ():
-        raise ShapeError(
-            f"`{name}` returns an energy of shape {energy.shape}, not a scalar",
-            site=site,
-            fix="Sum it: `(p**2).sum()/2` or `p @ p / 2`.",
-        )
-    return energy
 
 
 def over_pairs(energy: UOp, sites: Sites) -> UOp:
@@ -332,24 +303,22 @@ def used_components(roots: Sequence[UOp], state: UOp) -> list[bool]:
     return [e in found for e in elements(state)]
 
 
-def check_dependence(energy: UOp, pairs: Sequence[tuple[UOp, UOp]], name: str, site: Site | None) -> None:
+def check_dependence(d: Definition, energy: UOp, pairs: Sequence[tuple[UOp, UOp]]) -> None:
     """Every momentum must occur: without it the position it moves stands still."""
     for q, p in pairs:
         if not p.leaves & energy.leaves:
-            raise TraceError(
-                f"the energy of `{name}` does not depend on `{p.arg}`, so `{q.arg}` would never move",
-                site=site,
-                fix=f"Add the kinetic energy, for example {p.arg} @ {p.arg} / 2 (or {p.arg}**2/2).",
+            raise d.wrong(
+                f"the energy of `{d.name}` does not depend on `{p.arg}`, so `{q.arg}` would never move",
+                f"Add the kinetic energy, for example {p.arg} @ {p.arg} / 2 (or {p.arg}**2/2).",
             )
         if not 1 < p.size <= UNROLL_LIMIT:
             continue
         unused = [i for i, used in enumerate(used_components([energy], p)) if not used]
         if unused:
-            raise TraceError(
-                f"the energy of `{name}` does not depend on `{elements(p)[unused[0]]}`"
+            raise d.wrong(
+                f"the energy of `{d.name}` does not depend on `{elements(p)[unused[0]]}`"
                 + (f" and {plural(len(unused) - 1, 'other component')}" if len(unused) > 1 else ""),
-                site=site,
-                fix=f"Use all of `{p.arg}`, or annotate `{q.arg}` and `{p.arg}` with a smaller shape.",
+                f"Use all of `{p.arg}`, or annotate `{q.arg}` and `{p.arg}` with a smaller shape.",
             )
 
 
@@ -371,7 +340,11 @@ def documented(system: Made, d: Definition) -> Made:
 def traced_energy(d: Definition, symbols: dict[str, UOp]) -> tuple[UOp, dict[UOp, Site]]:
     """What an energy function returns, with the lines that its nodes come from."""
     value, sites = run(d, symbols, Draws(refused=IN_ENERGY))
-    energy = over_pairs(scalar_energy(value, d.name, d.site, sites), sites)
+    energy = numbers(d, value, sites)
+    if energy.shape != ():
+        what = f"`{d.name}` returns an energy of shape {energy.shape}, not a scalar"
+        raise d.wrong(what, "Sum it: `(p**2).sum()/2` or `p @ p / 2`.", ShapeError)
+    energy = over_pairs(energy, sites)
     sites.table |= {
         u: line for u in toposort([energy]) if u not in sites.table and (line := sites.of(u)) is not None
     }
@@ -401,7 +374,7 @@ def checked_pairs(d: Definition, pairs: Sequence[tuple[str, str]], second: str) 
                 f"`{n}` is {'the time, not a state' if n == 't' else 'in two pairs'}",
                 f"Write def {d.name}(q, {LETTER[second]}, t, ...): states first.",
             )
-    check_free(names, d.site)
+    check_free(d, names)
     return names
 
 
@@ -464,7 +437,7 @@ def trace_hamiltonian(
     energy, sites = traced_energy(d, symbols)
     if not said:
         check_beside(d, energy, symbols, "momentum")
-    check_dependence(energy, [(symbols[q], symbols[p]) for q, p in pairs], d.name, d.site)
+    check_dependence(d, energy, [(symbols[q], symbols[p]) for q, p in pairs])
     return d.system("hamiltonian", states, symbols, sizes, sites, names, energy=energy)
 
 
@@ -524,7 +497,7 @@ def trace_forces(d: Definition, sizes: Mapping[str, int]) -> System:
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
     q = symbols[q_name]
     value, sites = run(d, symbols, Draws(refused=IN_FORCES))
-    force = numbers(value, d.name, d.site, sites)
+    force = numbers(d, value, sites)
     if force.shape != q.shape and force.op is not Ops.CONST:
         raise d.wrong(
             f"`{d.name}` returns a force of shape {force.shape}, `{q_name}` has {q.shape}",
@@ -615,7 +588,7 @@ def trace_map(
             f"Return the new {what}s in order: return {', '.join(map(str, value))}.",
         )
     given = value if isinstance(value, (tuple, list)) else apart(value, d, symbols)
-    new = tuple(numbers(v, d.name, d.site, sites) for v in given)
+    new = tuple(numbers(d, v, sites) for v in given)
     arguments = [a for a in d.arguments if a.name != "t"]
     if len(new) > len(arguments):
         raise d.wrong(
@@ -706,7 +679,7 @@ def ode(function: Callable[..., Any]) -> System | Family:
 
     def trace(sizes: Mapping[str, int]) -> System:
         system = trace_map(d, sizes, "ode", "derivative")
-        check_free([s.name for s in system.states], d.site)
+        check_free(d, [s.name for s in system.states])
         return system
 
     return family(d, "ode", trace)
@@ -838,5 +811,5 @@ def observable(
         raise InputError(f"the {what} `{name}` returns nothing", fix="End it with `return <the value>`.")
     listed = isinstance(value, (list, tuple)) and any(isinstance(v, UOp) for v in value)
     out = as_uop(list(value)) if listed else as_uop(value)
-    check_constants(out, name, sites, None)
+    check_constants(d, out, sites)
     return out
