@@ -67,12 +67,12 @@ LATTICE_ROWS = (
         "the properties above hold in exact arithmetic; each update is rounded to a whole number"),
 )
 PROJECTED = (
-    ("project", "",
-     "every step ends with the initial values of these, to the residual of their equations: moved along their gradients, "
-     "positions and momenta scaled by their sizes; where a gradient vanishes, nothing is moved"),
-    ("its price", "symplectic",
-     "the structure of the method is lost: it is not symplectic, and momenta that are not named drift; conserving energy "
-     "does not make the trajectory accurate: give error=, or halve dt and compare"),
+    "every step ends with the initial values of these, to the residual of their equations: moved along their gradients, "
+    "positions and momenta scaled by their sizes; where a gradient vanishes, nothing is moved"
+)
+UNPROJECTED = (
+    "and momenta that are not named drift; conserving energy does not make the trajectory accurate: give error=, or "
+    "halve dt and compare"
 )
 # fmt: on
 BOXED = 6  # arguments of a NEAR in a box: positions are short there, so that their images are exact
@@ -81,6 +81,12 @@ BOXED = 6  # arguments of a NEAR in a box: positions are short there, so that th
 def rows_with(value: str, words: tuple[tuple[str, str, str], ...]) -> list[Row]:
     """Rows of a table of words; the one without a verdict has this value."""
     return [Row(name, verdict or value, because) for name, verdict, because in words]
+
+
+def projection_rows(goal: Goal, headline: str) -> list[Row]:
+    names = ", ".join(name for name, _ in goal.project)
+    lost = f"the structure of the method is lost: it is not {headline}, {UNPROJECTED}"
+    return [Row("project", names, PROJECTED), Row("its price", headline, lost)]
 
 
 def lattice_rows(system: System, goal: Goal, program: Program) -> list[Row]:
@@ -217,7 +223,7 @@ def explain(
             Row("parameters", names, "the map returns no new value for them, so they keep their values")
         )
     if goal.project:
-        chosen += rows_with(", ".join(name for name, _ in goal.project), PROJECTED)
+        chosen += projection_rows(goal, system.structure.headline)
     if goal.precision != "float64":
         note = IN_SERIES if method.adaptive else PRECISIONS[goal.precision].note
         chosen.append(Row("precision", goal.precision, note))

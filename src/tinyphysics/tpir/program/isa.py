@@ -16,6 +16,9 @@ from typing import Any, Literal
 
 from tinyphysics.ir.dtype import DType, f64
 from tinyphysics.ir.uop import Shape, UOp
+from tinyphysics.structure import CLAIMS as CLAIMS
+from tinyphysics.structure import ROLES as ROLES
+from tinyphysics.structure import WORDS as WORDS_OF_POISSON_J
 from tinyphysics.tpir.program import values
 from tinyphysics.tpir.program.values import FRAMES as FRAMES
 from tinyphysics.util import digest
@@ -368,12 +371,10 @@ ISA: dict[str, Row] = {
 
 # what a step may observe: where it holds for nobody a step changes nothing, and a loop may end
 GOING = "going"
-ROLES = ("position", "momentum", "field", "auxiliary", "error")
 WORDS = ("high", "low")
-POISSON_TYPES = ("pass", "negate", "force")
+POISSON_TYPES = WORDS_OF_POISSON_J
 JUMPS = ("flow", "power")
 MATHS = ("exact", "fast")
-CLAIMS = ("symplectic", "volume-preserving", "symmetric", "reversible", "consistent")
 
 
 def kept_name(k: int) -> str:
