@@ -119,7 +119,7 @@ def density(ax: Axes, x: Any, y: Any) -> None:
         low, high = np.quantile(v, (3e-3, 1 - 3e-3))
         ends += [low - 0.1 * (high - low), high + 0.1 * (high - low)]
     inside = (x >= ends[0]) & (x <= ends[1]) & (y >= ends[2]) & (y <= ends[3])
-    style = {"gridsize": 160, "bins": "log", "cmap": "magma", "mincnt": 1, "linewidths": 0.1}
+    style: dict[str, Any] = {"gridsize": 160, "bins": "log", "cmap": "magma", "mincnt": 1, "linewidths": 0.1}
     ax.hexbin(x[inside], y[inside], extent=tuple(ends), **style)
     ax.set(xlim=ends[:2], ylim=ends[2:], facecolor="#000004")
 

@@ -185,8 +185,8 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     others = [of_order(o, quadratic, system, facts, goal) for o in ORDERS if o != order]
     best = [next((m for m in able if not objection(m, system, facts)), None) for able in others]
     asked = f"order {goal.order or order} was {'asked for' if goal.order else 'the default'}"
-    for m in dict.fromkeys(best):
-        if m is not None and m is not chosen:
+    for m in dict.fromkeys(m for m in best if m is not None):
+        if m is not chosen:
             work = f"{'about ' if m.solves else ''}{m.stages} force evaluation{'s' if m.stages > 1 else ''} a step"
             not_chosen.append(Alternative(m.name, f"order {m.order}, {work}; {asked}"))
     if HIERARCHY in facts and facts[HIERARCHY]:

@@ -167,9 +167,10 @@ def solving(
 ) -> ImplicitFlow:
     """Equations that are given number by number; `slopes` of the residuals make corrections by Newton's method."""
     n = unknown.shape
-    begin, *rest = (x if isinstance(x, UOp) else UOp.stack(list(x), n) for x in (start, residuals, sizes))
+    begin = start if isinstance(start, UOp) else UOp.stack(list(start), n)
+    residual, scale = (UOp.stack(list(x), n) for x in (residuals, sizes))
     matrix = None if slopes is None else UOp.stack([x for row in inverse(slopes) for x in row], n + n)
-    return ImplicitFlow(unknown, begin, *rest, moves, matrix, rounds)
+    return ImplicitFlow(unknown, begin, residual, scale, moves, matrix, rounds)
 
 
 def half(flow: VectorField, momenta: bool, weight: float, clock: float, name: str) -> ImplicitFlow:

@@ -83,5 +83,5 @@ def multirate_step(
     terms = (Term("T", T), *(Term(f"V{k}", V) for k, V in enumerate(system.levels)))
     init = tuple(block(part, weight / 2, 0.0) for part, weight in ends.items())
     final = tuple(block(part, -weight / 2, 0.0) for part, weight in ends.items())
-    kicks = sum(part != "T" for part, _ in loop)
-    return Step.of(system, name, terms, claims, kicks, init, tuple(body), final)
+    forces = sum(part != "T" for part, _ in loop)
+    return Step.of(system, name, terms, claims, forces, init, tuple(body), final)
