@@ -21,6 +21,7 @@ from tinyphysics.flows.implicit import ImplicitFlow
 from tinyphysics.flows.map import Assignments, Map
 from tinyphysics.ir import UOp, elements, f64
 from tinyphysics.ir.dtype import i64
+from tinyphysics.rules.calculus.unroll import rolled
 from tinyphysics.step import Step, Term
 from tinyphysics.synth.methods.rates import ArrayRates, Rates
 from tinyphysics.synth.methods.taylor import (
@@ -31,14 +32,13 @@ from tinyphysics.synth.methods.taylor import (
     STALLED,
     UNTIL,
     assigned,
-    cut,
     larger,
     later,
-    shaped,
+    own_steps,
     tree,
     two_sum,
 )
-from tinyphysics.system import Parameter, State, System
+from tinyphysics.system import System
 
 KEPT = ".kept"  # after the name of a state: rows of numbers that the curve through a step is made of
 MOVE = f"{KEPT}0"  # of arrays, the first of these rows is a state of its own: the move of a step
@@ -165,16 +165,12 @@ class Layout(ABC):
         self.left = (UNTIL - self.high) - self.low
         self.going = self.h < self.left
 
-    def states(self, *groups: Sequence[UOp]) -> tuple[State, ...]:
-        every = (v for group in (self.lows, *groups, [self.clock]) for v in group)
-        return tuple(State(str(v.arg), v, "auxiliary") for v in every)
-
     def clocks(self, values: Sequence[UOp]) -> tuple[UOp, UOp]:
         return self.clock, UOp.stack(list(values), (CLOCKS,))
 
     @property
     @abstractmethod
-    def added(self) -> tuple[State, ...]:
+    def added(self) -> tuple[UOp, ...]:
         """States of the step that are not the user's."""
 
     @abstractmethod
@@ -204,8 +200,8 @@ class NumberLayout(Layout):
         ]
 
     @property
-    def added(self) -> tuple[State, ...]:
-        return self.states(self.kept, self.jets)
+    def added(self) -> tuple[UOp, ...]:
+        return (*self.lows, *self.kept, *self.jets, self.clock)
 
     def moved(self, new: Sequence[UOp], error: Sequence[UOp]) -> list[tuple[UOp, UOp]]:
         words = assigned(self.lows, error, self.rest, self.going)
@@ -215,8 +211,7 @@ class NumberLayout(Layout):
         return self.as_rows(self.kept, rows)
 
     def show(self, seen: Numbers, coefficients: list[Numbers]) -> list[tuple[UOp, UOp]]:
-        states = [(v, shaped(values, v)) for v, values in zip(self.own, cut(seen, self.own))]
-        return [*states, *self.as_rows(self.jets, coefficients)]
+        return [*zip(self.own, rolled(seen, self.own)), *self.as_rows(self.jets, coefficients)]
 
     def as_rows(self, variables: Sequence[UOp], rows: list[Numbers]) -> list[tuple[UOp, UOp]]:
         """Rows of all numbers, to variables that have a row of their own numbers for each."""
@@ -238,8 +233,8 @@ class ArrayLayout(Layout):
         ]
 
     @property
-    def added(self) -> tuple[State, ...]:
-        return self.states(*self.rows)
+    def added(self) -> tuple[UOp, ...]:
+        return (*self.lows, *(v for row in self.rows for v in row), self.clock)
 
     def moved(self, new: Sequence[UOp], error: Sequence[UOp]) -> list[tuple[UOp, UOp]]:
         pairs = [*zip(self.x, new), *zip(self.rest, error)]
@@ -257,19 +252,9 @@ def embedded_step(
     name: str, system: System, terms: Sequence[Term], rates: Rates | ArrayRates, method: Embedded
 ) -> Step:
     x = (ArrayLayout if isinstance(rates, ArrayRates) else NumberLayout)(rates.own, method)
-    parameters = (*system.parameters, Parameter("until", UNTIL))
-    return Step(
-        name,
-        (*system.states, *x.added),
-        parameters,
-        system.time,
-        tuple(terms),
-        (),
-        (Map(begun(x, rates, method)),),
-        (Attempt(x.going, tried(x, method, system.time is not None)),),
-        (Map(shown(x, method)),),
-        method.evaluations,
-    )
+    attempt = Attempt(x.going, tried(x, method, system.time is not None))
+    init = (Map(begun(x, rates, method)),)
+    return own_steps(name, system, x.added, terms, attempt, shown(x, method), init, method.evaluations)
 
 
 def begun(x: Layout, rates: Rates | ArrayRates, method: Embedded) -> Assignments:
