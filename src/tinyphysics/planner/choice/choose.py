@@ -163,8 +163,8 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         if goal.method != "auto":
             return Plan(m.name, order, "chosen by name", ())
         if m is not TAYLOR:
-            others = [Alternative(o.method, o.because) for o in FOR_RATES if o.method != m.name]
-            return Plan(m.name, order, FOR_ARRAYS, (Alternative(TAYLOR.name, TOO_LONG), *others))
+            rest = (o for o in FOR_RATES if o.method != m.name)
+            return Plan(m.name, order, FOR_ARRAYS, (Alternative(TAYLOR.name, TOO_LONG), *rest))
         return Plan(m.name, order, route_of(system, facts).default, FOR_RATES)
     if system.levels:
         paced = PACED.get(2 if goal.order is None else goal.order)
