@@ -1,4 +1,4 @@
-"""Is what a user gave a state of whole numbers or conditions?  Nothing is converted: the error names the number and the line."""
+"""Is what a user gave a state of whole numbers?  Nothing is converted: the error names the number and the line."""
 
 from __future__ import annotations
 
