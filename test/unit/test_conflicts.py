@@ -73,6 +73,11 @@ def logistic(x):
     return 4 * x * (1 - x)
 
 
+@tp.map
+def counter(n: tp.Int8):
+    return n + 1
+
+
 @tp.hamiltonian
 def free(q, p):
     return p**2 / 2
@@ -159,6 +164,7 @@ CALLS = [
     lambda: build(levels, method="taylor", inner=4),
     lambda: build(pendulum, method="radau", energy_drift=1e-6),
     lambda: build(logistic, dt=None, order=4),
+    lambda: build(counter, dt=None, precision="float32"),
     lambda: build(decay, order=4),
     lambda: build(levels, energy_drift=1e-6),
     lambda: build(force, propagator="exact"),

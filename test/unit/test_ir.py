@@ -269,7 +269,7 @@ FLOATS = st.sampled_from(
 SHAPES = st.lists(st.integers(1, 3), max_size=3).map(tuple)
 UNARY_FLOAT = sorted(set(PARTIALS) & UNARY - {Ops.CAST}, key=lambda o: o.value)
 BINARY_FLOAT = sorted(
-    BINARY - COMPARE - {Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR, Ops.MULHI}, key=lambda o: o.value
+    BINARY - COMPARE - {Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR, Ops.MULHI} - WHOLE, key=lambda o: o.value
 )
 BY_NAME = sorted(COMPARE, key=lambda o: o.value)
 
@@ -308,7 +308,8 @@ MAKERS = [
     lambda d, a, b: (a if a.dtype.is_float else a.cast(f64)).alu(d(st.sampled_from(UNARY_FLOAT))),
     lambda d, a, b: (a if a.dtype.is_float else a.cast(f64)).alu(d(st.sampled_from(BINARY_FLOAT)), b),
     lambda d, a, b: _integer(a).alu(
-        d(st.sampled_from([Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR])), _integer(b)
+        d(st.sampled_from([Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR, Ops.SAR, Ops.FLOORDIV, Ops.MOD])),
+        _integer(b),
     ),
     lambda d, a, b: a.cast(u32).alu(Ops.MULHI, b.cast(u32)),
     lambda d, a, b: ~_integer(a),
@@ -485,7 +486,7 @@ def samples(op):
             return [~ints[0], ~flags[0]]
         case Ops.AND | Ops.OR | Ops.XOR:
             return [ints[0].alu(op, ints[1]), flags[0].alu(op, flags[1])]
-        case Ops.SHL | Ops.SHR:
+        case Ops.SHL | Ops.SHR | Ops.SAR | Ops.FLOORDIV | Ops.MOD | Ops.TDIV:
             return [ints[0].alu(op, ints[1])]
         case Ops.MULHI:
             return [ints[0].cast(u32).alu(op, ints[1].cast(u32))]
@@ -562,6 +563,7 @@ def test_every_operation_has_a_meaning_on_numbers(op):
 
 
 LOCALLY_CONSTANT = COMPARE | {Ops.AND, Ops.OR, Ops.XOR, Ops.NOT, Ops.SHL, Ops.SHR, Ops.MULHI, Ops.BITCAST}
+LOCALLY_CONSTANT |= WHOLE
 
 
 @pytest.mark.requirement("S4-04")

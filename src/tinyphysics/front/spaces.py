@@ -75,7 +75,7 @@ def _space(shape: Any, dtype: DType) -> Space:
 
 
 class Int8(Symbol):
-    """Says in an annotation that an argument of a map is a whole number from -128 to 127: `x: tp.Int8`; an array of them: `x: tp.Int8["n", "n"]`."""
+    """Says in an annotation that an argument of a map is a whole number of 8 bits, or an array: `x: tp.Int8["n", "n"]`."""
 
     def __class_getitem__(cls, shape: Any) -> Any:
         return _space(shape, i8)
