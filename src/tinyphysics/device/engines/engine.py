@@ -6,7 +6,6 @@ function. A chunk in which a guard fired has stored nothing; it is done again wi
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tinyphysics.context import QUICK
+from tinyphysics.device.host.cores import available
 from tinyphysics.device.numbers import NUMPY_DTYPE, finite
 from tinyphysics.device.protocols import Parts, PlainEngine
 from tinyphysics.ir.uop import UOp
@@ -90,7 +90,7 @@ class LaneEngine(PlainEngine):
         self.loader = loader
         self.kernel = kernel_of(program, probe, seed, extremes) if kernel is None else kernel
         assert len({v.dtype for v in self.kernel.carried}) <= 1, "a row for each number: all have one type"
-        self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
+        self.threads = available() if threads is None else threads
         self.workers = self.threads if loader.threads else 1  # threads that may call at once
         self.numbers = len(self.kernel.carried)
         self.moved = own_numbers(self.kernel.carried)  # of these, what a step moves: extremes may be infinite

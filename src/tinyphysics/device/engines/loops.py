@@ -5,7 +5,6 @@ A run whose guard fired is done again from where it began, with the nests that a
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tinyphysics.device.host.cores import available
 from tinyphysics.device.host.memory import Arrays, Memory, NestState, Scratch, from_planes, seen_as, to_planes
 from tinyphysics.device.host.neighbours import Builder, NearList, aligned, domain_of
 from tinyphysics.device.host.tree import Functions, TreePull, softening_of
@@ -66,7 +66,7 @@ class NestEngine(PlainEngine):
         self.program, self.loader, self.lists_by, self.trees_by = program, loader, lists, trees
         self.kernel = build_loops(program, components, seed)
         self.slots = {name: k for k, name in enumerate(self.kernel.buffers)}
-        self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
+        self.threads = available() if threads is None else threads
         # it reads the states where they lie, so its buffers have their layout
         self.probe = (
             None

@@ -5,7 +5,6 @@ A slow core takes fewer pieces, so that it does not hold up the others.
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -22,11 +21,6 @@ from tinyphysics.runtime.state import device_arrays
 
 T = TypeVar("T")
 PIECE = 1 << 17  # numbers that are copied or looked at in one go: a megabyte
-
-
-def available() -> int:
-    """The processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def spread(work: Callable[[int], T], pieces: int, threads: int) -> list[T]:
