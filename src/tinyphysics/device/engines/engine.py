@@ -166,15 +166,19 @@ class LaneEngine(PlainEngine):
         section = self.kernel.section(name)
         flags = np.zeros(source.shape[1], np.int8)
         work = section.operations * source.shape[1] * rows * stride
-        with self._lock:
-            done = self._work[name] = self._work.get(name, 0) + work
-        quick = self.loader.quick if QUICK.value and (done <= QUICK_WORK or QUICK.value > 1) else None
+        quick = self.quick_for(name, work)
         f, shape = self.function(name, False, m, quick)
         self.spread(f, shape, m, source, out, flags, rows, stride, series, work)
         if np.count_nonzero(flags):
             f, _ = self.function(name, True, m, quick)
             for begin, end in stretches(np.flatnonzero(flags), shape.lanes):
                 self.launch(f, m, source, out, flags, begin, end, rows, stride, series)
+
+    def quick_for(self, name: str, work: float) -> VectorShape | None:
+        """The shape of code that is made sooner, while a section has done little; so much more is about to be done."""
+        with self._lock:
+            done = self._work[name] = self._work.get(name, 0) + work
+        return self.loader.quick if QUICK.value and (done <= QUICK_WORK or QUICK.value > 1) else None
 
     def spread(
         self,
@@ -527,4 +531,5 @@ def calling(f: Callable[..., None]) -> Callable[..., None]:
             *numbers,
         )
 
+    call.at = f  # type: ignore[attr-defined]  # for those who know the addresses
     return call

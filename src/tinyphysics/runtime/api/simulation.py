@@ -243,12 +243,14 @@ class Simulation(Setup):
                     f"the monitor `{name}` cannot be pickled: another process could not import `{which}`",
                     fix="Write it as a def at the top of a module, or pass it to each run as observe=.",
                 ) from error
-        return self.__dict__ | {"source": self.system}
+        return self.__dict__ | {"source": self.system, "_forms": {}}
 
     def __copy__(self) -> Simulation:
         """Monitors of its own; the rest is frozen, and shared."""
         new = object.__new__(Simulation)
-        new.__dict__.update(self.__dict__ | {"monitors": dict(self.monitors), "_sizes": dict(self._sizes)})
+        new.__dict__.update(
+            self.__dict__ | {"monitors": dict(self.monitors), "_sizes": dict(self._sizes), "_forms": {}}
+        )
         return new
 
     def __deepcopy__(self, memo: Any) -> Simulation:

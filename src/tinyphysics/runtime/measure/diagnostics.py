@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tinyphysics.errors import PhysicsIntegrityError
+from tinyphysics.plan import Goal
 from tinyphysics.planner.methods.catalog import TURNING
 from tinyphysics.runtime.engines.backend import transferred
 from tinyphysics.runtime.engines.caller_arrays import CallerArrays
@@ -27,6 +28,7 @@ from tinyphysics.runtime.stages.resolve import on_host
 from tinyphysics.runtime.state.acts import Acted
 from tinyphysics.runtime.state.digest import marked
 from tinyphysics.runtime.state.encoding import Encoding
+from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import time_at
 
 if TYPE_CHECKING:
@@ -67,26 +69,31 @@ def own_steps(f: Finished) -> Found:
 
 def losses(f: Finished) -> Found:
     """Nothing for out.metrics: what was thrown away is looked for when out.losses is read."""
-    r, origin = f.run, f.out.origin
+    record = f.record
     f.out._losses = partial(
-        looked_for,
-        system=f.setup.system,
-        goal=f.setup.goal,
-        parameters=r.given.own,
-        since=r.t0,
-        origin=origin if isinstance(origin, Origin) else None,
-        tree=f.record.measured,
-        events=tuple(r.events),
-        searched=time_at(f.call.first, r.dt, r.t0),
-        apart=max(f.record.apart, default=None),
+        looked_for, f.run, f.setup.goal, f.out.origin, f.call.first, record.measured, record.apart
     )
     return {}
 
 
-def looked_for(**known: Any) -> tuple[Loss, ...]:
+def looked_for(
+    r: Run, goal: Goal, origin: Any, first: int, tree: list[dict[str, float]], apart: list[float]
+) -> tuple[Loss, ...]:
     from tinyphysics.runtime.measure.losses import Case, losses
 
-    return losses(Case(**known))
+    return losses(
+        Case(
+            system=r.system,
+            goal=goal,
+            parameters=r.given.own,
+            since=r.t0,
+            origin=origin if isinstance(origin, Origin) else None,
+            tree=tree,
+            events=tuple(r.events),
+            searched=time_at(first, r.dt, r.t0),
+            apart=max(apart, default=None),
+        )
+    )
 
 
 def solver(f: Finished) -> Callable[[], Any]:
@@ -190,13 +197,14 @@ def alarms(f: Finished) -> Found:
 
 # fmt: off
 DIAGNOSTICS: tuple[Diagnostic, ...] = (
-    Diagnostic("magnus", before=lambda s, r: check_converges(r, s.compiled.known.method), after=lambda f: f.found["magnus"]),
-    Diagnostic("transfers", after=transfers),
+    Diagnostic("magnus", before=lambda s, r: check_converges(r, s.compiled.known.method),
+               applies=lambda f: f.found["magnus"], after=lambda f: f.found["magnus"]),
+    Diagnostic("transfers", applies=lambda f: f.run.target.backend == "cuda", after=transfers),
     Diagnostic("math", applies=lambda f: f.setup.goal.math == "fast", after=fast_math),
     Diagnostic("shape", applies=lambda f: f.record.shape, after=lambda f: {"shape": dict(f.record.shape)}),
     Diagnostic("approximate", applies=lambda f: f.record.measured, after=tree_errors),
     Diagnostic("substeps", applies=lambda f: f.run.adaptive, after=own_steps),
-    Diagnostic("losses", after=losses),
+    Diagnostic("losses", after=losses, repeats=True),
     Diagnostic("solver", applies=lambda f: f.setup.compiled.known.solves and isinstance(f.out.origin, Origin), later=solver),
     Diagnostic("propagator", applies=lambda f: f.run.jump is not None, later=jump, now=lambda f: f.run.jump.few is None),
     Diagnostic("lattice", applies=lambda f: not f.run.encoding.precision.state.is_float, later=lattice,
@@ -210,6 +218,6 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("goals", applies=lambda f: f.setup.goal.is_accurate, after=goals),
     Diagnostic("strict", applies=lambda f: f.setup.checks == "strict" and f.failed, after=raise_failure),
     Diagnostic("acts", applies=lambda f: f.run.acts, after=acts),
-    Diagnostic("alarms", after=alarms),
+    Diagnostic("alarms", after=alarms, repeats=True),
 )
 # fmt: on

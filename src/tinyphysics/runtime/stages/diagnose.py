@@ -64,6 +64,9 @@ class Diagnostic:
     later: Callable[[Finished], Callable[[], Any]] | None = None
     now: Callable[[Finished], bool] = lambda f: False
     watch: Callable[[Setup, Run], Sequence[Watch]] | None = None
+    repeats: bool = (
+        False  # does `after` need no more than a run and its record?  Else short runs go the long way
+    )
 
 
 def with_watches(setup: Setup, p: Placed, diagnostics: Sequence[Diagnostic]) -> Placed:
