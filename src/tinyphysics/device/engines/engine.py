@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import addressof
 from ctypes import c_char as Byte
@@ -45,6 +45,7 @@ class Loader(Protocol):
     """What a backend offers: a shape of vectors, and functions of sections."""
 
     threads: bool
+    by_address: bool  # have its functions one that takes addresses, `at`?
     made: int  # modules compiled
     found: int  # modules that were there already
 
@@ -92,6 +93,7 @@ class LaneEngine(PlainEngine):
         assert len({v.dtype for v in self.kernel.carried}) <= 1, "a row for each number: all have one type"
         self.threads = available() if threads is None else threads
         self.workers = self.threads if loader.threads else 1  # threads that may call at once
+        self.by_address = loader.by_address
         self.numbers = len(self.kernel.carried)
         self.moved = own_numbers(self.kernel.carried)  # of these, what a step moves: extremes may be infinite
         self._functions: dict[Any, Any] = {}
@@ -447,7 +449,7 @@ def stretches(starts: Any, lanes: int) -> list[tuple[int, int]]:
 
 
 def unpacked(
-    rows: Any, outputs: Mapping[str, tuple[Any, tuple[int, ...]]], members: int, names: Sequence[str]
+    rows: Any, outputs: Mapping[str, tuple[Any, tuple[int, ...]]], members: int, names: Collection[str]
 ) -> dict[str, Any]:
     """Rows of components as arrays (members, shape...), of those with these names."""
     result, at = {}, 0

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.context import QUICK
-from tinyphysics.device.engines.engine import LaneEngine, LaneState, fill, parameters, pointer
+from tinyphysics.device.engines.engine import (
+    THREAD_WORK,
+    LaneEngine,
+    LaneState,
+    fill,
+    parameters,
+    pointer,
+    unpacked,
+)
+from tinyphysics.device.numbers import finite
 
 WORD = 8  # bytes of a number
 FLAGS = {
@@ -21,13 +30,33 @@ FLAGS = {
 
 def callable_by_address(engine: Any) -> bool:
     """Is it a loop of plain sections in float64, on this processor?"""
-    if type(engine) is not LaneEngine or not engine.loader.threads:
+    if type(engine) is not LaneEngine or not engine.by_address:
         return False
     k = engine.kernel
     numbers = {v.dtype.name for v in (*k.inputs, *k.carried, *k.params)} | {
         t.name for t, _ in k.outputs.values()
     }
     return bool(k.inputs) and numbers == {"f64"} and not any(map(k.has, ("enter", "leave", "look")))
+
+
+class Entry:
+    """The code of a section by its address; once it is the best there is, nothing is looked up any more."""
+
+    def __init__(self, engine: LaneEngine, name: str, m: LaneState, lanes: int) -> None:
+        self.engine, self.name, self.m = engine, name, m
+        self.work = engine.kernel.section(name).operations * lanes  # of one round
+        self.best: Any = None
+
+    def code(self, rounds: int) -> Any:
+        """A function that takes addresses, to be called once for so many rounds."""
+        self.engine.launches += 1
+        if self.best is not None and QUICK.value < 2:
+            return self.best
+        quick = self.engine.quick_for(self.name, self.work * rounds)
+        f = self.engine.function(self.name, False, self.m, quick)[0].at
+        if quick is None:
+            self.best = f
+        return f
 
 
 class LaneCall:
@@ -68,10 +97,9 @@ class LaneCall:
         if varying is not None:
             self.pattern[self.places["varying"]] = varying.ravel()
         self.mask, self.varies = mask, varying is not None
-        self.good: dict[str, Any] = {}  # functions of sections, of the best code
-        self.key = LaneState(None, 0, members, None, None, mask, 1)  # what a function is chosen by
-        named = [name for name in ("init", "step", "watch", "final") if k.has(name)]
-        self.work = {name: k.section(name).operations * lanes for name in named}
+        key = LaneState(None, 0, members, None, None, mask, 1)  # what a function is chosen by
+        named = [name for name in FLAGS if k.has(name)]
+        self.entries = {name: Entry(engine, name, key, lanes) for name in named}
         starts = np.cumsum([ends[3], *(lanes * n for n in sizes)]).tolist()
         self.inputs = [slice(a, b) for a, b in zip(starts, starts[1:])]
 
@@ -101,27 +129,71 @@ class LaneCall:
         uniform = block[self.places["uniform"]]
         return LaneState(self.rows(block, "carried"), steps, self.members, uniform, varying, self.mask)
 
-    def function(self, name: str, work: float) -> Any:
-        """A section by the address of its code; quickly made code is left behind for good."""
-        if QUICK.value < 2 and name in self.good:
-            return self.good[name]
-        quick = self.engine.quick_for(name, work)
-        f = self.engine.function(name, False, self.key, quick)[0].at
-        if quick is None:
-            self.good[name] = f
-        return f
-
     def call(
         self, name: str, at: int, source: str, out: str, steps: int = 0, rows: int = 1, stride: int = 1,
         series: int | None = None,
     ) -> None:  # fmt: skip
         """One section on every member of the block at this address."""
         offset, lanes = self.offset, self.lanes
-        f = self.function(name, self.work[name] * rows * stride)
-        self.engine.launches += 1
+        f = self.entries[name].code(rows * stride)
         own, flags = at + offset["varying"] if self.varies else None, at + offset[FLAGS[name]]
         f(at + offset[source], at + offset[out], at, own, flags, series, 0, lanes, lanes, steps, rows, stride)
 
     def went_well(self, block: Any) -> bool:
         """Has no guard fired since `init` and since the last step?  Else the engine has to do it again, carefully."""
         return not np.count_nonzero(block[self.flags])
+
+
+class ShortSteps:
+    """Steps of a loop state in two places: a call reads the one and writes the other.
+
+    What goes wrong leaves the first as it was, for the engine to do it in its own way.
+    """
+
+    def __init__(self, engine: LaneEngine, m: LaneState) -> None:
+        self.m, self.moved, self.other = m, engine.moved, np.empty_like(m.carried)
+        self.lanes = m.carried.shape[1]
+        self.flags = np.zeros(self.lanes, np.int8)
+        self.engine, self.entry = engine, Entry(engine, "step", m, self.lanes)
+        self.end = None if engine.kernel.has("leave") else Entry(engine, "final", m, self.lanes)
+        self.most = int(2 * THREAD_WORK / max(self.entry.work, 1))  # steps that are not worth a second thread
+        self.here, self.there = pointer(m.carried), pointer(self.other)
+        self.rest = (
+            pointer(m.uniform),
+            pointer(m.varying),
+            pointer(self.flags),
+            None,
+            0,
+            self.lanes,
+            self.lanes,
+        )
+
+    @staticmethod
+    def can(engine: Any) -> bool:
+        return type(engine) is LaneEngine and engine.by_address
+
+    def step(self, n: int) -> bool:
+        """So many steps; False if the engine has to do them."""
+        m, new = self.m, self.other
+        if n > self.most:
+            return False
+        self.entry.code(n)(self.here, self.there, *self.rest, m.steps, n, 1)
+        good = finite(new[: self.moved])
+        if np.count_nonzero(self.flags) or np.count_nonzero(good) != good.size:
+            self.flags[:] = 0
+            return False
+        m.carried, self.other, self.here, self.there = new, m.carried, self.there, self.here
+        m.steps += n
+        return True
+
+    def states(self) -> dict[str, Any]:
+        """The synchronised states, (members, shape...)."""
+        m, k = self.m, self.engine.kernel
+        if self.end is None:
+            return self.engine.synchronised(m)
+        out = np.empty((self.engine.shown, self.lanes), m.carried.dtype)
+        self.end.code(1)(self.here, pointer(out), *self.rest, m.steps, 1, 1)
+        if np.count_nonzero(self.flags):
+            self.flags[:] = 0
+            return self.engine.synchronised(m)
+        return unpacked(out, k.outputs, m.members, k.outputs.keys())

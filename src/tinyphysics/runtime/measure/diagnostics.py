@@ -5,7 +5,7 @@ What only some runs need (goals, resonances) is imported when it is needed: a fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,11 @@ from tinyphysics.planner.methods.catalog import TURNING
 from tinyphysics.runtime.engines.backend import transferred
 from tinyphysics.runtime.engines.caller_arrays import CallerArrays
 from tinyphysics.runtime.engines.events import gathered
-from tinyphysics.runtime.measure.alarms import judge
+from tinyphysics.runtime.measure.alarms import judge, look_at, passed_over
 from tinyphysics.runtime.measure.commutators import commutators
 from tinyphysics.runtime.measure.convergence import check_converges
 from tinyphysics.runtime.measure.solver import solver_report
-from tinyphysics.runtime.stages.diagnose import Diagnostic, Finished
+from tinyphysics.runtime.stages.diagnose import Diagnostic, Finished, Repeated
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.runtime.stages.outcome import jumped
 from tinyphysics.runtime.stages.resolve import on_host
@@ -76,8 +76,17 @@ def losses(f: Finished) -> Found:
     return {}
 
 
+def losses_again(f: Repeated) -> None:
+    f.out._losses = partial(looked_for, f.run, f.setup.goal, f.out.origin)
+
+
 def looked_for(
-    r: Run, goal: Goal, origin: Any, first: int, tree: list[dict[str, float]], apart: list[float]
+    r: Run,
+    goal: Goal,
+    origin: Any,
+    first: int = 0,
+    tree: Sequence[Mapping[str, float]] = (),
+    apart: Sequence[float] = (),
 ) -> tuple[Loss, ...]:
     from tinyphysics.runtime.measure.losses import Case, losses
 
@@ -195,6 +204,14 @@ def alarms(f: Finished) -> Found:
     return {}
 
 
+def alarms_again(f: Repeated) -> None:
+    s = f.setup
+    if f.run.system.energy is None or s.checks == "off" or s.goal.approximate is not None:
+        return
+    if not passed_over(f.run, f.run.schedule.steps, s.compiled, s.checks):
+        look_at(f.run, f.record(), f.out, s.compiled, s.checks, in_memory=True)
+
+
 # fmt: off
 DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("magnus", before=lambda s, r: check_converges(r, s.compiled.known.method),
@@ -204,7 +221,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("shape", applies=lambda f: f.record.shape, after=lambda f: {"shape": dict(f.record.shape)}),
     Diagnostic("approximate", applies=lambda f: f.record.measured, after=tree_errors),
     Diagnostic("substeps", applies=lambda f: f.run.adaptive, after=own_steps),
-    Diagnostic("losses", after=losses, repeats=True),
+    Diagnostic("losses", after=losses, again=losses_again),
     Diagnostic("solver", applies=lambda f: f.setup.compiled.known.solves and isinstance(f.out.origin, Origin), later=solver),
     Diagnostic("propagator", applies=lambda f: f.run.jump is not None, later=jump, now=lambda f: f.run.jump.few is None),
     Diagnostic("lattice", applies=lambda f: not f.run.encoding.precision.state.is_float, later=lattice,
@@ -218,6 +235,6 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("goals", applies=lambda f: f.setup.goal.is_accurate, after=goals),
     Diagnostic("strict", applies=lambda f: f.setup.checks == "strict" and f.failed, after=raise_failure),
     Diagnostic("acts", applies=lambda f: f.run.acts, after=acts),
-    Diagnostic("alarms", after=alarms, repeats=True),
+    Diagnostic("alarms", after=alarms, again=alarms_again),
 )
 # fmt: on

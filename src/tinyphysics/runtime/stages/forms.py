@@ -7,7 +7,7 @@ is kept, with all that the next one need not find out again (runtime/stages/shor
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any
@@ -21,7 +21,7 @@ from tinyphysics.device.host.cores import available
 from tinyphysics.plan import Goal
 from tinyphysics.runtime.stages.bind import Bound
 from tinyphysics.runtime.stages.compiled import Compiled
-from tinyphysics.runtime.stages.diagnose import Diagnostic, Finished, costs
+from tinyphysics.runtime.stages.diagnose import Diagnostic, Finished, Repeated, costs
 from tinyphysics.runtime.stages.execute import chosen
 from tinyphysics.runtime.stages.origin import Asked
 from tinyphysics.runtime.stages.place import Placed
@@ -82,7 +82,6 @@ class Pattern:
     goal: Goal
     checks: str
     processor: str
-    resolved: Resolved
     run: Run  # without states
     call: LaneCall
     states: tuple[GivenState, ...]
@@ -94,7 +93,7 @@ class Pattern:
     threads: int
     asked: Asked
     metrics: Mapping[str, Any]
-    diagnostics: Sequence[Diagnostic]
+    diagnostics: Sequence[Callable[[Repeated], None]]
 
     def holds(self, setup: Setup) -> bool:
         """Is the simulation still what it was?"""
@@ -136,12 +135,12 @@ def pattern_of(
         return None
     asked = [d for d in diagnostics if d.applies(Finished(r, given, run, ran, out, found))]
     engine, fused = chosen(run, ran.record, {})
-    if not all(d.repeats for d in asked) or not callable_by_address(engine):
+    if not all(d.again for d in asked) or not callable_by_address(engine):
         return None
     steps, every = s.schedule.steps, s.schedule.save_every or s.schedule.steps
     call = LaneCall(engine, [x.var.size for x in c.system.states], i.params, i.members, run.dt, run.t0)
     span, rows = (steps, steps // every) if fused else (every, 1)
-    short = call.work["watch" if fused else "step"] * span < 2 * THREAD_WORK and span <= engine.block(
+    short = call.entries["watch" if fused else "step"].work * span < 2 * THREAD_WORK and span <= engine.block(
         i.members
     )
     fits = rows <= engine.rows(call.loop_state(call.pattern, 0)) and i.members * engine.numbers <= engine.room
@@ -169,10 +168,10 @@ def pattern_of(
         return None
     at = np.array(out.steps)
     return Pattern(
-        c, setup.goal, setup.checks, PROCESSOR.value, r, varied(run, given=Inputs({}, i.params, i.members, i.is_ensemble)),
+        c, setup.goal, setup.checks, PROCESSOR.value, varied(run, given=Inputs({}, i.params, i.members, i.is_ensemble)),
         call, tuple(states), tuple(params), every, bool(fused), at, times_of((at, None), run.dt, run.t0),
         run.threads or available(), Asked(setup.goal, setup.requested, setup.checks, c.known.program, r.seed),
-        costs(r, p, ran), asked,
+        costs(r, p, ran), [d.again for d in asked if d.again is not None],
     )  # fmt: skip
 
 

@@ -15,12 +15,12 @@ import numpy as np
 
 from tinyphysics.device.engines.engine import pointer
 from tinyphysics.errors import InputError
-from tinyphysics.runtime.stages.diagnose import Finished
+from tinyphysics.runtime.stages.diagnose import Repeated
 from tinyphysics.runtime.stages.forms import Pattern
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.runtime.stages.outcome import sealed
 from tinyphysics.runtime.stages.resolve import Request
-from tinyphysics.runtime.stages.run import Ran
+from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.digest import state_hash
 from tinyphysics.runtime.state.ensemble import Inputs, check_sign, number_array
 from tinyphysics.runtime.state.record import Record
@@ -40,7 +40,7 @@ class Took(NamedTuple):
     code: str
 
 
-def again(p: Pattern, request: Request, began: float) -> Trajectory | None:
+def again(p: Pattern, setup: Setup, request: Request, began: float) -> Trajectory | None:
     """The run of a call that has the form of the pattern."""
     given, call = request.given, p.call
     try:
@@ -71,7 +71,7 @@ def again(p: Pattern, request: Request, began: float) -> Trajectory | None:
     running = max(time.perf_counter() - ready - compiling, 1e-9)
     code = "made" if engine.made > made else "disk" if engine.found > found else "memory"
     i = Inputs({name: v[0] for name, v in frames.items()}, own, call.members, p.run.given.is_ensemble)
-    return trajectory(p, request, i, frames, Took(ready - began, compiling, running, code))
+    return trajectory(p, setup, i, frames, Took(ready - began, compiling, running, code))
 
 
 def numbers(name: str, value: Any) -> Any:
@@ -104,7 +104,10 @@ def computed(p: Pattern, block: Any, at: int, states: list[Any]) -> dict[str, An
         if not all_finite(series):
             return None
         for x, v in zip(p.states, frames.values()):
-            v.reshape(count, members, x.size)[1:] = series[:, x.rows, :members].transpose(0, 2, 1)
+            if members == 1:
+                v.reshape(count, x.size)[1:] = series[:, x.rows, 0]
+            else:
+                v.reshape(count, members, x.size)[1:] = series[:, x.rows, :members].transpose(0, 2, 1)
     for k in range(0 if p.fused else count - 1):
         call.call("step", at, "carried", "carried", k * p.every, p.every)
         if not call.went_well(block) or not all_finite(block[call.moved]):
@@ -125,32 +128,34 @@ def all_finite(a: Any) -> bool:
     return bool(np.count_nonzero(np.isfinite(a)) == a.size)  # sooner than .all(), of few
 
 
-def trajectory(p: Pattern, request: Request, i: Inputs, frames: dict[str, Any], took: Took) -> Trajectory:
+def trajectory(p: Pattern, setup: Setup, i: Inputs, frames: dict[str, Any], took: Took) -> Trajectory:
     one, last, ensemble = varied(p.run, given=i), int(p.steps[-1]), i.is_ensemble
-    final: Mapping[str, Any] = {name: v[-1] if ensemble else v[-1][0] for name, v in frames.items()}
+    final: Mapping[str, Any] = {name: v[-1] if ensemble else v[-1, 0] for name, v in frames.items()}
     kept = frames if ensemble else {name: v[:, 0] for name, v in frames.items()}
+    ends = {n: v if isinstance(v, np.ndarray) else sealed(np.asarray(v)) for n, v in final.items()}
     steps = p.steps.copy()
-    record = Record(one.schedule, frames, last=last, final={name: v[-1] for name, v in frames.items()})
-    ends = {name: sealed(np.asarray(v)) for name, v in final.items()}
     out = varied(
         NOTHING,
         t=p.t.copy(),
         steps=steps,
-        frames={name: v.view() for name, v in kept.items()},
+        frames=dict(kept),
         kept=kept,
         final=Frame(ends, last, float(p.t[-1]), final, not_the_default(p, i)),
         hash_of=partial(state_hash, final, p.threads),
-        hashes=record.hashes,
-        _cache={},
+        hashes=[],
         metrics=measured(p, took),
         origin=Origin(one, frames, steps, last, {}, p.asked),
+        _cache={},
     )
-    ran = Ran(record, None, took.prepare, took.run, took.compile, out.metrics["launches"], took.code, {})
-    finished = Finished(p.resolved, request.given, one, ran, out)
-    for d in p.diagnostics:
-        assert d.after is not None
-        out.metrics |= d.after(finished)
+    repeated = Repeated(setup, one, out, partial(recorded, p, frames))
+    for look in p.diagnostics:
+        look(repeated)
     return out
+
+
+def recorded(p: Pattern, frames: dict[str, Any]) -> Record:
+    last = int(p.steps[-1])
+    return Record(p.run.schedule, frames, last=last, final={name: v[-1] for name, v in frames.items()})
 
 
 def not_the_default(p: Pattern, i: Inputs) -> dict[str, Any]:
