@@ -77,7 +77,7 @@ RUNS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
 SLOW_IN_PYTHON = {"an array", "own steps", "a projection"}
 
 
-@pytest.mark.thin
+@pytest.mark.thin(strength=1)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", RUNS)
 def test_steps_have_the_bits_of_evolve_however_they_are_divided(name: str, backend: str) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from ctypes import addressof
 from ctypes import c_char as Byte
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ import numpy as np
 
 from tinyphysics.context import QUICK
 from tinyphysics.device.host.cores import available
+from tinyphysics.device.host.threads import spread
 from tinyphysics.device.numbers import NUMPY_DTYPE, finite
 from tinyphysics.device.protocols import Parts, PlainEngine
 from tinyphysics.ir.uop import UOp
@@ -34,6 +34,7 @@ BLOCK_WORK = 4e7  # operations in a block of time: some tens of milliseconds
 LEAST_BLOCK = 64  # steps: fewer, and a large ensemble would go through memory at every step
 THREAD_WORK = 4e6  # operations that are worth a second thread
 CHUNKS_PER_THREAD = 8  # the slower core takes fewer
+FEW = 1 << 12  # numbers that are sooner counted than looked at with the interpreter left to other threads
 ROOM = 1 << 19  # numbers in the loop states that run as one tile: some megabytes, which a cache holds
 ROWS_BYTES = 4e6  # of observables that one call fills
 QUICK_WORK = (
@@ -204,13 +205,11 @@ class LaneEngine(PlainEngine):
             return
         pieces = min(chunks, workers * CHUNKS_PER_THREAD)
         cuts = [chunks * k // pieces * shape.lanes for k in range(pieces + 1)]
-        with ThreadPoolExecutor(workers) as pool:
-            jobs = [
-                pool.submit(self.launch, f, m, source, out, flags, a, b, rows, stride, series)
-                for a, b in zip(cuts, cuts[1:])
-            ]
-            for job in jobs:
-                job.result()
+
+        def one(k: int) -> None:
+            self.launch(f, m, source, out, flags, cuts[k], cuts[k + 1], rows, stride, series)
+
+        spread(one, pieces, workers)
 
     def launch(
         self,
@@ -244,10 +243,10 @@ class LaneEngine(PlainEngine):
 
     # --- what the runtime asks ----------------------------------------------------------------
     def block(self, members: int) -> int:
-        """Steps of some tens of milliseconds: vectors do many members at once."""
+        """Steps of some tens of milliseconds: vectors do many members at once, and threads share what is long."""
         lanes = self.shape(members).lanes
         return max(
-            LEAST_BLOCK,
+            LEAST_BLOCK * self.workers,
             int(lanes * BLOCK_WORK / (self.kernel.section("step").operations * max(members, 1) + 1)),
         )
 
@@ -389,7 +388,10 @@ class LaneEngine(PlainEngine):
     def bad(self, m: LaneState) -> list[int]:
         """The members with a number that is not finite."""
         good = finite(m.carried[: self.moved, : m.members])
-        return [] if np.count_nonzero(good) == good.size else np.flatnonzero(~good.all(axis=0)).tolist()
+        well = (
+            np.count_nonzero(good) == good.size if good.size < FEW else good.all()
+        )  # which leaves the others be
+        return [] if well else np.flatnonzero(~good.all(axis=0)).tolist()
 
     def first_bad(self, m: LaneState, k: int) -> tuple[str, int] | None:
         """(state, index) of the first bad number of a member."""

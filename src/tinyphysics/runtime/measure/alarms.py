@@ -104,7 +104,10 @@ def of_many(
     kept, rows = chosen_frames(r, record, in_memory)
     steps = [step_of(record, k) for k in rows]
     some = r.given.members > len(members)
-    kept = {name: v[list(rows)][:, members] if some else v[list(rows)] for name, v in kept.items()}
+    kept = {
+        name: np.stack([v[k][members] for k in rows]) if some else v if len(v) == len(rows) else v[list(rows)]
+        for name, v in kept.items()
+    }
     params = {n: v[members] if some and len(v) > 1 else v for n, v in r.given.own.items()}
     omegas: list[float] = []
     if look is None:

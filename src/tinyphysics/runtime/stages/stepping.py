@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.engines.lane_call import ShortSteps
+from tinyphysics.device.host.threads import spread
 from tinyphysics.runtime.stages.bind import Bound, bind
 from tinyphysics.runtime.stages.block import advance_block
 from tinyphysics.runtime.stages.diagnose import Diagnostic, examine
@@ -30,7 +31,7 @@ from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import COUNTED, Schedule, time_at
 from tinyphysics.runtime.state.tiles import Tile
-from tinyphysics.runtime.state.workers import spread, unbroken
+from tinyphysics.runtime.state.workers import unbroken
 from tinyphysics.trajectory import Frame, Stop
 
 ONE = Schedule(1, None, None, None)  # of a run whose end is not known
