@@ -237,6 +237,20 @@ def test_a_simulation_that_has_changed_has_no_use_for_old_patterns(taken: list[b
     assert taken == [True, True]
 
 
+def test_acts_of_the_last_run_are_forgotten(taken: list[bool]) -> None:
+    sim = tp.compile(kepler, dt=0.01)
+    for _ in range(3):
+        sim.evolve(**ONE, steps=10)
+    sim.evolve(**ONE, steps=10, acts={"turn": tp.act(every=5, map=lambda p: -p)})
+    assert sim._acts and "turn" in str(sim.explain("full"))
+    sim.evolve(**ONE, steps=10)
+    assert taken == [True] and not sim._acts
+    a, b = sim.evolve(**ONE, steps=10), sim.evolve(**ONE, steps=10)
+    assert taken == [True] * 3
+    mutable = ("hashes", "metrics", "observed", "found", "_cache", "_acts", "frames", "kept")
+    assert not any(getattr(a, name) is getattr(b, name) for name in mutable)
+
+
 def test_forms_are_forgotten_before_they_are_many() -> None:
     from tinyphysics.runtime.stages.forms import MOST
 

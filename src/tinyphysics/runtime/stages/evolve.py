@@ -24,7 +24,12 @@ def evolve(
     began = time.perf_counter()
     form = form_of(setup, request)
     known = None if form is None else setup._forms.get(form)
-    if known is not None and known.holds(setup) and (out := again(known, setup, request, began)) is not None:
+    if (
+        known is not None
+        and known.holds(setup)
+        and not setup._acts
+        and (out := again(known, setup, request, began)) is not None
+    ):
         return out
     resolved = resolve(setup, request, deciders)
     encoded = encode(resolved)

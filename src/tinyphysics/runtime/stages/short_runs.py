@@ -145,7 +145,10 @@ def trajectory(p: Pattern, setup: Setup, i: Inputs, frames: dict[str, Any], took
         hashes=[],
         metrics=measured(p, took),
         origin=Origin(one, frames, steps, last, {}, p.asked),
+        observed={},
+        found={},
         _cache={},
+        _acts={},
     )
     repeated = Repeated(setup, one, out, partial(recorded, p, frames))
     for look in p.diagnostics:
