@@ -212,6 +212,25 @@ def test_a_run_that_fails_is_found_out_by_the_ordinary_way(taken: list[bool]) ->
     assert found.hash == expected.hash
 
 
+def test_a_pattern_of_a_run_that_failed_serves_those_that_do_not(taken: list[bool]) -> None:
+    sim = tp.compile(pit, dt=0.1, checks="off")
+    expected = ordinary(sim, q=0.1, p=0.0, steps=10)
+    sim._forms.clear()
+    for _ in range(2):
+        assert sim.evolve(q=3.0, p=5.0, steps=10).stopped is not None
+    same(expected, sim.evolve(q=0.1, p=0.0, steps=10))
+    assert taken == [True]
+
+
+def test_a_form_that_has_no_pattern_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[Any] = []
+    monkeypatch.setattr(stage, "pattern_of", lambda *given: tried.append(given))
+    sim = tp.compile(pendulum, dt=0.01)
+    for _ in range(5):
+        sim.evolve(q=1.0, p=0.0, steps=4)
+    assert len(tried) == 1
+
+
 def test_a_run_that_looks_wrong_is_warned_of() -> None:
     sim = tp.compile(pendulum, dt=2.5)
     for _ in range(3):

@@ -24,13 +24,10 @@ def evolve(
     began = time.perf_counter()
     form = form_of(setup, request)
     known = None if form is None else setup._forms.get(form)
-    if (
-        known is not None
-        and known.holds(setup)
-        and not setup._acts
-        and (out := again(known, setup, request, began)) is not None
-    ):
-        return out
+    if known and known.holds(setup):
+        short = again(known, setup, request, began)
+        if short is not None:
+            return short
     resolved = resolve(setup, request, deciders)
     encoded = encode(resolved)
     scheduled = schedule(resolved, encoded)
@@ -39,7 +36,7 @@ def evolve(
     found = examine(setup, placed.run, diagnostics)
     ran = run(resolved, scheduled, bound, placed.run, began)
     out = diagnose(resolved, encoded, bound, placed, ran, found, diagnostics)
-    if form is not None:
+    if form is not None and known is not False:
         remember(
             setup, form, lambda: pattern_of(resolved, scheduled, bound, placed, ran, out, found, diagnostics)
         )
@@ -47,7 +44,7 @@ def evolve(
 
 
 def remember(setup: Setup, form: Form, pattern: Callable[[], Pattern | None]) -> None:
-    """The pattern of a call that came for the second time; most forms come once."""
+    """The pattern of a call that came for the second time, since most forms come once; False if it has none."""
     if form not in setup._forms and len(setup._forms) >= MOST:
         setup._forms.clear()
-    setup._forms[form] = pattern() if form in setup._forms else None
+    setup._forms[form] = pattern() or False if form in setup._forms else None

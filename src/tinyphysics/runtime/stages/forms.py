@@ -98,10 +98,11 @@ class Pattern:
     def holds(self, setup: Setup) -> bool:
         """Is the simulation still what it was?"""
         same = setup._compiled is self.compiled and setup.goal is self.goal and setup.checks == self.checks
-        return same and PROCESSOR.value == self.processor and setup.frequency is None and setup.paces is None
+        plain = setup.frequency is None and setup.paces is None and not setup._acts
+        return same and plain and PROCESSOR.value == self.processor
 
 
-def is_plain(r: Resolved, s: Scheduled, b: Bound, p: Placed, ran: Ran, out: Trajectory) -> bool:
+def is_plain(r: Resolved, s: Scheduled, b: Bound, p: Placed, ran: Ran) -> bool:
     """A run of steps of one length in float64, that begins with what was given and kept frames on a stride, if any."""
     c, sched, run = r.setup.compiled, s.schedule, p.run
     stays = r.begun is None and r.arrays is None and r.lent is None and ran.windows is None
@@ -120,9 +121,7 @@ def is_plain(r: Resolved, s: Scheduled, b: Bound, p: Placed, ran: Ran, out: Traj
     own = {x.name for x in c.system.parameters}
     names = own.union(x.name for x in c.system.states).issuperset(r.request.given)
     plain = c.encoding.precision.name == "float64" and names and run.given.params.keys() == own
-    return (
-        stays and steps and looks and starts and frames and plain and run.given.members > 0 and not out.stops
-    )
+    return stays and steps and looks and starts and frames and plain and run.given.members > 0
 
 
 def pattern_of(
@@ -131,7 +130,7 @@ def pattern_of(
 ) -> Pattern | None:  # fmt: skip
     """What another call of this form need not find out; None where it has to."""
     setup, run, c, i, given = r.setup, p.run, r.setup.compiled, p.run.given, r.request.given
-    if not is_plain(r, s, b, p, ran, out) or any(found.values()):
+    if not is_plain(r, s, b, p, ran) or any(found.values()):
         return None
     asked = [d for d in diagnostics if d.applies(Finished(r, given, run, ran, out, found))]
     engine, fused = chosen(run, ran.record, {})
@@ -166,12 +165,12 @@ def pattern_of(
         for x in params
     ):
         return None
-    at = np.array(out.steps)
+    at = s.schedule.frames(steps)[0]
     return Pattern(
         c, setup.goal, setup.checks, PROCESSOR.value, varied(run, given=Inputs({}, i.params, i.members, i.is_ensemble)),
         call, tuple(states), tuple(params), every, bool(fused), at, times_of((at, None), run.dt, run.t0),
         run.threads or available(), Asked(setup.goal, setup.requested, setup.checks, c.known.program, r.seed),
-        costs(r, p, ran), [d.again for d in asked if d.again is not None],
+        {**costs(r, p, ran), "steps": steps, "not_finite": 0}, [d.again for d in asked if d.again is not None],
     )  # fmt: skip
 
 
