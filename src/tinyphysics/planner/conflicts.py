@@ -19,11 +19,9 @@ from tinyphysics.plan import Goal
 from tinyphysics.rules.functions.random import draws
 from tinyphysics.step import Step
 from tinyphysics.target import PYTHON
+from tinyphysics.tpir.precision.precision import PRECISIONS, Precision
 
 PLAIN = {name: option.default for table in CALLS.values() for name, option in table.items()}
-FAST_IN = ("float64", "float32", "mixed")  # precisions whose digits do not rely on math="exact"
-SHEARED = ("float64", "dd")  # precisions in which parts that mix q and p are stepped by their shears
-NOT_PILOTED = ("compensated", "dd", "lattice")  # precisions in which there are no trial runs
 NOTHING_KNOWN = Facts(())
 
 # --- what a row may name besides options ----------------------------------------------------------------
@@ -80,6 +78,10 @@ class Ask:
     @property
     def given(self) -> str:
         return " and ".join(f"{name}=" for name in self.options if self.has(name))
+
+    @property
+    def precision(self) -> Precision:
+        return PRECISIONS[self["precision"]]
 
     @property
     def degree(self) -> str:
@@ -201,7 +203,7 @@ CONFLICTS: tuple[Conflict, ...] = (
         "Set error= alone, or write the system as a Hamiltonian."),
     Conflict(GOALS, "precision", "goals",
         "goals cannot be combined with precision={its!r} yet: the trial runs are in float64",
-        "Leave precision= out, or choose dt yourself.", lambda a: a.has(GOALS) and a["precision"] in NOT_PILOTED),
+        "Leave precision= out, or choose dt yourself.", lambda a: a.has(GOALS) and not a.precision.is_piloted),
     Conflict(GOALS, "inner", "goals",
         "goals cannot be combined with inner= yet: the steps of fast and slow parts are the ones you choose",
         "Choose dt yourself, or leave tp.fast and tp.slow out."),
@@ -292,7 +294,7 @@ CONFLICTS: tuple[Conflict, ...] = (
     Conflict("precision", SHEARS, "family",
         "`{a.by}` steps parts that mix q and p, which precision={a[precision]!r} does not support yet",
         'Choose precision="float64" or "dd", and leave scale= out.',
-        lambda a: a.has(SHEARS) and a["precision"] not in SHEARED),
+        lambda a: a.has(SHEARS) and not a.precision.takes_shears),
     Conflict("precision", EXPONENTIAL, "family",
         '`{a.by}` uses series accurate to float64, and precision="dd" needs more digits',
         'Choose a splitting, or precision="float64".', lambda a: a.has(EXPONENTIAL) and a["precision"] == "dd"),
@@ -313,7 +315,7 @@ CONFLICTS: tuple[Conflict, ...] = (
             f'`{{a.by}}` {units}, and scale="auto" would choose other units', "Leave scale= out."))),
     Conflict("math", "precision", "step",
         'math="fast" cannot be combined with precision={its!r}, whose digits rely on math="exact"',
-        "Leave one of the two out.", lambda a: a.has("math") and a["precision"] not in FAST_IN),
+        "Leave one of the two out.", lambda a: a.has("math") and not a.precision.takes_fast),
     *(Conflict("math", trait, "step",
         f'`{{a.by}}` {does}, which math="fast" does not support', f"Leave math= out, or choose {instead}.")
       for trait, does, instead in (
