@@ -29,7 +29,7 @@ from tinyphysics.planner.cost.target import choose_target, in_series, written_ou
 from tinyphysics.planner.explain import explain
 from tinyphysics.planner.methods.catalog import ALIASES, BY_NAME, CHOICES, is_adaptive, method_of
 from tinyphysics.planner.methods.families.exact_flow import jump_of
-from tinyphysics.planner.methods.method import ORBITS, Job, step_of
+from tinyphysics.planner.methods.method import ORBITS, Job, not_taken, step_of
 from tinyphysics.planner.systems.scaling import in_best_units
 from tinyphysics.report import Report, Row
 from tinyphysics.rules.identities.exact import unrounded
@@ -102,7 +102,7 @@ def stepped(b: Build) -> Build:
 def built(system: System, goal: Goal, requested: str, choice: Choice | None = None) -> Build:
     """Analyse, choose, synthesise, lower, prove, rewrite, aim; what does not go together is refused on the way."""
     if CHECK.value:
-        check([u for u in (system.energy, *system.forces, *system.update) if u is not None], SHAPED)
+        check(system.equations, SHAPED)
     adapts = is_adaptive(system.kind, goal.method)
     ask = Ask.of(goal, system, {OWN_STEPS: adapts, FIXED_STEP: not adapts})
     conflicts.check("build", ask)
@@ -110,6 +110,10 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
     conflicts.check("facts", ask)
     plan = planned(system, facts, goal, choice)
     job = Job(system, facts, method_of(plan.method), goal)
+    if why := not_taken(job.method, system):
+        raise PlanError(
+            f"`{plan.method}` does not apply to `{system.name}`: {why}", fix="Choose another method=."
+        )
     with unrounded() if goal.precision == "dd" or job.method.family.unrounded else nullcontext():
         step, units = synthesised(job, requested)
         wanted = lower(step, system.sites, goal.dt, goal.precision, goal.backwards)

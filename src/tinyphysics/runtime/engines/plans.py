@@ -152,12 +152,8 @@ def variables(system: System) -> list[Any]:
 
 
 def roots_of(system: System) -> list[UOp]:
-    lagrangian = None if system.motion is None else system.motion.lagrangian
-    return [
-        u
-        for u in (system.energy, *system.forces, *system.update, *system.levels, lagrangian)
-        if u is not None
-    ]
+    """All that a system holds; of a Lagrangian's motion the rest follows from L."""
+    return [u for name, us in system.roots.items() for u in (us[:1] if name == "motion" else us)]
 
 
 def plan_key(system: System, goal: Goal, requested: str) -> str | None:
@@ -169,13 +165,10 @@ def plan_key(system: System, goal: Goal, requested: str) -> str | None:
         None if goal.decision is None else goal.decision.method
     )  # its other numbers are run-time values
     clock = None if system.clock is None else [system.clock.way, dump([system.clock.rate])]
-    own = [
-        system.kind,
-        system.name,
-        len(system.forces),
-        len(system.levels),
-        system.motion is None,
-    ]  # a map's program has the name of its function
+    # a map's program has the name of its function; numbers say which roots are which
+    own = [system.kind, system.name, len(system.forces), len(system.levels), system.motion is None]
+    counted = ("energy", "forces", "update", "levels", "motion")
+    own += [(name, len(us)) for name, us in system.roots.items() if name not in counted]
     return key_of("plan", roots, [*own, clock, *variables(system), asked, requested])
 
 

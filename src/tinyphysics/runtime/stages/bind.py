@@ -59,7 +59,7 @@ def bind(r: Resolved, e: Encoded, s: Scheduled) -> Bound:
     system = r.setup.system
     values = with_times(system, {n: traced(system, f, n) for n, f in s.watched.items()})
     if compiled.selects or values and selects([*values.values()]):
-        check_indices([*compiled.roots, *values.values()], i)
+        check_indices([*compiled.system.equations, *values.values()], i)
     acts = bind_acts(r, i) if r.request.acts is not None or r.begun is not None else ()
     bound = Bound(i, record, values, acts)
     for supplier in SUPPLIERS:

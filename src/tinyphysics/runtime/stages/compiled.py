@@ -157,20 +157,14 @@ class Compiled:
         return self.known.method in BY_NAME and BY_NAME[self.known.method].adaptive
 
     @cached_property
-    def roots(self) -> list[UOp]:
-        """The expressions that the system is given by."""
-        s = self.system
-        return [u for u in (s.energy, *s.forces, *s.update) if u is not None]
-
-    @cached_property
     def selects(self) -> bool:
         """Has it indices, cutoffs or tables that are checked before a run?"""
-        return selects(self.roots)
+        return selects(self.system.equations)
 
     @cached_property
     def draws(self) -> bool:
         """Has it random numbers?"""
-        return any(map(draws, self.roots))
+        return any(map(draws, self.system.equations))
 
     @property
     def series(self) -> Step | None:

@@ -17,7 +17,7 @@ from tinyphysics.planner.systems.time_transformation import WAYS, transformed
 from tinyphysics.runtime.stages.pilot_cache import as_data
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.run import BoundAct
-from tinyphysics.system import Motion, Parameter, State, System
+from tinyphysics.system import GIVEN_BY, Parameter, State, System, roots_in
 
 FORMAT = 1
 
@@ -25,7 +25,7 @@ FORMAT = 1
 def system_data(whole: System) -> dict[str, Any]:
     """A system as data; `system_of` makes it again."""
     clock, s = whole.clock, whole.seen
-    roots = [u for u in (s.energy, *s.forces, *s.update) if u is not None]
+    roots = dict(s.roots)
     return {
         "name": s.name,
         "kind": s.kind,
@@ -36,45 +36,36 @@ def system_data(whole: System) -> dict[str, Any]:
         ],
         "axes": s.axes,
         "time": s.time is not None,
-        "graph": dump(roots),
-        "levels": dump(s.levels) if s.levels else "",
+        "graph": dump(roots.pop(GIVEN_BY[s.kind])),
+        "levels": "",
         **({} if clock is None else {"clock": [clock.way, dump([clock.rate])]}),
-        "motion": "" if (m := s.motion) is None else dump([m.lagrangian, *m.v, *m.momenta, *m.velocities]),
+        "motion": "",
+        **{name: dump(us) for name, us in roots.items()},
     }
 
 
 def system_of(s: Mapping[str, Any]) -> System:
     """The system that was made data."""
-    roots = parse(s["graph"])
+    how, kind = roots_in(System), s["kind"]
+    graphs = {GIVEN_BY[kind]: s["graph"]} | {name: s[name] for name in how if s.get(name)}
     states = tuple(State(n, UOp.var(n, tuple(shape)), role, unit) for n, role, shape, unit in s["states"])
     parameters = tuple(
         Parameter(n, UOp.var(n, tuple(shape)), default, unit, *sign)
         for n, shape, default, unit, *sign in s["parameters"]
     )
-    kind = s["kind"]
     system = System(
         s["name"],
         kind,
         states,
         parameters,
         UOp.var("t") if s["time"] else None,
-        energy=roots[0] if kind == "hamiltonian" else None,
-        forces=tuple(roots) if kind == "forces" else (),
-        update=tuple(roots) if kind in ("map", "ode") else (),
         axes={name: tuple(shape) for name, shape in s.get("axes", {}).items()},
-        levels=tuple(parse(s["levels"])) if s.get("levels") else (),
-        motion=motion_of(parse(s["motion"])) if s.get("motion") else None,
+        **{name: how[name].put(parse(text)) for name, text in graphs.items()},
     )
     if "clock" in s:
         way, rate = s["clock"]
         system = transformed(system, way if way in WAYS else parse(rate)[0])
     return system
-
-
-def motion_of(roots: list[UOp]) -> Motion:
-    L, *rest = roots
-    n = len(rest) // 3
-    return Motion(L, tuple(rest[:n]), tuple(rest[n : 2 * n]), tuple(rest[2 * n :]))
 
 
 def acts_data(acts: Sequence[BoundAct]) -> list[Any]:

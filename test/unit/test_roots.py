@@ -1,0 +1,79 @@
+"""Is one field enough for another expression that a system is given by?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import pytest
+
+import tinyphysics as tp
+from tinyphysics.ir import UOp
+from tinyphysics.plan import Goal
+from tinyphysics.planner.methods.catalog import METHODS, OF_FLOW
+from tinyphysics.planner.methods.method import not_taken
+from tinyphysics.planner.systems.link import others
+from tinyphysics.runtime.engines.plans import plan_key
+from tinyphysics.runtime.stages.description import system_data, system_of
+from tinyphysics.system import GIVEN_BY, KINDS, System, root, roots_in
+
+
+@dataclass(frozen=True, eq=False)
+class Held(System):
+    """A system with one more field: what stays zero."""
+
+    constraints: tuple[UOp, ...] = root(())
+
+
+@tp.hamiltonian
+def falling(q: tp.Vec[2], p: tp.Vec[2], g=1.0):
+    return p @ p / 2 + g * q[1]
+
+
+def rod(square=1.0):
+    q = falling.q[0]
+    given = {f.name: getattr(falling, f.name) for f in fields(System)}
+    return Held(**given, constraints=((q * q).sum() - square,))
+
+
+def test_the_fields_of_expressions_are_listed_once():
+    assert list(roots_in(System)) == ["energy", "forces", "update", "levels", "motion"]
+    assert GIVEN_BY.keys() == KINDS.keys() and {*GIVEN_BY.values()} <= roots_in(System).keys()
+    assert falling.roots == {"energy": (falling.energy,)} and falling.equations == [falling.energy]
+
+
+def test_another_field_is_renamed_and_an_equation_of_the_system():
+    (c,) = rod().rename(q="x").constraints
+    assert [str(v.arg) for v in c.leaves] == ["x"]
+    assert rod().equations == [falling.energy, *rod().constraints]
+
+
+def test_another_field_is_in_the_key_of_a_plan():
+    keys = {plan_key(s, Goal(0.1), "auto") for s in (falling, rod(), rod(2.0))}
+    assert len(keys) == 3 or None in keys  # None: the package was edited while it ran
+
+
+def test_another_field_is_saved_and_sums_have_that_of_every_part():
+    data = system_data(rod())
+    assert list(data)[-1] == "constraints" and list(data)[:-1] == list(system_data(falling))
+    assert others([rod(), falling, rod(2.0)]) == {"constraints": [*rod().constraints, *rod(2.0).constraints]}
+
+
+@pytest.mark.parametrize(
+    "option", ({}, {"method": "leapfrog"}, {"order": 4}, {"propagator": "exact"}, {"error": 1e-3})
+)
+def test_no_method_leaves_another_field_out_silently(option):
+    with pytest.raises(tp.PlanError, match="leave out the constraints of `falling`"):
+        tp.compile(rod(), 0.1, **option).evolve(q=[1.0, 0.0], p=[0.0, 0.0], steps=1)
+
+
+def test_every_method_takes_what_there_is():
+    assert not any(not_taken(m, falling) for m in (*METHODS, OF_FLOW))
+
+
+def test_levels_and_motion_come_back_from_a_file_and_have_new_names():
+    L = tp.lagrangian(lambda q, v, k=1.0: v**2 / 2 - k * q**4)
+    data = system_data(L)
+    assert list(data)[-3:] == ["graph", "levels", "motion"]
+    again = system_of(data)
+    assert again.motion.roots == L.motion.roots and system_data(again) == data
+    assert "x" in {str(v.arg) for u in L.rename(q="x").motion.roots for v in u.leaves}
