@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from tinyphysics.ir import UOp
+from tinyphysics.ir.drawn import ADDRESS
 from tinyphysics.report import Row
 from tinyphysics.system import Parameter, State, System
 
@@ -130,6 +131,10 @@ class SubFlow(Protocol):
 # traits of sub-flows
 SHEARS, SOLVES, TURNS, ORBITS, JUMPS = "shears", "solves", "turns", "orbits", "jumps"
 SERIES, OWN_STEPS = "series", "own steps"
+DRAWS = "draws"  # random numbers: of every flow whose expressions hold some
+NO_ENERGY = (
+    "keeps no energy"  # changes it on purpose: an energy that moves is no sign of a step that is too long
+)
 AS_WRITTEN = (
     "as written"  # by a user, to be run: operations in the order of the expression, each rounded once
 )
@@ -226,7 +231,8 @@ class Step:
     @property
     def traits(self) -> frozenset[str]:
         """Those of all its flows."""
-        return frozenset(trait for f in self.flows for trait in f.traits)
+        own = frozenset(trait for f in self.flows for trait in f.traits)
+        return own | {DRAWS} if any(f.reads() & ADDRESS for f in self.flows) else own
 
     @property
     def weights(self) -> dict[float, Fraction]:

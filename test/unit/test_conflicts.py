@@ -12,7 +12,7 @@ import tinyphysics as tp
 from tinyphysics import pipeline
 from tinyphysics.physics.particles import gravity, solar_system
 from tinyphysics.plan import Goal
-from tinyphysics.planner.conflicts import CONFLICTS, STAGES, Ask, Conflict, check
+from tinyphysics.planner.conflicts import CONFLICTS, DRAWS, NO_ENERGY, STAGES, Ask, Conflict, check
 from tinyphysics.runtime.engines.caller_arrays import adopt_arrays
 from tinyphysics.tpir.precision.precision import PRECISIONS
 
@@ -194,6 +194,8 @@ CALLS = [
     lambda: build(trap, method="interaction", math="fast"),
     lambda: orbits(math="fast"),
     lambda: build(pendulum, math="fast", backend="python"),
+    lambda: check("step", Ask({"error": 1e-6}, traits={DRAWS: True}, by="noise")),
+    lambda: check("step", Ask({"energy_drift": 1e-6}, traits={NO_ENERGY: True}, by="friction")),
     lambda: check("target", Ask({"math": "fast"}, by="python")),  # what no other backend runs is not fast either, so far
     lambda: check("jump", Ask.of(Goal(0.01, propagator="exact"), replace(spring, energy=noisy.update[0]),
         facts=pipeline.all_facts(spring, Goal(0.01)))),  # an energy that a decorator would not have taken

@@ -37,6 +37,7 @@ NOT_SPLIT, GRADIENTS = "a method that is not a splitting", "a method with force 
 SHEARS, EXPONENTIAL = "a method for parts that mix q and p", "an exponential method"
 JUMPS, ORBITS = "a jump", "a step on Kepler orbits"
 SOLVES, TURNS = "a step that solves equations", "a step that turns oscillators"
+DRAWS, NO_ENERGY = "a step that draws random numbers", "a step that does not keep the energy"
 NO_END = "a step that does not end with q and p"
 BACKWARDS, ENSEMBLE, NO_DT, ON_A_GPU = "rewinding", "an ensemble", "a run without dt", "arrays on a GPU"
 
@@ -99,6 +100,8 @@ def traits_of(step: Step, adaptive: bool = False) -> dict[str, Any]:
         SOLVES: kinds.SOLVES in has,
         TURNS: kinds.TURNS in has,
         ORBITS: kinds.ORBITS in has,
+        DRAWS: kinds.DRAWS in has,
+        NO_ENERGY: kinds.NO_ENERGY in has,
         NO_END: bool(has & {kinds.TURNS, kinds.ORBITS, kinds.JUMPS, kinds.OWN_STEPS}),
     }
 
@@ -313,6 +316,12 @@ CONFLICTS: tuple[Conflict, ...] = (
             f"`{{a.by}}` {does}, which precision={{a[precision]!r}} does not support yet", 'Choose precision="float64".'),
         Conflict("scale", trait, "step",
             f'`{{a.by}}` {units}, and scale="auto" would choose other units', "Leave scale= out."))),
+    Conflict(GOALS, DRAWS, "step",
+        "goals cannot be combined with `{a.by}`, which draws random numbers: with half the step it draws others",
+        "Choose dt yourself, and leave energy_drift= and error= out."),
+    Conflict("energy_drift", NO_ENERGY, "step",
+        "energy_drift= cannot be combined with `{a.by}`, which changes the energy on purpose",
+        "Leave energy_drift= out."),
     Conflict("math", "precision", "step",
         'math="fast" cannot be combined with precision={its!r}, whose digits rely on math="exact"',
         "Leave one of the two out.", lambda a: a.has("math") and not a.precision.takes_fast),

@@ -70,7 +70,7 @@ def bind(r: Resolved, e: Encoded, s: Scheduled) -> Bound:
 
 # --- the suppliers ------------------------------------------------------------------------------------
 def draws_numbers(r: Resolved, b: Bound) -> bool:
-    return r.setup.compiled.draws or any(map(draws, b.values.values()))
+    return r.setup.compiled.known.draws or any(map(draws, b.values.values()))
 
 
 def address(r: Resolved, b: Bound) -> Inputs:
