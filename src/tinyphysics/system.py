@@ -135,7 +135,7 @@ def root(default: Any, **how: Any) -> Any:
 
 
 @cache
-def roots_in(kind: type[System]) -> dict[str, Root]:
+def roots_in(kind: type[Any]) -> dict[str, Root]:
     """The fields of expressions, by name."""
     return {f.name: f.metadata["root"] for f in fields(kind) if "root" in f.metadata}
 

@@ -1,19 +1,23 @@
-"""Is one field enough for another expression that a system is given by?"""
+"""Is one field enough for another expression that a system is given by, and one row for another option of a goal?"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, fields
 
 import pytest
 
 import tinyphysics as tp
 from tinyphysics.ir import UOp
+from tinyphysics.options import COMPILE, Option, anything
 from tinyphysics.plan import Goal
+from tinyphysics.planner import conflicts
+from tinyphysics.planner.conflicts import Ask
 from tinyphysics.planner.methods.catalog import METHODS, OF_FLOW
 from tinyphysics.planner.methods.method import not_taken
 from tinyphysics.planner.systems.link import others
 from tinyphysics.runtime.engines.plans import plan_key
-from tinyphysics.runtime.stages.description import system_data, system_of
+from tinyphysics.runtime.stages.description import goal_data, goal_of, system_data, system_of
 from tinyphysics.system import GIVEN_BY, KINDS, System, root, roots_in
 
 
@@ -77,3 +81,24 @@ def test_levels_and_motion_come_back_from_a_file_and_have_new_names():
     again = system_of(data)
     assert again.motion.roots == L.motion.roots and system_data(again) == data
     assert "x" in {str(v.arg) for u in L.rename(q="x").motion.roots for v in u.leaves}
+
+
+def test_an_option_of_a_goal_is_saved_by_its_name_alone(monkeypatch):
+    monkeypatch.setitem(COMPILE, "cut", Option(None, anything, "", of_goal=True))
+    plain, goal = (
+        Goal(0.1, project=(("L", "x"),)),
+        Goal(0.1, project=(("L", "x"),)).given(cut=(("g", 2.0), "q")),
+    )
+    data = json.loads(json.dumps(goal_data(goal)))
+    assert goal_of(data) == goal and goal_of(goal_data(plain)) == plain
+    assert data.keys() - goal_data(plain).keys() == {"cut"} and list(data)[-3:] == [
+        "cut",
+        "project",
+        "decision",
+    ]
+    monkeypatch.setitem(conflicts.PLAIN, "cut", None)
+    assert Ask.of(goal, falling).has("cut") and not Ask.of(plain, falling).has("cut")
+    assert (
+        plan_key(falling, goal, "auto") != plan_key(falling, plain, "auto")
+        or plan_key(falling, goal, "auto") is None
+    )

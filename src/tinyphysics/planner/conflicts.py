@@ -72,7 +72,7 @@ class Ask:
         """The options of a goal and those that no goal has, with what a system is and what else holds."""
         facts = more.pop("facts", NOTHING_KNOWN)
         clock, levels = getattr(system, "clock", None), getattr(system, "levels", ())
-        given = {**vars(goal), "inner": goal.inner or None, "project": goal.project or None, "time": clock}
+        given = {**goal.options, "inner": goal.inner or None, "project": goal.project or None, "time": clock}
         known = {LEVELS: levels, KINDS.get(system.kind, ""): True}
         return cls({**given, **more}, system, {**known, **(traits or {})}, by, facts)
 

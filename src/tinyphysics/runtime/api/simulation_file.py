@@ -14,11 +14,9 @@ from typing import Any
 from tinyphysics.errors import StoreError, TinyPhysicsError
 from tinyphysics.given import path as checked_path
 from tinyphysics.options import heeds
-from tinyphysics.plan import Goal, Hierarchy
 from tinyphysics.planner.cost.target import checked
 from tinyphysics.runtime.api.simulation import Simulation
-from tinyphysics.runtime.stages.description import FORMAT, system_of
-from tinyphysics.runtime.stages.pilot_cache import from_data
+from tinyphysics.runtime.stages.description import FORMAT, goal_of, system_of
 
 
 @heeds("load", 'tp.load("pendulum.json")')
@@ -64,28 +62,5 @@ def load(path: str | Path) -> Simulation:
 
 
 def rebuilt(data: dict[str, Any]) -> Simulation:
-    system, goal = system_of(data["system"]), data["goal"]
-    order, eps = goal.get("hierarchy") or (None, 0.0)
-    units = tuple((str(name), float(unit)) for name, unit in goal.get("lattice", ()))
-    wanted = Goal(
-        goal["dt"],
-        goal["method"],
-        goal["order"],
-        tuple(goal["forbid"]),
-        goal.get("precision", "float64"),
-        goal.get("scale", "off"),
-        goal.get("approximate"),
-        inner=tuple(goal.get("inner", ())),
-        lattice=units,
-        backwards=bool(goal.get("backwards", False)),
-        hierarchy=None if order is None else Hierarchy(tuple(order), eps),
-        propagator=goal.get("propagator", "loop"),
-        energy_drift=goal.get("energy_drift"),
-        error=goal.get("error"),
-        tolerance=goal.get("tolerance"),
-        absolute=goal.get("absolute"),
-        project=tuple((str(name), str(held)) for name, held in goal.get("project", ())),
-        math=goal.get("math", "exact"),
-        decision=from_data(goal["decision"]) if goal.get("decision") else None,
-    )
-    return Simulation(system, wanted, checked(data["backend"]), data["checks"])
+    system, goal = system_of(data["system"]), goal_of(data["goal"])
+    return Simulation(system, goal, checked(data["backend"]), data["checks"])

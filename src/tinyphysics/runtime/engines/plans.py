@@ -171,7 +171,7 @@ def roots_of(system: System) -> list[UOp]:
 def plan_key(system: System, goal: Goal, requested: str) -> str | None:
     """Of all that `build` decides by."""
     roots = roots_of(system)
-    asked = {name: value for name, value in vars(goal).items() if name not in ("dt", "decision")}
+    asked = {name: value for name, value in goal.options.items() if name not in ("dt", "decision")}
     asked["stiff"] = bool(goal.stiff)  # so is the number itself
     asked["decided"] = (
         None if goal.decision is None else goal.decision.method
