@@ -102,3 +102,14 @@ def test_an_option_of_a_goal_is_saved_by_its_name_alone(monkeypatch):
         plan_key(falling, goal, "auto") != plan_key(falling, plain, "auto")
         or plan_key(falling, goal, "auto") is None
     )
+
+
+def test_a_sum_of_fast_and_slow_parts_has_its_new_names_everywhere():
+    @tp.potential
+    def trap(q: tp.Vec[2], s=2.0):
+        return s * (q @ q) ** 2
+
+    system = tp.compile(tp.fast(trap) + tp.slow(falling), 0.1, inner=3).system.rename(q="x")
+    held = (*system.equations, *system.levels, *(u for _, u in system.parts))
+    assert "q" not in {str(v.arg) for u in held for v in u.leaves}
+    assert tp.compile(system, 0.1).built.certificate.symplectic
