@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 
@@ -89,7 +89,7 @@ class Goal:
     @property
     def options(self) -> dict[str, Any]:
         """All that was asked for, by name."""
-        own = {name: value for name, value in vars(self).items() if name != "more"}
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "more"}
         return own | dict(self.more)
 
     def given(self, **options: Any) -> Goal:

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from tinyphysics.ir import UOp
-from tinyphysics.ir.drawn import ADDRESS
+from tinyphysics.ir.drawn import draws
 from tinyphysics.report import Row
 from tinyphysics.system import Parameter, State, System
 
@@ -232,7 +232,8 @@ class Step:
     def traits(self) -> frozenset[str]:
         """Those of all its flows."""
         own = frozenset(trait for f in self.flows for trait in f.traits)
-        return own | {DRAWS} if any(f.reads() & ADDRESS for f in self.flows) else own
+        roots = {u for f in self.flows for u in (*f.expressions(), *f.private())}
+        return own | {DRAWS} if any(map(draws, roots)) else own
 
     @property
     def weights(self) -> dict[float, Fraction]:

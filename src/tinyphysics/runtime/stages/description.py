@@ -72,10 +72,8 @@ def system_of(s: Mapping[str, Any]) -> System:
 
 # --- what was asked for ---------------------------------------------------------------------------------------------
 FIRST = ("dt", "method", "order", "forbid")  # in every file
-LATER = (
-    "math",
-    "project",
-)  # than the first files, and so in those alone that have them: options of Goal.more are, too
+# than the first files, and so written where they are given alone: as options of Goal.more are
+LATER = ("math", "project")
 NOT_SAVED = ("stiff", "more")  # found again when it is compiled; options by their own names
 OLDER = {"propagator": "loop"}  # what was meant where it is not in a file
 
