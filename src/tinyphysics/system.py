@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tinyphysics.errors import InputError
@@ -134,8 +133,7 @@ def root(default: Any, **how: Any) -> Any:
     return field(default=default, metadata={"root": Root(**how)})
 
 
-@cache
-def roots_in(kind: type[Any]) -> dict[str, Root]:
+def roots_in(kind: type[System]) -> dict[str, Root]:
     """The fields of expressions, by name."""
     return {f.name: f.metadata["root"] for f in fields(kind) if "root" in f.metadata}
 
