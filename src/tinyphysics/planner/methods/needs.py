@@ -188,5 +188,9 @@ NEEDS: dict[str, Need] = {
 
 def objection(m: Method, system: System, facts: Facts) -> Reason:
     """Why a method does not apply, or None."""
+    structure = system.structure
+    if structure.families and m.family.kind not in structure.families:
+        return structure.unasked
     reasons = (NEEDS[need].lacking(m, system, facts) for need in m.requires)
-    return not_taken(m, system) or next((why for why in reasons if why), None)
+    why = not_taken(m, system) or next((why for why in reasons if why), None)
+    return why or m.family.lacking(system, facts)
