@@ -202,9 +202,9 @@ def drifted(
 
 
 def applies(r: Run, record: Record, checks: str, approximate: float | None) -> bool:
-    """Is there an energy, and something that moved?"""
+    """Is there an energy that is kept, and something that moved?"""
     system = r.system
-    if checks == "off" or system.energy is None or system.clock is not None:
+    if checks == "off" or not r.keeps_energy or system.clock is not None:
         return False
     if approximate is not None or record.last == record.schedule.first or not r.given.members:
         return False

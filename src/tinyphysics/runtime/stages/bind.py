@@ -60,7 +60,7 @@ def bind(r: Resolved, e: Encoded, s: Scheduled) -> Bound:
     system = r.setup.system
     values = with_times(system, {n: traced(system, f, n) for n, f in s.watched.items()})
     if compiled.selects or values and selects([*values.values()]):
-        check_indices([*compiled.roots, *values.values()], i)
+        check_indices([*compiled.system.equations, *values.values()], i)
     acts = bind_acts(r, i) if r.request.acts is not None or r.begun is not None else ()
     bound = Bound(i, record, values, acts)
     for supplier in SUPPLIERS:
@@ -71,7 +71,7 @@ def bind(r: Resolved, e: Encoded, s: Scheduled) -> Bound:
 
 # --- the suppliers ------------------------------------------------------------------------------------
 def draws_numbers(r: Resolved, b: Bound) -> bool:
-    return r.setup.compiled.draws or any(map(draws, b.values.values()))
+    return r.setup.compiled.known.draws or any(map(draws, b.values.values()))
 
 
 def address(r: Resolved, b: Bound) -> Inputs:

@@ -115,7 +115,11 @@ def is_plain(r: Resolved, s: Scheduled, b: Bound, p: Placed, ran: Ran) -> bool:
         and sched.checkpoint_every is None
     )
     starts = (
-        c.system.clock is None and c.system.motion is None and not c.scales and not c.selects and not c.draws
+        c.system.clock is None
+        and c.system.motion is None
+        and not c.scales
+        and not c.selects
+        and not c.known.draws
     )
     frames = sched.steps > 0 and sched.marks is None and sched.end is None and sched.shown is None
     own = {x.name for x in c.system.parameters}

@@ -12,7 +12,7 @@ from tinyphysics.runtime.stages.resolve import Resolved
 from tinyphysics.runtime.stages.schedule import Scheduled
 from tinyphysics.runtime.state.run import Run
 
-EXPLICIT = ("taylor", "dop853")  # with steps of their own, which stability may keep short
+EXPLICIT = ("taylor", "dop853", "dopri5")  # with steps of their own, which stability may keep short
 STIFF = 'method="radau" may take fewer'
 
 
@@ -52,6 +52,7 @@ def place(r: Resolved, s: Scheduled, b: Bound) -> Placed:
         STIFF if explicit else "",
         r.gridless,
         b.acts,
+        traits=compiled.known.traits,
     )
     if s.schedule.steps and members:
         check_units(run, compiled.scales)
