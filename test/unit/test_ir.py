@@ -65,7 +65,7 @@ from tinyphysics.ir.ops import (
     UNARY,
 )
 from tinyphysics.ir.rewrite import EndlessRewrite
-from tinyphysics.ir.spec import LOWERED, SHAPED, UNROLLED, check
+from tinyphysics.ir.spec import LOWERED, SHAPED, UNROLLED, WHOLE, check
 from tinyphysics.rules.calculus.partials import PARTIALS
 from tinyphysics.rules.calculus.vjp import VJP
 from tinyphysics.util import Site
