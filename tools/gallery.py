@@ -101,6 +101,23 @@ def spins(ax: Any, out: Any) -> None:
     ax.set(xticks=[], yticks=[])
 
 
+def patch() -> Any:
+    """A world small enough for its cells to be seen."""
+    return (np.random.default_rng(1).random((96, 96)) < 0.3).astype(np.int8)
+
+
+def cells(ax: Any, out: Any) -> None:
+    ax.imshow(out.final.cells, cmap="binary", interpolation="nearest")
+    ax.set(xticks=[], yticks=[])
+
+
+def density(ax: Any, out: Any) -> None:
+    """Of a gas on a lattice: particles a site, over squares of four by four."""
+    n = out.final.f.shape[0] // 4
+    count = sum((out.final.f >> k) & 1 for k in range(4)).reshape(n, 4, n, 4).mean((1, 3))
+    ax.figure.colorbar(ax.imshow(count, origin="lower", cmap="magma"), ax=ax, label="particles a site")
+
+
 def twists(ax: Any, out: Any) -> None:
     """Of rotors on a sheet: which way each fourth one points."""
     angle = out.final.angle[::4, ::4]
@@ -174,6 +191,8 @@ GROUPS: dict[str, dict[str, Row]] = {
     "Maps and random numbers": {
         "standard_map":     Row(run={"K": 0.97}, kind="map"),
         "ising":            Row(steps=400, run={"seed": 1}, start={"T": 2.3}, draw=spins),
+        "life":             Row(steps=300, start={"cells": patch()}, draw=cells),
+        "lattice_gas":      Row(steps=120, draw=density),
     },
 }
 # fmt: on
