@@ -137,12 +137,10 @@ class SubFlow(Protocol):
 SHEARS, SOLVES, TURNS, ORBITS, JUMPS = "shears", "solves", "turns", "orbits", "jumps"
 SERIES, OWN_STEPS = "series", "own steps"
 DRAWS = "draws"  # random numbers: of every flow whose expressions hold some
-NO_ENERGY = (
-    "keeps no energy"  # changes it on purpose: an energy that moves is no sign of a step that is too long
-)
-AS_WRITTEN = (
-    "as written"  # by a user, to be run: operations in the order of the expression, each rounded once
-)
+# changes it on purpose: an energy that moves is no sign of a step that is too long
+NO_ENERGY = "keeps no energy"
+# by a user, to be run: operations in the order of the expression, each rounded once
+AS_WRITTEN = "as written"
 
 
 @dataclass(frozen=True, eq=False)
