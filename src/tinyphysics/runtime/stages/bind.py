@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from tinyphysics.device.cuda.dlpack import empty_like
+from tinyphysics.device.host.cores import available
 from tinyphysics.ir import UOp
 from tinyphysics.planner.methods.catalog import TURNING
 from tinyphysics.rules.functions.random import draws
@@ -25,7 +26,7 @@ from tinyphysics.runtime.state.indices import check_indices, selects
 from tinyphysics.runtime.state.record import Record, beginning
 from tinyphysics.runtime.state.run import BoundAct, made
 from tinyphysics.runtime.state.windows import fitting
-from tinyphysics.runtime.state.workers import available, copy
+from tinyphysics.runtime.state.workers import copy
 
 
 @dataclass(frozen=True, eq=False)
