@@ -84,7 +84,8 @@ def logarithm(x: UOp) -> UOp:
     base = 2.0**F.mantissa  # its low bits become an integer again when it is subtracted
     k = ((t >> F.mantissa) | F.pattern(base)).bitcast(x.dtype) - (base + F.bias)
     z = (m - 1.0) / (m + 1.0)
-    return k * LN2 + 2.0 * z * polynomial(ATANH[:count], z * z)
+    series: UOp = polynomial(ATANH[:count], z * z)
+    return k * LN2 + 2.0 * z * series
 
 
 def cosine(turns: UOp) -> UOp:
