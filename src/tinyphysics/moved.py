@@ -60,7 +60,7 @@ INTO_ROOMS = {
         "lie bch conditions solve schemes coefficients quality dormand_prince timing=clocks"
     ),
     "synth.methods": (
-        "derivative dop853 embedded implicit interaction magnus multirate project propagate radau rates "
+        "derivative dop853=explicit_pair embedded implicit interaction magnus multirate project propagate radau rates "
         "rungekutta splitting taylor variational wide_taylor doubled=extended_phase_space "
         "energy=discrete_gradient explicit=as_written gradients=takahashi_imada orbits=wisdom_holman "
         "shears=parts"

@@ -28,6 +28,8 @@ from tinyphysics.planner.methods.catalog import (
 from tinyphysics.planner.methods.families.interaction import quadratic_part
 from tinyphysics.planner.methods.families.multirate import weights_of
 from tinyphysics.planner.methods.families.orbits import HIERARCHY
+from tinyphysics.planner.methods.families.rates import rates_of
+from tinyphysics.planner.methods.families.taylor import too_long
 from tinyphysics.planner.methods.method import INTERACTION as BY_TURNS
 from tinyphysics.planner.methods.method import LEVELS, ORBITS, Method, tolerance_of
 from tinyphysics.planner.methods.needs import (
@@ -36,6 +38,7 @@ from tinyphysics.planner.methods.needs import (
     splits,
 )
 from tinyphysics.rules.calculus.jet import order_for
+from tinyphysics.rules.identities.real import simplify
 from tinyphysics.synth.coefficients.clocks import leapfrogs
 from tinyphysics.synth.coefficients.quality import told
 from tinyphysics.synth.methods.taylor import DECAY
@@ -56,14 +59,17 @@ FOR_RATES = (
 )
 
 
+FEW_NUMBERS = 64  # of a state whose series are never too long
+FEW_DIGITS = 1e-6  # a tolerance from which order 5 is cheaper than order 8
+FOR_ARRAYS = "the default for derivatives of large arrays: it runs in loops"
+TOO_LONG = "its series would be written out number by number, and are too long for that"
 ELSEWHERE = {  # what other libraries call a method, or one that is used for the same
     "verlet": "leapfrog",
     "velocity_verlet": "leapfrog",
     "position_verlet": "leapfrog_dkd",
     "stormer_verlet": "leapfrog",
-    "rk45": "dop853",
-    "dopri5": "dop853",
-    "dop54": "dop853",
+    "rk45": "dopri5",
+    "dop54": "dopri5",
     "runge_kutta": "rk4",
     "bdf": "radau",
     "lsoda": "radau",
@@ -100,13 +106,23 @@ def asked_for(goal: Goal) -> Method:
     return BY_NAME.get(f"{m.name}{goal.order}", m)
 
 
+def for_rates(system: System, goal: Goal) -> Method:
+    """Taylor series, unless they are too long: of large arrays a pair of methods, which runs in loops."""
+    if sum(s.var.size for s in system.states) <= FEW_NUMBERS or goal.precision != "float64":
+        return TAYLOR
+    rates = simplify(rates_of(system)[0])
+    if not too_long(system, rates, order_for(tolerance_of(TAYLOR, goal))):
+        return TAYLOR
+    return BY_NAME["dopri5" if (goal.tolerance or 0.0) >= FEW_DIGITS else "dop853"]
+
+
 def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     forbidden = {named(n).name for n in goal.forbid}
     check("choice", Ask.of(goal, system))
     if system.kind == "map":
         return Plan(MAP.name, 0, route_of(system, facts).default)
     if goal.method not in CHOICES or system.kind == "ode":
-        m = TAYLOR if goal.method == "auto" else asked_for(goal)
+        m = for_rates(system, goal) if goal.method == "auto" else asked_for(goal)
         if goal.order is not None and m is TAYLOR:
             found = order_for(goal.tolerance or m.family.tolerance("float64"))
             raise PlanError(
@@ -144,9 +160,12 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         if system.levels:
             return at_paces(m, system, facts, goal)
         order = order_for(tolerance_of(m, goal), DECAY[goal.precision]) if m is TAYLOR else m.order
-        by_itself = goal.method == "auto"
-        why = route_of(system, facts).default if by_itself else "chosen by name"
-        return Plan(m.name, order, why, FOR_RATES if by_itself else ())
+        if goal.method != "auto":
+            return Plan(m.name, order, "chosen by name", ())
+        if m is not TAYLOR:
+            rest = (o for o in FOR_RATES if o.method != m.name)
+            return Plan(m.name, order, FOR_ARRAYS, (Alternative(TAYLOR.name, TOO_LONG), *rest))
+        return Plan(m.name, order, route_of(system, facts).default, FOR_RATES)
     if system.levels:
         paced = PACED.get(2 if goal.order is None else goal.order)
         if paced is None or paced.name in forbidden:
