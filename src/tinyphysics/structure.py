@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from tinyphysics.ir import UOp
 
 Slope = TypeVar("Slope")
+Words = tuple[str, ...]
 Matrix = Sequence[Sequence[Any]]  # of numbers of any precision, or of expressions
 FORCE = "force"  # the word of POISSON_J for what moves a state as it is: no derivative of an energy is named
 FORMAL = ("auxiliary", "error")  # roles of states that no structure moves: p_t, and error words
@@ -33,18 +34,12 @@ class Declared(Protocol):
 class Structure(Protocol):
     """Which derivative moves which state. All that another file would ask about its kind, it answers itself."""
 
-    roles: tuple[str, ...] = ()  # of its states, as listings have them; their number is that of one group
-    words: tuple[
-        str, ...
-    ] = ()  # of POISSON_J, for each role; none where what moves a state is no derivative alone
-    claims: tuple[str, ...] = FIVE  # the verdicts that have a meaning, in the order of a certificate
-    facts: tuple[
-        str, ...
-    ] = ()  # rows of analysis/analyse.py that are asked of an energy, in the order of the report
+    roles: Words = ()  # of its states, as listings have them; their number is that of one group
+    words: Words = ()  # of POISSON_J, for each role; none where what moves a state is no derivative alone
+    claims: Words = FIVE  # the verdicts that have a meaning, in the order of a certificate
+    facts: Words = ()  # rows of analysis/analyse.py that are asked of an energy, in the order of the report
     unasked: str = ""  # why no other fact holds; empty where each would have been asked
-    families: tuple[
-        str, ...
-    ] = ()  # kinds of methods that step it, the default first; none: all whose needs are met
+    families: Words = ()  # kinds of methods that step it, the default first; none: all whose needs are met
     measured: str = "|MᵀJM - J|"  # what is zero where the Jacobian M of a step keeps P
 
     @property
@@ -80,7 +75,7 @@ class Structure(Protocol):
         return {}
 
     def casimirs(self) -> dict[str, UOp]:
-        """What every energy keeps, by the name that users read."""
+        """What every energy keeps, by the name that users read; a reader that shows it of a step says `casimirs`."""
         return {}
 
     def defect(
@@ -162,7 +157,7 @@ class Nothing(Structure):
 STRUCTURES: tuple[type[Structure], ...] = (Canonical, Nothing)
 
 
-def in_all(attribute: str) -> tuple[str, ...]:
+def in_all(attribute: str) -> Words:
     """The words that all structures have under a name, each once."""
     return tuple(dict.fromkeys(word for s in STRUCTURES for word in getattr(s, attribute)))
 
@@ -179,8 +174,9 @@ def word_of(role: str) -> str | None:
 
 def structure_of(states: Sequence[Declared]) -> Structure:
     """That of states with these roles: those of a group, such as positions and momenta, are put together in their order."""
+    found: list[Structure] = []
     for kind in STRUCTURES:
         groups = list(zip(*([s.var for s in states if s.role == role] for role in kind.roles)))
-        if groups and kind is not Nothing:
-            return kind.of(groups)
-    return Nothing()
+        found += [kind.of(groups)] if groups and kind is not Nothing else []
+    assert len(found) <= 1, "a system of several structures has a product of them, which is not there yet"
+    return found[0] if found else Nothing()

@@ -76,8 +76,8 @@ def conserved(
         return "the energy, to the tolerance of each step; these errors add up"
     size = f"an error of size dt**{method.order}" if method.order else "a small error"
     if certificate[headline] and known(facts, "smooth"):
-        more = "".join(f"; and {name}, to rounding" for name in system.structure.casimirs())
-        more += EXACT_WAYS.get(goal.precision, "")
+        kept = system.structure.casimirs() if certificate.get("casimirs") else ()
+        more = "".join(f"; and {name}, to rounding" for name in kept) + EXACT_WAYS.get(goal.precision, "")
         return f"the energy, with {size} that stays bounded while dt is short compared with the fastest motion{more}"
     if certificate[headline]:
         return f"the energy, with {size} where H is smooth; it can drift where H is not"

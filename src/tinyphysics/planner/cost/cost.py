@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tinyphysics.ir import Ops, UOp
+from tinyphysics.ir import Ops
 from tinyphysics.ir.dtype import f64
-from tinyphysics.ir.ops import ARITY, BINARY, UNARY
-from tinyphysics.rules.functions.transcendental import weight
-from tinyphysics.tpir.program.isa import Instruction, Operand, Param, Program, Register, Word
+from tinyphysics.tpir.program.isa import Instruction, Operand, Program, Word
 from tinyphysics.tpir.program.values import FUNCTIONS
+from tinyphysics.tpir.program.written import of_function, shapes_of
 from tinyphysics.util import prod
 
 FREE = ("free", "neg")  # movement, copies and signs
@@ -44,9 +43,7 @@ def choices(i: Instruction, shapes: dict[Operand, tuple[int, ...]]) -> int:
 def operations(instructions: tuple[Instruction, ...], program: Program) -> Counter[str]:
     """Floating-point operations by name; movement, signs and copies are free."""
     out: Counter[str] = Counter()
-    shapes: dict[Operand, tuple[int, ...]] = {Param(p.name): p.type.shape for p in program.params}
-    shapes |= {Register("S", k): s.type.shape for k, s in enumerate(program.states)}
-    shapes |= {i.dst: i.type.shape for _, _, i in program.numbered()}
+    shapes = shapes_of(program)
     lists = [shapes[i.args[1]][0] for i in program.step if i.op == "NEAR"]
 
     def numbers(shape: tuple[int, ...]) -> int:
@@ -90,12 +87,7 @@ def work(program: Program, rounds: int) -> int:
 
 def dear(name: str) -> int:
     """What one operation of a name takes."""
-    op = FUNCTIONS.get(name)
-    if op in (Ops.DIV, Ops.SQRT):
-        return DIVISION
-    if op is None or op not in UNARY | BINARY:
-        return 1
-    return weight(UOp(op, f64, (), tuple(UOp.var(f"x{k}") for k in range(ARITY[op]))))
+    return DIVISION if FUNCTIONS.get(name) in (Ops.DIV, Ops.SQRT) else of_function(name, f64)
 
 
 def describe(count: Counter[str]) -> str:

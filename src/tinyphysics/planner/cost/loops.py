@@ -31,28 +31,18 @@ def loop_rows(program: Program) -> list[Row]:
     kinds = ", ".join(f"{n.kind} over {' x '.join(map(str, n.sizes)) or 'numbers'}" for n in step.nests)
     work = step.work
     wave = wavefront(step, kernel.buffers)
-    size = (
-        sum(
-            step.passes // t.period * moved([n], kernel)
-            for t in step.turns
-            for n in step.nests[t.begin : t.end]
-        )
-        if wave is None
-        else moved(step.nests, kernel) // wave.steps
-    )
+    if wave is None:
+        nests = [(t, n) for t in step.turns for n in step.nests[t.begin : t.end]]
+        size = sum(step.passes // t.period * moved([n], kernel) for t, n in nests)
+    else:
+        size = moved(step.nests, kernel) // wave.steps
     bound = "memory" if work < BALANCE * size / 8 else "arithmetic"
+    told = f"by estimate, {bound} is the bound where the arrays do not fit a cache"
+    places = f"{plural(len(kernel.buffers), 'buffer')}, some in one place"
     rows = [
         Row("loop nests", str(len(step.nests)), kinds),
-        Row(
-            "in memory",
-            f"{kernel.bytes:,} bytes",
-            f"{plural(len(kernel.buffers), 'buffer')}, some in one place",
-        ),
-        Row(
-            "a step",
-            f"{work:,} operations, {size:,} bytes",
-            f"by estimate, {bound} is the bound where the arrays do not fit a cache",
-        ),
+        Row("in memory", f"{kernel.bytes:,} bytes", places),
+        Row("a step", f"{work:,} operations, {size:,} bytes", told),
     ]
     if step.rolled:
         slower = "".join(f", of which {t.end - t.begin} after every {t.period}" for t in step.turns[1:])

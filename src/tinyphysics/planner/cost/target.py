@@ -20,9 +20,8 @@ from tinyphysics.tpir.program.written import lines
 from tinyphysics.util import did_you_mean, one_of, prod
 
 MOST_OPERATIONS = 3_000  # written out one by one, a step of this length compiles in some seconds
-MOST_LINES = (
-    12_000  # with functions as what they are made of; the text that a compiler sees has most of them as calls
-)
+# with functions as what they are made of; the text that a compiler sees has most of them as calls
+MOST_LINES = 12_000
 IN_LOOPS = 1 << 40  # operations that stand for: neighbours are found and trees asked in loops only
 WITHOUT_TREES = ("python", "opencl")  # a tree is a compiled function of this machine's
 WITHOUT_LISTS = ("opencl",)

@@ -17,6 +17,7 @@ from tinyphysics.flows.implicit import ImplicitFlow
 from tinyphysics.flows.map import Assignments, Map
 from tinyphysics.ir import UOp, elements, f64
 from tinyphysics.ir.dtype import i64
+from tinyphysics.rules.calculus.unroll import rolled
 from tinyphysics.step import Step, Term
 from tinyphysics.synth.methods.rates import Rates
 from tinyphysics.synth.methods.taylor import (
@@ -27,14 +28,13 @@ from tinyphysics.synth.methods.taylor import (
     STALLED,
     UNTIL,
     assigned,
-    cut,
     larger,
     later,
-    shaped,
+    own_steps,
     tree,
     two_sum,
 )
-from tinyphysics.system import Parameter, State, System
+from tinyphysics.system import System
 
 KEPT = ".kept"  # after the name of a state: rows of numbers that the curve through a step is made of
 CLOCKS = 6  # time in two words, the length of the step, steps done, the length of the next attempt, attempts
@@ -154,10 +154,8 @@ class Layout:
         self.going = self.h < self.left
 
     @property
-    def added(self) -> tuple[State, ...]:
-        return tuple(
-            State(str(v.arg), v, "auxiliary") for v in (*self.lows, *self.kept, *self.jets, self.clock)
-        )
+    def added(self) -> tuple[UOp, ...]:
+        return (*self.lows, *self.kept, *self.jets, self.clock)
 
     def as_rows(self, variables: Sequence[UOp], rows: list[Numbers]) -> list[tuple[UOp, UOp]]:
         """Rows of all numbers, to variables that have a row of their own numbers for each."""
@@ -173,19 +171,9 @@ class Layout:
 
 def embedded_step(name: str, system: System, terms: Sequence[Term], rates: Rates, method: Embedded) -> Step:
     x = Layout(rates.own, method)
-    parameters = (*system.parameters, Parameter("until", UNTIL))
-    return Step(
-        name,
-        (*system.states, *x.added),
-        parameters,
-        system.time,
-        tuple(terms),
-        (),
-        (Map(begun(x, rates, method)),),
-        (Attempt(x.going, tried(x, method, system.time is not None)),),
-        (Map(shown(x, method)),),
-        method.evaluations,
-    )
+    attempt = Attempt(x.going, tried(x, method, system.time is not None))
+    init = (Map(begun(x, rates, method)),)
+    return own_steps(name, system, x.added, terms, attempt, shown(x, method), init, method.evaluations)
 
 
 def begun(x: Layout, rates: Rates, method: Embedded) -> Assignments:
@@ -233,8 +221,7 @@ def shown(x: Layout, method: Embedded) -> Assignments:
     for row in curve.coefficients:
         scale = scale / x.h
         coefficients.append([u * scale for u in row])
-    states = [(v, shaped(values, v)) for v, values in zip(x.own, cut(seen, x.own))]
-    return (*states, *x.as_rows(x.jets, coefficients))
+    return (*zip(x.own, rolled(seen, x.own)), *x.as_rows(x.jets, coefficients))
 
 
 def factor(error: UOp, method: Embedded, again: UOp) -> UOp:

@@ -8,9 +8,8 @@ instruction ran, whatever is rewritten later.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -197,6 +196,10 @@ class Program:
         return next((i for i, s in enumerate(self.states) if s.conjugate == index), None)
 
     def __str__(self) -> str:
+        return self.text(notes=True)
+
+    def text(self, notes: bool) -> str:
+        """The listing; without notes and defaults it is what the hash is made of."""
         lines = [f"program {self.name}"]
         if self.claims:
             lines.append(f"claim {' '.join(self.claims)}")
@@ -206,12 +209,12 @@ class Program:
             other = s.conjugate if s.low_of is None else s.low_of
             of = f" of S{other}" if other is not None else ""
             lines.append(f"state S{i} {s.name} {s.type} {s.role}{of}")
-        lines += [str(p) for p in self.params]
+        lines += [str(p) if notes else str(replace(p, default=None)) for p in self.params]
         for section in SECTIONS:
             body = self.section(section)
             if body or section == "step":
                 lines.append(f"{section}:")
-                lines += [f"  {i}" + (f"  ; {i.note}" if i.note else "") for i in body]
+                lines += [f"  {i}" + (f"  ; {i.note}" if notes and i.note else "") for i in body]
         return "\n".join(lines) + "\n"
 
     def __hash__(self) -> int:
@@ -229,7 +232,7 @@ class Program:
     @cached_property
     def hash(self) -> str:
         """Of the text without its notes and defaults: the identity of a program, whatever runs it."""
-        return digest(re.sub(r"\s+;.*|(?<=\]) = .*", "", str(self)).encode())
+        return digest(self.text(notes=False).encode())
 
 
 Kind = Literal[
@@ -248,9 +251,8 @@ Behaviour = Literal[
     "orbit", "turn", "solved", "whole",  # what a method computes in a way of its own
     "kept", "watched",
 ]  # fmt: skip
-History = Literal[
-    "list", "tree", "rounds", "jump", "series"
-]  # what depends on more than the registers as they are
+# what depends on more than the registers as they are
+History = Literal["list", "tree", "rounds", "jump", "series"]
 Proof = Literal["maps", "orbits", "stages", "turns"]  # of tpir/proof/readers/; the other one reads shears
 
 
@@ -306,7 +308,7 @@ ISA: dict[str, Row] = {
                      "t0 + (n + c)*dt in float64, then rounded; n steps were done when the section began; "
                      "with e, the high or low word of t0 + (n + c + e)*dt as a pair of float64",
                      "c(cw)?",
-                     value=values.time, numbers="clock", no_part_of=("orbits",)),
+                     value=lambda o: o.time(), numbers="clock", no_part_of=("orbits",)),
     "NOISE":     Row("dst, kind, index, (stream, count)", "T",
                      "random numbers of this step, `count` for each member", "w[rc]n",
                      value=values.noise, numbers="drawn", cost="random", no_part_of=("orbits", "stages", "turns")),
@@ -370,9 +372,8 @@ ISA: dict[str, Row] = {
 }
 # fmt: on
 
-GOING = (
-    "going"  # what a step may observe: where it holds for nobody a step changes nothing, and a loop may end
-)
+# what a step may observe: where it holds for nobody a step changes nothing, and a loop may end
+GOING = "going"
 WORDS = ("high", "low")
 POISSON_TYPES = WORDS_OF_POISSON_J
 JUMPS = ("flow", "power")
