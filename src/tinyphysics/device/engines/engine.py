@@ -410,6 +410,8 @@ class LaneEngine(PlainEngine):
     @cached_property
     def counts(self) -> bool:
         """Are some states whole numbers, of which every one is good?"""
+        if all(v.dtype.is_float for v in self.kernel.carried):  # then nothing is asked of the program
+            return False
         return any(s.counts for s in self.program.states)
 
     @cached_property

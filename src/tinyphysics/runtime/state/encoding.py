@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,14 @@ Arrays = Mapping[str, Any]
 
 
 class Encoding:
+    whole: Mapping[str, DType] = MappingProxyType({})  # of those that were pickled before there was any
+
     def __init__(
         self, precision: Precision, solves: bool = False, whole: Mapping[str, DType] | None = None
     ) -> None:
         self.precision = precision
-        self.whole = whole or {}  # states of whole numbers and conditions, which are kept as they are
+        if whole:
+            self.whole = whole  # states of whole numbers and conditions, which are kept as they are
         self.solves = solves  # has a step equations that may have no solution near?
 
     @property
