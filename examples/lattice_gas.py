@@ -35,16 +35,9 @@ def turned(f):
     return ((f << 2) | (f >> 2)) & 15
 
 
-def block(n):
-    """A dense square in a thin gas."""
-    rng = np.random.default_rng(3)
-    f = sum((rng.random((n, n)) < 0.1).astype(np.int8) << k for k in range(4))
-    f[n // 3 : -n // 3, n // 3 : -n // 3] = 15
-    return f
-
-
-n, steps = 512, 1000
-start = dict(f=block(n))
+n, steps, rng = 512, 1000, np.random.default_rng(3)
+start = dict(f=sum((rng.random((n, n)) < 0.1).astype(np.int8) << k for k in range(4)))
+start["f"][n // 3 : -n // 3, n // 3 : -n // 3] = 15  # a dense square in a thin gas
 
 if __name__ == "__main__":
     sim = tp.compile(gas)

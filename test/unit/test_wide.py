@@ -14,6 +14,7 @@ from tinyphysics.errors import PlanError
 from tinyphysics.ir import UOp, f64, graph_rewrite, i64
 from tinyphysics.ir.ops import HARMONIC, ELEMENTWISE, Ops
 from tinyphysics.ir.angle_reduction import within
+from tinyphysics.ir.spec import WHOLE
 from tinyphysics.ir.value import evaluate
 from tinyphysics.rules.digits import double_double_functions as wide_functions
 from tinyphysics.rules.identities.exact import exact, unrounded
@@ -89,6 +90,7 @@ def test_every_function_of_the_front_end_has_one_for_pairs():
         Ops.SHL,
         Ops.SHR,
         Ops.MULHI,
+        *WHOLE,
         *HARMONIC,
     }
     assert set(ARITHMETIC) | set(COMPARISONS) == on_numbers

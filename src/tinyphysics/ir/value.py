@@ -180,7 +180,9 @@ FLOAT: dict[Ops, Callable[..., Any]] = RING | {
 
 
 def tdiv(a: int, b: int) -> int:
-    """The quotient towards zero."""
+    """The quotient towards zero; no machine is asked for one by 0."""
+    if b == 0:
+        return 0
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
