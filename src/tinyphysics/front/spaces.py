@@ -8,7 +8,7 @@ import typing
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tinyphysics.errors import ShapeError, TinyPhysicsError, TraceError
 from tinyphysics.ir.dtype import DType, bool_, f64, i8, i16, i32, i64
@@ -70,47 +70,47 @@ class Array(Symbol):
         return Space(tuple(_size(n) for n in (shape if isinstance(shape, tuple) else (shape,))))
 
 
-def _space(shape: Any, dtype: DType) -> Space:
-    return Space(tuple(_size(n) for n in (shape if isinstance(shape, tuple) else (shape,))), dtype=dtype)
+class WholeNumber(Symbol):
+    """What the annotations of whole numbers and conditions have in common; without brackets they are one number."""
+
+    kind: ClassVar[DType]
+
+    def __class_getitem__(cls, shape: Any) -> Any:
+        sizes = shape if isinstance(shape, tuple) else (shape,)
+        return Space(tuple(_size(n) for n in sizes), dtype=cls.kind)
 
 
-class Int8(Symbol):
+class Int8(WholeNumber):
     """Says in an annotation that an argument of a map is a whole number of 8 bits, or an array: `x: tp.Int8["n", "n"]`."""
 
-    def __class_getitem__(cls, shape: Any) -> Any:
-        return _space(shape, i8)
+    kind = i8
 
 
-class Int16(Symbol):
+class Int16(WholeNumber):
     """Says in an annotation that an argument of a map is a whole number of 16 bits, or an array: `x: tp.Int16["n"]`."""
 
-    def __class_getitem__(cls, shape: Any) -> Any:
-        return _space(shape, i16)
+    kind = i16
 
 
-class Int32(Symbol):
+class Int32(WholeNumber):
     """Says in an annotation that an argument of a map is a whole number of 32 bits, or an array: `x: tp.Int32["n"]`."""
 
-    def __class_getitem__(cls, shape: Any) -> Any:
-        return _space(shape, i32)
+    kind = i32
 
 
-class Int64(Symbol):
+class Int64(WholeNumber):
     """Says in an annotation that an argument of a map is a whole number of 64 bits, or an array: `x: tp.Int64["n"]`."""
 
-    def __class_getitem__(cls, shape: Any) -> Any:
-        return _space(shape, i64)
+    kind = i64
 
 
-class Bool(Symbol):
+class Bool(WholeNumber):
     """Says in an annotation that an argument of a map is true or false, or an array of such: `x: tp.Bool["n", "n"]`."""
 
-    def __class_getitem__(cls, shape: Any) -> Any:
-        return _space(shape, bool_)
+    kind = bool_
 
 
-# an annotation without brackets is one number
-WHOLE: dict[Any, DType] = {Int8: i8, Int16: i16, Int32: i32, Int64: i64, Bool: bool_}
+WHOLE = (Int8, Int16, Int32, Int64, Bool)
 
 
 def space_of(annotation: Any, argument: str, site: Site | None) -> Space:
@@ -120,8 +120,8 @@ def space_of(annotation: Any, argument: str, site: Site | None) -> Space:
         return replace(space_of(inner, argument, site), unit=unit)
     if isinstance(annotation, Space):
         return annotation
-    if isinstance(annotation, type) and annotation in WHOLE:
-        return Space(dtype=WHOLE[annotation])
+    if isinstance(annotation, type) and issubclass(annotation, WholeNumber):
+        return Space(dtype=annotation.kind)
     if annotation in (inspect.Parameter.empty, None, float, int, Any):
         return Space()
     raise TraceError(

@@ -154,7 +154,7 @@ def check_floats(d: Definition, kind: str) -> None:
     """A TraceError where an argument is a whole number: energies, forces and rates are functions of real numbers."""
     for a in d.arguments:
         if not a.space.dtype.is_float:
-            name = next(n.__name__ for n, dtype in WHOLE.items() if dtype is a.space.dtype)
+            name = next(c.__name__ for c in WHOLE if c.kind is a.space.dtype)
             plain = f"tp.Array[{', '.join(map(repr, a.space.shape))}]" if a.space.shape else "no annotation"
             raise TraceError(
                 f"`{a.name}` of `{d.name}` is tp.{name}, and @tp.{kind} is for real numbers: their derivatives are needed",

@@ -452,7 +452,7 @@ class CudaEngine(LaneEngine):
 
     def bad(self, m: LaneState) -> list[int]:
         if self.counts:  # rows of several types, which no kernel on the device tells apart
-            here = self.held(m) if self.lossy else None
+            here: Any = self.held(m) if self.lossy else None
             return sorted({k for rows in self.lossy for k in self.bad_in(here[rows], rows)})
         return self.tools.bad(replace(m.carried, rows=self.moved), m.members)
 
