@@ -15,7 +15,7 @@ from tinyphysics.errors import PhysicsIntegrityError
 from tinyphysics.planner.methods.catalog import TURNING
 from tinyphysics.runtime.engines.backend import transferred
 from tinyphysics.runtime.engines.caller_arrays import CallerArrays
-from tinyphysics.runtime.engines.events import gathered
+from tinyphysics.runtime.engines.events import gathered, last_times
 from tinyphysics.runtime.measure.alarms import judge
 from tinyphysics.runtime.measure.commutators import commutators
 from tinyphysics.runtime.measure.convergence import check_converges
@@ -55,14 +55,22 @@ def tree_errors(f: Finished) -> Found:
 
 
 def own_steps(f: Finished) -> Found:
-    """Of a method that chooses its own steps: how many it took, how many it tried, and the events on the way."""
-    f.out.found = gathered(f.setup.system, list(f.run.events), f.record.events)
+    """Of a method that chooses its own steps: how many it took, and how many it tried."""
     out: dict[str, Any] = {}
     for name, parts in (("substeps", f.record.substeps), ("rejected", f.record.rejected)):
         every = np.concatenate([np.zeros(0, np.int64), *parts])
         if len(every) or name == "substeps":
             out[name] = every if f.run.given.is_ensemble else int(every.sum())
     return out
+
+
+def events(f: Finished) -> Found:
+    """What was found of the functions whose signs were watched: out.events."""
+    r, found = f.run, f.record.found
+    ends = last_times(f.record.stops, lambda n: time_at(n, r.dt, r.t0))
+    hits = [h for part in found for h in part.hits]
+    f.out.found = gathered(r.system, r.encoding, list(r.events), hits, ends, r.dt > 0)
+    return {}
 
 
 def losses(f: Finished) -> Found:
@@ -78,7 +86,7 @@ def losses(f: Finished) -> Found:
         tree=f.record.measured,
         events=tuple(r.events),
         searched=time_at(f.call.first, r.dt, r.t0),
-        apart=max(f.record.apart, default=None),
+        apart=max((part.apart for part in f.record.found), default=None),
     )
     return {}
 
@@ -196,6 +204,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("shape", applies=lambda f: f.record.shape, after=lambda f: {"shape": dict(f.record.shape)}),
     Diagnostic("approximate", applies=lambda f: f.record.measured, after=tree_errors),
     Diagnostic("substeps", applies=lambda f: f.run.adaptive, after=own_steps),
+    Diagnostic("events", applies=lambda f: f.run.events, after=events),
     Diagnostic("losses", after=losses),
     Diagnostic("solver", applies=lambda f: f.setup.compiled.known.solves and isinstance(f.out.origin, Origin), later=solver),
     Diagnostic("propagator", applies=lambda f: f.run.jump is not None, later=jump, now=lambda f: f.run.jump.few is None),

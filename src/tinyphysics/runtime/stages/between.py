@@ -9,7 +9,7 @@ import numpy as np
 
 from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.runtime.engines.engine import States
-from tinyphysics.runtime.engines.on_demand import LookedAt
+from tinyphysics.runtime.engines.on_demand import ROOM, LookedAt
 from tinyphysics.runtime.stages.running import Running
 from tinyphysics.runtime.state.encoding import owner
 from tinyphysics.runtime.state.tiles import Tile
@@ -39,16 +39,36 @@ def frames_between(
     looked = engine if isinstance(engine, LookedAt) else None
     state = state_at(run, tile, m, n, out) if looked is None else {}
     own = m if looked is None or not last else looked.snapshot(m)  # what a run goes on from stays at its step
-    for slot, t in between:
-        new = shorter_step(run, tile, state, n, t) if looked is None else looked.between(own, t)
-        if last and t == run.schedule.end:
-            check_end(run, tile, n, t, new, out)
-        for name, v in run.record.frame_of(slot).items():
-            if out and new[name].dtype.kind == "f":
-                new[name][list(out)] = np.nan
-            v[tile.here] = new[name]
-    if last and looked is not None:
+    if looked is None:
+        for slot, t in between:
+            show_between(run, tile, n, slot, t, shorter_step(run, tile, state, n, t), out)
+        return
+    most = max(1, ROOM // max(1, sum(int(v.nbytes) for v in tile.states().values())))
+    for begin in range(0, len(between), most):
+        some = between[begin : begin + most]
+        states = looked.between_many(own, [t for _, t in some])
+        for k, (slot, t) in enumerate(some):
+            show_between(run, tile, n, slot, t, {name: v[k] for name, v in states.items()}, out)
+    if last:
         looked.found_until(m, own)
+
+
+def show_between(
+    run: Running,
+    tile: Tile,
+    n: int,
+    slot: int,
+    t: float,
+    new: States,
+    out: Mapping[int, tuple[Stop, States]],
+) -> None:
+    """A frame after step n; of those that have stopped it is NaN."""
+    if n == run.schedule.steps and t == run.schedule.end:
+        check_end(run, tile, n, t, new, out)
+    for name, v in run.record.frame_of(slot).items():
+        if out and new[name].dtype.kind == "f":
+            new[name][list(out)] = np.nan
+        v[tile.here] = new[name]
 
 
 def state_at(run: Running, tile: Tile, m: Any, n: int, out: Mapping[int, tuple[Stop, States]]) -> States:

@@ -172,6 +172,10 @@ class Compiled:
         """Has it random numbers?"""
         return any(map(draws, self.roots))
 
+    def step(self) -> Step:
+        """The step that its program says."""
+        return self.built.step
+
     @property
     def series(self) -> Step | None:
         """The step, if it is a Taylor series in loops."""

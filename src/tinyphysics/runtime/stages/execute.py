@@ -17,7 +17,7 @@ from tinyphysics.rules.functions.random import draws
 from tinyphysics.runtime.engines.adaptive import AdaptiveEngine
 from tinyphysics.runtime.engines.backend import engine_for, series_engine
 from tinyphysics.runtime.engines.engine import States
-from tinyphysics.runtime.engines.events import EventSearch
+from tinyphysics.runtime.engines.searches import dense_search
 from tinyphysics.runtime.engines.jump import JumpEngine
 from tinyphysics.runtime.engines.plans import probe_key
 from tinyphysics.runtime.stages.acting import Acts
@@ -35,6 +35,7 @@ from tinyphysics.system import System
 from tinyphysics.tpir.precision.probe import probe
 from tinyphysics.tpir.program.isa import FLOW, Program
 
+FEW_LOOKS = 8  # into a run whose steps have a curve, for which its steps are not kept
 MANY_FRAMES = 4  # beyond, the loop itself observes the states: a block need not end at every frame
 
 
@@ -140,18 +141,21 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
             r.jump, (lambda frames, steps: looking(r, values, frames, steps)) if values else None, fused
         ), fused
     if r.adaptive:
+        names = [x.name for x in r.system.states]
+        words = [word for name in names for word in r.encoding.precision.names(name)]
+        fused = {word: f"frame.{word}" for word in words}
+        fused = fused if record.frames and strides_agree(s) and not r.given.there else {}
+        keeps = bool(r.events) or many_looks(s)  # steps, to look into them
         inner: Any = (
-            engine_for(r.target, r.program, None, r.threads)
+            engine_for(r.target, r.program, None, r.threads, False, None, keeps)
             if r.series is None
             else series_engine(r.target, r.series)
         )
         if r.target.backend == "cuda":
             inner = MemberBatches(inner)
         look = (lambda frames, steps: looking(r, values, frames, steps)) if values else None
-        search = EventSearch(r.system, clock_of(r.system), r.events) if r.events else None
-        names = [x.name for x in r.system.states]
-        words = [word for name in names for word in r.encoding.precision.names(name)]
-        return AdaptiveEngine(inner, names, look, search, words, r.advice), {}
+        search = dense_search(r, clock_of(r.system), inner) if r.events else None
+        return AdaptiveEngine(inner, names, look, search, words, r.advice, fused, keeps), fused
     floats = r.encoding.precision.state.is_float  # what is observed is float64, too short for whole numbers
     can = r.target.backend != "python" and floats and not r.given.there  # what is observed there comes here
     if record.frames and can and fusible(s):
@@ -168,6 +172,11 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
     engine = engine_for(r.target, r.program, watcher(r, values) if values else None, r.threads, r.loops)
     engine.block(r.given.members)  # writes the kernel out
     return engine, {}
+
+
+def many_looks(s: Schedule) -> bool:
+    """Is a run looked at more than a few times?"""
+    return s.kept(s.steps) > FEW_LOOKS or len(s.observed(s.steps)) > FEW_LOOKS
 
 
 def fusible(s: Schedule) -> bool:

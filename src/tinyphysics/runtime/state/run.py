@@ -162,3 +162,4 @@ class Run:
     gridless: bool = False  # adaptive, and without dt: its frames alone say which times are looked at
     acts: tuple[BoundAct, ...] = ()  # that change its states between two steps
     watches: tuple[Watch, ...] = ()  # that may stop it
+    step: Callable[[], Step] | None = None  # adaptive: the step, made when somebody looks into it
