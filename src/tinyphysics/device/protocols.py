@@ -52,6 +52,16 @@ class PlainEngine:
         found: dict[str, Any] = self.named(self.restored(own, params, lanes, dt, t0, 0), names)
         return found
 
+    def hand_on(self, m: Any, to: Any) -> None:
+        """A loop begins again with other states; what was found in the old one counts."""
+
+    def quiet(self, m: Any) -> Any:
+        """A loop in which nothing is looked for."""
+        return m
+
+    def search_until(self, m: Any, t: float) -> None:
+        """A run ends at a time after its last step; what is looked for is looked for up to there."""
+
     def rows_of(self, m: Any, name: str) -> Any:
         """Where a register of all members is on a device; None if it is nowhere in one piece."""
         return None

@@ -40,6 +40,7 @@ SHEARS, EXPONENTIAL = "a method for parts that mix q and p", "an exponential met
 JUMPS, ORBITS = "a jump", "a step on Kepler orbits"
 SOLVES, TURNS = "a step that solves equations", "a step that turns oscillators"
 NO_END = "a step that does not end with q and p"
+RANDOM = "a system that draws random numbers"
 BACKWARDS, ENSEMBLE, NO_DT, ON_A_GPU = "rewinding", "an ensemble", "a run without dt", "arrays on a GPU"
 
 
@@ -342,9 +343,18 @@ CONFLICTS: tuple[Conflict, ...] = (
         f"{{one}}={{a[{one}]!r}} counts output times dt apart, and no dt was given",
         "Pass one to compile: with dt=0.1, frames are at multiples of 0.1.", error=InputError)
       for one in ("save_every", "hash_every", "checkpoint_every")),
-    Conflict("events", FIXED_STEP, "events",
-        "events= needs a method that also gives the solution between its steps",
-        'Choose method="taylor", "dop853" or "radau".', lambda a: a["events"] and a.has(FIXED_STEP)),
+    Conflict("events", MAP, "events",
+        "events= looks for times, and `{a.system.name}` is a map: between two of its steps there is none",
+        'Observe the function, observe={{"x": f}}, and look where its sign changes.', lambda a: a["events"] and a.has(MAP)),
+    Conflict("events", "precision", "events",
+        "events= needs parts of a step, and the lattice has none",
+        'Choose precision="float64" or another.', lambda a: a["events"] and a["precision"] == "lattice"),
+    Conflict("events", "time", "events",
+        "events= cannot be combined with time= yet: its steps have no time of their own",
+        "Leave time= out.", lambda a: a["events"] and a.has("time")),
+    Conflict("events", RANDOM, "events",
+        "events= needs parts of a step, and a shorter step of `{a.system.name}` would draw other random numbers",
+        'Observe the function, observe={{"x": f}}, and look where its sign changes.', lambda a: a["events"] and a.has(RANDOM)),
     Conflict("acts", OWN_STEPS, "acts",
         "acts= needs steps of dt, and `{a.by}` chooses its own steps",
         'Choose a method with a fixed step, such as method="leapfrog" or "rk4".'),

@@ -511,9 +511,9 @@ def fill(rows: Any, members: int) -> None:
 
 
 def parameters(
-    params: Sequence[UOp], given: Arrays, dt: float, t0: float, members: int, lanes: int
+    params: Sequence[UOp], given: Arrays, dt: Any, t0: Any, members: int, lanes: int
 ) -> tuple[Any, Any, tuple[bool, ...]]:
-    """(values that all share, a row per parameter or None, which vary)."""
+    """(values that all share, a row per parameter or None, which vary); dt and t0 may be those of each member."""
     uniform = np.zeros(len(params))
     rows: dict[int, Any] = {}
     for slot, p in enumerate(params):
@@ -522,9 +522,9 @@ def parameters(
             "dt",
             "t0",
         ):  # dt is there twice if the states are not float64: for them, and for the clock
-            uniform[slot] = dt if name == "dt" else t0
-            continue
-        values = given[name].reshape(len(given[name]), -1)[:, int(index or 0)]
+            values = np.reshape(dt if name == "dt" else t0, -1)
+        else:
+            values = given[name].reshape(len(given[name]), -1)[:, int(index or 0)]
         if len(values) > 1:
             rows[slot] = values
         else:

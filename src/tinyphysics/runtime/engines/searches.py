@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from fractions import Fraction as ExactFraction
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tinyphysics.ir import UOp
+from tinyphysics.device.engines.engine import LaneEngine
+from tinyphysics.device.engines.host import VmEngine
+from tinyphysics.ir import UOp, f64
 from tinyphysics.runtime.engines.backend import engine_for
-from tinyphysics.runtime.engines.dense import Dense, look_program, scan_program
+from tinyphysics.runtime.engines.dense import LANES, Dense, look_program, scan_program
 from tinyphysics.runtime.engines.dense_search import Curves, Searching
+from tinyphysics.runtime.engines.event_steps import Followed, Fraction, Shown
 from tinyphysics.runtime.engines.events import check_events
+from tinyphysics.runtime.engines.jump import Jumped
 from tinyphysics.runtime.engines.plans import probe_key
 from tinyphysics.runtime.engines.series_curves import SeriesCurves
 from tinyphysics.runtime.state.run import Recipe, Run
+from tinyphysics.runtime.state.schedule import times_at
 from tinyphysics.step import Step
 from tinyphysics.synth.methods.taylor import CLOCK
-from tinyphysics.tpir.program.isa import Program
+from tinyphysics.tpir.program.isa import FLOW, Program
 from tinyphysics.util import digest
 
 
@@ -54,6 +60,92 @@ def begun(
     fresh: bool,
 ) -> Searching:
     return Searching(names, curves, clock, params, members, since, np.full(members, fresh))
+
+
+# --- steps of one length ---------------------------------------------------------------------------------------
+def observed_events(events: Mapping[str, UOp]) -> dict[str, UOp]:
+    """Under names that are no user's."""
+    return {f"event {k}": u for k, u in enumerate(events.values())}
+
+
+def fractions(r: Run, inner: Any, by_dt: Callable[[float], Mapping[str, Any]]) -> Fraction:
+    """What a shorter step of the method leads to: of all hits at once, where members may have steps of their own."""
+    flows = any(name.startswith(FLOW) for name in r.given.params)
+    at_once = isinstance(inner, (LaneEngine, VmEngine)) and not flows and r.encoding.precision.given is f64
+    count, vm = len(r.events), isinstance(inner, VmEngine)
+
+    def together(m: Followed, begin: Shown, who: Any, steps: Any, u: Any) -> tuple[Any, Shown]:
+        size = len(u)
+        full = np.resize(np.arange(size), size if vm else -(-size // LANES) * LANES)
+        own = {name: v[who[full]] if len(v) > 1 else v for name, v in m.params.items()}
+        t, dt = times_at(steps[full], m.dt, m.t0), u[full] * m.dt
+        seen = shorter({word: v[full] for word, v in begin.items()}, own, len(full), dt, t)
+        return seen[0][:, :size], {word: v[:size] for word, v in seen[1].items()}
+
+    def shorter(begin: Shown, own: Mapping[str, Any], size: int, dt: Any, t: Any) -> tuple[Any, Shown]:
+        one = inner.start(begin, own, size, dt, t)
+        seen = inner.watch(one, 1, 1)
+        states = {word: seen[f"frame.{word}"][0] for word in begin if f"frame.{word}" in seen}
+        return np.stack([seen[f"event {k}"][0] for k in range(count)]), states or inner.synchronised(one)
+
+    def one_by_one(m: Followed, begin: Shown, who: Any, steps: Any, u: Any) -> tuple[Any, Shown]:
+        values, states = [], []
+        for k, (j, t) in enumerate(zip(who.tolist(), times_at(steps, m.dt, m.t0).tolist())):
+            dt = float(u[k]) * m.dt
+            own = {name: v[j : j + 1] if len(v) > 1 else v for name, v in {**m.params, **by_dt(dt)}.items()}
+            seen = shorter({word: v[k : k + 1] for word, v in begin.items()}, own, 1, dt, t)
+            values.append(seen[0])
+            states.append(seen[1])
+        joined = {word: np.concatenate([s[word] for s in states]) for word in states[0]}
+        return np.concatenate(values, axis=1), joined
+
+    return together if at_once else one_by_one
+
+
+def jumps(r: Run, inner: Any, look: Any) -> Fraction:
+    """The same of a run that jumps: from the first state, or by a step of the method where its power jumps.
+
+    `look` is the engine of the functions, of states alone.
+    """
+    flow = r.jump.flows(r.given.params, r.dt)
+
+    def at(m: Followed, begin: Shown, who: Any, steps: Any, u: Any) -> tuple[Any, Shown]:
+        states: dict[str, list[Any]] = {word: [] for word in begin}
+        order = np.argsort(who, kind="stable")
+        for j in np.unique(who).tolist():
+            mine = np.flatnonzero(who == j)
+            one = inner.some(m.inner, [j])
+            if flow:
+                places = [ExactFraction(int(n)) + ExactFraction(float(x)) for n, x in zip(steps[mine], u[mine])]
+                parts = [inner.at(one, places)]
+            else:
+                parts = [
+                    inner.at(Jumped({w: v[k : k + 1] for w, v in begin.items()}, one.params, 1, u[k] * m.dt), [1])
+                    for k in mine.tolist()
+                ]
+            for word in begin:
+                states[word] += [p[word][:, 0] for p in parts]
+        back = np.argsort(order, kind="stable")
+        found = {word: np.concatenate(v)[back] for word, v in states.items()}
+        own = {name: v[who] if len(v) > 1 else v for name, v in m.params.items()}
+        t = times_at(steps, m.dt, m.t0) + u * m.dt
+        return seen_at(look, found, own, t, len(r.events)), found
+
+    return at
+
+
+def seen_at(look: Any, states: Shown, params: Mapping[str, Any], t: Any, count: int) -> Any:
+    """The functions at some states, each at its time: (functions, states)."""
+    if isinstance(look, (LaneEngine, VmEngine)):
+        seen = look.synchronised(look.start(states, params, len(t), 0.0, t))
+        return np.stack([seen[f"event {k}"] for k in range(count)])
+    columns = []
+    for j, time in enumerate(t.tolist()):
+        own = {name: v[j : j + 1] if len(v) > 1 else v for name, v in params.items()}
+        one = look.start({word: v[j : j + 1] for word, v in states.items()}, own, 1, 0.0, time)
+        seen = look.synchronised(one)
+        columns.append([seen[f"event {k}"][0] for k in range(count)])
+    return np.array(columns).T
 
 
 def programmed(r: Run, time: UOp, make: Any, events: Mapping[str, UOp]) -> Program | Recipe:

@@ -21,7 +21,10 @@ def frames_at_once(run: Running, k: int) -> None:
     """The frames of a run that is over before its first step."""
     if between := run.schedule.between(run.n):
         tile = run.tiles[k]
-        frames_between(run, tile, tile.load(run.n), run.n, between, {})
+        m = tile.load(run.n)
+        frames_between(run, tile, m, run.n, between, {})
+        if tile.kept is None:
+            tile.put(m)
 
 
 def frames_between(
@@ -42,6 +45,8 @@ def frames_between(
     if looked is None:
         for slot, t in between:
             show_between(run, tile, n, slot, t, shorter_step(run, tile, state, n, t), out)
+        if last and run.schedule.end is not None:
+            engine.search_until(m, run.schedule.end)
         return
     most = max(1, ROOM // max(1, sum(int(v.nbytes) for v in tile.states().values())))
     for begin in range(0, len(between), most):
@@ -51,6 +56,8 @@ def frames_between(
             show_between(run, tile, n, slot, t, {name: v[k] for name, v in states.items()}, out)
     if last:
         looked.found_until(m, own)
+        if run.schedule.end is not None:
+            looked.search_until(m, run.schedule.end)
 
 
 def show_between(
@@ -87,7 +94,8 @@ def shorter_step(run: Running, tile: Tile, state: States, n: int, t: float) -> S
     now = run.time(n)
     by_dt = {name: v[tile.here] if len(v) > 1 else v for name, v in run.by_dt(t - now).items()}
     own = tile.params() | by_dt
-    one = run.engine.start(state, own, tile.members, t - now, now, None if tile.kept is None else 1)
+    threads = None if tile.kept is None else 1
+    one = run.engine.quiet(run.engine.start(state, own, tile.members, t - now, now, threads))
     run.engine.advance(one, 1)
     return run.states_of(one, run.there)
 

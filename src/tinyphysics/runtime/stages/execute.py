@@ -17,9 +17,11 @@ from tinyphysics.rules.functions.random import draws
 from tinyphysics.runtime.engines.adaptive import AdaptiveEngine
 from tinyphysics.runtime.engines.backend import engine_for, series_engine
 from tinyphysics.runtime.engines.engine import States
-from tinyphysics.runtime.engines.searches import dense_search
+from tinyphysics.runtime.engines.event_steps import EventEngine, JumpEvents
+from tinyphysics.runtime.engines.events import check_events
 from tinyphysics.runtime.engines.jump import JumpEngine
 from tinyphysics.runtime.engines.plans import probe_key
+from tinyphysics.runtime.engines.searches import dense_search, fractions, jumps, observed_events
 from tinyphysics.runtime.stages.acting import Acts
 from tinyphysics.runtime.stages.flow_matrices import with_flows
 from tinyphysics.runtime.stages.loop import begin_tiles, go
@@ -134,6 +136,8 @@ def matrices(r: Run, dt: float) -> dict[str, Any]:
 def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
     """The engine of a run, and the names under which its loop observes the states if many are saved."""
     s = record.schedule
+    if r.events and not r.adaptive:
+        return with_events(r, record, values)
     if r.jump is not None:
         fused = {x.name: f"frame.{x.name}" for x in r.system.states}
         fused = fused if record.frames and strides_agree(s) else {}
@@ -172,6 +176,31 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
     engine = engine_for(r.target, r.program, watcher(r, values) if values else None, r.threads, r.loops)
     engine.block(r.given.members)  # writes the kernel out
     return engine, {}
+
+
+def with_events(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
+    """The engine of a run with steps of one length whose events are searched."""
+    check_events(r.events)
+    s, events = record.schedule, observed_events(r.events)
+    kept = [word for x in r.system.states for word in r.encoding.precision.kept(x)]
+    words = {word.name: f"frame.{word.name}" for word in kept}
+    in_loop = r.jump is not None or not r.loops  # does it show the states of every step?
+    fused = words if record.frames and in_loop and strides_agree(s) and not r.given.there else {}
+    look = (lambda frames, steps: looking(r, values, frames, steps)) if values else None
+
+    def seen(frames: Mapping[str, Any], steps: Sequence[int]) -> dict[str, Any]:
+        return looking(r, events, frames, steps)
+
+    inner: Any
+    if r.jump is not None:
+        inner = JumpEngine(r.jump, seen, words)
+        alone = engine_for(r.target, watcher(r, events), None, r.threads, r.loops)
+        by = jumps(r, inner, alone)
+        return JumpEvents(inner, list(r.events), words, by, seen, look, fused, in_loop), fused
+    shown = {words[word.name]: word.var for word in kept} if in_loop else {}
+    inner = engine_for(r.target, r.program, watcher(r, {**events, **shown}), r.threads, r.loops)
+    by = fractions(r, inner, partial(matrices, r))
+    return EventEngine(inner, list(r.events), words, by, seen, look, fused, in_loop), fused
 
 
 def many_looks(s: Schedule) -> bool:

@@ -1,0 +1,288 @@
+"""Where do functions of the state change sign along steps of one length?
+
+Signs are compared from step to step, in the loop of the run. Where one has changed, the place is the end of a shorter step
+of the method itself, from the whole step before it. No such step is fed back: the run has the bits of one without events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.device.cuda.dlpack import here
+from tinyphysics.device.protocols import PlainEngine
+from tinyphysics.runtime.engines.engine import Distant, States
+from tinyphysics.runtime.engines.events import Found, Hits
+from tinyphysics.runtime.engines.on_demand import Look, LookedAt
+from tinyphysics.runtime.engines.roots import first_places
+from tinyphysics.runtime.state.schedule import times_at
+
+ROWS_BYTES = 2e6  # of what is seen of steps between two searches: what a cache holds
+Shown = dict[str, Any]  # words of the states, (hits, shape...)
+# of (loop state, states, members, steps, parts of a step): values of the functions (functions, hits), and the states
+Fraction = Callable[["Followed", Shown, Any, Any, Any], tuple[Any, Shown]]
+
+
+@dataclass(eq=False)
+class Followed:
+    """A loop, and what is known of the functions at the step that it has come to."""
+
+    inner: Any
+    members: int
+    params: States
+    dt: float
+    t0: float
+    steps: int
+    last: Shown = field(repr=False)  # the states at this step; empty: to be asked for
+    values: Any = field(default=None, repr=False)  # (functions, members) there; None: not known yet
+    alive: Any = field(default=None, repr=False)  # (members,) which are searched; None: nobody, it is a replay
+    fresh: bool = False  # is it where a run begins?  There a zero is no event
+    found: Found = Found()
+
+
+class EventEngine(PlainEngine):
+    """An engine (runtime/engines/engine.py) on top of the one that runs the steps, whose loop observes the functions."""
+
+    numbers = room = 0
+
+    def __init__(
+        self,
+        inner: Any,
+        names: Sequence[str],
+        words: Mapping[str, str],
+        fraction: Fraction,
+        values: Look,
+        look: Look | None,
+        frames: Mapping[str, str],
+        in_loop: bool,
+    ) -> None:
+        """`words` are the names under which the loop shows the states, if it does so (`in_loop`); `values` are the functions."""
+        self.inner, self.names, self.words, self.fraction = inner, names, dict(words), fraction
+        self.look_at, self.look, self.frames, self.in_loop = values, look, dict(frames), in_loop
+        self.workers = inner.workers
+        if isinstance(inner, Distant):
+            self.synchronised_there = lambda m: inner.synchronised_there(m.inner)
+
+    launches = property(lambda self: self.inner.launches)
+    compiling = property(lambda self: self.inner.compiling)
+    made = property(lambda self: self.inner.made)
+    found = property(lambda self: self.inner.found)
+    free_steps = property(lambda self: self.inner.free_steps)  # type: ignore[assignment]
+
+    # --- what the runtime asks of any engine -----------------------------------------------------
+    def start(
+        self, state: States, params: States, members: int, dt: float, t0: float, threads: int | None = None
+    ) -> Followed:
+        own = {name: here(v) for name, v in state.items()}
+        inner = self.inner.start(state, params, members, dt, t0, threads)
+        return Followed(inner, members, params, dt, t0, 0, own, None, np.ones(members, bool), True)
+
+    def restored(
+        self,
+        registers: States,
+        params: States,
+        members: int,
+        dt: float,
+        t0: float,
+        steps: int,
+        threads: int | None = None,
+    ) -> Followed:
+        inner = self.inner.restored(registers, params, members, dt, t0, steps, threads)
+        return Followed(inner, members, params, dt, t0, steps, {}, None, np.ones(members, bool))
+
+    def hand_on(self, m: Followed, to: Followed) -> None:
+        to.found, to.alive = m.found, m.alive
+
+    def quiet(self, m: Followed) -> Followed:
+        return replace(m, alive=None)
+
+    def held(self, m: Followed) -> Any:
+        raise AssertionError("what is known of its events is kept with it")
+
+    def resume(
+        self, rows: Any, params: States, members: int, dt: float, t0: float, steps: int, threads: int | None
+    ) -> Any:
+        raise AssertionError("what is known of its events is kept with it")
+
+    def snapshot(self, m: Followed) -> Followed:
+        return replace(m, inner=self.inner.snapshot(m.inner))
+
+    def some(self, m: Followed, members: list[int]) -> Followed:
+        """For a replay, which finds nothing that is not known."""
+        inner = self.inner.some(m.inner, members)
+        return Followed(inner, len(members), m.params, m.dt, m.t0, m.steps, {})
+
+    def overwrite(self, m: Followed, members: list[int], well: int) -> None:
+        self.inner.overwrite(m.inner, members, well)
+        if m.alive is not None:
+            m.alive = m.alive.copy()
+            m.alive[members] = False
+
+    def expect(self, members: int, steps: int) -> None:
+        self.inner.expect(members, steps)
+
+    def told(self, members: int) -> dict[str, Any]:
+        found: dict[str, Any] = self.inner.told(members)
+        return found
+
+    def findings(self, m: Followed) -> dict[str, Any]:
+        return {**self.inner.findings(m.inner), "found": [m.found]}
+
+    def block(self, members: int) -> int:
+        size: int = self.inner.block(members)
+        return size
+
+    def rows(self, m: Followed) -> int:
+        width = 8 * max(1, sum(int(v.nbytes // 8) for v in self.states_now(m).values()))
+        return max(1, int(ROWS_BYTES // width))
+
+    def registers(self, m: Followed) -> dict[str, Any]:
+        found: dict[str, Any] = self.inner.registers(m.inner)
+        return found
+
+    def bad(self, m: Followed) -> list[int]:
+        found: list[int] = self.inner.bad(m.inner)
+        return found
+
+    def first_bad(self, m: Followed, k: int) -> tuple[str, int] | None:
+        found: tuple[str, int] | None = self.inner.first_bad(m.inner, k)
+        return found
+
+    def synchronised(self, m: Followed) -> dict[str, Any]:
+        found: dict[str, Any] = self.inner.synchronised(m.inner)
+        return found
+
+    # --- steps ---------------------------------------------------------------------------------
+    def advance(self, m: Followed, steps: int) -> None:
+        if m.alive is None or not m.members:
+            self.inner.advance(m.inner, steps)
+            m.steps += steps
+            return
+        while steps:
+            count = min(steps, self.rows(m))
+            self.piece(m, count)
+            steps -= count
+
+    def watch(self, m: Followed, rows: int, stride: int) -> dict[str, Any]:
+        steps = [m.steps + stride * (j + 1) for j in range(rows)]
+        shown: dict[str, list[Any]] = {word: [] for word in self.words}
+        if self.in_loop and m.alive is not None:
+            left, at = rows * stride, 0
+            while left:
+                count = min(left, self.rows(m))
+                seen = self.piece(m, count)
+                first = (-at - 1) % stride  # of the steps of this piece, the first whose row is asked for
+                for word in self.words:
+                    shown[word].append(seen[word][first::stride])
+                left, at = left - count, at + count
+            frames = {word: np.concatenate(v) for word, v in shown.items()}
+        else:
+            for _ in steps:
+                self.advance(m, stride)
+                for word, v in self.synchronised(m).items():
+                    shown[word].append(v)
+            frames = {word: np.stack(v) for word, v in shown.items()}
+        out = {} if self.look is None else self.look(frames, steps)
+        return out | {name: frames[word] for word, name in self.frames.items()}
+
+    def piece(self, m: Followed, count: int) -> dict[str, Any]:
+        """So many steps, searched; the states after each of them, where the loop shows them."""
+        now, first = self.states_now(m), self.values_now(m)
+        before = None if self.in_loop else self.inner.snapshot(m.inner)
+        seen = self.inner.watch(m.inner, count, 1)
+        values = np.stack([first, *np.stack([seen[f"event {k}"] for k in range(len(self.names))], axis=1)])
+        shown = {word: seen[name] for word, name in self.words.items()} if self.in_loop else {}
+        m.found = self.searched(m, values, lambda steps: self.states_after(m, now, shown, before, steps))
+        m.steps, m.values, m.fresh = m.steps + count, values[-1], False
+        m.last = {word: v[-1] for word, v in shown.items()}
+        return shown
+
+    def states_now(self, m: Followed) -> Shown:
+        if not m.last:
+            m.last = self.synchronised(m)
+        return m.last
+
+    def values_now(self, m: Followed) -> Any:
+        if m.values is None:
+            frames = {word: v[None] for word, v in self.states_now(m).items()}
+            seen = self.look_at(frames, [m.steps])
+            m.values = np.stack([seen[f"event {k}"][0] for k in range(len(self.names))])
+        return m.values
+
+    def states_after(self, m: Followed, now: Shown, shown: Shown, before: Any, steps: Any) -> list[Shown]:
+        """The states of all members after some of the steps of a piece, rising; 0 is its beginning."""
+        if shown:
+            return [now if n == 0 else {word: v[n - 1] for word, v in shown.items()} for n in steps.tolist()]
+        out, at = [], 0
+        for n in steps.tolist():
+            if n:
+                self.inner.advance(before, n - at)
+                at = n
+            out.append(self.inner.synchronised(before) if n else now)
+        return out
+
+    # --- the search ----------------------------------------------------------------------------
+    def searched(
+        self, m: Followed, values: Any, states: Callable[[Any], list[Shown]], part: float = 1.0
+    ) -> Found:
+        """What is found with the changes of sign between steps, up to a part of the last: (steps, functions, members)."""
+        positive, number = values > 0.0, ~np.isnan(values)
+        if m.fresh:  # where a run begins nothing has happened yet
+            positive[0] = np.where(values[0] == 0.0, positive[1], positive[0])
+        changed = (positive[1:] != positive[:-1]) & number[1:] & number[:-1] & m.alive
+        known = [name for k, name in enumerate(self.names) if number[:, k].any()]
+        step, function, who = np.nonzero(changed)
+        if not len(step):
+            return m.found.with_hits([], abs(m.dt), known)
+        which, where = np.unique(step, return_inverse=True)
+        every = states(which)
+        begin = {word: np.stack([s[word] for s in every])[where, who] for word in every[0]}
+        before = positive[step, function, who]
+        u, seen = self.located(m, begin, who, m.steps + step, function, before, values)
+        t = times_at(m.steps + step, m.dt, m.t0) + u * m.dt
+        t = np.where(u < 1.0, t, times_at(m.steps + step + 1, m.dt, m.t0))
+        hits = []
+        for k, name in enumerate(self.names):
+            mine = np.flatnonzero((function == k) & (u <= part))
+            words = {word: v[mine] for word, v in seen.items()}
+            hits.append(Hits(name, who[mine], t[mine], ~before[mine], words))
+        return m.found.with_hits(hits, abs(m.dt), known)
+
+    def located(
+        self, m: Followed, begin: Shown, who: Any, steps: Any, function: Any, before: Any, values: Any
+    ) -> tuple[Any, Shown]:
+        """(the parts of steps, the states there) of the first points after changes of sign, all together."""
+        step = steps - m.steps
+        at_a, at_b = (values[step + j, function, who] for j in (0, 1))
+        places = np.arange(len(step))
+
+        def value(u: Any) -> Any:
+            return self.fraction(m, begin, who, steps, u)[0][function, places]
+
+        u = first_places(value, np.zeros(len(step)), np.ones(len(step)), at_a, at_b, before)
+        return u, self.fraction(m, begin, who, steps, u)[1]
+
+    def search_until(self, m: Followed, t: float) -> None:
+        """In the part of the next step that ends at a time: as in the whole step, whoever takes it."""
+        if m.alive is None or not m.members:
+            return
+        now, first = self.states_now(m), self.values_now(m)
+        seen = self.inner.watch(self.inner.snapshot(m.inner), 1, 1)
+        values = np.stack([first, [seen[f"event {k}"][0] for k in range(len(self.names))]])
+        part = (t - float(times_at([m.steps], m.dt, m.t0)[0])) / m.dt
+        m.found = self.searched(m, values, lambda steps: [now], part)
+
+
+class JumpEvents(EventEngine, LookedAt[Followed]):  # type: ignore[misc]
+    """The same of a run without a loop: its states between steps are jumps of their own."""
+
+    def state(self, m: Followed) -> dict[str, Any]:
+        found: dict[str, Any] = self.inner.state(m.inner)
+        return found
+
+    def between(self, m: Followed, t: float) -> dict[str, Any]:
+        found: dict[str, Any] = self.inner.between(m.inner, t)
+        return found
