@@ -40,7 +40,6 @@ SHEARS, EXPONENTIAL = "a method for parts that mix q and p", "an exponential met
 JUMPS, ORBITS = "a jump", "a step on Kepler orbits"
 SOLVES, TURNS = "a step that solves equations", "a step that turns oscillators"
 NO_END = "a step that does not end with q and p"
-RANDOM = "a system that draws random numbers"
 BACKWARDS, ENSEMBLE, NO_DT, ON_A_GPU = "rewinding", "an ensemble", "a run without dt", "arrays on a GPU"
 
 
@@ -345,16 +344,13 @@ CONFLICTS: tuple[Conflict, ...] = (
       for one in ("save_every", "hash_every", "checkpoint_every")),
     Conflict("events", MAP, "events",
         "events= looks for times, and `{a.system.name}` is a map: between two of its steps there is none",
-        'Observe the function, observe={{"x": f}}, and look where its sign changes.', lambda a: a["events"] and a.has(MAP)),
+        "Observe the function, with observe=, and look where its sign changes.", lambda a: a["events"] and a.has(MAP)),
     Conflict("events", "precision", "events",
         "events= needs parts of a step, and the lattice has none",
         'Choose precision="float64" or another.', lambda a: a["events"] and a["precision"] == "lattice"),
     Conflict("events", "time", "events",
         "events= cannot be combined with time= yet: its steps have no time of their own",
         "Leave time= out.", lambda a: a["events"] and a.has("time")),
-    Conflict("events", RANDOM, "events",
-        "events= needs parts of a step, and a shorter step of `{a.system.name}` would draw other random numbers",
-        'Observe the function, observe={{"x": f}}, and look where its sign changes.', lambda a: a["events"] and a.has(RANDOM)),
     Conflict("acts", OWN_STEPS, "acts",
         "acts= needs steps of dt, and `{a.by}` chooses its own steps",
         'Choose a method with a fixed step, such as method="leapfrog" or "rk4".'),

@@ -35,6 +35,7 @@ WORTH_A_LOOK = 1e4  # attempts, from which the pace of a run is estimated
 HARDLY = 1e-3  # of the state: a step that moves it by less is not kept short by what the solution does
 PATIENCE = 4e8  # operations between two looks at the keyboard: some tenths of a second
 ROWS_BYTES = 2e6  # of the steps that are kept to look into them: what a cache holds
+LEAST_ROWS = 8  # steps that are kept of ensembles for which that is more
 NARROW = 1 << 16  # bytes of a step of all members, up to which it is sooner kept than looked at by itself
 LANES = 1024  # times that are looked at together
 VECTOR = 64  # members that every vector divides
@@ -82,13 +83,14 @@ class AdaptiveEngine(LookedAt[Adapted]):
         words: list[str] | None = None,
         advice: str = "",
         frames: Mapping[str, str] | None = None,
-        keeps: bool = False,
+        at_once: bool = False,
     ) -> None:
         """`words` are the names under which the states are kept, where each has more than one.
 
-        `frames` are the names under which they are among what is watched; `keeps`: the engine below writes its steps down.
+        `frames` are the names under which they are among what is watched; `at_once`: times are looked at
+        together, in the steps that the engine below writes down.
         """
-        self.frames, self.keeps = dict(frames or {}), keeps
+        self.frames, self.at_once = dict(frames or {}), at_once
         self.in_a_block, self.begun_at = FIRST_FRAMES, 0.0
         self.inner, self.names, self.look, self.search, self.advice = inner, names, look, search, advice
         self.words = words or names
@@ -247,7 +249,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
         high, tried = clocks[0], clocks[5 if len(clocks) > 5 else 3]
         with np.errstate(all="ignore"):
             left = np.nanmax((until - high) * tried / (high - m.t0), initial=TO_BEGIN)
-        room = int(ROWS_BYTES // (self.bytes_of_a_step * max(m.members, 1)))
+        room = max(LEAST_ROWS, int(ROWS_BYTES // (self.bytes_of_a_step * max(m.members, 1))))
         return max(1, min(int(min(AHEAD * left, 1e9)) + 2 if tried.min() >= TO_BEGIN else TO_BEGIN, room))
 
     @property
@@ -255,14 +257,9 @@ class AdaptiveEngine(LookedAt[Adapted]):
         """Of one member."""
         return 8 * sum(int(np.prod(shape, dtype=int)) for shape in self.states.values())
 
-    def many_at_once(self, m: Adapted) -> bool:
-        """Are steps kept, so that many times are looked at together?"""
-        fits = m.members * self.bytes_of_a_step <= NARROW
-        return self.keeps and bool(m.members) and fits and not self.in_loops and not m.there
-
     def states_at(self, m: Adapted, times: Any) -> dict[str, Any]:
         """The states at some times, in their order: (times, members, shape...); the members go on to the last."""
-        if not self.many_at_once(m):
+        if not self.at_once or not m.members:
             seen = []
             for t in times.tolist():
                 self.cover(m, t)
@@ -441,6 +438,11 @@ class AdaptiveEngine(LookedAt[Adapted]):
         by = self.inner.named_there if m.there else self.inner.named
         shown = by(m.inner, self.words)
         return {name: shown[name][: m.members] for name in self.words}
+
+
+def is_narrow(numbers: int, members: int) -> bool:
+    """Has a step of all members so few numbers that it is sooner kept than looked at by itself?"""
+    return 8 * members * numbers <= NARROW
 
 
 def covered(clock: Any, times: Any, done: Any) -> tuple[Any, Any, Any]:

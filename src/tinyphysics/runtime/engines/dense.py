@@ -14,12 +14,14 @@ import numpy as np
 from tinyphysics.device.engines.host import VmEngine
 from tinyphysics.device.protocols import StepRows
 from tinyphysics.flows.map import Assignments, Map
-from tinyphysics.ir import UOp, elements, f64, graph_rewrite, substitute
+from tinyphysics.ir import Ops, UOp, elements, f64, graph_rewrite, substitute, toposort
+from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.identities.real import products
 from tinyphysics.runtime.engines.events import PLACES
 from tinyphysics.step import Step
 from tinyphysics.synth.methods.taylor import CLOCK, UNTIL
 from tinyphysics.system import Parameter, State
+from tinyphysics.tpir.kernels.kernel import hoist
 from tinyphysics.tpir.program.isa import ParamDecl, Pointer, Program, Register, StateDecl
 from tinyphysics.tpir.program.lower import ProgramBuilder, type_of
 
@@ -61,14 +63,16 @@ def program_of(
     parameters: Sequence[Parameter],
     body: Assignments,
     observed: Mapping[str, UOp],
+    first: Assignments = (),
 ) -> Program:
-    """A program that moves some of its states by `body`, and observes values of them."""
+    """A program that moves some of its states by `body`, after setting some by `first`, and observes values of them."""
     b = ProgramBuilder(states, {})
     for i, s in enumerate(states):
         b.emit("init", "LOAD", Register("S", i), Pointer(s.name), u=s.var)
-    if body:
-        Map(tuple(body)).lower(b, "step")
-    b.current.clear()
+    for section, values in (("init", first), ("step", body)):
+        if values:
+            Map(tuple(values)).lower(b, section)
+        b.current.clear()
     for title, u in observed.items():
         b.emit("final", "OBSERVE", Pointer(title), b.operand(u, "final"), u=u)
     return Program(
@@ -98,8 +102,12 @@ def scan_program(events: Mapping[str, UOp], step: Step, time: UOp) -> Program:
     REACH is the part of the step in which they lie.
     """
     place = (ROUND < float(PLACES)).where(ROUND * (1.0 / PLACES), ONE) * REACH
-    functions = seen_in(events, step, time)
-    values = [substitute([u], {PLACE: place})[0] for u in functions.values()]
+    functions = [u for (u,) in unroll(list(seen_in(events, step, time).values()))]
+    moving, once = hoist(functions, frozenset(u for u in toposort(functions) if u.op is Ops.VAR) - {PLACE})
+    # what is only read is read in the loop, and conditions are no states
+    again = [v for v, u in once.items() if u.op is Ops.ELEMENT or not u.src or u.dtype is not f64]
+    moving = substitute(moving, {v: once.pop(v) for v in again})
+    values = substitute(moving, {PLACE: place})
     notes = [
         tuple(UOp.var(f"run.{what}{k}") for what in (POSITIVE, NUMBER, ZERO)) for k in range(len(values))
     ]
@@ -110,10 +118,11 @@ def scan_program(events: Mapping[str, UOp], step: Step, time: UOp) -> Program:
             (number, number + g.eq(g).where(BIT, NONE)),
             (zero, zero + g.eq(0.0).where(BIT, NONE)),
         ]
-    mine = [own_state(v) for v in (ROUND, BIT, REACH, *(v for row in notes for v in row))]
+    mine = [own_state(v) for v in (ROUND, BIT, REACH, *once, *(v for row in notes for v in row))]
     observed = {str(v.arg): v for row in notes for v in row}
-    used = read_by(values, step.states)
-    return program_of("scan", [*used, *mine], parameters_of(values, step), body, observed)
+    roots = [*values, *once.values()]
+    used = read_by(roots, step.states)
+    return program_of("scan", [*used, *mine], parameters_of(roots, step), body, observed, list(once.items()))
 
 
 def look_program(events: Mapping[str, UOp], step: Step, time: UOp) -> Program:

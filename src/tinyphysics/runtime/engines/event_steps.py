@@ -193,12 +193,20 @@ class EventEngine(PlainEngine):
         now, first = self.states_now(m), self.values_now(m)
         before = None if self.in_loop else self.inner.snapshot(m.inner)
         seen = self.inner.watch(m.inner, count, 1)
-        values = np.stack([first, *np.stack([seen[f"event {k}"] for k in range(len(self.names))], axis=1)])
+        values = self.joined(first, seen)
         shown = {word: seen[name] for word, name in self.words.items()} if self.in_loop else {}
         m.found = self.searched(m, values, lambda steps: self.states_after(m, now, shown, before, steps))
-        m.steps, m.values, m.fresh = m.steps + count, values[-1], False
+        m.steps, m.values, m.fresh = m.steps + count, values[:, -1], False
         m.last = {word: v[-1] for word, v in shown.items()}
         return shown
+
+    def joined(self, first: Any, seen: Mapping[str, Any]) -> Any:
+        """The functions at a step and after further ones: (functions, steps, members)."""
+        values = np.empty((len(first), len(seen["event 0"]) + 1, first.shape[1]))
+        values[:, 0] = first
+        for k, v in enumerate(values):
+            v[1:] = seen[f"event {k}"]
+        return values
 
     def states_now(self, m: Followed) -> Shown:
         if not m.last:
@@ -228,19 +236,23 @@ class EventEngine(PlainEngine):
     def searched(
         self, m: Followed, values: Any, states: Callable[[Any], list[Shown]], part: float = 1.0
     ) -> Found:
-        """What is found with the changes of sign between steps, up to a part of the last: (steps, functions, members)."""
-        positive, number = values > 0.0, ~np.isnan(values)
+        """What is found with the changes of sign between steps, up to a part of the last: (functions, steps, members)."""
+        positive = values > 0.0
         if m.fresh:  # where a run begins nothing has happened yet
-            positive[0] = np.where(values[0] == 0.0, positive[1], positive[0])
-        changed = (positive[1:] != positive[:-1]) & number[1:] & number[:-1] & m.alive
-        known = [name for k, name in enumerate(self.names) if number[:, k].any()]
-        step, function, who = np.nonzero(changed)
+            positive[:, 0] = np.where(values[:, 0] == 0.0, positive[:, 1], positive[:, 0])
+        changed = (positive[:, 1:] != positive[:, :-1]) & m.alive
+        known = [name for name, v in zip(self.names, values) if v[-1, 0] == v[-1, 0] or not np.isnan(v).all()]
+        function, step, who = np.unravel_index(np.flatnonzero(changed), changed.shape)
+        if len(step):
+            ends = (values[function, step + j, who] for j in (0, 1))
+            number = ~np.logical_or(*map(np.isnan, ends))
+            function, step, who = function[number], step[number], who[number]
         if not len(step):
             return m.found.with_hits([], abs(m.dt), known)
         which, where = np.unique(step, return_inverse=True)
         every = states(which)
         begin = {word: np.stack([s[word] for s in every])[where, who] for word in every[0]}
-        before = positive[step, function, who]
+        before = positive[function, step, who]
         u, seen = self.located(m, begin, who, m.steps + step, function, before, values)
         t = times_at(m.steps + step, m.dt, m.t0) + u * m.dt
         t = np.where(u < 1.0, t, times_at(m.steps + step + 1, m.dt, m.t0))
@@ -256,7 +268,7 @@ class EventEngine(PlainEngine):
     ) -> tuple[Any, Shown]:
         """(the parts of steps, the states there) of the first points after changes of sign, all together."""
         step = steps - m.steps
-        at_a, at_b = (values[step + j, function, who] for j in (0, 1))
+        at_a, at_b = (values[function, step + j, who] for j in (0, 1))
         places = np.arange(len(step))
 
         def value(u: Any) -> Any:
@@ -271,7 +283,7 @@ class EventEngine(PlainEngine):
             return
         now, first = self.states_now(m), self.values_now(m)
         seen = self.inner.watch(self.inner.snapshot(m.inner), 1, 1)
-        values = np.stack([first, [seen[f"event {k}"][0] for k in range(len(self.names))]])
+        values = self.joined(first, seen)
         part = (t - float(times_at([m.steps], m.dt, m.t0)[0])) / m.dt
         m.found = self.searched(m, values, lambda steps: [now], part)
 

@@ -95,6 +95,13 @@ def check_events(events: Mapping[str, UOp]) -> None:
             )
 
 
+def never_a_number(name: str) -> InputError:
+    return InputError(
+        f"the event `{name}` was not a number anywhere in this run",
+        fix="A root or a logarithm of a negative number, or a division of zero by zero, is not: change the function.",
+    )
+
+
 def gathered(
     system: System,
     encoding: Encoding,

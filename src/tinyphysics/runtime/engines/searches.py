@@ -11,6 +11,7 @@ import numpy as np
 
 from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.device.engines.host import VmEngine
+from tinyphysics.flows.series import series_of
 from tinyphysics.ir import UOp, f64
 from tinyphysics.runtime.engines.backend import engine_for
 from tinyphysics.runtime.engines.dense import LANES, Dense, look_program, scan_program
@@ -36,10 +37,7 @@ def dense_search(r: Run, time: UOp, inner: Any) -> partial[Searching]:
     clock = registers[CLOCK]
     curves: Curves
     if r.series is not None:
-        size = sum(s.var.size for s in r.system.states)
-        order, padded = inner.plan.order, inner.padded
-        curves = SeriesCurves(r.system, time, r.events, "S0", order, padded)
-        assert size <= padded
+        curves = SeriesCurves(r.system, time, r.events, "S0", series_of(r.series).order)
     else:
         scan, look = (programmed(r, time, make, r.events) for make in (scan_program, look_program))
         curves = Dense(

@@ -14,6 +14,7 @@ from tinyphysics.device.host.arrays import Evaluator
 from tinyphysics.device.protocols import CLOCK, StepRows
 from tinyphysics.ir import Ops, UOp, substitute, toposort
 from tinyphysics.rules.calculus.custom import inline
+from tinyphysics.rules.calculus.series import QUAD
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.functions.transcendental import lower
 from tinyphysics.runtime.engines.events import PLACES
@@ -26,11 +27,12 @@ class SeriesCurves:
     pad = 1
 
     def __init__(
-        self, system: System, clock: UOp, events: Mapping[str, UOp], register: str, order: int, padded: int
+        self, system: System, clock: UOp, events: Mapping[str, UOp], register: str, order: int
     ) -> None:
         self.system, self.clock, self.register = system, clock, register
-        self.order, self.padded, self.count = order, padded, len(events)
+        self.order, self.count = order, len(events)
         self.size = sum(s.var.size for s in system.states)
+        self.padded = -(-self.size // QUAD) * QUAD
         self.functions = []
         for u in events.values():
             (flat,) = unroll([u])

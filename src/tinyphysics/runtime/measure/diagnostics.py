@@ -15,7 +15,7 @@ from tinyphysics.errors import PhysicsIntegrityError
 from tinyphysics.planner.methods.catalog import TURNING
 from tinyphysics.runtime.engines.backend import transferred
 from tinyphysics.runtime.engines.caller_arrays import CallerArrays
-from tinyphysics.runtime.engines.events import gathered, last_times
+from tinyphysics.runtime.engines.events import gathered, last_times, never_a_number
 from tinyphysics.runtime.measure.alarms import judge
 from tinyphysics.runtime.measure.commutators import commutators
 from tinyphysics.runtime.measure.convergence import check_converges
@@ -70,6 +70,9 @@ def events(f: Finished) -> Found:
     ends = last_times(f.record.stops, lambda n: time_at(n, r.dt, r.t0))
     hits = [h for part in found for h in part.hits]
     f.out.found = gathered(r.system, r.encoding, list(r.events), hits, ends, r.dt > 0)
+    known = {name for part in found for name in part.numbers}
+    for name in set(r.events) - known if any(part.apart for part in found) else ():
+        f.out.found = {**f.out.found, name: never_a_number(name)}
     return {}
 
 
@@ -87,6 +90,7 @@ def losses(f: Finished) -> Found:
         events=tuple(r.events),
         searched=time_at(f.call.first, r.dt, r.t0),
         apart=max((part.apart for part in f.record.found), default=None),
+        own_steps=r.adaptive,
     )
     return {}
 

@@ -14,7 +14,7 @@ from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.device.engines.pieces import MemberBatches
 from tinyphysics.ir import UOp
 from tinyphysics.rules.functions.random import draws
-from tinyphysics.runtime.engines.adaptive import AdaptiveEngine
+from tinyphysics.runtime.engines.adaptive import AdaptiveEngine, is_narrow
 from tinyphysics.runtime.engines.backend import engine_for, series_engine
 from tinyphysics.runtime.engines.engine import States
 from tinyphysics.runtime.engines.event_steps import EventEngine, JumpEvents
@@ -147,19 +147,13 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
     if r.adaptive:
         names = [x.name for x in r.system.states]
         words = [word for name in names for word in r.encoding.precision.names(name)]
-        fused = {word: f"frame.{word}" for word in words}
-        fused = fused if record.frames and strides_agree(s) and not r.given.there else {}
-        keeps = bool(r.events) or many_looks(s)  # steps, to look into them
-        inner: Any = (
-            engine_for(r.target, r.program, None, r.threads, False, None, keeps)
-            if r.series is None
-            else series_engine(r.target, r.series)
-        )
+        inner, at_once = stepping(r, s)
+        fused = {word: f"frame.{word}" for word in words} if at_once and strides_agree(s) else {}
         if r.target.backend == "cuda":
             inner = MemberBatches(inner)
         look = (lambda frames, steps: looking(r, values, frames, steps)) if values else None
         search = dense_search(r, clock_of(r.system), inner) if r.events else None
-        return AdaptiveEngine(inner, names, look, search, words, r.advice, fused, keeps), fused
+        return AdaptiveEngine(inner, names, look, search, words, r.advice, fused, at_once), fused
     floats = r.encoding.precision.state.is_float  # what is observed is float64, too short for whole numbers
     can = r.target.backend != "python" and floats and not r.given.there  # what is observed there comes here
     if record.frames and can and fusible(s):
@@ -201,6 +195,19 @@ def with_events(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any,
     inner = engine_for(r.target, r.program, watcher(r, {**events, **shown}), r.threads, r.loops)
     by = fractions(r, inner, partial(matrices, r))
     return EventEngine(inner, list(r.events), words, by, seen, look, fused, in_loop), fused
+
+
+def stepping(r: Run, s: Schedule) -> tuple[Any, bool]:
+    """The engine of a run whose steps have their own lengths; does it write them down, for many times to be looked at?"""
+    if r.series is not None:
+        return series_engine(r.target, r.series), False
+    many = many_looks(s) and not r.given.there
+    if r.events or many:
+        keeping = engine_for(r.target, r.program, None, r.threads, False, None, True)
+        at_once = many and is_narrow(keeping.numbers, r.given.members)
+        if r.events or at_once:
+            return keeping, at_once
+    return engine_for(r.target, r.program, None, r.threads), False
 
 
 def many_looks(s: Schedule) -> bool:
