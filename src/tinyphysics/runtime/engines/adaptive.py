@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,8 +18,8 @@ import numpy as np
 
 from tinyphysics.device.cuda.dlpack import DeviceArray, stacked
 from tinyphysics.device.protocols import StepRows
-from tinyphysics.runtime.engines.engine import States
 from tinyphysics.runtime.engines.dense_search import Searching
+from tinyphysics.runtime.engines.engine import States
 from tinyphysics.runtime.engines.on_demand import Look, LookedAt
 from tinyphysics.runtime.state import device_arrays
 from tinyphysics.runtime.state.schedule import time_at, times_at
@@ -319,7 +319,9 @@ class AdaptiveEngine(LookedAt[Adapted]):
         return self.named(m)
 
     def between_many(self, m: Adapted, times: Any) -> dict[str, Any]:
-        out = self.states_at(m, np.asarray(times, np.float64)) if m.members else super().between_many(m, times)
+        out = (
+            self.states_at(m, np.asarray(times, np.float64)) if m.members else super().between_many(m, times)
+        )
         m.seen = None
         return out
 

@@ -105,7 +105,9 @@ def new_engine(
         return CudaLoopEngine(whole, CudaLoops(), watch, 1, list_builder, tree_functions, seed)
     match target.backend:
         case "llvm":
-            return LaneEngine(whole, LlvmLoader(), watch, threads, seed=seed, extremes=extremes, record=record)
+            return LaneEngine(
+                whole, LlvmLoader(), watch, threads, seed=seed, extremes=extremes, record=record
+            )
         case "c":
             return LaneEngine(whole, CLoader(), watch, threads, extremes=extremes, record=record)
         case "numpy":

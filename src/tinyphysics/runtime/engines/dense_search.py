@@ -42,7 +42,9 @@ class Searching:
     done: float  # the time up to which all were searched
     fresh: Any = field(repr=False)  # (members,) is its first step still to come, where a zero is no event?
     found: Found = Found()
-    ends: Any = field(default=None, repr=False)  # (2, functions, members): sign at the end of the last step, known?
+    ends: Any = field(
+        default=None, repr=False
+    )  # (2, functions, members): sign at the end of the last step, known?
     count: Any = field(default=None, repr=False)  # (members,) attempts before
 
     def copy(self) -> Searching:

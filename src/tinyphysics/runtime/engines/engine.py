@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 States = Mapping[str, Any]
@@ -56,6 +56,16 @@ class Engine(Protocol):
     def bad(self, m: Any) -> list[int]: ...
     def first_bad(self, m: Any, k: int) -> tuple[str, int] | None: ...
     def synchronised(self, m: Any) -> dict[str, Any]: ...
+
+
+@runtime_checkable
+class Continuous(Protocol):
+    """An engine that knows the state at any time between two steps."""
+
+    def snapshot(self, m: Any) -> Any: ...
+    def between_many(self, m: Any, times: Sequence[float]) -> dict[str, Any]: ...
+    def found_until(self, m: Any, later: Any) -> None: ...
+    def search_until(self, m: Any, t: float) -> None: ...
 
 
 @runtime_checkable

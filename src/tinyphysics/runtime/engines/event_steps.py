@@ -38,7 +38,9 @@ class Followed:
     steps: int
     last: Shown = field(repr=False)  # the states at this step; empty: to be asked for
     values: Any = field(default=None, repr=False)  # (functions, members) there; None: not known yet
-    alive: Any = field(default=None, repr=False)  # (members,) which are searched; None: nobody, it is a replay
+    alive: Any = field(
+        default=None, repr=False
+    )  # (members,) which are searched; None: nobody, it is a replay
     fresh: bool = False  # is it where a run begins?  There a zero is no event
     found: Found = Found()
 
@@ -59,7 +61,10 @@ class EventEngine(PlainEngine):
         frames: Mapping[str, str],
         in_loop: bool,
     ) -> None:
-        """`words` are the names under which the loop shows the states, if it does so (`in_loop`); `values` are the functions."""
+        """`words` are the names under which the loop shows the states, if it does so (`in_loop`).
+
+        `values` are the functions of states that are given, `look` is what a user observes of them.
+        """
         self.inner, self.names, self.words, self.fraction = inner, names, dict(words), fraction
         self.look_at, self.look, self.frames, self.in_loop = values, look, dict(frames), in_loop
         self.workers = inner.workers

@@ -114,11 +114,15 @@ def jumps(r: Run, inner: Any, look: Any) -> Fraction:
             mine = np.flatnonzero(who == j)
             one = inner.some(m.inner, [j])
             if flow:
-                places = [ExactFraction(int(n)) + ExactFraction(float(x)) for n, x in zip(steps[mine], u[mine])]
+                places = [
+                    ExactFraction(int(n)) + ExactFraction(float(x)) for n, x in zip(steps[mine], u[mine])
+                ]
                 parts = [inner.at(one, places)]
             else:
                 parts = [
-                    inner.at(Jumped({w: v[k : k + 1] for w, v in begin.items()}, one.params, 1, u[k] * m.dt), [1])
+                    inner.at(
+                        Jumped({w: v[k : k + 1] for w, v in begin.items()}, one.params, 1, u[k] * m.dt), [1]
+                    )
                     for k in mine.tolist()
                 ]
             for word in begin:

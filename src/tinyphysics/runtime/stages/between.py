@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import here
-from tinyphysics.runtime.engines.engine import States
-from tinyphysics.runtime.engines.on_demand import ROOM, LookedAt
+from tinyphysics.runtime.engines.engine import Continuous, States
 from tinyphysics.runtime.stages.running import Running
 from tinyphysics.runtime.state.encoding import owner
 from tinyphysics.runtime.state.tiles import Tile
 from tinyphysics.runtime.state.workers import all_finite
 from tinyphysics.trajectory import Stop
+
+TOGETHER = 1 << 26  # bytes of frames that are made together
 
 
 def frames_at_once(run: Running, k: int) -> None:
@@ -39,7 +40,7 @@ def frames_between(
     if not run.record.frames:
         return
     engine, out, last = run.engine, {**tile.frozen, **stopped}, n == run.schedule.steps
-    looked = engine if isinstance(engine, LookedAt) else None
+    looked = engine if isinstance(engine, Continuous) else None
     state = state_at(run, tile, m, n, out) if looked is None else {}
     own = m if looked is None or not last else looked.snapshot(m)  # what a run goes on from stays at its step
     if looked is None:
@@ -48,7 +49,7 @@ def frames_between(
         if last and run.schedule.end is not None:
             engine.search_until(m, run.schedule.end)
         return
-    most = max(1, ROOM // max(1, sum(int(v.nbytes) for v in tile.states().values())))
+    most = max(1, TOGETHER // max(1, sum(int(v.nbytes) for v in tile.states().values())))
     for begin in range(0, len(between), most):
         some = between[begin : begin + most]
         states = looked.between_many(own, [t for _, t in some])

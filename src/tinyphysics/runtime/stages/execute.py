@@ -1,4 +1,7 @@
-"""One run of a program on an engine, with some values observed: all that decides its bits is in a Run."""
+"""One run of a program on an engine, with some values observed: all that decides its bits is in a Run.
+
+What searches events is imported where a run has some: a first result does not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,8 @@ from tinyphysics.rules.functions.random import draws
 from tinyphysics.runtime.engines.adaptive import AdaptiveEngine, is_narrow
 from tinyphysics.runtime.engines.backend import engine_for, series_engine
 from tinyphysics.runtime.engines.engine import States
-from tinyphysics.runtime.engines.event_steps import EventEngine, JumpEvents
-from tinyphysics.runtime.engines.events import check_events
 from tinyphysics.runtime.engines.jump import JumpEngine
 from tinyphysics.runtime.engines.plans import probe_key
-from tinyphysics.runtime.engines.searches import dense_search, fractions, jumps, observed_events
 from tinyphysics.runtime.stages.acting import Acts
 from tinyphysics.runtime.stages.flow_matrices import with_flows
 from tinyphysics.runtime.stages.loop import begin_tiles, go
@@ -152,7 +152,11 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
         if r.target.backend == "cuda":
             inner = MemberBatches(inner)
         look = (lambda frames, steps: looking(r, values, frames, steps)) if values else None
-        search = dense_search(r, clock_of(r.system), inner) if r.events else None
+        search = None
+        if r.events:
+            from tinyphysics.runtime.engines.searches import dense_search
+
+            search = dense_search(r, clock_of(r.system), inner)
         return AdaptiveEngine(inner, names, look, search, words, r.advice, fused, at_once), fused
     floats = r.encoding.precision.state.is_float  # what is observed is float64, too short for whole numbers
     can = r.target.backend != "python" and floats and not r.given.there  # what is observed there comes here
@@ -174,6 +178,10 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
 
 def with_events(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
     """The engine of a run with steps of one length whose events are searched."""
+    from tinyphysics.runtime.engines.event_steps import EventEngine, JumpEvents
+    from tinyphysics.runtime.engines.events import check_events
+    from tinyphysics.runtime.engines.searches import fractions, jumps, observed_events
+
     check_events(r.events)
     s, events = record.schedule, observed_events(r.events)
     kept = [word for x in r.system.states for word in r.encoding.precision.kept(x)]
