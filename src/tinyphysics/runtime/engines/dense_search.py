@@ -160,16 +160,20 @@ class Searching:
         count = len(where)
         full = np.resize(np.arange(count), -(-count // self.curves.pad) * self.curves.pad)
         own, params = rows.some(where[full]), self.own(where[full] % self.members)
-        function = function[full]
+        function, a, b = function[full], a[full], b[full]
 
-        def values(place: Any) -> Any:
-            seen = self.curves.look(own, params, place)
+        def place(part: Any) -> Any:
+            """In the step, of a part of what lies between two looks."""
+            return np.where(part < 1.0, a + part * (b - a), b)
+
+        def values(part: Any) -> Any:
+            seen = self.curves.look(own, params, place(part))
             return np.stack([seen[f"event {k}"] for k in range(self.curves.count)])[
                 function, np.arange(len(full))
             ]
 
-        a, b = a[full], b[full]
-        u = first_places(values, a, b, values(a), values(b), before[full])
+        whole = np.ones(len(full))
+        u = place(first_places(values, 0.0 * whole, whole, values(0.0 * whole), values(whole), before[full]))
         seen = self.curves.look(own, params, u)
         return u[:count], {name: v[:count] for name, v in seen.items()}
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-FINE = 2.0**-52  # of a step: two places that are nearer are one
-HALVINGS = 52  # from a whole step to that
+FINE = 2.0**-52  # of a bracket: two places that are nearer are one
+HALVINGS = 52  # from all of it to that
 SLACK = 12  # rounds more than halving would need: used up early by a function that is far from straight
 BENT = 0.2  # of the square of a bracket's width: how far a guess is moved towards the middle
 
@@ -21,7 +21,7 @@ Values = Callable[[Any], Any]  # of all brackets, at a place in each
 
 
 def first_places(values: Values, a: Any, b: Any, at_a: Any, at_b: Any, positive: Any) -> Any:
-    """Of each bracket a < b, in parts of a step, the first place found at which the sign is no longer that of a.
+    """Of each bracket from a = 0 to b = 1, the first place found at which the sign is no longer that of a.
 
     `positive` says what it is at a; a value that is not a number counts as not positive.
     """
