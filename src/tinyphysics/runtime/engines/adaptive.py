@@ -237,7 +237,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
             self.tell_of_many(m, until)
             self.tell_of_the_end(m, until)
         if m.events is not None:
-            m.events.done = until
+            m.events.finish(until)
 
     def with_clock(self, rows: StepRows) -> StepRows:
         """Series in loops have one register for all; its last numbers are the clock."""
@@ -274,7 +274,10 @@ class AdaptiveEngine(LookedAt[Adapted]):
                 for name, v in self.seen_in(m, rows, times[which[some]], who[some], row[some]).items():
                     if name not in out:
                         out[name] = np.empty((len(times), m.members, *v.shape[1:]))
-                    out[name][which[some], who[some]] = v
+                    if m.members == 1:
+                        out[name][which[begin] : which[begin] + len(v), 0] = v
+                    else:
+                        out[name][which[some], who[some]] = v
         self.count_times(m, len(times), float(times[-1]))
         return out
 
@@ -291,11 +294,11 @@ class AdaptiveEngine(LookedAt[Adapted]):
         return {name: found[name][:count] for name in self.words}
 
     def watch(self, m: Adapted, rows: int, stride: int) -> dict[str, Any]:
-        steps = [m.steps + stride * (j + 1) for j in range(rows)]
+        steps = np.arange(m.steps + stride, m.steps + stride * rows + 1, stride)
         frames = self.states_at(m, times_at(steps, m.dt, m.t0))
-        m.steps = m.reached = steps[-1]
+        m.steps = m.reached = int(steps[-1])
         m.seen = {name: v[-1] for name, v in frames.items()}
-        out = {} if self.look is None else self.look(frames, steps)
+        out = {} if self.look is None else self.look(frames, steps.tolist())
         return out | {name: frames[word] for word, name in self.frames.items()}
 
     def block(self, members: int) -> int:

@@ -16,6 +16,7 @@ from tinyphysics.device.protocols import StepRows
 from tinyphysics.runtime.engines.events import PLACES, Found, Hits
 from tinyphysics.runtime.engines.roots import first_places
 
+MANY = 4096  # changes of sign that are located together
 LAST = PLACES  # the bit of the end of a step
 FAR = 64.0  # times as long as what is left of a run: a solution without a scale of its own, such as a straight line
 
@@ -28,6 +29,32 @@ class Curves(Protocol):
 
     def scan(self, rows: StepRows, params: Mapping[str, Any], reach: Any) -> tuple[Any, Any, Any]: ...
     def look(self, rows: StepRows, params: Mapping[str, Any], place: Any) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Crossings:
+    """Changes of sign between two places of steps, and the part of each step that is searched."""
+
+    rows: StepRows  # the registers of each step
+    who: Any
+    function: Any
+    a: Any  # the two places, in parts of the step
+    b: Any
+    before: Any  # was it positive?
+    begin: Any  # the time in the step that is searched
+    end: Any
+
+    def of(self, which: Any) -> Crossings:
+        own = (getattr(self, name) for name in CROSSING)
+        return Crossings(self.rows.some(which), *(v[which] for v in own))
+
+    def joined(self, others: Sequence[Crossings]) -> Crossings:
+        every = (self, *others)
+        rows = replace(self.rows, table=np.concatenate([c.rows.table for c in every], axis=1))
+        return Crossings(rows, *(np.concatenate([getattr(c, name) for c in every]) for name in CROSSING))
+
+
+CROSSING = ("who", "function", "a", "b", "before", "begin", "end")
 
 
 @dataclass(eq=False)
@@ -46,6 +73,7 @@ class Searching:
         default=None, repr=False
     )  # (2, functions, members): sign at the end of the last step, known?
     count: Any = field(default=None, repr=False)  # (members,) attempts before
+    noted: list[Crossings] = field(default_factory=list, repr=False)  # in a walk, to be located
 
     def copy(self) -> Searching:
         return replace(self, fresh=self.fresh.copy())
@@ -71,10 +99,17 @@ class Searching:
         begins_at_zero = first[None] & (zero & 1 != 0)
         positive = np.where(begins_at_zero, positive & ~1 | positive >> 1 & 1, positive)
         hits = self.jumps(rows, good, lanes, positive, np.where(reach < 1.0, number & ~(1 << LAST), number))
-        hits += self.crossings(rows, lanes, reach, positive, number, until)
+        self.note_crossings(rows, lanes, reach, positive, number, until)
         seen = [name for name, v in zip(self.names, number) if v.any()]
         apart = float((reach * h.ravel()[lanes]).max()) / PLACES
         self.found = self.found.with_hits(hits, apart, seen)
+        if sum(len(c.who) for c in self.noted) >= MANY:
+            self.locate()
+
+    def finish(self, until: float) -> None:
+        """A walk ends: all steps that reach into the time up to here were looked at."""
+        self.locate()
+        self.done = until
 
     def is_new(self, clock: Any) -> Any:
         """Is a row another attempt than the one before it?"""
@@ -121,14 +156,14 @@ class Searching:
                 out.append(hits_of(name, where % self.members, seen, begins[0, k].ravel()[where]))
         return out
 
-    def crossings(
+    def note_crossings(
         self, rows: StepRows, lanes: Any, reach: Any, positive: Any, number: Any, until: float
-    ) -> list[Hits]:
-        """Changes of sign between two places of a step."""
+    ) -> None:
+        """Changes of sign between two places of a step, to be located."""
         changed = (positive ^ positive >> 1) & number & number >> 1 & (1 << PLACES) - 1
         function, index = np.nonzero(changed)
         if not len(function):
-            return []
+            return
         bits = changed[function, index][:, None] >> np.arange(PLACES) & 1
         which, place = np.nonzero(bits)
         function, index = function[which], index[which]
@@ -137,45 +172,40 @@ class Searching:
         begin, end = ((t - high) - low for t in (self.done, until))
         a, b = (np.where(p < PLACES, p * (1.0 / PLACES), 1.0) * reach[index] for p in (place, place + 1))
         near = (begin < b * h) & (a * h <= end)
-        function, index, where, a, b, h = (x[near] for x in (function, index, where, a, b, h))
-        begin, end, place = (x[near] for x in (begin, end, place))
-        if not len(function):
-            return []
         before = positive[function, index] >> place & 1 != 0
-        u, seen = self.located(rows, where, function, a, b, before)
-        gone = np.where(u < 1.0, u * h, h)
-        inside = (begin < gone) & (gone <= end)
-        out = []
-        for k, name in enumerate(self.names):
-            mine = np.flatnonzero(inside & (function == k))
-            if len(mine):
-                seen_there = {n: v[mine] for n, v in seen.items()}
-                out.append(hits_of(name, where[mine] % self.members, seen_there, ~before[mine]))
-        return out
+        some = (where % self.members, function, a, b, before, begin, end)
+        if near.any():
+            self.noted.append(Crossings(rows.some(where[near]), *(x[near] for x in some)))
 
-    def located(
-        self, rows: StepRows, where: Any, function: Any, a: Any, b: Any, before: Any
-    ) -> tuple[Any, dict[str, Any]]:
-        """(the places, what is seen there) of the first points after changes of sign, all together."""
-        count = len(where)
-        full = np.resize(np.arange(count), -(-count // self.curves.pad) * self.curves.pad)
-        own, params = rows.some(where[full]), self.own(where[full] % self.members)
-        function, a, b = function[full], a[full], b[full]
+    def locate(self) -> None:
+        """The first points after changes of sign, all together; those outside the time that is searched are left out."""
+        if not self.noted:
+            return
+        c, self.noted = self.noted[0].joined(self.noted[1:]), []
+        full = np.resize(np.arange(len(c.who)), -(-len(c.who) // self.curves.pad) * self.curves.pad)
+        f = c.of(full)
+        params = self.own(f.who)
 
         def place(part: Any) -> Any:
             """In the step, of a part of what lies between two looks."""
-            return np.where(part < 1.0, a + part * (b - a), b)
+            return np.where(part < 1.0, f.a + part * (f.b - f.a), f.b)
 
         def values(part: Any) -> Any:
-            seen = self.curves.look(own, params, place(part))
-            return np.stack([seen[f"event {k}"] for k in range(self.curves.count)])[
-                function, np.arange(len(full))
-            ]
+            seen = self.curves.look(f.rows, params, place(part))
+            every = np.stack([seen[f"event {k}"] for k in range(self.curves.count)])
+            return every[f.function, np.arange(len(full))]
 
         whole = np.ones(len(full))
-        u = place(first_places(values, 0.0 * whole, whole, values(0.0 * whole), values(whole), before[full]))
-        seen = self.curves.look(own, params, u)
-        return u[:count], {name: v[:count] for name, v in seen.items()}
+        u = place(first_places(values, 0.0 * whole, whole, values(0.0 * whole), values(whole), f.before))
+        seen = self.curves.look(f.rows, params, u)
+        h = f.rows[self.clock][2]
+        gone = np.where(u < 1.0, u * h, h)
+        inside = (f.begin < gone) & (gone <= f.end) & (np.arange(len(full)) < len(c.who))
+        hits = []
+        for k, name in enumerate(self.names):
+            mine = np.flatnonzero(inside & (f.function == k))
+            hits.append(hits_of(name, f.who[mine], {n: v[mine] for n, v in seen.items()}, ~f.before[mine]))
+        self.found = self.found.with_hits(hits, 0.0, ())
 
     def at(self, rows: StepRows, where: Any, place: Any) -> dict[str, Any]:
         return self.curves.look(rows.some(where), self.own(where % self.members), place)

@@ -20,7 +20,8 @@ from tinyphysics.runtime.engines.on_demand import Look, LookedAt
 from tinyphysics.runtime.engines.roots import first_places
 from tinyphysics.runtime.state.schedule import times_at
 
-ROWS_BYTES = 2e6  # of what is seen of steps between two searches: what a cache holds
+ROWS_BYTES = 4e5  # of what is seen of steps in one call: what a cache holds
+ROWS, MOST_BYTES = 64, 3e7  # steps of ensembles for which that is more, as far as there is room
 Shown = dict[str, Any]  # words of the states, (hits, shape...)
 # of (loop state, states, members, steps, parts of a step): values of the functions (functions, hits), and the states
 Fraction = Callable[["Followed", Shown, Any, Any, Any], tuple[Any, Shown]]
@@ -43,6 +44,25 @@ class Followed:
     )  # (members,) which are searched; None: nobody, it is a replay
     fresh: bool = False  # is it where a run begins?  There a zero is no event
     found: Found = Found()
+
+
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """Changes of sign within steps: where each step begins, of whom, and the values at its ends."""
+
+    begin: Shown
+    who: Any
+    step: Any
+    function: Any
+    before: Any  # was it positive?
+    at_a: Any
+    at_b: Any
+
+    def joined(self, others: Sequence[Changes]) -> Changes:
+        every = (self, *others)
+        begin = {word: np.concatenate([c.begin[word] for c in every]) for word in self.begin}
+        names = ("who", "step", "function", "before", "at_a", "at_b")
+        return Changes(begin, *(np.concatenate([getattr(c, name) for c in every]) for name in names))
 
 
 class EventEngine(PlainEngine):
@@ -142,7 +162,7 @@ class EventEngine(PlainEngine):
 
     def rows(self, m: Followed) -> int:
         width = 8 * max(1, sum(int(v.nbytes // 8) for v in self.states_now(m).values()))
-        return max(1, int(ROWS_BYTES // width))
+        return max(1, int(ROWS_BYTES // width), min(ROWS, int(MOST_BYTES // width)))
 
     def registers(self, m: Followed) -> dict[str, Any]:
         found: dict[str, Any] = self.inner.registers(m.inner)
@@ -166,23 +186,27 @@ class EventEngine(PlainEngine):
             self.inner.advance(m.inner, steps)
             m.steps += steps
             return
+        changes = []
         while steps:
             count = min(steps, self.rows(m))
-            self.piece(m, count)
+            changes.append(self.piece(m, count)[1])
             steps -= count
+        self.locate(m, changes)
 
     def watch(self, m: Followed, rows: int, stride: int) -> dict[str, Any]:
         steps = [m.steps + stride * (j + 1) for j in range(rows)]
         shown: dict[str, list[Any]] = {word: [] for word in self.words}
         if self.in_loop and m.alive is not None:
-            left, at = rows * stride, 0
+            left, at, changes = rows * stride, 0, []
             while left:
                 count = min(left, self.rows(m))
-                seen = self.piece(m, count)
+                seen, change = self.piece(m, count)
+                changes.append(change)
                 first = (-at - 1) % stride  # of the steps of this piece, the first whose row is asked for
                 for word in self.words:
                     shown[word].append(seen[word][first::stride])
                 left, at = left - count, at + count
+            self.locate(m, changes)
             frames = {word: np.concatenate(v) for word, v in shown.items()}
         else:
             for _ in steps:
@@ -193,17 +217,17 @@ class EventEngine(PlainEngine):
         out = {} if self.look is None else self.look(frames, steps)
         return out | {name: frames[word] for word, name in self.frames.items()}
 
-    def piece(self, m: Followed, count: int) -> dict[str, Any]:
-        """So many steps, searched; the states after each of them, where the loop shows them."""
+    def piece(self, m: Followed, count: int) -> tuple[Shown, Changes | None]:
+        """So many steps: the states after each of them, where the loop shows them, and where signs have changed."""
         now, first = self.states_now(m), self.values_now(m)
         before = None if self.in_loop else self.inner.snapshot(m.inner)
         seen = self.inner.watch(m.inner, count, 1)
         values = self.joined(first, seen)
         shown = {word: seen[name] for word, name in self.words.items()} if self.in_loop else {}
-        m.found = self.searched(m, values, lambda steps: self.states_after(m, now, shown, before, steps))
+        changes = self.compared(m, values, lambda steps: self.states_after(m, now, shown, before, steps))
         m.steps, m.values, m.fresh = m.steps + count, values[:, -1], False
         m.last = {word: v[-1] for word, v in shown.items()}
-        return shown
+        return shown, changes
 
     def joined(self, first: Any, seen: Mapping[str, Any]) -> Any:
         """The functions at a step and after further ones: (functions, steps, members)."""
@@ -238,49 +262,47 @@ class EventEngine(PlainEngine):
         return out
 
     # --- the search ----------------------------------------------------------------------------
-    def searched(
-        self, m: Followed, values: Any, states: Callable[[Any], list[Shown]], part: float = 1.0
-    ) -> Found:
-        """What is found with the changes of sign between steps, up to a part of the last: (functions, steps, members)."""
+    def compared(self, m: Followed, values: Any, states: Callable[[Any], list[Shown]]) -> Changes | None:
+        """The changes of sign between steps: (functions, steps, members)."""
         positive = values > 0.0
         if m.fresh:  # where a run begins nothing has happened yet
             positive[:, 0] = np.where(values[:, 0] == 0.0, positive[:, 1], positive[:, 0])
         changed = (positive[:, 1:] != positive[:, :-1]) & m.alive
-        known = [name for name, v in zip(self.names, values) if v[-1, 0] == v[-1, 0] or not np.isnan(v).all()]
+        known = [k for k, v in enumerate(values) if v[-1, 0] == v[-1, 0] or not np.isnan(v).all()]
+        m.found = m.found.with_hits([], abs(m.dt), [self.names[k] for k in known])
         function, step, who = np.unravel_index(np.flatnonzero(changed), changed.shape)
-        if len(step):
-            ends = (values[function, step + j, who] for j in (0, 1))
-            number = ~np.logical_or(*map(np.isnan, ends))
-            function, step, who = function[number], step[number], who[number]
-        if not len(step):
-            return m.found.with_hits([], abs(m.dt), known)
+        ends = [values[function, step + j, who] for j in (0, 1)]
+        number = ~np.logical_or(*map(np.isnan, ends))
+        if not number.any():
+            return None
+        function, step, who, at_a, at_b = (x[number] for x in (function, step, who, *ends))
         which, where = np.unique(step, return_inverse=True)
         every = states(which)
         begin = {word: np.stack([s[word] for s in every])[where, who] for word in every[0]}
-        before = positive[function, step, who]
-        u, seen = self.located(m, begin, who, m.steps + step, function, before, values)
-        t = times_at(m.steps + step, m.dt, m.t0) + u * m.dt
-        t = np.where(u < 1.0, t, times_at(m.steps + step + 1, m.dt, m.t0))
-        hits = []
-        for k, name in enumerate(self.names):
-            mine = np.flatnonzero((function == k) & (u <= part))
-            words = {word: v[mine] for word, v in seen.items()}
-            hits.append(Hits(name, who[mine], t[mine], ~before[mine], words))
-        return m.found.with_hits(hits, abs(m.dt), known)
+        return Changes(begin, who, m.steps + step, function, positive[function, step, who], at_a, at_b)
 
-    def located(
-        self, m: Followed, begin: Shown, who: Any, steps: Any, function: Any, before: Any, values: Any
-    ) -> tuple[Any, Shown]:
-        """(the parts of steps, the states there) of the first points after changes of sign, all together."""
-        step = steps - m.steps
-        at_a, at_b = (values[function, step + j, who] for j in (0, 1))
-        places = np.arange(len(step))
+    def locate(self, m: Followed, changes: Sequence[Changes | None], part: float = 1.0) -> None:
+        """The times of changes of sign, all together; up to a part of their steps."""
+        some = [c for c in changes if c is not None]
+        if not some:
+            return
+        c = some[0].joined(some[1:])
+        places = np.arange(len(c.who))
 
         def value(u: Any) -> Any:
-            return self.fraction(m, begin, who, steps, u)[0][function, places]
+            return self.fraction(m, c.begin, c.who, c.step, u)[0][c.function, places]
 
-        u = first_places(value, np.zeros(len(step)), np.ones(len(step)), at_a, at_b, before)
-        return u, self.fraction(m, begin, who, steps, u)[1]
+        whole = np.ones(len(places))
+        u = first_places(value, 0.0 * whole, whole, c.at_a, c.at_b, c.before)
+        seen = self.fraction(m, c.begin, c.who, c.step, u)[1]
+        ends = times_at(c.step + 1, m.dt, m.t0)
+        t = np.where(u < 1.0, times_at(c.step, m.dt, m.t0) + u * m.dt, ends)
+        hits = []
+        for k, name in enumerate(self.names):
+            mine = np.flatnonzero((c.function == k) & (u <= part))
+            words = {word: v[mine] for word, v in seen.items()}
+            hits.append(Hits(name, c.who[mine], t[mine], ~c.before[mine], words))
+        m.found = m.found.with_hits(hits, abs(m.dt), ())
 
     def search_until(self, m: Followed, t: float) -> None:
         """In the part of the next step that ends at a time: as in the whole step, whoever takes it."""
@@ -288,9 +310,8 @@ class EventEngine(PlainEngine):
             return
         now, first = self.states_now(m), self.values_now(m)
         seen = self.inner.watch(self.inner.snapshot(m.inner), 1, 1)
-        values = self.joined(first, seen)
         part = (t - float(times_at([m.steps], m.dt, m.t0)[0])) / m.dt
-        m.found = self.searched(m, values, lambda steps: [now], part)
+        self.locate(m, [self.compared(m, self.joined(first, seen), lambda steps: [now])], part)
 
 
 class JumpEvents(EventEngine, LookedAt[Followed]):  # type: ignore[misc]
