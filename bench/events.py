@@ -153,7 +153,9 @@ def ensemble(rounds: int) -> None:
     states = {name: np.array([s[name] for s in every]) for name in ("q", "p")}
     seconds, _ = least(1, lambda: [with_scipy(1e-9, MANY_END, s) for s in every[:4]])
     theirs = seconds * MANY / 4
-    print(f"ensemble: {MANY} orbits up to t = {MANY_END:g}\n  SciPy DOP853, rtol 1e-09  {1e3 * theirs:9.0f} ms")
+    print(
+        f"ensemble: {MANY} orbits up to t = {MANY_END:g}\n  SciPy DOP853, rtol 1e-09  {1e3 * theirs:9.0f} ms"
+    )
     for name, options in SETTINGS:
         sim = tp.compile(henon_heiles, **options)
         seconds, out = least(rounds, lambda: sim.evolve(**states, until=MANY_END, frames=2, events=CROSSING))  # noqa: B023
