@@ -74,7 +74,7 @@ def test_a_change_of_sign_is_found_to_rounding(f, root, most):
         return f(x)
 
     a, b = np.zeros(1), np.ones(1)
-    place = first_places(values, a, b, f(a), f(b), f(a) > 0)
+    place = first_places(lambda some: values, f(a), f(b), f(a) > 0)
     assert abs(place[0] - root) < 4e-16 and len(calls) <= most
     assert (f(place) > 0) != (f(a) > 0)
 
@@ -83,11 +83,11 @@ def test_brackets_do_not_know_of_each_other():
     shift = np.linspace(0.1, 0.9, 40)
 
     def places(s):
-        def values(x):
-            return np.tanh(5 * (x - s)) + 0.1 * (x - s) ** 2
+        def among(some):
+            return lambda x: np.tanh(5 * (x - s[some])) + 0.1 * (x - s[some]) ** 2
 
-        none = 0.0 * s
-        return first_places(values, none, none + 1, values(none), values(none + 1), values(none) > 0)
+        at_a, at_b = (among(slice(None))(0.0 * s + x) for x in (0.0, 1.0))
+        return first_places(among, at_a, at_b, at_a > 0)
 
     assert np.array_equal(places(shift), np.concatenate([places(shift[k : k + 1]) for k in range(40)]))
 

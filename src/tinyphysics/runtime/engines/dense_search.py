@@ -14,7 +14,7 @@ import numpy as np
 
 from tinyphysics.device.protocols import StepRows
 from tinyphysics.runtime.engines.events import PLACES, Found, Hits
-from tinyphysics.runtime.engines.roots import first_places
+from tinyphysics.runtime.engines.roots import Values, first_places
 
 MANY = 4096  # changes of sign that are located together
 LAST = PLACES  # the bit of the end of a step
@@ -47,6 +47,10 @@ class Crossings:
     def of(self, which: Any) -> Crossings:
         own = (getattr(self, name) for name in CROSSING)
         return Crossings(self.rows.some(which), *(v[which] for v in own))
+
+    def place(self, part: Any) -> Any:
+        """In the step, of a part of what lies between two looks."""
+        return np.where(part < 1.0, self.a + part * (self.b - self.a), self.b)
 
     def joined(self, others: Sequence[Crossings]) -> Crossings:
         every = (self, *others)
@@ -182,30 +186,37 @@ class Searching:
         if not self.noted:
             return
         c, self.noted = self.noted[0].joined(self.noted[1:]), []
-        full = np.resize(np.arange(len(c.who)), -(-len(c.who) // self.curves.pad) * self.curves.pad)
-        f = c.of(full)
-        params = self.own(f.who)
-
-        def place(part: Any) -> Any:
-            """In the step, of a part of what lies between two looks."""
-            return np.where(part < 1.0, f.a + part * (f.b - f.a), f.b)
-
-        def values(part: Any) -> Any:
-            seen = self.curves.look(f.rows, params, place(part))
-            every = np.stack([seen[f"event {k}"] for k in range(self.curves.count)])
-            return every[f.function, np.arange(len(full))]
-
-        whole = np.ones(len(full))
-        u = place(first_places(values, 0.0 * whole, whole, values(0.0 * whole), values(whole), f.before))
-        seen = self.curves.look(f.rows, params, u)
-        h = f.rows[self.clock][2]
+        none, whole = np.zeros(len(c.who)), np.ones(len(c.who))
+        ends = self.values(c, np.arange(len(c.who)))
+        part = first_places(lambda some: self.values(c, some), ends(none), ends(whole), c.before)
+        u = c.place(part)
+        full = self.filled(np.arange(len(c.who)))
+        seen = self.curves.look(c.rows.some(full), self.own(c.who[full]), u[full])
+        h = c.rows[self.clock][2]
         gone = np.where(u < 1.0, u * h, h)
-        inside = (f.begin < gone) & (gone <= f.end) & (np.arange(len(full)) < len(c.who))
+        inside = (c.begin < gone) & (gone <= c.end)
         hits = []
         for k, name in enumerate(self.names):
-            mine = np.flatnonzero(inside & (f.function == k))
-            hits.append(hits_of(name, f.who[mine], {n: v[mine] for n, v in seen.items()}, ~f.before[mine]))
+            mine = np.flatnonzero(inside & (c.function == k))
+            hits.append(hits_of(name, c.who[mine], {n: v[mine] for n, v in seen.items()}, ~c.before[mine]))
         self.found = self.found.with_hits(hits, 0.0, ())
+
+    def filled(self, some: Any) -> Any:
+        """Numbers of crossings, repeated to whole vectors."""
+        return np.resize(some, -(-len(some) // self.curves.pad) * self.curves.pad)
+
+    def values(self, c: Crossings, some: Any) -> Values:
+        """The functions of some crossings, each its own, at a part of what lies between two looks."""
+        full, count = self.filled(some), len(some)
+        own = c.of(full)
+        params = self.own(own.who)
+
+        def at(part: Any) -> Any:
+            seen = self.curves.look(own.rows, params, own.place(np.resize(part, len(full))))
+            every = np.stack([seen[f"event {k}"] for k in range(self.curves.count)])
+            return every[own.function[:count], np.arange(count)]
+
+        return at
 
     def at(self, rows: StepRows, where: Any, place: Any) -> dict[str, Any]:
         return self.curves.look(rows.some(where), self.own(where % self.members), place)

@@ -17,7 +17,7 @@ from tinyphysics.device.protocols import PlainEngine
 from tinyphysics.runtime.engines.engine import Distant, States
 from tinyphysics.runtime.engines.events import Found, Hits
 from tinyphysics.runtime.engines.on_demand import Look, LookedAt
-from tinyphysics.runtime.engines.roots import first_places
+from tinyphysics.runtime.engines.roots import Values, first_places
 from tinyphysics.runtime.state.schedule import times_at
 
 ROWS_BYTES = 4e5  # of what is seen of steps in one call: what a cache holds
@@ -58,11 +58,17 @@ class Changes:
     at_a: Any
     at_b: Any
 
+    def of(self, which: Any) -> Changes:
+        begin = {word: v[which] for word, v in self.begin.items()}
+        return Changes(begin, *(getattr(self, name)[which] for name in CHANGE))
+
     def joined(self, others: Sequence[Changes]) -> Changes:
         every = (self, *others)
         begin = {word: np.concatenate([c.begin[word] for c in every]) for word in self.begin}
-        names = ("who", "step", "function", "before", "at_a", "at_b")
-        return Changes(begin, *(np.concatenate([getattr(c, name) for c in every]) for name in names))
+        return Changes(begin, *(np.concatenate([getattr(c, name) for c in every]) for name in CHANGE))
+
+
+CHANGE = ("who", "step", "function", "before", "at_a", "at_b")
 
 
 class EventEngine(PlainEngine):
@@ -287,13 +293,13 @@ class EventEngine(PlainEngine):
         if not some:
             return
         c = some[0].joined(some[1:])
-        places = np.arange(len(c.who))
 
-        def value(u: Any) -> Any:
-            return self.fraction(m, c.begin, c.who, c.step, u)[0][c.function, places]
+        def among(some: Any) -> Values:
+            own = c.of(some)
+            places = np.arange(len(some))
+            return lambda u: self.fraction(m, own.begin, own.who, own.step, u)[0][own.function, places]
 
-        whole = np.ones(len(places))
-        u = first_places(value, 0.0 * whole, whole, c.at_a, c.at_b, c.before)
+        u = first_places(among, c.at_a, c.at_b, c.before)
         seen = self.fraction(m, c.begin, c.who, c.step, u)[1]
         ends = times_at(c.step + 1, m.dt, m.t0)
         t = np.where(u < 1.0, times_at(c.step, m.dt, m.t0) + u * m.dt, ends)

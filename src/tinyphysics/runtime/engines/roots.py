@@ -17,28 +17,40 @@ HALVINGS = 52  # from all of it to that
 SLACK = 12  # rounds more than halving would need: used up early by a function that is far from straight
 BENT = 0.2  # of the square of a bracket's width: how far a guess is moved towards the middle
 
-Values = Callable[[Any], Any]  # of all brackets, at a place in each
+Values = Callable[[Any], Any]  # of some brackets, at a place in each
+Among = Callable[[Any], Values]  # for the brackets with these numbers
 
 
-def first_places(values: Values, a: Any, b: Any, at_a: Any, at_b: Any, positive: Any) -> Any:
-    """Of each bracket from a = 0 to b = 1, the first place found at which the sign is no longer that of a.
+def first_places(among: Among, at_a: Any, at_b: Any, positive: Any) -> Any:
+    """Of brackets from a = 0 to b = 1, the first place found at which the sign is no longer that of a.
 
-    `positive` says what it is at a; a value that is not a number counts as not positive.
+    `positive` says what it is at a; a value that is not a number counts as not positive. Where half of the brackets are
+    narrow enough, only the others are looked at.
     """
-    a, b, at_a, at_b = (np.array(x, np.float64) for x in (a, b, at_a, at_b))
+    at_a, at_b, positive = np.array(at_a, np.float64), np.array(at_b, np.float64), np.asarray(positive)
+    a, b = np.zeros(len(at_a)), np.ones(len(at_a))
+    out, left = b.copy(), np.arange(len(at_a))
+    values = among(left)
     for k in range(HALVINGS + SLACK + 1):
-        width = b - a
-        middle = a + 0.5 * width
-        open_ = (FINE < width) & (a < middle) & (middle < b)
-        if not open_.any():
+        middle = a + 0.5 * (b - a)
+        open_ = (FINE < b - a) & (a < middle) & (middle < b)
+        count = np.count_nonzero(open_)
+        if not count:
             break
+        if 2 * count <= len(left):
+            out[left] = b
+            a, b, at_a, at_b, positive, left, middle = (
+                x[open_] for x in (a, b, at_a, at_b, positive, left, middle)
+            )
+            values, open_ = among(left), open_[open_]
         x = np.where(open_, guess(a, b, at_a, at_b, middle, k), b)
         found = values(x)
         before = open_ & ((found > 0.0) == positive)
         after = open_ & ~before
         a, at_a = np.where(before, x, a), np.where(before, found, at_a)
         b, at_b = np.where(after, x, b), np.where(after, found, at_b)
-    return b
+    out[left] = b
+    return out
 
 
 def guess(a: Any, b: Any, at_a: Any, at_b: Any, middle: Any, k: int) -> Any:
