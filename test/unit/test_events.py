@@ -360,3 +360,15 @@ def test_frames_after_a_solution_has_ended_are_nan():
     assert out.stopped.member == 0 and 0.9 < out.stopped.t < 1.02
     assert np.isnan(out.x[-1, 0]) and np.isfinite(out.x[out.t < 0.99]).all()
     assert np.abs(out.x[:, 1] - 0.1 / (1 - 0.1 * out.t)).max() < 1e-14
+
+
+def test_observables_of_a_run_without_dt_are_stored_with_its_frames(tmp_path):
+    sim = tp.compile(pendulum, method="taylor")
+    seen = {"late": lambda q, t: q * t, "speed": lambda p: p * p}
+    kept, stored = (
+        sim.evolve(**START, until=9.0, frames=40, observe=seen, **how)
+        for how in ({}, {"save": tmp_path / "run.zarr"})
+    )
+    assert len(kept.times("late")) == 40
+    assert np.array_equal(np.asarray(stored.times("late")), kept.times("late"))
+    assert all(np.array_equal(np.asarray(stored[name]), kept[name]) for name in seen)
