@@ -16,6 +16,7 @@ STEPS = {
     "midpoint": {"dt": 0.1, "method": "implicit_midpoint"},
     "taylor": {"dt": 0.5, "method": "taylor", "tolerance": 1e-10},
     "dop853": {"dt": 0.5, "method": "dop853"},
+    "dopri5": {"dt": 0.5, "method": "dopri5"},
     "radau": {"dt": 0.5, "method": "radau"},
 }
 

@@ -6,7 +6,7 @@ iterations of a map share a number and sums are taken in the order that is spelt
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tinyphysics.emit.loops.nest_writer import IDENTITY
@@ -17,7 +17,7 @@ from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.functions.transcendental import lower
 from tinyphysics.tpir.kernels.kernel import NOW
 from tinyphysics.tpir.kernels.neighbours import FIRST
-from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Piece, Store
+from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Piece, Repeat, Store, Turn
 from tinyphysics.tpir.kernels.tree import call_of
 from tinyphysics.tpir.kernels.wavefront import Wavefront, wavefront
 from tinyphysics.util import prod
@@ -401,7 +401,21 @@ def driver(kernel: LoopKernel, section: LoopSection) -> str:
         ]
     lines.append("  for (; k < steps; k++) {")
     lines += [f"    for (int s = 1; s <= {section.passes}; s++) {{"] if section.rolled else []
-    for turn in section.turns:
+    lines += turn_lines(section, section.turns, slots)
+    lines += ["    }"] if section.rolled else []
+    return "\n".join(
+        [*before, *lines, "  }", "  (void)buffers; (void)uniform; (void)flags; (void)first;", "}"]
+    )
+
+
+def turn_lines(section: LoopSection, turns: Iterable[Turn], slots: list[str]) -> list[str]:
+    """What is done in a step; a loop ends where a number says so."""
+    lines: list[str] = []
+    for turn in turns:
+        if isinstance(turn, Repeat):
+            inner = turn_lines(section, turn.turns, slots)
+            lines += [f"    for (int r = 0; r < {turn.most}; r++) {{", *("  " + x for x in inner), "    }"]
+            continue
         lines += [f"    if (s % {turn.period} == 0) {{"] if turn.period > 1 else []
         for n in range(turn.begin, turn.end):
             extent = section.nests[n].extent
@@ -412,10 +426,10 @@ def driver(kernel: LoopKernel, section: LoopSection) -> str:
                 f"    {{ void *x = buffers[{i}]; buffers[{i}] = buffers[{j}]; buffers[{j}] = x; }}  /* {a}, {b} */"
             )
         lines += ["    }"] if turn.period > 1 else []
-    lines += ["    }"] if section.rolled else []
-    return "\n".join(
-        [*before, *lines, "  }", "  (void)buffers; (void)uniform; (void)flags; (void)first;", "}"]
-    )
+        lines += (
+            [f"    if (!*(const int32_t *)buffers[{slots.index(turn.going)}]) break;"] if turn.going else []
+        )
+    return lines
 
 
 def stage(section: LoopSection, wave: Wavefront, s: int, lo: str, hi: str) -> str:

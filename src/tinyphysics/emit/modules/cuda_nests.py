@@ -19,7 +19,7 @@ from tinyphysics.emit.scalar.cuda import COMMAND, CUDA
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.reduction import LANES, PAIR_LANES, slabs
 from tinyphysics.ir.uop import UOp, toposort
-from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Piece, Store
+from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Piece, Store, rounds
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.util import prod
 
@@ -276,7 +276,7 @@ def driver(kernel: LoopKernel, section: LoopSection, made: Sequence[Sequence[Lau
         "  for (int64_t k = 0; k < steps; k++) {",
     ]
     lines += [f"    for (int s = 1; s <= {section.passes}; s++) {{"] if section.rolled else []
-    for turn in section.turns:
+    for turn in rounds(section.turns):
         lines += [f"    if (s % {turn.period} == 0) {{"] if turn.period > 1 else []
         lines += [f"    {call(kernel, launch)}" for nest in made[turn.begin : turn.end] for launch in nest]
         for a, b in turn.swaps:

@@ -149,7 +149,7 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
         words = [word for name in names for word in r.encoding.precision.names(name)]
         inner, at_once = stepping(r, s)
         fused = {word: f"frame.{word}" for word in words} if at_once and strides_agree(s) else {}
-        if r.target.backend == "cuda":
+        if r.target.backend == "cuda" and not r.loops:
             inner = MemberBatches(inner)
         look = (lambda frames, steps: looking(r, values, frames, steps)) if values else None
         search = None
@@ -209,6 +209,8 @@ def stepping(r: Run, s: Schedule) -> tuple[Any, bool]:
     """The engine of a run whose steps have their own lengths; does it write them down, for many times to be looked at?"""
     if r.series is not None:
         return series_engine(r.target, r.series), False
+    if r.loops:
+        return engine_for(r.target, r.program, None, r.threads, r.loops), False
     many = many_looks(s) and not r.given.there
     if r.events or many:
         keeping = engine_for(r.target, r.program, None, r.threads, False, None, True)
