@@ -52,6 +52,7 @@ def place(r: Resolved, s: Scheduled, b: Bound) -> Placed:
         STIFF if explicit else "",
         r.gridless,
         b.acts,
+        traits=compiled.known.traits,
         step=compiled.step if compiled.adaptive else None,
     )
     if s.schedule.steps and members:
