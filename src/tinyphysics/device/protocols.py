@@ -52,6 +52,12 @@ class PlainEngine:
         found: dict[str, Any] = self.named(self.restored(own, params, lanes, dt, t0, 0), names)
         return found
 
+    def held(self, m: Any) -> Any:
+        raise AssertionError("only the engine itself can keep its loop")
+
+    def resume(self, *given: Any, **more: Any) -> Any:
+        raise AssertionError("only the engine itself can keep its loop")
+
     def hand_on(self, m: Any, to: Any) -> None:
         """A loop begins again with other states; what was found in the old one counts."""
 

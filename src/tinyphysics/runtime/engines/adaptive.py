@@ -35,7 +35,10 @@ WORTH_A_LOOK = 1e4  # attempts, from which the pace of a run is estimated
 HARDLY = 1e-3  # of the state: a step that moves it by less is not kept short by what the solution does
 PATIENCE = 4e8  # operations between two looks at the keyboard: some tenths of a second
 ROWS_BYTES = 2e6  # of the steps that are kept to look into them: what a cache holds
-LEAST_ROWS = 8  # steps that are kept of ensembles for which that is more
+LEAST_ROWS, MOST_BYTES = (
+    8,
+    3e8,
+)  # steps that are kept of ensembles for which that is more, as far as there is room
 NARROW = 1 << 16  # bytes of a step of all members, up to which it is sooner kept than looked at by itself
 LANES = 1024  # times that are looked at together
 VECTOR = 64  # members that every vector divides
@@ -134,14 +137,6 @@ class AdaptiveEngine(LookedAt[Adapted]):
 
     def searching(self, params: States, members: int, since: float, fresh: bool) -> Searching | None:
         return None if self.search is None else self.search(params, members, since, fresh)
-
-    def held(self, m: Adapted) -> Any:
-        raise AssertionError("its steps are kept by the engine below")
-
-    def resume(
-        self, rows: Any, params: States, members: int, dt: float, t0: float, steps: int, threads: int | None
-    ) -> Any:
-        raise AssertionError("its steps are kept by the engine below")
 
     def registers(self, m: Adapted) -> dict[str, Any]:
         """What a checkpoint holds: where the last step that was needed began, and its series."""
@@ -252,7 +247,8 @@ class AdaptiveEngine(LookedAt[Adapted]):
         high, tried = clocks[0], clocks[5 if len(clocks) > 5 else 3]
         with np.errstate(all="ignore"):
             left = np.nanmax((until - high) * tried / (high - m.t0), initial=TO_BEGIN)
-        room = max(LEAST_ROWS, int(ROWS_BYTES // (self.bytes_of_a_step * max(m.members, 1))))
+        size = self.bytes_of_a_step * max(m.members, 1)
+        room = max(1, int(ROWS_BYTES // size), min(LEAST_ROWS, int(MOST_BYTES // size)))
         return max(1, min(int(min(AHEAD * left, 1e9)) + 2 if tried.min() >= TO_BEGIN else TO_BEGIN, room))
 
     @property

@@ -130,14 +130,6 @@ class EventEngine(PlainEngine):
     def quiet(self, m: Followed) -> Followed:
         return replace(m, alive=None)
 
-    def held(self, m: Followed) -> Any:
-        raise AssertionError("what is known of its events is kept with it")
-
-    def resume(
-        self, rows: Any, params: States, members: int, dt: float, t0: float, steps: int, threads: int | None
-    ) -> Any:
-        raise AssertionError("what is known of its events is kept with it")
-
     def snapshot(self, m: Followed) -> Followed:
         return replace(m, inner=self.inner.snapshot(m.inner))
 
