@@ -12,19 +12,21 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import DeviceArray, stacked
 from tinyphysics.device.protocols import StepRows
-from tinyphysics.runtime.engines.dense_search import Searching
 from tinyphysics.runtime.engines.engine import States
 from tinyphysics.runtime.engines.on_demand import Look, LookedAt
 from tinyphysics.runtime.state import device_arrays
 from tinyphysics.runtime.state.schedule import time_at, times_at
 from tinyphysics.synth.methods.embedded import KEPT, MOVE
 from tinyphysics.synth.methods.taylor import CLOCK, JET, LOW, UNTIL
+
+if TYPE_CHECKING:  # what searches is imported where there is something to look for
+    from tinyphysics.runtime.engines.dense_search import Searching
 
 LOG = logging.getLogger("tinyphysics")
 FEW = 8  # members whose clocks are sooner compared one by one
@@ -47,7 +49,7 @@ AHEAD = 1.05  # times as many steps as that pace asks for
 FIRST_FRAMES = 64  # of a run, after which somebody may look at the keyboard
 BLOCK_SECONDS = 0.05  # between two such looks
 
-Search = Callable[[States, int, float, bool], Searching]  # of (parameters, members, since, is it fresh?)
+Search = Callable[[States, int, float, bool], "Searching"]  # of (parameters, members, since, is it fresh?)
 
 
 @dataclass(eq=False)
@@ -262,7 +264,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
             seen = []
             for t in times.tolist():
                 self.cover(m, t)
-                seen.append(self.named(m))
+                seen.append(self.shown(m))
             return {name: stacked([v[name] for v in seen]) for name in self.words}
         out: dict[str, Any] = {}
         done = np.zeros(m.members, np.int64)  # times that were covered before
@@ -318,7 +320,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
             return self.state(m)
         self.cover(m, t)
         m.seen = None
-        return self.named(m)
+        return self.shown(m)
 
     def between_many(self, m: Adapted, times: Any) -> dict[str, Any]:
         out = (
@@ -442,10 +444,10 @@ class AdaptiveEngine(LookedAt[Adapted]):
             m.seen = m.start
         if m.seen is None:
             self.reach(m)
-            m.seen = self.named(m)
+            m.seen = self.shown(m)
         return m.seen
 
-    def named(self, m: Adapted) -> dict[str, Any]:
+    def shown(self, m: Adapted) -> dict[str, Any]:
         """The states at the time that was asked for."""
         by = self.inner.named_there if m.there else self.inner.named
         shown = by(m.inner, self.words)

@@ -122,7 +122,8 @@ def scan_program(events: Mapping[str, UOp], step: Step, time: UOp) -> Program:
     observed = {str(v.arg): v for row in notes for v in row}
     roots = [*values, *once.values()]
     used = read_by(roots, step.states)
-    return program_of("scan", [*used, *mine], parameters_of(roots, step), body, observed, list(once.items()))
+    first = tuple(once.items())
+    return program_of("scan", [*used, *mine], parameters_of(roots, step), tuple(body), observed, first)
 
 
 def look_program(events: Mapping[str, UOp], step: Step, time: UOp) -> Program:

@@ -37,6 +37,7 @@ class Followed:
     dt: float
     t0: float
     steps: int
+    start: dict[str, Any] = field(repr=False)  # what a run began with
     last: Shown = field(repr=False)  # the states at this step; empty: to be asked for
     values: Any = field(default=None, repr=False)  # (functions, members) there; None: not known yet
     alive: Any = field(
@@ -101,7 +102,7 @@ class EventEngine(PlainEngine):
     compiling = property(lambda self: self.inner.compiling)
     made = property(lambda self: self.inner.made)
     found = property(lambda self: self.inner.found)
-    free_steps = property(lambda self: self.inner.free_steps)  # type: ignore[assignment]
+    free_steps = property(lambda self: self.inner.free_steps)
 
     # --- what the runtime asks of any engine -----------------------------------------------------
     def start(
@@ -109,7 +110,7 @@ class EventEngine(PlainEngine):
     ) -> Followed:
         own = {name: here(v) for name, v in state.items()}
         inner = self.inner.start(state, params, members, dt, t0, threads)
-        return Followed(inner, members, params, dt, t0, 0, own, None, np.ones(members, bool), True)
+        return Followed(inner, members, params, dt, t0, 0, own, own, None, np.ones(members, bool), True)
 
     def restored(
         self,
@@ -122,7 +123,7 @@ class EventEngine(PlainEngine):
         threads: int | None = None,
     ) -> Followed:
         inner = self.inner.restored(registers, params, members, dt, t0, steps, threads)
-        return Followed(inner, members, params, dt, t0, steps, {}, None, np.ones(members, bool))
+        return Followed(inner, members, params, dt, t0, steps, {}, {}, None, np.ones(members, bool))
 
     def hand_on(self, m: Followed, to: Followed) -> None:
         to.found, to.alive = m.found, m.alive
@@ -136,7 +137,7 @@ class EventEngine(PlainEngine):
     def some(self, m: Followed, members: list[int]) -> Followed:
         """For a replay, which finds nothing that is not known."""
         inner = self.inner.some(m.inner, members)
-        return Followed(inner, len(members), m.params, m.dt, m.t0, m.steps, {})
+        return Followed(inner, len(members), m.params, m.dt, m.t0, m.steps, {}, {})
 
     def overwrite(self, m: Followed, members: list[int], well: int) -> None:
         self.inner.overwrite(m.inner, members, well)
@@ -312,7 +313,7 @@ class EventEngine(PlainEngine):
         self.locate(m, [self.compared(m, self.joined(first, seen), lambda steps: [now])], part)
 
 
-class JumpEvents(EventEngine, LookedAt[Followed]):  # type: ignore[misc]
+class JumpEvents(EventEngine, LookedAt[Followed]):
     """The same of a run without a loop: its states between steps are jumps of their own."""
 
     def state(self, m: Followed) -> dict[str, Any]:

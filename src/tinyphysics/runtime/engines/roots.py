@@ -27,9 +27,9 @@ def first_places(among: Among, at_a: Any, at_b: Any, positive: Any) -> Any:
     `positive` says what it is at a; a value that is not a number counts as not positive. Where half of the brackets are
     narrow enough, only the others are looked at.
     """
-    at_a, at_b, positive = np.array(at_a, np.float64), np.array(at_b, np.float64), np.asarray(positive)
-    a, b = np.zeros(len(at_a)), np.ones(len(at_a))
-    out, left = b.copy(), np.arange(len(at_a))
+    a: Any = np.zeros(len(at_a))
+    b, left = a + 1.0, np.arange(len(at_a))
+    out = b.copy()
     values = among(left)
     for k in range(HALVINGS + SLACK + 1):
         middle = a + 0.5 * (b - a)
@@ -39,9 +39,8 @@ def first_places(among: Among, at_a: Any, at_b: Any, positive: Any) -> Any:
             break
         if 2 * count <= len(left):
             out[left] = b
-            a, b, at_a, at_b, positive, left, middle = (
-                x[open_] for x in (a, b, at_a, at_b, positive, left, middle)
-            )
+            now: list[Any] = [x[open_] for x in (a, b, at_a, at_b, positive, left, middle)]
+            a, b, at_a, at_b, positive, left, middle = now
             values, open_ = among(left), open_[open_]
         x = np.where(open_, guess(a, b, at_a, at_b, middle, k), b)
         found = values(x)

@@ -39,12 +39,11 @@ def dense_search(r: Run, time: UOp, inner: Any) -> partial[Searching]:
     if r.series is not None:
         curves = SeriesCurves(r.system, time, r.events, "S0", series_of(r.series).order)
     else:
-        scan, look = (programmed(r, time, make, r.events) for make in (scan_program, look_program))
-        curves = Dense(
-            *(engine_for(r.target, program, None, r.threads) for program in (scan, look)),
-            registers,
-            len(r.events),
+        scan, look = (
+            engine_for(r.target, programmed(r, time, make, r.events), None, r.threads)
+            for make in (scan_program, look_program)
         )
+        curves = Dense(scan, look, registers, len(r.events))
     return partial(begun, list(r.events), curves, clock)
 
 
@@ -139,7 +138,8 @@ def jumps(r: Run, inner: Any, look: Any) -> Fraction:
 def seen_at(look: Any, states: Shown, params: Mapping[str, Any], t: Any, count: int) -> Any:
     """The functions at some states, each at its time: (functions, states)."""
     if isinstance(look, (LaneEngine, VmEngine)):
-        seen = look.synchronised(look.start(states, params, len(t), 0.0, t))
+        all_: Any = look.start(states, params, len(t), 0.0, t)
+        seen = look.synchronised(all_)
         return np.stack([seen[f"event {k}"] for k in range(count)])
     columns = []
     for j, time in enumerate(t.tolist()):

@@ -520,7 +520,9 @@ RECORDED = "registers"  # what a kernel observes that keeps all that its loop ca
 def recording(k: Kernel) -> Kernel:
     """The kernel whose loop also writes down what it carries, after every step."""
     functions = k.functions | {"watch": k.functions["step"]}
-    seen = {RECORDED: (k.carried[0].dtype, (len(k.carried),))}
+    seen: dict[str, tuple[DType, tuple[int, ...]]] = {
+        RECORDED: (k.carried[0].dtype, (len(k.carried),)),
+    }
     return replace(k, functions=functions, watched=k.carried, observed=seen, _cache={})
 
 
