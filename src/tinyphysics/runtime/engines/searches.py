@@ -21,7 +21,7 @@ from tinyphysics.runtime.engines.events import check_events
 from tinyphysics.runtime.engines.jump import Jumped
 from tinyphysics.runtime.engines.plans import probe_key
 from tinyphysics.runtime.engines.series_curves import SeriesCurves
-from tinyphysics.runtime.state.run import Recipe, Run
+from tinyphysics.runtime.state.run import LazyProgram, Run
 from tinyphysics.runtime.state.schedule import times_at
 from tinyphysics.step import Step
 from tinyphysics.synth.methods.taylor import CLOCK
@@ -150,7 +150,7 @@ def seen_at(look: Any, states: Shown, params: Mapping[str, Any], t: Any, count: 
     return np.array(columns).T
 
 
-def programmed(r: Run, time: UOp, make: Any, events: Mapping[str, UOp]) -> Program | Recipe:
+def programmed(r: Run, time: UOp, make: Any, events: Mapping[str, UOp]) -> Program | LazyProgram:
     """A program that looks into the steps of a run; made where its code is not there yet."""
 
     def now() -> Program:
@@ -159,5 +159,5 @@ def programmed(r: Run, time: UOp, make: Any, events: Mapping[str, UOp]) -> Progr
         made: Program = make(events, step, time)
         return made
 
-    key = probe_key(r.program.key, r.system, events) if isinstance(r.program, Recipe) else None
-    return now() if key is None else Recipe(digest(f"{key} {make.__name__}".encode()), now)
+    key = probe_key(r.program.key, r.system, events) if isinstance(r.program, LazyProgram) else None
+    return now() if key is None else LazyProgram(digest(f"{key} {make.__name__}".encode()), now)
