@@ -18,7 +18,6 @@ from tinyphysics.device.host.copies import (
     copied,
     copy,
     copy_all,
-    finite_all,
     in_pieces,
     pieces_of,
 )
@@ -118,13 +117,15 @@ def test_pieces_cover_an_array_and_copies_agree(shape: tuple[int, ...]) -> None:
     assert in_pieces(lambda x: {"same": x}, a, 3)["same"] is a
 
 
-def test_several_arrays_at_once() -> None:
-    arrays = [np.arange(n, dtype=float) for n in (3, 9 * PIECE, 0, 2 * PIECE + 1)]
+@pytest.mark.parametrize("sizes", [(3, 0, 7), (3, 9 * PIECE, 0, 2 * PIECE + 1)])
+def test_several_arrays_at_once(sizes: tuple[int, ...]) -> None:
+    arrays = [np.arange(n, dtype=float) for n in sizes]
     outs = [np.empty_like(a) for a in arrays]
-    copy_all(list(zip(arrays, outs)), 3)
+    assert copy_all(list(zip(arrays, outs)), 3) == [True] * len(sizes)
     assert all(map(np.array_equal, arrays, outs))
-    outs[1][PIECE + 5] = np.inf
-    assert finite_all(outs, 3) == [True, False, True, True]
+    arrays[0][1] = arrays[-1][-2] = np.inf
+    doubtful = [k > 0 for k in range(len(sizes))]
+    assert copy_all(list(zip(arrays, outs)), 3, doubtful) == [k < len(sizes) - 1 for k in range(len(sizes))]
 
 
 @pytest.mark.parametrize("name", ["q", "p"])
