@@ -151,22 +151,23 @@ def turns(x: UOp) -> tuple[UOp, UOp]:
     return (c5 << half) | (c4 & mask), (c3 << half) | (c2 & mask)
 
 
+def signed_parts(high: UOp, low: UOp, like: UOp) -> list[UOp]:
+    """Two words after the point, read as a signed number in [-1/2, 1/2): floats like this one, of half a word each."""
+    F = format_of(like)
+    half = F.dtype.bits // 2
+    mask, offset = (1 << half) - 1, 1 << (half - 1)  # the offset makes the signed top part unsigned
+    parts = [(high >> half) ^ offset, high & mask, low >> half, low & mask]
+    units = [2.0 ** (F.mantissa - half * i) for i in range(1, 5)]
+    floats = [(part | F.pattern(unit)).bitcast(like.dtype) for part, unit in zip(parts, units)]
+    return [floats[0] - (units[0] + 0.5), *(x - unit for x, unit in zip(floats[1:], units[1:]))]
+
+
 def angle(x: UOp, high: UOp, low: UOp, shift: int, period: tuple[float, ...]) -> UOp:
     """The two words, `shift` bits further left and read as a signed fraction, times a period of pi.
 
     In [-period/2, period/2), correct to a little more than half an ulp; NaN where x is not finite.
     """
-    F = format_of(x)
-    width, half = F.dtype.bits, F.dtype.bits // 2
-    mask = (1 << half) - 1
-    high, low = (high << shift) | (low >> (width - shift)), low << shift
-    offset = 1 << (half - 1)  # makes the signed top part unsigned
-    parts = [(high >> half) ^ offset, high & mask, low >> half, low & mask]
-    a, b, c, d = (
-        (part | F.pattern(2.0 ** (F.mantissa - half * i))).bitcast(x.dtype)
-        - (2.0 ** (F.mantissa - half * i) + (0.5 if i == 1 else 0.0))
-        for i, part in enumerate(parts, 1)
-    )
+    a, b, c, d = signed_parts((high << shift) | (low >> (x.dtype.bits - shift)), low << shift, x)
     top = a + b
     rest = ((a - top) + b) + (c + d)
     f = top + rest
