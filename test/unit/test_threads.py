@@ -68,17 +68,23 @@ def test_the_first_error_is_raised_when_all_have_ended() -> None:
 
 
 def test_threads_go_when_there_is_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[threading.Thread] = []
+
+    class Counted(threading.Thread):
+        def start(self) -> None:
+            made.append(self)
+            super().start()
+
     monkeypatch.setattr(threads, "IDLE", 0.02)
     monkeypatch.setattr(threads, "helpers", threads.Helpers())
-    before = threading.active_count()
+    monkeypatch.setattr(threading, "Thread", Counted)
     spread(lambda k: time.sleep(0.005), 8, 4)
-    assert threading.active_count() > before
-    for _ in range(200):
-        if threading.active_count() <= before:
-            break
-        time.sleep(0.01)
-    assert threading.active_count() <= before and threads.helpers.free == 0
+    assert len(made) == 3
+    for thread in made:
+        thread.join(timeout=60)
+    assert not any(thread.is_alive() for thread in made) and threads.helpers.free == 0
     assert spread(lambda k: k, 8, 4) == list(range(8))  # and come again
+    assert len(made) == 6
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
