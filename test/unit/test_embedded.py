@@ -19,7 +19,7 @@ from tinyphysics.synth.methods import radau
 from tinyphysics.synth.methods.explicit_pair import EIGHT, powers
 from tinyphysics.target import VectorShape
 
-METHODS = ("dop853", "dopri5", "rkc", "radau")
+METHODS = ("dop853", "dopri5", "radau")
 
 
 @tp.hamiltonian

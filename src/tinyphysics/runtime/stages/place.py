@@ -53,6 +53,7 @@ def place(r: Resolved, s: Scheduled, b: Bound) -> Placed:
         (STIFF_ARRAYS if loops else STIFF) if explicit else "",
         r.gridless,
         b.acts,
+        traits=compiled.known.traits,
     )
     if s.schedule.steps and members:
         check_units(run, compiled.scales)
