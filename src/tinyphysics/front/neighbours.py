@@ -84,11 +84,9 @@ def all_distances(points: UOp, others: Mapping[str, Any]) -> UOp:
     """The squared distances of all pairs, in open space; a TraceError if something was asked that goes with a cutoff."""
     for name, value in others.items():
         if value is not None:
-            what = (
-                "The images of a box are summed up to a cutoff"
-                if name == "box"
-                else f"{name}= goes with a cutoff"
-            )
+            what = "The images of a box are summed up to a cutoff"
+            if name != "box":
+                what = f"{name}= goes with a cutoff"
             raise TraceError.here(
                 f"pair_distance2 with {name}= needs cutoff=",
                 f"{what}: pass cutoff=2.5. tp.pair_distance2(q) alone is all pairs, without a box.",

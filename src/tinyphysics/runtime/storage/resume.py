@@ -73,11 +73,11 @@ def restored_inputs(
     asked = inputs(system, {**{name: begun[name] for name in c.params}, **start, **told}, e)
     for name in told:
         if name in c.params:
-            same = (
-                np.array_equal(np.broadcast_to(asked.params[name], c.params[name].shape), c.params[name])
-                if len(asked.params[name]) in (1, len(c.params[name]))
-                else False
-            )
+            same = False
+            if len(asked.params[name]) in (1, len(c.params[name])):
+                same = np.array_equal(
+                    np.broadcast_to(asked.params[name], c.params[name].shape), c.params[name]
+                )
         else:
             words = {n: asked.states[n] for n in e.precision.names(name)}
             same = all(
