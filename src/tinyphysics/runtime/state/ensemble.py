@@ -18,7 +18,7 @@ from tinyphysics.options import COMING, COMPILE, EVOLVE, LINES, SAME_AS, unknown
 from tinyphysics.philox import key_words
 from tinyphysics.runtime.state.encoding import FLOAT64, Encoding
 from tinyphysics.runtime.state.workers import all_finite, copy, in_pieces
-from tinyphysics.system import SIGNS, Family, Parameter, System
+from tinyphysics.system import SIGNS, Parameter, SizedFamily, System
 from tinyphysics.tpir.precision.precision import ROUNDING
 from tinyphysics.tpir.program.isa import ADDRESS, FLOW, MEMBER_BITS
 from tinyphysics.trajectory import Words
@@ -292,7 +292,7 @@ def fits(shape: tuple[int | str, ...], actual: tuple[int, ...]) -> bool:
     return same and len(actual) - len(shape) in (0, 1)
 
 
-def sizes_from(family: Family, given: Mapping[str, Any]) -> dict[str, int]:
+def sizes_from(family: SizedFamily, given: Mapping[str, Any]) -> dict[str, int]:
     """The letters of a family, read off the shapes of what a run was given."""
     sizes: dict[str, int] = {}
     said: dict[str, str] = {}  # by which argument
