@@ -72,6 +72,7 @@ ODES: list[Row] = [
     ("lorenz-euler", systems.lorenz, {"method": "euler", "dt": 2.0**-7}, LORENZ, STEPS),
     ("heat-dopri5", systems.heat, {"method": "dopri5", "tolerance": 1e-4, "sizes": {"n": 80}}, {"u": numbers(80)},
      {"until": 0.5, "frames": 2}),
+    ("heat-rkc", systems.heat, {"method": "rkc", "sizes": {"n": 80}}, {"u": numbers(80)}, {"until": 0.5, "frames": 2}),
     ("heat-dop853", systems.heat, {"method": "dop853", "tolerance": 1e-4, "sizes": {"n": 80}}, {"u": numbers(80)},
      {"until": 0.5, "frames": 2}),
 ]
@@ -84,6 +85,9 @@ EVENTS: list[Row] = [
      {"until": 1.0, "events": {"zero": lambda x: x}}),
     ("ensemble-taylor", zoo.pendulum, {"method": "taylor", "tolerance": 1e-6}, around({"q": 1.0, "p": 0.0}, 3),
      {"until": 4.0, "events": {"down": lambda q: q}}),
+    ("apsides-leapfrog", systems.kepler, {"dt": 0.125}, ORBIT, {"until": 10.0, "events": {"apsis": lambda q, p: q @ p}}),
+    ("ensemble-yoshida4", zoo.pendulum, {"dt": 0.25, "method": "yoshida4"}, around({"q": 1.0, "p": 0.0}, 3),
+     {"until": 4.03, "events": {"down": lambda q: q, "slow": lambda p, t: p + 0.5 - 0.01 * t}}),
 ]
 MAPS: list[Row] = [
     ("standard", systems.standard, {}, {"x": 0.125, "y": 0.25}, {"steps": 20, "save_every": 5}),
