@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,13 +26,14 @@ IDENTITY = {Ops.ADD: -0.0, Ops.MAX: -np.inf, Ops.MIN: np.inf}
 
 
 AT_ONCE = 1 << 15  # pairs
+Evaluate = Callable[["Interpreter", dict[UOp, Array]], None]  # what a kind of nest means on arrays: emit/kinds has one each
 
 
 class Interpreter:
     """One nest, on memory that a table of addresses points to."""
 
-    def __init__(self, kernel: LoopKernel, nest: Nest) -> None:
-        self.kernel, self.nest = kernel, nest
+    def __init__(self, kernel: LoopKernel, nest: Nest, kinds: Mapping[str, Evaluate]) -> None:
+        self.kernel, self.nest, self.kinds = kernel, nest, kinds
         self.slots = {name: k for k, name in enumerate(kernel.buffers)}
 
     def __call__(self, table: Array, uniform: Array, flags: Array, lo: int, hi: int, now: int) -> None:
@@ -62,13 +63,17 @@ class Interpreter:
                 self.map(env)
                 CALL(int(table[self.slots[call_of(self.nest.evaluation)]]))()
                 return
-            {
+            own = {
                 "map": self.map,
                 "lanes": self.lanes,
                 "sequence": self.sequence,
                 "pairs": self.pairs,
                 "scatter": self.scatter,
-            }[self.nest.kind](env)
+            }
+            if (kind := self.kinds.get(self.nest.kind)) is not None:
+                kind(self, env)
+            else:
+                own[self.nest.kind](env)
 
     # --- values -------------------------------------------------------------------------------
     def place(self, buffer: str, plane: int, index: Sequence[Array]) -> Array:
@@ -111,6 +116,21 @@ class Interpreter:
             return a + b
         x, y = UOp.var("a", (), s.value.dtype), UOp.var("b", (), s.value.dtype)
         return self.evaluate(lower([x.alu(s.combine, y)]), {x: a, y: b})[0]
+
+    def join(self, s: Store, total: Array, env: Mapping[UOp, Array]) -> Array:
+        """A sum with one more item, each in its place; a product joins it with one rounding where the store says so."""
+        if not s.joins or s.value.op is not Ops.MUL:
+            return self.combine(s, total, self.evaluate([s.value], env)[0])
+        a, b = self.evaluate(s.value.src, env)
+        x = UOp.var("a", (), s.value.dtype)
+        return operation(x.fma(x, x), [np.broadcast_to(v, total.shape) for v in (a, b, total)])
+
+    def numbers(self, begin: int, end: int) -> Array:
+        """The values of a variable that is summed over."""
+        return np.arange(begin, end)
+
+    def write(self, buffer: str, at: Array, value: Array, shape: Sequence[int]) -> None:
+        self.memory[buffer][np.broadcast_to(at, shape)] = np.broadcast_to(value, shape)
 
     def nothing(self, s: Store, shape: Sequence[int]) -> Array:
         assert s.combine is not None
@@ -275,10 +295,13 @@ class ArrayLoops:
     threads = False
     made = found = 0
 
+    def __init__(self, kinds: Mapping[str, Evaluate]) -> None:
+        self.kinds = kinds
+
     def load(self, kernel: LoopKernel, careful: bool) -> Mapping[str, Any]:
         out: dict[str, Any] = {}
         for section in (kernel.careful if careful else kernel.sections).values():
-            parts = [Interpreter(kernel, nest) for nest in section.nests]
+            parts = [Interpreter(kernel, nest, self.kinds) for nest in section.nests]
             out |= {f"part.{section.name}.{k}": part for k, part in enumerate(parts)}
             out[section.name] = self.driver(kernel, section, parts)
         return out

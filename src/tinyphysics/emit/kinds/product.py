@@ -1,0 +1,363 @@
+"""How is a product of matrices summed?  C[..., i, j] = sum over t of x(i, t)*y(t, j), in the order of ir/reduction.py.
+
+Two orders occur. Where an axis longer than a few components lies behind the one that is summed (z @ A, A @ B), terms join one
+after the other, and vectors lie along the last index. Elsewhere (A @ z) a sum has 32 accumulators, and vectors lie along t.
+A tile is some rows by some vectors of sums, all in registers. Tiles change no bit: each sum still takes its terms in its order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tinyphysics.emit.loops.nest_kind import OnArrays
+from tinyphysics.emit.loops.sums import combined, identity, in_halves, joined
+from tinyphysics.emit.text.loopir import (
+    HI,
+    LO,
+    WORKSPACE,
+    Body,
+    Carry,
+    For,
+    Function,
+    Local,
+    Statement,
+    Threads,
+    When,
+    load,
+    number,
+    replaced,
+    shifted,
+)
+from tinyphysics.emit.text.loopir import Store as Put
+from tinyphysics.ir.dtype import i64
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.reduction import LANES
+from tinyphysics.ir.uop import UOp
+from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, Piece, Store
+from tinyphysics.util import prod
+
+WIDE_LANES = 8  # doubles: with vectors so wide there are 32 registers, else 16
+COLUMNS = 64  # sums that plain text has under way
+PANEL = 256  # terms of a block: with the columns of a tile they stay in the second cache
+PACKED_ROWS = 16  # rows from which a copy of the columns of a tile pays
+TOGETHER = 8  # terms that a thread of a GPU has under way
+LANE, BLOCK, FIRST, COLUMN = (UOp.var(f"@{n}", (), i64) for n in ("lane", "block", "first", "column"))
+
+
+def least(a: UOp, b: UOp) -> UOp:
+    return UOp(Ops.WHERE, i64, (), (a < b, a, b))
+
+
+def whole(begin: UOp, end: UOp, size: int) -> UOp:
+    """How far whole blocks of a size that is a power of two reach."""
+    if begin.op is end.op is Ops.CONST:
+        return number(begin.arg + max(0, end.arg - begin.arg) // size * size)
+    length = UOp(Ops.AND, i64, (), (end - begin, number(-size)))
+    return UOp(Ops.WHERE, i64, (), (begin < end, begin + length, begin))
+
+
+def names(count: int, like: Store) -> list[UOp]:
+    return [UOp.var(f"@{like.buffer}.{like.plane}.{k}", (), like.value.dtype) for k in range(count)]
+
+
+def registers(lanes: int, s: Store) -> int:
+    """Vectors of sums that fit beside what they are made from."""
+    return 16 if lanes * s.value.dtype.bits >= WIDE_LANES * 64 else 8
+
+
+class Product:
+    name = "product"
+
+    # --- its meaning ------------------------------------------------------------------------------
+    def evaluate(self, run: OnArrays, env: dict[UOp, Any]) -> None:
+        nest = run.nest
+        assert nest.along is not None
+        t, count = nest.along
+        for p in nest.pieces:
+            here = env | run.grid(p)
+            shape = [*nest.sizes[:-1], p.hi - p.lo] if nest.sizes else [1]
+            for s in p.stores:
+                if nest.strided:
+                    acc = run.nothing(s, [*shape, LANES])
+                    apart = {v: a[..., None] for v, a in here.items()}
+                    for k in range(0, count, LANES):
+                        items = {t: run.numbers(k, min(k + LANES, count))}
+                        n = min(LANES, count - k)
+                        acc[..., :n] = run.join(s, acc[..., :n], apart | items)
+                    total = run.fold(s, acc)
+                else:
+                    total = run.nothing(s, shape)
+                    for k in range(count):
+                        total = run.join(s, total, here | {t: run.numbers(k, k + 1)})
+                at = run.place(s.buffer, s.plane, run.evaluate(s.index, here))
+                run.write(s.buffer, at, total, shape)
+
+    # --- plain loops ------------------------------------------------------------------------------
+    def ranged(self, nest: Nest, kernel: LoopKernel) -> Function:
+        body: list[Statement] = []
+        for p in nest.pieces:
+            body += [Local(f"sum{k}", s.value.dtype, LANES if nest.strided else COLUMNS) for k, s in enumerate(p.stores)]
+            body += outer(nest, p, self.one_row(nest, p) if nest.strided else self.row_of_sums(nest, p), not nest.strided)
+        return Function(tuple(body))
+
+    def one_row(self, nest: Nest, p: Piece) -> Body:
+        """A sum in 32 accumulators."""
+        assert nest.along is not None
+        t, count = nest.along
+        end = count // LANES * LANES
+        out: list[Statement] = []
+
+        def every(value: UOp, k: int, s: Store, size: int = LANES) -> For:
+            return For(LANE, number(0), number(size), (Put(f"sum{k}", 0, (LANE,), value),), independent=True)
+
+        def term(s: Store, k: int, at: UOp) -> UOp:
+            return joined(s, load(f"sum{k}", s.value.dtype, LANE), replaced([s.value], {t: at})[0])
+
+        for k, s in enumerate(p.stores):
+            out.append(every(identity(s), k, s))
+            out.append(For(BLOCK, number(0), number(end), (every(term(s, k, BLOCK + LANE), k, s),), LANES))
+            if end < count:
+                out.append(every(term(s, k, shifted(LANE, end)), k, s, count - end))
+            half = LANES // 2
+            while half:
+                a, b = (load(f"sum{k}", s.value.dtype, i) for i in (LANE, shifted(LANE, half)))
+                out.append(every(combined(s, a, b), k, s, half))
+                half //= 2
+            out.append(Put(s.buffer, s.plane, s.index, load(f"sum{k}", s.value.dtype, number(0))))
+        return tuple(out)
+
+    def row_of_sums(self, nest: Nest, p: Piece) -> Body:
+        """Some columns at a time, one term of each after the other."""
+        assert nest.along is not None
+        x, (t, count) = nest.variables[-1], nest.along
+        lo, hi = columns(nest, p)
+        size = least(hi - COLUMN, number(COLUMNS))
+
+        def every(body: Body) -> For:
+            return For(LANE, number(0), size, body, independent=True)
+
+        def put(value: UOp, k: int) -> Put:
+            return Put(f"sum{k}", 0, (LANE,), value)
+
+        here = {x: COLUMN + LANE}
+        sums = [load(f"sum{k}", s.value.dtype, LANE) for k, s in enumerate(p.stores)]
+        terms = [joined(s, a, replaced([s.value], here)[0]) for s, a in zip(p.stores, sums)]
+        stores = tuple(Put(s.buffer, s.plane, tuple(replaced(s.index, here)), a) for s, a in zip(p.stores, sums))
+        block = (
+            every(tuple(put(identity(s), k) for k, s in enumerate(p.stores))),
+            For(t, number(0), number(count), (every(tuple(put(u, k) for k, u in enumerate(terms))),)),
+            every(stores),
+        )
+        return (For(COLUMN, lo, hi, block, COLUMNS),)
+
+    # --- tiles ------------------------------------------------------------------------------------
+    def tiled(self, nest: Nest, kernel: LoopKernel, lanes: int) -> Function:
+        body: list[Statement] = []
+        for p in nest.pieces:
+            body += self.strided_tiles(nest, p, lanes) if nest.strided else self.tiles(nest, p, lanes)
+        return Function(tuple(body))
+
+    def strided_tiles(self, nest: Nest, p: Piece, lanes: int) -> Body:
+        """Some rows at a time, which share the vectors of what they are multiplied by."""
+        rows = max(1, registers(lanes, p.stores[0]) // (len(p.stores) * LANES // lanes))
+        if not nest.variables:
+            return self.rows_of_accumulators(nest, p, 1, lanes)
+        x = nest.variables[-1]
+        begin, end = columns(nest, p)
+        middle = whole(begin, end, rows)
+        body = [For(x, begin, middle, self.rows_of_accumulators(nest, p, rows, lanes), rows)]
+        if rows > 1:
+            body.append(For(x, middle, end, self.rows_of_accumulators(nest, p, 1, lanes)))
+        return outer(nest, p, tuple(body), True)
+
+    def rows_of_accumulators(self, nest: Nest, p: Piece, rows: int, lanes: int) -> Body:
+        assert nest.along is not None
+        (t, count), vectors = nest.along, LANES // lanes
+        end = count // LANES * LANES
+        carried: list[Carry] = []
+        behind: list[Statement] = []
+        local: list[Statement] = []
+        for n, s in enumerate(p.stores):
+            accs = names(rows * vectors, s)
+            for r in range(rows):
+                here = {nest.variables[-1]: shifted(nest.variables[-1], r)} if nest.variables else {}
+                (value, *index) = replaced([s.value, *s.index], here)
+                own = accs[r * vectors : (r + 1) * vectors]
+                for c, acc in enumerate(own):
+                    term = replaced([value], {t: shifted(BLOCK, c * lanes) + LANE})[0]
+                    carried.append(Carry(acc, identity(s), joined(s, acc, term)))
+                name = f"sum{n}_{r}"
+                local.append(Local(name, s.value.dtype, LANES))
+                behind += self.folded(s, own, name, lanes, value, t, end, count)
+                behind.append(Put(s.buffer, s.plane, tuple(index), load(name, s.value.dtype, number(0))))
+        loop = For(BLOCK, number(0), number(end), (), LANES, tuple(carried))
+        return (*local, For(LANE, number(0), number(lanes), (loop, *behind), lanes, lanes=lanes))
+
+    def folded(
+        self, s: Store, accs: list[UOp], name: str, lanes: int, value: UOp, t: UOp, end: int, count: int
+    ) -> Body:
+        """The terms of the last block, where it is not whole; then the accumulators in halves."""
+        d = s.value.dtype
+        out: list[Statement] = []
+        if end < count:
+            out += [Put(name, 0, (shifted(LANE, c * lanes),), acc) for c, acc in enumerate(accs)]
+            for c in range((count - end) // lanes):
+                at = shifted(LANE, c * lanes)
+                term = replaced([value], {t: shifted(LANE, end + c * lanes)})[0]
+                out.append(Put(name, 0, (at,), joined(s, load(name, d, at), term)))
+            for k in range((count - end) // lanes * lanes, count - end):
+                term = replaced([value], {t: number(end + k)})[0]
+                out.append(Put(name, 0, (number(k),), joined(s, load(name, d, number(k)), term)))
+            accs = [load(name, d, shifted(LANE, c * lanes)) for c in range(len(accs))]
+        out.append(Put(name, 0, (LANE,), in_halves(s, accs)))
+        half = lanes // 2
+        while half:
+            x = UOp.var(f"@half{half}", (), i64)
+            value = combined(s, load(name, d, x), load(name, d, shifted(x, half)))
+            out.append(For(x, number(0), number(half), (Put(name, 0, (x,), value),), half, lanes=half))
+            half //= 2
+        return tuple(out)
+
+    def tiles(self, nest: Nest, p: Piece, lanes: int) -> Body:
+        """Rows by vectors of columns, one term of all sums after the other."""
+        room = registers(lanes, p.stores[0]) // len(p.stores)
+        begin, end = columns(nest, p)
+        if len(nest.variables) == 1:
+            return self.along_columns(nest, p, begin, end, 1, max(1, room), lanes)
+        x, row = nest.variables[-1], nest.variables[-2]
+        rows = max(1, room // 2)
+        first, last = bounds(nest, len(nest.variables) - 2)
+        middle = whole(first, last, rows)
+
+        def rows_of(size: int) -> Body:
+            return self.along_columns(nest, p, begin, end, size, max(1, min(room // size, 8)), lanes)
+
+        loops: Body = (For(row, first, middle, rows_of(rows), rows), For(row, middle, last, rows_of(1)))
+        return outer(nest, p, loops, True, 2)
+
+    def along_columns(
+        self, nest: Nest, p: Piece, begin: UOp, end: UOp, rows: int, vectors: int, lanes: int
+    ) -> Body:
+        x = nest.variables[-1]
+        out: list[Statement] = []
+        for size, width in dict.fromkeys(((vectors, lanes), (1, lanes), (1, 1))):
+            stop = whole(begin, end, size * width) if size * width > 1 else end
+            if stop.op is Ops.CONST and stop.arg == begin.arg:
+                continue
+            out.append(For(x, begin, stop, self.tile(nest, p, rows, size, width), size * width))
+            begin = stop
+        return tuple(out)
+
+    def tile(self, nest: Nest, p: Piece, rows: int, vectors: int, lanes: int) -> Body:
+        """A loop over the terms, with all sums of the tile going round it."""
+        assert nest.along is not None
+        t, count = nest.along
+        x = nest.variables[-1]
+        carried: list[Carry] = []
+        stores: list[Statement] = []
+        for s in p.stores:
+            accs = iter(names(rows * vectors, s))
+            for r in range(rows):
+                for c in range(vectors):
+                    here = {x: shifted(x, c * lanes) + LANE if lanes > 1 else shifted(x, c)}
+                    if rows > 1:
+                        here[nest.variables[-2]] = shifted(nest.variables[-2], r)
+                    (value, *index) = replaced([s.value, *s.index], here)
+                    acc = next(accs)
+                    carried.append(Carry(acc, identity(s), joined(s, acc, value)))
+                    stores.append(Put(s.buffer, s.plane, tuple(index), acc))
+        body: Body = (For(t, number(0), number(count), (), 1, tuple(carried)), *stores)
+        return (For(LANE, number(0), number(lanes), body, lanes, lanes=lanes),) if lanes > 1 else body
+
+    # --- threads ----------------------------------------------------------------------------------
+    def threaded(self, nest: Nest, kernel: LoopKernel) -> list[Function]:
+        assert nest.along is not None
+        t, count = nest.along
+        if not nest.strided:
+            return [Function(in_pieces(nest, lambda p: self.one_by_one(p, t, count)), Threads(nest.variables, nest.sizes))]
+        rows = prod(nest.sizes)
+        row = number(0)
+        for v, n in zip(nest.variables, nest.sizes):
+            row = row * number(n) + v
+
+        def waiting(k: int, lane: UOp) -> UOp:
+            return shifted(lane, k * LANES) * number(rows) + row
+
+        def fill(p: Piece) -> Body:
+            carried = tuple(
+                Carry(acc, identity(s), joined(s, acc, s.value)) for s in p.stores for acc in names(1, s)
+            )
+            loop = For(t, LANE, number(count), (), LANES, carried)
+            return loop, *(Put(WORKSPACE, 0, (waiting(k, LANE),), c.name) for k, c in enumerate(carried))
+
+        def fold(p: Piece) -> Body:
+            out = []
+            for k, s in enumerate(p.stores):
+                parts = [load(WORKSPACE, s.value.dtype, waiting(k, number(lane))) for lane in range(LANES)]
+                out.append(Put(s.buffer, s.plane, s.index, in_halves(s, parts)))
+            return tuple(out)
+
+        room = LANES * rows * len(nest.pieces[0].stores)
+        every = Threads((*nest.variables, LANE), (*nest.sizes, LANES))
+        return [
+            Function(in_pieces(nest, fill), every, "", room),
+            Function(in_pieces(nest, fold), Threads(nest.variables, nest.sizes), "_fold", room),
+        ]
+
+    def one_by_one(self, p: Piece, t: UOp, count: int) -> Body:
+        """Several terms under way at a time."""
+        accs = [names(1, s)[0] for s in p.stores]
+        out: list[Statement] = []
+        begin = 0
+        for size in (TOGETHER, 1):
+            end = count // size * size
+            if begin == end:
+                continue
+            carried = []
+            for s, acc in zip(p.stores, accs):
+                total = acc
+                for k in range(size):
+                    total = joined(s, total, replaced([s.value], {t: shifted(t, k)} if k else {})[0])
+                carried.append(Carry(acc, acc if begin else identity(s), total))
+            out.append(For(t, number(begin), number(end), (), size, tuple(carried)))
+            begin = end
+        return (*out, *(Put(s.buffer, s.plane, s.index, acc) for s, acc in zip(p.stores, accs)))
+
+
+def bounds(nest: Nest, k: int) -> tuple[UOp, UOp]:
+    """The loop over a variable; the first one is what threads of a processor share."""
+    return (LO, HI) if k == 0 else (number(0), number(nest.sizes[k]))
+
+
+def columns(nest: Nest, p: Piece) -> tuple[UOp, UOp]:
+    """The range of the last variable in a piece, cut to that of this call."""
+    if len(nest.variables) > 1:
+        return number(p.lo), number(p.hi)
+    lo, hi = number(p.lo), number(p.hi)
+    return UOp(Ops.WHERE, i64, (), (LO < lo, lo, LO)), least(HI, hi)
+
+
+def outer(nest: Nest, p: Piece, body: Body, last_too: bool, inner: int = 1) -> Body:
+    """The loops around, without the last ones where the body has them itself."""
+    count = len(nest.variables) - (inner if last_too else 0)
+    for k in reversed(range(max(count, 0))):
+        if k == len(nest.variables) - 1:
+            begin, end = columns(nest, p)
+        else:
+            begin, end = bounds(nest, k)
+        body = (For(nest.variables[k], begin, end, body),)
+    return body
+
+
+def in_pieces(nest: Nest, write: Any) -> Body:
+    """The piece of the last variable in which a thread is."""
+    if len(nest.pieces) == 1:
+        return tuple(write(nest.pieces[0]))
+    x = nest.variables[-1]
+    return tuple(
+        When((number(p.lo) <= x) & (x < number(p.hi)), tuple(write(p)))
+        for p in nest.pieces
+    )
+
+
+PRODUCT = Product()
