@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tinyphysics.emit.kinds.kinds import KINDS
 from tinyphysics.emit.loops.nest_writer import IDENTITY
-from tinyphysics.emit.scalar.c import TYPE, C, Dialect, expression, literal
+from tinyphysics.emit.text.dialects import TYPE, C, Dialect, expression, literal
+from tinyphysics.emit.text.print_c import CPrinter, c_name
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import LANES, PAIR_LANES, slabs
 from tinyphysics.ir.uop import UOp, toposort
@@ -23,10 +25,6 @@ from tinyphysics.tpir.kernels.wavefront import Wavefront, wavefront
 from tinyphysics.util import prod
 
 ARGUMENTS = "void **buffers, const double *uniform, signed char *flags, int64_t lo, int64_t hi, int64_t now"
-
-
-def c_name(text: str) -> str:
-    return "".join(c if c.isalnum() else "_" for c in text)
 
 
 def touched(nest: Nest) -> list[str]:
@@ -455,13 +453,19 @@ def edge(section: LoopSection, wave: Wavefront) -> list[str]:
     return [*lines, "}"]
 
 
+def nest_lines(kernel: LoopKernel, nest: Nest) -> list[str]:
+    if (kind := KINDS.get(nest.kind)) is not None:
+        return CPrinter(kernel).written(kind.ranged(nest, kernel))
+    return NestText(kernel, nest).write()
+
+
 def module(kernel: LoopKernel, careful: bool = False) -> str:
     """C of every section."""
     sections = kernel.careful if careful else kernel.sections
     out = [C.prelude]
     for section in sections.values():
         for k, nest in enumerate(section.nests):
-            body = NestText(kernel, nest).write()
+            body = nest_lines(kernel, nest)
             out.append("\n".join([f"void part_{section.name}_{k}({ARGUMENTS}) {{", *body, "}"]))
         out.append(driver(kernel, section))
     return "\n".join(out) + "\n"

@@ -7,6 +7,8 @@ A tile is some rows by some vectors of sums, all in registers. Tiles change no b
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from tinyphysics.emit.loops.nest_kind import OnArrays
@@ -37,8 +39,9 @@ from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, Piece, Store
 from tinyphysics.util import prod
 
 WIDE_LANES = 8  # doubles: with vectors so wide there are 32 registers, else 16
+VECTORS = 3  # of the columns of a tile with several rows
 COLUMNS = 64  # sums that plain text has under way
-PANEL = 256  # terms of a block: with the columns of a tile they stay in the second cache
+TERMS, PANELS = 256, 5  # of a block: so many terms of the columns of so many tiles stay in the second cache
 PACKED_ROWS = 16  # rows from which a copy of the columns of a tile pays
 TOGETHER = 8  # terms that a thread of a GPU has under way
 LANE, BLOCK, FIRST, COLUMN = (UOp.var(f"@{n}", (), i64) for n in ("lane", "block", "first", "column"))
@@ -220,20 +223,51 @@ class Product:
 
     def tiles(self, nest: Nest, p: Piece, lanes: int) -> Body:
         """Rows by vectors of columns, one term of all sums after the other."""
-        room = registers(lanes, p.stores[0]) // len(p.stores)
         begin, end = columns(nest, p)
+        room, sums = registers(lanes, p.stores[0]), len(p.stores)
         if len(nest.variables) == 1:
-            return self.along_columns(nest, p, begin, end, 1, max(1, room), lanes)
-        x, row = nest.variables[-1], nest.variables[-2]
-        rows = max(1, room // 2)
-        first, last = bounds(nest, len(nest.variables) - 2)
-        middle = whole(first, last, rows)
+            return self.along_columns(nest, p, begin, end, 1, max(1, room // sums), lanes)
+        vectors = max(1, VECTORS // sums)
+        rows = max(1, room // (2 * sums))
+        size = vectors * lanes
+        rest, packed = begin, tuple[Statement, ...]()
+        column = column_factor(nest, p)
+        if column is not None and nest.sizes[-2] >= PACKED_ROWS and p.hi - p.lo >= size:
+            rest = number(p.lo + (p.hi - p.lo) // size * size)
+            packed = self.panels(nest, p, begin, rest, rows, vectors, lanes, column)
+        over = rows_of(nest, rows, lambda n: self.along_columns(nest, p, rest, end, n, vectors, lanes))
+        return outer(nest, p, (*packed, *over) if rest.arg < end.arg else packed, True, 2)
 
-        def rows_of(size: int) -> Body:
-            return self.along_columns(nest, p, begin, end, size, max(1, min(room // size, 8)), lanes)
+    def panels(
+        self, nest: Nest, p: Piece, begin: UOp, end: UOp, rows: int, vectors: int, lanes: int, column: UOp
+    ) -> Body:
+        """Blocks of terms and columns, for each a copy of the second matrix, tile by tile: it stays in the second cache."""
+        assert nest.along is not None
+        (t, count), x, size = nest.along, nest.variables[-1], vectors * lanes
+        terms, block = min(count, TERMS), min(PANELS * size, int(end.arg - begin.arg))
+        local = Local("panel", column.dtype, terms * block)
 
-        loops: Body = (For(row, first, middle, rows_of(rows), rows), For(row, middle, last, rows_of(1)))
-        return outer(nest, p, loops, True, 2)
+        def of(first: UOp, last: UOp, begun: bool) -> Body:
+            stop = least(shifted(COLUMN, block), end)
+            at = (x - COLUMN) * number(terms) + (t - first) * number(size)
+            copies: list[Statement] = []
+            for c in range(vectors):
+                value = replaced([column], {x: shifted(x, c * lanes) + LANE})[0]
+                copies.append(Put("panel", 0, (shifted(at, c * lanes) + LANE,), value))
+            copy = For(LANE, number(0), number(lanes), tuple(copies), lanes, lanes=lanes)
+            panel = Panel(column, at, first, last, begun)
+
+            def tiles(n: int) -> Body:
+                return (For(x, COLUMN, stop, self.tile(nest, p, n, vectors, lanes, panel), size),)
+
+            copied = For(t, first, last, (For(x, COLUMN, stop, (copy,), size),))
+            return (For(COLUMN, begin, end, (copied, *rows_of(nest, rows, tiles)), block),)
+
+        body = of(number(0), number(terms), False)
+        if count > terms:
+            last = least(shifted(FIRST, terms), number(count))
+            body = (*body, For(FIRST, number(terms), number(count), of(FIRST, last, True), terms))
+        return local, *body
 
     def along_columns(
         self, nest: Nest, p: Piece, begin: UOp, end: UOp, rows: int, vectors: int, lanes: int
@@ -242,13 +276,15 @@ class Product:
         out: list[Statement] = []
         for size, width in dict.fromkeys(((vectors, lanes), (1, lanes), (1, 1))):
             stop = whole(begin, end, size * width) if size * width > 1 else end
-            if stop.op is Ops.CONST and stop.arg == begin.arg:
+            if stop.op is begin.op is Ops.CONST and stop.arg == begin.arg:
                 continue
             out.append(For(x, begin, stop, self.tile(nest, p, rows, size, width), size * width))
             begin = stop
         return tuple(out)
 
-    def tile(self, nest: Nest, p: Piece, rows: int, vectors: int, lanes: int) -> Body:
+    def tile(
+        self, nest: Nest, p: Piece, rows: int, vectors: int, lanes: int, panel: Panel | None = None
+    ) -> Body:
         """A loop over the terms, with all sums of the tile going round it."""
         assert nest.along is not None
         t, count = nest.along
@@ -262,11 +298,21 @@ class Product:
                     here = {x: shifted(x, c * lanes) + LANE if lanes > 1 else shifted(x, c)}
                     if rows > 1:
                         here[nest.variables[-2]] = shifted(nest.variables[-2], r)
-                    (value, *index) = replaced([s.value, *s.index], here)
-                    acc = next(accs)
-                    carried.append(Carry(acc, identity(s), joined(s, acc, value)))
+                    value = s.value
+                    if panel is not None:
+                        there = load("panel", panel.column.dtype, shifted(panel.at, c * lanes) + LANE)
+                        value = replaced([value], {panel.column: UOp.var("@panel", (), value.dtype)})[0]
+                        value = replaced([value], here)[0]
+                        value = replaced([value], {UOp.var("@panel", (), value.dtype): there})[0]
+                    (value, *index) = replaced([value, *s.index], here if panel is None else {})
+                    if panel is not None:
+                        index = replaced(s.index, here)
+                    acc, begun = next(accs), panel is not None and panel.begun
+                    first = load(s.buffer, s.value.dtype, *index, plane=s.plane) if begun else identity(s)
+                    carried.append(Carry(acc, first, joined(s, acc, value)))
                     stores.append(Put(s.buffer, s.plane, tuple(index), acc))
-        body: Body = (For(t, number(0), number(count), (), 1, tuple(carried)), *stores)
+        begin, end = (number(0), number(count)) if panel is None else (panel.first, panel.last)
+        body: Body = (For(t, begin, end, (), 1, tuple(carried)), *stores)
         return (For(LANE, number(0), number(lanes), body, lanes, lanes=lanes),) if lanes > 1 else body
 
     # --- threads ----------------------------------------------------------------------------------
@@ -322,6 +368,34 @@ class Product:
             out.append(For(t, number(begin), number(end), (), size, tuple(carried)))
             begin = end
         return (*out, *(Put(s.buffer, s.plane, s.index, acc) for s, acc in zip(p.stores, accs)))
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """A copy of the columns of a tile, for the terms from `first` to `last`; `at` is where those of one term begin."""
+
+    column: UOp
+    at: UOp
+    first: UOp
+    last: UOp
+    begun: bool  # are the sums in memory begun already?
+
+
+def column_factor(nest: Nest, p: Piece) -> UOp | None:
+    """The factor of a product that changes with the column and not with the row, if there is one."""
+    row, x = nest.variables[-2:]
+    if len(p.stores) > 1:
+        return None
+    found = [f for f in p.stores[0].value.src if f.op is Ops.LOAD and x in f.leaves and row not in f.leaves]
+    return found[0] if len(found) == 1 else None
+
+
+def rows_of(nest: Nest, rows: int, body: Callable[[int], Body]) -> Body:
+    """Loops over rows: some at a time, then one by one."""
+    row = nest.variables[-2]
+    first, last = bounds(nest, len(nest.variables) - 2)
+    middle = whole(first, last, rows)
+    return For(row, first, middle, body(rows), rows), For(row, middle, last, body(1))
 
 
 def bounds(nest: Nest, k: int) -> tuple[UOp, UOp]:

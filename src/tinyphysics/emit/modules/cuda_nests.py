@@ -11,11 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tinyphysics.emit.kinds.cnests import NestText, c_name, touched
+from tinyphysics.emit.kinds.cnests import NestText, touched
+from tinyphysics.emit.kinds.kinds import KINDS
 from tinyphysics.emit.modules.cloops import LoopHost, complete_loops
 from tinyphysics.emit.modules.opencl_nests import part_name
-from tinyphysics.emit.scalar.c import TYPE, Dialect
 from tinyphysics.emit.scalar.cuda import COMMAND, CUDA
+from tinyphysics.emit.text.dialects import TYPE, Dialect
+from tinyphysics.emit.text.loopir import WORKSPACE, Function, Threads, buffers_of
+from tinyphysics.emit.text.print_c import CPrinter, c_name
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.reduction import LANES, PAIR_LANES, slabs
 from tinyphysics.ir.uop import UOp, toposort
@@ -24,7 +27,6 @@ from tinyphysics.tpir.program.isa import Program
 from tinyphysics.util import prod
 
 BLOCK = 128  # threads
-WORKSPACE = "workspace"  # where accumulators wait for each other
 
 
 @dataclass(frozen=True)
@@ -227,12 +229,27 @@ def written(nest: Nest) -> list[str]:
     return list(dict.fromkeys(s.buffer for p in nest.pieces for s in p.stores))
 
 
+def of_function(kernel: LoopKernel, f: Function, name: str) -> Launch:
+    """A kernel from the statements of a thread."""
+    assert isinstance(f.shares, Threads)
+    text, used = CPrinter(kernel, CUDA), buffers_of(f)
+    arguments = [text.pointer(b) for b in used]
+    arguments += ["const double *uniform", "signed char *flags", "int64_t now"]
+    text.line("const int64_t thread = (int64_t)blockIdx.x*blockDim.x + threadIdx.x;")
+    text.line(f"if (thread >= {f.shares.count}) return;")
+    body = text.written(f, "(void)uniform; (void)now;")
+    head = f"{CUDA.function} {c_name(name)}({', '.join(arguments)}) {{"
+    return Launch(c_name(name), "\n".join([head, *body, "}"]), f.shares.count, tuple(used))
+
+
 def launches(kernel: LoopKernel, nest: Nest, name: str) -> list[Launch]:
     """What a nest needs launched, one after the other."""
 
     def text() -> CudaNest:
         return CudaNest(kernel, nest)
 
+    if (kind := KINDS.get(nest.kind)) is not None:
+        return [of_function(kernel, f, f"{name}{f.name}") for f in kind.threaded(nest, kernel)]
     rows, every = prod(nest.sizes[:-1]), prod(nest.sizes)
     match nest.kind:
         case "map":
@@ -289,8 +306,10 @@ def driver(kernel: LoopKernel, section: LoopSection, made: Sequence[Sequence[Lau
     return "\n".join([*lines, "  }", "  (void)buffers; (void)uniform; (void)flags; (void)first;", "}"])
 
 
-def room(nest: Nest) -> int:
+def room(kernel: LoopKernel, nest: Nest) -> int:
     """Numbers that wait."""
+    if (kind := KINDS.get(nest.kind)) is not None:
+        return max(f.workspace for f in kind.threaded(nest, kernel))
     return LANES * prod(nest.sizes[:-1]) * len(nest.pieces[0].stores) if nest.kind == "lanes" else 0
 
 
@@ -305,7 +324,7 @@ ALLOCATING = """static void *managed(size_t count, size_t size) {  /* memory tha
 def module(kernel: LoopKernel, careful: bool = False) -> str:
     """CUDA C of every nest and section."""
     sections = (kernel.careful if careful else kernel.sections).values()
-    largest = max((room(nest) for s in sections for nest in s.nests), default=0)
+    largest = max((room(kernel, nest) for s in sections for nest in s.nests), default=0)
     out = [
         CUDA.prelude + ALLOCATING,
         *([f"static __managed__ double {WORKSPACE}[{largest}];"] if largest else []),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tinyphysics.emit.kinds.cnests import touched
+from tinyphysics.emit.kinds.kinds import KINDS
 from tinyphysics.emit.kinds.nest_kinds import add
 from tinyphysics.emit.kinds.ptx_near import ASKED, LISTED, asked, listed_as, near
 from tinyphysics.emit.kinds.ptx_pairs import RESIDENT, pair_block, pairs, rounds
@@ -34,6 +35,9 @@ from tinyphysics.emit.loops.ptx_threads import (
 )
 from tinyphysics.emit.modules.opencl_nests import part_name
 from tinyphysics.emit.scalar.llvm import TYPE
+from tinyphysics.emit.text.loopir import Function, buffers_of
+from tinyphysics.emit.text.loopir import Threads as Share
+from tinyphysics.emit.text.print_llvm import LlvmPrinter
 from tinyphysics.errors import BackendError
 from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.ops import Ops
@@ -132,7 +136,7 @@ def nests_module(kernel: LoopKernel, careful: bool = False, estimates: bool = Fa
             for k in made:
                 declared |= k.declared
     written = [f"define ptx_kernel void @{name}{body}" for body, name in texts.items()]
-    workspace = max(room(nest) for nests in sections.values() for nest in nests)
+    workspace = max(room(kernel, nest) for nests in sections.values() for nest in nests)
     beside = [TICKING_UNLESS_HALTED, HALTING] if kernel.lists else [TICKING]
     return NestsModule("\n".join([TRIPLE, *declared.values(), *beside, *written, ""]), launches, workspace)
 
@@ -147,7 +151,9 @@ def wants_estimates(kernel: LoopKernel) -> bool:
     )
 
 
-def room(nest: Nest) -> int:
+def room(kernel: LoopKernel, nest: Nest) -> int:
+    if (kind := KINDS.get(nest.kind)) is not None:
+        return NUMBER * max(f.workspace for f in kind.threaded(nest, kernel))
     if nest.kind == "tree":
         return arrays_of(nest.sizes[0])[1]
     return NUMBER * LANES * prod(nest.sizes[:-1]) * len(nest.pieces[0].stores) if nest.kind == "lanes" else 0
@@ -166,6 +172,8 @@ def look(kernel: LoopKernel, buffer: str) -> Nest:
 
 def kernels(kernel: LoopKernel, nest: Nest, name: str, estimates: bool) -> list[Kernel]:
     """What a nest needs launched, one after the other."""
+    if (kind := KINDS.get(nest.kind)) is not None:
+        return [of_function(kernel, nest, f, f"{name}{f.name}") for f in kind.threaded(nest, kernel)]
     used = touched(nest)
     rows = prod(nest.sizes[:-1])
     match nest.kind:
@@ -200,6 +208,22 @@ def kernels(kernel: LoopKernel, nest: Nest, name: str, estimates: bool) -> list[
         case _:
             raise AssertionError(nest.kind)
     return [m.written() for m in made]
+
+
+def of_function(kernel: LoopKernel, nest: Nest, f: Function, name: str) -> Kernel:
+    """A kernel from the statements of a thread."""
+    shares = f.shares
+    assert isinstance(shares, Share)
+
+    def body(w: NestWriter, t: str) -> None:
+        p = LlvmPrinter(kernel, w.pointer, parallel=True, w=w.w, block=w.block)
+        for v, value in zip(shares.variables, unflattened(w, t, shares.sizes)):
+            p.bind(v, value)
+        p.begin(f)
+        p.statements(f.body)
+        w.block = p.block
+
+    return Threads(kernel, nest, name, shares.count, buffers_of(f), body, shares.block, shares.resident).written()
 
 
 def items(f: NestWriter, t: str) -> None:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tinyphysics.ir.dtype import DType, i64
 from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.uop import UOp, substitute
+from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.util import prod
 
 LO, HI = UOp.var("@lo", (), i64), UOp.var("@hi", (), i64)
@@ -196,6 +197,33 @@ def bound(s: Statement) -> tuple[UOp, ...]:
 def stored(body: Sequence[Statement]) -> dict[str, None]:
     """The buffers that statements write to."""
     return dict.fromkeys(s.buffer for s in walk(body) if isinstance(s, Store))
+
+
+def unconditional(body: Sequence[Statement]) -> Body:
+    """The statements that are done in every turn, and those of loops in it."""
+    out: list[Statement] = []
+    for s in body:
+        out.append(s)
+        if isinstance(s, For):
+            out += unconditional(s.body)
+    return tuple(out)
+
+
+def buffers_of(f: Function) -> list[str]:
+    """The buffers that a function is given, in order."""
+    own = locals_of(f.body)
+    found: dict[str, None] = {}
+    for s in walk(f.body):
+        found |= dict.fromkeys(u.arg[0] for u in toposort(list(expressions(s))) if u.op is Ops.LOAD)
+        if isinstance(s, Store | Call):
+            found[s.buffer] = None
+    return [name for name in found if name not in own]
+
+
+@lru_cache(maxsize=1 << 14)
+def reads(u: UOp) -> frozenset[str]:
+    """The buffers that a value is read from."""
+    return frozenset(x.arg[0] for x in toposort([u]) if x.op is Ops.LOAD)
 
 
 def locals_of(body: Sequence[Statement]) -> dict[str, Local]:

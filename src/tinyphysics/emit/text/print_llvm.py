@@ -14,6 +14,7 @@ from tinyphysics.emit.text.loopir import (
     FLAGS,
     HI,
     LO,
+    WORKSPACE,
     Body,
     Call,
     Carry,
@@ -28,9 +29,12 @@ from tinyphysics.emit.text.loopir import (
     While,
     affine,
     bound,
+    buffers_of,
     expressions,
     locals_of,
+    reads,
     stored,
+    unconditional,
     walk,
 )
 from tinyphysics.emit.text.writer import TYPE, Writer
@@ -73,7 +77,6 @@ class LlvmPrinter:
     env: Names = field(default_factory=dict)
     wide: dict[UOp, int] = field(default_factory=dict)  # and how many lanes they have
     vectors: dict[UOp, None] = field(default_factory=dict)  # those among them that count the lanes
-    read: dict[UOp, frozenset[str]] = field(default_factory=dict)
     splats: Names = field(default_factory=dict)
     places: dict[tuple[object, ...], str] = field(default_factory=dict)
     depth: dict[UOp, int] = field(default_factory=dict)  # of the loop that binds a name
@@ -146,7 +149,7 @@ class LlvmPrinter:
     # --- memory -----------------------------------------------------------------------------------
     def linear(self, buffer: str, plane: UOp | int, index: Sequence[UOp]) -> tuple[dict[UOp, int], int]:
         """An address as whole multiples of nodes, plus a number."""
-        if buffer in self.locals:
+        if buffer in self.locals or buffer == WORKSPACE:
             strides, each = (1,), 0
         else:
             b = self.kernel.buffers[buffer]
@@ -162,6 +165,8 @@ class LlvmPrinter:
         return {x: c for x, c in terms.items() if c}, total
 
     def kind(self, buffer: str) -> str:
+        if buffer == WORKSPACE:
+            return "i64"  # eight bytes each, whatever is in them
         d = self.locals[buffer].dtype if buffer in self.locals else self.kernel.buffers[buffer].dtype
         return TYPE[d.name]
 
@@ -219,8 +224,8 @@ class LlvmPrinter:
         return out
 
     def store(self, s: Store) -> None:
-        t = self.kind(s.buffer)
-        size = {"double": 8, "i64": 8}.get(t, 4)
+        t = TYPE[s.value.dtype.name]
+        size = BYTES[s.value.dtype.name]
         roots = [s.value, *s.index, *([s.plane] if isinstance(s.plane, UOp) else [])]
         lanes = max(self.lanes(u) for u in roots)
         value = self.value(s.value, lanes)
@@ -303,20 +308,12 @@ class LlvmPrinter:
         first = {x: first_of(x) for x in self.vectors}
         self.place(buffer, plane, substitute(list(index), first) if first else index, part=True)
 
-    def reads(self, u: UOp) -> frozenset[str]:
-        """The buffers that a value was read from."""
-        for x in toposort([u]):
-            if x not in self.read:
-                own = frozenset((x.arg[0],)) if x.op is Ops.LOAD else frozenset[str]()
-                self.read[x] = own.union(*(self.read[y] for y in x.src))
-        return self.read[u]
-
     def forget(self, buffers: Iterable[str]) -> None:
         """What was read from memory that has changed since is read again."""
         changed = frozenset(buffers)
         if changed:
-            self.env = {u: n for u, n in self.env.items() if not self.reads(u) & changed}
-            self.splats = {u: n for u, n in self.splats.items() if not self.reads(u) & changed}
+            self.env = {u: n for u, n in self.env.items() if not reads(u) & changed}
+            self.splats = {u: n for u, n in self.splats.items() if not reads(u) & changed}
 
     def loop(self, s: For) -> None:
         once = s.begin.op is s.end.op is Ops.CONST and 0 < s.end.arg - s.begin.arg <= s.step
@@ -508,33 +505,12 @@ def first_of(x: UOp) -> UOp:
     return UOp.var(f"{x.arg}.first", (), i64)
 
 
-def unconditional(body: Sequence[Statement]) -> Body:
-    """The statements that are done in every turn, and those of loops in it."""
-    out: list[Statement] = []
-    for s in body:
-        out.append(s)
-        if isinstance(s, For):
-            out += unconditional(s.body)
-    return tuple(out)
-
-
-def used_buffers(f: Function) -> list[str]:
-    """The buffers that a function touches, in order."""
-    own = locals_of(f.body)
-    found: dict[str, None] = {}
-    for s in walk(f.body):
-        found |= dict.fromkeys(u.arg[0] for u in toposort(list(expressions(s))) if u.op is Ops.LOAD)
-        if isinstance(s, Store | Call):
-            found[s.buffer] = None
-    return [name for name in found if name not in own]
-
-
 def host_lines(kernel: LoopKernel, slots: dict[str, int], f: Function) -> tuple[list[str], dict[str, str]]:
     """(the lines of a function over a range of its outermost loop, what it needs declared)."""
     p = LlvmPrinter(kernel, {})
     p.line("%seen = alloca i8")
     p.line("store i8 0, ptr %seen")
-    for name in used_buffers(f):
+    for name in buffers_of(f):
         at = p.new(f"getelementptr ptr, ptr %buffers, i64 {slots[name]}")
         p.pointer[name] = p.new(f"load ptr, ptr {at}, align 8")
     p.bind(LO, "%lo")

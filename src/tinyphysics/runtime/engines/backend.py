@@ -32,9 +32,9 @@ from tinyphysics.runtime.engines.loaders import (
     LlvmLoader,
     LlvmLoops,
     list_builder,
+    numpy_loops,
     series_code,
     tree_functions,
-    numpy_loops,
 )
 from tinyphysics.runtime.engines.opencl import OpenClLoader, OpenClLoops
 from tinyphysics.runtime.engines.plans import outline
