@@ -26,7 +26,9 @@ IDENTITY = {Ops.ADD: -0.0, Ops.MAX: -np.inf, Ops.MIN: np.inf}
 
 
 AT_ONCE = 1 << 15  # pairs
-Evaluate = Callable[["Interpreter", dict[UOp, Array]], None]  # what a kind of nest means on arrays: emit/kinds has one each
+Evaluate = Callable[
+    ["Interpreter", dict[UOp, Array]], None
+]  # what a kind of nest means on arrays: emit/kinds has one each
 
 
 class Interpreter:

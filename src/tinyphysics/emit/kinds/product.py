@@ -1,8 +1,9 @@
 """How is a product of matrices summed?  C[..., i, j] = sum over t of x(i, t)*y(t, j), in the order of ir/reduction.py.
 
-Two orders occur. Where an axis longer than a few components lies behind the one that is summed (z @ A, A @ B), terms join one
-after the other, and vectors lie along the last index. Elsewhere (A @ z) a sum has 32 accumulators, and vectors lie along t.
-A tile is some rows by some vectors of sums, all in registers. Tiles change no bit: each sum still takes its terms in its order.
+Two orders occur. Where an axis longer than a few components lies behind the one that is summed (z @ A, A @ B), terms
+join one after the other, and vectors lie along the last index. Elsewhere (A @ z) a sum has 32 accumulators, and vectors
+lie along t. A tile is some rows by some vectors of sums, all in registers. Tiles change no bit: each sum takes its terms
+in its own order.
 """
 
 from __future__ import annotations
@@ -99,8 +100,16 @@ class Product:
     def ranged(self, nest: Nest, kernel: LoopKernel) -> Function:
         body: list[Statement] = []
         for p in nest.pieces:
-            body += [Local(f"sum{k}", s.value.dtype, LANES if nest.strided else COLUMNS) for k, s in enumerate(p.stores)]
-            body += outer(nest, p, self.one_row(nest, p) if nest.strided else self.row_of_sums(nest, p), not nest.strided)
+            body += [
+                Local(f"sum{k}", s.value.dtype, LANES if nest.strided else COLUMNS)
+                for k, s in enumerate(p.stores)
+            ]
+            body += outer(
+                nest,
+                p,
+                self.one_row(nest, p) if nest.strided else self.row_of_sums(nest, p),
+                not nest.strided,
+            )
         return Function(tuple(body))
 
     def one_row(self, nest: Nest, p: Piece) -> Body:
@@ -145,7 +154,9 @@ class Product:
         here = {x: COLUMN + LANE}
         sums = [load(f"sum{k}", s.value.dtype, LANE) for k, s in enumerate(p.stores)]
         terms = [joined(s, a, replaced([s.value], here)[0]) for s, a in zip(p.stores, sums)]
-        stores = tuple(Put(s.buffer, s.plane, tuple(replaced(s.index, here)), a) for s, a in zip(p.stores, sums))
+        stores = tuple(
+            Put(s.buffer, s.plane, tuple(replaced(s.index, here)), a) for s, a in zip(p.stores, sums)
+        )
         block = (
             every(tuple(put(identity(s), k) for k, s in enumerate(p.stores))),
             For(t, number(0), number(count), (every(tuple(put(u, k) for k, u in enumerate(terms))),)),
@@ -232,7 +243,7 @@ class Product:
         size = vectors * lanes
         rest, packed = begin, tuple[Statement, ...]()
         column = column_factor(nest, p)
-        if column is not None and nest.sizes[-2] >= PACKED_ROWS and p.hi - p.lo >= size:
+        if column is not None and lanes > 1 and nest.sizes[-2] >= PACKED_ROWS and p.hi - p.lo >= size:
             rest = number(p.lo + (p.hi - p.lo) // size * size)
             packed = self.panels(nest, p, begin, rest, rows, vectors, lanes, column)
         over = rows_of(nest, rows, lambda n: self.along_columns(nest, p, rest, end, n, vectors, lanes))
@@ -320,7 +331,12 @@ class Product:
         assert nest.along is not None
         t, count = nest.along
         if not nest.strided:
-            return [Function(in_pieces(nest, lambda p: self.one_by_one(p, t, count)), Threads(nest.variables, nest.sizes))]
+            return [
+                Function(
+                    in_pieces(nest, lambda p: self.one_by_one(p, t, count)),
+                    Threads(nest.variables, nest.sizes),
+                )
+            ]
         rows = prod(nest.sizes)
         row = number(0)
         for v, n in zip(nest.variables, nest.sizes):
@@ -428,10 +444,7 @@ def in_pieces(nest: Nest, write: Any) -> Body:
     if len(nest.pieces) == 1:
         return tuple(write(nest.pieces[0]))
     x = nest.variables[-1]
-    return tuple(
-        When((number(p.lo) <= x) & (x < number(p.hi)), tuple(write(p)))
-        for p in nest.pieces
-    )
+    return tuple(When((number(p.lo) <= x) & (x < number(p.hi)), tuple(write(p))) for p in nest.pieces)
 
 
 PRODUCT = Product()

@@ -223,7 +223,9 @@ def of_function(kernel: LoopKernel, nest: Nest, f: Function, name: str) -> Kerne
         p.statements(f.body)
         w.block = p.block
 
-    return Threads(kernel, nest, name, shares.count, buffers_of(f), body, shares.block, shares.resident).written()
+    return Threads(
+        kernel, nest, name, shares.count, buffers_of(f), body, shares.block, shares.resident
+    ).written()
 
 
 def items(f: NestWriter, t: str) -> None:

@@ -3,8 +3,9 @@
 Expressions are the scalar nodes of the graph, in the minimal operator set, with LOAD for memory. There is no second language
 for them. A kind of nest writes statements, a printer writes them in a language, and neither knows the other.
 
-A name is a variable node (VAR). It is bound by a loop, by `Let`, by a `Carry`, or it is `LO`, `HI` or a variable of `Threads`. A
-loop with `lanes` goes by vectors: its variable stands for so many numbers in a row, and so does all that depends on it.
+A name is a variable node (VAR). It is bound by a loop, by `Let`, by a `Carry`, or it is `LO`, `HI` or a variable of
+`Threads`. A loop with `lanes` goes by vectors: its variable stands for so many numbers in a row, and so does all that
+depends on it.
 """
 
 from __future__ import annotations
@@ -247,4 +248,3 @@ def affine(u: UOp) -> tuple[dict[UOp, int], int]:
             k = int(u.src[1].arg)
             return {x: k * c for x, c in terms.items() if k * c}, n * k
     return {u: 1}, 0
-

@@ -1,4 +1,4 @@
-"""How are the statements of a loop nest written in C, OpenCL C and CUDA C?  To be read, and to be compiled with the same bits.
+"""How are the statements of a loop nest written in C, OpenCL C and CUDA C?  To be read, and compiled with the same bits.
 
 What does not change in a loop is computed before it, so that the text says where a number comes from.
 """
@@ -92,7 +92,9 @@ class CPrinter:
         strides = [1] * len(index) if b is None else [prod(b.axes[k + 1 :]) for k in range(len(index))]
         each = 0 if b is None else b.plane
         parts = [str(plane * each) if isinstance(plane, int) else f"({self.of(plane)})*{each}"]
-        parts += [self.of(i) if stride == 1 else f"{self.of(i)}*{stride}" for i, stride in zip(index, strides)]
+        parts += [
+            self.of(i) if stride == 1 else f"{self.of(i)}*{stride}" for i, stride in zip(index, strides)
+        ]
         return f"{self.pointers[buffer]}[{' + '.join(p for p in parts if p != '0') or '0'}]"
 
     def compute(self, roots: Sequence[UOp]) -> None:
@@ -244,7 +246,9 @@ class CPrinter:
             self.pointers[local.name] = c_name(local.name)
             self.line(f"{TYPE[local.dtype.name]} {c_name(local.name)}[{local.count}];")
 
-    def written(self, f: Function, unused: str = "(void)uniform; (void)now; (void)lo; (void)hi;") -> list[str]:
+    def written(
+        self, f: Function, unused: str = "(void)uniform; (void)now; (void)lo; (void)hi;"
+    ) -> list[str]:
         """The lines of a function over a range, or of a thread that has its number."""
         if isinstance(f.shares, Threads):
             self.indices(f.shares)

@@ -1,8 +1,8 @@
-"""How are the statements of a loop nest written in LLVM IR?  For a processor, or for a thread of a GPU: `Machine` says what differs.
+"""How are the statements of a loop nest written in LLVM IR?  For a processor, or for one thread of a GPU.
 
-No pass runs on this text, so the printer does three things itself. What does not change in a loop is computed before it. An
-address is a pointer to what the outer loops decide, plus an offset. What a loop carries is a phi, never memory. No operation on
-floats is moved across another that it depends on, joined with one or left out.
+No pass runs on this text, so the printer does three things itself. What does not change in a loop is computed before
+it. An address is a pointer to what the outer loops decide, plus an offset. What a loop carries is a phi, never memory.
+No operation on floats is joined with another or left out.
 """
 
 from __future__ import annotations
@@ -286,7 +286,9 @@ class LlvmPrinter:
         changed, tainted = stored(body), dict[UOp, bool]()
         certain = list(unconditional(body))
         for u in toposort([e for s in certain for e in expressions(s)]):
-            tainted[u] = u in inner or u.op is Ops.LOAD and u.arg[0] in changed or any(tainted[x] for x in u.src)
+            tainted[u] = (
+                u in inner or u.op is Ops.LOAD and u.arg[0] in changed or any(tainted[x] for x in u.src)
+            )
             if u.op is Ops.LOAD and u.arg[0] in self.pointer:
                 self.part(u.arg[0], u.arg[1], u.src)
         for s in certain:
@@ -366,7 +368,9 @@ class LlvmPrinter:
         for c, name in zip(carried, names):
             self.bind(c.name, name, lanes[c.name])
 
-    def enter(self, s: For, i: str, carried: dict[UOp, str] | None = None, lanes: dict[UOp, int] | None = None) -> None:
+    def enter(
+        self, s: For, i: str, carried: dict[UOp, str] | None = None, lanes: dict[UOp, int] | None = None
+    ) -> None:
         """The names of a turn."""
         self.bind(s.variable, i)
         if s.lanes > 1:
