@@ -10,6 +10,10 @@ from test_loops import loops
 
 import tinyphysics as tp
 from tinyphysics.errors import ShapeError
+from tinyphysics.ir import Ops, UOp
+from tinyphysics.rules.calculus.jvp import jvp
+from tinyphysics.rules.identities.fuse import long_dots
+from tinyphysics.rules.identities.real import simplify
 from tinyphysics.runtime.engines.loaders import CLoops, LlvmLoops, numpy_loops
 from tinyphysics.tpir.kernels.loops import build_loops
 
@@ -127,6 +131,81 @@ def test_the_statements_of_a_product_mean_what_numpy_computes(system, form):
     sim, state, params = case(system, 35)
     expected = loops(sim, numpy_loops(), state, params, 1)["z"]
     assert np.array_equal(loops(sim, LoopsOnNumbers(form), state, params, 1)["z"], expected)
+
+
+# --- a network as an energy -------------------------------------------------------------------------------
+@tp.hamiltonian
+def network(
+    q: tp.Vec["n"],
+    p: tp.Vec["n"],
+    A: tp.Array["m", "n"],
+    B: tp.Array["m", "m"],
+    c: tp.Vec["m"],
+):
+    """Three layers: weights are parameters, and the force goes through all of them."""
+    return p @ p / 2 + q @ q / 2 + c @ np.tanh(B @ np.tanh(A @ q))
+
+
+def network_case(n=40, m=48):
+    rng = np.random.default_rng(5)
+    params = dict(
+        A=rng.normal(size=(m, n)) / n**0.5, B=rng.normal(size=(m, m)) / m**0.5, c=rng.normal(size=m)
+    )
+    sim = tp.compile(network, dt=0.05, sizes={"n": n, "m": m}, backend="python")
+    return sim, dict(q=rng.normal(size=n), p=rng.normal(size=n)), params
+
+
+def test_the_force_of_a_network_is_made_of_products():
+    """Two forward, two back: vjp of a product is a product with the matrix from the other side."""
+    sim, _, _ = network_case()
+    assert kinds(sim).count("product") == 4
+    assert sim.tpir.step and sum(i.op == "DOT" for i in sim.tpir.step) == 4
+
+
+@pytest.mark.parametrize("loader", ["llvm", "c", "gpu threads"])
+def test_a_network_has_the_same_bits_everywhere(loader):
+    sim, state, params = network_case()
+    expected = loops(sim, numpy_loops(), state, params, 3)
+    out = loops(sim, LOADERS[loader](), state, params, 3)
+    assert all(np.array_equal(out[k], expected[k]) for k in state)
+
+
+def test_the_force_of_a_network_is_that_of_finite_differences():
+    sim, state, params = network_case()
+    given = {k: v for k, v in params.items()}
+
+    def potential(q):
+        return q @ q / 2 + given["c"] @ np.tanh(given["B"] @ np.tanh(given["A"] @ q))
+
+    q, h = state["q"], 1e-6
+    force = -np.array([(potential(q + e) - potential(q - e)) / (2 * h) for e in np.eye(len(q)) * h])
+    dt, still = 0.05, dict(q=q, p=np.zeros_like(q))
+    moved = tp.compile(network, dt=dt, sizes={"n": 40, "m": 48}, backend="llvm", method="leapfrog").evolve(
+        **still, **params, steps=1
+    )
+    # kick, drift, kick from rest: q moves by dt**2/2 times the force
+    assert np.allclose((moved.final.q - q) * 2 / dt**2, force, rtol=1e-7, atol=1e-7)
+
+
+def test_a_tangent_of_a_product_is_a_product():
+    z, d, A = UOp.var("z", (40,)), UOp.var("d", (40,)), UOp.var("A", (40, 40))
+    for f in (A @ z, z @ A):
+        (tangent,) = long_dots(simplify(jvp([f], [z], [d])))
+        assert tangent.op is Ops.REDUCE and tangent.arg[0] == "dot"
+
+
+def test_each_term_of_a_product_is_rounded_once():
+    """-1 + (1 + e)*(1 - e) in one accumulator is -e*e; with two roundings it would be 0."""
+    e = 2.0**-30
+
+    @tp.map
+    def square(z: tp.Vec[40], y: tp.Vec[40]):
+        return z * 0 + z @ y, y
+
+    z, y = np.zeros(40), np.zeros(40)
+    z[0], y[0], z[32], y[32] = -1.0, 1.0, 1 + e, 1 - e
+    for name in ("python", "llvm"):
+        assert tp.compile(square, backend=name).evolve(z=z, y=y, steps=1).final.z[0] == -e * e
 
 
 def test_a_sum_with_functions_in_it_is_no_product():

@@ -255,7 +255,6 @@ ARITY: dict[Ops, int] = (
     | {op: 3 for op in TERNARY}
     | {op: 1 for op in MOVEMENT - CHOSEN - {Ops.CONCAT, Ops.STACK}}
     | {
-        Ops.REDUCE: 1,
         Ops.RANDOM: 5,
         Ops.FAR: 7,
         Ops.TREE: 3,

@@ -121,11 +121,20 @@ class Interpreter:
 
     def join(self, s: Store, total: Array, env: Mapping[UOp, Array]) -> Array:
         """A sum with one more item, each in its place; a product joins it with one rounding where the store says so."""
-        if not s.joins or s.value.op is not Ops.MUL:
-            return self.combine(s, total, self.evaluate([s.value], env)[0])
-        a, b = self.evaluate(s.value.src, env)
+        return self.with_term(s, total, self.factors(s, env))
+
+    def factors(self, s: Store, env: Mapping[UOp, Array]) -> list[Array]:
+        """A term: two factors of it where it joins its sum as a product, else itself."""
+        if not s.joins:
+            return self.evaluate([s.value], env)
+        product = s.value.src if s.value.op is Ops.MUL else (s.value, UOp.const(1.0, s.value.dtype))
+        return self.evaluate(product, env)
+
+    def with_term(self, s: Store, total: Array, factors: Sequence[Array]) -> Array:
+        if not s.joins:
+            return self.combine(s, total, factors[0])
         x = UOp.var("a", (), s.value.dtype)
-        return operation(x.fma(x, x), [np.broadcast_to(v, total.shape) for v in (a, b, total)])
+        return operation(x.fma(x, x), [np.broadcast_to(v, total.shape) for v in (*factors, total)])
 
     def numbers(self, begin: int, end: int) -> Array:
         """The values of a variable that is summed over."""
@@ -180,8 +189,9 @@ class Interpreter:
         items: list[list[Array]] = [[] for _ in first]
         for p in self.nest.pieces:
             here = env | self.grid(p)
-            for k, v in enumerate(self.evaluate([s.value for s in p.stores], here)):
-                items[k].append(np.broadcast_to(v, [*outer, p.hi - p.lo]))
+            for k, s in enumerate(p.stores):
+                both = [np.broadcast_to(v, [*outer, p.hi - p.lo]) for v in self.factors(s, here)]
+                items[k].append(np.stack(both))
             self.guards(p, here)
         where = {v: a[..., 0] for v, a in self.grid(self.nest.pieces[0]).items()}
         for s, parts in zip(first, items):
@@ -189,7 +199,8 @@ class Interpreter:
             acc = self.nothing(s, [*outer, LANES])
             for k in range(0, x.shape[-1], LANES):
                 chunk = x[..., k : k + LANES]
-                acc[..., : chunk.shape[-1]] = self.combine(s, acc[..., : chunk.shape[-1]], chunk)
+                n = chunk.shape[-1]
+                acc[..., :n] = self.with_term(s, acc[..., :n], chunk)
             at = self.place(s.buffer, s.plane, self.evaluate(s.index, env | where))
             self.memory[s.buffer][at if not outer else np.broadcast_to(at, outer)] = self.fold(s, acc)
 
@@ -202,8 +213,7 @@ class Interpreter:
             acc = [self.nothing(s, shape) for s in p.stores]
             for k in range(count):
                 now = here | {t: np.array([k])}
-                values = self.evaluate([s.value for s in p.stores], now)
-                acc = [self.combine(s, a, v) for s, a, v in zip(p.stores, acc, values)]
+                acc = [self.join(s, a, now) for s, a in zip(p.stores, acc)]
                 self.guards(p, now)
             for s, a in zip(p.stores, acc):
                 at = self.place(s.buffer, s.plane, self.evaluate(s.index, here))

@@ -134,6 +134,13 @@ class NestText:
                 )
         return names[graph]
 
+    def joined(self, s: Store, acc: str) -> str:
+        """A sum with the value of a store."""
+        if s.joins and s.value.op is Ops.MUL:
+            fused = UOp(Ops.FMA, s.value.dtype, (), (*s.value.src, s.value))
+            return expression(fused, [*(self.of(u) for u in s.value.src), acc])
+        return self.combined(s, acc, self.of(s.value))
+
     def identity(self, s: Store) -> str:
         assert s.combine is not None
         return literal(UOp.const(IDENTITY[s.combine], s.value.dtype))
@@ -217,7 +224,7 @@ class NestText:
             self.values(toposort(p.roots))
             lane = f"{self.names[self.nest.variables[-1]]} & {LANES - 1}"
             for k, s in enumerate(p.stores):
-                self.line(f"acc{k}[{lane}] = {self.combined(s, f'acc{k}[{lane}]', self.of(s.value))};")
+                self.line(f"acc{k}[{lane}] = {self.joined(s, f'acc{k}[{lane}]')};")
             self.guards(p)
             self.close()
         self.scoped(keep)
@@ -239,7 +246,7 @@ class NestText:
             self.open(f"for (int64_t t = 0; t < {count}; t++)")
             self.values(toposort([*(s.value for s in p.stores), *p.guards]))
             for k, s in enumerate(p.stores):
-                self.line(f"acc{k} = {self.combined(s, f'acc{k}', self.of(s.value))};")
+                self.line(f"acc{k} = {self.joined(s, f'acc{k}')};")
             self.guards(p)
             self.close()
             self.scoped(inner)

@@ -176,7 +176,7 @@ def accumulate(f: NestWriter, p: Piece, x: UOp) -> None:
             t = f.w.type(s.value.dtype)
             at = f.new(f"getelementptr {TYPE[s.value.dtype.name]}, ptr %acc{k}, i64 {lane}")
             old = f.new(f"load {t}, ptr {at}, align {BYTES[s.value.dtype.name]}")
-            value = f.combined(s, old, f.w.ref(s.value, env))
+            value = f.joined(s, old, env)
             f.line(f"store {t} {value}, ptr {at}, align {BYTES[s.value.dtype.name]}")
         f.note_guards(p.guards, env)
         f.w.width = 1
@@ -215,7 +215,7 @@ def sequence(f: NestWriter) -> None:
             for k, s in enumerate(p.stores):
                 kind = TYPE[s.value.dtype.name]
                 old = f.new(f"load {kind}, ptr %acc{k}")
-                f.line(f"store {kind} {f.combined(s, old, f.w.ref(s.value, own))}, ptr %acc{k}")
+                f.line(f"store {kind} {f.joined(s, old, own)}, ptr %acc{k}")
             f.note_guards(p.guards, own)
 
         f.loop("0", str(count), 1, item)

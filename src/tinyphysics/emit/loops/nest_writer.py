@@ -347,10 +347,10 @@ class NestWriter:
                 self.w.operation(u, env)
         return env[graph]
 
-    def joined(self, s: Store, acc: str, env: Names) -> str:
-        """A sum with the value of a store; where the kernel contracts, a product joins it with one rounding."""
+    def joined(self, s: Store, acc: str, env: Names, contracts: bool = False) -> str:
+        """A sum with the value of a store; where it joins, or the kernel contracts, a product does it with one rounding."""
         u = s.value
-        if not self.kernel.contracts or s.combine is not Ops.ADD or u.op is not Ops.MUL:
+        if not (s.joins or contracts) or s.combine is not Ops.ADD or u.op is not Ops.MUL:
             return self.combined(s, acc, self.w.ref(u, env))
         return self.w.call("fma", u, [self.w.ref(u.src[0], env), self.w.ref(u.src[1], env), acc])
 

@@ -189,9 +189,11 @@ def in_turn(
             for env in envs:
                 inside = "" if counts is None else counts(env)
                 for k, s in enumerate(stores):
+                    if not inside:
+                        out[k] = f.joined(s, out[k], env)
+                        continue
                     value = f.w.ref(s.value, env)
-                    if inside:
-                        value = f.new(f"select i1 {inside}, {kinds[k]} {value}, {kinds[k]} {f.identity(s)}")
+                    value = f.new(f"select i1 {inside}, {kinds[k]} {value}, {kinds[k]} {f.identity(s)}")
                     out[k] = f.combined(s, out[k], value)
                 if guards:
                     seen = any_of(f, guards, env)

@@ -90,7 +90,7 @@ class CudaNest(NestText):
 
     def added(self, stores: Sequence[Store], places: Sequence[str]) -> None:
         for s, place in zip(stores, places):
-            self.line(f"{place} = {self.combined(s, place, self.of(s.value))};")
+            self.line(f"{place} = {self.joined(s, place)};")
 
     # --- kinds --------------------------------------------------------------------------------
     def mapped(self, nodes: list[UOp]) -> None:

@@ -76,7 +76,9 @@ FACTORS = frozenset({Ops.LOAD, Ops.VAR, Ops.CONST, Ops.ADD, Ops.SUB, Ops.MUL, Op
 def as_product(t: Task, components: int) -> Task | None:
     """A sum of products as what it may be, or None."""
     u = t.node
-    if t.kind not in ("sequence", "lanes") or u.arg[0] != "sum" or u.src[0].op is not Ops.MUL:
+    if t.kind not in ("sequence", "lanes") or u.arg[0] not in ("sum", "dot"):
+        return None
+    if u.arg[0] == "sum" and u.src[0].op is not Ops.MUL:
         return None
     n = u.src[0].shape[u.arg[1][0]]
     return Task(u, t.home, "product", long_axes(u.shape, components), n, strided=t.kind == "lanes")
@@ -299,7 +301,10 @@ class NestBuilder:
         for plane, where in component_places(u.shape, c, kept_at):
             full_at = (*where[:axis], inner, *where[axis:])
             index = tuple(i.expr() for i in kept_at)  # type: ignore[union-attr]
-            out.append(Store(t.home.buffer, plane, index, pull.at(x, full_at), combine))
+            value, *other = (pull.at(s, full_at) for s in u.src)
+            if other:
+                value = UOp(Ops.MUL, u.dtype, (), (value, *other))
+            out.append(Store(t.home.buffer, plane, index, value, combine, joins=bool(other)))
         return out
 
     def mapped(self, t: Task, pull: AtIndex, plane: int, where: Places, at: list[Place]) -> Store:
