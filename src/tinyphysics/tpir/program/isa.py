@@ -283,7 +283,7 @@ ISA: dict[str, Row] = {
                      value=values.multiply_add, cost="fma", written=True),
     "SUM":       Row("dst, src, axes", "TE", "sum along axes, in the order that the sizes prescribe", "rn",
                      value=values.reduced, numbers="summed", cost="add"),
-    "DOT":       Row("dst, a, b, axis", "TE", "sum of a*b along an axis, as SUM does it; each product joins with one rounding",
+    "DOT":       Row("dst, a, b, axis", "TE", "sum of a*b along an axis, in that order; each product joins with one rounding",
                      "rrn",
                      value=values.dotted, numbers="summed", cost="fma"),
     "PAIRS":     Row("dst, src, axis, (a, b)", "TE", "sum along a or b over the pairs with index a < index b", "rnn",
