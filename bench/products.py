@@ -86,7 +86,9 @@ def row(system: Any, n: int, repeat: int, rounds: int, library: Any) -> None:
         found["C by hand"].append(seconds(c) / repeat)
     ratios = [x / y for x, y in zip(found["tinyphysics"], found["NumPy"])]
     work = 2 * n**3 if square else 2 * n**2
-    text = "  ".join(f"{who} {1e6 * min(t):9.1f} us {work / min(t) / 1e9:5.1f} Gflop/s" for who, t in found.items())
+    text = "  ".join(
+        f"{who} {1e6 * min(t):9.1f} us {work / min(t) / 1e9:5.1f} Gflop/s" for who, t in found.items()
+    )
     print(f"{system.name:12} {n:5}  {text}  ratio to NumPy {median(ratios):.2f}", flush=True)
 
 

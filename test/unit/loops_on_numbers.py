@@ -107,12 +107,11 @@ class OnNumbers:
                 raise NotImplementedError
 
     def store(self, s: Store, env: dict[UOp, Any]) -> None:
-        plane = s.plane if isinstance(s.plane, UOp) else UOp.const(s.plane)
-        found = [self.value(u, env) for u in (s.value, plane, *s.index)]
+        found = [self.value(u, env) for u in (s.value, *s.index)]
         lanes = max((len(x) for x in found if isinstance(x, list)), default=1)
         for k in range(lanes):
-            value, p, *index = (x[k] if isinstance(x, list) else x for x in found)
-            self.memory[s.buffer][self.place(s.buffer, int(p), [int(i) for i in index])] = value
+            value, *index = (x[k] if isinstance(x, list) else x for x in found)
+            self.memory[s.buffer][self.place(s.buffer, s.plane, [int(i) for i in index])] = value
 
 
 class LoopsOnNumbers:

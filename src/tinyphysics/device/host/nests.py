@@ -67,10 +67,7 @@ class Interpreter:
                 return
             own = {
                 "map": self.map,
-                "lanes": self.lanes,
-                "sequence": self.sequence,
                 "pairs": self.pairs,
-                "scatter": self.scatter,
             }
             if (kind := self.kinds.get(self.nest.kind)) is not None:
                 kind(self, env)
@@ -131,6 +128,7 @@ class Interpreter:
         return self.evaluate(product, env)
 
     def with_term(self, s: Store, total: Array, factors: Sequence[Array]) -> Array:
+        """A sum with a term, given by its factors."""
         if not s.joins:
             return self.combine(s, total, factors[0])
         x = UOp.var("a", (), s.value.dtype)
@@ -183,61 +181,30 @@ class Interpreter:
                     s, rows[s.plane, here], rows[k * (b.planes // parts) + s.plane, here]
                 )
 
-    def lanes(self, env: dict[UOp, Array]) -> None:
-        outer = list(self.nest.sizes[:-1])
-        first = self.nest.pieces[0].stores
-        items: list[list[Array]] = [[] for _ in first]
-        for p in self.nest.pieces:
-            here = env | self.grid(p)
-            for k, s in enumerate(p.stores):
-                both = [np.broadcast_to(v, [*outer, p.hi - p.lo]) for v in self.factors(s, here)]
-                items[k].append(np.stack(both))
-            self.guards(p, here)
-        where = {v: a[..., 0] for v, a in self.grid(self.nest.pieces[0]).items()}
-        for s, parts in zip(first, items):
-            x = np.concatenate(parts, -1)
-            acc = self.nothing(s, [*outer, LANES])
-            for k in range(0, x.shape[-1], LANES):
-                chunk = x[..., k : k + LANES]
-                n = chunk.shape[-1]
-                acc[..., :n] = self.with_term(s, acc[..., :n], chunk)
-            at = self.place(s.buffer, s.plane, self.evaluate(s.index, env | where))
-            self.memory[s.buffer][at if not outer else np.broadcast_to(at, outer)] = self.fold(s, acc)
+    def join_lanes(self, s: Store, sums: Array, env: Mapping[UOp, Array], p: Piece) -> None:
+        """The items of a piece of a long sum, each in its accumulator."""
+        shape = [*self.nest.sizes[:-1], p.hi - p.lo]
+        factors = [np.broadcast_to(v, shape) for v in self.factors(s, env)]
+        at = p.lo
+        while at < p.hi:
+            first = at % LANES
+            n = min(LANES - first, p.hi - at)
+            here, items = slice(first, first + n), slice(at - p.lo, at - p.lo + n)
+            sums[..., here] = self.with_term(s, sums[..., here], [v[..., items] for v in factors])
+            at += n
 
-    def sequence(self, env: dict[UOp, Array]) -> None:
-        assert self.nest.along is not None
-        t, count = self.nest.along
-        for p in self.nest.pieces:
-            here = env | self.grid(p)
-            shape = [*self.nest.sizes[:-1], p.hi - p.lo]
-            acc = [self.nothing(s, shape) for s in p.stores]
-            for k in range(count):
-                now = here | {t: np.array([k])}
-                acc = [self.join(s, a, now) for s, a in zip(p.stores, acc)]
-                self.guards(p, now)
-            for s, a in zip(p.stores, acc):
-                at = self.place(s.buffer, s.plane, self.evaluate(s.index, here))
-                self.memory[s.buffer][np.broadcast_to(at, shape)] = a
-
-    def scatter(self, env: dict[UOp, Array]) -> None:
-        for name in {s.buffer for p in self.nest.pieces for s in p.stores}:
-            self.memory[name][:] = 0
-        for p in self.nest.pieces:
-            here = env | self.grid(p)
-            shape = list(self.nest.sizes) or [1]
-            for name in dict.fromkeys(s.buffer for s in p.stores):
-                own, step = [s for s in p.stores if s.buffer == name], self.kernel.buffers[name].plane
-                shifts = self.evaluate([s.shift for s in own if s.shift is not None], here)
-                places = [
-                    self.place(s.buffer, s.plane, self.evaluate(s.index, here)) + shift * step
-                    for s, shift in zip(own, shifts)
-                ]
-                values = self.evaluate([s.value for s in own], here)
-                at, what = (
-                    np.stack([np.broadcast_to(a, shape) for a in x], -1).ravel() for x in (places, values)
-                )
-                np.add.at(self.memory[name], at, what)  # one after the other, in this order
-            self.guards(p, here)
+    def add_in_order(self, stores: Sequence[Store], env: Mapping[UOp, Array], shape: Sequence[int]) -> None:
+        """Items of one buffer where they belong, one after the other."""
+        name = stores[0].buffer
+        step = self.kernel.buffers[name].plane
+        shifts = self.evaluate([s.shift for s in stores if s.shift is not None], env)
+        places = [
+            self.place(s.buffer, s.plane, self.evaluate(s.index, env)) + shift * step
+            for s, shift in zip(stores, shifts)
+        ]
+        values = self.evaluate([s.value for s in stores], env)
+        at, what = (np.stack([np.broadcast_to(a, shape) for a in x], -1).ravel() for x in (places, values))
+        np.add.at(self.memory[name], at, what)  # one after the other, in this order
 
     def pairs(self, env: dict[UOp, Array]) -> None:
         (size,), (piece,) = self.nest.sizes, self.nest.pieces

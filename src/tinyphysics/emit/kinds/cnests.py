@@ -14,7 +14,7 @@ from tinyphysics.emit.loops.nest_writer import IDENTITY
 from tinyphysics.emit.text.dialects import TYPE, C, Dialect, expression, literal
 from tinyphysics.emit.text.print_c import CPrinter, c_name
 from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.reduction import LANES, PAIR_LANES, slabs
+from tinyphysics.ir.reduction import PAIR_LANES, slabs
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.functions.transcendental import lower
 from tinyphysics.tpir.kernels.kernel import NOW
@@ -134,13 +134,6 @@ class NestText:
                 )
         return names[graph]
 
-    def joined(self, s: Store, acc: str) -> str:
-        """A sum with the value of a store."""
-        if s.joins and s.value.op is Ops.MUL:
-            fused = UOp(Ops.FMA, s.value.dtype, (), (*s.value.src, s.value))
-            return expression(fused, [*(self.of(u) for u in s.value.src), acc])
-        return self.combined(s, acc, self.of(s.value))
-
     def identity(self, s: Store) -> str:
         assert s.combine is not None
         return literal(UOp.const(IDENTITY[s.combine], s.value.dtype))
@@ -161,8 +154,6 @@ class NestText:
         match self.nest.kind:
             case "pairs":
                 self.pairs(nodes)
-            case "scatter":
-                self.scatter()
             case "list":
                 self.list()
             case "tree":
@@ -190,7 +181,7 @@ class NestText:
             begin, end = ("lo", "hi") if k == 0 else ("0", str(self.nest.sizes[k]))
             self.open(f"for (int64_t {name} = {begin}; {name} < {end}; {name}++)")
             self.values(nodes, k + 1)
-        {"map": self.map, "lanes": self.lanes, "sequence": self.sequence}[self.nest.kind]()
+        self.map()
         for _ in variables[:-1]:
             self.close()
 
@@ -210,49 +201,6 @@ class NestText:
             self.independent()
             self.open(loop)
             self.stores(p)
-            self.close()
-        self.scoped(keep)
-
-    def lanes(self) -> None:
-        keep, first = dict(self.names), self.nest.pieces[0].stores
-        for k, s in enumerate(first):
-            self.line(f"{TYPE[s.value.dtype.name]} acc{k}[{LANES}];")
-            self.line(f"for (int l = 0; l < {LANES}; l++) acc{k}[l] = {self.identity(s)};")
-        for p in self.nest.pieces:
-            self.scoped(keep)
-            self.open(self.along_x(p, False))
-            self.values(toposort(p.roots))
-            lane = f"{self.names[self.nest.variables[-1]]} & {LANES - 1}"
-            for k, s in enumerate(p.stores):
-                self.line(f"acc{k}[{lane}] = {self.joined(s, f'acc{k}[{lane}]')};")
-            self.guards(p)
-            self.close()
-        self.scoped(keep)
-        for k, s in enumerate(first):
-            self.fold(s, f"acc{k}", LANES)
-            self.line(f"{self.place(s.buffer, s.plane, s.index)} = acc{k}[0];")
-
-    def sequence(self) -> None:
-        assert self.nest.along is not None
-        t, count = self.nest.along
-        keep = dict(self.names)
-        for p in self.nest.pieces:
-            self.scoped(keep)
-            self.open(self.along_x(p, True))
-            inner = dict(self.names)
-            for k, s in enumerate(p.stores):
-                self.line(f"{TYPE[s.value.dtype.name]} acc{k} = {self.identity(s)};")
-            self.names[t] = "t"
-            self.open(f"for (int64_t t = 0; t < {count}; t++)")
-            self.values(toposort([*(s.value for s in p.stores), *p.guards]))
-            for k, s in enumerate(p.stores):
-                self.line(f"acc{k} = {self.joined(s, f'acc{k}')};")
-            self.guards(p)
-            self.close()
-            self.scoped(inner)
-            for k, s in enumerate(p.stores):
-                self.values(toposort(s.index))
-                self.line(f"{self.place(s.buffer, s.plane, s.index)} = acc{k};")
             self.close()
         self.scoped(keep)
 
@@ -289,29 +237,6 @@ class NestText:
         self.stores(self.nest.pieces[0])
         self.close()
         self.line(f"((void (*)(void)){self.buffer(call)})();")
-
-    def scatter(self) -> None:
-        for name in dict.fromkeys(s.buffer for p in self.nest.pieces for s in p.stores):
-            size = self.kernel.buffers[name].size
-            self.line(f"for (int64_t k = 0; k < {size}; k++) {self.pointers[name]}[k] = 0;")
-        keep = dict(self.names)
-        for p in self.nest.pieces:
-            self.scoped(keep)
-            self.scatter_piece(p)
-        self.scoped(keep)
-
-    def scatter_piece(self, p: Piece) -> None:
-        for k, (v, size) in enumerate(zip(self.nest.variables, self.nest.sizes)):
-            name = self.names[v] = c_name(str(v.arg)[1:])
-            self.open(f"for (int64_t {name} = 0; {name} < {size}; {name}++)")
-            self.values(toposort(p.roots), k + 1)
-        for s in p.stores:
-            assert s.shift is not None
-            place = self.place(s.buffer, f"{self.of(s.shift)} + {s.plane}", s.index)
-            self.line(f"{place} = {self.combined(s, place, self.of(s.value))};")
-        self.guards(p)
-        for _ in self.nest.variables:
-            self.close()
 
     def pairs(self, nodes: Sequence[UOp]) -> None:
         (size,), (piece,) = self.nest.sizes, self.nest.pieces

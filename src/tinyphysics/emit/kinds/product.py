@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tinyphysics.emit.loops.nest_kind import OnArrays
+from tinyphysics.emit.loops.ranges import LANE, bounds, columns, in_pieces, least, outer, sums_of, whole
 from tinyphysics.emit.loops.sums import combined, identity, in_halves, joined
 from tinyphysics.emit.text.loopir import (
-    HI,
-    LO,
     WORKSPACE,
     Body,
     Carry,
@@ -25,7 +24,6 @@ from tinyphysics.emit.text.loopir import (
     Local,
     Statement,
     Threads,
-    When,
     load,
     number,
     replaced,
@@ -45,23 +43,7 @@ COLUMNS = 64  # sums that plain text has under way
 TERMS, PANELS = 256, 5  # of a block: so many terms of the columns of so many tiles stay in the second cache
 PACKED_ROWS = 16  # rows from which a copy of the columns of a tile pays
 TOGETHER = 8  # terms that a thread of a GPU has under way
-LANE, BLOCK, FIRST, COLUMN = (UOp.var(f"@{n}", (), i64) for n in ("lane", "block", "first", "column"))
-
-
-def least(a: UOp, b: UOp) -> UOp:
-    return UOp(Ops.WHERE, i64, (), (a < b, a, b))
-
-
-def whole(begin: UOp, end: UOp, size: int) -> UOp:
-    """How far whole blocks of a size that is a power of two reach."""
-    if begin.op is end.op is Ops.CONST:
-        return number(begin.arg + max(0, end.arg - begin.arg) // size * size)
-    length = UOp(Ops.AND, i64, (), (end - begin, number(-size)))
-    return UOp(Ops.WHERE, i64, (), (begin < end, begin + length, begin))
-
-
-def names(count: int, like: Store) -> list[UOp]:
-    return [UOp.var(f"@{like.buffer}.{like.plane}.{k}", (), like.value.dtype) for k in range(count)]
+BLOCK, FIRST, COLUMN = (UOp.var(f"@{n}", (), i64) for n in ("block", "first", "column"))
 
 
 def registers(lanes: int, s: Store) -> int:
@@ -192,7 +174,7 @@ class Product:
         behind: list[Statement] = []
         local: list[Statement] = []
         for n, s in enumerate(p.stores):
-            accs = names(rows * vectors, s)
+            accs = sums_of(rows * vectors, s)
             for r in range(rows):
                 here = {nest.variables[-1]: shifted(nest.variables[-1], r)} if nest.variables else {}
                 (value, *index) = replaced([s.value, *s.index], here)
@@ -303,7 +285,7 @@ class Product:
         carried: list[Carry] = []
         stores: list[Statement] = []
         for s in p.stores:
-            accs = iter(names(rows * vectors, s))
+            accs = iter(sums_of(rows * vectors, s))
             for r in range(rows):
                 for c in range(vectors):
                     here = {x: shifted(x, c * lanes) + LANE if lanes > 1 else shifted(x, c)}
@@ -347,7 +329,7 @@ class Product:
 
         def fill(p: Piece) -> Body:
             carried = tuple(
-                Carry(acc, identity(s), joined(s, acc, s.value)) for s in p.stores for acc in names(1, s)
+                Carry(acc, identity(s), joined(s, acc, s.value)) for s in p.stores for acc in sums_of(1, s)
             )
             loop = For(t, LANE, number(count), (), LANES, carried)
             return loop, *(Put(WORKSPACE, 0, (waiting(k, LANE),), c.name) for k, c in enumerate(carried))
@@ -368,7 +350,7 @@ class Product:
 
     def one_by_one(self, p: Piece, t: UOp, count: int) -> Body:
         """Several terms under way at a time."""
-        accs = [names(1, s)[0] for s in p.stores]
+        accs = [sums_of(1, s)[0] for s in p.stores]
         out: list[Statement] = []
         begin = 0
         for size in (TOGETHER, 1):
@@ -412,39 +394,6 @@ def rows_of(nest: Nest, rows: int, body: Callable[[int], Body]) -> Body:
     first, last = bounds(nest, len(nest.variables) - 2)
     middle = whole(first, last, rows)
     return For(row, first, middle, body(rows), rows), For(row, middle, last, body(1))
-
-
-def bounds(nest: Nest, k: int) -> tuple[UOp, UOp]:
-    """The loop over a variable; the first one is what threads of a processor share."""
-    return (LO, HI) if k == 0 else (number(0), number(nest.sizes[k]))
-
-
-def columns(nest: Nest, p: Piece) -> tuple[UOp, UOp]:
-    """The range of the last variable in a piece, cut to that of this call."""
-    if len(nest.variables) > 1:
-        return number(p.lo), number(p.hi)
-    lo, hi = number(p.lo), number(p.hi)
-    return UOp(Ops.WHERE, i64, (), (LO < lo, lo, LO)), least(HI, hi)
-
-
-def outer(nest: Nest, p: Piece, body: Body, last_too: bool, inner: int = 1) -> Body:
-    """The loops around, without the last ones where the body has them itself."""
-    count = len(nest.variables) - (inner if last_too else 0)
-    for k in reversed(range(max(count, 0))):
-        if k == len(nest.variables) - 1:
-            begin, end = columns(nest, p)
-        else:
-            begin, end = bounds(nest, k)
-        body = (For(nest.variables[k], begin, end, body),)
-    return body
-
-
-def in_pieces(nest: Nest, write: Any) -> Body:
-    """The piece of the last variable in which a thread is."""
-    if len(nest.pieces) == 1:
-        return tuple(write(nest.pieces[0]))
-    x = nest.variables[-1]
-    return tuple(When((number(p.lo) <= x) & (x < number(p.hi)), tuple(write(p))) for p in nest.pieces)
 
 
 PRODUCT = Product()

@@ -22,7 +22,6 @@ TOGETHER = 4  # items that a thread has under way at a time: their loads and roo
 MANY, LITTLE = 16, 12  # the same, where an item is so few operations that it is a load above all
 SPECIAL = ("tid", "ctaid")
 BUFFER = "ptr addrspace(1)"
-WORKSPACE = "workspace"  # where accumulators wait for each other
 
 
 @dataclass(frozen=True)

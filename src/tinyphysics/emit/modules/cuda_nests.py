@@ -20,7 +20,7 @@ from tinyphysics.emit.text.dialects import TYPE, Dialect
 from tinyphysics.emit.text.loopir import WORKSPACE, Function, Threads, buffers_of
 from tinyphysics.emit.text.print_c import CPrinter, c_name
 from tinyphysics.errors import PlanError
-from tinyphysics.ir.reduction import LANES, PAIR_LANES, slabs
+from tinyphysics.ir.reduction import PAIR_LANES, slabs
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Piece, Store
 from tinyphysics.tpir.program.isa import Program
@@ -90,7 +90,7 @@ class CudaNest(NestText):
 
     def added(self, stores: Sequence[Store], places: Sequence[str]) -> None:
         for s, place in zip(stores, places):
-            self.line(f"{place} = {self.joined(s, place)};")
+            self.line(f"{place} = {self.combined(s, place, self.of(s.value))};")
 
     # --- kinds --------------------------------------------------------------------------------
     def mapped(self, nodes: list[UOp]) -> None:
@@ -99,68 +99,6 @@ class CudaNest(NestText):
             self.each_piece(self.stores)
         else:
             self.stores(self.nest.pieces[0])
-
-    def in_turn(self, nodes: list[UOp]) -> None:
-        """One item after the other, at every index."""
-        assert self.nest.along is not None
-        t, count = self.nest.along
-        self.indices(len(self.nest.variables))
-
-        def write(p: Piece) -> None:
-            self.fixed(p.roots, t)
-            self.sums(p.stores, "acc")
-            keep = dict(self.names)
-            self.names[t] = "t"
-            self.open(f"for (int64_t t = 0; t < {count}; t++)")
-            self.values(toposort([*(s.value for s in p.stores), *p.guards]))
-            self.added(p.stores, [f"acc{k}" for k in range(len(p.stores))])
-            self.guards(p)
-            self.close()
-            self.scoped(keep)
-            for k, s in enumerate(p.stores):
-                self.line(f"{self.place(s.buffer, s.plane, s.index)} = acc{k};")
-
-        self.each_piece(write)
-
-    def waiting(self, k: int, s: Store, lane: str, row: str) -> str:
-        """The place of an accumulator: those of neighbouring rows beside each other."""
-        at = f"{WORKSPACE}[({k * LANES} + {lane})*{prod(self.nest.sizes[:-1])} + {row}]"
-        t = TYPE[s.value.dtype.name]
-        return at if t == "double" else f"*({t} *)&{at}"
-
-    def accumulate(self, nodes: list[UOp]) -> None:
-        """A thread for each accumulator: every 32nd item of a row."""
-        x, stores = self.nest.variables[-1], self.nest.pieces[0].stores
-        self.line(f"const int64_t lane = thread % {LANES}, row = thread / {LANES};")
-        self.indices(len(self.nest.variables) - 1, "row")
-        self.sums(stores, "acc")
-        keep = dict(self.names)
-        for p in self.nest.pieces:
-            self.scoped(keep)
-            self.line("{")
-            self.depth += 1
-            self.fixed([*(s.value for s in p.stores), *p.guards], x)
-            name = self.names[x] = c_name(str(x.arg)[1:])
-            first = f"{p.lo} + ((lane - {p.lo}) & {LANES - 1})" if p.lo else "lane"
-            self.open(f"for (int64_t {name} = {first}; {name} < {p.hi}; {name} += {LANES})")
-            self.values(toposort([*(s.value for s in p.stores), *p.guards]))
-            self.added(p.stores, [f"acc{k}" for k in range(len(p.stores))])
-            self.guards(p)
-            self.close()
-            self.close()
-        self.scoped(keep)
-        for k, s in enumerate(stores):
-            self.line(f"{self.waiting(k, s, 'lane', 'row')} = acc{k};")
-
-    def combine(self, nodes: list[UOp]) -> None:
-        """A thread for each row: its accumulators, folded in halves."""
-        self.indices(len(self.nest.variables) - 1)
-        for k, s in enumerate(self.nest.pieces[0].stores):
-            self.values(toposort(s.index))
-            self.line(f"{TYPE[s.value.dtype.name]} acc{k}[{LANES}];")
-            self.line(f"for (int l = 0; l < {LANES}; l++) acc{k}[l] = {self.waiting(k, s, 'l', 'thread')};")
-            self.fold(s, f"acc{k}", LANES)
-            self.line(f"{self.place(s.buffer, s.plane, s.index)} = acc{k}[0];")
 
     def of_pairs(self, nodes: list[UOp]) -> None:
         """A thread for each point: the sum over later ones in eight accumulators, that over earlier ones slab by slab."""
@@ -212,22 +150,6 @@ class CudaNest(NestText):
             self.close()
             self.scoped(keep)
 
-    def clear(self, nodes: list[UOp]) -> None:
-        for name in written(self.nest):
-            self.line(f"if (thread < {self.kernel.buffers[name].size}) {self.pointers[name]}[thread] = 0;")
-
-    def scattered(self, nodes: list[UOp]) -> None:
-        """One thread, since the order in which items are added is part of the meaning."""
-        keep = dict(self.names)
-        for p in self.nest.pieces:
-            self.scoped(keep)
-            self.scatter_piece(p)
-        self.scoped(keep)
-
-
-def written(nest: Nest) -> list[str]:
-    return list(dict.fromkeys(s.buffer for p in nest.pieces for s in p.stores))
-
 
 def of_function(kernel: LoopKernel, f: Function, name: str) -> Launch:
     """A kernel from the statements of a thread."""
@@ -250,27 +172,13 @@ def launches(kernel: LoopKernel, nest: Nest, name: str) -> list[Launch]:
 
     if (kind := KINDS.get(nest.kind)) is not None:
         return [of_function(kernel, f, f"{name}{f.name}") for f in kind.threaded(nest, kernel)]
-    rows, every = prod(nest.sizes[:-1]), prod(nest.sizes)
     match nest.kind:
         case "map":
             f = text()
-            return [f.kernel_of(name, every, f.mapped)]
-        case "sequence":
-            f = text()
-            return [f.kernel_of(name, every, f.in_turn)]
-        case "lanes":
-            f, g = text(), text()
-            return [
-                f.kernel_of(name, rows * LANES, f.accumulate, WORKSPACE),
-                g.kernel_of(f"{name}_fold", rows, g.combine, WORKSPACE),
-            ]
+            return [f.kernel_of(name, prod(nest.sizes), f.mapped)]
         case "pairs":
             f = text()
             return [f.kernel_of(name, nest.sizes[0], f.of_pairs)]
-        case "scatter":
-            f, g = text(), text()
-            largest = max(kernel.buffers[b].size for b in written(nest))
-            return [f.kernel_of(f"{name}_clear", largest, f.clear), g.kernel_of(name, 1, g.scattered)]
     raise AssertionError(nest.kind)
 
 
@@ -310,7 +218,7 @@ def room(kernel: LoopKernel, nest: Nest) -> int:
     """Numbers that wait."""
     if (kind := KINDS.get(nest.kind)) is not None:
         return max(f.workspace for f in kind.threaded(nest, kernel))
-    return LANES * prod(nest.sizes[:-1]) * len(nest.pieces[0].stores) if nest.kind == "lanes" else 0
+    return 0
 
 
 ALLOCATING = """static void *managed(size_t count, size_t size) {  /* memory that both sides see, with zeros in it */

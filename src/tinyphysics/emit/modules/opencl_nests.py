@@ -20,14 +20,17 @@ def part_name(section: str, k: int) -> str:
 def part(kernel: LoopKernel, nest: Nest, name: str) -> str:
     """One nest as a kernel: a work-item does `span` indices of the outermost loop, or slabs of pairs."""
     kind = KINDS.get(nest.kind)
-    plain = None if kind is None else kind.ranged(nest, kernel)
-    text = NestText(kernel, nest, OPENCL) if plain is None else CPrinter(kernel, OPENCL)
+    text = NestText(kernel, nest, OPENCL) if kind is None else CPrinter(kernel, OPENCL)
     given = [text.pointer(b) for b in touched(nest)]
     given += ["__global const double *uniform", "__global signed char *flags", "int64_t span", "int64_t now"]
     text.line("const int64_t lo = (int64_t)get_global_id(0)*span;")
     text.line(f"const int64_t hi = min(lo + span, (int64_t){nest.extent});")
     text.line("if (lo >= hi) return;")
-    body = text.write() if isinstance(text, NestText) else text.written(plain)
+    if isinstance(text, NestText):
+        body = text.write()
+    else:
+        assert kind is not None
+        body = text.written(kind.ranged(nest, kernel))
     return "\n".join([f"__kernel void {c_name(name)}({', '.join(given)}) {{", *body, "}"])
 
 

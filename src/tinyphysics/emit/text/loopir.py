@@ -81,7 +81,7 @@ class Local:
 @dataclass(frozen=True, eq=False)
 class Store:
     buffer: str
-    plane: UOp | int
+    plane: int
     index: tuple[UOp, ...]
     value: UOp
 
@@ -164,8 +164,6 @@ def expressions(s: Statement) -> Iterator[UOp]:
             yield from s.values
         case Store():
             yield from (s.value, *s.index)
-            if isinstance(s.plane, UOp):
-                yield s.plane
 
 
 def within(s: Statement) -> Body:

@@ -87,11 +87,11 @@ class CPrinter:
         if changed:
             self.names = {u: n for u, n in self.names.items() if not reads(u) & changed}
 
-    def place(self, buffer: str, plane: UOp | int, index: Sequence[UOp]) -> str:
+    def place(self, buffer: str, plane: int, index: Sequence[UOp]) -> str:
         b = self.kernel.buffers.get(buffer)
         strides = [1] * len(index) if b is None else [prod(b.axes[k + 1 :]) for k in range(len(index))]
         each = 0 if b is None else b.plane
-        parts = [str(plane * each) if isinstance(plane, int) else f"({self.of(plane)})*{each}"]
+        parts = [str(plane * each)]
         parts += [
             self.of(i) if stride == 1 else f"{self.of(i)}*{stride}" for i, stride in zip(index, strides)
         ]
@@ -107,7 +107,7 @@ class CPrinter:
             self.line(f"const {TYPE[u.dtype.name]} v{self.count} = {text};")
 
     def read(self, u: UOp) -> str:
-        at = self.place(*u.arg, u.src)
+        at = self.place(u.arg[0], u.arg[1], u.src)
         return self.waiting(at, u.dtype) if u.arg[0] == WORKSPACE else at
 
     def waiting(self, at: str, d: DType) -> str:
@@ -157,7 +157,7 @@ class CPrinter:
                 self.line(f"((void (*)(void)){self.pointers[s.buffer]})();")
 
     def store(self, s: Store) -> None:
-        self.compute([s.value, *s.index, *([s.plane] if isinstance(s.plane, UOp) else [])])
+        self.compute([s.value, *s.index])
         value, at = self.of(s.value), self.place(s.buffer, s.plane, s.index)
         self.line(f"{self.waiting(at, s.value.dtype) if s.buffer == WORKSPACE else at} = {value};")
         self.forget((s.buffer,))

@@ -147,17 +147,13 @@ class LlvmPrinter:
         self.env |= {v: n for v, n in own.items() if v not in given}
 
     # --- memory -----------------------------------------------------------------------------------
-    def linear(self, buffer: str, plane: UOp | int, index: Sequence[UOp]) -> tuple[dict[UOp, int], int]:
+    def linear(self, buffer: str, plane: int, index: Sequence[UOp]) -> tuple[dict[UOp, int], int]:
         """An address as whole multiples of nodes, plus a number."""
-        if buffer in self.locals or buffer == WORKSPACE:
-            strides, each = (1,), 0
-        else:
-            b = self.kernel.buffers[buffer]
-            strides, each = tuple(prod(b.axes[k + 1 :]) for k in range(len(index))), b.plane
-        parts = [*zip(index, strides), *([(plane, each)] if isinstance(plane, UOp) else [])]
+        b = self.kernel.buffers.get(buffer)  # none of a local one
+        strides = [1 if b is None else prod(b.axes[k + 1 :]) for k in range(len(index))]
         terms: dict[UOp, int] = {}
-        total = 0 if isinstance(plane, UOp) else plane * each
-        for u, stride in parts:
+        total = 0 if b is None else plane * b.plane
+        for u, stride in zip(index, strides):
             own, k = affine(u)
             total += k * stride
             for x, c in own.items():
@@ -173,7 +169,7 @@ class LlvmPrinter:
     def known(self, u: UOp) -> bool:
         return all(v in self.env for v in u.leaves)
 
-    def place(self, buffer: str, plane: UOp | int, index: Sequence[UOp], part: bool = False) -> str:
+    def place(self, buffer: str, plane: int, index: Sequence[UOp], part: bool = False) -> str:
         """The address of a number; of what is known already, if only a part is wanted."""
         terms, rest = self.linear(buffer, plane, index)
         at, key, t = self.pointer[buffer], (buffer,), self.kind(buffer)
@@ -197,7 +193,7 @@ class LlvmPrinter:
         """The variable that makes a vector of an address."""
         return next((v for v in self.vectors if v in u.leaves), None)
 
-    def in_a_row(self, index: Sequence[UOp], plane: UOp | int, buffer: str, x: UOp) -> bool:
+    def in_a_row(self, index: Sequence[UOp], plane: int, buffer: str, x: UOp) -> bool:
         """Do neighbouring lanes read neighbouring numbers?"""
         terms, _ = self.linear(buffer, plane, index)
         return terms.get(x) == 1 and not any(x in u.leaves for u in terms if u is not x)
@@ -226,7 +222,7 @@ class LlvmPrinter:
     def store(self, s: Store) -> None:
         t = TYPE[s.value.dtype.name]
         size = BYTES[s.value.dtype.name]
-        roots = [s.value, *s.index, *([s.plane] if isinstance(s.plane, UOp) else [])]
+        roots = [s.value, *s.index]
         lanes = max(self.lanes(u) for u in roots)
         value = self.value(s.value, lanes)
         self.forget((s.buffer,))
@@ -234,13 +230,12 @@ class LlvmPrinter:
             self.line(f"store {t} {value}, ptr {self.place(s.buffer, s.plane, s.index)}, align {size}")
             return
         x = next(x for u in roots[1:] if (x := self.lane_of(u)) is not None)
-        planes = [self.at_lane(s.plane, x, k) if isinstance(s.plane, UOp) else s.plane for k in range(lanes)]
         if self.in_a_row(s.index, s.plane, s.buffer, x):
-            at = self.place(s.buffer, planes[0], [self.at_lane(i, x, 0) for i in s.index])
+            at = self.place(s.buffer, s.plane, [self.at_lane(i, x, 0) for i in s.index])
             self.line(f"store <{lanes} x {t}> {value}, ptr {at}, align {size}")
             return
         for lane in range(lanes):
-            at = self.place(s.buffer, planes[lane], [self.at_lane(i, x, lane) for i in s.index])
+            at = self.place(s.buffer, s.plane, [self.at_lane(i, x, lane) for i in s.index])
             item = self.new(f"extractelement <{lanes} x {t}> {value}, i64 {lane}")
             self.line(f"store {t} {item}, ptr {at}, align {size}")
 
@@ -305,7 +300,7 @@ class LlvmPrinter:
                     self.compute([x])
                     self.splat(x, lanes)
 
-    def part(self, buffer: str, plane: UOp | int, index: Sequence[UOp]) -> None:
+    def part(self, buffer: str, plane: int, index: Sequence[UOp]) -> None:
         """The pointer that an address in a loop begins with."""
         first = {x: first_of(x) for x in self.vectors}
         self.place(buffer, plane, substitute(list(index), first) if first else index, part=True)
@@ -331,8 +326,8 @@ class LlvmPrinter:
             last = [(c.name, self.name(c.next, n), n) for c in carried if (n := self.lanes(c.next))]
             back()
             self.forget(stored(s.body))
-            for name, value, n in last:
-                self.bind(name, value, n)
+            for one, value, width in last:
+                self.bind(one, value, width)
             return
         self.forget(stored(s.body))
         inner = (s.variable, *(c.name for c in carried))
@@ -369,7 +364,7 @@ class LlvmPrinter:
             self.bind(c.name, name, lanes[c.name])
 
     def enter(
-        self, s: For, i: str, carried: dict[UOp, str] | None = None, lanes: dict[UOp, int] | None = None
+        self, s: For, i: str, names: dict[UOp, str] | None = None, lanes: dict[UOp, int] | None = None
     ) -> None:
         """The names of a turn."""
         self.bind(s.variable, i)
@@ -384,14 +379,9 @@ class LlvmPrinter:
                 self.bind(s.variable, vector)
             self.wide[s.variable] = s.lanes
             self.vectors[s.variable] = None
-        if carried is None:
-            for c in s.carried:
-                n = self.lanes(c.first)
-                self.bind(c.name, self.name(c.first, n), n)
-            return
-        assert lanes is not None
-        for name, value in carried.items():
-            self.bind(name, value, lanes[name])
+        for c in s.carried:
+            n = self.lanes(c.first) if lanes is None else lanes[c.name]
+            self.bind(c.name, self.name(c.first, n) if names is None else names[c.name], n)
 
     def carried_lanes(self, body: Body, carried: Sequence[Carry]) -> dict[UOp, int]:
         """Which of the carried values are vectors: those that become one in some turn."""
