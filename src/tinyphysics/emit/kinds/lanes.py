@@ -37,7 +37,7 @@ HEAVY = 12  # operations of an item from which it is written once for a vector
 RESIDENT = 512  # threads for which a processor of a GPU must have registers
 TOGETHER = 4  # items that a thread of a GPU has under way at a time
 MANY, LITTLE = 16, 12  # the same, where an item is so few operations that it is a load above all
-BLOCK = UOp.var("@block", (), i64)
+BLOCK, PLACE = UOp.var("@block", (), i64), UOp.var("@place", (), i64)
 
 
 def local(k: int) -> str:
@@ -71,16 +71,25 @@ class Lanes:
         )
 
     def tiled(self, nest: Nest, kernel: LoopKernel, lanes: int) -> Function:
-        parts = []
-        for p in nest.pieces:
-            first = min(-(-p.lo // LANES) * LANES, p.hi)
-            last = max(first, p.hi // LANES * LANES)
-            block = self.on_stack if nest.operations > HEAVY else self.in_registers
-            before = self.one_by_one(nest, p, number(p.lo), number(first)) if p.lo < first else ()
-            middle = block(nest, p, first, last, lanes) if first < last else ()
-            after = self.one_by_one(nest, p, number(last), number(p.hi)) if last < p.hi else ()
-            parts.append((*before, *middle, *after))
-        return Function(rows(nest, parts, lanes))
+        return Function(rows(nest, [self.in_vectors(nest, p, lanes) for p in nest.pieces], lanes))
+
+    def in_vectors(self, nest: Nest, p: Piece, lanes: int) -> Body:
+        """Whole blocks of 32 in the middle, whole vectors around them, and single items at the ends."""
+        begin, end = -(-p.lo // lanes) * lanes, p.hi // lanes * lanes
+        if lanes == 1 or begin >= end:
+            return self.one_by_one(nest, p, number(p.lo), number(p.hi))
+        first, last = -(-begin // LANES) * LANES, end // LANES * LANES
+        if nest.operations > HEAVY or first >= last:
+            middle = self.on_stack(nest, p, begin, end, lanes)
+        else:
+            middle = (
+                *(self.on_stack(nest, p, begin, first, lanes) if begin < first else ()),
+                *self.in_registers(nest, p, first, last, lanes),
+                *(self.on_stack(nest, p, last, end, lanes) if last < end else ()),
+            )
+        before = self.one_by_one(nest, p, number(p.lo), number(begin)) if p.lo < begin else ()
+        after = self.one_by_one(nest, p, number(end), number(p.hi)) if end < p.hi else ()
+        return (*before, *middle, *after)
 
     def one_by_one(self, nest: Nest, p: Piece, begin: UOp, end: UOp) -> Body:
         x = nest.variables[-1]
@@ -91,21 +100,16 @@ class Lanes:
         ]
         return (For(x, begin, end, (*body, *notes(p, {}))),)
 
-    def on_stack(self, nest: Nest, p: Piece, first: int, last: int, lanes: int) -> Body:
-        """A vector at a time."""
-        x, place = nest.variables[-1], UOp.var("@place", (), i64)
-        at = place + LANE if lanes > 1 else place
-        here = {x: BLOCK + at}
+    def on_stack(self, nest: Nest, p: Piece, begin: int, end: int, lanes: int) -> Body:
+        """A vector at a time, with sums that lie in memory."""
+        at, here = and_(BLOCK, LANES - 1) + LANE, {nest.variables[-1]: BLOCK + LANE}
         values = replaced([s.value for s in p.stores], here)
         body: Body = tuple(
             Put(local(k), 0, (at,), joined(s, load(local(k), s.value.dtype, at), u))
             for k, (s, u) in enumerate(zip(p.stores, values))
         )
-        body = (*body, *notes(p, here))
-        if lanes > 1:
-            body = (For(LANE, number(0), number(lanes), body, lanes, lanes=lanes),)
-        inner = For(place, number(0), number(LANES), body, lanes)
-        return (For(BLOCK, number(first), number(last), (inner,), LANES),)
+        vector = For(LANE, number(0), number(lanes), (*body, *notes(p, here)), lanes, lanes=lanes)
+        return (For(BLOCK, number(begin), number(end), (vector,), lanes),)
 
     def in_registers(self, nest: Nest, p: Piece, first: int, last: int, lanes: int) -> Body:
         """A block of 32 items at a time, whose sums go round the loop."""
@@ -203,9 +207,8 @@ def over(count: int, lanes: int, put: Any) -> Body:
     """A store for each of some accumulators."""
     if lanes == 1:
         return (For(LANE, number(0), number(count), (put(LANE),), independent=True),)
-    place = UOp.var("@place", (), i64)
-    vector = For(LANE, number(0), number(lanes), (put(place + LANE),), lanes, lanes=lanes)
-    return (For(place, number(0), number(count), (vector,), lanes),)
+    vector = For(LANE, number(0), number(lanes), (put(PLACE + LANE),), lanes, lanes=lanes)
+    return (For(PLACE, number(0), number(count), (vector,), lanes),)
 
 
 def folded(s: Store, k: int, at: UOp, half: int) -> Put:
