@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tinyphysics.util import Site
@@ -38,9 +38,16 @@ class Fact:
 @dataclass(frozen=True, eq=False)
 class Facts:
     facts: tuple[Fact, ...]
+    unasked: str = ""  # why what was not asked does not hold; empty where to look for it is a mistake
 
     def __getitem__(self, name: str) -> Fact:
-        return next(f for f in self.facts if f.name == name)
+        found = next((f for f in self.facts if f.name == name), None)
+        if found is None and not self.unasked:
+            raise KeyError(f"nothing was asked about `{name}`")
+        return Fact.no(name, because=self.unasked) if found is None else found
+
+    def plus(self, *more: Fact) -> Facts:
+        return replace(self, facts=(*self.facts, *more))
 
     def __iter__(self) -> Iterator[Fact]:
         return iter(self.facts)

@@ -29,7 +29,7 @@ from tinyphysics.planner.cost.target import choose_target, in_series, written_ou
 from tinyphysics.planner.explain import explain
 from tinyphysics.planner.methods.catalog import ALIASES, BY_NAME, CHOICES, is_adaptive, method_of
 from tinyphysics.planner.methods.families.exact_flow import jump_of
-from tinyphysics.planner.methods.method import ORBITS, Job, step_of
+from tinyphysics.planner.methods.method import ORBITS, SYMPLECTIC, Job, step_of
 from tinyphysics.planner.systems.scaling import in_best_units
 from tinyphysics.report import Report, Row
 from tinyphysics.rules.identities.exact import unrounded
@@ -170,9 +170,10 @@ def check_promises(job: Job, step: Step, certificate: Certificate) -> None:
     """What was asked for by its property is shown."""
     if job.goal.is_accurate:
         check_promised(job.system, job.facts, step, certificate)
-    if job.goal.method == "symplectic" and not certificate.symplectic:
+    headline = job.system.structure.headline
+    if job.goal.method == SYMPLECTIC and not certificate[headline]:
         raise PlanError(
-            f"no method for `{job.system.name}` is certified symplectic: {certificate.symplectic.because}",
+            f"no method for `{job.system.name}` is certified {headline}: {certificate[headline].because}",
             fix="Give its energy to @tp.hamiltonian, or leave method= out.",
         )
 
@@ -238,4 +239,4 @@ def all_facts(system: System, goal: Goal) -> Facts:
     pairs = "pairs" in facts and facts["pairs"] and max(system.q[0].shape, default=0) <= COMPONENTS
     if pairs and not named and not more:
         more = tuple(f for f in (hierarchy(system, facts),) if f)
-    return Facts((*facts, *more)) if more else facts
+    return facts.plus(*more) if more else facts

@@ -73,6 +73,11 @@ class SubFlow(Protocol):
         return True
 
     @property
+    def clock(self) -> float:
+        """The time that its expressions see, in steps after the beginning of the step."""
+        return 0.0
+
+    @property
     def traits(self) -> frozenset[str]:
         """What planner, explain and the table of conflicts may ask: words of those below."""
 
@@ -122,8 +127,8 @@ class SubFlow(Protocol):
         """How often a state is rounded in it."""
         return len(self.writes())
 
-    def rows(self, alike: int) -> list[Row]:
-        """What explain() says of it, the first of so many in a step."""
+    def rows(self, alike: int, tried: bool = False) -> list[Row]:
+        """What explain() says of it, the first of so many in a step, which may be tried and not taken."""
         return []
 
 
@@ -185,6 +190,14 @@ class Term:
 
     label: str
     energy: UOp
+
+
+@dataclass(frozen=True, eq=False)
+class ExactPart:
+    """A term whose flow is known exactly, for weight * dt."""
+
+    term: Term
+    flow: Callable[[float], SubFlow]
 
 
 @dataclass(frozen=True, eq=False)

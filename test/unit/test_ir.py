@@ -772,6 +772,8 @@ def test_fma_rounds_once_on_extreme_numbers():
         2.0**-1022,
         1e-120,
         1e120,
+        1e-250,
+        1e290,
         1 + 2**-52,
         1 - 2**-53,
         -(2.0**-53),

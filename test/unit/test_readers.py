@@ -2,12 +2,14 @@
 
 import pickle
 from functools import lru_cache
+from pathlib import Path
 
 import pytest
 
 import tinyphysics as tp
 from tinyphysics.tpir import parse, verify
 from tinyphysics.tpir.program import isa, values
+from tinyphysics.tpir.proof import readers
 from tinyphysics.tpir.proof.certificate import Certificate, Verdict
 from tinyphysics.tpir.verifier import READERS, reader_of
 
@@ -95,6 +97,13 @@ def test_a_program_is_read_by_its_reader(name, system, options):
 
 def test_every_reader_has_a_program_here():
     assert {r.__name__ for r in READERS} == {name for name, *_ in CASES}
+
+
+def test_readers_are_found_in_their_folder_and_ranked_by_themselves():
+    files = {f.stem for f in Path(readers.__file__).parent.glob("*.py")}
+    assert {r.__module__.rpartition(".")[2] for r in READERS} < files
+    ranks = [r.rank for r in READERS]
+    assert ranks == sorted({*ranks}) and READERS[-1].__name__ == "ShearReader"
 
 
 def with_line(text, section, line):

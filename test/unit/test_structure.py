@@ -1,14 +1,36 @@
-"""Does an energy move states as its structure says?  q' = dH/dp and p' = -dH/dq, written in one place."""
+"""Does an energy move states as its structure says, and is what may be asked of it said there too?"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import tinyphysics as tp
+from tinyphysics.analysis.analyse import QUESTIONS, facts_of
+from tinyphysics.facts import Fact, Facts
 from tinyphysics.ir import UOp
+from tinyphysics.planner.choice.choose import instead, of_order
+from tinyphysics.plan import Goal
+from tinyphysics.planner.methods.catalog import BY_NAME, METHODS
+from tinyphysics.planner.methods.needs import objection
 from tinyphysics.rules.calculus.vjp import gradient
-from tinyphysics.structure import Canonical, Nothing, structure_of
-from tinyphysics.system import State
+from tinyphysics.structure import (
+    CLAIMS,
+    FIVE,
+    ROLES,
+    STRUCTURES,
+    WORDS,
+    Canonical,
+    Nothing,
+    structure_of,
+    word_of,
+)
+from tinyphysics.system import State, System
+from tinyphysics.tpir.program import isa
+from tinyphysics.tpir.program.symbolic import structure_at
+from tinyphysics.tpir.proof.certificate import Verdict
+from tinyphysics.tpir.verifier import meaningful
 
 q, p, x, y = (UOp.var(name) for name in ("q", "p", "x", "y"))
 
@@ -55,3 +77,84 @@ def test_no_other_file_pairs_states_by_their_numbers():
         f for room in rooms for f in (source / room).rglob("*.py") if "^ 1" in f.read_text(encoding="utf-8")
     ]
     assert found == []
+
+
+# --- what may be asked ---------------------------------------------------------------------------------------
+def test_listings_have_the_words_of_all_structures():
+    assert ROLES == ("position", "momentum", "field", "auxiliary", "error") == isa.ROLES
+    assert WORDS == ("pass", "negate", "force") == isa.POISSON_TYPES
+    assert CLAIMS == FIVE == isa.CLAIMS
+    assert [word_of(role) for role in ROLES] == ["pass", "negate", None, None, None]
+
+
+def test_a_listing_has_the_structure_of_its_system():
+    program = tp.compile(pendulum, dt=0.1).tpir
+    found = structure_at(program)
+    assert [str(u.arg) for u in found.states] == ["S0@0", "S1@0"]
+    assert found.mirror() == {found.states[1]: -found.states[1]}
+
+
+@pytest.mark.parametrize("kind", STRUCTURES)
+def test_every_fact_that_is_asked_is_a_row_and_every_family_a_kind(kind):
+    assert {*kind.facts} <= {*QUESTIONS} and kind.claims
+    assert {*kind.families} <= {m.family.kind for m in METHODS}
+
+
+def test_every_question_is_asked_of_some_structure():
+    assert {name for s in STRUCTURES for name in s.facts} == {*QUESTIONS}
+
+
+def test_what_is_not_asked_of_a_structure_does_not_hold():
+    found = Facts((Fact.yes("smooth", because="so"),), unasked="no pairs")
+    assert found["smooth"] and not found["separable"] and found["separable"].because == "no pairs"
+    assert "separable" not in found and [f.name for f in found.plus(Fact.no("reads", because=""))] == [
+        "smooth",
+        "reads",
+    ]
+    with pytest.raises(KeyError, match="separable"):
+        Facts(())["separable"]
+
+
+def test_the_defect_of_a_shear_is_nothing_and_that_of_a_dilation_is_not():
+    s, at, z = pendulum.structure, {u: k for k, u in enumerate(pendulum.structure.states)}, [0.3, 0.4]
+
+    def defect(M):
+        return [sum(products) - wanted for _, _, products, wanted in s.defect(M, at, z, z)]
+
+    assert defect([[1.0, 0.5], [0.0, 1.0]]) == [0.0] and defect([[2.0, 0.0], [0.0, 1.0]]) == [-1.0]
+
+
+# --- another structure --------------------------------------------------------------------------------------
+class Spinning(Nothing):
+    """As far as planner and certificate ask: its own first claim, few facts, one family."""
+
+    claims = ("poisson", "symmetric", "consistent")
+    facts = ("smooth", "reads")
+    unasked = "its states are angular momenta"
+    families = ("shears",)
+
+
+@pytest.fixture
+def spinning(monkeypatch):
+    monkeypatch.setattr(System, "structure", property(lambda _: Spinning()))
+    return pendulum
+
+
+def test_a_structure_says_which_facts_are_asked(spinning):
+    found = facts_of(spinning)
+    assert [f.name for f in found] == ["smooth", "reads"]
+    assert not found["separable"] and found["separable"].because == Spinning.unasked
+
+
+def test_a_structure_says_which_methods_fit(spinning):
+    facts = facts_of(spinning)
+    assert objection(BY_NAME["leapfrog_kdk"], spinning, facts) == Spinning.unasked
+    assert {m.name for m in of_order(2, True, spinning, facts, Goal(0.1))} == {"strang"}
+    assert "`strang`" in instead(spinning) and "gauss4" not in instead(spinning)
+
+
+def test_a_certificate_has_the_claims_of_its_structure():
+    yes, no = Verdict(True, "so"), Verdict(False, "not so")
+    c = meaningful({"symplectic": yes, "symmetric": no, "conformal": yes}, Spinning())
+    assert list(c) == ["poisson", "symmetric", "consistent", "conformal"]
+    assert not c.poisson and "nothing is known about `poisson`" in c.poisson.because

@@ -1,6 +1,8 @@
-"""Every question that is asked about a system, in the order in which the report prints the answers."""
+"""Every question about a system; its structure says which of them are asked, in the order of the report."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from tinyphysics.analysis.coupling import reads
 from tinyphysics.analysis.noise import drawn
@@ -13,43 +15,54 @@ from tinyphysics.analysis.smooth import smooth, smooth_rates
 from tinyphysics.analysis.symmetry import even_in_p
 from tinyphysics.analysis.timedep import explicit_time
 from tinyphysics.facts import Fact, Facts
+from tinyphysics.ir import UOp
+from tinyphysics.structure import Nothing
 from tinyphysics.system import System
+
+QUADRATIC = "L is quadratic in the velocities: H is explicit, with momenta dL/dv"
+
+
+def parts_of(system: System, found: Facts) -> dict[str, UOp]:
+    """What it is given by, in parts that a question may name."""
+    if system.energy is not None:
+        split = found["separable"]
+        return {"T": split.T, "V": split.V} if split else {"H": system.energy}
+    forces = system.kind == "forces"
+    pieces = system.forces if forces else system.update
+    return {f"F({s.name})" if forces else s.name: u for s, u in zip(system.states, pieces)}
+
+
+def smoothness(system: System) -> Fact | None:
+    if system.energy is not None:
+        return smooth(system)
+    return None if system.kind == "map" else smooth_rates(system)
+
+
+# by the names of the facts; what was found before is there to be asked, and None is said where a question has no meaning
+# fmt: off
+QUESTIONS: dict[str, Callable[[System, Facts], Fact | None]] = {
+    "linked":         lambda s, f: Fact.yes("linked", because=s.linked) if s.linked else None,
+    "Legendre":       lambda s, f: Fact.yes("Legendre", because=QUADRATIC) if s.motion is not None else None,
+    "separable":      lambda s, f: separable(s),
+    "shears":         lambda s, f: None if f["separable"] else shears(s),
+    "T quadratic":    lambda s, f: kinetic_quadratic(s, f["separable"].T) if f["separable"] else None,
+    "polynomial":     lambda s, f: polynomial(s),
+    "quadratic":      lambda s, f: quadratic(s),
+    "explicit time":  lambda s, f: explicit_time(s, parts_of(s, f)),
+    "smooth":         lambda s, f: smoothness(s),
+    "even in p":      lambda s, f: even_in_p(s),
+    "random numbers": lambda s, f: drawn(s, parts_of(s, f)) or None,
+    "reads":          lambda s, f: reads(s, parts_of(s, f)),
+    "pairs":          lambda s, f: pairwise(s),
+}
+# fmt: on
 
 
 def facts_of(system: System) -> Facts:
-    if system.energy is None:
-        names = [s.name for s in system.states]
-        pieces = system.forces if system.kind == "forces" else system.update
-        parts = {f"F({n})" if system.kind == "forces" else n: u for n, u in zip(names, pieces)}
-        noise = drawn(system, parts)
-        rates = [] if system.kind == "map" else [smooth_rates(system)]
-        return Facts(
-            (explicit_time(system, parts), *rates, *([noise] if noise else []), reads(system, parts))
-        )
-    split = separable(system)
-    parts = {"T": split.T, "V": split.V} if split else {"H": system.energy}
-    pairs = pairwise(system)
-    sums = [Fact.yes("linked", because=system.linked)] if system.linked else []
-    if system.motion is not None:
-        sums.append(
-            Fact.yes(
-                "Legendre", because="L is quadratic in the velocities: H is explicit, with momenta dL/dv"
-            )
-        )
-    kinetic = [kinetic_quadratic(system, split.T)] if split else []
-    parts_of = [] if split else [shears(system)]
-    return Facts(
-        (
-            *sums,
-            split,
-            *parts_of,
-            *kinetic,
-            polynomial(system),
-            quadratic(system),
-            explicit_time(system, parts),
-            smooth(system),
-            even_in_p(system),
-            reads(system, parts),
-            *([] if pairs is None else [pairs]),
-        )
-    )
+    """What is asked of an energy is said by its structure; of forces, rates and maps, what needs no energy."""
+    structure = system.structure if system.energy is not None else Nothing()
+    found = Facts((), structure.unasked)
+    for name in structure.facts:
+        fact = QUESTIONS[name](system, found)
+        found = found if fact is None else found.plus(fact)
+    return found

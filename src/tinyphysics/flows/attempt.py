@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tinyphysics.flows.implicit import ImplicitFlow
-from tinyphysics.flows.map import Map
 from tinyphysics.ir import UOp
 from tinyphysics.report import Row
 from tinyphysics.step import OWN_STEPS, SubFlow
@@ -21,7 +19,7 @@ class Attempt(SubFlow):
     """
 
     going: UOp
-    moves: Map | ImplicitFlow
+    moves: SubFlow  # a map, or what is solved for
 
     @property
     def traits(self) -> frozenset[str]:
@@ -47,11 +45,5 @@ class Attempt(SubFlow):
     def updates(self) -> int:
         return self.moves.updates()
 
-    def rows(self, alike: int) -> list[Row]:
-        if not isinstance(self.moves, ImplicitFlow):
-            return []
-        how = "by Newton's method, with the exact Jacobian at the start of each attempt"
-        again = (
-            f"an attempt that is not solved in {self.moves.rounds} iterations is repeated with a shorter step"
-        )
-        return [Row("equations", self.moves.count(alike), f"{how}; {again}")]
+    def rows(self, alike: int, tried: bool = False) -> list[Row]:
+        return self.moves.rows(alike, tried=True)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tinyphysics.flows.map import Map
-from tinyphysics.flows.shears import ShearFlow
 from tinyphysics.ir import UOp, substitute, toposort
 from tinyphysics.report import Row
 from tinyphysics.step import SOLVES, SubFlow
@@ -26,7 +24,7 @@ class ImplicitFlow(SubFlow):
     start: UOp
     residual: UOp
     scale: UOp
-    moves: ShearFlow | Map  # all evaluated before the first is applied
+    moves: SubFlow  # shears or a map, all evaluated before the first is applied
     matrix: UOp | None = None
     rounds: int = 50
     traits = frozenset({SOLVES})
@@ -37,7 +35,7 @@ class ImplicitFlow(SubFlow):
 
     @property
     def clock(self) -> float:
-        return self.moves.clock if isinstance(self.moves, ShearFlow) else 0.0
+        return self.moves.clock
 
     def writes(self) -> tuple[UOp, ...]:
         return self.moves.writes()
@@ -62,8 +60,7 @@ class ImplicitFlow(SubFlow):
         )
 
     def followed(self, p_t: UOp, new: Mapping[UOp, UOp]) -> ImplicitFlow:
-        moves = self.moves
-        return replace(self, moves=moves.followed(p_t, new)) if isinstance(moves, ShearFlow) else self
+        return replace(self, moves=self.moves.followed(p_t, new))
 
     def weights(self) -> Iterator[float]:
         return self.moves.weights()
@@ -96,7 +93,13 @@ class ImplicitFlow(SubFlow):
     def count(self, alike: int) -> str:
         return plural(self.unknown.size, "unknown") + (f", {alike} times" if alike > 1 else "")
 
-    def rows(self, alike: int) -> list[Row]:
+    def rows(self, alike: int, tried: bool = False) -> list[Row]:
+        if tried:
+            how = "by Newton's method, with the exact Jacobian at the start of each attempt"
+            again = (
+                f"an attempt that is not solved in {self.rounds} iterations is repeated with a shorter step"
+            )
+            return [Row("equations", self.count(alike), f"{how}; {again}")]
         how = (
             "by Newton's method, with the Jacobian at one state per step"
             if self.matrix is not None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 from functools import partial
 from itertools import product
 from typing import Any
@@ -98,17 +97,18 @@ def maximum(a: float, b: float) -> float:
 
 
 def fma_exact(a: float, b: float, c: float) -> float:
-    """a*b + c rounded once, through rational numbers."""
+    """a*b + c rounded once, through whole numbers."""
     plain = a * b + c
     if not (math.isfinite(a) and math.isfinite(b)):
         return plain
     if not math.isfinite(c):  # a*b may overflow on its own
         return c
-    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    (n, d), (m, e), (k, f) = a.as_integer_ratio(), b.as_integer_ratio(), c.as_integer_ratio()
+    exact, below = n * m * f + k * d * e, d * e * f
     if exact == 0:
         return plain if a * b == 0.0 and c == 0.0 else 0.0
     try:
-        return exact.numerator / exact.denominator  # int/int is correctly rounded
+        return exact / below  # int/int is correctly rounded
     except OverflowError:
         return INF if exact > 0 else -INF
 
@@ -125,9 +125,8 @@ def fma_fast(a: float, b: float, c: float) -> float:
     p = a * b
     if c == 0.0 and p != 0.0:
         return p
-    if not (1e-120 < abs(p) < 1e120 and abs(a) < 1e120 and abs(b) < 1e120 and abs(c) < 1e120) or (
-        c != 0.0 and abs(c) < 1e-120
-    ):
+    # the last bit of a*b, 106 places below p, is a float, and nothing overflows on the way
+    if not (1e-250 < abs(p) < 1e290 and abs(a) < 1e290 and abs(b) < 1e290 and abs(c) < 1e290):
         return p + c if a == 0.0 or b == 0.0 else fma_exact(a, b, c)
     t = SPLIT * a
     ah = t - (t - a)

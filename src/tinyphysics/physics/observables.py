@@ -8,7 +8,7 @@ number; `dimensions=` says otherwise.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -95,7 +95,14 @@ def energy_terms(s: Subject) -> Any:
     return [*s.kinetic, *s.potential]
 
 
-def term_names(sim: Any) -> list[str]:
+class HasTerms(Protocol):
+    """A simulation, as far as its energy is concerned."""
+
+    @property
+    def subject(self) -> Subject: ...
+
+
+def term_names(sim: HasTerms) -> list[str]:
     """What energy_terms() gives, as formulas."""
     s = sim.subject
     return [str(u) for u in (*s.kinetic, *s.potential)]

@@ -86,7 +86,7 @@ LATTICE_ROWS = (
 )
 
 
-def projection_rows(goal: Goal) -> list[Row]:
+def projection_rows(goal: Goal, headline: str) -> list[Row]:
     names = ", ".join(name for name, _ in goal.project)
     return [
         Row(
@@ -98,8 +98,8 @@ def projection_rows(goal: Goal) -> list[Row]:
         ),
         Row(
             "its price",
-            "symplectic",
-            "the structure of the method is lost: it is not symplectic, and momenta that are "
+            headline,
+            f"the structure of the method is lost: it is not {headline}, and momenta that are "
             "not named drift; conserving energy does not make the trajectory accurate: give error=, or halve dt and compare",
         ),
     ]
@@ -292,7 +292,7 @@ def explain(
             Row("parameters", names, "the map returns no new value for them, so they keep their values")
         )
     if goal.project:
-        chosen += projection_rows(goal)
+        chosen += projection_rows(goal, system.structure.headline)
     if goal.precision != "float64":
         chosen.append(
             Row(

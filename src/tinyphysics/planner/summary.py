@@ -68,18 +68,20 @@ def conserved(
         return "the energy, to rounding: every frame is the exact solution"
     if method.family.conserves:
         return "the energy, to the residual of the equations that are solved in a step"
+    headline = system.structure.headline
     if not certificate["consistent"]:
-        jumps = certificate["symplectic"] and "may jump" in certificate["consistent"].because
+        jumps = certificate[headline] and "may jump" in certificate["consistent"].because
         return JUMPS if jumps else NOT_CONSISTENT
     if method.adaptive:
         return "the energy, to the tolerance of each step; these errors add up"
     size = f"an error of size dt**{method.order}" if method.order else "a small error"
-    if certificate["symplectic"] and known(facts, "smooth"):
-        more = EXACT_WAYS.get(goal.precision, "")
+    if certificate[headline] and known(facts, "smooth"):
+        kept = system.structure.casimirs() if certificate.get("casimirs") else ()
+        more = "".join(f"; and {name}, to rounding" for name in kept) + EXACT_WAYS.get(goal.precision, "")
         return f"the energy, with {size} that stays bounded while dt is short compared with the fastest motion{more}"
-    if certificate["symplectic"]:
+    if certificate[headline]:
         return f"the energy, with {size} where H is smooth; it can drift where H is not"
-    return f"the energy, with {size} that grows with time: the step is not symplectic"
+    return f"the energy, with {size} that grows with time: the step is not {headline}"
 
 
 def accuracy(plan: Plan, method: Method, facts: Facts, report: Report) -> str:

@@ -6,37 +6,35 @@ Every certificate speaks of exact arithmetic and is one-sided: what is not shown
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
+from importlib import import_module
+from pkgutil import iter_modules
 
 from tinyphysics.errors import VerifyError
 from tinyphysics.ir.value import CUSTOM
 from tinyphysics.rules.functions.user_derivatives import trouble_with
+from tinyphysics.structure import CLAIMS, Structure
 from tinyphysics.tpir.precision.precision import in_reals, out_of_range
 from tinyphysics.tpir.program.bare import needed, reads
 from tinyphysics.tpir.program.isa import Instruction, Program
+from tinyphysics.tpir.proof import readers
 from tinyphysics.tpir.proof.blocks import Blocks
 from tinyphysics.tpir.proof.certificate import Certificate as Certificate
 from tinyphysics.tpir.proof.certificate import Verdict as Verdict
-from tinyphysics.tpir.proof.readers.collocation import CollocationReader
-from tinyphysics.tpir.proof.readers.doubled import DoubledReader
-from tinyphysics.tpir.proof.readers.kepler import KeplerReader
-from tinyphysics.tpir.proof.readers.maps import MapReader
-from tinyphysics.tpir.proof.readers.oscillators import OscillatorReader
-from tinyphysics.tpir.proof.readers.propagate import JumpReader
-from tinyphysics.tpir.proof.readers.shears import ShearReader
 from tinyphysics.tpir.proof.walk import Reader, Walk
 
+
+def in_order() -> tuple[type[Reader], ...]:
+    """The readers of the files of tpir/proof/readers/, by their ranks."""
+    files = [import_module(f"{readers.__name__}.{file.name}") for file in iter_modules(readers.__path__)]
+    own = [x for file in files for x in vars(file).values() if getattr(x, "__module__", "") == file.__name__]
+    return tuple(sorted((x for x in own if hasattr(x, "rank")), key=lambda reader: reader.rank))
+
+
 # the first that a program needs reads it; they do not mix: a program that turns oscillators and goes on orbits is a no
-READERS: tuple[type[Reader], ...] = (
-    KeplerReader,
-    DoubledReader,
-    CollocationReader,
-    OscillatorReader,
-    MapReader,
-    JumpReader,
-    ShearReader,
-)
+READERS = in_order()
 
 
 def reader_of(program: Program) -> Reader:
@@ -60,9 +58,7 @@ def verify(program: Program) -> Certificate:
             )
     certificate = certified(replace(exact, claims=()))
     for claim in program.claims:
-        verdict = certificate.get(
-            claim, Verdict(False, f"nothing is known about `{claim}` of such a program")
-        )
+        verdict = certificate.get(claim, not_known(claim))
         if not verdict:
             found = reader_of(exact).walk
             told = remedy(found, claim, verdict)
@@ -100,12 +96,22 @@ def fresh(program: Program, stale: Instruction) -> Program:
 @lru_cache(maxsize=4)  # who compares methods asks again about the one that is taken
 def certified(program: Program) -> Certificate:
     reader = reader_of(program)
-    found = Certificate(reader.verdicts())
+    found = meaningful(reader.verdicts(), reader.walk.structure)
     if why := wrong_derivative(program):
         no = Verdict(False, why)
-        spoilt = tuple(found) if reader.by_derivatives else ("symplectic", "consistent")
+        spoilt = tuple(found) if reader.by_derivatives else (reader.walk.structure.headline, "consistent")
         found = found | dict.fromkeys(spoilt, no)
     return found
+
+
+def meaningful(verdicts: Mapping[str, Verdict], structure: Structure) -> Certificate:
+    """The claims that a structure has, in its order, and what its reader shows that is a claim of no structure."""
+    own = {claim: verdicts.get(claim, not_known(claim)) for claim in structure.claims}
+    return Certificate(own | {name: v for name, v in verdicts.items() if name not in CLAIMS})
+
+
+def not_known(claim: str) -> Verdict:
+    return Verdict(False, f"nothing is known about `{claim}` of such a program")
 
 
 def wrong_derivative(program: Program) -> str:

@@ -6,11 +6,14 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from tinyphysics.plan import Goal
+from tinyphysics.report import Report
 from tinyphysics.system import System
+from tinyphysics.target import Target
 from tinyphysics.trajectory import Trajectory
 from tinyphysics.view.choice import COLOURS, FEW, choose_kind, visible
 
@@ -166,7 +169,26 @@ def svg(s: Sketch) -> str:
 
 
 # --- a simulation -------------------------------------------------------------------------------------
-def simulation_page(sim: Any) -> str:
+class ShownSimulation(Protocol):
+    """What a page needs to know of a simulation."""
+
+    goal: Goal
+
+    @property
+    def _compiled(self) -> object | None:
+        """None while sizes are not known."""
+        ...
+
+    @property
+    def compiled(self) -> Any: ...
+    @property
+    def system(self) -> System: ...
+    @property
+    def target(self) -> Target: ...
+    def explain(self) -> Report: ...
+
+
+def simulation_page(sim: ShownSimulation) -> str:
     """What a notebook shows of a simulation: its equation, what was chosen and shown, and the report, folded."""
     if sim._compiled is None:
         return f"<pre>{escape(repr(sim))}</pre>"

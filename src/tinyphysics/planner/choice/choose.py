@@ -137,10 +137,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
             raise PlanError(
                 f"`{m.name}` does not apply to `{system.name}`: {why}",
                 site=facts["separable"].site if "separable" in facts else None,
-                fix="implicit_midpoint, gauss4 and gauss6 apply to any energy: leave method= out, or choose "
-                'order=. Without a certificate, method="rk4".'
-                if system.energy is not None
-                else 'method="dop853" applies, with steps of its own, and "rk4" with a dt.',
+                fix=instead(system),
             )
         if system.levels:
             return at_paces(m, system, facts, goal)
@@ -218,6 +215,21 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     return Plan(chosen.name, chosen.order, why, tuple(not_chosen))
 
 
+def instead(system: System) -> str:
+    """What to write where a method does not apply."""
+    if system.energy is None:
+        return 'method="dop853" applies, with steps of its own, and "rk4" with a dt.'
+    if own := system.structure.families:
+        made = [m.name for m in METHODS if m.family.kind in own and m.keeps]
+        return (
+            f'{one_of(made, "and")} are made for it: leave method= out. Without a certificate, method="rk4".'
+        )
+    return (
+        "implicit_midpoint, gauss4 and gauss6 apply to any energy: leave method= out, or choose "
+        'order=. Without a certificate, method="rk4".'
+    )
+
+
 def logarithmic(system: System) -> bool:
     return system.clock is not None and system.clock.way == "logarithmic"
 
@@ -229,7 +241,12 @@ def keeps_orbits(m: Method) -> bool:
 
 
 def of_order(order: int, quadratic: bool, system: System, facts: Facts, goal: Goal) -> list[Method]:
-    """What may be chosen at an order, the best first; where nothing splits, shears, and equations are solved at last."""
+    """What may be chosen at an order, the best first; where nothing splits, shears, and equations are solved at last.
+
+    A structure with methods of its own has these.
+    """
+    if own := system.structure.families:
+        return [m for m in METHODS if m.order == order and m.family.kind in own and m.keeps]
     splittings = by_order(order, quadratic)
     if logarithmic(system):
         splittings = sorted(splittings, key=lambda m: not keeps_orbits(m))
@@ -314,6 +331,8 @@ def second(m: Method, chosen: Method, quadratic: bool) -> str:
 def reason(system: System, facts: Facts, goal: Goal, chosen: Method, quadratic: bool) -> str:
     if logarithmic(system) and keeps_orbits(chosen):
         return f"{f'order {goal.order} asked for' if goal.order else 'the default in another time'}; {KEPT_ORBITS}"
+    if not goal.order and system.structure.families:
+        return f"the default: {system.structure.unasked}"
     if not goal.order:
         return (ROUTES[-1] if chosen.solves else route_of(system, facts)).default
     asked = f"order {goal.order} asked for"

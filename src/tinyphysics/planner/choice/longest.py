@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from tinyphysics.plan import Goal, Trial
 from tinyphysics.planner.methods.catalog import BY_NAME
-from tinyphysics.planner.methods.method import Method
+from tinyphysics.planner.methods.method import SYMPLECTIC, Method
 from tinyphysics.planner.methods.stability import half_trace
 
 STATE_ERROR = 1e-3  # asked for, if only the energy is: energy is not accuracy
@@ -65,7 +65,7 @@ def asked(goal: Goal) -> tuple[float, float | None]:
 
 
 def symplectic(m: Method) -> bool:
-    return "symplectic" in m.keeps
+    return SYMPLECTIC in m.keeps
 
 
 def over_the_run(found: Measured, m: Method, course: Course) -> Measured:

@@ -8,8 +8,9 @@ from tinyphysics.ir import Ops, UOp
 from tinyphysics.ir.dtype import f64
 from tinyphysics.ir.ops import ARITY, BINARY, UNARY
 from tinyphysics.rules.functions.transcendental import weight
-from tinyphysics.tpir.program.isa import Instruction, Operand, Param, Program, Register, Word
+from tinyphysics.tpir.program.isa import Instruction, Operand, Program, Word
 from tinyphysics.tpir.program.values import FUNCTIONS
+from tinyphysics.tpir.program.written import shapes_of
 from tinyphysics.util import prod
 
 FREE = ("free", "neg")  # movement, copies and signs
@@ -44,9 +45,7 @@ def choices(i: Instruction, shapes: dict[Operand, tuple[int, ...]]) -> int:
 def operations(instructions: tuple[Instruction, ...], program: Program) -> Counter[str]:
     """Floating-point operations by name; movement, signs and copies are free."""
     out: Counter[str] = Counter()
-    shapes: dict[Operand, tuple[int, ...]] = {Param(p.name): p.type.shape for p in program.params}
-    shapes |= {Register("S", k): s.type.shape for k, s in enumerate(program.states)}
-    shapes |= {i.dst: i.type.shape for _, _, i in program.numbered()}
+    shapes = shapes_of(program)
     lists = [shapes[i.args[1]][0] for i in program.step if i.op == "NEAR"]
 
     def numbers(shape: tuple[int, ...]) -> int:

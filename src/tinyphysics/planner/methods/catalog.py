@@ -91,7 +91,7 @@ METHODS: tuple[Method, ...] = (
            source="takahashi1984", needs=NEEDS["force gradient"]),
     solved("force_gradient6", "five kicks with their force gradients, drift-kick-drift"),
     *(Method(name, order, f"the parts of H in order and back{', repeated' if order > 2 else ''}: for terms that mix "
-             "q and p", Parts(len(COMPOSED[name])), symmetric=True, source=source, needs=("shears", "no clock"))
+             "q and p", Parts(COMPOSED[name]), symmetric=True, source=source, needs=("shears", "no clock"))
       for name, order, source in (("strang", 2, "strang1968"), ("strang4", 4, "suzuki1990"), ("strang6", 6, "kahan1997"),
                                   ("strang8", 8, "kahan1997"))),
     Method("implicit_midpoint", 2, "the slope at the middle of the step, solved for", Collocation(1), symmetric=True),

@@ -14,6 +14,7 @@ from tinyphysics.step import Step
 from tinyphysics.system import System
 
 Sequence_ = list[tuple[str, float]]
+SYMPLECTIC = "symplectic"  # of canonical pairs; a structure has its own word for steps that keep it
 ROUNDS = 6  # of a solution, about, the last look at its slopes included
 
 # kinds of families
@@ -31,6 +32,12 @@ class Job:
     facts: Facts
     method: Method
     goal: Goal
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """What the verifier is asked to show, in the words of the system's structure."""
+        headline = self.system.structure.headline
+        return tuple(headline if claim == SYMPLECTIC else claim for claim in self.method.keeps)
 
 
 class Family(Protocol):
@@ -51,15 +58,17 @@ class Family(Protocol):
         """What explain() says of it."""
         return []
 
+    def lacking(self, system: System, facts: Facts) -> str | None:
+        """Why no step of it can be made, where what it requires is met."""
+        return None
+
     def more(self, system: System, facts: Facts) -> tuple[Fact, ...]:
         """What it must know of a system besides the facts that are always looked for."""
         return ()
 
     def keeps(self, method: Method) -> tuple[str, ...]:
         """What the verifier is asked to show about a program of this method, given an energy."""
-        shown = (
-            ("symplectic", "consistent", "symmetric") if method.symmetric else ("symplectic", "consistent")
-        )
+        shown = (SYMPLECTIC, "consistent", "symmetric") if method.symmetric else (SYMPLECTIC, "consistent")
         return shown if self.symplectic else ()
 
     def requires(self, method: Method) -> tuple[str, ...]:

@@ -189,5 +189,8 @@ NEEDS: dict[str, Need] = {
 
 def objection(m: Method, system: System, facts: Facts) -> Reason:
     """Why a method does not apply, or None."""
+    structure = system.structure
+    if structure.families and m.family.kind not in structure.families:
+        return structure.unasked
     reasons = (NEEDS[need].lacking(m, system, facts) for need in m.requires)
-    return next((why for why in reasons if why), None)
+    return next((why for why in reasons if why), None) or m.family.lacking(system, facts)

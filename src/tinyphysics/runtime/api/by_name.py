@@ -7,18 +7,26 @@ IPython and Jupyter show q, p and mu where the function itself takes **given.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar, cast
 
 from tinyphysics.tracebacks import users_frames
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class NamesItsInputs(Protocol):
+    """What a method of this kind belongs to."""
+
+    def takes(self) -> Mapping[str, Any]:
+        """States and parameters by name, each with its default."""
+        ...
+
+
 class OfOne:
     """A method bound to one simulation; called, it does what the method does."""
 
-    def __init__(self, function: Callable[..., Any], sim: Any) -> None:
+    def __init__(self, function: Callable[..., Any], sim: NamesItsInputs) -> None:
         self.__func__, self.__self__ = function, sim
         self.__name__, self.__qualname__ = function.__name__, function.__qualname__
         self.__module__, self.__doc__ = function.__module__, function.__doc__
@@ -56,7 +64,7 @@ class ByName:
         self.__doc__, self.__name__ = function.__doc__, function.__name__
         self.__wrapped__ = function
 
-    def __get__(self, sim: Any, owner: Any = None) -> Any:
+    def __get__(self, sim: NamesItsInputs | None, owner: Any = None) -> Any:
         return self.function if sim is None else OfOne(self.function, sim)
 
 

@@ -56,6 +56,15 @@ class Engine(Protocol):
 
 
 @runtime_checkable
+class Continuous(Protocol):
+    """An engine that knows the state at any time between two steps."""
+
+    def snapshot(self, m: Any) -> Any: ...
+    def between(self, m: Any, t: float) -> dict[str, Any]: ...
+    def found_until(self, m: Any, later: Any) -> None: ...
+
+
+@runtime_checkable
 class Distant(Protocol):
     """An engine whose states are on a GPU, where they can be left."""
 

@@ -160,9 +160,9 @@ def decision(pilots: Pilots, goal: Goal, reach: float | None) -> Decision:
     check_promised(b.system, b.facts, b.step, b.certificate)
     course = pilots.course(reach, goal.dt)
     if course is None:
+        what = "no force acts" if sim.system.pairs else "no vibration is known"
         raise PlanError(
-            f"no force acts at the state given as pilot= of `{sim.system.name}`, so there is no time scale for a "
-            "trial run",
+            f"{what} at the state given as pilot= of `{sim.system.name}`, so there is no time scale for a trial run",
             fix='Pass the final time too: pilot={"q": ..., "p": ..., "until": 10.0}.',
         )
     return decide(sim.system, sim.built.facts, goal, course, pilots.measure, pilots.operations, pilots.effort)

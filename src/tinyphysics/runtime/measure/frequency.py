@@ -41,8 +41,10 @@ class Frequency:
 
 
 def frequency(compiled: Compiled, facts: Facts, given: Inputs, t0: float, V: UOp | None = None) -> Frequency:
-    """The largest of all members; of a part V of the potential alone, if one is given."""
+    """The largest of all members; of a part V of the potential alone, if one is given. Without pairs nothing is known."""
     system = compiled.system
+    if not system.pairs:
+        return Frequency(math.nan, math.nan)
     T = kinetic(system) if system.kind == "forces" else facts["separable"].T if facts["separable"] else None
     if V is None:
         V = facts["separable"].V if system.kind != "forces" and T is not None else None

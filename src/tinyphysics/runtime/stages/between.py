@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import here
-from tinyphysics.runtime.engines.engine import States
-from tinyphysics.runtime.engines.on_demand import LookedAt
+from tinyphysics.runtime.engines.engine import Continuous, States
 from tinyphysics.runtime.stages.running import Running
 from tinyphysics.runtime.state.encoding import owner
 from tinyphysics.runtime.state.tiles import Tile
@@ -36,7 +35,7 @@ def frames_between(
     if not run.record.frames:
         return
     engine, out, last = run.engine, {**tile.frozen, **stopped}, n == run.schedule.steps
-    looked = engine if isinstance(engine, LookedAt) else None
+    looked = engine if isinstance(engine, Continuous) else None
     state = state_at(run, tile, m, n, out) if looked is None else {}
     own = m if looked is None or not last else looked.snapshot(m)  # what a run goes on from stays at its step
     for slot, t in between:

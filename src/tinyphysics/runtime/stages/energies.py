@@ -139,7 +139,8 @@ def look_of(system: System, method: Method | None) -> Look | None:
     if system.driven and system.time is not None:  # the last argument
         parameters = (*parameters, system.time)
     variables = tuple(s.var for s in system.states)
-    return made(system.energy, variables, parameters, system.q, system.p, splits and not system.levels)
+    bends = splits and not system.levels and bool(system.pairs)  # vibrations are of q and p
+    return made(system.energy, variables, parameters, system.q, system.p, bends)
 
 
 @lru_cache(maxsize=256)

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 
 from tinyphysics.flows.shears import ShearFlow, along
 from tinyphysics.ir import UOp
-from tinyphysics.step import Step, Term, Weight
+from tinyphysics.step import ExactPart, Step, SubFlow, Term, Weight
 from tinyphysics.synth.coefficients.coefficients import COMPOSITION, DIGITS
 from tinyphysics.synth.methods.derivative import derivative
 from tinyphysics.system import System
@@ -66,13 +67,23 @@ def moves(energy: UOp, system: System) -> list[tuple[UOp, UOp, str]]:
     return [(s, *found[s]) for s in order]
 
 
-def shear_step(name: str, system: System, parts: Sequence[tuple[str, UOp]], claims: tuple[str, ...]) -> Step:
-    flows = [moves(energy, system) for _, energy in parts]
+def in_shears(system: System, parts: Sequence[tuple[str, UOp]]) -> list[ExactPart]:
+    """Parts that move no variable they depend on; a part is differentiated when its first flow is made."""
 
-    def block(k: int, weight: float) -> ShearFlow:
-        return ShearFlow(along(flows[k], weight))
+    def part(label: str, energy: UOp) -> ExactPart:
+        moved = cache(lambda: moves(energy, system))
+        return ExactPart(Term(label, energy), lambda weight: ShearFlow(along(moved(), weight)))
 
-    once = products(len(parts), COMPOSED[name])
+    return [part(*x) for x in parts]
+
+
+def strang_step(
+    name: str, system: System, parts: Sequence[ExactPart], weights: Sequence[float], claims: tuple[str, ...]
+) -> Step:
+    def flow(k: int, weight: float) -> SubFlow:
+        return parts[k].flow(weight)
+
+    once = products(len(parts), weights)
     loop, first, last = once, once[0], once[-1]
     merged = len(once) > 2
     if merged:
@@ -80,10 +91,10 @@ def shear_step(name: str, system: System, parts: Sequence[tuple[str, UOp]], clai
     return Step.of(
         system,
         name,
-        tuple(Term(*part) for part in parts),
+        tuple(part.term for part in parts),
         claims,
         sum(k == 0 for k, _ in loop),
-        init=(block(*first),) if merged else (),
-        body=tuple(block(*x) for x in loop),
-        final=(block(0, -first[1]),) if merged else (),
+        init=(flow(*first),) if merged else (),
+        body=tuple(flow(*x) for x in loop),
+        final=(flow(0, -first[1]),) if merged else (),
     )

@@ -35,7 +35,7 @@ def runge_kutta(name: str, system: System, T: UOp | None, tableau: Tableau) -> S
     if system.kind == "ode":
         moves, terms = [(s.var, u, "force") for s, u in zip(system.states, system.update)], ()
     elif system.energy is not None:
-        by = [*system.p, *system.q]
+        by = system.structure.by
         moves = system.structure.flow(dict(zip(by, derivative(system.energy, by))))
         terms = (Term("H", system.energy),)
     else:

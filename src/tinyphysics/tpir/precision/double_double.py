@@ -34,6 +34,10 @@ from tinyphysics.tpir.program.symbolic import Symbolic
 UNITS = "states in other units are"
 SHORT = 2.0**30  # a coefficient that is a multiple of its inverse is that number: 1/2, -1, 3/4
 Words = tuple[Operand, Operand | None]  # where the two words of a number are; None: it has one
+Form = tuple[object, ...]  # an instruction without the numbers of its registers
+Expansion = tuple[
+    list[Operand], list[UOp]
+]  # the registers of the first instruction of that form, and its words
 
 
 class PairBuilder(ProgramBuilder):
@@ -48,6 +52,9 @@ class PairBuilder(ProgramBuilder):
             Param("dt"): None
         }  # dt, and what is computed from it and numbers alone
         self.times: dict[Operand, None] = {}
+        self.expanded: dict[
+            Form, Expansion
+        ] = {}  # stages repeat each other: most lines are like an earlier one
         for p in program.params:
             self.words[Param(p.name)] = (Param(p.name), None)
 
@@ -55,9 +62,9 @@ class PairBuilder(ProgramBuilder):
         return True  # what is computed once is in `init` already
 
     # --- numbers ------------------------------------------------------------------------------
-    def value(self, x: Operand, like: Type) -> Wide:
-        """What stands for an operand: variables that name the registers of its words."""
-        high, low = self.words[x]
+    def value(self, x: Operand, like: Type, words: Words | None = None) -> Wide:
+        """What stands for an operand: variables that name the registers of its words, or of those that are given."""
+        high, low = self.words[x] if words is None else words
         names = [UOp.var(f"{x}{end}", like.shape, like.dtype) for end in ("", LOW)]
         self.current[names[0]] = high
         if not like.dtype.is_float:
@@ -102,21 +109,48 @@ class PairBuilder(ProgramBuilder):
                 known[v] = self.value(x, Type(v.dtype, v.shape))
         return widen([u], known)[0]
 
-    def keep(self, dst: Register, value: Wide, section: str, note: str) -> None:
+    def expansion(self, i: Instruction) -> list[UOp]:
+        """The words of what an instruction computes, with its operands in place; lines of one form are expanded once."""
+        form = self.form(i)
+        if form is None:
+            return expanded(self.expression(i))
+        sources = list(dict.fromkeys(registers(i)))
+        if form not in self.expanded:
+            self.expanded[form] = sources, expanded(self.expression(i))
+        first, roots = self.expanded[form]
+        self.current.clear()
+        for x, own in zip(first, sources):
+            v = self.symbolic.env[x]
+            self.value(x, Type(v.dtype, v.shape), self.words[own])
+        return roots
+
+    def form(self, i: Instruction) -> Form | None:
+        """What the expansion of an instruction depends on; None if on more than its operands."""
+        if i.op not in ("ELEM", "FMA", "MOVE") or self.constants(i):
+            return None
+        sources = list(dict.fromkeys(registers(i)))
+        kinds = [
+            (self.symbolic.env[x].dtype, self.symbolic.env[x].shape, self.words[x][1] is None)
+            for x in sources
+        ]
+        args = [
+            sources.index(x) if isinstance(x, (Register, Param)) else repr(x) if isinstance(x, float) else x
+            for x in i.args
+        ]
+        return (i.op, i.type, tuple(args), tuple(kinds))
+
+    def keep(self, dst: Register, parts: Sequence[UOp], section: str, note: str) -> None:
         """The words of a value in registers, computed by ordinary instructions."""
-        parts = [value] if isinstance(value, UOp) else [value.high] if value.low is None else list(value)
-        found = self.placed([u for u in parts if u is not None], section, note)
+        found = self.placed(parts, section, note)
         self.words[dst] = (found[0], found[1] if len(found) > 1 else None)
-        first = parts[0]
-        assert first is not None
-        self.symbolic.env[dst] = UOp.var(f"{dst}", first.shape, first.dtype)
+        self.symbolic.env[dst] = UOp.var(f"{dst}", parts[0].shape, parts[0].dtype)
 
     def placed(self, roots: Sequence[UOp], section: str, note: str) -> list[Operand]:
         """Where the roots are; arrays and what is read as a register are in one."""
         body = self.sections[section]
         begun = len(body)
         out: list[Operand] = []
-        for u in graph_rewrite(roots, exact):
+        for u in roots:
             x = self.operand(u, section)
             if isinstance(x, float):  # a register has a type and a shape, a number has none
                 x = self.temporary()
@@ -158,7 +192,7 @@ class PairBuilder(ProgramBuilder):
             new = source
         high, low = self.words[i.dst]
         assert isinstance(high, Register) and isinstance(low, Register)
-        words = self.placed([new.high, new.rest], section, i.note)
+        words = self.placed(graph_rewrite([new.high, new.rest], exact), section, i.note)
         for register, word in zip((high, low), words):
             self.emit(section, "MAP", register, word, u=self.symbolic.env[i.dst])
 
@@ -168,6 +202,12 @@ class PairBuilder(ProgramBuilder):
         found = self.value(h, Type(f64))
         assert isinstance(found, Pair)
         return Pair(*(None if w is None else w.expand(like.shape) for w in found))  # type: ignore[arg-type]
+
+
+def expanded(value: Wide) -> list[UOp]:
+    """The words of a value, simplified."""
+    parts = [value] if isinstance(value, UOp) else [w for w in value if w is not None]
+    return graph_rewrite(parts, exact)
 
 
 def registers(i: Instruction) -> list[Operand]:
@@ -208,7 +248,7 @@ class DoubleDouble(Rewriter):
         assert isinstance(i.dst, Register) and isinstance(i.args[0], float)
         c, e = words(b.coefficient(i.args[0]))
         b.current.clear()
-        b.keep(i.dst, clock_pair(c, e), self.section, i.note)
+        b.keep(i.dst, expanded(clock_pair(c, e)), self.section, i.note)
         b.times[i.dst] = None
 
     def of_first_words(self, i: Instruction) -> None:
@@ -223,7 +263,7 @@ class DoubleDouble(Rewriter):
     def number(self, i: Instruction) -> None:
         b = self.builder
         assert isinstance(i.dst, Register)
-        b.keep(i.dst, b.expression(i), self.section, i.note)
+        b.keep(i.dst, b.expansion(i), self.section, i.note)
         if registers(i) and all(x in b.steps for x in registers(i)):
             b.steps[i.dst] = None
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 
 from tinyphysics.errors import ShapeError, VerifyError
+from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.spec import SHAPED
 from tinyphysics.ir.uop import UOp
 from tinyphysics.tpir.program.isa import (
@@ -284,10 +286,16 @@ def check_terms(program: Program) -> None:
 
 
 # --- values ---------------------------------------------------------------------------------------
+@cache
+def shape_rows(op: Ops) -> tuple[tuple[Callable[[UOp], bool], str], ...]:
+    """(what must hold, what to say if it does not) of one operation."""
+    return tuple((holds, what) for ops, holds, what in SHAPED if op in ops)
+
+
 def check_node(u: UOp, where: str) -> UOp:
     """u, if its sources, shape and numbers fit together."""
     try:
-        trouble = next((what for ops, holds, what in SHAPED if u.op in ops and not holds(u)), "")
+        trouble = next((what for holds, what in shape_rows(u.op) if not holds(u)), "")
     except (ShapeError, IndexError, TypeError, ValueError):
         trouble = "operands that do not fit"
     if trouble:

@@ -8,14 +8,16 @@ instruction ran, whatever is rewritten later.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
 from tinyphysics.ir.dtype import DType, f64
 from tinyphysics.ir.uop import Shape, UOp
+from tinyphysics.structure import CLAIMS as CLAIMS
+from tinyphysics.structure import ROLES as ROLES
+from tinyphysics.structure import WORDS as WORDS_OF_POISSON_J
 from tinyphysics.tpir.program import values
 from tinyphysics.tpir.program.values import FRAMES as FRAMES
 from tinyphysics.util import digest
@@ -194,6 +196,10 @@ class Program:
         return next((i for i, s in enumerate(self.states) if s.conjugate == index), None)
 
     def __str__(self) -> str:
+        return self.text(notes=True)
+
+    def text(self, notes: bool) -> str:
+        """The listing; without notes and defaults it is what the hash is made of."""
         lines = [f"program {self.name}"]
         if self.claims:
             lines.append(f"claim {' '.join(self.claims)}")
@@ -203,12 +209,12 @@ class Program:
             other = s.conjugate if s.low_of is None else s.low_of
             of = f" of S{other}" if other is not None else ""
             lines.append(f"state S{i} {s.name} {s.type} {s.role}{of}")
-        lines += [str(p) for p in self.params]
+        lines += [str(p) if notes else str(replace(p, default=None)) for p in self.params]
         for section in SECTIONS:
             body = self.section(section)
             if body or section == "step":
                 lines.append(f"{section}:")
-                lines += [f"  {i}" + (f"  ; {i.note}" if i.note else "") for i in body]
+                lines += [f"  {i}" + (f"  ; {i.note}" if notes and i.note else "") for i in body]
         return "\n".join(lines) + "\n"
 
     def __hash__(self) -> int:
@@ -226,7 +232,7 @@ class Program:
     @cached_property
     def hash(self) -> str:
         """Of the text without its notes and defaults: the identity of a program, whatever runs it."""
-        return digest(re.sub(r"\s+;.*|(?<=\]) = .*", "", str(self)).encode())
+        return digest(self.text(notes=False).encode())
 
 
 Kind = Literal[
@@ -373,12 +379,10 @@ ISA: dict[str, Row] = {
 GOING = (
     "going"  # what a step may observe: where it holds for nobody a step changes nothing, and a loop may end
 )
-ROLES = ("position", "momentum", "field", "auxiliary", "error")
 WORDS = ("high", "low")
-POISSON_TYPES = ("pass", "negate", "force")
+POISSON_TYPES = WORDS_OF_POISSON_J
 JUMPS = ("flow", "power")
 MATHS = ("exact", "fast")
-CLAIMS = ("symplectic", "volume-preserving", "symmetric", "reversible", "consistent")
 
 
 def kept_name(k: int) -> str:

@@ -6,6 +6,7 @@ State Si before any update is the variable `Si@0`, after the first `Si@1`: a flo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import multiplied_out
 from tinyphysics.ir.uop import Shape, UOp, substitute
 from tinyphysics.rules.functions.random import MEMBER, NOW, SEED
+from tinyphysics.structure import Structure, structure_of, word_of
 from tinyphysics.tpir.program.form import check_node
 from tinyphysics.tpir.program.isa import (
     ISA,
@@ -38,6 +40,22 @@ CLOCK = "clock"  # the variable for t0 + (n + c)*dt is named clock@c
 def state_var(program: Program, index: int, version: int) -> UOp:
     t = program.states[index].type
     return UOp.var(f"S{index}@{version}", t.shape, t.dtype)
+
+
+@dataclass(frozen=True)
+class DeclaredState:
+    """A state of a listing, as its structure sees it."""
+
+    var: UOp
+    role: str
+
+
+def structure_at(program: Program, states: Sequence[UOp] | None = None) -> Structure:
+    """How an energy moves the states of a program, under these names; a position without a momentum is in no pair."""
+    own = [state_var(program, k, 0) for k in range(len(program.states))] if states is None else states
+    pairs = [x for k, s in enumerate(program.states) if s.conjugate is not None for x in (s.conjugate, k)]
+    alone = [k for k, s in enumerate(program.states) if k not in pairs and s.role != "position"]
+    return structure_of([DeclaredState(own[k], program.states[k].role) for k in (*pairs, *alone)])
 
 
 def check_like(u: UOp, like: Type, where: str) -> UOp:
@@ -270,7 +288,7 @@ class Symbolic:
                 f"{where} reads {source}", fix="POISSON_J turns a gradient register G into a flow."
             )
         pair = self.program.conjugate(flow.index)
-        wanted = {"position": "pass", "momentum": "negate"}.get(role)
+        wanted = word_of(role)
         if source.index != pair or kind.text != wanted:
             raise VerifyError(
                 f"{where} makes the flow of {role} S{flow.index} from {source} by {kind.text}",

@@ -48,7 +48,9 @@ def of_noise(kind: str, dtype: DType) -> int:
     return weight(drawn(kind, (0, 1), dtype, UOp.var("k", (), i64), address))
 
 
+@lru_cache(maxsize=8)
 def shapes_of(program: Program) -> Shapes:
+    """Of parameters, of states and of all that is computed; not to be changed."""
     shapes: Shapes = {Param(p.name): p.type.shape for p in program.params}
     shapes |= {Register("S", k): s.type.shape for k, s in enumerate(program.states)}
     return shapes | {i.dst: i.type.shape for _, _, i in program.numbered()}

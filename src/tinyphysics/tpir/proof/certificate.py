@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from tinyphysics.structure import FIVE
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -64,5 +66,4 @@ def five(
     symplectic: Verdict, volume: Verdict, symmetric: Verdict, reversible: Verdict, consistent: Verdict
 ) -> dict[str, Verdict]:
     """What is asked of every program of canonical pairs."""
-    names = ("symplectic", "volume-preserving", "symmetric", "reversible", "consistent")
-    return dict(zip(names, (symplectic, volume, symmetric, reversible, consistent)))
+    return dict(zip(FIVE, (symplectic, volume, symmetric, reversible, consistent)))

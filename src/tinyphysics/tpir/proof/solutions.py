@@ -6,16 +6,18 @@ shown of quotients c / max(|...|, ...) whose denominator holds the states, numbe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tinyphysics.errors import TraceError
 from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.uop import UOp, substitute, toposort
+from tinyphysics.ir.uop import UOp, elements, substitute, toposort
 from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.structure import acted, word_of
 from tinyphysics.tpir.program.isa import GOING, Pointer, Program
+from tinyphysics.tpir.program.symbolic import structure_at
 from tinyphysics.tpir.proof.certificate import Verdict, five
 from tinyphysics.tpir.proof.units import moving
-from tinyphysics.tpir.proof.walk import Walk
+from tinyphysics.tpir.proof.walk import NotShown, Walk
 from tinyphysics.tpir.proof.weights import not_symmetric
 
 RESIDUAL = "to the residual of its equations: rounding, as a rule"
@@ -27,6 +29,17 @@ def solves(program: Program) -> bool:
 
 def has_own_steps(program: Program) -> bool:
     return any(i.dst == Pointer(GOING) for i in program.step)
+
+
+def numbers_moved(program: Program, states: Sequence[UOp], slopes: Mapping[UOp, UOp]) -> list[UOp]:
+    """What derivatives by the numbers of some states move those numbers by, of states in pairs."""
+    structure, out = structure_at(program, states), []
+    for k, state in enumerate(states):
+        by, word = structure.partner(state), word_of(program.states[k].role)
+        if by is None or word is None:
+            raise NotShown(f"S{k} has no conjugate")
+        out += [acted(word, slopes[e]) for e in elements(by)]
+    return out
 
 
 def is_over_size(scale: UOp) -> bool:

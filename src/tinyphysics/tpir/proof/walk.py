@@ -14,10 +14,11 @@ from tinyphysics.errors import VerifyError
 from tinyphysics.ir.uop import UOp, substitute
 from tinyphysics.rules.equality.normal import Normal
 from tinyphysics.rules.formulas.smoothness import JUMP, KINK, rough_places
+from tinyphysics.structure import Structure
 from tinyphysics.tpir.program.form import check_form
 from tinyphysics.tpir.program.isa import Instruction, Program, Register
 from tinyphysics.tpir.program.liveness import reads_before_writing
-from tinyphysics.tpir.program.symbolic import Symbolic, clocks, state_of, state_var
+from tinyphysics.tpir.program.symbolic import Symbolic, clocks, state_of, state_var, structure_at
 from tinyphysics.tpir.proof.certificate import Verdict
 from tinyphysics.tpir.proof.units import moving
 from tinyphysics.tpir.proof.weights import STEPS_DONE, Applied, Update
@@ -28,6 +29,7 @@ class Reader(Protocol):
 
     walk: Walk
     by_derivatives: bool  # does all that it shows rest on derivatives of the energy?
+    rank: int  # of two that a program needs, the lower one reads it: they do not mix
 
     def __init__(self, program: Program) -> None: ...
     @staticmethod
@@ -84,6 +86,11 @@ class Walk:
                 if isinstance(i.dst, Register) and i.dst.kind == "E":
                     out.append(value)
         return out
+
+    @cached_property
+    def structure(self) -> Structure:
+        """How an energy moves S0@0, S1@0, ..."""
+        return structure_at(self.program)
 
     def refuse(self, why: str) -> None:
         self.trouble = self.trouble or why
@@ -149,9 +156,8 @@ class Walk:
 
     @property
     def mirror(self) -> dict[UOp, UOp]:
-        """Momenta with the other sign."""
-        momenta = [k for k, s in enumerate(self.program.states) if s.role == "momentum"]
-        return {v: -v for v in (state_var(self.program, k, 0) for k in momenta)}
+        """The reversing symmetry, of states at version 0: momenta with the other sign."""
+        return self.structure.mirror()
 
     @property
     def odd(self) -> int | None:

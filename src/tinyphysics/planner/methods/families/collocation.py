@@ -33,7 +33,7 @@ class Collocation(Family):
         check_solved(job, self.slopes)
         if "a potential apart" in method.needs:
             found, lengths = apart(job.system), COMPOSITION[self.lengths]
-            return kicked(method.name, job.system, found.V, found.rest, lengths, method.keeps)
+            return kicked(method.name, job.system, found.V, found.rest, lengths, job.claims)
         if self.lengths:
-            return generated(method.name, job.system, COMPOSITION[self.lengths], method.keeps)
-        return collocate(method.name, job.system, gauss(self.slopes), method.keeps)
+            return generated(method.name, job.system, COMPOSITION[self.lengths], job.claims)
+        return collocate(method.name, job.system, gauss(self.slopes), job.claims)

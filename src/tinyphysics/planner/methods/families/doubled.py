@@ -22,4 +22,4 @@ class Doubled(Family):
         return self.kicks
 
     def step(self, job: Job) -> Step:
-        return doubled(job.method.name, job.system, COMPOSITION[self.lengths], job.method.keeps)
+        return doubled(job.method.name, job.system, COMPOSITION[self.lengths], job.claims)

@@ -50,4 +50,4 @@ class Interaction(Family):
                 f"`{method.name}` needs independent oscillators, one for each number of q; `{job.system.name}` couples them",
                 fix='method="interaction" solves coupled oscillators with one matrix.',
             )
-        return interaction_step(method.name, job.system, found, self.turns(), method.keeps, self.mollified)
+        return interaction_step(method.name, job.system, found, self.turns(), job.claims, self.mollified)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tinyphysics.planner.methods.method import MAGNUS, Family, Job, Method
+from tinyphysics.planner.methods.method import MAGNUS, SYMPLECTIC, Family, Job, Method
 from tinyphysics.step import Step
 from tinyphysics.synth.methods.magnus import magnus_step
 
@@ -19,7 +19,7 @@ class Magnus(Family):
         return self.times
 
     def keeps(self, method: Method) -> tuple[str, ...]:
-        return ("symplectic",)
+        return (SYMPLECTIC,)
 
     def step(self, job: Job) -> Step:
         m, quadratic = job.method, job.facts["quadratic"]

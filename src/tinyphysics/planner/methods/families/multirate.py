@@ -25,7 +25,7 @@ class Multirate(Family):
         # where the numbers of fast kicks are open, what runs is decided at the first state
         inner = job.goal.inner or (1,) * (len(job.system.levels) - 1)
         T = job.facts["separable"].T
-        return multirate_step(job.method.name, job.system, T, inner, job.method.keeps, self.weights)
+        return multirate_step(job.method.name, job.system, T, inner, job.claims, self.weights)
 
 
 def weights_of(method: Method) -> tuple[float, ...]:

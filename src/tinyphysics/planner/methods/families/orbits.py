@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tinyphysics.analysis.hierarchy import hierarchy
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Fact, Facts
-from tinyphysics.planner.methods.method import ORBITS, Family, Job, Method
+from tinyphysics.planner.methods.method import ORBITS, SYMPLECTIC, Family, Job, Method
 from tinyphysics.step import Step
 from tinyphysics.synth.methods.wisdom_holman import Weights, orbit_step
 from tinyphysics.system import System
@@ -28,7 +28,7 @@ class Orbits(Family):
         return len(self.weights()[1])
 
     def keeps(self, method: Method) -> tuple[str, ...]:
-        return ("symplectic", "consistent") if self.corrected else super().keeps(method)
+        return (SYMPLECTIC, "consistent") if self.corrected else super().keeps(method)
 
     def more(self, system: System, facts: Facts) -> tuple[Fact, ...]:
         return (hierarchy(system, facts),)

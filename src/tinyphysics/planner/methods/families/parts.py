@@ -1,23 +1,39 @@
-"""Splittings of an energy with terms that mix q and p: each part by its exact flow, in order and back."""
+"""Splittings of an energy into any number of parts, each with an exact flow of whatever kind: in order and back."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from tinyphysics.facts import Facts
 from tinyphysics.planner.methods.method import PARTS, Family, Job
-from tinyphysics.step import Step
-from tinyphysics.synth.methods.parts import shear_step
+from tinyphysics.step import ExactPart, Step
+from tinyphysics.synth.methods.parts import in_shears, strang_step
+from tinyphysics.system import System
+
+
+def sheared(system: System, facts: Facts) -> list[ExactPart] | str:
+    """Of an energy with terms that mix q and p."""
+    found = facts["shears"]
+    return in_shears(system, found.parts["parts"]) if found else found.because
 
 
 @dataclass(frozen=True, eq=False)
 class Parts(Family):
-    kicks: int  # of one step
-    kind = PARTS
+    weights: tuple[float, ...]  # of the products that a step is composed of
+    parts: Callable[[System, Facts], list[ExactPart] | str] = sheared  # or why there are none
+    kind: str = PARTS
     symplectic = True
 
     @property
     def stages(self) -> int:
-        return self.kicks
+        return len(self.weights)
+
+    def lacking(self, system: System, facts: Facts) -> str | None:
+        found = self.parts(system, facts)
+        return found if isinstance(found, str) else None
 
     def step(self, job: Job) -> Step:
-        return shear_step(job.method.name, job.system, job.facts["shears"].parts["parts"], job.method.keeps)
+        found = self.parts(job.system, job.facts)
+        assert not isinstance(found, str), "what lacks its parts is not chosen"
+        return strang_step(job.method.name, job.system, found, self.weights, job.claims)

@@ -29,7 +29,7 @@ def rates_of(system: System) -> tuple[list[UOp], tuple[Term, ...]]:
     if system.kind == "ode":
         rates = list(system.update)
     elif system.energy is not None:
-        by = [*system.p, *system.q]
+        by = system.structure.by
         found = system.structure.rates(dict(zip(by, derivative(system.energy, by))))
         rates = [found[s] for s in system.structure.states]
         terms = (Term("H", system.energy),)

@@ -11,7 +11,7 @@ from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.planner.methods.families.rates import kinetic
-from tinyphysics.planner.methods.method import SPLITTING, Family, Job, Method, Sequence_
+from tinyphysics.planner.methods.method import SPLITTING, SYMPLECTIC, Family, Job, Method, Sequence_
 from tinyphysics.planner.methods.stability import PARTS, of_splitting
 from tinyphysics.report import Row
 from tinyphysics.step import Step
@@ -51,7 +51,7 @@ class Splitting(Family):
 
     def step(self, job: Job) -> Step:
         system, name, time = job.system, job.method.name, job.facts["explicit time"]
-        claims = tuple(c for c in job.method.keeps if c != "symplectic")
+        claims = tuple(c for c in job.claims if c != SYMPLECTIC)
         processor = None if self.processor is None else self.processor()
         if system.kind == "forces":
             claims, inside = ("volume-preserving", *claims), ["V"] if time else []
@@ -60,7 +60,7 @@ class Splitting(Family):
             )
         approximate = None if job.goal.approximate is None else approximated(job, job.goal.approximate)
         split, inside = job.facts["separable"], time.inside if time else []
-        claims = ("symplectic" if approximate is None else "volume-preserving", *claims)
+        claims = (SYMPLECTIC if approximate is None else "volume-preserving", *claims)
         return split_step(
             name, system, split.T, split.V, self.moves(), claims, inside, approximate, processor
         )

@@ -29,6 +29,7 @@ from tinyphysics.tpir.proof.solutions import (
     energy_reversible,
     has_own_steps,
     is_over_size,
+    numbers_moved,
     refused,
     solved_alike,
     solves,
@@ -75,6 +76,7 @@ class CollocationReader:
     """A program whose states move by what a SOLVE gives, and by nothing else."""
 
     name, refusal, by_derivatives = "stages", "is not one of the stages of a step", True
+    rank = 30
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -370,14 +372,7 @@ class CollocationReader:
         ((scalar,),) = unroll([energy])
         numbers = [e for v in states for e in elements(v)]
         slopes = dict(zip(numbers, simplify(gradient(scalar, numbers))))
-        out = []
-        for k in range(len(states)):
-            pair = self.program.conjugate(k)
-            if pair is None:
-                raise NotShown(f"S{k} has no conjugate")
-            sign = self.program.states[k].role == "momentum"
-            out += [-slopes[e] if sign else slopes[e] for e in elements(states[pair])]
-        return out
+        return numbers_moved(self.program, states, slopes)
 
     def coefficient(
         self, moved: list[UOp], other: list[UOp], jacobian: list[list[UOp]], table: dict[UOp, UOp]

@@ -27,6 +27,7 @@ from tinyphysics.tpir.proof.solutions import (
     energy_reversible,
     has_own_steps,
     is_over_size,
+    numbers_moved,
     refused,
     solved_alike,
     solves,
@@ -51,6 +52,7 @@ class DoubledReader:
     """The flows of a step of two copies, by their lengths in units of dt."""
 
     name, refusal, by_derivatives = "", "is no part of a step of two copies", True
+    rank = 20
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -135,15 +137,7 @@ class DoubledReader:
         if clocks(energy):
             raise NotShown("the energy depends on time explicitly")
         ((scalar,),) = unroll([energy])
-        g = dict(zip(self.z, simplify(gradient(scalar, self.z))))
-        out = []
-        for k in range(len(states)):
-            pair = self.program.conjugate(k)
-            if pair is None:
-                raise NotShown(f"S{k} has no conjugate")
-            sign = self.program.states[k].role == "momentum"
-            out += [-g[e] if sign else g[e] for e in elements(states[pair])]
-        return out
+        return numbers_moved(self.program, states, dict(zip(self.z, simplify(gradient(scalar, self.z)))))
 
     def follow(self) -> None:
         """Flow after flow, until the residuals are those of the projection."""

@@ -37,6 +37,7 @@ class KeplerReader:
     """One position and its momentum, both changed in `init` and changed back in `final`."""
 
     name, refusal, by_derivatives = "orbits", "is no part of a step on Kepler orbits", True
+    rank = 10
 
     def __init__(self, program: Program) -> None:
         self.program, self.walk = program, Walk(program)

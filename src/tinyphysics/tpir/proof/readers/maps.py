@@ -20,6 +20,7 @@ from tinyphysics.tpir.proof.blocks import Blocks
 from tinyphysics.tpir.proof.certificate import Verdict, five
 from tinyphysics.tpir.proof.walk import Walk, jump_in
 from tinyphysics.tpir.proof.weights import not_symmetric
+from tinyphysics.util import prod
 
 MOST_COMPONENTS = 16  # numbers of all states: the Jacobian is written out
 NO_ENERGY = "an explicit map has no energy to be consistent with"
@@ -48,6 +49,7 @@ class MapReader:
     """An explicit map of canonical pairs."""
 
     name, refusal, by_derivatives = "maps", "is no part of an explicit map", True
+    rank = 50
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -96,38 +98,24 @@ class MapReader:
             return f"{jump} in the map may jump, and there it has no Jacobian"
         x = [e for k in range(len(new)) for e in elements(state_var(program, k, 0))]
         try:
-            rows = [simplify(gradient(u, x)) for group in unroll(new) for u in group]
+            numbers = [u for group in unroll(new) for u in group]
+            rows = [simplify(gradient(u, x)) for u in numbers]
         except TraceError as error:  # an operation without a derivative
             return f"its Jacobian could not be written out: {error.what}"
-        return self.defect(rows, self.pairs())
+        return self.defect(rows, x, numbers)
 
-    def pairs(self) -> list[tuple[int, int]]:
-        """(index of a position, index of its momentum) among the components."""
-        at, starts = 0, []
-        for s in self.program.states:
-            starts.append(at)
-            at += state_size(s.type.shape)
-        return [
-            (starts[s.conjugate] + c, starts[k] + c)
-            for k, s in enumerate(self.program.states)
-            if s.conjugate is not None
-            for c in range(state_size(s.type.shape))
-        ]
-
-    def defect(self, rows: list[list[UOp]], pairs: list[tuple[int, int]]) -> str:
+    def defect(self, rows: list[list[UOp]], z: list[UOp], new: list[UOp]) -> str:
         """Which entry of M^T J M - J is not shown to be zero."""
         names = [
             f"{s.name}[{c}]" if s.type.shape else s.name
             for s in self.program.states
-            for c in range(state_size(s.type.shape))
+            for c in range(prod(s.type.shape))
         ]
-        for a in range(len(rows)):
-            for b in range(a):
-                form = UOp.sum_of(
-                    [rows[q][a] * rows[p][b] - rows[p][a] * rows[q][b] for q, p in pairs]
-                ) - float(sum((a == q and b == p) - (a == p and b == q) for q, p in pairs))
-                if not self.normal.is_zero(form):
-                    return f"M^T J M - J is not shown to be 0: the entry for {names[b]} and {names[a]}"
+        sizes = [prod(s.type.shape) for s in self.program.states]
+        at = {state_var(self.program, k, 0): sum(sizes[:k]) for k in range(len(sizes))}
+        for a, b, products, wanted in self.walk.structure.defect(rows, at, z, new):
+            if not self.normal.is_zero(UOp.sum_of(products) - float(wanted)):
+                return f"M^T J M - J is not shown to be 0: the entry for {names[b]} and {names[a]}"
         return ""
 
     def verdicts(self) -> Mapping[str, Verdict]:
@@ -139,10 +127,3 @@ class MapReader:
             volume = Verdict(True, "it is symplectic: the determinant of its Jacobian is 1")
         no = Verdict(False, self.blocks.maps[0] if self.blocks.maps else "nothing moves")
         return five(symplectic, volume, no, Verdict(False, not_symmetric(no)), Verdict(False, NO_ENERGY))
-
-
-def state_size(shape: tuple[int, ...]) -> int:
-    out = 1
-    for n in shape:
-        out *= n
-    return out

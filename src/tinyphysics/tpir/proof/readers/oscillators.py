@@ -42,6 +42,7 @@ class OscillatorReader:
     """Pairs of positions and momenta, turned together, and kicked by what depends on positions."""
 
     name, refusal, by_derivatives = "turns", "is no part of a step that turns oscillators", True
+    rank = 40
 
     def __init__(self, program: Program) -> None:
         self.program, self.walk = program, Walk(program)

@@ -44,6 +44,7 @@ class JumpReader:
     """One PROPAGATE in place of all steps."""
 
     by_derivatives = False
+    rank = 60
 
     def __init__(self, program: Program) -> None:
         self.program, self.blocks = program, Blocks(program)

@@ -17,9 +17,9 @@ from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.equality.normal import chooses, snapped
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.structure import WORDS, acted
+from tinyphysics.structure import acted, word_of
 from tinyphysics.tpir.program.isa import Program
-from tinyphysics.tpir.program.symbolic import clocks, state_var
+from tinyphysics.tpir.program.symbolic import clocks, state_of, state_var
 from tinyphysics.tpir.proof.blocks import Blocks, Group, applied, idle, is_literal, length
 from tinyphysics.tpir.proof.certificate import Verdict, five
 from tinyphysics.tpir.proof.force_gradient import MOST_COMPONENTS as MOST_WITH_DT
@@ -35,6 +35,7 @@ class ShearReader:
     """Any program: what is not made of shears is said to be an explicit map."""
 
     by_derivatives = False
+    rank = 1000  # it reads what no other reader has a rule for
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -60,11 +61,12 @@ class ShearReader:
 
     def reference(self, state: int, k: int) -> UOp | None:
         """What the flow of a state is for term k: J times its gradient."""
-        pair = self.program.conjugate(state)
-        if pair is None:
+        own, structure = state_var(self.program, state, 0), self.walk.structure
+        by = structure.partner(own)
+        if by is None:
             return None
-        slope = self.slopes(k)[pair]
-        return acted(WORDS[self.program.states[state].role], slope)
+        slope = self.slopes(k)[state_of(by) or 0]
+        return structure.rates({by: slope})[own]
 
     def share(self, u: Update) -> tuple[int, Fraction] | None:
         """(term, factor) such that the flow of u is factor times that of the term; -1 is their sum."""
@@ -197,10 +199,9 @@ class ShearReader:
                 "has this gradient"
             )
         for u in g.updates:
-            pair = self.program.conjugate(u.state)
-            assert pair is not None
-            sign = -u.flow if self.program.states[u.state].role == "momentum" else u.flow
-            covectors += unroll([sign])[0]
+            pair, word = self.program.conjugate(u.state), word_of(self.program.states[u.state].role)
+            assert pair is not None and word is not None
+            covectors += unroll([acted(word, u.flow)])[0]  # J is its own inverse, but for the sign of both
             components += elements(state_var(self.program, pair, 0))
         try:
             rows = [gradient(c, components) for c in covectors]
@@ -295,7 +296,7 @@ class ShearReader:
         for u in self.blocks.updates:
             (flipped,) = substitute([u.flow], mirror)
             s = self.program.states[u.state]
-            odd = s.role != "momentum"
+            odd = state_var(self.program, u.state, 0) not in mirror
             shown = flipped is u.flow and not odd or self.normal.same(flipped, -u.flow if odd else u.flow)
             if not shown and self.normal.ratio(flipped, u.flow) != (-1 if odd else 1):
                 return Verdict(
