@@ -8,12 +8,8 @@ median. A product of tinyphysics is a step of a map: the time of a run with many
 
 from __future__ import annotations
 
-import os
-
-for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # before NumPy is imported
-    os.environ[name] = "1"
-
 import ctypes
+import os
 import subprocess
 import sys
 import tempfile
@@ -26,6 +22,8 @@ from typing import Any
 import numpy as np
 
 import tinyphysics as tp
+
+ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 @tp.map
@@ -99,4 +97,6 @@ def main(rounds: int = 9, vector: int = 384, matrix: int = 1024) -> None:
 
 
 if __name__ == "__main__":
+    if not ONE_THREAD.items() <= os.environ.items():  # NumPy reads these when it is imported
+        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | ONE_THREAD)
     main(*map(int, sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""How are items added at places that they choose?  Buffers are cleared; then one item after the other, in the order of the loops.
+"""How are items added at places that they choose?  Buffers are cleared; then one item after the other, in loop order.
 
 The order is part of the meaning, so one thread does it all.
 """

@@ -1,4 +1,4 @@
-"""Which part of a nest does a statement go over?  Loops over its variables, pieces of the last one, whole blocks of a range."""
+"""Which part of a nest does a statement go over?  Its variables, the pieces of the last one, whole blocks of a range."""
 
 from __future__ import annotations
 
