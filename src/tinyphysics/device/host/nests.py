@@ -17,7 +17,6 @@ from tinyphysics.rules.functions.transcendental import lower
 from tinyphysics.tpir.kernels.kernel import NOW
 from tinyphysics.tpir.kernels.neighbours import FIRST
 from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Piece, Store
-from tinyphysics.tpir.kernels.tree import call_of
 from tinyphysics.util import prod
 
 Array = Any
@@ -42,6 +41,7 @@ class Interpreter:
         if lo > 0:  # all of a nest is done with its first part
             return
         used = {u.arg[0] for u in self.nest.loads()} | {s.buffer for p in self.nest.pieces for s in p.stores}
+        self.table = table
         self.memory = {name: view(int(table[self.slots[name]]), self.kernel.buffers[name]) for name in used}
         env: dict[UOp, Array] = {
             p: np.array([uniform[k]], NUMPY_DTYPE[p.dtype.name]) for k, p in enumerate(self.kernel.params)
@@ -55,24 +55,22 @@ class Interpreter:
             address = int(table[self.slots[name + "blocks"]])
             self.blocks = np.ctypeslib.as_array((ctypes.c_int32 * count).from_address(address))
         with np.errstate(all="ignore"):
-            if self.nest.kind == "list":
-                self.list(table, env)
-                return
-            if self.nest.kind == "fold":
-                self.folded(table)
-                return
-            if self.nest.kind == "tree":
-                self.map(env)
-                CALL(int(table[self.slots[call_of(self.nest.evaluation)]]))()
-                return
-            own = {
-                "map": self.map,
-                "pairs": self.pairs,
-            }
             if (kind := self.kinds.get(self.nest.kind)) is not None:
                 kind(self, env)
             else:
-                own[self.nest.kind](env)
+                self.pairs(env)
+
+    def array(self, buffer: str) -> Array:
+        """All numbers of a buffer, also of one that no expression reads."""
+        return view(int(self.table[self.slots[buffer]]), self.kernel.buffers[buffer])
+
+    def planes(self, buffer: str) -> Array:
+        b = self.kernel.buffers[buffer]
+        return self.array(buffer).reshape(b.planes, b.plane)
+
+    def call(self, buffer: str) -> None:
+        """The function whose address is in a buffer."""
+        CALL(int(self.table[self.slots[buffer]]))()
 
     # --- values -------------------------------------------------------------------------------
     def place(self, buffer: str, plane: int, index: Sequence[Array]) -> Array:
@@ -153,34 +151,6 @@ class Interpreter:
         return acc[..., 0]
 
     # --- kinds --------------------------------------------------------------------------------
-    def map(self, env: dict[UOp, Array]) -> None:
-        for p in self.nest.pieces:
-            here = env | self.grid(p)
-            shape = [*self.nest.sizes[:-1], p.hi - p.lo] if self.nest.sizes else [1]
-            values = self.evaluate([s.value for s in p.stores], here)
-            for s, v in zip(p.stores, values):
-                at = self.place(s.buffer, s.plane, self.evaluate(s.index, here))
-                self.memory[s.buffer][np.broadcast_to(at, shape)] = np.broadcast_to(v, shape)
-            self.guards(p, here)
-
-    def list(self, table: Array, env: dict[UOp, Array]) -> None:
-        assert self.nest.when is not None
-        if self.evaluate([self.nest.when], env)[0].any():
-            self.map(env)
-            CALL(int(table[self.slots[f"near{self.nest.near}.call"]]))()
-
-    def folded(self, table: Array) -> None:
-        name = f"near{self.nest.near}.spans"
-        spans, parts = view(int(table[self.slots[name]]), self.kernel.buffers[name]), self.nest.parts
-        for s in self.nest.pieces[0].stores:
-            b = self.kernel.buffers[s.buffer]
-            rows = self.memory[s.buffer].reshape(b.planes, b.plane)
-            for k in range(1, parts):
-                here = slice(spans[2 * k], spans[2 * k + 1])
-                rows[s.plane, here] = self.combine(
-                    s, rows[s.plane, here], rows[k * (b.planes // parts) + s.plane, here]
-                )
-
     def join_lanes(self, s: Store, sums: Array, env: Mapping[UOp, Array], p: Piece) -> None:
         """The items of a piece of a long sum, each in its accumulator."""
         shape = [*self.nest.sizes[:-1], p.hi - p.lo]

@@ -20,7 +20,6 @@ from tinyphysics.rules.functions.transcendental import lower
 from tinyphysics.tpir.kernels.kernel import NOW
 from tinyphysics.tpir.kernels.neighbours import FIRST
 from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Piece, Store
-from tinyphysics.tpir.kernels.tree import call_of
 from tinyphysics.tpir.kernels.wavefront import Wavefront, wavefront
 from tinyphysics.util import prod
 
@@ -150,93 +149,13 @@ class NestText:
 
     # --- kinds --------------------------------------------------------------------------------
     def write(self) -> list[str]:
-        nodes = self.begin()
-        match self.nest.kind:
-            case "pairs":
-                self.pairs(nodes)
-            case "list":
-                self.list()
-            case "tree":
-                self.handed_over(call_of(self.nest.evaluation))
-            case "fold":
-                self.folded()
-            case "map" if not self.nest.variables:
-                self.stores(self.nest.pieces[0])
-            case _:
-                self.outer(nodes)
+        self.pairs(self.begin())
         self.line("if (seen) *flags = 1;")
         return self.lines
-
-    def stores(self, p: Piece) -> None:
-        self.values(toposort(p.roots))
-        values = [self.of(s.value) for s in p.stores]
-        for s, v in zip(p.stores, values):
-            self.line(f"{self.place(s.buffer, s.plane, s.index)} = {v};")
-        self.guards(p)
-
-    def outer(self, nodes: Sequence[UOp]) -> None:
-        variables = self.nest.variables
-        for k, v in enumerate(variables[:-1]):
-            name = self.names[v] = c_name(str(v.arg)[1:])
-            begin, end = ("lo", "hi") if k == 0 else ("0", str(self.nest.sizes[k]))
-            self.open(f"for (int64_t {name} = {begin}; {name} < {end}; {name}++)")
-            self.values(nodes, k + 1)
-        self.map()
-        for _ in variables[:-1]:
-            self.close()
-
-    def along_x(self, p: Piece, shared: bool) -> str:
-        x = self.nest.variables[-1]
-        name = self.names[x] = c_name(str(x.arg)[1:])
-        lo, hi = str(p.lo), str(p.hi)
-        if shared and len(self.nest.variables) == 1:
-            lo, hi = f"(lo > {lo} ? lo : {lo})", f"(hi < {hi} ? hi : {hi})"
-        return f"for (int64_t {name} = {lo}; {name} < {hi}; {name}++)"
-
-    def map(self) -> None:
-        keep = dict(self.names)
-        for p in self.nest.pieces:
-            self.scoped(keep)
-            loop = self.along_x(p, True)
-            self.independent()
-            self.open(loop)
-            self.stores(p)
-            self.close()
-        self.scoped(keep)
-
-    def folded(self) -> None:
-        """The columns of later slabs of a sum over neighbours, added to those of the first."""
-        parts = len(slabs(self.nest.sizes[0], True)) - 1
-        self.line(f"const int64_t *spans = {self.buffer(f'near{self.nest.near}.spans')};")
-        self.open(f"for (int64_t slab = 1; slab < {parts}; slab++)")
-        for s in self.nest.pieces[0].stores:
-            b = self.kernel.buffers[s.buffer]
-            planes = (str(s.plane), f"slab*{b.planes // parts} + {s.plane}")
-            to, source = (self.place(s.buffer, plane, ()) for plane in planes)
-            t = TYPE[b.dtype.name]
-            self.line(
-                f"for (int64_t j = spans[2*slab]; j < spans[2*slab + 1]; j++) {{ {t} *a = &{to} + j; "
-                f"*a = {self.combined(s, '*a', f'(&{source})[j]')}; }}"
-            )
-        self.close()
 
     def buffer(self, name: str) -> str:
         """One that no expression reads."""
         return f"buffers[{list(self.kernel.buffers).index(name)}]"
-
-    def list(self) -> None:
-        assert self.nest.when is not None
-        self.values(toposort([self.nest.when]))
-        self.open(f"if ({self.of(self.nest.when)})")
-        self.handed_over(f"near{self.nest.near}.call")
-        self.close()
-
-    def handed_over(self, call: str) -> None:
-        """Points are stored, and somebody is called who looks at them."""
-        self.open(self.along_x(self.nest.pieces[0], False))
-        self.stores(self.nest.pieces[0])
-        self.close()
-        self.line(f"((void (*)(void)){self.buffer(call)})();")
 
     def pairs(self, nodes: Sequence[UOp]) -> None:
         (size,), (piece,) = self.nest.sizes, self.nest.pieces

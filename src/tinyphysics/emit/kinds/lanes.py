@@ -70,7 +70,7 @@ class Lanes:
             rows(nest, [self.one_by_one(nest, p, number(p.lo), number(p.hi)) for p in nest.pieces], 1)
         )
 
-    def tiled(self, nest: Nest, kernel: LoopKernel, lanes: int) -> Function:
+    def tiled(self, nest: Nest, kernel: LoopKernel, lanes: int, every: bool = False) -> Function:
         return Function(rows(nest, [self.in_vectors(nest, p, lanes) for p in nest.pieces], lanes))
 
     def in_vectors(self, nest: Nest, p: Piece, lanes: int) -> Body:

@@ -147,7 +147,7 @@ class Product:
         return (For(COLUMN, lo, hi, block, COLUMNS),)
 
     # --- tiles ------------------------------------------------------------------------------------
-    def tiled(self, nest: Nest, kernel: LoopKernel, lanes: int) -> Function:
+    def tiled(self, nest: Nest, kernel: LoopKernel, lanes: int, every: bool = False) -> Function:
         body: list[Statement] = []
         for p in nest.pieces:
             body += self.strided_tiles(nest, p, lanes) if nest.strided else self.tiles(nest, p, lanes)

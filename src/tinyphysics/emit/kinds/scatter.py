@@ -40,7 +40,7 @@ class Scatter:
         ]
         return Function((*clear, *self.items(nest, kernel)))
 
-    def tiled(self, nest: Nest, kernel: LoopKernel, lanes: int) -> Function:
+    def tiled(self, nest: Nest, kernel: LoopKernel, lanes: int, every: bool = False) -> Function:
         return self.ranged(nest, kernel)
 
     def threaded(self, nest: Nest, kernel: LoopKernel) -> list[Function]:

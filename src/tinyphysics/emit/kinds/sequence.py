@@ -52,7 +52,7 @@ class Sequence:
             body += outer(nest, p, in_turn(nest, p, {}), False)
         return Function(tuple(body))
 
-    def tiled(self, nest: Nest, kernel: LoopKernel, lanes: int) -> Function:
+    def tiled(self, nest: Nest, kernel: LoopKernel, lanes: int, every: bool = False) -> Function:
         x = nest.variables[-1]
         body: list[Statement] = []
         for p in nest.pieces:

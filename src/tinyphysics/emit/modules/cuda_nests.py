@@ -22,9 +22,8 @@ from tinyphysics.emit.text.print_c import CPrinter, c_name
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.reduction import PAIR_LANES, slabs
 from tinyphysics.ir.uop import UOp, toposort
-from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Piece, Store
+from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Store
 from tinyphysics.tpir.program.isa import Program
-from tinyphysics.util import prod
 
 BLOCK = 128  # threads
 
@@ -60,29 +59,9 @@ class CudaNest(NestText):
         head = f"{self.dialect.function} {c_name(name)}({', '.join(arguments)}) {{"
         return Launch(c_name(name), "\n".join([head, *self.lines, "}"]), threads, (*used, *more))
 
-    def indices(self, count: int, of: str = "thread") -> None:
-        """The first so many variables, the last of which runs fastest from thread to thread."""
-        sizes = self.nest.sizes[:count]
-        for k, v in enumerate(self.nest.variables[:count]):
-            behind = product(sizes[k + 1 :])
-            at = f"{of}/({behind})" if behind else of
-            self.names[v] = c_name(str(v.arg)[1:])
-            self.line(f"const int64_t {self.names[v]} = {f'{at} % {sizes[k]}' if k else at};")
-
     def fixed(self, roots: Sequence[UOp], moving: UOp) -> None:
         """What does not change in the loop that follows."""
         self.values([u for u in toposort(roots) if moving not in u.leaves])
-
-    def each_piece(self, write: Callable[[Piece], None]) -> None:
-        """The piece of the innermost loop in which this thread is."""
-        x, size, keep = self.names[self.nest.variables[-1]], self.nest.sizes[-1], dict(self.names)
-        for p in self.nest.pieces:
-            self.scoped(keep)
-            whole = (p.lo, p.hi) == (0, size)
-            self.open(f"if ({x} >= {p.lo} && {x} < {p.hi})") if not whole else None
-            write(p)
-            self.close() if not whole else None
-        self.scoped(keep)
 
     def sums(self, stores: Sequence[Store], name: str) -> None:
         for k, s in enumerate(stores):
@@ -93,13 +72,6 @@ class CudaNest(NestText):
             self.line(f"{place} = {self.combined(s, place, self.of(s.value))};")
 
     # --- kinds --------------------------------------------------------------------------------
-    def mapped(self, nodes: list[UOp]) -> None:
-        self.indices(len(self.nest.variables))
-        if self.nest.variables:
-            self.each_piece(self.stores)
-        else:
-            self.stores(self.nest.pieces[0])
-
     def of_pairs(self, nodes: list[UOp]) -> None:
         """A thread for each point: the sum over later ones in eight accumulators, that over earlier ones slab by slab."""
         (size,), (piece,) = self.nest.sizes, self.nest.pieces
@@ -166,20 +138,10 @@ def of_function(kernel: LoopKernel, f: Function, name: str) -> Launch:
 
 def launches(kernel: LoopKernel, nest: Nest, name: str) -> list[Launch]:
     """What a nest needs launched, one after the other."""
-
-    def text() -> CudaNest:
-        return CudaNest(kernel, nest)
-
     if (kind := KINDS.get(nest.kind)) is not None:
         return [of_function(kernel, f, f"{name}{f.name}") for f in kind.threaded(nest, kernel)]
-    match nest.kind:
-        case "map":
-            f = text()
-            return [f.kernel_of(name, prod(nest.sizes), f.mapped)]
-        case "pairs":
-            f = text()
-            return [f.kernel_of(name, nest.sizes[0], f.of_pairs)]
-    raise AssertionError(nest.kind)
+    f = CudaNest(kernel, nest)
+    return [f.kernel_of(name, nest.sizes[0], f.of_pairs)]
 
 
 def call(kernel: LoopKernel, launch: Launch) -> str:
@@ -216,9 +178,8 @@ def driver(kernel: LoopKernel, section: LoopSection, made: Sequence[Sequence[Lau
 
 def room(kernel: LoopKernel, nest: Nest) -> int:
     """Numbers that wait."""
-    if (kind := KINDS.get(nest.kind)) is not None:
-        return max(f.workspace for f in kind.threaded(nest, kernel))
-    return 0
+    functions = KINDS[nest.kind].threaded(nest, kernel) if nest.kind in KINDS else []
+    return max((f.workspace for f in functions), default=0)
 
 
 ALLOCATING = """static void *managed(size_t count, size_t size) {  /* memory that both sides see, with zeros in it */

@@ -206,7 +206,7 @@ def nest_lines(
 ) -> tuple[list[str], dict[str, str]]:
     """(the body of a nest's function, what it needs declared)."""
     if (kind := KINDS.get(nest.kind)) is not None:
-        return host_lines(kernel, slots, kind.tiled(nest, kernel, lanes))
+        return host_lines(kernel, slots, kind.tiled(nest, kernel, lanes, whole))
     w = NestWriter(kernel, slots, nest, lanes, whole)
     return write(w), w.w.declared
 

@@ -7,7 +7,6 @@ of their own, so no thread ever waits for another.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -22,10 +21,6 @@ from tinyphysics.emit.loops.ptx_threads import (
     Kernel,
     Launch,
     Threads,
-    any_of,
-    note,
-    put,
-    several,
     unflattened,
 )
 from tinyphysics.emit.modules.opencl_nests import part_name
@@ -39,7 +34,6 @@ from tinyphysics.ir.uop import UOp
 from tinyphysics.tpir.kernels.neighbours import WITHIN
 from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, Piece
 from tinyphysics.tpir.precision.lattice import OVERFLOW
-from tinyphysics.util import prod
 
 NUMBER = 8  # bytes of each
 TRIPLE = 'target triple = "nvptx64-nvidia-cuda"'
@@ -145,11 +139,10 @@ def wants_estimates(kernel: LoopKernel) -> bool:
 
 
 def room(kernel: LoopKernel, nest: Nest) -> int:
-    if (kind := KINDS.get(nest.kind)) is not None:
-        return NUMBER * max(f.workspace for f in kind.threaded(nest, kernel))
     if nest.kind == "tree":
         return arrays_of(nest.sizes[0])[1]
-    return 0
+    functions = KINDS[nest.kind].threaded(nest, kernel) if nest.kind in KINDS else []
+    return NUMBER * max((f.workspace for f in functions), default=0)
 
 
 def look(kernel: LoopKernel, buffer: str) -> Nest:
@@ -165,29 +158,23 @@ def look(kernel: LoopKernel, buffer: str) -> Nest:
 
 def kernels(kernel: LoopKernel, nest: Nest, name: str, estimates: bool) -> list[Kernel]:
     """What a nest needs launched, one after the other."""
-    if (kind := KINDS.get(nest.kind)) is not None:
-        return [of_function(kernel, nest, f, f"{name}{f.name}") for f in kind.threaded(nest, kernel)]
-    used = touched(nest)
+    used, points = touched(nest), nest.sizes[0] if nest.sizes else 1
     match nest.kind:
-        case "map":
-            made = [Threads(kernel, nest, name, prod(nest.sizes), used, mapped)]
         case "pairs" if nest.near is not None:
-            made = [Threads(kernel, nest, name, nest.sizes[0], [*used, *listed_as(nest, *LISTED)], near)]
-        case "list":
-            made = [Threads(kernel, nest, name, nest.sizes[0], [*used, *listed_as(nest, ASKED)], asked)]
-        case "fold":
-            made = []  # a thread that owns a point has added its slabs already
+            made = [Threads(kernel, nest, name, points, [*used, *listed_as(nest, *LISTED)], near)]
         case "pairs":
             block, body = pair_block(nest, estimates), partial(pairs, estimates=estimates)
-            made = [Threads(kernel, nest, name, nest.sizes[0], used, body, block, RESIDENT // block)]
-        case "tree":
-            made = [Threads(kernel, nest, name, nest.sizes[0], used, mapped), *planting(kernel, nest, name)]
-        case _:
-            raise AssertionError(nest.kind)
+            made = [Threads(kernel, nest, name, points, used, body, block, RESIDENT // block)]
+        case "list":
+            made = [Threads(kernel, nest, name, points, [*used, *listed_as(nest, ASKED)], asked)]
+        case kind:
+            plain = KINDS[kind].threaded(nest, kernel)
+            made = [of_function(kernel, nest, f, f"{name}{f.name}") for f in plain]
+            made += planting(kernel, nest, name) if kind == "tree" else []
     return [m.written() for m in made]
 
 
-def of_function(kernel: LoopKernel, nest: Nest, f: Function, name: str) -> Kernel:
+def of_function(kernel: LoopKernel, nest: Nest, f: Function, name: str) -> Threads:
     """A kernel from the statements of a thread."""
     shares = f.shares
     assert isinstance(shares, Share)
@@ -200,44 +187,4 @@ def of_function(kernel: LoopKernel, nest: Nest, f: Function, name: str) -> Kerne
         p.statements(f.body)
         w.block = p.block
 
-    return Threads(
-        kernel, nest, name, shares.count, buffers_of(f), body, shares.block, shares.resident
-    ).written()
-
-
-def items(f: NestWriter, t: str) -> None:
-    """The variables of the nest in this thread, and what depends on none."""
-    f.begin()
-    f.scalar |= dict(zip(f.nest.variables, unflattened(f, t, f.nest.sizes)))
-
-
-def in_its_piece(f: NestWriter, write: Callable[[Piece], None]) -> None:
-    """The thread's piece of the innermost loop is found by comparing; in a warp they are mostly one."""
-    if len(f.nest.pieces) == 1:
-        write(f.nest.pieces[0])
-        return
-    x = f.scalar[f.nest.variables[-1]]
-    for p in f.nest.pieces:
-        f.labels += 1
-        n = f.labels
-        low, high = f.new(f"icmp sge i64 {x}, {p.lo}"), f.new(f"icmp slt i64 {x}, {p.hi}")
-        f.line(f"br i1 {f.new(f'and i1 {low}, {high}')}, label %piece{n}, label %past{n}")
-        f.label(f"piece{n}")
-        write(p)
-        f.line(f"br label %past{n}")
-        f.label(f"past{n}")
-
-
-def mapped(f: NestWriter, t: str) -> None:
-    items(f, t)
-
-    def write(p: Piece) -> None:
-        env = dict(f.scalar)
-        several(f, p.roots, [env])
-        values = [f.w.ref(s.value, env) for s in p.stores]
-        for s, value in zip(p.stores, values):
-            put(f, s, value, env)
-        if p.guards:
-            note(f, any_of(f, p.guards, env))
-
-    in_its_piece(f, write)
+    return Threads(kernel, nest, name, shares.count, buffers_of(f), body, shares.block, shares.resident)
