@@ -202,7 +202,7 @@ def test_control_another_order_of_a_sum_is_another_hash(tmp_path, compiler):
     n = 300
     sim, (state, params) = compiled(cluster, n), begun(cluster, n)
     text = sim.ir("cuda")
-    changed = text.replace("[j & 7]", "[j & 3]")
+    changed = text.replace("j & 7", "j & 3")
     assert changed != text
     said = printed(tmp_path, compiler, changed, (3,), *given(sim, state, params))
     assert said != [sim.evolve(**state, **params, steps=3, t0=0.25).hash]

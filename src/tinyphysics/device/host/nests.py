@@ -55,10 +55,7 @@ class Interpreter:
             address = int(table[self.slots[name + "blocks"]])
             self.blocks = np.ctypeslib.as_array((ctypes.c_int32 * count).from_address(address))
         with np.errstate(all="ignore"):
-            if (kind := self.kinds.get(self.nest.kind)) is not None:
-                kind(self, env)
-            else:
-                self.pairs(env)
+            self.kinds[self.nest.kind](self, env)
 
     def array(self, buffer: str) -> Array:
         """All numbers of a buffer, also of one that no expression reads."""

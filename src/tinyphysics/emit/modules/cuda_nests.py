@@ -8,21 +8,18 @@ sums.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tinyphysics.emit.kinds.cnests import NestText, touched
 from tinyphysics.emit.kinds.kinds import KINDS
 from tinyphysics.emit.modules.cloops import LoopHost, complete_loops
 from tinyphysics.emit.modules.opencl_nests import part_name
 from tinyphysics.emit.scalar.cuda import COMMAND, CUDA
-from tinyphysics.emit.text.dialects import TYPE, Dialect
+from tinyphysics.emit.text.dialects import TYPE
 from tinyphysics.emit.text.loopir import WORKSPACE, Function, Threads, buffers_of
 from tinyphysics.emit.text.print_c import CPrinter, c_name
 from tinyphysics.errors import PlanError
-from tinyphysics.ir.reduction import PAIR_LANES, slabs
-from tinyphysics.ir.uop import UOp, toposort
-from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Store
+from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest
 from tinyphysics.tpir.program.isa import Program
 
 BLOCK = 128  # threads
@@ -36,91 +33,6 @@ class Launch:
     text: str
     threads: int
     buffers: tuple[str, ...]
-
-
-def product(names: Sequence[str | int]) -> str:
-    return "*".join(map(str, names))
-
-
-@dataclass
-class CudaNest(NestText):
-    dialect: Dialect = CUDA
-    unused: str = "(void)uniform; (void)now;"
-
-    def kernel_of(self, name: str, threads: int, body: Callable[[list[UOp]], None], *more: str) -> Launch:
-        """One kernel; `body` writes what a thread does."""
-        used = touched(self.nest)
-        arguments = [self.pointer(b) for b in used] + [f"double *{x}" for x in more]
-        arguments += ["const double *uniform", "signed char *flags", "int64_t now"]
-        self.line("const int64_t thread = (int64_t)blockIdx.x*blockDim.x + threadIdx.x;")
-        self.line(f"if (thread >= {threads}) return;")
-        body(self.begin())
-        self.line("if (seen) *flags = 1;")
-        head = f"{self.dialect.function} {c_name(name)}({', '.join(arguments)}) {{"
-        return Launch(c_name(name), "\n".join([head, *self.lines, "}"]), threads, (*used, *more))
-
-    def fixed(self, roots: Sequence[UOp], moving: UOp) -> None:
-        """What does not change in the loop that follows."""
-        self.values([u for u in toposort(roots) if moving not in u.leaves])
-
-    def sums(self, stores: Sequence[Store], name: str) -> None:
-        for k, s in enumerate(stores):
-            self.line(f"{TYPE[s.value.dtype.name]} {name}{k} = {self.identity(s)};")
-
-    def added(self, stores: Sequence[Store], places: Sequence[str]) -> None:
-        for s, place in zip(stores, places):
-            self.line(f"{place} = {self.combined(s, place, self.of(s.value))};")
-
-    # --- kinds --------------------------------------------------------------------------------
-    def of_pairs(self, nodes: list[UOp]) -> None:
-        """A thread for each point: the sum over later ones in eight accumulators, that over earlier ones slab by slab."""
-        (size,), (piece,) = self.nest.sizes, self.nest.pieces
-        i, j = self.nest.variables
-        rows = [s for s in piece.stores if s.index[0] is i]
-        columns = [s for s in piece.stores if s.index[0] is j]
-        keep = dict(self.names)
-        if rows or piece.guards:
-            self.line("{")
-            self.depth += 1
-            self.names[i] = "i"
-            self.line("const int64_t i = thread;")
-            self.fixed([*(s.value for s in rows), *(u for s in rows for u in s.index), *piece.guards], j)
-            for k, s in enumerate(rows):
-                self.line(f"{TYPE[s.value.dtype.name]} row{k}[{PAIR_LANES}];")
-                self.line(f"for (int l = 0; l < {PAIR_LANES}; l++) row{k}[l] = {self.identity(s)};")
-            inner = dict(self.names)
-            self.names[j] = "j"
-            self.open(f"for (int64_t j = i + 1; j < {size}; j++)")
-            self.values(toposort([*(s.value for s in rows), *piece.guards]))
-            self.added(rows, [f"row{k}[j & {PAIR_LANES - 1}]" for k in range(len(rows))])
-            self.guards(piece)
-            self.close()
-            self.scoped(inner)
-            for k, s in enumerate(rows):
-                self.fold(s, f"row{k}", PAIR_LANES)
-                self.line(f"{self.place(s.buffer, s.plane, s.index)} = row{k}[0];")
-            self.close()
-            self.scoped(keep)
-        if columns:
-            cuts = slabs(size)
-            self.names[j] = "j"
-            self.line("const int64_t j = thread;")
-            self.fixed([s.value for s in columns], i)
-            self.line(f"{self.dialect.constant} int64_t cuts[] = {{{', '.join(map(str, cuts))}}};")
-            self.open(f"for (int64_t slab = 0; slab < {len(cuts) - 1}; slab++)")
-            self.sums(columns, "column")
-            inner = dict(self.names)
-            self.names[i] = "i"
-            self.open("for (int64_t i = cuts[slab]; i < cuts[slab + 1] && i < j; i++)")
-            self.values(toposort([s.value for s in columns]))
-            self.added(columns, [f"column{k}" for k in range(len(columns))])
-            self.close()
-            self.scoped(inner)
-            for k, s in enumerate(columns):
-                planes = self.kernel.buffers[s.buffer].planes // (len(cuts) - 1)
-                self.line(f"{self.place(s.buffer, f'slab*{planes} + {s.plane}', (j,))} = column{k};")
-            self.close()
-            self.scoped(keep)
 
 
 def of_function(kernel: LoopKernel, f: Function, name: str) -> Launch:
@@ -138,10 +50,7 @@ def of_function(kernel: LoopKernel, f: Function, name: str) -> Launch:
 
 def launches(kernel: LoopKernel, nest: Nest, name: str) -> list[Launch]:
     """What a nest needs launched, one after the other."""
-    if (kind := KINDS.get(nest.kind)) is not None:
-        return [of_function(kernel, f, f"{name}{f.name}") for f in kind.threaded(nest, kernel)]
-    f = CudaNest(kernel, nest)
-    return [f.kernel_of(name, nest.sizes[0], f.of_pairs)]
+    return [of_function(kernel, f, f"{name}{f.name}") for f in KINDS[nest.kind].threaded(nest, kernel)]
 
 
 def call(kernel: LoopKernel, launch: Launch) -> str:
@@ -178,8 +87,7 @@ def driver(kernel: LoopKernel, section: LoopSection, made: Sequence[Sequence[Lau
 
 def room(kernel: LoopKernel, nest: Nest) -> int:
     """Numbers that wait."""
-    functions = KINDS[nest.kind].threaded(nest, kernel) if nest.kind in KINDS else []
-    return max((f.workspace for f in functions), default=0)
+    return max((f.workspace for f in KINDS[nest.kind].threaded(nest, kernel)), default=0)
 
 
 ALLOCATING = """static void *managed(size_t count, size_t size) {  /* memory that both sides see, with zeros in it */

@@ -205,10 +205,10 @@ def nest_lines(
     kernel: LoopKernel, slots: dict[str, int], nest: Nest, lanes: int, whole: bool
 ) -> tuple[list[str], dict[str, str]]:
     """(the body of a nest's function, what it needs declared)."""
-    if (kind := KINDS.get(nest.kind)) is not None:
-        return host_lines(kernel, slots, kind.tiled(nest, kernel, lanes, whole))
-    w = NestWriter(kernel, slots, nest, lanes, whole)
-    return write(w), w.w.declared
+    if nest.kind == "pairs":
+        w = NestWriter(kernel, slots, nest, lanes)
+        return write(w), w.w.declared
+    return host_lines(kernel, slots, KINDS[nest.kind].tiled(nest, kernel, lanes, whole))
 
 
 def module(kernel: LoopKernel, careful: bool, width: int, x86: bool) -> str:

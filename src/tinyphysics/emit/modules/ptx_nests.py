@@ -141,8 +141,7 @@ def wants_estimates(kernel: LoopKernel) -> bool:
 def room(kernel: LoopKernel, nest: Nest) -> int:
     if nest.kind == "tree":
         return arrays_of(nest.sizes[0])[1]
-    functions = KINDS[nest.kind].threaded(nest, kernel) if nest.kind in KINDS else []
-    return NUMBER * max((f.workspace for f in functions), default=0)
+    return NUMBER * max((f.workspace for f in KINDS[nest.kind].threaded(nest, kernel)), default=0)
 
 
 def look(kernel: LoopKernel, buffer: str) -> Nest:
