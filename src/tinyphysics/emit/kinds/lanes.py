@@ -191,10 +191,10 @@ def rows(nest: Nest, parts: list[Body], lanes: int) -> Body:
     begin: list[Statement] = []
     end: list[Statement] = []
     for k, s in enumerate(stores):
-        begin += over(LANES, lanes, lambda at, k=k, s=s: Put(local(k), 0, (at,), identity(s)))  # type: ignore[misc]
+        begin += over(LANES, lanes, lambda at, k=k, s=s: Put(local(k), 0, (at,), identity(s)))
         half = LANES // 2
         while half:
-            end += over(half, min(lanes, half), lambda at, k=k, s=s, half=half: folded(s, k, at, half))  # type: ignore[misc]
+            end += over(half, min(lanes, half), lambda at, k=k, s=s, half=half: folded(s, k, at, half))
             half //= 2
         end.append(Put(s.buffer, s.plane, s.index, load(local(k), s.value.dtype, number(0))))
     body: Body = (*begin, *(s for part in parts for s in part), *end)

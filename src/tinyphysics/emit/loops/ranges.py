@@ -62,7 +62,7 @@ def in_pieces(nest: Nest, write: Callable[[Piece], Body]) -> Body:
     return tuple(When((number(p.lo) <= x) & (x < number(p.hi)), tuple(write(p))) for p in nest.pieces)
 
 
-def notes(p: Piece, here: dict[UOp, UOp]) -> Body:
+def notes(p: Piece, here: dict[UOp, UOp]) -> tuple[Note, ...]:
     """The marks that the guards of a piece leave."""
     guards = replaced(p.guards, here)
     seen = guards[0] if guards else None
