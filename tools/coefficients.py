@@ -204,9 +204,17 @@ HEADER = '''"""The numbers that the elementary functions are made of.
 Printed by tools/coefficients.py, which says what each polynomial approximates; the comment beside it is
 the largest relative error that it leaves in its function. Change the tool, not this file.
 """
+
 from __future__ import annotations
 
+
+def numbers(text: str) -> tuple[float, ...]:
+    """Floats by their bits: hexadecimal, one behind the other."""
+    return tuple(map(float.fromhex, text.split()))
+
+
 '''
+IN_A_ROW = 4  # numbers
 
 
 def table(name: str, rounding: Callable[[Real], float], constant: dict[str, list[float]], n: str) -> None:
@@ -220,10 +228,15 @@ def table(name: str, rounding: Callable[[Real], float], constant: dict[str, list
 
 
 def show(key: str, numbers: Sequence[float], comment: str) -> None:
-    print(f'    "{key}": ({comment}' if comment else f'    "{key}": (')
-    for c in numbers:
-        print(f'        float.fromhex("{c.hex()}"),')
-    print("    ),")
+    words = [c.hex() for c in numbers]
+    rows = [" ".join(words[k : k + IN_A_ROW]) for k in range(0, len(words), IN_A_ROW)]
+    if len(rows) == 1 and not comment:
+        print(f'    "{key}": numbers("{rows[0]}"),')
+        return
+    print(f'    "{key}": numbers({comment}')
+    for row in rows[:-1]:
+        print(f'        "{row} "')
+    print(f'        "{rows[-1]}"),')
 
 
 def main(only: Sequence[str]) -> None:

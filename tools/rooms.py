@@ -14,8 +14,8 @@ Pins are left alone: what is printed, hashed or stored has no module paths in it
 from __future__ import annotations
 
 import argparse
-import ast
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -54,16 +54,8 @@ AS_THEY_ARE = (  # they name old paths on purpose, or are pins
 FACE = {"tpir.vm", "tpir.lower"}  # public names of tinyphysics.tpir that are also names of modules
 
 
-def table() -> dict[str, str]:
-    """MOVED of moved.py, read without importing the package, and what is new."""
-    tree = ast.parse((SOURCE / "moved.py").read_text(encoding="utf-8"))
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "MOVED":
-            return {**ast.literal_eval(node.value), **NEW}
-    raise SystemExit("moved.py has no table MOVED")
-
-
-MOVED = table()
+# read without importing the package
+MOVED: dict[str, str] = runpy.run_path(str(SOURCE / "moved.py"))["MOVED"] | NEW
 NOW = set(MOVED.values())
 PLACES = {new.rpartition(".")[0] for new in NOW}  # the rooms, by which new paths are told from old ones
 PACKAGES = sorted({old.partition(".")[0] for old in MOVED})

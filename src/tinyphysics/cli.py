@@ -326,13 +326,8 @@ def numbers(a: Any, indent: int) -> str:
 
 def describe(stop: Stop) -> str:
     member = f", member {stop.member}" if stop.member is not None else ""
-    where = (
-        f": {stop.where[0]}[{stop.where[1]}]"
-        if stop.where
-        else f": {stop.error}"
-        if stop.cause == "store"
-        else ""
-    )
+    where = f": {stop.error}" if stop.cause == "store" else ""
+    where = f": {stop.where[0]}[{stop.where[1]}]" if stop.where else where
     return f"{stop.cause} at step {stop.step} (t = {stop.t:g}){member}{where}"
 
 
@@ -460,10 +455,6 @@ def demo(args: argparse.Namespace) -> int:
     return 0
 
 
-def doctor(args: argparse.Namespace) -> int:
-    return examine()
-
-
 def bench(args: argparse.Namespace) -> int:
     """The program is part of the repository, beside the C that it compares with."""
     here = [root / "bench" / "run.py" for root in (Path.cwd(), Path(__file__).parents[2])]
@@ -499,26 +490,17 @@ def parser() -> argparse.ArgumentParser:
     filed.add_argument(
         "--dt", type=float, help="the time step; default: dt in the file, or the dt= of its tp.compile call"
     )
-    filed.add_argument(
-        "--size",
-        action="append",
-        default=[],
-        metavar="n=16",
-        help="the value of a size that is given by a letter",
-    )
+    many: dict[str, Any] = {"action": "append", "default": []}
+    filed.add_argument("--size", **many, metavar="n=16", help="the value of a size that is given by a letter")
+    given = many | {"metavar": "NAME=VALUE"}
+    given["help"] = "a state or a parameter, q=1,0 or mu=2; default: start in the file"
 
     r = commands.add_parser("run", parents=[filed], help="run a system from a file", epilog=EXIT)
     r.add_argument("--steps", type=int, help="default: steps in the file")
     r.add_argument("--until", type=float, metavar="T", help="run to this time, instead of --steps")
     r.add_argument("--save-every", type=int, metavar="N", help="save a frame every N steps")
     r.add_argument("--frames", type=int, metavar="N", help="save N evenly spaced frames")
-    r.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a state or a parameter, q=1,0 or mu=2; default: start in the file",
-    )
+    r.add_argument("--set", **given)
     r.add_argument("--out", metavar="FILE.npz", help="write the frames to a NumPy archive")
     r.add_argument("--save", metavar="DIR.zarr", help="write the frames to a zarr store during the run")
     r.add_argument(
@@ -552,13 +534,7 @@ def parser() -> argparse.ArgumentParser:
         help="compile a run into an executable, with its initial state, dt and steps",
     )
     b.add_argument("--steps", type=int, help="default: steps in the file")
-    b.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a state or a parameter, q=1,0 or mu=2; default: start in the file",
-    )
+    b.add_argument("--set", **given)
     b.add_argument(
         "--static", action="store_true", help="link statically, so that it needs no libraries where it runs"
     )
@@ -577,7 +553,7 @@ def parser() -> argparse.ArgumentParser:
     a.add_argument("store", metavar="DIR.zarr", help="the store that was passed as save=")
     a.add_argument("--backend", metavar="NAME", help=f"replay on another backend: {', '.join(BUILT)}")
     a.set_defaults(command=replay)
-    commands.add_parser("doctor", help="check this installation").set_defaults(command=doctor)
+    commands.add_parser("doctor", help="check this installation").set_defaults(command=lambda args: examine())
     commands.add_parser(
         "bench", help="measure against C and the other libraries that are installed"
     ).set_defaults(command=bench)

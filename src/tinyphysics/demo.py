@@ -73,11 +73,9 @@ def rate(steps: float) -> str:
     """
     for size, word in ((1e9, "billion "), (1e6, "million ")):
         if steps >= size:
-            return (
-                f"{steps / size:,.3g} {word}steps"
-                if steps < 10 * size
-                else f"{steps / size:,.0f} {word}steps"
-            )
+            if steps < 10 * size:
+                return f"{steps / size:,.3g} {word}steps"
+            return f"{steps / size:,.0f} {word}steps"
     return f"{steps:,.0f} steps"
 
 

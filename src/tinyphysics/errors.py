@@ -5,9 +5,9 @@ The docs' error index is printed from this file: the docstring is the meaning, `
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from tinyphysics.util import Site
+from tinyphysics.util import Site, user_site
 
 
 class TinyPhysicsError(Exception):
@@ -20,6 +20,11 @@ class TinyPhysicsError(Exception):
         place = f" ({site})" if site else ""
         remedy = f"\n  {fix}" if fix else ""
         super().__init__(f"{what}{place}.{remedy}")
+
+    @classmethod
+    def here(cls, what: str, fix: str) -> Self:
+        """The error at the line of the user's file that is being traced."""
+        return cls(what, site=user_site(), fix=fix)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.what, self.site, self.fix)

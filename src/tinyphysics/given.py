@@ -19,9 +19,8 @@ from typing import Any
 from tinyphysics.errors import InputError, StoreError
 
 PLAIN = (float, int)
-LONGEST_NAME = (
-    240  # bytes: file systems give 255 to one name, and files are written beside their last name first
-)
+# bytes: file systems give 255 to one name, and files are written beside their last name first
+LONGEST_NAME = 240
 NO_UNITS = "Units are not converted here: pass the number in the unit of your system,"
 ADDRESS = re.compile(r" at 0x[0-9a-f]+>")  # of a function: another in every process
 SHOWN = 60  # characters of a value that a message repeats
@@ -33,9 +32,8 @@ def shown(value: Any) -> str:
     >>> shown("0.1"), shown(list(range(100)))
     ("'0.1'", '[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 1...')
     """
-    if type(value).__module__ == "numpy" and not getattr(
-        value, "shape", ()
-    ):  # its repr is another in each version
+    # its repr is another in each version
+    if type(value).__module__ == "numpy" and not getattr(value, "shape", ()):
         value = value.item() if value.dtype.kind in "biuf" else str(value)
     text = ADDRESS.sub(">", " ".join(repr(value).split()))
     return text if len(text) <= SHOWN else f"{text[:SHOWN].rstrip()}..."

@@ -24,311 +24,98 @@ else:  # what importlib.abc adds is not needed, and takes longer to import than 
 ROOT = "tinyphysics."
 GONE = "0.3"  # the version without the old paths
 
-MOVED = {  # old module: new module
-    "ir.arc": "ir.harmonic",
-    "ir.near": "ir.neighbours",
-    "ir.turn": "ir.angle_reduction",
-    "rules.scale": "flows.rescaled",
-    "rules.exact": "rules.identities.exact",
-    "rules.real": "rules.identities.real",
-    "rules.quotients": "rules.identities.quotients",
-    "rules.denominators": "rules.identities.denominators",
-    "rules.fuse": "rules.identities.fuse",
-    "rules.invariant": "rules.identities.invariant",
-    "rules.fast_products": "rules.identities.fast_products",
-    "rules.pair_roots": "rules.identities.pair_roots",
-    "rules.coefficients": "rules.digits.coefficients",
-    "rules.floats": "rules.digits.floats",
-    "rules.wide": "rules.digits.double_double",
-    "rules.wide_functions": "rules.digits.double_double_functions",
-    "rules.wide_sums": "rules.digits.double_double_sums",
-    "rules.partials": "rules.calculus.partials",
-    "rules.vjp": "rules.calculus.vjp",
-    "rules.jvp": "rules.calculus.jvp",
-    "rules.jet": "rules.calculus.jet",
-    "rules.series": "rules.calculus.series",
-    "rules.linear": "rules.calculus.linear",
-    "rules.matrices": "rules.calculus.matrices",
-    "rules.custom": "rules.calculus.custom",
-    "rules.solve": "rules.calculus.solve",
-    "rules.unroll": "rules.calculus.unroll",
-    "rules.affine": "rules.calculus.affine",
-    "rules.degree": "rules.calculus.degree",
-    "rules.hessian": "rules.calculus.hessian",
-    "rules.legendre": "rules.calculus.legendre",
-    "rules.brackets": "rules.calculus.brackets",
-    "rules.normal": "rules.equality.normal",
-    "rules.probe": "rules.equality.probe",
-    "rules.poles": "rules.equality.poles",
-    "rules.ranges": "rules.equality.ranges",
-    "rules.pairs": "rules.equality.pairs",
-    "rules.kepler": "rules.formulas.kepler",
-    "rules.jacobi": "rules.formulas.jacobi",
-    "rules.arc": "rules.formulas.harmonic",
-    "rules.oscillators": "rules.formulas.oscillators",
-    "rules.coupled": "rules.formulas.coupled",
-    "rules.relativity": "rules.formulas.relativity",
-    "rules.cutoffs": "rules.formulas.cutoffs",
-    "rules.trig": "rules.functions.trig",
-    "rules.turn": "rules.functions.angle_reduction",
-    "rules.explog": "rules.functions.explog",
-    "rules.power": "rules.functions.power",
-    "rules.inverse": "rules.functions.inverse",
-    "rules.random": "rules.functions.random",
-    "rules.fast": "rules.functions.fast",
-    "rules.transcendental": "rules.functions.transcendental",
-    "rules.rounds": "rules.functions.rounds",
-    "rules.widen": "rules.functions.widen",
-    "front.near": "front.neighbours",
-    "analysis.apart": "analysis.lone_potential",
-    "analysis.facts_of": "analysis.analyse",
-    "tpir.isa": "tpir.program.isa",
-    "tpir.text": "tpir.program.text",
-    "tpir.form": "tpir.program.form",
-    "tpir.functions": "tpir.program.values",
-    "tpir.symbolic": "tpir.program.symbolic",
-    "tpir.lower": "tpir.program.lower",
-    "tpir.vm": "tpir.program.vm",
-    "tpir.propagate": "tpir.program.propagate",
-    "tpir.kernel": "tpir.kernels.kernel",
-    "tpir.stages": "tpir.kernels.stages",
-    "tpir.outline": "tpir.kernels.outline",
-    "tpir.pressure": "tpir.kernels.pressure",
-    "tpir.nests": "tpir.kernels.nests",
-    "tpir.loops": "tpir.kernels.loops",
-    "tpir.schedule": "tpir.kernels.schedule",
-    "tpir.pull": "tpir.kernels.at_index",
-    "tpir.planes": "tpir.kernels.layout",
-    "tpir.index": "tpir.kernels.index",
-    "tpir.stored": "tpir.kernels.materialise",
-    "tpir.settle": "tpir.kernels.double_buffer",
-    "tpir.telling": "tpir.kernels.failure_sums",
-    "tpir.lists": "tpir.kernels.neighbours",
-    "tpir.tree": "tpir.kernels.tree",
-    "tpir.wavefront": "tpir.kernels.wavefront",
-    "tpir.precision": "tpir.precision.precision",
-    "tpir.mixed": "tpir.precision.mixed",
-    "tpir.compensated": "tpir.precision.compensated",
-    "tpir.lattice": "tpir.precision.lattice",
-    "tpir.wide": "tpir.precision.double_double",
-    "tpir.linear": "tpir.precision.linear",
-    "tpir.order_free": "tpir.precision.order_free",
-    "tpir.exchange": "tpir.precision.antisymmetric",
-    "tpir.flows": "tpir.precision.state_flows",
-    "tpir.probe": "tpir.precision.probe",
-    "tpir.blocks": "tpir.proof.blocks",
-    "tpir.weights": "tpir.proof.weights",
-    "tpir.certificate": "tpir.proof.certificate",
-    "tpir.modified": "tpir.proof.force_gradient",
-    "tpir.components": "tpir.proof.components",
-    "tpir.units": "tpir.proof.units",
-    "tpir.sizes": "tpir.proof.solutions",
-    "tpir.jumps": "tpir.proof.walk",
-    "tpir.tableau": "tpir.proof.tableau",
-    "tpir.frames": "tpir.proof.readers.kepler",
-    "tpir.rotations": "tpir.proof.readers.oscillators",
-    "tpir.collocation": "tpir.proof.readers.collocation",
-    "tpir.stationary": "tpir.proof.readers.variational",
-    "tpir.copies": "tpir.proof.readers.doubled",
-    "synth.lie": "synth.coefficients.lie",
-    "synth.bch": "synth.coefficients.bch",
-    "synth.conditions": "synth.coefficients.conditions",
-    "synth.solve": "synth.coefficients.solve",
-    "synth.schemes": "synth.coefficients.schemes",
-    "synth.coefficients": "synth.coefficients.coefficients",
-    "synth.quality": "synth.coefficients.quality",
-    "synth.dormand_prince": "synth.coefficients.dormand_prince",
-    "synth.timing": "synth.coefficients.clocks",
-    "synth.derivative": "synth.methods.derivative",
-    "synth.dop853": "synth.methods.dop853",
-    "synth.doubled": "synth.methods.extended_phase_space",
-    "synth.embedded": "synth.methods.embedded",
-    "synth.energy": "synth.methods.discrete_gradient",
-    "synth.explicit": "synth.methods.as_written",
-    "synth.gradients": "synth.methods.takahashi_imada",
-    "synth.implicit": "synth.methods.implicit",
-    "synth.interaction": "synth.methods.interaction",
-    "synth.magnus": "synth.methods.magnus",
-    "synth.multirate": "synth.methods.multirate",
-    "synth.orbits": "synth.methods.wisdom_holman",
-    "synth.project": "synth.methods.project",
-    "synth.propagate": "synth.methods.propagate",
-    "synth.radau": "synth.methods.radau",
-    "synth.rates": "synth.methods.rates",
-    "synth.rungekutta": "synth.methods.rungekutta",
-    "synth.shears": "synth.methods.parts",
-    "synth.splitting": "synth.methods.splitting",
-    "synth.taylor": "synth.methods.taylor",
-    "synth.variational": "synth.methods.variational",
-    "synth.wide_taylor": "synth.methods.wide_taylor",
-    "planner.cost": "planner.cost.cost",
-    "planner.loops": "planner.cost.loops",
-    "planner.machine": "planner.cost.machine",
-    "planner.offload": "planner.cost.offload",
-    "planner.target": "planner.cost.target",
-    "planner.rounding": "planner.cost.rounding",
-    "planner.fast": "planner.cost.fast",
-    "planner.catalog": "planner.methods.catalog",
-    "planner.families": "planner.methods.method",
-    "planner.needs": "planner.methods.needs",
-    "planner.stability": "planner.methods.stability",
-    "planner.bibliography": "planner.methods.bibliography",
-    "planner.cite": "planner.methods.cite",
-    "planner.link": "planner.systems.link",
-    "planner.clock": "planner.systems.time_transformation",
-    "planner.kinetics": "planner.systems.kinetics",
-    "planner.units": "planner.systems.scaling",
-    "planner.routes": "planner.choice.routes",
-    "planner.choose": "planner.choice.choose",
-    "planner.goals": "planner.choice.goals",
-    "planner.longest": "planner.choice.longest",
-    "planner.lagrangian": "planner.choice.lagrangian",
-    "planner.deletion": "planner.choice.deletion",
-    "planner.propagator": "planner.choice.propagator",
-    "planner.stiff": "planner.choice.stiff",
-    "planner.paces": "planner.choice.multirate",
-    "planner.turning": "planner.choice.oscillator_resonance",
-    "planner.resonance": "planner.choice.multirate_resonance",
-    "emit.writer": "emit.text.writer",
-    "emit.lines": "emit.text.lines",
-    "emit.ptx_code": "emit.text.ptx_code",
-    "emit.seeds": "emit.text.seeds",
-    "emit.solved": "emit.text.solved",
-    "emit.llvm": "emit.scalar.llvm",
-    "emit.packed": "emit.scalar.packed",
-    "emit.packs": "emit.scalar.packs",
-    "emit.c": "emit.scalar.c",
-    "emit.opencl": "emit.scalar.opencl",
-    "emit.cuda": "emit.scalar.cuda",
-    "emit.ptx": "emit.scalar.ptx",
-    "emit.cmain": "emit.scalar.cmain",
-    "emit.ptx_tools": "emit.scalar.ptx_tools",
-    "emit.ptx_moves": "emit.scalar.ptx_moves",
-    "emit.ptx_leaves": "emit.scalar.ptx_leaves",
-    "emit.nest_writer": "emit.loops.nest_writer",
-    "emit.ptx_threads": "emit.loops.ptx_threads",
-    "emit.nest_kinds": "emit.kinds.nest_kinds",
-    "emit.nest_pairs": "emit.kinds.nest_pairs",
-    "emit.nest_near": "emit.kinds.nest_near",
-    "emit.nest_registers": "emit.kinds.nest_registers",
-    "emit.ptx_pairs": "emit.kinds.ptx_pairs",
-    "emit.ptx_near": "emit.kinds.ptx_near",
-    "emit.ptx_rounded": "emit.kinds.ptx_rounded",
-    "emit.ptx_estimates": "emit.kinds.ptx_estimates",
-    "emit.cnests": "emit.kinds.cnests",
-    "emit.list_builder": "emit.kinds.neighbours.list_builder",
-    "emit.ptx_lists": "emit.kinds.neighbours.ptx_lists",
-    "emit.ptx_order": "emit.kinds.neighbours.ptx_order",
-    "emit.ptx_sort": "emit.kinds.neighbours.ptx_sort",
-    "emit.tree_walk": "emit.kinds.trees.tree_walk",
-    "emit.ptx_tree": "emit.kinds.trees.ptx_tree",
-    "emit.ptx_tree_build": "emit.kinds.trees.ptx_tree_build",
-    "emit.ptx_tree_sort": "emit.kinds.trees.ptx_tree_sort",
-    "emit.ptx_tree_text": "emit.kinds.trees.ptx_tree_text",
-    "emit.series": "emit.kinds.series.series",
-    "emit.ptx_series": "emit.kinds.series.ptx_series",
-    "emit.nests": "emit.modules.nests",
-    "emit.ptx_nests": "emit.modules.ptx_nests",
-    "emit.cuda_nests": "emit.modules.cuda_nests",
-    "emit.cloops": "emit.modules.cloops",
-    "device.llvm": "device.host.llvm",
-    "device.cc": "device.host.cc",
-    "device.arrays": "device.host.arrays",
-    "device.nests": "device.host.nests",
-    "device.near": "device.host.neighbours",
-    "device.tree": "device.host.tree",
-    "device.memory": "device.host.memory",
-    "device.series_arrays": "device.host.series_arrays",
-    "device.cuda": "device.cuda.driver",
-    "device.nvptx": "device.cuda.nvptx",
-    "device.cuda_near": "device.cuda.neighbours",
-    "device.cuda_tree": "device.cuda.tree",
-    "device.cuda_sort": "device.cuda.sort",
-    "device.cuda_tuning": "device.cuda.tuning",
-    "device.cuda_ahead": "device.cuda.ahead",
-    "device.exchange": "device.cuda.dlpack",
-    "device.opencl": "device.opencl.driver",
-    "device.engine": "device.engines.engine",
-    "device.loops": "device.engines.loops",
-    "device.series": "device.engines.series",
-    "device.cuda_lanes": "device.engines.cuda_lanes",
-    "device.cuda_loops": "device.engines.cuda_loops",
-    "device.cuda_series": "device.engines.cuda_series",
-    "device.cuda_many": "device.engines.cuda_many",
-    "device.pieces": "device.engines.pieces",
-    "device.host": "device.engines.host",
-    "device.dd": "device.linear.double_double",
-    "device.eigen": "device.linear.eigen",
-    "device.modes": "device.linear.modes",
-    "device.normal_form": "device.linear.normal_form",
-    "device.chebyshev": "device.linear.chebyshev",
-    "device.spectral": "device.linear.spectral",
-    "device.rank": "device.linear.rank",
-    "runtime.workers": "runtime.state.workers",
-    "runtime.digest": "runtime.state.digest",
-    "runtime.encoding": "runtime.state.encoding",
-    "runtime.ensemble": "runtime.state.ensemble",
-    "runtime.indices": "runtime.state.indices",
-    "runtime.schedule": "runtime.state.schedule",
-    "runtime.record": "runtime.state.record",
-    "runtime.tiles": "runtime.state.tiles",
-    "runtime.windows": "runtime.state.windows",
-    "runtime.checkpoint": "runtime.storage.checkpoint",
-    "runtime.resume": "runtime.storage.resume",
-    "runtime.zarr3": "runtime.storage.zarr3",
-    "runtime.store": "runtime.storage.run_store",
-    "runtime.stream": "runtime.storage.writer_thread",
-    "runtime.saving": "runtime.storage.open_store",
-    "runtime.plans": "runtime.engines.plans",
-    "runtime.engine": "runtime.engines.engine",
-    "runtime.backend": "runtime.engines.backend",
-    "runtime.loaders": "runtime.engines.loaders",
-    "runtime.cuda": "runtime.engines.cuda",
-    "runtime.opencl": "runtime.engines.opencl",
-    "runtime.estimates": "runtime.engines.estimates",
-    "runtime.looked": "runtime.engines.on_demand",
-    "runtime.adaptive": "runtime.engines.adaptive",
-    "runtime.jump": "runtime.engines.jump",
-    "runtime.means": "runtime.engines.propagators",
-    "runtime.propagator": "runtime.engines.propagator",
-    "runtime.events": "runtime.engines.events",
-    "runtime.there": "runtime.engines.caller_arrays",
-    "runtime.replay": "runtime.engines.find_failure",
-    "runtime.meeting": "runtime.engines.collisions",
-    "runtime.compiled": "runtime.stages.compiled",
-    "runtime.decisions": "runtime.stages.pilot_cache",
-    "runtime.description": "runtime.stages.description",
-    "runtime.velocity": "runtime.stages.momenta_of_velocities",
-    "runtime.hierarchy": "runtime.stages.order_bodies",
-    "runtime.flows": "runtime.stages.flow_matrices",
-    "runtime.invariants": "runtime.stages.invariants",
-    "runtime.clock": "runtime.stages.own_time",
-    "runtime.units": "runtime.stages.check_scaling",
-    "runtime.execute": "runtime.stages.execute",
-    "runtime.loop": "runtime.stages.loop",
-    "runtime.progress": "runtime.stages.progress",
-    "runtime.wander": "runtime.stages.energy_so_far",
-    "runtime.outcome": "runtime.stages.outcome",
-    "runtime.origin": "runtime.stages.origin",
-    "runtime.accuracy": "runtime.measure.accuracy",
-    "runtime.pilot": "runtime.measure.pilot",
-    "runtime.frequency": "runtime.measure.frequency",
-    "runtime.paces": "runtime.measure.multirate",
-    "runtime.resonance": "runtime.measure.resonance",
-    "runtime.commutators": "runtime.measure.commutators",
-    "runtime.convergence": "runtime.measure.convergence",
-    "runtime.solver": "runtime.measure.solver",
-    "runtime.sanitize": "runtime.measure.symplecticity",
-    "runtime.minimise": "runtime.measure.minimise",
-    "runtime.descent": "runtime.measure.descent",
-    "runtime.subject": "runtime.stages.subject",
-    "runtime.rewind": "runtime.measure.rewind",
-    "runtime.simulation": "runtime.api.simulation",
-    "runtime.compile": "runtime.api.compile",
-    "runtime.saved": "runtime.api.simulation_file",
-    "runtime.recompute": "runtime.api.verify_store",
-    "runtime.dataset": "runtime.api.dataset",
+# where modules went from their package, by room; old=new where the name is another too
+INTO_ROOMS = {
+    "rules.identities": "exact real quotients denominators fuse invariant fast_products pair_roots",
+    "rules.digits": (
+        "coefficients floats wide=double_double wide_functions=double_double_functions "
+        "wide_sums=double_double_sums"
+    ),
+    "rules.calculus": (
+        "partials vjp jvp jet series linear matrices custom solve unroll affine degree hessian legendre "
+        "brackets"
+    ),
+    "rules.equality": "normal probe poles ranges pairs",
+    "rules.formulas": "kepler jacobi oscillators coupled relativity cutoffs arc=harmonic",
+    "rules.functions": (
+        "trig explog power inverse random fast transcendental rounds widen turn=angle_reduction"
+    ),
+    "tpir.program": "isa text form symbolic lower vm propagate functions=values",
+    "tpir.kernels": (
+        "kernel stages outline pressure nests loops schedule index tree wavefront pull=at_index "
+        "planes=layout stored=materialise settle=double_buffer telling=failure_sums lists=neighbours"
+    ),
+    "tpir.precision": (
+        "precision mixed compensated lattice linear order_free probe wide=double_double "
+        "exchange=antisymmetric flows=state_flows"
+    ),
+    "tpir.proof": (
+        "blocks weights certificate components units tableau modified=force_gradient sizes=solutions "
+        "jumps=walk"
+    ),
+    "tpir.proof.readers": (
+        "collocation frames=kepler rotations=oscillators stationary=variational copies=doubled"
+    ),
+    "synth.coefficients": (
+        "lie bch conditions solve schemes coefficients quality dormand_prince timing=clocks"
+    ),
+    "synth.methods": (
+        "derivative dop853=explicit_pair embedded implicit interaction magnus multirate project propagate radau rates "
+        "rungekutta splitting taylor variational wide_taylor doubled=extended_phase_space "
+        "energy=discrete_gradient explicit=as_written gradients=takahashi_imada orbits=wisdom_holman "
+        "shears=parts"
+    ),
+    "planner.cost": "cost loops machine offload target rounding fast",
+    "planner.methods": "catalog needs stability bibliography cite families=method",
+    "planner.systems": "link kinetics clock=time_transformation units=scaling",
+    "planner.choice": (
+        "routes choose goals longest lagrangian deletion propagator stiff paces=multirate "
+        "turning=oscillator_resonance resonance=multirate_resonance"
+    ),
+    "emit.text": "writer lines ptx_code seeds solved",
+    "emit.scalar": "llvm packed packs c opencl cuda ptx cmain ptx_tools ptx_moves ptx_leaves",
+    "emit.loops": "nest_writer ptx_threads",
+    "emit.kinds": (
+        "nest_kinds nest_pairs nest_near nest_registers ptx_pairs ptx_near ptx_rounded ptx_estimates cnests"
+    ),
+    "emit.kinds.neighbours": "list_builder ptx_lists ptx_order ptx_sort",
+    "emit.kinds.trees": "tree_walk ptx_tree ptx_tree_build ptx_tree_sort ptx_tree_text",
+    "emit.kinds.series": "series ptx_series",
+    "emit.modules": "nests ptx_nests cuda_nests cloops",
+    "device.host": "llvm cc arrays nests tree memory series_arrays near=neighbours",
+    "device.cuda": (
+        "nvptx cuda=driver cuda_near=neighbours cuda_tree=tree cuda_sort=sort cuda_tuning=tuning "
+        "cuda_ahead=ahead exchange=dlpack"
+    ),
+    "device.engines": "engine loops series cuda_lanes cuda_loops cuda_series cuda_many pieces host",
+    "device.linear": "eigen modes normal_form chebyshev spectral rank dd=double_double",
+    "runtime.state": "workers digest encoding ensemble indices schedule record tiles windows",
+    "runtime.storage": "checkpoint resume zarr3 store=run_store stream=writer_thread saving=open_store",
+    "runtime.engines": (
+        "plans engine backend loaders cuda opencl estimates adaptive jump propagator events looked=on_demand "
+        "means=propagators there=caller_arrays replay=find_failure meeting=collisions"
+    ),
+    "runtime.stages": (
+        "compiled description invariants execute loop progress outcome origin subject decisions=pilot_cache "
+        "velocity=momenta_of_velocities hierarchy=order_bodies flows=flow_matrices clock=own_time "
+        "units=check_scaling wander=energy_so_far"
+    ),
+    "runtime.measure": (
+        "accuracy pilot frequency resonance commutators convergence solver minimise descent rewind "
+        "paces=multirate sanitize=symplecticity"
+    ),
+    "runtime.api": "simulation compile dataset saved=simulation_file recompute=verify_store",
+    "ir": "arc=harmonic near=neighbours turn=angle_reduction",
+    "front": "near=neighbours",
+    "analysis": "apart=lone_potential facts_of=analyse",
+    "device.opencl": "opencl=driver",
 }
+MOVED = {  # old module: new module
+    f"{room.partition('.')[0]}.{old}": f"{room}.{new or old}"
+    for room, names in INTO_ROOMS.items()
+    for old, _, new in (name.partition("=") for name in names.split())
+}
+MOVED |= {"rules.scale": "flows.rescaled"}
 # of these modules some names are elsewhere now
 PARTED = {
     "device.host": "device.numbers",
@@ -431,17 +218,20 @@ class OldNames(Loader):
         if self.old == FACE:  # an import of the old module would put it in the place of the function
             sys.modules[f"{ROOT}{FACE}.lower"] = sys.modules[f"{ROOT}{MOVED[f'{FACE}.lower']}"]
             return
-        if self.old in RENAMED:
-            vars(module)["__getattr__"] = classes_of(self.old)
-            return
-        places = [PARTED.get(self.old, ""), MOVED[self.old]]
-        vars(module)["__getattr__"] = names_of(self.old, [place for place in places if place])
+        parted = [PARTED[old] for old in PARTED if self.old in (old, MOVED[old])]
+        places = [*parted, MOVED[self.old]] if self.old in MOVED else parted
+        vars(module)["__getattr__"] = names_of(self.old, places)
 
 
 def names_of(old: str, places: Sequence[str]) -> Callable[[str], Any]:
-    """The __getattr__ of a module: old names are in one of these places."""
+    """The __getattr__ of a module: some classes have another name, other old names are in one of these places."""
 
     def __getattr__(name: str) -> Any:
+        if name in RENAMED.get(old, {}):
+            place, _, new = RENAMED[old][name].rpartition(".")
+            if by_hand(frame := sys._getframe(1)):
+                warn(frame, f"{old}.{name}", place, new)
+            return getattr(import_module(ROOT + place), new)
         if not name.startswith("__") and f"{old}.{name}" not in MOVED.values():
             for place in places:
                 module = import_module(ROOT + place)
@@ -450,20 +240,6 @@ def names_of(old: str, places: Sequence[str]) -> Callable[[str], Any]:
                         warn(frame, old, place, name)
                     return getattr(module, name)
         raise AttributeError(f"module '{ROOT}{old}' has no attribute '{name}'")
-
-    return __getattr__
-
-
-def classes_of(old: str) -> Callable[[str], Any]:
-    """The __getattr__ of a module whose classes have other names."""
-
-    def __getattr__(name: str) -> Any:
-        if name not in RENAMED[old]:
-            raise AttributeError(f"module '{ROOT}{old}' has no attribute '{name}'")
-        place, _, new = RENAMED[old][name].rpartition(".")
-        if by_hand(frame := sys._getframe(1)):
-            warn(frame, f"{old}.{name}", place, new)
-        return getattr(import_module(ROOT + place), new)
 
     return __getattr__
 
@@ -488,3 +264,6 @@ def warn(frame: FrameType, old: str, new: str, name: str = "...") -> None:
 def install() -> None:
     """From now on old paths are found; tinyphysics/__init__.py calls this before any room of ROOMS is imported."""
     sys.meta_path.insert(0, Finder())
+    for old in RENAMED:
+        if (module := sys.modules.get(ROOT + old)) is not None:  # imported already
+            vars(module)["__getattr__"] = names_of(old, [])

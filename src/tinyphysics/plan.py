@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -56,29 +57,23 @@ class Goal:
     precision: str = "float64"  # of the states, and of every operation on them
     scale: str = "off"  # or "auto": states in the units in which a step is shortest
     approximate: float | None = None  # the relative error that forces of 1/r may have
-    propagator: str | None = (
-        None  # loop; exact, method: n steps of a linear system at once; None: the planner decides
-    )
+    # loop; exact, method: n steps of a linear system at once; None: the planner decides
+    propagator: str | None = None
     inner: tuple[int, ...] = ()  # how many kicks of each level there are in one of the next slower
-    lattice: tuple[
-        tuple[str, float], ...
-    ] = ()  # units of states that are whole numbers; "" is any other state
+    # units of states that are whole numbers; "" is any other state
+    lattice: tuple[tuple[str, float], ...] = ()
     backwards: bool = False  # the inverse of the step: its sub-steps taken back, the last one first
     hierarchy: Hierarchy | None = None  # measured at the first state, for methods that go on orbits
     energy_drift: float | None = None  # the largest |E - E0|/S that a run may have, at any step
-    error: float | None = (
-        None  # the largest error of a state that a run may have, relative to the state's size
-    )
+    # the largest error of a state that a run may have, relative to the state's size
+    error: float | None = None
     decision: Decision | None = None  # what pilots have shown about those two, once they have
-    tolerance: float | None = (
-        None  # the relative error of one step of a method that chooses its own; None: the method's
-    )
-    absolute: float | None = (
-        None  # and what an error may be beside that, where the method looks at each number
-    )
-    project: tuple[
-        tuple[str, str], ...
-    ] = ()  # (name, expression) of invariants that every step is put back to
+    # the relative error of one step of a method that chooses its own; None: the method's
+    tolerance: float | None = None
+    # and what an error may be beside that, where the method looks at each number
+    absolute: float | None = None
+    # (name, expression) of invariants that every step is put back to
+    project: tuple[tuple[str, str], ...] = ()
     # or "fast": kernels with the errors of rules/functions/fast.py, whose bits are their machine's own
     math: str = "exact"
     stiff: float = 0.0  # omega*dt of a quadratic part at which leapfrog is shown to be unstable
@@ -87,6 +82,11 @@ class Goal:
     def is_accurate(self) -> bool:
         """Is an accuracy asked for?  Then a method, and a step if none is given, are found by pilots."""
         return self.energy_drift is not None or self.error is not None
+
+    def by_method(self, method: str, **others: Any) -> Goal:
+        """The same by a method that is named, with nothing left for the planner to choose or to measure."""
+        chosen = {"method": method, "order": None, "forbid": (), "energy_drift": None, "error": None}
+        return replace(self, **chosen | {"decision": None} | others)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,32 +37,25 @@ class Report:
         """Returns the report without the rows that depend on the machine."""
         return Report(self.title, tuple(s for s in self.sections if not s.machine))
 
+    def _changed(
+        self, which: Callable[[Section], bool], rows: Callable[[Section], tuple[Row, ...]]
+    ) -> Report:
+        """With other rows in some sections."""
+        new = (Section(s.title, rows(s), s.machine) if which(s) else s for s in self.sections)
+        return Report(self.title, tuple(new))
+
     def with_machine(self, rows: tuple[Row, ...]) -> Report:
         """With more about the machine, which is looked at only when someone asks."""
-        return Report(
-            self.title,
-            tuple(Section(s.title, s.rows + rows, s.machine) if s.machine else s for s in self.sections),
-        )
+        return self._changed(lambda s: s.machine, lambda s: s.rows + rows)
 
     def with_rows(self, title: str, rows: tuple[Row, ...]) -> Report:
         """With more in one section."""
-        return Report(
-            self.title,
-            tuple(
-                Section(s.title, s.rows + rows, s.machine) if s.title == title else s for s in self.sections
-            ),
-        )
+        return self._changed(lambda s: s.title == title, lambda s: s.rows + rows)
 
     def with_row(self, title: str, row: Row) -> Report:
         """With another row in the place of the one of its name."""
-        return Report(
-            self.title,
-            tuple(
-                Section(s.title, tuple(row if r.name == row.name else r for r in s.rows), s.machine)
-                if s.title == title
-                else s
-                for s in self.sections
-            ),
+        return self._changed(
+            lambda s: s.title == title, lambda s: tuple(row if r.name == row.name else r for r in s.rows)
         )
 
     def only(self, *titles: str) -> Report:

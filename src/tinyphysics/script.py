@@ -27,15 +27,8 @@ RUNS = frozenset(
     {"compile", "evolve", "minimise", "rewind", "suggest_dt", "suggest_split", "estimate", "load", "step"}
 )
 # Effects at module level that later lines may need; of other modules a call for its effect is left out.
-NEEDED = (
-    "sys.",
-    "warnings.",
-    "logging.",
-    "os.environ",
-    "os.chdir",
-    "random.seed",
-    "np.random.seed",
-    "numpy.random.seed",
+NEEDED = tuple(
+    "sys. warnings. logging. os.environ os.chdir random.seed np.random.seed numpy.random.seed".split()
 )
 WAITS = frozenset({"input", "exit", "quit", "breakpoint"})
 
@@ -59,9 +52,8 @@ class Script:
 
     path: Path
     module: types.ModuleType
-    left_out: Mapping[str, Site] = field(
-        default_factory=dict
-    )  # names, and the lines that would have made them
+    # names, and the lines that would have made them
+    left_out: Mapping[str, Site] = field(default_factory=dict)
     asked: tuple[Asked, ...] = ()  # what the file compiles, in order
 
     def of(self, system: Any) -> Asked | None:

@@ -135,9 +135,8 @@ class SubFlow(Protocol):
 # traits of sub-flows
 SHEARS, SOLVES, TURNS, ORBITS, JUMPS = "shears", "solves", "turns", "orbits", "jumps"
 SERIES, OWN_STEPS = "series", "own steps"
-AS_WRITTEN = (
-    "as written"  # by a user, to be run: operations in the order of the expression, each rounded once
-)
+# by a user, to be run: operations in the order of the expression, each rounded once
+AS_WRITTEN = "as written"
 
 
 @dataclass(frozen=True, eq=False)

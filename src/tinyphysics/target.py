@@ -39,9 +39,8 @@ class VectorShape:
 
     width: int  # lanes of a vector
     unroll: int  # vectors side by side
-    in_turn: bool = (
-        False  # copy after copy, not operation by operation; what is only added to stays on the stack
-    )
+    # copy after copy, not operation by operation; what is only added to stays on the stack
+    in_turn: bool = False
 
     @property
     def lanes(self) -> int:

@@ -102,7 +102,7 @@ def test_an_unknown_method_shows_the_three_nearest_and_where_all_are_listed():
 
 
 @pytest.mark.parametrize(
-    "name, here", [("Verlet", "leapfrog"), ("velocity-verlet", "leapfrog"), ("RK45", "dop853")]
+    "name, here", [("Verlet", "leapfrog"), ("velocity-verlet", "leapfrog"), ("RK45", "dopri5")]
 )
 def test_the_names_of_other_libraries_lead_to_ours(name, here):
     assert f"Here it is `{here}`." in refusal(PlanError, pendulum, dt=0.1, method=name)

@@ -70,6 +70,10 @@ ODES: list[Row] = [
      {"until": 1.0}),
     ("forced-radau", systems.forced, {"method": "radau", "dt": 0.125, "tolerance": 1e-4}, {"x": 5.0}, {"steps": 3}),
     ("lorenz-euler", systems.lorenz, {"method": "euler", "dt": 2.0**-7}, LORENZ, STEPS),
+    ("heat-dopri5", systems.heat, {"method": "dopri5", "tolerance": 1e-4, "sizes": {"n": 80}}, {"u": numbers(80)},
+     {"until": 0.5, "frames": 2}),
+    ("heat-dop853", systems.heat, {"method": "dop853", "tolerance": 1e-4, "sizes": {"n": 80}}, {"u": numbers(80)},
+     {"until": 0.5, "frames": 2}),
 ]
 EVENTS: list[Row] = [
     ("apsides-taylor", systems.kepler, {"method": "taylor", "tolerance": 1e-9}, ORBIT,

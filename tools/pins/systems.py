@@ -217,3 +217,8 @@ class Cluster(tp.PhysicsSystem):
 @tp.hamiltonian
 def two_masses(q: tp.Vec[2], p: tp.Vec[2], k: float = 0.5, m: float = 2.0):
     return p[0] ** 2 / 2 + p[1] ** 2 / (2 * m) + k * (q[1] - q[0]) ** 2 / 2 + q[0] / 8
+
+
+@tp.ode
+def heat(u: tp.Vec["n"], d: float = 1.0):
+    return d * (tp.roll(u, 1) + tp.roll(u, -1) - 2 * u)

@@ -67,8 +67,8 @@ def terms_of_bracket(f: UOp, system: System) -> tuple[UOp, UOp]:
     for k in range(0, len(variables), 2):
         (f_q, f_p), (g_q, g_p) = (s[k : k + 2] for s in slopes)
         for sign, product in ((1.0, f_q * g_p), (-1.0, f_p * g_q)):
-            total.append((sign * product).sum() if product.shape else sign * product)
-            size.append(abs(product).sum() if product.shape else abs(product))
+            total.append((sign * product).sum())
+            size.append(abs(product).sum())
     return UOp.sum_of(total), UOp.sum_of(size)
 
 

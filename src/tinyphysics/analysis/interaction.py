@@ -95,14 +95,10 @@ def by_numbers(system: System, facts: Facts) -> Fact:
     rest = [x for x in addends(split.V, q) if not any(x[0] is y[0] for y in solved)]
     other = tied[0][0] if tied else None
     if not any(degrees(u, q)[u] == 2 for u, _ in solved):
-        why = (
-            "no addend of V is quadratic"
-            if other is None
-            else (
-                f"{other} couples positions with each other, which is solved for {MOST_COUPLED} numbers at most"
-            )
-        )
-        return Fact.no(NAME, because=why, site=None if other is None else system.sites.get(other))
+        if other is None:
+            return Fact.no(NAME, because="no addend of V is quadratic")
+        why = f"{other} couples positions with each other, which is solved for {MOST_COUPLED} numbers at most"
+        return Fact.no(NAME, because=why, site=system.sites.get(other))
     if not any(u.leaves & q for u, _ in rest):
         return Fact.no(NAME, because=ALL)
     linear = split.T + signed_sum(solved)

@@ -43,11 +43,9 @@ def one_number(u: UOp) -> UOp | None:
     if u.op not in ELEMENTWISE:
         return None
     parts = [one_number(s) for s in u.src]
-    return (
-        None
-        if any(p is None for p in parts)
-        else UOp(u.op, u.dtype, (), tuple(p for p in parts if p is not None), u.arg)
-    )
+    if any(p is None for p in parts):
+        return None
+    return UOp(u.op, u.dtype, (), tuple(p for p in parts if p is not None), u.arg)
 
 
 def ones(u: UOp) -> UOp:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from itertools import islice
 
-from tinyphysics.analysis.separable import signed_sum, terms
+from tinyphysics.analysis.separable import mixes, signed_sum, terms
 from tinyphysics.facts import Fact
-from tinyphysics.ir import UOp
 from tinyphysics.system import System
 
 MOST_TERMS = 300  # of a sum that is opened: a chain of five rods has thousands
@@ -16,11 +15,7 @@ def apart(system: System) -> Fact:
     """H = V(q) + R(q, p), V being every term without momenta."""
     assert system.energy is not None
     q, p = frozenset(system.q), frozenset(system.p)
-
-    def mixed(u: UOp) -> bool:
-        return bool(u.leaves & q and u.leaves & p)
-
-    found = list(islice(terms(system.energy, mixed), MOST_TERMS + 1))
+    found = list(islice(terms(system.energy, mixes(system)), MOST_TERMS + 1))
     if len(found) > MOST_TERMS:
         return Fact.no("a potential apart", because=f"opened, it has more than {MOST_TERMS:,} terms")
     potential = [(u, minus) for u, minus in found if u.leaves & q and not u.leaves & p]

@@ -9,28 +9,13 @@ from collections.abc import Callable, Iterator
 
 from tinyphysics.facts import Fact
 from tinyphysics.ir import Ops, PatternMatcher, UOp, UPat
+from tinyphysics.ir.ops import JOINED, MOVEMENT
 from tinyphysics.system import System
 
 x, y, z = (UPat.var(name) for name in "xyz")
 n = UPat.const("n")
 
-LINEAR = (
-    Ops.RESHAPE,
-    Ops.EXPAND,
-    Ops.PERMUTE,
-    Ops.SLICE,
-    Ops.FLIP,
-    Ops.ROLL,
-    Ops.PAD,
-    Ops.ELEMENT,
-    Ops.TRIU,
-    Ops.GATHER,
-    Ops.SCATTER,
-)
-
-
-def power_of_product(x: UOp, y: UOp, n: UOp) -> UOp | None:
-    return x**n * y**n if n.arg % 1 == 0 else None  # roots have signs
+LINEAR = MOVEMENT - JOINED
 
 
 # fmt: off
@@ -43,7 +28,7 @@ open_product = PatternMatcher([
     ((-x) / z,       lambda x, z: -(x/z)),
     ((x + y) ** 2.0, lambda x, y: x*x + 2*(x*y) + y*y),
     ((x - y) ** 2.0, lambda x, y: x*x - 2*(x*y) + y*y),
-    ((x * y) ** n,   power_of_product),
+    ((x * y) ** n,   lambda x, y, n: x**n * y**n if n.arg % 1 == 0 else None),  # roots have signs
 ])
 # fmt: on
 
@@ -96,13 +81,15 @@ def signed_sum(items: list[tuple[UOp, bool]]) -> UOp:
     return UOp.const(0.0) if out is None else out
 
 
+def mixes(system: System) -> Callable[[UOp], bool]:
+    """Does an expression hold both positions and momenta?"""
+    q, p = frozenset(system.q), frozenset(system.p)
+    return lambda u: bool(u.leaves & q and u.leaves & p)
+
+
 def separable(system: System) -> Fact:
     assert system.energy is not None
-    q, p = frozenset(system.q), frozenset(system.p)
-
-    def mixed(u: UOp) -> bool:
-        return bool(u.leaves & q and u.leaves & p)
-
+    p, mixed = frozenset(system.p), mixes(system)
     kinetic: list[tuple[UOp, bool]] = []
     potential: list[tuple[UOp, bool]] = []
     for term, minus in terms(system.energy, mixed):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tinyphysics.analysis.separable import signed_sum, terms
+from tinyphysics.analysis.separable import mixes, signed_sum, terms
 from tinyphysics.errors import TraceError
 from tinyphysics.facts import Fact
 from tinyphysics.ir import Ops, UOp, elements, toposort
@@ -19,9 +19,8 @@ from tinyphysics.rules.identities.real import simplify
 from tinyphysics.system import System
 from tinyphysics.util import in_order
 
-MOST_COMPONENTS = (
-    64  # positions of a system whose terms are looked at number by number; the verifier's limit too
-)
+# positions of a system whose terms are looked at number by number; the verifier's limit too
+MOST_COMPONENTS = 64
 Term = tuple[UOp, bool]  # and whether it is subtracted
 Held = frozenset[UOp]  # states, or numbers of them
 
@@ -29,11 +28,7 @@ Held = frozenset[UOp]  # states, or numbers of them
 def shears(system: System) -> Fact:
     """A yes carries `parts`: (name, energy) of V, of what mixes q and p, and of T."""
     assert system.energy is not None
-    q, p = frozenset(system.q), frozenset(system.p)
-
-    def mixed(u: UOp) -> bool:
-        return bool(u.leaves & q and u.leaves & p)
-
+    p, mixed = frozenset(system.p), mixes(system)
     partner = conjugates(system)
     kinetic: list[Term] = []
     potential: list[Term] = []
@@ -133,8 +128,6 @@ def tangled(energy: UOp, system: System) -> str:
     reads = {p: g.leaves for (q, p), g in zip(system.pairs, slopes)} | {
         q: g.leaves for (q, p), g in zip(system.pairs, slopes[len(system.q) :])
     }
-    return (
-        ""
-        if in_order([s for s, held in reads.items() if held], reads)
-        else (f"in {energy} what moves a position and what moves a momentum hold each other")
-    )
+    if in_order([s for s, held in reads.items() if held], reads):
+        return ""
+    return f"in {energy} what moves a position and what moves a momentum hold each other"

@@ -13,7 +13,6 @@ from tinyphysics.errors import ShapeError
 from tinyphysics.front.functions import on_symbols
 from tinyphysics.ir import UOp, as_uop
 from tinyphysics.ir.uop import NUMPY
-from tinyphysics.util import user_site
 
 LARGEST = 6
 CRAMER = 2
@@ -23,10 +22,8 @@ Rows = list[list[UOp]]
 def square(a: UOp, what: str) -> Rows:
     """The entries of a matrix, or of many along leading axes."""
     if a.ndim < 2 or a.shape[-1] != a.shape[-2] or not 1 <= a.shape[-1] <= LARGEST:
-        raise ShapeError(
-            f"{what} of shape {a.shape}",
-            site=user_site(),
-            fix=f"It must be a square matrix with at most {LARGEST} rows.",
+        raise ShapeError.here(
+            f"{what} of shape {a.shape}", f"It must be a square matrix with at most {LARGEST} rows."
         )
     n = a.shape[-1]
     return [[a[..., i, j] for j in range(n)] for i in range(n)]
@@ -114,10 +111,9 @@ def solve(a: Any, b: Any) -> UOp:
     m, right = square(as_uop(a), "solve"), as_uop(b)
     n = len(m)
     if right.ndim not in (1, 2) or right.shape[0] != n:
-        raise ShapeError(
+        raise ShapeError.here(
             f"solve with a right side of shape {right.shape}",
-            site=user_site(),
-            fix=f"It must have {n} rows, one for each row of the matrix.",
+            f"It must have {n} rows, one for each row of the matrix.",
         )
     if right.ndim == 1:
         x = solved(m, [[right[i]] for i in range(n)])

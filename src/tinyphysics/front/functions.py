@@ -11,7 +11,6 @@ from tinyphysics.errors import ShapeError, TraceError
 from tinyphysics.ir import Ops, UOp, as_uop, evaluate, f64
 from tinyphysics.ir.dtype import promote
 from tinyphysics.ir.uop import NUMPY, axis_of
-from tinyphysics.util import user_site
 
 
 def _has_symbol(x: Any) -> bool:
@@ -93,10 +92,9 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> U
     x = as_uop(x)
     of_matrix = x.ndim != 1 if axis is None else isinstance(axis, tuple)
     if ord not in (None, 2) or ord == 2 and of_matrix:
-        raise TraceError(
+        raise TraceError.here(
             f"norm of order {ord!r} is not available on symbols",
-            site=user_site(),
-            fix="Only the Euclidean norm is: np.linalg.norm(q).",
+            "Only the Euclidean norm is: np.linalg.norm(q).",
         )
     return (x * x).sum(axis, keepdims).sqrt()
 
@@ -187,10 +185,8 @@ def cross(a: Any, b: Any) -> UOp:
     if a.shape[-1:] == b.shape[-1:] == (2,):
         return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
     if a.shape[-1:] != (3,) or b.shape[-1:] != (3,):
-        raise ShapeError(
-            f"cross of shapes {a.shape} and {b.shape}",
-            site=user_site(),
-            fix="Both need a last axis of length 3.",
+        raise ShapeError.here(
+            f"cross of shapes {a.shape} and {b.shape}", "Both need a last axis of length 3."
         )
     rows = []
     for i in range(3):
@@ -203,10 +199,9 @@ def _stack(items: Sequence[Any], axis: int = 0) -> UOp:
     rows = [as_uop(x) for x in items]
     shape = rows[0].shape if rows else ()
     if any(r.shape != shape for r in rows):
-        raise ShapeError(
+        raise ShapeError.here(
             f"stack of shapes {', '.join(str(r.shape) for r in rows)}",
-            site=user_site(),
-            fix="All must have one shape; np.concatenate joins arrays of different lengths.",
+            "All must have one shape; np.concatenate joins arrays of different lengths.",
         )
     at = axis_of(axis, len(shape) + 1)
     return _concatenate([r.reshape(*shape[:at], 1, *shape[at:]) for r in rows], at)
@@ -219,14 +214,13 @@ def _concatenate(items: Sequence[Any], axis: int | None = 0) -> UOp:
     dtype = reduce(promote, (r.dtype for r in rows)) if rows else f64
     rows = [r.cast(dtype) for r in rows]
     if not rows or any(r.ndim == 0 for r in rows):
-        raise ShapeError("concatenate needs arrays", site=user_site(), fix="Use np.stack for scalars.")
+        raise ShapeError.here("concatenate needs arrays", "Use np.stack for scalars.")
     at = axis_of(axis, rows[0].ndim)
     rest = {r.shape[:at] + r.shape[at + 1 :] for r in rows}
     if len(rest) > 1:
-        raise ShapeError(
+        raise ShapeError.here(
             f"concatenate of shapes {', '.join(str(r.shape) for r in rows)}",
-            site=user_site(),
-            fix="All axes but the joined one must agree.",
+            "All axes but the joined one must agree.",
         )
     size = sum(r.shape[at] for r in rows)
     shape = (*rows[0].shape[:at], size, *rows[0].shape[at + 1 :])
@@ -322,10 +316,9 @@ def einsum(subscripts: str, *operands: Any) -> UOp:
         len(n) == a.ndim and len(set(n)) == len(n) and n.isalpha() for n, a in zip(names, arrays)
     )
     if not plain or len(set(right)) < len(right) or not set(right) <= set(left) - {","}:
-        raise TraceError(
+        raise TraceError.here(
             f"einsum({subscripts!r}) is not supported",
-            site=user_site(),
-            fix="Use one letter per axis, no letter twice in an operand or in the result, and no ellipsis.",
+            "Use one letter per axis, no letter twice in an operand or in the result, and no ellipsis.",
         )
     letters = "".join(dict.fromkeys("".join(names)))
     if not arrow:

@@ -18,7 +18,6 @@ from tinyphysics.front.trace import (
     definition,
     family,
     pair_of,
-    parameter,
     plain,
     symbol,
     traced_energy,
@@ -55,12 +54,11 @@ def momentum_names(d: Definition, pairs: Sequence[tuple[str, str]]) -> list[str]
     names = ["p"] if len(pairs) == 1 else [f"p_{q}" for q, _ in pairs]
     for name in names:
         if any(a.name == name for a in d.arguments):
-            raise TraceError(
+            raise d.wrong(
                 f"`{d.name}` has an argument `{name}`, but this name is taken by the momentum",
-                site=d.site,
-                fix="Rename the argument.",
+                "Rename the argument.",
             )
-    check_free(names, d.site)
+    check_free(d, names)
     return names
 
 
@@ -83,36 +81,21 @@ def trace_lagrangian(
         p.append(UOp.var(name, symbols[q].shape, symbols[q].dtype))
         states += [State(q, symbols[q], "position", d[q].space.unit), State(name, p[-1], "momentum")]
         if symbols[rate] not in L.leaves:
-            raise TraceError(
+            raise d.wrong(
                 f"the Lagrangian of `{d.name}` does not depend on `{rate}`, so `{q}` has no momentum",
-                site=d.site,
-                fix=f"Add the kinetic energy, for example {rate} @ {rate} / 2.",
+                f"Add the kinetic energy, for example {rate} @ {rate} / 2.",
             )
     try:
         found = legendre(L, v, p)
     except NotExplicit as reason:
         if not said and len(left := [a.name for a in plain(d)]) >= 4:
-            half, why = (
-                len(left) // 2,
-                f"{reason.because} with `{pairs[0][1]}` as the velocity of `{pairs[0][0]}`",
-            )
-            raise ask(
-                d.name, list(zip(left[:half], left[half:])), pairs[0], "velocity", why, d.site
-            ) from None
+            why = f"{reason.because} with `{pairs[0][1]}` as the velocity of `{pairs[0][0]}`"
+            halves = list(zip(left[: len(left) // 2], left[len(left) // 2 :]))
+            raise ask(d.name, halves, pairs[0], "velocity", why, d.site) from None
         raise TraceError(
             f"no formula is known for the energy of `{d.name}`: {reason.because}",
             site=d.site if reason.culprit is None else sites.get(reason.culprit, d.site),
             fix="Write a Lagrangian that is quadratic in each velocity, or its energy H(q, p) with @tp.hamiltonian.",
         ) from None
-    return System(
-        d.name,
-        "hamiltonian",
-        tuple(states),
-        tuple(parameter(a, sizes, d.site) for a in d.arguments if a.name not in (*names, "t")),
-        time=symbols.get("t"),
-        energy=found.energy,
-        sites=sites,
-        site=d.site,
-        function=d.function,
-        motion=Motion(L, tuple(v), found.momenta, found.velocities),
-    )
+    motion = Motion(L, tuple(v), found.momenta, found.velocities)
+    return d.system("hamiltonian", states, symbols, sizes, sites, names, energy=found.energy, motion=motion)

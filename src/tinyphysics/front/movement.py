@@ -8,7 +8,6 @@ from tinyphysics.errors import ShapeError, TraceError
 from tinyphysics.front.functions import _concatenate, on_symbols
 from tinyphysics.ir import UOp, as_uop
 from tinyphysics.ir.uop import NUMPY, axis_of
-from tinyphysics.util import user_site
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
@@ -35,10 +34,8 @@ def squeeze(x: Any, axis: Any = None) -> UOp:
     u: UOp = as_uop(x)
     gone = [a for a, n in enumerate(u.shape) if n == 1] if axis is None else axes_of(axis, u.ndim)
     if any(u.shape[a] != 1 for a in gone):
-        raise ShapeError(
-            f"squeeze of shape {u.shape} along {axis}",
-            site=user_site(),
-            fix="Only axes of length 1 can be removed.",
+        raise ShapeError.here(
+            f"squeeze of shape {u.shape} along {axis}", "Only axes of length 1 can be removed."
         )
     return u.reshape(tuple(n for a, n in enumerate(u.shape) if a not in gone))
 
@@ -60,10 +57,9 @@ def broadcast_to(x: Any, shape: Any) -> UOp:
     new = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     old = (1,) * (len(new) - u.ndim) + u.shape
     if len(old) > len(new) or any(n not in (1, m) for n, m in zip(old, new)):
-        raise ShapeError(
+        raise ShapeError.here(
             f"broadcast_to: shape {u.shape} does not fit {new}",
-            site=user_site(),
-            fix="Sizes must be equal or 1, aligned from the right.",
+            "Sizes must be equal or 1, aligned from the right.",
         )
     return u.expand(new)
 
@@ -93,10 +89,8 @@ def repeat(x: Any, repeats: int, axis: int | None = None) -> UOp:
     u: UOp = as_uop(x)
     u, axis = (u.reshape(-1), 0) if axis is None else (u, axis)
     if not isinstance(repeats, int) or repeats < 1:
-        raise TraceError(
-            f"repeat({repeats!r} times)",
-            site=user_site(),
-            fix="Every item must be repeated the same number of times.",
+        raise TraceError.here(
+            f"repeat({repeats!r} times)", "Every item must be repeated the same number of times."
         )
     a = axis_of(axis, u.ndim)
     before, n, after = u.shape[:a], u.shape[a], u.shape[a + 1 :]
@@ -127,19 +121,16 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float =
     rows = rows if isinstance(rows[0], (tuple, list)) else (rows,)
     pairs = [(r[0], r[-1]) for r in (rows * u.ndim if len(rows) == 1 else rows)]
     if len(pairs) != u.ndim or mode not in ("constant", "edge", "wrap") or any(min(p) < 0 for p in pairs):
-        raise TraceError(
+        raise TraceError.here(
             f"np.pad(..., {pad_width}, mode={mode!r}) of shape {u.shape}",
-            site=user_site(),
-            fix='Widths are (before, after) for each axis; modes are "constant", "edge" and "wrap".',
+            'Widths are (before, after) for each axis; modes are "constant", "edge" and "wrap".',
         )
     if mode == "constant" and not isinstance(constant_values, UOp) and constant_values == 0:
         return u.pad([(*p, 0) for p in pairs])
     for a, (low, high) in enumerate(pairs):
         if mode == "wrap" and max(low, high) > u.shape[a]:
-            raise ShapeError(
-                f"np.pad wraps {max(low, high)} of {u.shape[a]} items",
-                site=user_site(),
-                fix="It can wrap around once at most.",
+            raise ShapeError.here(
+                f"np.pad wraps {max(low, high)} of {u.shape[a]} items", "It can wrap around once at most."
             )
         u = padded(u, a, low, high, mode, constant_values)
     return u
@@ -171,21 +162,19 @@ def vstack(items: Any) -> UOp:
     return _concatenate([r.reshape(1, -1) if r.ndim == 1 else r for r in rows], 0)
 
 
-NUMPY.update(
-    {
-        "ravel": ravel,
-        "flip": flip,
-        "flipud": lambda x: flip(x, 0),
-        "fliplr": lambda x: flip(x, 1),
-        "squeeze": squeeze,
-        "expand_dims": expand_dims,
-        "broadcast_to": broadcast_to,
-        "swapaxes": swapaxes,
-        "moveaxis": moveaxis,
-        "repeat": repeat,
-        "tile": tile,
-        "pad": pad,
-        "hstack": hstack,
-        "vstack": vstack,
-    }
+BY_THEIR_NAMES = (
+    ravel,
+    flip,
+    squeeze,
+    expand_dims,
+    broadcast_to,
+    swapaxes,
+    moveaxis,
+    repeat,
+    tile,
+    pad,
+    hstack,
+    vstack,
 )
+NUMPY.update({f.__name__: f for f in BY_THEIR_NAMES})
+NUMPY.update({"flipud": lambda x: flip(x, 0), "fliplr": lambda x: flip(x, 1)})

@@ -20,7 +20,7 @@ from tinyphysics.ir.ops import ELEMENTWISE
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.rules.equality.normal import same
 from tinyphysics.rules.formulas.cutoffs import CUT, SHIFTED, SWITCHED
-from tinyphysics.util import one_of, user_site
+from tinyphysics.util import one_of
 
 MOST_DIMENSIONS = 3
 CURVES = {"columns": COLUMNS, "morton": MORTON}
@@ -51,16 +51,13 @@ def pair_distance2(
     points = as_uop(q)
     n, d = points.shape if points.ndim == 2 else (0, 0)
     if not 1 <= d <= MOST_DIMENSIONS:
-        raise ShapeError(
+        raise ShapeError.here(
             f"pair_distance2 of shape {points.shape}",
-            site=user_site(),
-            fix='Points have shape (n, d) with d from 1 to 3: q: tp.Array["n", 3].',
+            'Points have shape (n, d) with d from 1 to 3: q: tp.Array["n", 3].',
         )
     if not points.leaves:
-        raise TraceError(
-            "pair_distance2 was called with numbers",
-            site=user_site(),
-            fix="Call it on a state, inside an energy.",
+        raise TraceError.here(
+            "pair_distance2 was called with numbers", "Call it on a state, inside an energy."
         )
     if cutoff is None:
         return all_distances(
@@ -69,17 +66,16 @@ def pair_distance2(
     lengths = {"cutoff": cutoff, "skin": NO_SKIN if skin is None else skin, "switch": switch}
     scalars = {name: scalar(name, x) for name, x in lengths.items() if x is not None}
     if switch is not None and shift:
-        raise TraceError(
+        raise TraceError.here(
             "shift= and switch= cannot be used together",
-            site=user_site(),
-            fix="switch= already brings the energy to zero at the cutoff: leave shift= out.",
+            "switch= already brings the energy to zero at the cutoff: leave shift= out.",
         )
     cell = () if box is None else (checked_box(as_uop(box), d),)
     sources = (points, scalars["cutoff"], scalars["skin"], *cell)
     extra = () if switch is None else (scalars["switch"],)
     partners = () if exclude is None else (partner_table(exclude, n),)
     if order not in CURVES:
-        raise InputError(f"order={order!r}", site=user_site(), fix=f"It is {one_of([*CURVES])}.")
+        raise InputError.here(f"order={order!r}", f"It is {one_of([*CURVES])}.")
     what = ("distance2", 0, int(bool(shift)), len(cell), len(extra), len(partners), CURVES[order])
     return UOp(Ops.NEAR, points.dtype, (n, n), (*sources, *extra, *partners), what)
 
@@ -93,10 +89,9 @@ def all_distances(points: UOp, others: Mapping[str, Any]) -> UOp:
                 if name == "box"
                 else f"{name}= goes with a cutoff"
             )
-            raise TraceError(
+            raise TraceError.here(
                 f"pair_distance2 with {name}= needs cutoff=",
-                site=user_site(),
-                fix=f"{what}: pass cutoff=2.5. tp.pair_distance2(q) alone is all pairs, without a box.",
+                f"{what}: pass cutoff=2.5. tp.pair_distance2(q) alone is all pairs, without a box.",
             )
     return squared_distances(points)
 
@@ -109,11 +104,9 @@ def squared_distances(points: UOp) -> UOp:
 def scalar(name: str, x: Any) -> UOp:
     u = as_uop(x)
     if u.shape or not u.dtype.is_float:
-        raise ShapeError(
-            f"{name}={x!r} is not one length", site=user_site(), fix=f"Pass {name}=2.5 or a parameter."
-        )
+        raise ShapeError.here(f"{name}={x!r} is not one length", f"Pass {name}=2.5 or a parameter.")
     if u.op is Ops.CONST and not 0.0 <= u.arg < float("inf") and u.arg != NO_SKIN:
-        raise InputError(f"{name}={x!r} is not a length", site=user_site(), fix=f"Pass {name}=2.5.")
+        raise InputError.here(f"{name}={x!r} is not a length", f"Pass {name}=2.5.")
     return u
 
 
@@ -121,10 +114,9 @@ def checked_box(box: UOp, d: int) -> UOp:
     if box.shape == ():
         return box.expand((d,))
     if box.shape not in ((d,), (d, d)):
-        raise ShapeError(
+        raise ShapeError.here(
             f"a box of shape {box.shape} for points with {d} coordinates",
-            site=user_site(),
-            fix=f"Pass one length, {d} lengths, or {d} vectors as rows.",
+            f"Pass one length, {d} lengths, or {d} vectors as rows.",
         )
     return box
 
@@ -133,20 +125,18 @@ def partner_table(exclude: Any, n: int) -> UOp:
     """For each particle the partners that it does not see, -1 where there is none."""
     if isinstance(exclude, UOp):
         if exclude.ndim != 2 or exclude.shape[0] != n:
-            raise ShapeError(
+            raise ShapeError.here(
                 f"exclude= of shape {exclude.shape}",
-                site=user_site(),
-                fix=f"As a parameter it has one row of partners for each of the {n} particles.",
+                f"As a parameter it has one row of partners for each of the {n} particles.",
             )
         return exclude
     pairs = exclude.tolist() if hasattr(exclude, "tolist") else list(exclude)
     partners: list[list[float]] = [[] for _ in range(n)]
     for pair in pairs:
         if len(pair) != 2 or any(int(k) != k or not 0 <= k < n for k in pair) or pair[0] == pair[1]:
-            raise InputError(
+            raise InputError.here(
                 f"exclude= holds {tuple(pair)!r}",
-                site=user_site(),
-                fix=f"It is a list of pairs (i, j) of two different indices below {n}.",
+                f"It is a list of pairs (i, j) of two different indices below {n}.",
             )
         i, j = int(pair[0]), int(pair[1])
         for a, b in ((i, j), (j, i)):
@@ -163,16 +153,13 @@ def near_sum(x: UOp, shift: bool = False, switch: Any = None) -> UOp:
     distances = [u for u in nodes if is_distance(u)]
     sums = [u for u in nodes if u.op is Ops.REDUCE and u.shape == distances[0].shape]
     if len(distances) > 1 or sums and any(u is squared_distances(distances[0].src[0]) for u in sums):
-        raise TraceError(
+        raise TraceError.here(
             "a pair_sum mixes the distances of two pair_distance2 calls",
-            site=user_site(),
-            fix="Call pair_distance2 once and use its result throughout, or write one pair_sum for each.",
+            "Call pair_distance2 once and use its result throughout, or write one pair_sum for each.",
         )
     (r2,) = distances
     if x.shape != r2.shape:
-        raise ShapeError(
-            f"pair_sum of shape {x.shape} over pairs of shape {r2.shape}", site=user_site(), fix=HOW
-        )
+        raise ShapeError.here(f"pair_sum of shape {x.shape} over pairs of shape {r2.shape}", HOW)
     _, _, own_shift, boxed, switched, excluded, curve = r2.arg
     points, cutoff, skin, *rest = r2.src
     cell, rest = rest[:boxed], rest[boxed:]
@@ -186,10 +173,9 @@ def near_sum(x: UOp, shift: bool = False, switch: Any = None) -> UOp:
     elif kind == SWITCHED:
         x = x * smooth_step(r2, on[0].expand(r2.shape), whole)
     if not same(x, turned(x)):
-        raise TraceError(
+        raise TraceError.here(
             "the energy of a pair (i, j) is not shown to be that of (j, i)",
-            site=user_site(),
-            fix="With a cutoff each pair is counted once, in either order: write m[:, None]*m[None, :], "
+            "With a cutoff each pair is counted once, in either order: write m[:, None]*m[None, :], "
             "or m[:, None] + m[None, :].",
         )
     few = points.shape[0] <= FEW
@@ -303,10 +289,9 @@ class Arranged:
             left = iter(labels)
             inner = tuple("" if k in u.arg[1] else next(left) for k in range(u.src[0].ndim))
             return u.replace((self.at(u.src[0], inner),))
-        raise TraceError(
+        raise TraceError.here(
             f"`{u}` is a table over all pairs, inside a sum over neighbours",
-            site=user_site(),
-            fix="Choose by type, eps[types[:, None], types[None, :]], or build it from one number per particle.",
+            "Choose by type, eps[types[:, None], types[None, :]], or build it from one number per particle.",
         )
 
 
@@ -353,11 +338,9 @@ def turned(x: UOp) -> UOp:
             return turn(u.src[0].reshape((1,) * (u.ndim - u.src[0].ndim) + u.src[0].shape)).expand(across)
         if u.op is Ops.GATHER and len(u.src) == 3 and u.src[1].ndim == 2:
             a, b = u.src[1:]
-            return (
-                u
-                if turn(a) is b and turn(b) is a
-                else UOp(u.op, u.dtype, across, (u.src[0], turn(a), turn(b)))
-            )
+            if turn(a) is b and turn(b) is a:
+                return u
+            return UOp(u.op, u.dtype, across, (u.src[0], turn(a), turn(b)))
         if u.op is Ops.REDUCE and min(u.arg[1]) > 1:
             return UOp(u.op, u.dtype, across, (turn(u.src[0]),), u.arg)
         if 1 in u.shape[:2]:  # the numbers stay where they are

@@ -9,7 +9,6 @@ from tinyphysics.front.functions import on_symbols
 from tinyphysics.front.neighbours import left_over, near_sum
 from tinyphysics.ir import UOp, as_uop
 from tinyphysics.ir.uop import NUMPY
-from tinyphysics.util import user_site
 
 SQUARE = "Write it with d = q[:, None] - q[None, :], which has one row and one column for each particle."
 
@@ -26,14 +25,12 @@ def pair_sum(x: Any, *, shift: bool = False, switch: Any = None) -> UOp:
     """
     u: UOp = as_uop(x)
     if u.ndim != 2 or u.shape[0] != u.shape[1]:
-        raise ShapeError(f"pair_sum of shape {u.shape}", site=user_site(), fix=SQUARE)
+        raise ShapeError.here(f"pair_sum of shape {u.shape}", SQUARE)
     if left_over([u]) is not None:
         return near_sum(u, shift, switch)
     if shift or switch is not None:
-        raise TraceError(
-            "shift= and switch= need a cutoff",
-            site=user_site(),
-            fix="Write r2 = tp.pair_distance2(q, cutoff=2.5).",
+        raise TraceError.here(
+            "shift= and switch= need a cutoff", "Write r2 = tp.pair_distance2(q, cutoff=2.5)."
         )
     return u.triu().sum()
 
@@ -43,10 +40,9 @@ def triu(x: Any, k: int = 0) -> UOp:
     """NumPy's upper triangle, without the diagonal: np.triu(x, 1)."""
     u: UOp = as_uop(x)
     if k != 1 or u.ndim < 2:
-        raise ShapeError(
+        raise ShapeError.here(
             f"triu(x, {k}) of shape {u.shape}",
-            site=user_site(),
-            fix="Only np.triu(x, 1) of a square array is supported: the pairs i < j.",
+            "Only np.triu(x, 1) of a square array is supported: the pairs i < j.",
         )
     return u.triu()
 

@@ -18,7 +18,6 @@ from typing import Any
 from tinyphysics.errors import InputError, ShapeError, TraceError
 from tinyphysics.ir import UOp, as_uop
 from tinyphysics.rules.functions import random as rules
-from tinyphysics.util import user_site
 
 AUTOMATIC = 1 << 31  # streams below are the user's own, and those of initial conditions
 OBSERVED = AUTOMATIC + (1 << 30)  # those of observables: a part for each name
@@ -36,10 +35,8 @@ class Draws:
 
     def stream(self) -> int:
         if self.count == self.most:
-            raise TraceError(
-                f"more than {self.most} draws in one function",
-                site=user_site(),
-                fix="Draw arrays: tp.random.normal((n, 3)).",
+            raise TraceError.here(
+                f"more than {self.most} draws in one function", "Draw arrays: tp.random.normal((n, 3))."
             )
         self.count += 1
         return self.first + self.count - 1
@@ -68,17 +65,15 @@ def drawing(draws: Draws) -> Iterator[None]:
 def _draw(kind: str, shape: Any, stream: int | None) -> UOp:
     draws = DRAWS.get()
     if draws is None:
-        raise TraceError(
+        raise TraceError.here(
             "random numbers can only be drawn inside a function that tinyphysics traces",
-            site=user_site(),
-            fix="Draw inside a @tp.map or an observable; outside, "
+            "Draw inside a @tp.map or an observable; outside, "
             "tinyphysics.physics.draws.normal(n, seed=1) gives the same bits.",
         )
     if draws.refused:
-        raise TraceError(
+        raise TraceError.here(
             f"random numbers cannot be drawn here: {draws.refused}",
-            site=user_site(),
-            fix="Noise belongs in a time step: write the step as a @tp.map, and draw there.",
+            "Noise belongs in a time step: write the step as a @tp.map, and draw there.",
         )
     if stream is None:
         stream = draws.stream()
@@ -89,13 +84,11 @@ def _draw(kind: str, shape: Any, stream: int | None) -> UOp:
     try:
         sizes = tuple(whole(n) for n in (shape if isinstance(shape, (tuple, list)) else (shape,)))
     except TypeError:
-        raise ShapeError(
-            f"a draw of shape {shape!r}",
-            site=user_site(),
-            fix="Pass a shape, for example q.shape, (n, 3) or ().",
+        raise ShapeError.here(
+            f"a draw of shape {shape!r}", "Pass a shape, for example q.shape, (n, 3) or ()."
         ) from None
     if min(sizes, default=1) < 1:
-        raise ShapeError(f"a draw of shape {sizes}", site=user_site(), fix="Sizes are 1 or more.")
+        raise ShapeError.here(f"a draw of shape {sizes}", "Sizes are 1 or more.")
     return rules.draw(kind, whole(stream), sizes)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tinyphysics.errors import ShapeError, TinyPhysicsError, TraceError
-from tinyphysics.util import Site, user_site
+from tinyphysics.util import Site
 
 if TYPE_CHECKING:
     from tinyphysics.front.editor import Symbol
@@ -49,10 +49,8 @@ class Space:
 def _size(n: Any) -> Size:
     if isinstance(n, str) and n.isidentifier() or isinstance(n, int) and n > 0 and n is not True:
         return n
-    raise ShapeError(
-        f"{n!r} is not a size",
-        site=user_site(),
-        fix='A size is a positive integer or a letter: tp.Vec[3], tp.Vec["n"].',
+    raise ShapeError.here(
+        f"{n!r} is not a size", 'A size is a positive integer or a letter: tp.Vec[3], tp.Vec["n"].'
     )
 
 

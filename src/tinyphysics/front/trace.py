@@ -24,7 +24,7 @@ from tinyphysics.rules.equality.pairs import Infinite, with_pair_sums
 from tinyphysics.rules.identities.exact import exact
 from tinyphysics.system import RESERVED, SHOWN, Family, Parameter, State, Sum, System, other_name
 from tinyphysics.tracebacks import users_frames
-from tinyphysics.util import Site, a_kind, one_of, plural, user_site
+from tinyphysics.util import Site, a_kind, one_of, plural
 
 LETTER = {"momentum": "p", "velocity": "v"}  # what goes with a position
 Made = TypeVar("Made", System, Family)
@@ -52,13 +52,39 @@ class Definition:
     def __getitem__(self, name: str) -> Argument:
         return next(a for a in self.arguments if a.name == name)
 
+    def wrong(self, what: str, fix: str, kind: type[TinyPhysicsError] = TraceError) -> TinyPhysicsError:
+        """An error at the line where the function begins."""
+        return kind(what, site=self.site, fix=fix)
+
+    def system(
+        self,
+        kind: str,
+        states: Sequence[State],
+        symbols: Mapping[str, UOp],
+        sizes: Mapping[str, int],
+        sites: dict[UOp, Site],
+        not_parameters: Sequence[str] = (),
+        **content: Any,
+    ) -> System:
+        """The system that was traced: `content` is its energy, forces or update; the time is no parameter."""
+        own = [a for a in self.arguments if a.name != "t" and a.name not in not_parameters]
+        return System(
+            self.name,
+            kind,
+            tuple(states),
+            tuple(parameter(self, a, sizes) for a in own),
+            time=symbols.get("t"),
+            sites=sites,
+            site=self.site,
+            function=self.function,
+            **content,
+        )
+
 
 def definition(function: Callable[..., Any]) -> Definition:
     if not hasattr(function, "__code__"):
-        raise TraceError(
-            f"{a_kind(function)} is not a function that can be traced",
-            site=user_site(),
-            fix="Write def H(q, p): return ...",
+        raise TraceError.here(
+            f"{a_kind(function)} is not a function that can be traced", "Write def H(q, p): return ..."
         )
     code = inspect.unwrap(function).__code__
     site = Site(code.co_filename, code.co_firstlineno)
@@ -126,16 +152,15 @@ def check_time(d: Definition, step_number: bool = False) -> None:
         return
     what = "the step number" if step_number else "the time"
     if t.default is not None:
-        raise TraceError(
+        raise d.wrong(
             f"`{d.name}` has `t={shown(t.default)}`, but `t` is {what} here and cannot have a default value",
-            site=d.site,
-            fix="Write `t` without a default if you mean the time; give a parameter another name, such as `t_`.",
+            "Write `t` without a default if you mean the time; give a parameter another name, such as `t_`.",
         )
     if t.space.shape:
-        raise ShapeError(
+        raise d.wrong(
             f"`{d.name}` has a `t` of shape {t.space.shape}, but `t` is {what} here, a single number",
-            site=d.site,
-            fix="Give the array another name, such as `times`.",
+            "Give the array another name, such as `times`.",
+            ShapeError,
         )
 
 
@@ -143,53 +168,40 @@ def check_no_defaults(d: Definition, states: Sequence[str], why: str) -> None:
     """A state begins where a run is told to: a default would never be read."""
     for name in states:
         if d[name].default is not None:
-            raise TraceError(
+            raise d.wrong(
                 f"`{name}={shown(d[name].default)}` of `{d.name}`: {name} is a state ({why}), and a "
                 f"state cannot have a default value",
-                site=d.site,
-                fix=f"Write `{name}` alone, and pass {name}=... to evolve; parameters come after the states.",
+                f"Write `{name}` alone, and pass {name}=... to evolve; parameters come after the states.",
             )
 
 
-def parameter(a: Argument, sizes: Mapping[str, int], site: Site | None) -> Parameter:
+def parameter(d: Definition, a: Argument, sizes: Mapping[str, int]) -> Parameter:
     if a.name in RESERVED:
-        raise TraceError(
-            f"`{a.name}` means {RESERVED[a.name]} and cannot name a parameter",
-            site=site,
-            fix="Choose another name.",
+        raise d.wrong(
+            f"`{a.name}` means {RESERVED[a.name]} and cannot name a parameter", "Choose another name."
         )
     shape = a.space.bound(sizes)
     if (found := quantity(a.default)) is not None:
-        raise TraceError(
-            f"the default of `{a.name}` is {found[0]}", site=site, fix=f"{NO_UNITS} {a.name}=x.{found[1]}."
-        )
+        raise d.wrong(f"the default of `{a.name}` is {found[0]}", f"{NO_UNITS} {a.name}=x.{found[1]}.")
     default = a.default.tolist() if hasattr(a.default, "tolist") else a.default
     if default is not None and as_uop(default).shape not in ((), shape):
-        raise ShapeError(
+        annotated = "Give one number for all, or an array of the annotated shape."
+        raise d.wrong(
             f"the default of `{a.name}` has shape {as_uop(default).shape}, but its annotation says {shape}",
-            site=site,
-            fix=f"Annotate it: {a.name}: tp.Vec[{len(default)}] = ..."
-            if shape == ()
-            else "Give one number for all, or an array of the annotated shape.",
+            annotated if shape else f"Annotate it: {a.name}: tp.Vec[{len(default)}] = ...",
+            ShapeError,
         )
     return Parameter(a.name, symbol(a, sizes), default, a.space.unit)
 
 
-def check_free(states: Sequence[str], site: Site | None) -> None:
+def check_free(d: Definition, states: Sequence[str]) -> None:
     """A TraceError if a state has a name that evolve() has another use for."""
     for name in states:
         if name in RESERVED:
-            raise TraceError(
-                f"`{name}` means {RESERVED[name]} and cannot name a state",
-                site=site,
-                fix="Choose another name.",
-            )
+            raise d.wrong(f"`{name}` means {RESERVED[name]} and cannot name a state", "Choose another name.")
         if name in SHOWN:
-            raise TraceError(
-                f"a state named `{name}` would be hidden: out.{name} already means something else",
-                site=site,
-                fix=other_name(name),
-            )
+            hidden = f"a state named `{name}` would be hidden: out.{name} already means something else"
+            raise d.wrong(hidden, other_name(name))
 
 
 # What makes a number of a constant that is none: the result is no number, or infinite, for every state.
@@ -214,7 +226,7 @@ def always_computed(root: UOp) -> list[UOp]:
     return list(seen)
 
 
-def check_constants(root: UOp, name: str, sites: Sites | None, site: Site | None) -> None:
+def check_constants(d: Definition, root: UOp, sites: Sites) -> None:
     """A TraceError at the line of an operation with a constant that spoils its result for every state."""
     for u in always_computed(root):
         if not u.src or u.op not in WITH_NAN:
@@ -229,42 +241,25 @@ def check_constants(root: UOp, name: str, sites: Sites | None, site: Site | None
         else:
             continue
         raise TraceError(
-            f"`{name}` {why}: `{u}`",
-            site=(sites.of(u) if sites is not None else None) or site,
+            f"`{d.name}` {why}: `{u}`",
+            site=sites.of(u) or d.site,
             fix="Write the number you mean; tp.where(condition, a, b) avoids a value where it is not defined.",
         )
 
 
-def numbers(value: Any, name: str, site: Site | None, sites: Sites | None = None) -> UOp:
+def numbers(d: Definition, value: Any, sites: Sites) -> UOp:
     """What a function has returned, as a graph of numbers."""
     if value is None:
-        raise TraceError(f"`{name}` returns nothing", site=site, fix="End it with `return <the value>`.")
+        raise d.wrong(f"`{d.name}` returns nothing", "End it with `return <the value>`.")
     u = as_uop(value)
     if not u.dtype.is_float:
-        raise TraceError(
-            f"`{name}` returns a condition, `{u}`, not a number",
-            site=site,
-            fix="Choose numbers with tp.where(condition, 1.0, 0.0).",
-        )
+        where = "Choose numbers with tp.where(condition, 1.0, 0.0)."
+        raise d.wrong(f"`{d.name}` returns a condition, `{u}`, not a number", where)
     if left_over([u]) is not None:
-        raise TraceError(
-            f"`{name}` returns distances of pairs that no sum has consumed",
-            site=site,
-            fix="Sum them: tp.pair_sum(energy_of(r2)) with r2 = tp.pair_distance2(...).",
-        )
-    check_constants(u, name, sites, site)
+        add = "Sum them: tp.pair_sum(energy_of(r2)) with r2 = tp.pair_distance2(...)."
+        raise d.wrong(f"`{d.name}` returns distances of pairs that no sum has consumed", add)
+    check_constants(d, u, sites)
     return u
-
-
-def scalar_energy(value: Any, name: str, site: Site | None, sites: Sites | None = None) -> UOp:
-    energy = numbers(value, name, site, sites)
-    if energy.shape != ():
-        raise ShapeError(
-            f"`{name}` returns an energy of shape {energy.shape}, not a scalar",
-            site=site,
-            fix="Sum it: `(p**2).sum()/2` or `p @ p / 2`.",
-        )
-    return energy
 
 
 def over_pairs(energy: UOp, sites: Sites) -> UOp:
@@ -308,24 +303,22 @@ def used_components(roots: Sequence[UOp], state: UOp) -> list[bool]:
     return [e in found for e in elements(state)]
 
 
-def check_dependence(energy: UOp, pairs: Sequence[tuple[UOp, UOp]], name: str, site: Site | None) -> None:
+def check_dependence(d: Definition, energy: UOp, pairs: Sequence[tuple[UOp, UOp]]) -> None:
     """Every momentum must occur: without it the position it moves stands still."""
     for q, p in pairs:
         if not p.leaves & energy.leaves:
-            raise TraceError(
-                f"the energy of `{name}` does not depend on `{p.arg}`, so `{q.arg}` would never move",
-                site=site,
-                fix=f"Add the kinetic energy, for example {p.arg} @ {p.arg} / 2 (or {p.arg}**2/2).",
+            raise d.wrong(
+                f"the energy of `{d.name}` does not depend on `{p.arg}`, so `{q.arg}` would never move",
+                f"Add the kinetic energy, for example {p.arg} @ {p.arg} / 2 (or {p.arg}**2/2).",
             )
         if not 1 < p.size <= UNROLL_LIMIT:
             continue
         unused = [i for i, used in enumerate(used_components([energy], p)) if not used]
         if unused:
-            raise TraceError(
-                f"the energy of `{name}` does not depend on `{elements(p)[unused[0]]}`"
+            raise d.wrong(
+                f"the energy of `{d.name}` does not depend on `{elements(p)[unused[0]]}`"
                 + (f" and {plural(len(unused) - 1, 'other component')}" if len(unused) > 1 else ""),
-                site=site,
-                fix=f"Use all of `{p.arg}`, or annotate `{q.arg}` and `{p.arg}` with a smaller shape.",
+                f"Use all of `{p.arg}`, or annotate `{q.arg}` and `{p.arg}` with a smaller shape.",
             )
 
 
@@ -347,7 +340,11 @@ def documented(system: Made, d: Definition) -> Made:
 def traced_energy(d: Definition, symbols: dict[str, UOp]) -> tuple[UOp, dict[UOp, Site]]:
     """What an energy function returns, with the lines that its nodes come from."""
     value, sites = run(d, symbols, Draws(refused=IN_ENERGY))
-    energy = over_pairs(scalar_energy(value, d.name, d.site, sites), sites)
+    energy = numbers(d, value, sites)
+    if energy.shape != ():
+        what = f"`{d.name}` returns an energy of shape {energy.shape}, not a scalar"
+        raise d.wrong(what, "Sum it: `(p**2).sum()/2` or `p @ p / 2`.", ShapeError)
+    energy = over_pairs(energy, sites)
     sites.table |= {
         u: line for u in toposort([energy]) if u not in sites.table and (line := sites.of(u)) is not None
     }
@@ -361,26 +358,23 @@ def checked_pairs(d: Definition, pairs: Sequence[tuple[str, str]], second: str) 
         or not pairs
         or not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs)
     ):
-        raise TraceError(
+        raise d.wrong(
             f"pairs={pairs!r} is not a list of pairs",
-            site=d.site,
-            fix=f"pairs= names the arguments: [(position, {second}), ...].",
+            f"pairs= names the arguments: [(position, {second}), ...].",
         )
     names = [n for pair in pairs for n in pair]
     for n in names:
         if not any(a.name == n for a in d.arguments):
-            raise TraceError(
+            raise d.wrong(
                 f"`{d.name}` has no argument `{n}`",
-                site=d.site,
-                fix=f"pairs= names its arguments: [(position, {second}), ...].",
+                f"pairs= names its arguments: [(position, {second}), ...].",
             )
         if n == "t" or names.count(n) > 1:
-            raise TraceError(
+            raise d.wrong(
                 f"`{n}` is {'the time, not a state' if n == 't' else 'in two pairs'}",
-                site=d.site,
-                fix=f"Write def {d.name}(q, {LETTER[second]}, t, ...): states first.",
+                f"Write def {d.name}(q, {LETTER[second]}, t, ...): states first.",
             )
-    check_free(names, d.site)
+    check_free(d, names)
     return names
 
 
@@ -389,20 +383,18 @@ def check_shapes(
 ) -> None:
     for q, p in pairs:
         if symbols[q].shape != symbols[p].shape:
-            raise ShapeError(
+            raise d.wrong(
                 f"`{q}` has shape {symbols[q].shape} and `{p}` {symbols[p].shape}",
-                site=d.site,
-                fix=f"A position and its {second} must have the same shape.",
+                f"A position and its {second} must have the same shape.",
+                ShapeError,
             )
 
 
 def pair_of(d: Definition, second: str) -> list[tuple[str, str]]:
     """The first two arguments; a TraceError if the names of further ones say that they are pairs, too."""
     if len(d.arguments) < 2:
-        raise TraceError(
-            f"`{d.name}` needs a position and a {second}",
-            site=d.site,
-            fix=f"Write def {d.name}(q, {LETTER[second]}, ...).",
+        raise d.wrong(
+            f"`{d.name}` needs a position and a {second}", f"Write def {d.name}(q, {LETTER[second]}, ...)."
         )
     first = (d.arguments[0].name, d.arguments[1].name)
     if (named := by_name([a.name for a in plain(d)])) is not None:
@@ -445,18 +437,8 @@ def trace_hamiltonian(
     energy, sites = traced_energy(d, symbols)
     if not said:
         check_beside(d, energy, symbols, "momentum")
-    check_dependence(energy, [(symbols[q], symbols[p]) for q, p in pairs], d.name, d.site)
-    return System(
-        d.name,
-        "hamiltonian",
-        tuple(states),
-        tuple(parameter(a, sizes, d.site) for a in d.arguments if a.name not in (*names, "t")),
-        time=symbols.get("t"),
-        energy=energy,
-        sites=sites,
-        site=d.site,
-        function=d.function,
-    )
+    check_dependence(d, energy, [(symbols[q], symbols[p]) for q, p in pairs])
+    return d.system("hamiltonian", states, symbols, sizes, sites, names, energy=energy)
 
 
 @heeds("hamiltonian", '@tp.hamiltonian, or @tp.hamiltonian(pairs=[("x", "px"), ("y", "py")])')
@@ -495,10 +477,9 @@ def check_no_friction(d: Definition, q: str) -> None:
         rates = f"{v.name}/mass, <the force>" if v.name == "p" else f"{v.name}, <the force>/mass"
     constant = "another name" if v.name == "p" else "another name or a default"
     name = "friction" if d.name == "<lambda>" else d.name
-    raise TraceError(
+    raise d.wrong(
         f"`{d.name}` takes `{v.name}`, but a force of @tp.forces may depend only on positions, t and parameters",
-        site=d.site,
-        fix=f"Write friction with @tp.ode: def {name}({', '.join([q, v.name, *others])}): return {rates}. "
+        f"Write friction with @tp.ode: def {name}({', '.join([q, v.name, *others])}): return {rates}. "
         f"If `{v.name}` is a constant, give it {constant}.",
     )
 
@@ -506,10 +487,9 @@ def check_no_friction(d: Definition, q: str) -> None:
 def trace_forces(d: Definition, sizes: Mapping[str, int]) -> System:
     q_name = d.arguments[0].name
     if q_name == "p":
-        raise TraceError(
+        raise d.wrong(
             f"`{d.name}` takes `p` first, but here `p` names the momentum",
-            site=d.site,
-            fix="Give the position another name: def force(q, ...).",
+            "Give the position another name: def force(q, ...).",
         )
     check_no_friction(d, q_name)
     check_time(d)
@@ -517,29 +497,18 @@ def trace_forces(d: Definition, sizes: Mapping[str, int]) -> System:
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
     q = symbols[q_name]
     value, sites = run(d, symbols, Draws(refused=IN_FORCES))
-    force = numbers(value, d.name, d.site, sites)
+    force = numbers(d, value, sites)
     if force.shape != q.shape and force.op is not Ops.CONST:
-        raise ShapeError(
+        raise d.wrong(
             f"`{d.name}` returns a force of shape {force.shape}, `{q_name}` has {q.shape}",
-            site=d.site,
-            fix=f"Return one force for each number of `{q_name}`.",
+            f"Return one force for each number of `{q_name}`.",
+            ShapeError,
         )
     states = (
         State(q_name, q, "position", d[q_name].space.unit),
         State("p", UOp.var("p", q.shape), "momentum"),
     )
-    names = (q_name, "t")
-    return System(
-        d.name,
-        "forces",
-        states,
-        tuple(parameter(a, sizes, d.site) for a in d.arguments if a.name not in names),
-        time=symbols.get("t"),
-        forces=(force.expand(q.shape),),
-        sites=sites.table,
-        site=d.site,
-        function=d.function,
-    )
+    return d.system("forces", states, symbols, sizes, sites.table, [q_name], forces=(force.expand(q.shape),))
 
 
 @heeds("forces", "@tp.forces before def force(q): ...")
@@ -550,39 +519,25 @@ def forces(function: Callable[..., Any]) -> System | Family:
     """
     d = definition(function)
     if not d.arguments:
-        raise TraceError(f"`{d.name}` needs a position", site=d.site, fix=f"Write def {d.name}(q, ...).")
+        raise d.wrong(f"`{d.name}` needs a position", f"Write def {d.name}(q, ...).")
     return family(d, "forces", lambda sizes: trace_forces(d, sizes))
 
 
 def trace_potential(d: Definition, positions: Sequence[str], sizes: Mapping[str, int]) -> System:
     if isinstance(positions, str) or not isinstance(positions, Sequence) or not positions:
-        raise TraceError(
+        raise d.wrong(
             f"positions={shown(positions)} is not a list of names",
-            site=d.site,
-            fix='positions= names its arguments: ["q", ...].',
+            'positions= names its arguments: ["q", ...].',
         )
     for n in positions:
         if n == "t" or not any(a.name == n for a in d.arguments):
-            raise TraceError(
-                f"`{d.name}` has no position `{n}`",
-                site=d.site,
-                fix='positions= names its arguments: ["q", ...].',
-            )
+            raise d.wrong(f"`{d.name}` has no position `{n}`", 'positions= names its arguments: ["q", ...].')
     check_time(d)
     check_no_defaults(d, positions, "a position")
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
     energy, sites = traced_energy(d, symbols)
-    return System(
-        d.name,
-        "potential",
-        tuple(State(n, symbols[n], "position", d[n].space.unit) for n in positions),
-        tuple(parameter(a, sizes, d.site) for a in d.arguments if a.name not in (*positions, "t")),
-        time=symbols.get("t"),
-        energy=energy,
-        sites=sites,
-        site=d.site,
-        function=d.function,
-    )
+    states = [State(n, symbols[n], "position", d[n].space.unit) for n in positions]
+    return d.system("potential", states, symbols, sizes, sites, positions, energy=energy)
 
 
 @heeds("potential", '@tp.potential, or @tp.potential(positions=["x", "y"])')
@@ -602,7 +557,7 @@ def potential(function: Any = None, *, positions: Sequence[str] | None = None) -
     d = definition(function)
     if positions is None:
         if not d.arguments:
-            raise TraceError(f"`{d.name}` needs a position", site=d.site, fix=f"Write def {d.name}(q, ...).")
+            raise d.wrong(f"`{d.name}` needs a position", f"Write def {d.name}(q, ...).")
         positions = [d.arguments[0].name]
     return family(d, "potential", lambda sizes: trace_potential(d, positions, sizes))
 
@@ -628,20 +583,17 @@ def trace_map(
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
     value, sites = run(d, symbols, Draws() if kind == "map" else Draws(refused=IN_RATES))
     if isinstance(value, Mapping):
-        raise TraceError(
+        raise d.wrong(
             f"`{d.name}` returns a dict",
-            site=d.site,
-            fix=f"Return the new {what}s in order: return {', '.join(map(str, value))}.",
+            f"Return the new {what}s in order: return {', '.join(map(str, value))}.",
         )
     given = value if isinstance(value, (tuple, list)) else apart(value, d, symbols)
-    new = tuple(numbers(v, d.name, d.site, sites) for v in given)
+    new = tuple(numbers(d, v, sites) for v in given)
     arguments = [a for a in d.arguments if a.name != "t"]
     if len(new) > len(arguments):
-        raise TraceError(
+        raise d.wrong(
             f"`{d.name}` returns {len(new)} {what}s but takes {plural(len(arguments), 'argument')}",
-            site=d.site,
-            fix="Return one new value for each state, in order; "
-            "np.stack turns a list of arrays into one state.",
+            "Return one new value for each state, in order; np.stack turns a list of arrays into one state.",
         )
     counted = plural(len(new), "new value" if kind == "map" else "derivative")
     check_no_defaults(
@@ -652,26 +604,17 @@ def trace_map(
     states = []
     for a, u in zip(arguments, new):
         if u.shape != symbols[a.name].shape and u.op is not Ops.CONST:
-            raise ShapeError(
+            raise d.wrong(
                 f"`{d.name}` returns shape {u.shape} for `{a.name}`, which has {symbols[a.name].shape}",
-                site=d.site,
-                fix="Return one new value per state, in the order of the arguments and in its shape; "
+                "Return one new value per state, in the order of the arguments and in its shape; "
                 "np.stack makes one of components.",
+                ShapeError,
             )
         states.append(State(a.name, symbols[a.name], "field", a.space.unit))
     update = {s.name: u.expand(s.var.shape) for s, u in zip(states, new)}
     states = states if pairs is None else in_pairs(d, states, pairs)
-    return System(
-        d.name,
-        kind,
-        tuple(states),
-        tuple(parameter(a, sizes, d.site) for a in arguments[len(new) :]),
-        time=symbols.get("t"),
-        sites=sites.table,
-        site=d.site,
-        function=d.function,
-        update=tuple(update[s.name] for s in states),
-    )
+    moved = tuple(update[s.name] for s in states)
+    return d.system(kind, states, symbols, sizes, sites.table, list(update), update=moved)
 
 
 def in_pairs(d: Definition, states: Sequence[State], pairs: Sequence[tuple[str, str]]) -> list[State]:
@@ -680,17 +623,15 @@ def in_pairs(d: Definition, states: Sequence[State], pairs: Sequence[tuple[str, 
     known = {s.name: s for s in states}
     for s in states:
         if s.name not in names:
-            raise TraceError(
+            raise d.wrong(
                 f"`{s.name}` of `{d.name}` is in no pair, and only maps of canonical pairs can be symplectic",
-                site=d.site,
-                fix=f"Put every state into pairs= ({', '.join(known)}), or leave pairs= out.",
+                f"Put every state into pairs= ({', '.join(known)}), or leave pairs= out.",
             )
     for name in names:
         if name not in known:
-            raise TraceError(
+            raise d.wrong(
                 f"`{d.name}` returns no new value for `{name}`, which makes it a parameter",
-                site=d.site,
-                fix=f"Only states can be in pairs: {', '.join(known)}.",
+                f"Only states can be in pairs: {', '.join(known)}.",
             )
     check_shapes(d, pairs, {s.name: s.var for s in states}, "momentum")
     roles = ("position", "momentum")
@@ -716,7 +657,7 @@ def map_(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None
         return users_frames(lambda f: map_(f, pairs=pairs))
     d = definition(function)
     if not d.arguments:
-        raise TraceError(f"`{d.name}` needs a state", site=d.site, fix=f"Write def {d.name}(x, ...).")
+        raise d.wrong(f"`{d.name}` needs a state", f"Write def {d.name}(x, ...).")
     return family(d, "map", lambda sizes: trace_map(d, sizes, pairs=pairs))
 
 
@@ -734,21 +675,20 @@ def ode(function: Callable[..., Any]) -> System | Family:
     """
     d = definition(function)
     if not any(a.name != "t" for a in d.arguments):
-        raise TraceError(f"`{d.name}` needs a state", site=d.site, fix=f"Write def {d.name}(x, ...).")
+        raise d.wrong(f"`{d.name}` needs a state", f"Write def {d.name}(x, ...).")
 
     def trace(sizes: Mapping[str, int]) -> System:
         system = trace_map(d, sizes, "ode", "derivative")
-        check_free([s.name for s in system.states], d.site)
+        check_free(d, [s.name for s in system.states])
         return system
 
     return family(d, "ode", trace)
 
 
 def read_only(self: Any, name: str, value: Any) -> None:
-    raise TraceError(
+    raise TraceError.here(
         f"`self.{name} = ...` inside energy()",
-        site=user_site(),
-        fix="Set attributes in __init__; energy() only computes and returns a value.",
+        "Set attributes in __init__; energy() only computes and returns a value.",
     )
 
 
@@ -795,9 +735,7 @@ class PhysicsSystem:
 
     def energy(self, q: Any, p: Any) -> Any:
         """Returns the energy of the positions q and momenta p; this is what you write."""
-        raise TraceError(
-            f"{type(self).__name__} has no energy", site=user_site(), fix="Define energy(self, q, p)."
-        )
+        raise TraceError.here(f"{type(self).__name__} has no energy", "Define energy(self, q, p).")
 
     @users_frames
     def traced(self) -> System | Family:
@@ -849,12 +787,8 @@ class PhysicsSystem:
         return self.traced() + other
 
 
-OPTIONS = {
-    "observable": "observe",
-    "event": "events",
-    "invariant": "project",
-    "function": "time",
-}  # where each is given
+# where each is given
+OPTIONS = {"observable": "observe", "event": "events", "invariant": "project", "function": "time"}
 
 
 def observable(
@@ -877,5 +811,5 @@ def observable(
         raise InputError(f"the {what} `{name}` returns nothing", fix="End it with `return <the value>`.")
     listed = isinstance(value, (list, tuple)) and any(isinstance(v, UOp) for v in value)
     out = as_uop(list(value)) if listed else as_uop(value)
-    check_constants(out, name, sites, None)
+    check_constants(d, out, sites)
     return out

@@ -95,9 +95,8 @@ class Ops(Enum):
     TRIU = "triu"  # arg: (a, b); zero where the index along axis a is not below that along b; (a, b, k): by a list
     # chosen by indices: sources are the array, then an i64 array for each of its leading axes, all of one shape
     GATHER = "gather"  # the items there, in the shape of the indices; NaN where an index is outside
-    SCATTER = (
-        "scatter"  # the items added there one after the other, to zeros; an index outside makes the first NaN
-    )
+    # the items added there one after the other, to zeros; an index outside makes the first NaN
+    SCATTER = "scatter"
     # neighbours of points; arg: (what, number of the list[, way through space])
     #   sources: points, cutoff, skin, and the cell if there is one
     #   order, inverse: an order of the points in which neighbours are close together, as indices, and its inverse
@@ -130,130 +129,39 @@ DRAWN = ("uniform", "normal")  # the kinds of random numbers
 
 Group = frozenset[Ops]
 
-UNARY: Group = frozenset(
-    {
-        Ops.NEG,
-        Ops.ABS,
-        Ops.SIGN,
-        Ops.FLOOR,
-        Ops.RINT,
-        Ops.SQRT,
-        Ops.RSQRT,
-        Ops.CBRT,
-        Ops.SIN,
-        Ops.COS,
-        Ops.TAN,
-        Ops.ASIN,
-        Ops.ACOS,
-        Ops.ATAN,
-        Ops.SINH,
-        Ops.COSH,
-        Ops.TANH,
-        Ops.EXP,
-        Ops.EXPM1,
-        Ops.LOG,
-        Ops.LOG1P,
-        Ops.ERF,
-        Ops.NOT,
-        Ops.CAST,
-        Ops.BITCAST,
-    }
-)
-COMPARE: Group = frozenset({Ops.LT, Ops.LE, Ops.EQ, Ops.NE})
-BINARY: Group = COMPARE | {
-    Ops.ADD,
-    Ops.SUB,
-    Ops.MUL,
-    Ops.DIV,
-    Ops.POW,
-    Ops.ATAN2,
-    Ops.HYPOT,
-    Ops.TURN,
-    Ops.TURN_LOW,
-    Ops.MIN,
-    Ops.MAX,
-    Ops.AND,
-    Ops.OR,
-    Ops.XOR,
-    Ops.SHL,
-    Ops.SHR,
-    Ops.MULHI,
-}
-ARCS: Group = frozenset({Ops.ARC_SIGN, Ops.ARC_DRIFT, Ops.ARC_KICK, Ops.ARC_LAG})
-TERNARY: Group = frozenset({Ops.FMA, Ops.WHERE, Ops.SELDOM, Ops.IMAGE}) | ARCS
+
+def section(first: Ops, last: Ops) -> Group:
+    """The operations from one to another, in the order in which they are written above."""
+    every = list(Ops)
+    return frozenset(every[every.index(first) : every.index(last) + 1])
+
+
+LEAVES: Group = section(Ops.CONST, Ops.RANGE)
+UNARY: Group = section(Ops.NEG, Ops.BITCAST)
+FUNCTIONS: Group = section(Ops.SQRT, Ops.ERF)  # of one real number
+COMPARE: Group = section(Ops.LT, Ops.NE)
+BINARY: Group = section(Ops.ADD, Ops.MULHI)
+ARCS: Group = section(Ops.ARC_SIGN, Ops.ARC_LAG)
+TERNARY: Group = section(Ops.FMA, Ops.IMAGE) | ARCS
 ELEMENTWISE: Group = UNARY | BINARY | TERNARY | {Ops.CUSTOM, Ops.RANDOM, Ops.FAR}
-MOVEMENT: Group = frozenset(
-    {
-        Ops.RESHAPE,
-        Ops.EXPAND,
-        Ops.PERMUTE,
-        Ops.SLICE,
-        Ops.PAD,
-        Ops.FLIP,
-        Ops.ROLL,
-        Ops.CONCAT,
-        Ops.STACK,
-        Ops.ELEMENT,
-        Ops.TRIU,
-        Ops.GATHER,
-        Ops.SCATTER,
-    }
-)
+MOVEMENT: Group = section(Ops.RESHAPE, Ops.SCATTER)
 CHOSEN: Group = frozenset({Ops.GATHER, Ops.SCATTER})  # linear in the first source; the others are indices
-ORBITS: Group = frozenset({Ops.JACOBI, Ops.KEPLER, Ops.PULL})
-LEAVES: Group = frozenset({Ops.CONST, Ops.VAR, Ops.RANGE})
-COMMUTATIVE: Group = frozenset(
-    {
-        Ops.ADD,
-        Ops.MUL,
-        Ops.MIN,
-        Ops.MAX,
-        Ops.EQ,
-        Ops.NE,
-        Ops.AND,
-        Ops.OR,
-        Ops.XOR,
-        Ops.HYPOT,
-        Ops.MULHI,
-    }
-)
+JOINED: Group = frozenset({Ops.CONCAT, Ops.STACK})  # movements of several arrays
+ORBITS: Group = section(Ops.JACOBI, Ops.PULL)
+COMMUTATIVE: Group = section(Ops.AND, Ops.XOR) | {Ops.ADD, Ops.MUL, Ops.MIN, Ops.MAX, Ops.EQ, Ops.NE}
+COMMUTATIVE |= {Ops.HYPOT, Ops.MULHI}
 
 # what a transcendental function is rewritten to before it reaches a machine
-MINIMAL: Group = (
-    LEAVES
-    | MOVEMENT
-    | COMPARE
-    | {
-        Ops.ADD,
-        Ops.SUB,
-        Ops.MUL,
-        Ops.DIV,
-        Ops.FMA,
-        Ops.SQRT,
-        Ops.NEG,
-        Ops.WHERE,
-        Ops.CAST,
-        Ops.BITCAST,
-        Ops.AND,
-        Ops.OR,
-        Ops.XOR,
-        Ops.NOT,
-        Ops.SHL,
-        Ops.SHR,
-        Ops.MULHI,
-        Ops.REDUCE,
-        Ops.NEAR,
-        Ops.TREE,
-        Ops.SOLVED,
-    }
-)
+MINIMAL: Group = LEAVES | MOVEMENT | COMPARE | section(Ops.ADD, Ops.DIV) | section(Ops.AND, Ops.MULHI)
+MINIMAL |= {Ops.FMA, Ops.SQRT, Ops.NEG, Ops.NOT, Ops.WHERE, Ops.CAST, Ops.BITCAST}
+MINIMAL |= {Ops.REDUCE, Ops.NEAR, Ops.TREE, Ops.SOLVED}
 
 ARITY: dict[Ops, int] = (
     {op: 0 for op in LEAVES}
     | {op: 1 for op in UNARY}
     | {op: 2 for op in BINARY}
     | {op: 3 for op in TERNARY}
-    | {op: 1 for op in MOVEMENT - CHOSEN - {Ops.CONCAT, Ops.STACK}}
+    | {op: 1 for op in MOVEMENT - CHOSEN - JOINED}
     | {
         Ops.RANDOM: 5,
         Ops.FAR: 7,

@@ -71,15 +71,11 @@ def sequence(items: list[Any]) -> Tree:
     return items[0] if len(items) == 1 else ("one by one", items)
 
 
-def strided(items: list[Any], lanes: int) -> Tree:
-    return ("in halves", [sequence(items[k::lanes]) for k in range(lanes)])
-
-
 def long_sum(items: list[Any]) -> Tree:
     if len(items) <= LANES:
         return sequence(items)
     if len(items) <= CHUNK:
-        return strided(items, LANES)
+        return ("in halves", [sequence(items[k::LANES]) for k in range(LANES)])
     return long_sum([long_sum(items[k : k + CHUNK]) for k in range(0, len(items), CHUNK)])
 
 

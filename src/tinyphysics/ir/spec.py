@@ -26,10 +26,6 @@ CHOICES = frozenset({Ops.WHERE, Ops.SELDOM})
 BITWISE = frozenset({Ops.AND, Ops.OR, Ops.XOR, Ops.NOT})
 
 
-def same_shapes(u: UOp) -> bool:
-    return all(s.shape == u.shape for s in u.src)
-
-
 def same_dtypes(u: UOp) -> bool:
     data = u.src[1:] if u.op in CHOICES else u.src
     if u.op in COMPARE:
@@ -41,10 +37,6 @@ def same_dtypes(u: UOp) -> bool:
     if u.op is Ops.BITCAST:
         return u.src[0].dtype.bits == u.dtype.bits
     return all(s.dtype is u.dtype for s in data)
-
-
-def arity(u: UOp) -> bool:
-    return u.op not in ARITY or len(u.src) == ARITY[u.op]
 
 
 def expands(u: UOp) -> bool:
@@ -125,48 +117,31 @@ def lists(u: UOp) -> bool:
     )
 
 
+def fits(u: UOp, shapes: list[Shape]) -> bool:
+    """Are these the shapes of the sources, all of one dtype with what is made of them?"""
+    return [s.shape for s in u.src] == shapes and all(s.dtype is u.dtype for s in u.src)
+
+
 def orbits(u: UOp) -> bool:
     """JACOBI, KEPLER, PULL: rows of points in space, and a number for each of them."""
     n = u.shape[0] if len(u.shape) == 2 and u.shape[1] == 3 else 0
-    rows, each = ([u.shape], (n,))
-    wanted = {
-        Ops.JACOBI: [*rows, each],
-        Ops.KEPLER: [*rows, *rows, each, ()],
-        Ops.PULL: [*rows, *rows, each],
-    }[u.op]
-    if (
-        u.op is Ops.JACOBI
-        and sorted(u.arg[1:]) != list(range(n))
-        or u.op is Ops.KEPLER
-        and u.arg not in ((0,), (1,))
-    ):
+    if u.op is Ops.JACOBI and sorted(u.arg[1:]) != list(range(n)):
         return False
-    return n > 1 and [s.shape for s in u.src] == wanted and all(s.dtype is u.dtype for s in u.src)
+    if u.op is Ops.KEPLER and u.arg not in ((0,), (1,)):
+        return False
+    after = {Ops.JACOBI: [(n,)], Ops.KEPLER: [u.shape, (n,), ()], Ops.PULL: [u.shape, (n,)]}
+    return n > 1 and fits(u, [u.shape, *after[u.op]])
 
 
 def pulls(u: UOp) -> bool:
     """TREE: points in space, a mass for each, one number."""
-    if u.src[0].ndim != 2 or u.src[0].shape[1] != 3:
-        return False
-    q, m, square = u.src
-    return (
-        u.shape == q.shape
-        and m.shape == q.shape[:1]
-        and square.shape == ()
-        and all(s.dtype is u.dtype for s in u.src)
-    )
+    return len(u.shape) == 2 and u.shape[1] == 3 and fits(u, [u.shape, u.shape[:1], ()])
 
 
 def solves(u: UOp) -> bool:
     """SOLVE: vectors of one length, and perhaps a square matrix."""
     n, (_, rounds) = u.shape, u.arg
-    wanted = [n, n, n, *([n + n] if len(u.src) == 4 else [])]
-    return (
-        len(n) == 1
-        and rounds > 0
-        and [s.shape for s in u.src] == wanted
-        and all(s.dtype is u.dtype for s in u.src)
-    )
+    return len(n) == 1 and rounds > 0 and fits(u, [n, n, n, *([n + n] if len(u.src) == 4 else [])])
 
 
 def reduces(u: UOp) -> bool:
@@ -186,11 +161,11 @@ def reduces(u: UOp) -> bool:
 
 # fmt: off
 SHAPED: list[Row] = [
-    (frozenset(Ops),                         arity,                                "the wrong number of sources"),
+    (frozenset(ARITY),                       lambda u: len(u.src) == ARITY[u.op],  "the wrong number of sources"),
     (frozenset({Ops.CONST}),                 lambda u: isinstance(u.arg, (int, float)), "no number"),
     (frozenset({Ops.VAR}),                   lambda u: isinstance(u.arg, str),     "no name"),
     (frozenset({Ops.RANGE}),                 lambda u: u.dtype is i64 and len(u.shape) == 1, "not one axis of i64"),
-    (ELEMENTWISE,                            same_shapes,                          "sources of other shapes"),
+    (ELEMENTWISE,                            lambda u: all(s.shape == u.shape for s in u.src), "sources of other shapes"),
     (ELEMENTWISE,                            same_dtypes,                          "sources of other dtypes"),
     (frozenset({Ops.RANDOM}),                draws,                                "no kind, stream and count"),
     (BITWISE,                                lambda u: not u.dtype.is_float,       "bits of a float"),
@@ -230,10 +205,6 @@ UNROLLED: list[Row] = [
 def check(roots: Sequence[UOp], spec: list[Row]) -> None:
     """An AssertionError that names the first node that breaks a row of the table."""
     for u in toposort(roots):
-        for ops, holds, what in spec:
-            assert u.op not in ops or holds(u), f"{_named(u)} has {what}"
-
-
-def _named(u: UOp) -> str:
-    sources = ", ".join(f"`{s}`" for s in u.src)  # these are well formed: u itself may not print
-    return f"{u.op.value} {u.dtype}{list(u.shape)} of {sources or u.arg}"
+        for _, _, what in (row for row in spec if u.op in row[0] and not row[1](u)):
+            sources = ", ".join(f"`{s}`" for s in u.src)  # these are well formed: u itself may not print
+            raise AssertionError(f"{u.op.value} {u.dtype}{list(u.shape)} of {sources or u.arg} has {what}")

@@ -16,10 +16,6 @@ from tinyphysics.util import Site
 LINE = re.compile(r"%(\d+) = (\w+) (\w+)\[([\d, ]*)\]((?: %\d+)*)(?: \{(.*)\})?\s*(?:;.*)?$")
 
 
-def _arg(value: Any) -> str:
-    return repr(value)  # repr of a float reads back exactly; inf and nan are names to `_read`
-
-
 def dump(roots: Sequence[UOp], sites: Mapping[UOp, Site] | None = None) -> str:
     """The graph below the roots; `parse` of it gives the same nodes.
 
@@ -35,7 +31,8 @@ def dump(roots: Sequence[UOp], sites: Mapping[UOp, Site] | None = None) -> str:
         number[u] = len(number)
         shape = ", ".join(map(str, u.shape))
         src = "".join(f" %{number[s]}" for s in u.src)
-        arg = f" {{{_arg(u.arg)}}}" if u.arg is not None else ""
+        # repr of a float reads back exactly; inf and nan are names to `_read`
+        arg = f" {{{u.arg!r}}}" if u.arg is not None else ""
         where = f"  ; {sites[u]}" if sites and u in sites else ""
         lines.append(f"%{number[u]} = {u.op.value} {u.dtype}[{shape}]{src}{arg}{where}")
     return "\n".join([*lines, "return " + " ".join(f"%{number[r]}" for r in roots)])

@@ -21,7 +21,7 @@ from tinyphysics.given import NO_UNITS, quantity
 from tinyphysics.ir.dtype import DType, Number, as_number, bool_, f64, i64, promote
 from tinyphysics.ir.infix import infix
 from tinyphysics.ir.math import Arithmetic
-from tinyphysics.ir.ops import ARCS, COMPARE, Ops
+from tinyphysics.ir.ops import ARCS, COMPARE, FUNCTIONS, Ops
 from tinyphysics.util import Site, a_kind, did_you_mean, prod, user_site
 
 Shape = tuple[int, ...]
@@ -98,10 +98,8 @@ class UOp(Arithmetic):
         return u
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise TraceError(
-            f"a symbol cannot be changed: `.{name} = ...`",
-            site=user_site(),
-            fix="Keep the value in a variable of your own.",
+        raise TraceError.here(
+            f"a symbol cannot be changed: `.{name} = ...`", "Keep the value in a variable of your own."
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -199,10 +197,9 @@ class UOp(Arithmetic):
             known = prod(n for n in new if n != -1)
             new = tuple(self.size // max(known, 1) if n == -1 else n for n in new)
         if prod(new) != self.size:
-            raise ShapeError(
+            raise ShapeError.here(
                 f"{self.size} numbers of shape {self.shape} do not fit {new}",
-                site=user_site(),
-                fix="The sizes must multiply to the same number; one of them may be -1.",
+                "The sizes must multiply to the same number; one of them may be -1.",
             )
         return self if new == self.shape else UOp(Ops.RESHAPE, self.dtype, new, (self,))
 
@@ -214,9 +211,7 @@ class UOp(Arithmetic):
     def permute(self, axes: Sequence[int]) -> UOp:
         axes = tuple(axis_of(a, self.ndim) for a in axes)
         if sorted(axes) != list(range(self.ndim)):
-            raise ShapeError(
-                f"axes {axes} of an array with {self.ndim}", site=user_site(), fix="Name every axis once."
-            )
+            raise ShapeError.here(f"axes {axes} of an array with {self.ndim}", "Name every axis once.")
         if axes == tuple(range(self.ndim)):
             return self
         return UOp(Ops.PERMUTE, self.dtype, tuple(self.shape[a] for a in axes), (self,), axes)
@@ -258,10 +253,8 @@ class UOp(Arithmetic):
         """Zero where the index along axis a is not below that along b: each pair once; with a third number, by a list."""
         a, b = axis_of(a, self.ndim), axis_of(b, self.ndim)
         if self.shape[a] != self.shape[b]:
-            raise ShapeError(
-                f"pairs of shape {self.shape}",
-                site=user_site(),
-                fix="A pair expression is square: q[:, None] - q[None, :].",
+            raise ShapeError.here(
+                f"pairs of shape {self.shape}", "A pair expression is square: q[:, None] - q[None, :]."
             )
         return UOp(Ops.TRIU, self.dtype, self.shape, (self,), (a, b, *near))
 
@@ -285,10 +278,9 @@ class UOp(Arithmetic):
         axes = range(self.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
         normal = tuple(sorted(axis_of(a, self.ndim) for a in axes))
         if len(set(normal)) < len(normal) or kind != "sum" and not self.size:
-            raise ShapeError(
+            raise ShapeError.here(
                 f"{kind} of shape {self.shape} along axes {normal}",
-                site=user_site(),
-                fix="Name each axis once; a minimum or maximum needs at least one number.",
+                "Name each axis once; a minimum or maximum needs at least one number.",
             )
         shape = tuple(n for i, n in enumerate(self.shape) if i not in normal)
         out = UOp(Ops.REDUCE, self.dtype, shape, (self,), (kind, normal)) if normal else self
@@ -318,10 +310,8 @@ class UOp(Arithmetic):
     def dot(self, o: Any) -> UOp:
         other = self.lift(o)
         if max(self.ndim, other.ndim) > 2:
-            raise ShapeError(
-                f"dot of shapes {self.shape} and {other.shape}",
-                site=user_site(),
-                fix="Write a @ b, or np.einsum.",
+            raise ShapeError.here(
+                f"dot of shapes {self.shape} and {other.shape}", "Write a @ b, or np.einsum."
             )
         return self * other if () in (self.shape, other.shape) else matmul(self, other)
 
@@ -343,19 +333,17 @@ class UOp(Arithmetic):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TraceError(
+            raise TraceError.here(
                 f"`{self}` is a scalar and has no length",
-                site=user_site(),
-                fix="Annotate the argument: tp.Vec[3] has three elements.",
+                "Annotate the argument: tp.Vec[3] has three elements.",
             )
         return self.shape[0]
 
     def __iter__(self) -> Iterator[UOp]:
         if not self.shape:
-            raise TraceError(
+            raise TraceError.here(
                 f"`{self}` is a scalar and cannot be iterated",
-                site=user_site(),
-                fix="Annotate the argument: tp.Vec[3] has three elements.",
+                "Annotate the argument: tp.Vec[3] has three elements.",
             )
         return (self[i] for i in range(self.shape[0]))
 
@@ -371,18 +359,16 @@ class UOp(Arithmetic):
     __hash__ = object.__hash__  # equal nodes are one object
 
     def __bool__(self) -> bool:
-        raise TraceError(
+        raise TraceError.here(
             f"`{self}` has no truth value while tracing",
-            site=user_site(),
-            fix=f"Write tp.where({self}, a, b) instead of `if {self}`; "
+            f"Write tp.where({self}, a, b) instead of `if {self}`; "
             "np.minimum, np.maximum, np.clip instead of min() and max(); & and | instead of and, or.",
         )
 
     def _no_number(self, what: str) -> TraceError:
-        return TraceError(
+        return TraceError.here(
             f"{what} needs a number, but `{self}` is a symbol while tracing",
-            site=user_site(),
-            fix="Use the functions of tp or NumPy: np.sin(q), not math.sin(q); np.stack([a, b]) makes an array; "
+            "Use the functions of tp or NumPy: np.sin(q), not math.sin(q); np.stack([a, b]) makes an array; "
             "tp.take(table, i) reads table[i] from an array of numbers.",
         )
 
@@ -402,10 +388,9 @@ class UOp(Arithmetic):
         raise self._no_number("round()")
 
     def __array__(self, *_: Any, **__: Any) -> Any:
-        raise TraceError(
+        raise TraceError.here(
             f"`{self}` is a symbol, and cannot be stored in a NumPy array",
-            site=user_site(),
-            fix="Write np.stack([a, b]) or tp.stack([a, b]) instead of np.array([a, b]); "
+            "Write np.stack([a, b]) or tp.stack([a, b]) instead of np.array([a, b]); "
             "sum(list) instead of np.sum(list).",
         )
 
@@ -419,10 +404,9 @@ class UOp(Arithmetic):
         return _numpy(name, args, kwargs)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        raise TraceError(
+        raise TraceError.here(
             f"`{self}[...] = ...` writes into a symbol",
-            site=user_site(),
-            fix="Symbols are immutable: build the new array with np.stack, np.concatenate or tp.where.",
+            "Symbols are immutable: build the new array with np.stack, np.concatenate or tp.where.",
         )
 
     # --- walking ------------------------------------------------------------------------------
@@ -455,51 +439,21 @@ ON_CONDITIONS = {Ops.MUL: Ops.AND, Ops.MIN: Ops.AND, Ops.MAX: Ops.OR}  # numbers
 def _on_dtype(op: Ops, dtype: DType) -> Ops:
     """The operation that op is on operands of dtype, if it is one."""
     if op in BITS and dtype.is_float:
-        raise TraceError(
+        raise TraceError.here(
             f"`{BITS[op]}` works on conditions, not on numbers",
-            site=user_site(),
-            fix="Bracket the comparisons: (q > 0) & (q < 1). A power is q**2.",
+            "Bracket the comparisons: (q > 0) & (q < 1). A power is q**2.",
         )
     if dtype is bool_ and op not in BITS and op not in COMPARE and op is not Ops.WHERE:
         if op not in ON_CONDITIONS:
-            raise TraceError(
-                f"`{op.value}` of conditions",
-                site=user_site(),
-                fix="Make them numbers first: tp.where(q > 0, 1.0, 0.0).",
+            raise TraceError.here(
+                f"`{op.value}` of conditions", "Make them numbers first: tp.where(q > 0, 1.0, 0.0)."
             )
         return ON_CONDITIONS[op]
     return op
 
 
-FLOAT_ONLY = frozenset(
-    {
-        Ops.DIV,
-        Ops.POW,
-        Ops.SQRT,
-        Ops.RSQRT,
-        Ops.CBRT,
-        Ops.SIN,
-        Ops.COS,
-        Ops.TAN,
-        Ops.ASIN,
-        Ops.ACOS,
-        Ops.ATAN,
-        Ops.SINH,
-        Ops.COSH,
-        Ops.TANH,
-        Ops.EXP,
-        Ops.EXPM1,
-        Ops.LOG,
-        Ops.LOG1P,
-        Ops.ERF,
-        Ops.ATAN2,
-        Ops.HYPOT,
-        Ops.FMA,
-        Ops.FLOOR,
-        Ops.RINT,
-        Ops.IMAGE,
-        *ARCS,
-    }
+FLOAT_ONLY = (
+    FUNCTIONS | ARCS | {Ops.DIV, Ops.POW, Ops.ATAN2, Ops.HYPOT, Ops.FMA, Ops.FLOOR, Ops.RINT, Ops.IMAGE}
 )
 
 
@@ -516,33 +470,26 @@ def as_uop(x: Any, dtype: DType = f64) -> UOp:
         rows = [as_uop(item, dtype) for item in x]
         shape = rows[0].shape if rows else ()
         if any(r.shape != shape for r in rows):
-            raise ShapeError(
+            raise ShapeError.here(
                 f"a list of shapes {', '.join(str(r.shape) for r in rows)}",
-                site=user_site(),
-                fix="All rows of an array must have the same shape.",
+                "All rows of an array must have the same shape.",
             )
         return UOp.stack([e for r in rows for e in elements(r)], (len(rows), *shape))
     if (found := quantity(x)) is not None:
-        raise TraceError(
-            f"{found[0]} cannot be part of an energy", site=user_site(), fix=f"{NO_UNITS} x.{found[1]}."
-        )
+        raise TraceError.here(f"{found[0]} cannot be part of an energy", f"{NO_UNITS} x.{found[1]}.")
     if getattr(x, "mask", None) is not None and hasattr(x, "filled") and bool(x.mask.any()):
-        raise TraceError(
+        raise TraceError.here(
             "a masked array cannot be part of an energy: some of its numbers are missing",
-            site=user_site(),
-            fix="Fill in the missing numbers: x.filled(0.0).",
+            "Fill in the missing numbers: x.filled(0.0).",
         )
     if hasattr(x, "tolist"):  # a NumPy array or number
         two = None if dtype.is_int else two_values(x)
-        return (
-            as_uop(x.tolist(), dtype)
-            if two is None
-            else on_diagonal(x.shape, *(as_uop(v, dtype) for v in two))
-        )
-    raise TraceError(
+        if two is None:
+            return as_uop(x.tolist(), dtype)
+        return on_diagonal(x.shape, *(as_uop(v, dtype) for v in two))
+    raise TraceError.here(
         f"{a_kind(x)} cannot be part of an energy",
-        site=user_site(),
-        fix="Use numbers, arrays of numbers, and the arguments of the function.",
+        "Use numbers, arrays of numbers, and the arguments of the function.",
     )
 
 
@@ -607,10 +554,9 @@ def broadcast_shape(*shapes: Shape) -> Shape:
     for i in range(1, max((len(s) for s in shapes), default=0) + 1):
         sizes = {s[-i] for s in shapes if len(s) >= i} - {1}
         if len(sizes) > 1:
-            raise ShapeError(
+            raise ShapeError.here(
                 f"shapes {' and '.join(str(s) for s in shapes)} do not fit together",
-                site=user_site(),
-                fix="Sizes must be equal or 1, aligned from the right; add an axis with x[:, None].",
+                "Sizes must be equal or 1, aligned from the right; add an axis with x[:, None].",
             )
         out.append(sizes.pop() if sizes else 1)
     return tuple(reversed(out))
@@ -619,10 +565,8 @@ def broadcast_shape(*shapes: Shape) -> Shape:
 def axis_of(axis: int, ndim: int) -> int:
     """The axis, counted from the front."""
     if not -ndim <= axis < ndim:
-        raise ShapeError(
-            f"axis {axis} of a {ndim}-dimensional array",
-            site=user_site(),
-            fix="Axes are counted from 0, or from -1 at the end.",
+        raise ShapeError.here(
+            f"axis {axis} of a {ndim}-dimensional array", "Axes are counted from 0, or from -1 at the end."
         )
     return operator.index(axis) % ndim
 
@@ -641,10 +585,9 @@ def index(u: UOp, keys: tuple[Any, ...]) -> UOp:
     keys = tuple(part for k in keys for part in _index_keys(u, k))
     used = sum(k is not None and k is not Ellipsis for k in keys)
     if used > u.ndim:
-        raise ShapeError(
+        raise ShapeError.here(
             f"`{u}` has shape {u.shape}, but is given {used} {'index' if used == 1 else 'indices'}",
-            site=user_site(),
-            fix="Annotate the argument with its shape, for example tp.Vec[3].",
+            "Annotate the argument with its shape, for example tp.Vec[3].",
         )
     if not any(k is Ellipsis for k in keys):
         keys = (*keys, Ellipsis)
@@ -669,10 +612,9 @@ def index(u: UOp, keys: tuple[Any, ...]) -> UOp:
         else:
             i = int(k)
             if not -n <= i < n:
-                raise ShapeError(
+                raise ShapeError.here(
                     f"index {i} is out of range for `{u}`, whose length there is {n}",
-                    site=user_site(),
-                    fix=f"Indices go from 0 to {n - 1}, or from -{n} to -1.",
+                    f"Indices go from 0 to {n - 1}, or from -{n} to -1.",
                 )
             bounds.append((i % n, i % n + 1, 1))
         axis += 1
@@ -696,10 +638,9 @@ def _index_keys(u: UOp, k: Any) -> tuple[Any, ...]:
         return tuple(as_uop(i, i64) for i in k.nonzero())
     if kind in ("i", "u"):
         return (as_uop(k, i64),)
-    raise TraceError(
+    raise TraceError.here(
         f"`{u}` is indexed with a {'condition' if mask else type(k).__name__}",
-        site=user_site(),
-        fix="A condition chooses between values: tp.where(q > 0, q, 0.0)."
+        "A condition chooses between values: tp.where(q > 0, q, 0.0)."
         if mask
         else "Indices are whole numbers, slices, and arrays or symbols of whole numbers.",
     )
@@ -710,10 +651,9 @@ def places(k: UOp, n: int, u: UOp) -> UOp:
     if k.op is Ops.STACK and all(x.op is Ops.CONST for x in k.src):
         known = [int(x.arg) for x in k.src]
         if bad := [i for i in known if not -n <= i < n]:
-            raise ShapeError(
+            raise ShapeError.here(
                 f"index {bad[0]} is out of range for `{u}`, whose length there is {n}",
-                site=user_site(),
-                fix=f"Indices go from 0 to {n - 1}, or from -{n} to -1.",
+                f"Indices go from 0 to {n - 1}, or from -{n} to -1.",
             )
         return UOp.stack([UOp.const(i % n, i64) for i in known], k.shape)
     if k.dtype.is_float:
@@ -763,14 +703,13 @@ def _run(k: UOp, n: int) -> range | None:
 
 def matmul(a: UOp, b: UOp) -> UOp:
     if not a.ndim or not b.ndim:
-        raise ShapeError(f"`@` of shapes {a.shape} and {b.shape}", site=user_site(), fix="Use * for scalars.")
+        raise ShapeError.here(f"`@` of shapes {a.shape} and {b.shape}", "Use * for scalars.")
     m, n = a.shape[-1], b.shape[-2 if b.ndim > 1 else 0]
     if m != n:
         other = "last but one of the right" if b.ndim > 1 else "axis of the right"
-        raise ShapeError(
+        raise ShapeError.here(
             f"`@` of shapes {a.shape} and {b.shape}",
-            site=user_site(),
-            fix=f"The last axis of the left and the {other} are summed together: {m} and {n} differ.",
+            f"The last axis of the left and the {other} are summed together: {m} and {n} differ.",
         )
     if b.ndim == 1:
         return (a * b).sum(-1)
@@ -781,10 +720,9 @@ def matmul(a: UOp, b: UOp) -> UOp:
 
 def _numpy(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if (function := NUMPY.get(name)) is None:
-        raise TraceError(
+        raise TraceError.here(
             f"np.{name} is not defined on symbols",
-            site=user_site(),
-            fix=did_you_mean(name, NUMPY).strip() or "Write it with operators and the functions of tp.",
+            did_you_mean(name, NUMPY).strip() or "Write it with operators and the functions of tp.",
         )
     given = {k: v for k, v in kwargs.items() if v is not None or k == "axis"}
     takes = inspect.signature(function)
@@ -792,10 +730,8 @@ def _numpy(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         takes.bind(*args, **given)
     except TypeError as error:
         build = "Symbols are not written into arrays: build the array with np.stack, or write a + b."
-        raise TraceError(
-            f"np.{name}: {error}",
-            site=user_site(),
-            fix=build if "out" in given else f"On symbols it takes {takes}.",
+        raise TraceError.here(
+            f"np.{name}: {error}", build if "out" in given else f"On symbols it takes {takes}."
         ) from None
     return function(*args, **given)
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
+from operator import add, and_, eq, invert, le, lt, mul, ne, neg, not_, or_, sub, xor
 from typing import Any
 
 from tinyphysics.errors import PlanError
@@ -53,18 +54,6 @@ def guarded(f: Callable[..., float], overflow: float = INF) -> Callable[..., flo
     return call
 
 
-def log(x: float) -> float:
-    return -INF if x == 0.0 else guarded(math.log)(x)
-
-
-def log1p(x: float) -> float:
-    return -INF if x == -1.0 else guarded(math.log1p)(x)
-
-
-def sinh(x: float) -> float:
-    return guarded(math.sinh, math.copysign(INF, x))(x)
-
-
 def power(x: float, y: float) -> float:
     if x == 0.0 and y < 0.0:
         return math.copysign(INF, x) if y % 2 == 1 else INF
@@ -74,26 +63,6 @@ def power(x: float, y: float) -> float:
         return NAN
     except OverflowError:  # the sign of an odd power is that of its base
         return -INF if x < 0 and y % 2 == 1 else INF
-
-
-def cbrt(x: float) -> float:
-    return math.cbrt(x)
-
-
-def sign(x: float) -> float:
-    return x if x != x else float((x > 0) - (x < 0))
-
-
-def floor(x: float) -> float:
-    return float(math.floor(x)) if math.isfinite(x) else x
-
-
-def minimum(a: float, b: float) -> float:
-    return a if a < b or a != a else b  # a NaN on either side wins, as in NumPy
-
-
-def maximum(a: float, b: float) -> float:
-    return a if a > b or a != a else b
 
 
 def fma_exact(a: float, b: float, c: float) -> float:
@@ -167,73 +136,51 @@ def fma32(a: float, b: float, c: float) -> float:
     return round_f32(s)
 
 
-FLOAT: dict[Ops, Callable[..., Any]] = {
-    Ops.NEG: lambda x: -x,
+# of numbers of any kind
+RING: dict[Ops, Callable[..., Any]] = {Ops.NEG: neg, Ops.ADD: add, Ops.SUB: sub, Ops.MUL: mul}
+COMPARISON: dict[Ops, Callable[[Any, Any], bool]] = {Ops.LT: lt, Ops.LE: le, Ops.EQ: eq, Ops.NE: ne}
+LOGIC: dict[Ops, Callable[..., Any]] = {Ops.AND: and_, Ops.OR: or_, Ops.XOR: xor, Ops.NOT: not_}
+FLOAT: dict[Ops, Callable[..., Any]] = RING | {
     Ops.ABS: abs,
-    Ops.SIGN: sign,
-    Ops.FLOOR: floor,
+    Ops.SIGN: lambda x: x if x != x else float((x > 0) - (x < 0)),
+    Ops.FLOOR: lambda x: float(math.floor(x)) if math.isfinite(x) else x,
     Ops.RINT: lambda x: float(round(x)) + 0.0 if math.isfinite(x) else x,
     Ops.SQRT: sqrt,
     Ops.RSQRT: lambda x: div(1.0, sqrt(x)),
-    Ops.CBRT: cbrt,
+    Ops.CBRT: math.cbrt,
     Ops.SIN: guarded(math.sin),
     Ops.COS: guarded(math.cos),
     Ops.TAN: guarded(math.tan),
     Ops.ASIN: guarded(math.asin),
     Ops.ACOS: guarded(math.acos),
     Ops.ATAN: math.atan,
-    Ops.SINH: sinh,
+    Ops.SINH: lambda x: guarded(math.sinh, math.copysign(INF, x))(x),
     Ops.COSH: guarded(math.cosh),
     Ops.TANH: math.tanh,
     Ops.EXP: guarded(math.exp),
     Ops.EXPM1: guarded(math.expm1),
-    Ops.LOG: log,
-    Ops.LOG1P: log1p,
+    Ops.LOG: lambda x: -INF if x == 0.0 else guarded(math.log)(x),
+    Ops.LOG1P: lambda x: -INF if x == -1.0 else guarded(math.log1p)(x),
     Ops.ERF: math.erf,
-    Ops.ADD: lambda a, b: a + b,
-    Ops.SUB: lambda a, b: a - b,
     Ops.IMAGE: lambda a, b, s: (a - s) - b,
-    Ops.MUL: lambda a, b: a * b,
     Ops.DIV: div,
     Ops.POW: power,
     Ops.ATAN2: math.atan2,
     Ops.HYPOT: math.hypot,
     Ops.TURN: lambda high, low: within(high, low)[0],
     Ops.TURN_LOW: lambda high, low: within(high, low)[1],
-    Ops.MIN: minimum,
-    Ops.MAX: maximum,
+    Ops.MIN: lambda a, b: a if a < b or a != a else b,  # a NaN on either side wins, as in NumPy
+    Ops.MAX: lambda a, b: a if a > b or a != a else b,
     Ops.FMA: fma,
     Ops.ARC_SIGN: sign_of,
     Ops.ARC_DRIFT: drift_time,
     Ops.ARC_KICK: kick_time,
     Ops.ARC_LAG: lag,
 }
-INTEGER: dict[Ops, Callable[..., int]] = {
-    Ops.NEG: lambda x: -x,
-    Ops.ABS: abs,
-    Ops.SIGN: lambda x: (x > 0) - (x < 0),
-    Ops.ADD: lambda a, b: a + b,
-    Ops.SUB: lambda a, b: a - b,
-    Ops.MUL: lambda a, b: a * b,
-    Ops.MIN: min,
-    Ops.MAX: max,
-    Ops.AND: lambda a, b: a & b,
-    Ops.OR: lambda a, b: a | b,
-    Ops.XOR: lambda a, b: a ^ b,
-    Ops.NOT: lambda x: ~x,
-}
-COMPARISON: dict[Ops, Callable[[Any, Any], bool]] = {
-    Ops.LT: lambda a, b: a < b,
-    Ops.LE: lambda a, b: a <= b,
-    Ops.EQ: lambda a, b: a == b,
-    Ops.NE: lambda a, b: a != b,
-}
-LOGIC: dict[Ops, Callable[..., bool]] = {
-    Ops.AND: lambda a, b: a and b,
-    Ops.OR: lambda a, b: a or b,
-    Ops.XOR: lambda a, b: a != b,
-    Ops.NOT: lambda x: not x,
-}
+INTEGER: dict[Ops, Callable[..., Any]] = (
+    RING | LOGIC | {Ops.NOT: invert, Ops.ABS: abs, Ops.MIN: min, Ops.MAX: max}
+)
+INTEGER[Ops.SIGN] = lambda x: (x > 0) - (x < 0)
 
 
 def scalar(op: Ops, dtype: DType, sources: Sequence[DType]) -> Callable[..., Number]:

@@ -4,41 +4,16 @@ from importlib import import_module
 from typing import Any
 
 FILES = (
-    "additions",
-    "bonding",
-    "cells",
-    "chains",
-    "correlations",
-    "fields",
-    "fluids",
-    "io",
-    "molecular",
-    "observables",
-    "orbits",
-    "particles",
-    "starts",
-    "zoo",
-)
-OBSERVABLES = {  # what is passed to observe= has its place here too: tp.physics.temperature(kB=1.0)
-    **dict.fromkeys(
-        (
-            "kinetic_energy",
-            "potential_energy",
-            "energy_terms",
-            "temperature",
-            "virial",
-            "pressure",
-            "velocity",
-            "momentum",
-            "angular_momentum",
-            "centre_of_mass",
-            "structure_factor",
-        ),
-        "observables",
-    ),
-    "orbital_elements": "orbits",
-    **dict.fromkeys(("msd", "vacf", "radial_distribution"), "correlations"),  # of frames, after a run
+    "additions bonding cells chains correlations fields fluids io molecular observables orbits particles starts zoo"
+).split()
+# what is passed to observe= has its place here too: tp.physics.temperature(kB=1.0); correlations are of frames, after a run
+BY_FILE = {
+    "observables": "kinetic_energy potential_energy energy_terms temperature virial pressure velocity momentum "
+    "angular_momentum centre_of_mass structure_factor",
+    "orbits": "orbital_elements",
+    "correlations": "msd vacf radial_distribution",
 }
+OBSERVABLES = {name: file for file, names in BY_FILE.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

@@ -62,9 +62,8 @@ def msd(q: Any, origins: str = "all", dimensions: int | None = None) -> Any:
     n = len(a)
     square = (a**2).sum((1, 2))
     ends = np.concatenate([[0.0], np.cumsum(square)])
-    both = (
-        ends[n] - ends[:n] + ends[n - np.arange(n)]
-    )  # squares at t0 and at t0 + lag, over the origins of each lag
+    # squares at t0 and at t0 + lag, over the origins of each lag
+    both = ends[n] - ends[:n] + ends[n - np.arange(n)]
     out = (both - 2 * autocorrelation(a).sum((1, 2))) / (n - np.arange(n)) / a.shape[1]
     out[0] = 0.0
     return np.maximum(out, 0.0)

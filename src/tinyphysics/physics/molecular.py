@@ -125,9 +125,8 @@ def fene_bonds(q: Any, bonds: Any, k: Any, longest: Any, box: Any = None) -> Any
     """
     whole = longest * longest
     share = bond_lengths2(q, bonds, box) / whole
-    inside = where(
-        share < 1.0, share, math.nan * share
-    )  # the force alone would be finite beyond, and pull outwards
+    # the force alone would be finite beyond, and pull outwards
+    inside = where(share < 1.0, share, math.nan * share)
     return -0.5 * k * whole * log1p(-inside)
 
 
@@ -141,9 +140,8 @@ def bond_angles(q: Any, angles: Any, box: Any = None) -> Any:
     a, b = (separation(q[angles[:, end]], middle, box) for end in (0, 2))
     n = cross(a, b)
     least = ON_A_LINE * (a * a).sum(-1) * (b * b).sum(-1)
-    return arctan2(
-        sqrt(maximum((n * n).sum(-1), least)), (a * b).sum(-1)
-    )  # arccos would lose half of the digits
+    # arccos would lose half of the digits
+    return arctan2(sqrt(maximum((n * n).sum(-1), least)), (a * b).sum(-1))
 
 
 def harmonic_angles(q: Any, angles: Any, k: Any, theta0: Any, box: Any = None) -> Any:

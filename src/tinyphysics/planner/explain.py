@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal, Hierarchy, Plan
@@ -48,61 +49,44 @@ def title(system: System) -> str:
     return f"{system.name}: ({names}) -> ({', '.join(map(str, system.update))})"
 
 
-def approximate_rows(error: float) -> list[Row]:
-    return [
-        Row(
-            "approximate",
-            f"{error:g}",
-            "1/r forces from a tree code whose nodes have second moments; energies are exact sums",
-        ),
-        Row(
-            "its error",
-            "measured",
-            "at the first force of a run, against the direct sum for up to 256 bodies; the run is refused unless the rms of "
-            'their relative errors is below it; out.metrics["approximate"] has it',
-        ),
-        Row(
-            "its price",
-            "momentum",
-            "neither linear nor angular momentum is conserved exactly: action and reaction differ by that error",
-        ),
-    ]
-
-
-BOXED = 6  # arguments of a NEAR in a box: positions are short there, so that their images are exact
+# --- what is said of an option, word for word -----------------------------------------------------------
+# fmt: off
+BY_TREE = (
+    ("approximate", "", "1/r forces from a tree code whose nodes have second moments; energies are exact sums"),
+    ("its error", "measured",
+     "at the first force of a run, against the direct sum for up to 256 bodies; the run is refused unless the rms of "
+     'their relative errors is below it; out.metrics["approximate"] has it'),
+    ("its price", "momentum",
+     "neither linear nor angular momentum is conserved exactly: action and reaction differ by that error"),
+)
 # what a program on a lattice is, whatever it computes: it was made of shears alone
 LATTICE_ROWS = (
-    Row(
-        "bijective",
-        "yes",
-        "to the last bit: a sub-step adds a whole number computed from states it does not change",
-    ),
+    Row("bijective", "yes", "to the last bit: a sub-step adds a whole number computed from states it does not change"),
     Row("rewinds", "yes", "to the last bit: the same whole numbers are subtracted again, the last one first"),
-    Row(
-        "the rest",
-        "up to rounding",
-        "the properties above hold in exact arithmetic; each update is rounded to a whole number",
-    ),
+    Row("the rest", "up to rounding",
+        "the properties above hold in exact arithmetic; each update is rounded to a whole number"),
 )
+PROJECTED = (
+    "every step ends with the initial values of these, to the residual of their equations: moved along their gradients, "
+    "positions and momenta scaled by their sizes; where a gradient vanishes, nothing is moved"
+)
+UNPROJECTED = (
+    "and momenta that are not named drift; conserving energy does not make the trajectory accurate: give error=, or "
+    "halve dt and compare"
+)
+# fmt: on
+BOXED = 6  # arguments of a NEAR in a box: positions are short there, so that their images are exact
+
+
+def rows_with(value: str, words: tuple[tuple[str, str, str], ...]) -> list[Row]:
+    """Rows of a table of words; the one without a verdict has this value."""
+    return [Row(name, verdict or value, because) for name, verdict, because in words]
 
 
 def projection_rows(goal: Goal, headline: str) -> list[Row]:
     names = ", ".join(name for name, _ in goal.project)
-    return [
-        Row(
-            "project",
-            names,
-            "every step ends with the initial values of these, to the residual of their equations: "
-            "moved along their gradients, positions and momenta scaled by their sizes; where a gradient "
-            "vanishes, nothing is moved",
-        ),
-        Row(
-            "its price",
-            headline,
-            f"the structure of the method is lost: it is not {headline}, and momenta that are "
-            "not named drift; conserving energy does not make the trajectory accurate: give error=, or halve dt and compare",
-        ),
-    ]
+    lost = f"the structure of the method is lost: it is not {headline}, {UNPROJECTED}"
+    return [Row("project", names, PROJECTED), Row("its price", headline, lost)]
 
 
 def lattice_rows(system: System, goal: Goal, program: Program) -> list[Row]:
@@ -114,23 +98,10 @@ def lattice_rows(system: System, goal: Goal, program: Program) -> list[Row]:
     reach = ", ".join(
         f"{name} {(EXACT if name in short else RANGE) * unit:g}" for name, unit in units.items()
     )
-    rows = [
-        Row(
-            "units",
-            told,
-            f"beyond {reach} a run stops; initial values are first rounded to a whole number of units",
-        )
-    ]
-    if any(i.op == "NEAR" for i in program.step):
-        rows.append(
-            Row(
-                "pair forces",
-                "rounded",
-                "to a unit of force before they are summed, and a box to whole units: the "
-                "order of a list changes no bit",
-            )
-        )
-    return rows
+    stops = f"beyond {reach} a run stops; initial values are first rounded to a whole number of units"
+    listed = "to a unit of force before they are summed, and a box to whole units: the order of a list changes no bit"
+    has_list = any(i.op == "NEAR" for i in program.step)
+    return [Row("units", told, stops), *([Row("pair forces", "rounded", listed)] if has_list else [])]
 
 
 def goal_rows(goal: Goal, plan: Plan) -> list[Row]:
@@ -143,30 +114,19 @@ def goal_rows(goal: Goal, plan: Plan) -> list[Row]:
         else ", the default: conserving energy does not make the trajectory accurate"
     )
     d = plan.decision
+
+    def goals(measured: Callable[[str], str]) -> list[Row]:
+        because = {name: f"a goal{note if name == 'error' else ''}; {measured(name)}" for name in wanted}
+        return [Row(name, f"{value:g}", because[name]) for name, value in wanted.items()]
+
     if d is None:
-        return [
-            Row(
-                name,
-                f"{value:g}",
-                f"a goal{note if name == 'error' else ''}; not measured yet: pass pilot= to "
-                "compile, or run it",
-            )
-            for name, value in wanted.items()
-        ]
+        return goals(lambda name: "not measured yet: pass pilot= to compile, or run it")
     found = {"error": d.error, "energy_drift": d.drift}
     rows = []
     if goal.dt is None and d.tolerance is None:
-        rows.append(
-            Row(
-                "dt",
-                f"{d.dt:.6g}",
-                "the longest that meets the goals; a run uses one that divides its length",
-            )
-        )
-    rows += [
-        Row(name, f"{value:g}", f"a goal{note if name == 'error' else ''}; {found[name]:.1e} in the pilot")
-        for name, value in wanted.items()
-    ]
+        longest = "the longest that meets the goals; a run uses one that divides its length"
+        rows.append(Row("dt", f"{d.dt:.6g}", longest))
+    rows += goals(lambda name: f"{found[name]:.1e} in the pilot")
     how = "linearly" if symplectic(BY_NAME[plan.method]) else "quadratically"
     grown = f", beyond which errors are assumed to grow {how}, up to {d.reach:g}" if d.reach > d.span else ""
     rows.append(
@@ -181,46 +141,25 @@ def stability_rows(method: str, frequency: float | None, dt: float | None) -> li
     if frequency is None or limit is None or dt is None:
         return []
     x = abs(dt) * frequency
-    verdict = f"omega*dt = {x:.3g}"
-    return [
-        Row(
-            "stability",
-            verdict,
-            f"the method's limit is {limit:.4g}; the fastest vibration at the state of the pilot "
-            f"has omega = {frequency:.4g}{'' if x <= limit else ': TOO LONG, the motion will grow without bound'}",
-        )
-    ]
+    grows = "" if x <= limit else ": TOO LONG, the motion will grow without bound"
+    fastest = f"the fastest vibration at the state of the pilot has omega = {frequency:.4g}{grows}"
+    return [Row("stability", f"omega*dt = {x:.3g}", f"the method's limit is {limit:.4g}; {fastest}")]
 
 
 def orbit_rows(h: Hierarchy) -> list[Row]:
     centre, *others = h.order
-    return [
-        Row(
-            "centre", f"body {centre}", f"Jacobi coordinates, innermost first: {', '.join(map(str, others))}"
-        ),
-        Row(
-            "eps",
-            f"{h.perturbation:.1e}",
-            "at the initial state, the largest ratio of the perturbing force on a body to "
-            "the force that keeps it on its orbit",
-        ),
-    ]
+    order = f"Jacobi coordinates, innermost first: {', '.join(map(str, others))}"
+    ratio = "the largest ratio of the perturbing force on a body to the force that keeps it on its orbit"
+    eps = Row("eps", f"{h.perturbation:.1e}", f"at the initial state, {ratio}")
+    return [Row("centre", f"body {centre}", order), eps]
 
 
 def clock_rows(c: Clock) -> list[Row]:
-    return [
-        Row(
-            "time",
-            c.way,
-            f"dt/ds = {c.rate}; `{c.time}` and its momentum `{c.momentum}`, which starts as -H, are states: "
-            "the certificate below is for the system with these two states",
-        ),
-        Row(
-            "its price",
-            "the time",
-            "the errors of a step appear in t before they appear in the energy: halve dt and compare t",
-        ),
-    ]
+    states = f"`{c.time}` and its momentum `{c.momentum}`, which starts as -H, are states"
+    proved = "the certificate below is for the system with these two states"
+    price = "the errors of a step appear in t before they appear in the energy: halve dt and compare t"
+    time = Row("time", c.way, f"dt/ds = {c.rate}; {states}: {proved}")
+    return [time, Row("its price", "the time", price)]
 
 
 def stepping(program: Program) -> list[Row]:
@@ -239,12 +178,6 @@ def tolerance_row(method: Method, goal: Goal) -> Row:
     return Row(
         "tolerance", size, f"the error of one step, {of}; the rounding errors of the states are carried along"
     )
-
-
-def equation_rows(step: Step) -> list[Row]:
-    """What is solved for in a step, and how."""
-    solves = [f for f in step.body if SOLVES in f.traits]
-    return solves[0].rows(len(solves)) if solves else []
 
 
 def explain(
@@ -266,21 +199,19 @@ def explain(
         what = {"forces": "the forces are", "ode": "the derivatives are"}.get(system.kind, "H is")
         smooth = "smooth" in facts and facts["smooth"]
         told = str(plan.order) if smooth else f"{plan.order} where {what} smooth"
-        wrong = (
-            "" if system.energy is None else trouble_in(system.energy)
-        )  # it steps another system, with that order
+        # it steps another system, with that order
+        wrong = "" if system.energy is None else trouble_in(system.energy)
         chosen.append(Row("order", "not shown", wrong) if wrong else Row("order", told, method.reference))
     chosen += method.family.rows(method, facts)
-    chosen += equation_rows(step)
+    solves = [f for f in step.body if SOLVES in f.traits]
+    chosen += solves[0].rows(len(solves)) if solves else []
     if system.clock is not None:
         chosen += clock_rows(system.clock)
     if goal.dt is not None:
         of = "" if system.clock is None else "of s, not of t; "
-        what = (
-            "the spacing of output times; the method chooses the lengths of its own steps"
-            if method.adaptive
-            else (f"{of}a run-time value: changing it does not recompile")
-        )
+        what = f"{of}a run-time value: changing it does not recompile"
+        if method.adaptive:
+            what = "the spacing of output times; the method chooses the lengths of its own steps"
         chosen.append(Row("dt", f"{goal.dt:g}", what))
     if method.adaptive:
         chosen.append(tolerance_row(method, goal))
@@ -294,11 +225,8 @@ def explain(
     if goal.project:
         chosen += projection_rows(goal, system.structure.headline)
     if goal.precision != "float64":
-        chosen.append(
-            Row(
-                "precision", goal.precision, IN_SERIES if method.adaptive else PRECISIONS[goal.precision].note
-            )
-        )
+        note = IN_SERIES if method.adaptive else PRECISIONS[goal.precision].note
+        chosen.append(Row("precision", goal.precision, note))
     if goal.math == "fast":
         chosen += fast_rows(goal.precision)
     if goal.precision == "lattice":
@@ -306,7 +234,7 @@ def explain(
     if system.kind != "map" and JUMPS not in step.traits and not method.adaptive:
         chosen += rounding_rows(system, step, goal, facts)
     if goal.approximate is not None:
-        chosen += approximate_rows(goal.approximate)
+        chosen += rows_with(f"{goal.approximate:g}", BY_TREE)
     if goal.hierarchy is not None:
         chosen += orbit_rows(goal.hierarchy)
     if TURNS in step.traits:
@@ -315,55 +243,25 @@ def explain(
         chosen += propagator_rows(system, facts, goal)
     chosen += [*loop, *units]
     chosen += [Row("not chosen", a.method, a.because) for a in plan.not_chosen]
-    given = (
-        "Lagrangian"
-        if system.motion is not None
-        else "energy"
-        if system.kind == "hamiltonian"
-        else system.kind
-    )
+    given = "energy" if system.kind == "hamiltonian" else system.kind
+    given = given if system.motion is None else "Lagrangian"
     level = f"level {system.level}: given by its {given}"
     none = system.kind == "map" or JUMPS in step.traits or method.adaptive
     often = "an iteration, and once more at the end" if SOLVES in step.traits else "a step"
     evaluations = [] if none else [Row("force evaluations", str(step.evaluations), often)]
-    cost = [
-        *evaluations,
-        *([] if JUMPS in step.traits else stepping(program)),
-        Row("state", plural(sum(s.var.size for s in system.states), "number"), level),
+    cost = [*evaluations, *([] if JUMPS in step.traits else stepping(program))]
+    cost.append(Row("state", plural(sum(s.var.size for s in system.states), "number"), level))
+    found = [Row(f.name, "yes" if f else "no", f.because, str(f.site) if f.site else "") for f in facts]
+    proved = [Row(name, "yes" if v else "not shown", v.because) for name, v in certificate.items()]
+    proved += LATTICE_ROWS if goal.precision == "lattice" else ()
+    proved += (NOT_OF_BITS,) if goal.math == "fast" else ()
+    bits = "exact" if target.bit_exact else "not in the contract"
+    machine = [
+        Row("backend", target.backend, f"{why}; {target.device}"),
+        Row("bits", bits, f"program {program.hash}"),
     ]
-    return Report(
-        title(system),
-        (
-            Section(
-                "facts",
-                tuple(
-                    Row(f.name, "yes" if f else "no", f.because, str(f.site) if f.site else "") for f in facts
-                ),
-            ),
-            Section("plan", tuple(chosen)),
-            Section(
-                "certificate",
-                tuple(Row(name, "yes" if v else "not shown", v.because) for name, v in certificate.items())
-                + (LATTICE_ROWS if goal.precision == "lattice" else ())
-                + ((NOT_OF_BITS,) if goal.math == "fast" else ()),
-            ),
-            Section("cost", tuple(cost)),
-            Section(
-                "machine",
-                (
-                    Row("backend", target.backend, f"{why}; {target.device}"),
-                    Row(
-                        "bits",
-                        "exact" if target.bit_exact else "not in the contract",
-                        f"program {program.hash}",
-                    ),
-                    *(
-                        loop_rows(program)
-                        if target.backend != "python" and JUMPS not in step.traits and in_loops(program, 1)
-                        else []
-                    ),
-                ),
-                machine=True,
-            ),
-        ),
-    )
+    if target.backend != "python" and JUMPS not in step.traits and in_loops(program, 1):
+        machine += loop_rows(program)
+    parts = {"facts": found, "plan": chosen, "certificate": proved, "cost": cost, "machine": machine}
+    sections = (Section(name, tuple(rows), machine=name == "machine") for name, rows in parts.items())
+    return Report(title(system), tuple(sections))

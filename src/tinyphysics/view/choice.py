@@ -26,25 +26,11 @@ KINDS = {
 # fmt: on
 AUTO = "auto"
 FEW = 10  # more bodies or members than this are a cloud
-COLOURS = (  # of curves
-    "#2f6db5",
-    "#d9632a",
-    "#3a9a6b",
-    "#a34fa0",
-    "#c9a227",
-    "#4fb0c6",
-    "#b23a48",
-    "#6b6b6b",
-    "#8a6d3b",
-    "#5b5bd6",
-)
+# of curves
+COLOURS = tuple("#2f6db5 #d9632a #3a9a6b #a34fa0 #c9a227 #4fb0c6 #b23a48 #6b6b6b #8a6d3b #5b5bd6".split())
 FLAT = 0.05  # of the longest side: orbits that leave a plane by less are drawn in it
-NEIGHBOURS = (
-    Ops.ROLL,
-    Ops.SLICE,
-    Ops.PAD,
-    Ops.CONCAT,
-)  # what an energy that compares neighbouring sites is made of
+# what an energy that compares neighbouring sites is made of
+NEIGHBOURS = (Ops.ROLL, Ops.SLICE, Ops.PAD, Ops.CONCAT)
 
 
 def visible(system: System) -> list[State]:
@@ -58,9 +44,8 @@ def is_chain(system: System) -> bool:
     They are where neighbours are compared: `np.diff(q)`, `np.roll(q, 1)`, `q[1:] - q[:-1]`.
     """
     graphs = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
-    return any(
-        u.op in NEIGHBOURS and u.size > 1 for u in toposort(graphs)
-    )  # a slice of one number is a component
+    # a slice of one number is a component
+    return any(u.op in NEIGHBOURS and u.size > 1 for u in toposort(graphs))
 
 
 def suiting(system: System) -> list[str]:

@@ -91,15 +91,11 @@ def sketch(out: Trajectory, system: System | None) -> Sketch | None:
         return few_curves(np.stack([t, x], -1), ("t", first.name))
     if kind == "chain":
         x = rows(first.name, shape, max(len(out.t) - 1, 1))[:, 0]
-        site = np.arange(shape[0], dtype=float)
-        lines = tuple(thin(np.stack([site, x[k]], -1), POINTS // 2) for k in (0, -1))
-        return Sketch(("site", f"{first.name}, first and last frame"), lines, dots=False)
+        return two_frames(x, ("site", f"{first.name}, first and last frame"))
     if kind == "field":
         x = rows(first.name, shape, max(len(out.t) - 1, 1))[:, 0]
         x = x[(slice(None), *(n // 2 for n in shape[:-1]))]
-        site = np.arange(shape[-1], dtype=float)
-        lines = tuple(thin(np.stack([site, x[k]], -1), POINTS // 2) for k in (0, -1))
-        return Sketch(("last axis", f"{first.name} in the middle, first and last frame"), lines, dots=False)
+        return two_frames(x, ("last axis", f"{first.name} in the middle, first and last frame"))
     if kind == "phase":
         p = next(s.name for s in system.states if s.role == "momentum")
         return few_curves(np.stack([rows(first.name, ()), rows(p, ())], -1), (first.name, p))
@@ -114,6 +110,13 @@ def sketch(out: Trajectory, system: System | None) -> Sketch | None:
     before = ":, " if len(shape) == 2 else ""
     points = rows(first.name, shape).reshape(-(-len(out.t) // every), -1, shape[-1])[..., :2]
     return few_curves(points, (f"{first.name}[{before}0]", f"{first.name}[{before}1]"), to_scale=True)
+
+
+def two_frames(x: Any, names: tuple[str, str]) -> Sketch:
+    """The first and the last row, over the numbers of their columns."""
+    site = np.arange(x.shape[1], dtype=float)
+    lines = tuple(thin(np.stack([site, x[k]], -1), POINTS // 2) for k in (0, -1))
+    return Sketch(names, lines, dots=False)
 
 
 def few_curves(points: Any, names: tuple[str, str], joined: bool = True, to_scale: bool = False) -> Sketch:

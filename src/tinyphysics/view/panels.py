@@ -32,12 +32,8 @@ def portrait(ax: Axes, out: Trajectory, system: System, kind: str) -> None:
     first, shape = states[0], states[0].var.shape
     x = with_members(out, first.name, shape)  # (frames, members, shape...)
     if kind == "map":
-        iterates(
-            ax,
-            out,
-            [with_members(out, s.name, ()) for s in states if s.var.shape == ()],
-            [s.name for s in states],
-        )
+        values = [with_members(out, s.name, ()) for s in states if s.var.shape == ()]
+        iterates(ax, out, values, [s.name for s in states])
     elif kind == "orbit" and shape == ():
         curves(ax, np.stack([x, with_members(out, states[1].name, ())], -1), first.name, states[1].name)
     elif kind == "orbit":
@@ -123,16 +119,8 @@ def density(ax: Axes, x: Any, y: Any) -> None:
         low, high = np.quantile(v, (3e-3, 1 - 3e-3))
         ends += [low - 0.1 * (high - low), high + 0.1 * (high - low)]
     inside = (x >= ends[0]) & (x <= ends[1]) & (y >= ends[2]) & (y <= ends[3])
-    ax.hexbin(
-        x[inside],
-        y[inside],
-        gridsize=160,
-        bins="log",
-        cmap="magma",
-        mincnt=1,
-        linewidths=0.1,
-        extent=tuple(ends),
-    )
+    style: dict[str, Any] = {"gridsize": 160, "bins": "log", "cmap": "magma", "mincnt": 1, "linewidths": 0.1}
+    ax.hexbin(x[inside], y[inside], extent=tuple(ends), **style)
     ax.set(xlim=ends[:2], ylim=ends[2:], facecolor="#000004")
 
 
@@ -198,10 +186,8 @@ def field(ax: Axes, out: Trajectory, x: Any, name: str, members: int) -> None:
     """The last frame; of more than two axes the sum over the first ones."""
     told = name
     if x.ndim > 2:
-        x, told = (
-            x.sum(tuple(range(x.ndim - 2))),
-            f"sum of {name} over its first {'axis' if x.ndim == 3 else 'axes'}",
-        )
+        told = f"sum of {name} over its first {'axis' if x.ndim == 3 else 'axes'}"
+        x = x.sum(tuple(range(x.ndim - 2)))
     picture = ax.imshow(x, origin="lower", interpolation="nearest", **colour_map(x))
     scale(ax, picture, told)
     which = f", the first of {members:,} members" if members > 1 else ""
@@ -286,11 +272,9 @@ def energy_error(ax: Axes, out: Trajectory, system: System) -> None:
         with np.errstate(invalid="ignore", divide="ignore"):
             off = (energy - energy[0]) / (np.nanmax(np.abs(energy[0])) or 1.0)
         largest = "|E0|" if energy.shape[1] == 1 else "max |E0|"
-        lines, y_name, title = (
-            [(out.t, v) for v in off.T],
-            f"(E - E0)/{largest}",
-            "energy error, at the frames",
-        )
+        lines = [(out.t, v) for v in off.T]
+        y_name = f"(E - E0)/{largest}"
+        title = "energy error, at the frames"
     ax.axhline(0.0, color=FAINT, lw=0.8, zorder=0)
     if len(lines) > MOST_CURVES:
         values = np.stack([v for _, v in lines], 1)

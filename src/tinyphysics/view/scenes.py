@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,7 +110,6 @@ def moving(
     dots = [ax.plot(*points[:1, k].T, "o", ms=size, color=COLOURS[k], mec="white", mew=0.5)[0] for k in few]
     if cloud:
         dots = [ax.plot(*points[0].T, "o", ms=size, color=COLOURS[0], mew=0, alpha=0.8)[0]]
-    title = ax.set_title("", fontsize=10, color=INK)
 
     def put(line: Any, rows: Any) -> None:
         line.set_data(*rows.T[:2])
@@ -125,9 +124,19 @@ def moving(
                 put(dot, points[: k + 1].reshape(-1, points.shape[-1]) if cloud else points[: k + 1, n])
             else:
                 put(dot, points[k] if cloud else points[k : k + 1, n])
+
+    return titled(ax, [*trails, *dots], show, told)
+
+
+def titled(ax: Any, artists: Sequence[Any], put: Callable[[int], Any], told: Callable[[int], str]) -> Scene:
+    """With the time of each frame above it; `put` puts the artists where they are in a frame."""
+    title = ax.set_title("", fontsize=10, color=INK)
+
+    def show(k: int) -> None:
+        put(k)
         title.set_text(told(k))
 
-    return Scene(ax, (*trails, *dots, title), show)
+    return Scene(ax, (*artists, title), show)
 
 
 def growing(fig: Any, t: Any, values: Any, name: str, told: Callable[[int], str]) -> Scene:
@@ -138,14 +147,12 @@ def growing(fig: Any, t: Any, values: Any, name: str, told: Callable[[int], str]
     ]
     ax.set(xlabel="t", ylabel=name, xlim=(min(t[0], t[-1]), max(t[0], t[-1])), ylim=limits(values))
     dressed(ax)
-    title = ax.set_title("", fontsize=10, color=INK)
 
-    def show(k: int) -> None:
+    def put(k: int) -> None:
         for n, line in enumerate(lines):
             line.set_data(t[: k + 1], values[: k + 1, n])
-        title.set_text(told(k))
 
-    return Scene(ax, (*lines, title), show)
+    return titled(ax, lines, put, told)
 
 
 def profile(fig: Any, x: Any, name: str, told: Callable[[int], str]) -> Scene:
@@ -155,13 +162,7 @@ def profile(fig: Any, x: Any, name: str, told: Callable[[int], str]) -> Scene:
     (line,) = ax.plot(sites, x[0], "o-" if len(sites) <= 64 else "-", ms=4, lw=1.3, color=COLOURS[0])
     ax.set(xlabel="site", ylabel=name, ylim=limits(x))
     dressed(ax)
-    title = ax.set_title("", fontsize=10, color=INK)
-
-    def show(k: int) -> None:
-        line.set_ydata(x[k])
-        title.set_text(told(k))
-
-    return Scene(ax, (line, title), show)
+    return titled(ax, [line], lambda k: line.set_ydata(x[k]), told)
 
 
 def sheet(fig: Any, x: Any, name: str, told: Callable[[int], str]) -> Scene:
@@ -177,10 +178,4 @@ def sheet(fig: Any, x: Any, name: str, told: Callable[[int], str]) -> Scene:
     picture = ax.imshow(x[0], origin="lower", interpolation="nearest", **colours)
     scale(ax, picture, label)
     dressed(ax)
-    title = ax.set_title("", fontsize=10, color=INK)
-
-    def show(k: int) -> None:
-        picture.set_data(x[k])
-        title.set_text(told(k))
-
-    return Scene(ax, (picture, title), show)
+    return titled(ax, [picture], lambda k: picture.set_data(x[k]), told)

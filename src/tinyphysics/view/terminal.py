@@ -16,7 +16,7 @@ from rich.text import Text
 from tinyphysics.report import Report, Summary
 from tinyphysics.system import System
 from tinyphysics.trajectory import Trajectory
-from tinyphysics.view.canvas import HIGH, WIDE, Canvas, Span, framed, left_margin, same_scale, span_of
+from tinyphysics.view.canvas import HIGH, WIDE, Canvas, framed, left_margin, same_scale, span_of
 
 COLOURS = ("bright_black", "cyan", "magenta", "yellow", "green", "red", "blue")  # the first is the frame
 MOST_CURVES = 12  # more than this many bodies or members are a cloud, not curves
@@ -80,9 +80,8 @@ def energy_picture(out: Trajectory, system: System) -> Picture | None:
     values, scale = values.reshape(len(t), -1), np.ravel(scale)
     if system.driven:
         return Picture("energy, which H(t) does not conserve", "t", "H", tuple((t, v) for v in values.T))
-    with np.errstate(
-        invalid="ignore", over="ignore"
-    ):  # a run that blew up ends in numbers without a difference
+    # a run that blew up ends in numbers without a difference
+    with np.errstate(invalid="ignore", over="ignore"):
         error = (values - values[0]) / scale
     good = np.isfinite(error)
     worst = np.abs(error[good]).max() if good.any() else 0.0
@@ -109,17 +108,13 @@ def draw_picture(p: Picture, width: int, height: int, ascii_only: bool = False) 
         (canvas.points if cloud else canvas.curve)(xs, ys, 1 + k % (len(COLOURS) - 1))
     out = Text(p.title, style="bold", no_wrap=True, end="\n")
     for row in framed(canvas, p.x_name, p.y_name, ascii_only):
-        out.append("\n").append_text(coloured(row))
+        out.append("\n").append_text(Text.assemble(*((text, COLOURS[colour]) for text, colour in row)))
     return out
 
 
 def keep_finite(xs: Sequence[float], ys: Sequence[float]) -> tuple[list[float], list[float]]:
     good = [(x, y) for x, y in zip(xs, ys) if np.isfinite(x) and np.isfinite(y)]
     return [x for x, _ in good], [y for _, y in good]
-
-
-def coloured(spans: Sequence[Span]) -> Text:
-    return Text.assemble(*((text, COLOURS[colour]) for text, colour in spans))
 
 
 def draw(out: Trajectory, system: System, width: int = 80, ascii_only: bool = False) -> RenderableType:
@@ -162,10 +157,7 @@ def draw_report(report: Report) -> RenderableType:
         grid.add_column(style="bright_black")
         for r in section.rows:
             because = f"{r.because} ({r.where})" if r.where else r.because
-            grid.add_row(r.name, Text(r.verdict, style=verdict_style(r.verdict)), because)
+            style = {"yes": "green", "no": "yellow", "not shown": "yellow"}.get(r.verdict, "")
+            grid.add_row(r.name, Text(r.verdict, style=style), because)
         parts += [Text(section.title, style="cyan"), Padding(grid, (0, 0, 0, 2))]
     return Group(*parts)
-
-
-def verdict_style(verdict: str) -> str:
-    return {"yes": "green", "no": "yellow", "not shown": "yellow"}.get(verdict, "")

@@ -40,6 +40,7 @@ BLOCK_LAUNCHES = 1e5  # of kernels, likewise
 NODES = 256  # launches of a graph at most
 WORTH = 16  # launches of a graph at least
 GRAPHS = 8  # that a member keeps
+ATTEMPTS = 4  # of a step that chooses its own length, between two looks at its clock
 CLOCK = 16  # bytes: the step that a graph begins with, and where a run waits for a list of neighbours
 
 
@@ -429,6 +430,21 @@ class CudaLoopEngine(NestEngine):
                 strides = strides_of(k.buffers[buffer], shape, k.components)
                 self.loader.moves.planes(out[name][j], m.scratch[buffer], strides, False)  # type: ignore[attr-defined]
         return out
+
+    # --- for a run whose steps have their own lengths (runtime/engines/adaptive.py) -------------------
+    def tell(self, m: NestState, name: str, value: float) -> None:
+        super().tell(m, name, value)
+        for one in m.members:
+            assert isinstance(one, Place)
+            one.shared, one.graphs = cuda.upload(one.uniform), {}
+
+    def patience(self, m: NestState, work: float) -> int:
+        """Attempts that are queued before the clock is looked at: one after the last does nothing, and takes its time."""
+        return ATTEMPTS
+
+    def named_there(self, m: NestState, names: Sequence[str]) -> dict[str, DeviceArray]:
+        """Of what `final` gives, that of these names, on the device."""
+        return {name: v for name, v in self.synchronised_there(m).items() if name in names}
 
     def bad(self, m: NestState) -> list[int]:
         """The members with a number that is not finite: a flag each, read at once."""

@@ -5,6 +5,7 @@ A run whose guard fired is done again from where it began, with the nests that a
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 import time
@@ -25,7 +26,7 @@ from tinyphysics.target import PORTABLE, Seed
 from tinyphysics.tpir.kernels.kernel import loop_registers
 from tinyphysics.tpir.kernels.loops import build_loops
 from tinyphysics.tpir.kernels.neighbours import MADE
-from tinyphysics.tpir.kernels.nests import LoopKernel
+from tinyphysics.tpir.kernels.nests import LoopKernel, Round
 from tinyphysics.tpir.kernels.wavefront import wavefront
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.util import prod
@@ -228,7 +229,8 @@ class NestEngine(PlainEngine):
             with ThreadPoolExecutor(workers) as pool:
                 done = self.passes(section, m, first, steps, flags, pool, workers, careful)
                 for k in range(done, steps):
-                    self.step(section, m, first + k, flags, pool, workers, careful)
+                    if not self.step(section, m, first + k, flags, pool, workers, careful):
+                        break
         return not flags[0]
 
     def passes(
@@ -269,10 +271,12 @@ class NestEngine(PlainEngine):
 
     def step(
         self, section: str, m: Memory, now: int, flags: Any, pool: Any, workers: int, careful: bool
-    ) -> None:
+    ) -> bool:
+        """One step, by threads; does the loop over steps go on?"""
         s = self.kernel.sections[section]
         f = self.functions(careful)
-        for turn in s.sequence():
+
+        def do(turn: Round) -> bool:
             for k in range(turn.begin, turn.end):
                 nest, call = s.nests[k], f[f"part.{section}.{k}"]
                 end = nest.extent
@@ -293,6 +297,11 @@ class NestEngine(PlainEngine):
             for a, b in turn.swaps:
                 i, j = self.slots[a], self.slots[b]
                 m.table[i], m.table[j] = m.table[j], m.table[i]
+            return not turn.going or bool(
+                ctypes.c_int32.from_address(int(m.table[self.slots[turn.going]])).value
+            )
+
+        return s.run(do)
 
     def careful_run(self, section: str, m: Memory, first: int, steps: int) -> None:
         before = m.copy() if self.kernel.guarded else None
@@ -465,6 +474,37 @@ class NestEngine(PlainEngine):
             name: np.array([f[name] for f in found], NUMPY_DTYPE[d.name]).reshape(len(found), *shape)
             for name, (_, d, shape) in k.items()
         }
+
+    # --- for a run whose steps have their own lengths (runtime/engines/adaptive.py) -------------------
+    @property
+    def states(self) -> Any:
+        return self.program.states
+
+    def tell(self, m: NestState, name: str, value: float) -> None:
+        """Another value of a parameter that all members share, for these loops alone."""
+        slot = next(k for k, p in enumerate(self.scalars) if p.arg == f"${name}")
+        for one in m.members:
+            one.uniform = one.uniform.copy()
+            one.uniform[slot] = value
+
+    def register(self, m: NestState, name: str) -> Any:
+        """A register of all members: (members, numbers)."""
+        k = self.kernel
+        shape = loop_registers(self.program)[name][1]
+        return np.array(
+            [
+                from_planes(self.contents(one, name), k.buffers[name], shape, k.components).reshape(-1)
+                for one in m.members
+            ]
+        )
+
+    def patience(self, m: NestState, work: float) -> int:
+        """Steps of so many operations."""
+        return max(1, int(work / (self.work("step") * max(len(m.members), 1) + 1)))
+
+    def named(self, m: NestState, names: Sequence[str]) -> dict[str, Any]:
+        """Of what `final` gives, that of these names."""
+        return {name: v for name, v in self.synchronised(m).items() if name in names}
 
     def held(self, m: NestState) -> Any:
         raise AssertionError("this engine keeps the states of its members itself")

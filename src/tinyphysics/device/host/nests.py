@@ -16,7 +16,7 @@ from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.functions.transcendental import lower
 from tinyphysics.tpir.kernels.kernel import NOW
 from tinyphysics.tpir.kernels.neighbours import FIRST
-from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Piece, Store
+from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Piece, Round, Store
 from tinyphysics.util import prod
 
 Array = Any
@@ -256,12 +256,19 @@ class ArrayLoops:
         slots = list(kernel.buffers)
 
         def run(table: Array, uniform: Array, flags: Array, first: int, steps: int) -> None:
-            for k in range(steps):
-                for turn in section.sequence():
+            for now in range(first, first + steps):
+
+                def do(turn: Round, now: int = now) -> bool:
                     for part in parts[turn.begin : turn.end]:
-                        part(table, uniform, flags, 0, part.nest.extent, first + k)
+                        part(table, uniform, flags, 0, part.nest.extent, now)
                     for a, b in turn.swaps:
                         i, j = slots.index(a), slots.index(b)
                         table[i], table[j] = table[j], table[i]
+                    if not turn.going:
+                        return True
+                    return bool(view(int(table[slots.index(turn.going)]), kernel.buffers[turn.going])[0])
+
+                if not section.run(do):
+                    return
 
         return run

@@ -18,7 +18,7 @@ from tinyphysics.context import OPENCL_DEVICE
 from tinyphysics.device.cache import directory
 from tinyphysics.device.host.nests import view
 from tinyphysics.errors import BackendError
-from tinyphysics.tpir.kernels.nests import Buffer, LoopSection
+from tinyphysics.tpir.kernels.nests import Buffer, LoopSection, Round
 from tinyphysics.util import plural
 
 INSTALL = "pip install tinyphysics[opencl] brings pyopencl and PoCL, which runs on any processor."
@@ -263,7 +263,8 @@ def on_loops(
         shared, raised = there(uniform), there(flags)
         spans = [span(nest.extent) for nest in section.nests]
         for k in range(steps):
-            for turn in section.sequence():
+
+            def do(turn: Round, now: int = first + k) -> bool:
                 for n in range(turn.begin, turn.end):
                     share = spans[n]
                     args = [
@@ -271,13 +272,20 @@ def on_loops(
                         shared,
                         raised,
                         np.int64(share),
-                        np.int64(first + k),
+                        np.int64(now),
                     ]
                     enqueue(kernels[n], -(-section.nests[n].extent // share), args)
                 for a, b in turn.swaps:
                     i, j = slots[a], slots[b]
                     held[a], held[b] = held[b], held[a]
                     table[i], table[j] = table[j], table[i]
+                if not turn.going:
+                    return True
+                back(held[turn.going], arrays[turn.going])
+                return bool(arrays[turn.going][0])
+
+            if not section.run(do):
+                break
             if k % QUEUED == QUEUED - 1:
                 device().queue.finish()
         for name, copy in copies.items():

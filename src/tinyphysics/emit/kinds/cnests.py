@@ -6,10 +6,12 @@ iterations of a map share a number and sums are taken in the order that is spelt
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tinyphysics.emit.kinds.kinds import KINDS
 from tinyphysics.emit.text.dialects import C
 from tinyphysics.emit.text.print_c import CPrinter
-from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest
+from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Repeat, Turn
 from tinyphysics.tpir.kernels.wavefront import Wavefront, wavefront
 
 ARGUMENTS = "void **buffers, const double *uniform, signed char *flags, int64_t lo, int64_t hi, int64_t now"
@@ -37,7 +39,21 @@ def driver(kernel: LoopKernel, section: LoopSection) -> str:
         ]
     lines.append("  for (; k < steps; k++) {")
     lines += [f"    for (int s = 1; s <= {section.passes}; s++) {{"] if section.rolled else []
-    for turn in section.turns:
+    lines += turn_lines(section, section.turns, slots)
+    lines += ["    }"] if section.rolled else []
+    return "\n".join(
+        [*before, *lines, "  }", "  (void)buffers; (void)uniform; (void)flags; (void)first;", "}"]
+    )
+
+
+def turn_lines(section: LoopSection, turns: Iterable[Turn], slots: list[str]) -> list[str]:
+    """What is done in a step; a loop ends where a number says so."""
+    lines: list[str] = []
+    for turn in turns:
+        if isinstance(turn, Repeat):
+            inner = turn_lines(section, turn.turns, slots)
+            lines += [f"    for (int r = 0; r < {turn.most}; r++) {{", *("  " + x for x in inner), "    }"]
+            continue
         lines += [f"    if (s % {turn.period} == 0) {{"] if turn.period > 1 else []
         for n in range(turn.begin, turn.end):
             extent = section.nests[n].extent
@@ -48,10 +64,10 @@ def driver(kernel: LoopKernel, section: LoopSection) -> str:
                 f"    {{ void *x = buffers[{i}]; buffers[{i}] = buffers[{j}]; buffers[{j}] = x; }}  /* {a}, {b} */"
             )
         lines += ["    }"] if turn.period > 1 else []
-    lines += ["    }"] if section.rolled else []
-    return "\n".join(
-        [*before, *lines, "  }", "  (void)buffers; (void)uniform; (void)flags; (void)first;", "}"]
-    )
+        lines += (
+            [f"    if (!*(const int32_t *)buffers[{slots.index(turn.going)}]) break;"] if turn.going else []
+        )
+    return lines
 
 
 def stage(section: LoopSection, wave: Wavefront, s: int, lo: str, hi: str) -> str:

@@ -1,4 +1,4 @@
-"""How do the slabs of a sum over neighbours become one?  What later slabs stored apart is added to the first, slab by slab."""
+"""How do the slabs of a sum over neighbours become one?  What later slabs stored is added to the first, slab by slab."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def overlapping(nest: Nest, first: int, width: int) -> list[Piece]:
 
 def fits(kernel: LoopKernel, section: LoopSection, width: int) -> bool:
     """Can a section be written this way, and is it short enough?"""
-    if section.name != "step" or not section.nests or section.rolled or width == 1:
+    if section.name != "step" or not section.nests or section.rolled or section.ends_early or width == 1:
         return False
     n = section.nests[0].sizes[0] if section.nests[0].sizes else 0
     if n < 2 * width or any(nest.kind != "map" or nest.sizes != (n,) for nest in section.nests):

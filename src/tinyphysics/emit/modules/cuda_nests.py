@@ -19,7 +19,7 @@ from tinyphysics.emit.text.dialects import TYPE
 from tinyphysics.emit.text.loopir import WORKSPACE, Function, Threads, buffers_of
 from tinyphysics.emit.text.print_c import CPrinter, c_name
 from tinyphysics.errors import PlanError
-from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest
+from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, rounds
 from tinyphysics.tpir.program.isa import Program
 
 BLOCK = 128  # threads
@@ -72,7 +72,7 @@ def driver(kernel: LoopKernel, section: LoopSection, made: Sequence[Sequence[Lau
         "  for (int64_t k = 0; k < steps; k++) {",
     ]
     lines += [f"    for (int s = 1; s <= {section.passes}; s++) {{"] if section.rolled else []
-    for turn in section.turns:
+    for turn in rounds(section.turns):
         lines += [f"    if (s % {turn.period} == 0) {{"] if turn.period > 1 else []
         lines += [f"    {call(kernel, launch)}" for nest in made[turn.begin : turn.end] for launch in nest]
         for a, b in turn.swaps:

@@ -6,6 +6,9 @@ Nothing here decides a bit: what a number is was written down in the nest.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import count
+
 from tinyphysics.emit.kinds import nest_registers
 from tinyphysics.emit.kinds.kinds import KINDS
 from tinyphysics.emit.kinds.nest_kinds import write
@@ -13,7 +16,7 @@ from tinyphysics.emit.loops.nest_writer import NestWriter
 from tinyphysics.emit.scalar.llvm import RESTORE_MODE, SET_MODE
 from tinyphysics.emit.text.print_llvm import host_lines
 from tinyphysics.ir.reduction import slabs
-from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Round
+from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Repeat, Round, Turn, rounds
 from tinyphysics.tpir.kernels.wavefront import Wavefront, wavefront
 
 SHORT = (
@@ -58,7 +61,7 @@ def driver(kernel: LoopKernel, section: LoopSection, slots: dict[str, int], x86:
             "rest:",
         ]
     done = "0" if wave is None else "%g"
-    latch = "stepped" if section.rolled else "body"
+    latch = "stepped" if section.rolled or section.ends_early else "body"
     lines += [
         "  br label %head",
         "head:",
@@ -68,7 +71,14 @@ def driver(kernel: LoopKernel, section: LoopSection, slots: dict[str, int], x86:
         "body:",
         "  %now = add i64 %first, %k",
     ]
-    lines += passes(section, slots) if section.rolled else turn_lines(section, section.turns[0], slots)
+    if section.ends_early:
+        lines += [
+            *ending_lines(section, section.turns, slots, "exit", count()),
+            "  br label %stepped",
+            "stepped:",
+        ]
+    else:
+        lines += passes(section, slots) if section.rolled else turn_lines(section, one(section.turns), slots)
     lines += ["  %k.next = add i64 %k, 1", "  br label %head", "exit:"]
     lines += [*([RESTORE_MODE] if x86 else []), "  ret void", "}"]
     if wave is not None:
@@ -98,15 +108,58 @@ def turn_lines(section: LoopSection, turn: Round, slots: dict[str, int], which: 
     return lines
 
 
+def one(turns: tuple[Turn, ...]) -> Round:
+    (turn,) = rounds(turns)
+    return turn
+
+
+def ending_lines(
+    section: LoopSection, turns: Iterable[Turn], slots: dict[str, int], out: str, names: Iterator[int]
+) -> list[str]:
+    """Turns of a loop that ends where a number says so; then the label `out` is next."""
+    lines: list[str] = []
+    for turn in turns:
+        k = next(names)
+        if isinstance(turn, Repeat):
+            inner = ending_lines(section, turn.turns, slots, f"done{k}", names)
+            lines += [
+                f"  br label %enter{k}",
+                f"enter{k}:",
+                f"  br label %again{k}",
+                f"again{k}:",
+                f"  %round{k} = phi i64 [ 1, %enter{k} ], [ %round{k}.next, %went{k} ]",
+                *inner,
+                f"  br label %went{k}",
+                f"went{k}:",
+                f"  %round{k}.next = add i64 %round{k}, 1",
+                f"  %left{k} = icmp sle i64 %round{k}.next, {turn.most}",
+                f"  br i1 %left{k}, label %again{k}, label %done{k}",
+                f"done{k}:",
+            ]
+            continue
+        lines += turn_lines(section, turn, slots, f"{k}.")
+        if turn.going:
+            lines += [
+                f"  %at{k} = getelementptr ptr, ptr %buffers, i64 {slots[turn.going]}",
+                f"  %number{k} = load ptr, ptr %at{k}",
+                f"  %going{k} = load i32, ptr %number{k}",
+                f"  %goes{k} = icmp ne i32 %going{k}, 0",
+                f"  br i1 %goes{k}, label %on{k}, label %{out}",
+                f"on{k}:",
+            ]
+    return lines
+
+
 def passes(section: LoopSection, slots: dict[str, int]) -> list[str]:
     """A step that is a loop itself, in which some turns come less often."""
-    last = f"turned{len(section.turns) - 1}"
+    every = list(rounds(section.turns))
+    last = f"turned{len(every) - 1}"
     lines = [
         "  br label %pass.head",
         "pass.head:",
         f"  %pass = phi i64 [ 1, %body ], [ %pass.next, %{last} ]",
     ]
-    for k, turn in enumerate(section.turns):
+    for k, turn in enumerate(every):
         if turn.period > 1:
             lines += [
                 f"  %turn{k} = urem i64 %pass, {turn.period}",

@@ -32,15 +32,13 @@ class Atoms:
     species: tuple[str, ...]  # the element or the type of each, as a word
     v: Any = None  # (n, 3); None: the file has no velocities
     charge: Any = None  # (n,); None: the file has no charges
-    types: Any = (
-        None  # (n,), counted from 0: those of the file, or the species in the order in which they occur
-    )
+    # (n,), counted from 0: those of the file, or the species in the order in which they occur
+    types: Any = None
     names: tuple[str, ...] = ()  # of the atoms, as CA and OW
     residues: tuple[str, ...] = ()  # of each atom, as ALA 12 or SOL 3
     box: Any = None  # (3, 3), the edges as rows; None: open space
-    bonds: Any = (
-        None  # (b, 2) indices from 0, where the file has them; also angles (a, 3) and dihedrals (d, 4)
-    )
+    # (b, 2) indices from 0, where the file has them; also angles (a, 3) and dihedrals (d, 4)
+    bonds: Any = None
     angles: Any = None
     dihedrals: Any = None
     units: str = UNITS

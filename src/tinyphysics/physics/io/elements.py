@@ -20,42 +20,14 @@ WEIGHTS = {
 }
 # fmt: on
 # Residues of one atom: an ion, whose name is the element. Elsewhere CA is the alpha carbon, not calcium.
-IONS = {
-    **{
-        "NA": "Na",
-        "NA+": "Na",
-        "SOD": "Na",
-        "CL": "Cl",
-        "CL-": "Cl",
-        "CLA": "Cl",
-        "K": "K",
-        "K+": "K",
-        "POT": "K",
-    },
-    **{
-        "LI": "Li",
-        "LI+": "Li",
-        "RB": "Rb",
-        "CS": "Cs",
-        "CES": "Cs",
-        "F": "F",
-        "BR": "Br",
-        "I": "I",
-        "MG": "Mg",
-    },
-    **{
-        "MG2+": "Mg",
-        "CA": "Ca",
-        "CAL": "Ca",
-        "CA2+": "Ca",
-        "ZN": "Zn",
-        "ZN2+": "Zn",
-        "FE": "Fe",
-        "CU": "Cu",
-        "MN": "Mn",
-    },
-    **{"AR": "Ar", "KR": "Kr", "XE": "Xe", "NE": "Ne", "HE": "He"},
+# fmt: off
+NAMES_OF_IONS = {
+    "Na": "NA NA+ SOD", "Cl": "CL CL- CLA", "K": "K K+ POT", "Li": "LI LI+", "Rb": "RB", "Cs": "CS CES",
+    "F": "F", "Br": "BR", "I": "I", "Mg": "MG MG2+", "Ca": "CA CAL CA2+", "Zn": "ZN ZN2+", "Fe": "FE",
+    "Cu": "CU", "Mn": "MN", "Ar": "AR", "Kr": "KR", "Xe": "XE", "Ne": "NE", "He": "HE",
 }
+# fmt: on
+IONS = {name: element for element, names in NAMES_OF_IONS.items() for name in names.split()}
 ORGANIC = ("H", "C", "N", "O", "S", "P", "F", "I", "K", "B")  # what a name may begin with
 
 

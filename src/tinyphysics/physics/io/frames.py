@@ -67,9 +67,8 @@ def from_run(
         {} if partner is None else {"momenta": in_space(of_member(out.frames[partner], partner, member))}
     )
     edges = None if box is None else boxed(box, d)
-    times = (
-        np.asarray(out.t)[:, member] if np.ndim(out.t) > 1 else out.t
-    )  # members may have times of their own
+    # members may have times of their own
+    times = np.asarray(out.t)[:, member] if np.ndim(out.t) > 1 else out.t
     info = [{"step": int(k), "time": float(t)} for k, t in zip(out.steps, times)]
     for told, value in zip(info, energies(out, member)):
         told["energy"] = float(value)

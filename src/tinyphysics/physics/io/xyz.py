@@ -21,16 +21,9 @@ from tinyphysics.trajectory import Trajectory
 
 PLAIN = (("species", "S", 1), ("pos", "R", 3))  # of a file that does not say: plain XYZ
 PAIR = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^\s="]+)(?:\s*=\s*("(?:[^"\\]|\\.)*"|\{[^}]*\}|\[.*\]|\S+))?')
-TRUTH = {
-    "T": True,
-    "F": False,
-    "true": True,
-    "false": False,
-    "True": True,
-    "False": False,
-    "TRUE": True,
-    "FALSE": False,
-}
+TRUTH = dict.fromkeys(("T", "true", "True", "TRUE"), True) | dict.fromkeys(
+    ("F", "false", "False", "FALSE"), False
+)
 
 
 # --- writing ----------------------------------------------------------------------------------------

@@ -28,6 +28,8 @@ from tinyphysics.planner.methods.catalog import (
 from tinyphysics.planner.methods.families.interaction import quadratic_part
 from tinyphysics.planner.methods.families.multirate import weights_of
 from tinyphysics.planner.methods.families.orbits import HIERARCHY
+from tinyphysics.planner.methods.families.rates import rates_of
+from tinyphysics.planner.methods.families.taylor import too_long
 from tinyphysics.planner.methods.method import INTERACTION as BY_TURNS
 from tinyphysics.planner.methods.method import LEVELS, ORBITS, Method, tolerance_of
 from tinyphysics.planner.methods.needs import (
@@ -36,6 +38,7 @@ from tinyphysics.planner.methods.needs import (
     splits,
 )
 from tinyphysics.rules.calculus.jet import order_for
+from tinyphysics.rules.identities.real import simplify
 from tinyphysics.synth.coefficients.clocks import leapfrogs
 from tinyphysics.synth.coefficients.quality import told
 from tinyphysics.synth.methods.taylor import DECAY
@@ -43,8 +46,10 @@ from tinyphysics.system import System
 from tinyphysics.util import nearest, one_of
 
 ON_ORBITS = "aba104"  # the one that is named where any of them might do
-IN_ANOTHER_TIME = (
-    6  # the order where t is a state: an orbit may be right and its period wrong, which low orders get
+# the order where t is a state: an orbit may be right and its period wrong, which low orders get
+IN_ANOTHER_TIME = 6
+UNKNOWN_HIERARCHY = (
+    "on Kepler orbits, by name only: the first state must be a hierarchy, and is not known yet"
 )
 KEPT_ORBITS = "leapfrogs that begin with a drift stay on Kepler orbits, but for the time"
 OFF_ORBITS = "leaves Kepler orbits"
@@ -54,14 +59,17 @@ FOR_RATES = (
 )
 
 
+FEW_NUMBERS = 64  # of a state whose series are never too long
+FEW_DIGITS = 1e-6  # a tolerance from which order 5 is cheaper than order 8
+FOR_ARRAYS = "the default for derivatives of large arrays: it runs in loops"
+TOO_LONG = "its series would be written out number by number, and are too long for that"
 ELSEWHERE = {  # what other libraries call a method, or one that is used for the same
     "verlet": "leapfrog",
     "velocity_verlet": "leapfrog",
     "position_verlet": "leapfrog_dkd",
     "stormer_verlet": "leapfrog",
-    "rk45": "dop853",
-    "dopri5": "dop853",
-    "dop54": "dop853",
+    "rk45": "dopri5",
+    "dop54": "dopri5",
     "runge_kutta": "rk4",
     "bdf": "radau",
     "lsoda": "radau",
@@ -98,13 +106,23 @@ def asked_for(goal: Goal) -> Method:
     return BY_NAME.get(f"{m.name}{goal.order}", m)
 
 
+def for_rates(system: System, goal: Goal) -> Method:
+    """Taylor series, unless they are too long: of large arrays a pair of methods, which runs in loops."""
+    if sum(s.var.size for s in system.states) <= FEW_NUMBERS or goal.precision != "float64":
+        return TAYLOR
+    rates = simplify(rates_of(system)[0])
+    if not too_long(system, rates, order_for(tolerance_of(TAYLOR, goal))):
+        return TAYLOR
+    return BY_NAME["dopri5" if (goal.tolerance or 0.0) >= FEW_DIGITS else "dop853"]
+
+
 def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     forbidden = {named(n).name for n in goal.forbid}
     check("choice", Ask.of(goal, system))
     if system.kind == "map":
         return Plan(MAP.name, 0, route_of(system, facts).default)
     if goal.method not in CHOICES or system.kind == "ode":
-        m = TAYLOR if goal.method == "auto" else asked_for(goal)
+        m = for_rates(system, goal) if goal.method == "auto" else asked_for(goal)
         if goal.order is not None and m is TAYLOR:
             found = order_for(goal.tolerance or m.family.tolerance("float64"))
             raise PlanError(
@@ -142,13 +160,12 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         if system.levels:
             return at_paces(m, system, facts, goal)
         order = order_for(tolerance_of(m, goal), DECAY[goal.precision]) if m is TAYLOR else m.order
-        by_itself = goal.method == "auto"
-        return Plan(
-            m.name,
-            order,
-            route_of(system, facts).default if by_itself else "chosen by name",
-            FOR_RATES if by_itself else (),
-        )
+        if goal.method != "auto":
+            return Plan(m.name, order, "chosen by name", ())
+        if m is not TAYLOR:
+            rest = (o for o in FOR_RATES if o.method != m.name)
+            return Plan(m.name, order, FOR_ARRAYS, (Alternative(TAYLOR.name, TOO_LONG), *rest))
+        return Plan(m.name, order, route_of(system, facts).default, FOR_RATES)
     if system.levels:
         paced = PACED.get(2 if goal.order is None else goal.order)
         if paced is None or paced.name in forbidden:
@@ -184,31 +201,15 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         chosen = compared.method
         named_there = (chosen.name, compared.not_chosen.method)
         not_chosen = [compared.not_chosen, *(a for a in not_chosen if a.method not in named_there)]
-    best = [
-        next(
-            (m for m in of_order(o, quadratic, system, facts, goal) if not objection(m, system, facts)), None
-        )
-        for o in ORDERS
-        if o != order
-    ]
-    best = [m for m in dict.fromkeys(best) if m is not chosen]
-    not_chosen += [
-        Alternative(
-            m.name,
-            f"order {m.order}, {'about ' if m.solves else ''}{m.stages} force evaluation"
-            f"{'s' if m.stages > 1 else ''} a step; order {goal.order or order} was "
-            f"{'asked for' if goal.order else 'the default'}",
-        )
-        for m in best
-        if m
-    ]
+    others = [of_order(o, quadratic, system, facts, goal) for o in ORDERS if o != order]
+    best = [next((m for m in able if not objection(m, system, facts)), None) for able in others]
+    asked = f"order {goal.order or order} was {'asked for' if goal.order else 'the default'}"
+    for m in dict.fromkeys(m for m in best if m is not None):
+        if m is not chosen:
+            work = f"{'about ' if m.solves else ''}{m.stages} force evaluation{'s' if m.stages > 1 else ''} a step"
+            not_chosen.append(Alternative(m.name, f"order {m.order}, {work}; {asked}"))
     if HIERARCHY in facts and facts[HIERARCHY]:
-        not_chosen.append(
-            Alternative(
-                ON_ORBITS,
-                "on Kepler orbits, by name only: the first state must be a hierarchy, and is not known yet",
-            )
-        )
+        not_chosen.append(Alternative(ON_ORBITS, UNKNOWN_HIERARCHY))
     why = reason(system, facts, goal, chosen, quadratic)
     if compared is not None and compared.because:
         why = f"{why}; {compared.because}"
@@ -259,28 +260,18 @@ def of_order(order: int, quadratic: bool, system: System, facts: Facts, goal: Go
 def turned(goal: Goal) -> Plan:
     """The plan where the splitting into kicks and drifts would not stay bounded."""
     order = goal.order or INTERACTION.order
-    own, other = (
-        BY_NAME[f"{INTERACTION.name}{order if order > INTERACTION.order else ''}"],
-        BY_NAME[BY_ORDER[order]],
-    )
+    own = BY_NAME[f"{INTERACTION.name}{order if order > INTERACTION.order else ''}"]
+    other = BY_NAME[BY_ORDER[order]]
     why = f"omega*dt = {goal.stiff:.4g} of the quadratic part is above the limit of {other.name}, {other.limit:.4g}"
     others = [
         Alternative(m.name, f"order {m.order}, {m.stages} force evaluations a step; by name")
         for m in METHODS
         if m.family.kind == BY_TURNS and m.order > own.order and not m.family.mollified
     ]
-    return Plan(
-        own.name,
-        own.order,
-        f"{why}, so it is solved, not stepped",
-        (
-            Alternative(
-                other.name, f"unstable: omega*dt = {goal.stiff:.4g} at the centre of the quadratic part"
-            ),
-            *others,
-            Alternative("interaction_mollified", "by name: where a turn of omega*dt = k pi must be stood"),
-        ),
-    )
+    unstable = f"unstable: omega*dt = {goal.stiff:.4g} at the centre of the quadratic part"
+    mollified = Alternative("interaction_mollified", "by name: where a turn of omega*dt = k pi must be stood")
+    not_chosen = (Alternative(other.name, unstable), *others, mollified)
+    return Plan(own.name, own.order, f"{why}, so it is solved, not stepped", not_chosen)
 
 
 def one_pace(what: str) -> PlanError:
@@ -302,11 +293,8 @@ def at_paces(method: Method, system: System, facts: Facts, goal: Goal) -> Plan:
     paces = len(system.levels)
     check("levels", Ask.of(goal, system))
     if not goal.inner:
-        return Plan(
-            method.name,
-            method.order,
-            "fast and slow parts; provisional: the first state says how many fast kicks there are in a step",
-        )
+        open_ = "provisional: the first state says how many fast kicks there are in a step"
+        return Plan(method.name, method.order, f"fast and slow parts; {open_}")
     if len(goal.inner) != paces - 1:
         example = "10" if paces == 2 else f"({', '.join(['10', *['4'] * (paces - 2)])})"
         raise PlanError(

@@ -205,9 +205,8 @@ def step_for(decision: Decision, reach: float) -> tuple[float, int]:
     m = BY_NAME[decision.method]
     further = max(abs(reach / decision.reach), 1.0) ** (1 if symplectic(m) else 2)
     exact = abs(reach / decision.dt) * further ** (1 / m.order)
-    steps = 2 * max(
-        1, math.ceil(exact / 2 * (1 - 1e-9))
-    )  # even: the run is compared with one of half as many more
+    # even: the run is compared with one of half as many more
+    steps = 2 * max(1, math.ceil(exact / 2 * (1 - 1e-9)))
     return reach / steps, steps
 
 

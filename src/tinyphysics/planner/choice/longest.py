@@ -27,9 +27,8 @@ NEAR = 1.1  # a step that could be so much longer is long enough
 MOST_TRIES = 10
 MOST_STEPS = 1 << 19  # of one pilot
 CHEAPEST = 1.4  # a method whose next pilot would cost so much more than the best is not tried further
-PARTED = (
-    1e-2  # an error above it may be that of two runs which have parted: then a shorter step may still help
-)
+# an error above it may be that of two runs which have parted: then a shorter step may still help
+PARTED = 1e-2
 STUCK = 2  # times that a smaller error has not fallen with the step: it is one of rounding, which chaos makes larger
 
 
@@ -175,11 +174,9 @@ class StepSearch:
     @property
     def least(self) -> int:
         """The fewest steps with which the method is stable at the state."""
-        return (
-            multiple((self.course.frequency or 0.0) * self.course.span / self.m.limit)
-            if self.m.limit
-            else LOOKS
-        )
+        if self.m.limit:
+            return multiple((self.course.frequency or 0.0) * self.course.span / self.m.limit)
+        return LOOKS
 
     @property
     def most(self) -> int:

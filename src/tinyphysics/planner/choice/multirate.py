@@ -83,15 +83,10 @@ class Split:
             return "\n".join(
                 [f"one pace: nothing is slow enough for one of its own, {APART:g} times slower", *lines]
             )
-        written = (
-            []
-            if self.in_parts
-            else [
-                "  fast_part: the kinetic energy and the fast terms, as a @tp.hamiltonian; "
-                "slow_part: the others, as a @tp.potential"
-            ]
-        )
-        return "\n".join(["two paces", *lines, *written, f"  {self.expression}"])
+        if not self.in_parts:
+            fast = "fast_part: the kinetic energy and the fast terms, as a @tp.hamiltonian"
+            lines.append(f"  {fast}; slow_part: the others, as a @tp.potential")
+        return "\n".join(["two paces", *lines, f"  {self.expression}"])
 
 
 def proposed(pieces: Sequence[Piece], dt: float | None, in_parts: bool) -> Split:
@@ -125,9 +120,7 @@ def split_rows(split: Split) -> list[Row]:
     """For explain(): parts by pace, and what to write."""
     told = "; ".join(f"{p.name}: omega = {p.frequency:.4g}" for p in (*split.fast, *split.slow))
     return [
-        Row(
-            "paces",
-            "two" if split.pays else "one",
-            told + (f"; proposed: {split.expression}" if split.pays else ""),
-        )
+        Row("paces", "two", f"{told}; proposed: {split.expression}")
+        if split.pays
+        else Row("paces", "one", told)
     ]

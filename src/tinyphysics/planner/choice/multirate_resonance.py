@@ -165,9 +165,8 @@ def radius_row(found: float | None, own: float, positions: int, why_not: str) ->
 
 
 SMALL = 1e-5  # of a radius: zero modes are defective, and their eigenvalues known to the root of a rounding
-FREE = (
-    1.2  # times the logarithm of the motion's own growth, which a step of finite length does not meet exactly
-)
+# times the logarithm of the motion's own growth, which a step of finite length does not meet exactly
+FREE = 1.2
 
 
 def grows(found: float, own: float) -> bool:

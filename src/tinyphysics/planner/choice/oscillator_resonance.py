@@ -167,14 +167,8 @@ def rows(step: Step, dt: float | None) -> list[Row]:
     turning = oscillators_of(step)
     if turning is None:
         size = sum(s.var.size for s in step.states)
-        return [
-            Row(
-                "matrix",
-                f"{size} x {size + 1}",
-                "of each turn, two words of every number: made where a run begins, "
-                "which then looks for resonances",
-            )
-        ]
+        made = "of each turn, two words of every number: made where a run begins, which then looks for resonances"
+        return [Row("matrix", f"{size} x {size + 1}", made)]
     if dt is None or step.name not in BY_NAME:
         return []
     known = curvatures(turning, defaults(step.parameters))
@@ -184,21 +178,12 @@ def rows(step: Step, dt: float | None) -> list[Row]:
     m = BY_NAME[step.name]
     found = resonance(m, omega, dt)
     x = omega[-1] * abs(dt)
-    turn = Row(
-        "turn",
-        f"omega*dt = {x:.4g}",
-        f"of the fastest oscillation, omega = {omega[-1]:.6g}; leapfrog's limit is 2",
-    )
+    fastest = f"of the fastest oscillation, omega = {omega[-1]:.6g}; leapfrog's limit is 2"
+    turn = Row("turn", f"omega*dt = {x:.4g}", fastest)
     if m.family.mollified:
         return [turn, Row("resonances", "mollified", "kicks see means of positions over a step: none grows")]
     if found is None:
-        return [
-            turn,
-            Row(
-                "resonances",
-                "none near",
-                f"every turn is more than {NEAR:g} from a multiple of pi; a run looks "
-                "at the curvature of the rest where one is near",
-            ),
-        ]
+        far = f"every turn is more than {NEAR:g} from a multiple of pi"
+        looks = "a run looks at the curvature of the rest where one is near"
+        return [turn, Row("resonances", "none near", f"{far}; {looks}")]
     return [turn, Row("resonances", "NEAR", str(found))]

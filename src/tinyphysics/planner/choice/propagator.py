@@ -90,55 +90,25 @@ def means(system: System, facts: Facts, way: str, small: bool = True) -> list[Me
     too_many = f"{n:,} pairs, {MOST_MODES} at most" if n > MOST_MODES else ""
     log = math.log2(max(n, 2))
     library = "LAPACK begins the refinement: a library's last bits"
+    build, apply = (
+        (5e-4 + 1e-4 * n, 2e-7 * n) if small else (7e-3 + 2.5e-4 * n + 2e-7 * n**3, 1e-6 * n + 5e-9 * n * n)
+    )
+    many = f"{n:,} pairs, {MOST_MODES // 2} at most" if n > MOST_MODES // 2 else ""
+    dense = "a power of the method has as many factors as the loop" if way == "method" else not_sparse(system)
+    # fmt: off
     out = [
-        Means(
-            "modes",
-            "eigenvectors and phases in double-double",
-            5e-4 + 1e-4 * n if small else 7e-3 + 2.5e-4 * n + 2e-7 * n**3,
-            2e-7 * n if small else 1e-6 * n + 5e-9 * n * n,
-            "" if small else mixed or too_many,
-            library if n > 96 else "exact",
-        ),
-        Means(
-            "waves",
-            "Fourier transform, frequencies and phases in double-double",
-            1e-6 * n,
-            4e-9 * n * log,
-            mixed or ("" if same else same.because),
-            "the transform is a library's",
-        ),
-        Means(
-            "normal form",
-            "of a definite H, in double-double",
-            0.02 + 3e-6 * n**3,
-            2e-6 * n + 2e-8 * n * n,
-            "q and p are not mixed"
-            if split
-            else f"{n:,} pairs, {MOST_MODES // 2} at most"
-            if n > MOST_MODES // 2
-            else "",
-            library if n > 48 else "exact",
-        ),
-        Means(
-            "whole numbers",
-            "the matrix itself, with a bound of its error",
-            3e-5 * (2 * n + 1) ** 3,
-            1e-4 + 2e-7 * n * n,
-            f"{n:,} pairs, {MOST_WHOLE} at most" if n > MOST_WHOLE else "",
-        ),
-        Means(
-            "polynomials",
-            "of the matrix, in floats: a term for each two radians of the fastest mode",
-            2e-5 * n,
-            1e-8 * n,
-            mixed
-            or (
-                "a power of the method has as many factors as the loop"
-                if way == "method"
-                else not_sparse(system)
-            ),
-        ),
+        Means("modes", "eigenvectors and phases in double-double", build, apply,
+              "" if small else mixed or too_many, library if n > 96 else "exact"),
+        Means("waves", "Fourier transform, frequencies and phases in double-double", 1e-6 * n, 4e-9 * n * log,
+              mixed or ("" if same else same.because), "the transform is a library's"),
+        Means("normal form", "of a definite H, in double-double", 0.02 + 3e-6 * n**3, 2e-6 * n + 2e-8 * n * n,
+              "q and p are not mixed" if split else many, library if n > 48 else "exact"),
+        Means("whole numbers", "the matrix itself, with a bound of its error", 3e-5 * (2 * n + 1) ** 3, 1e-4 + 2e-7 * n * n,
+              f"{n:,} pairs, {MOST_WHOLE} at most" if n > MOST_WHOLE else ""),
+        Means("polynomials", "of the matrix, in floats: a term for each two radians of the fastest mode", 2e-5 * n, 1e-8 * n,
+              mixed or dense),
     ]
+    # fmt: on
     if n >= WAVES_FROM:  # a transform is cheaper, where sites are alike
         out[:2] = out[1::-1]
     return out
@@ -199,25 +169,11 @@ def cost_rows(found: list[Means], step: float, chosen: Means | None = None) -> l
         verdict = (
             "chosen" if m is chosen else "it would be" if m is first else "if the methods above do not apply"
         )
-        if m.objection:
-            out.append(Row("by", m.name, f"no: {m.objection}"))
-        elif m.name == "polynomials":
-            out.append(
-                Row(
-                    "by",
-                    m.name,
-                    f"{verdict}: {m.what}; {seconds(m.build)} once and {seconds(m.apply)} a term",
-                )
-            )
-        else:
-            out.append(
-                Row(
-                    "by",
-                    m.name,
-                    f"{verdict}: {m.what}; {seconds(m.build)} once and {seconds(m.apply)} a frame, "
-                    f"faster than a loop from {sooner_from(m, step)} on",
-                )
-            )
+        each = (
+            f"frame, faster than a loop from {sooner_from(m, step)} on" if m.name != "polynomials" else "term"
+        )
+        price = f"{verdict}: {m.what}; {seconds(m.build)} once and {seconds(m.apply)} a {each}"
+        out.append(Row("by", m.name, f"no: {m.objection}" if m.objection else price))
     return [*out, Row("by", "loop", f"{'chosen' if chosen is None else 'no'}: about {seconds(step)} a step")]
 
 
@@ -226,6 +182,8 @@ def rows(system: System, facts: Facts, goal: Goal) -> list[Row]:
     assert goal.propagator is not None
     found = means(system, facts, goal.propagator)
     chosen = next(m for m in found if not m.objection)
+    same = ("exact", "the same on every machine")
+    bits = same if chosen.bits == "exact" else ("not in the contract", chosen.bits)
     what = {
         "exact": "the exact flow of H: its error does not grow with dt",
         "method": "n steps of the method in exact arithmetic; refused where omega*dt is beyond its limit",
@@ -233,11 +191,7 @@ def rows(system: System, facts: Facts, goal: Goal) -> list[Row]:
     return [
         Row("propagator", goal.propagator, what[goal.propagator]),
         *cost_rows(found, loop_seconds(pairs_of(system)), chosen),
-        Row(
-            "its bits",
-            "exact" if chosen.bits == "exact" else "not in the contract",
-            "the same on every machine" if chosen.bits == "exact" else chosen.bits,
-        ),
+        Row("its bits", *bits),
         Row(
             "frames",
             "jumps",

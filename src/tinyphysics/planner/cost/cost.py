@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tinyphysics.ir import Ops, UOp
+from tinyphysics.ir import Ops
 from tinyphysics.ir.dtype import f64
-from tinyphysics.ir.ops import ARITY, BINARY, UNARY
-from tinyphysics.rules.functions.transcendental import weight
 from tinyphysics.tpir.program.isa import Instruction, Operand, Program, Word
 from tinyphysics.tpir.program.values import FUNCTIONS
-from tinyphysics.tpir.program.written import shapes_of
+from tinyphysics.tpir.program.written import of_function, shapes_of
 from tinyphysics.util import prod
 
 FREE = ("free", "neg")  # movement, copies and signs
@@ -89,12 +87,7 @@ def work(program: Program, rounds: int) -> int:
 
 def dear(name: str) -> int:
     """What one operation of a name takes."""
-    op = FUNCTIONS.get(name)
-    if op in (Ops.DIV, Ops.SQRT):
-        return DIVISION
-    if op is None or op not in UNARY | BINARY:
-        return 1
-    return weight(UOp(op, f64, (), tuple(UOp.var(f"x{k}") for k in range(ARITY[op]))))
+    return DIVISION if FUNCTIONS.get(name) in (Ops.DIV, Ops.SQRT) else of_function(name, f64)
 
 
 def describe(count: Counter[str]) -> str:

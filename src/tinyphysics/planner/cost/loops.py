@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tinyphysics.report import Row
 from tinyphysics.tpir.kernels.loops import build_loops
-from tinyphysics.tpir.kernels.nests import LoopKernel, Nest
+from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, rounds
 from tinyphysics.tpir.kernels.wavefront import wavefront
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.util import plural, prod
@@ -31,31 +31,22 @@ def loop_rows(program: Program) -> list[Row]:
     kinds = ", ".join(f"{n.kind} over {' x '.join(map(str, n.sizes)) or 'numbers'}" for n in step.nests)
     work = step.work
     wave = wavefront(step, kernel.buffers)
-    size = (
-        sum(
-            step.passes // t.period * moved([n], kernel)
-            for t in step.turns
-            for n in step.nests[t.begin : t.end]
-        )
-        if wave is None
-        else moved(step.nests, kernel) // wave.steps
-    )
+    if wave is None:
+        nests = [(times, n) for t, times in step.times() for n in step.nests[t.begin : t.end]]
+        size = sum(times * moved([n], kernel) for times, n in nests)
+    else:
+        size = moved(step.nests, kernel) // wave.steps
     bound = "memory" if work < BALANCE * size / 8 else "arithmetic"
+    told = f"by estimate, {bound} is the bound where the arrays do not fit a cache"
+    places = f"{plural(len(kernel.buffers), 'buffer')}, some in one place"
     rows = [
         Row("loop nests", str(len(step.nests)), kinds),
-        Row(
-            "in memory",
-            f"{kernel.bytes:,} bytes",
-            f"{plural(len(kernel.buffers), 'buffer')}, some in one place",
-        ),
-        Row(
-            "a step",
-            f"{work:,} operations, {size:,} bytes",
-            f"by estimate, {bound} is the bound where the arrays do not fit a cache",
-        ),
+        Row("in memory", f"{kernel.bytes:,} bytes", places),
+        Row("a step", f"{work:,} operations, {size:,} bytes", told),
     ]
     if step.rolled:
-        slower = "".join(f", of which {t.end - t.begin} after every {t.period}" for t in step.turns[1:])
+        less = [t for t in rounds(step.turns) if t.period > 1]
+        slower = "".join(f", of which {t.end - t.begin} after every {t.period}" for t in less)
         rows.append(Row("passes in a step", str(step.passes), f"a loop over its nests{slower}"))
     if wave is not None:
         rows.append(

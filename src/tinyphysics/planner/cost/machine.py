@@ -55,9 +55,8 @@ def shape_for(f: Section | SectionOutline, members: int, core: Core, width: int)
     p = wanted(f)
     if p is None:
         return VectorShape(width, unroll)
-    if (
-        p.seeds and 2 * state <= core.registers
-    ):  # chains so long that hiding them is worth more than registers; measured
+    # chains so long that hiding them is worth more than registers; measured
+    if p.seeds and 2 * state <= core.registers:
         return VectorShape(width, min(enough, MOST_UNROLL, max(1, MOST_CODE // max(f.code, 1))))
     if not p.adders:  # such as error words: groups that fill the registers, one after the other
         group = core.registers // max(state, 1)
@@ -78,34 +77,18 @@ def rows(f: Section, shape: VectorShape, core: Core, width: int) -> list[Row]:
         return []
     stages = f", {f.stages} stages in a loop" if f.stages > 1 else ""
     group = max(1, shape.width // width)  # copies side by side, where groups of them are in turn
-    held = (
-        group * (p.state - p.adders if group == 1 else p.state) * (1 if group > 1 else shape.unroll)
-        if shape.in_turn
-        else shape.unroll * p.state
-    )
-    order = (
-        "operation by operation"
-        if not shape.in_turn
-        else "copy after copy"
-        if group == 1
-        else f"in groups of {group}"
-    )
-    kept = f"{held} of state" + (
-        f" ({shape.unroll * p.adders} more in memory)" if shape.in_turn and p.adders else ""
-    )
+    held, order = shape.unroll * p.state, "operation by operation"
+    if shape.in_turn and group == 1:
+        held, order = (p.state - p.adders) * shape.unroll, "copy after copy"
+    elif shape.in_turn:
+        held, order = group * p.state, f"in groups of {group}"
+    more = f" ({shape.unroll * p.adders} more in memory)" if shape.in_turn and p.adders else ""
+    wanted = f"{held} of state{more}, up to {p.temporaries} temporaries a copy, {p.constants} constants"
+    lanes = f"{shape.width // group} lanes x {shape.unroll * group}"
+    best = f"a member and step at best, on {core.name}"
     return [
         Row("step", describe(n), f"in the minimal operator set{stages}"),
-        Row(
-            "ensembles",
-            f"{shape.width // group} lanes x {shape.unroll * group}",
-            f"vectors interleaved {order}",
-        ),
-        Row(
-            "registers",
-            f"{core.registers}",
-            f"wanted: {kept}, up to {p.temporaries} temporaries a copy, {p.constants} constants",
-        ),
-        Row(
-            "port limit", f"{cycles(f, core, width):.3g} cycles", f"a member and step at best, on {core.name}"
-        ),
+        Row("ensembles", lanes, f"vectors interleaved {order}"),
+        Row("registers", f"{core.registers}", f"wanted: {wanted}"),
+        Row("port limit", f"{cycles(f, core, width):.3g} cycles", best),
     ]

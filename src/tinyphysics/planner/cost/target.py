@@ -20,9 +20,8 @@ from tinyphysics.tpir.program.written import lines
 from tinyphysics.util import did_you_mean, one_of, prod
 
 MOST_OPERATIONS = 3_000  # written out one by one, a step of this length compiles in some seconds
-MOST_LINES = (
-    12_000  # with functions as what they are made of; the text that a compiler sees has most of them as calls
-)
+# with functions as what they are made of; the text that a compiler sees has most of them as calls
+MOST_LINES = 12_000
 IN_LOOPS = 1 << 40  # operations that stand for: neighbours are found and trees asked in loops only
 WITHOUT_TREES = ("python", "opencl")  # a tree is a compiled function of this machine's
 WITHOUT_LISTS = ("opencl",)
@@ -122,12 +121,21 @@ def in_loops(program: Program, members: int) -> bool:
     This is decided here, once for the whole step: by the number of operations that would be written, and by the members
     of the run, which fill the lanes of vectors where all is written out. The bits are the same.
     """
-    if any(i.dst == Pointer(GOING) or i.op == "SERIES" for i in program.step):  # steps of their own lengths
+    if any(i.op == "SERIES" for i in program.step):
         return False
+    if any(
+        i.dst == Pointer(GOING) for i in program.step
+    ):  # a step of its own length says itself how it is written
+        return on_arrays(program) and not loops_refuse(program)
     lanes_are_full = members > FEW_MEMBERS or longest_axis(program) <= COMPONENTS
     if written(program).is_short and (lanes_are_full or longest_axis(program) <= few(program)):
         return False
     return not loops_refuse(program)
+
+
+def on_arrays(program: Program) -> bool:
+    """Is arithmetic done with whole arrays?  Not where a step was written out number by number."""
+    return any(i.op in ("ELEM", "FMA") and i.type.shape for i in program.step)
 
 
 def in_series(program: Program, requested: str) -> tuple[Target, str]:
@@ -141,7 +149,14 @@ def in_series(program: Program, requested: str) -> tuple[Target, str]:
 
 
 def written_out(program: Program, requested: str) -> tuple[Target, str]:
-    """(the target, why) of a step that is always written out number by number."""
+    """(the target, why) of a step that chooses its length: in loops if it is of arrays, else written out."""
+    if on_arrays(program):
+        if requested != "python" and (why := loops_refuse(program)):
+            raise PlanError(
+                f"`{program.name}` of these arrays runs in loops only, and {why}",
+                fix='Write it with whole arrays: slices, np.roll, sums. Or choose method="rk4" and a dt.',
+            )
+        return choose_target(program, requested)
     count = written(program)
     if count.lines > LARGEST:
         raise PlanError(

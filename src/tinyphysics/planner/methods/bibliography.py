@@ -111,6 +111,8 @@ WORKS: tuple[Work, ...] = (
     Work("garcia1999", ("García-Archilla, Bosco", "Sanz-Serna, Jesús María", "Skeel, Robert D."), 1999,
          "Long-time-step methods for oscillatory differential equations",
          "SIAM J. Sci. Comput.", "20", "930-963", "10.1137/S1064827596313851"),
+    Work("dormand1980", ("Dormand, John R.", "Prince, Peter J."), 1980, "A family of embedded Runge-Kutta formulae",
+         "J. Comput. Appl. Math.", "6", "19-26", "10.1016/0771-050X(80)90013-3"),
     Work("prince1981", ("Prince, Peter J.", "Dormand, John R."), 1981, "High order embedded Runge-Kutta formulae",
          "J. Comput. Appl. Math.", "7", "67-75", "10.1016/0771-050X(81)90010-3"),
     Work("hairer1999", ("Hairer, Ernst", "Wanner, Gerhard"), 1999, "Stiff differential equations solved by Radau methods",

@@ -26,6 +26,7 @@ from tinyphysics.synth.coefficients.coefficients import COMPOSITION
 from tinyphysics.synth.coefficients.quality import price
 from tinyphysics.synth.coefficients.schemes import BY_NAME as SCHEMES
 from tinyphysics.synth.coefficients.schemes import FOUND, drifts_and_kicks
+from tinyphysics.synth.methods.explicit_pair import EIGHT, FIVE
 from tinyphysics.synth.methods.interaction import leapfrogs, of_orbits, of_scheme
 from tinyphysics.synth.methods.parts import COMPOSED
 from tinyphysics.synth.methods.propagate import FLOW
@@ -136,9 +137,11 @@ METHODS: tuple[Method, ...] = (
     "is as long as its last "
            "terms allow", Taylor(), source="jorba2005", needs=("smooth rates",)),
     Method("dop853", 8, "the Dormand–Prince pair: explicit, with steps as long as its error estimate allows",
-           Embedded(1e-10, 12), source="prince1981"),
+           Embedded(1e-10, 12, EIGHT), source="prince1981"),
+    Method("dopri5", 5, "the Dormand–Prince pair of order 5: explicit, for few digits and for arrays",
+           Embedded(1e-6, 6, FIVE), source="dormand1980"),
     Method("radau", 5, "implicit collocation at the Radau points, with steps of its own choice: for stiff systems",
-           Embedded(1e-6, 9, implicit=True), source="hairer1999"),
+           Embedded(1e-6, 9), source="hairer1999"),
     Method("wisdom_holman", 2, "half a Kepler orbit, kick by the rest, half an orbit: error eps h**2",
            Orbits(NEAR_INTEGRABLE["wisdom_holman"]), symmetric=True, source="wisdom1991", needs=("orbits",)),
     *(Method(f"wisdom_holman_c{n}", 2, f"wisdom_holman with a corrector, applied at the start and at "

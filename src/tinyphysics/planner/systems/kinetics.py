@@ -94,7 +94,7 @@ def of_particles(system: System, p: UOp, w: UOp, c: UOp) -> UOp:
         squares, w = squares.sum(-1), first
     (m,) = simplify([1.0 / w])
     energies = relativistic_energy(squares, m.expand(squares.shape), c.expand(squares.shape))
-    return energies.sum() if energies.shape else energies
+    return energies.sum()
 
 
 def of_rows(w: UOp) -> UOp | None:

@@ -16,7 +16,7 @@ from typing import Any
 from tinyphysics.ir.dtype import as_number
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
 from tinyphysics.ir.uop import UOp, toposort
-from tinyphysics.ir.value import node
+from tinyphysics.ir.value import COMPARISON, RING, node
 
 DIGITS = 60
 CONTEXT = Context(prec=DIGITS, Emin=-10_000, Emax=10_000, traps=[InvalidOperation, DivisionByZero, Overflow])
@@ -133,11 +133,9 @@ def power(x: Rational, y: Rational) -> Rational:
         return 0
     if x <= 0:
         raise NotAffine("the power of a number that is not above 0")
-    return (
-        root(x)
-        if y == Fraction(1, 2)
-        else Fraction(CONTEXT.exp(CONTEXT.multiply(decimal(y), CONTEXT.ln(decimal(x)))))
-    )
+    if y == Fraction(1, 2):
+        return root(x)
+    return Fraction(CONTEXT.exp(CONTEXT.multiply(decimal(y), CONTEXT.ln(decimal(x)))))
 
 
 def root(x: Rational) -> Rational:
@@ -145,11 +143,9 @@ def root(x: Rational) -> Rational:
         raise NotAffine("the root of a negative number")
     f = Fraction(x)
     a, b = math.isqrt(f.numerator), math.isqrt(f.denominator)
-    return (
-        Fraction(a, b)
-        if a * a == f.numerator and b * b == f.denominator
-        else Fraction(CONTEXT.sqrt(decimal(x)))
-    )
+    if a * a == f.numerator and b * b == f.denominator:
+        return Fraction(a, b)
+    return Fraction(CONTEXT.sqrt(decimal(x)))
 
 
 def logarithm(x: Rational) -> Rational:
@@ -158,7 +154,7 @@ def logarithm(x: Rational) -> Rational:
     return Fraction(CONTEXT.ln(decimal(x)))
 
 
-FUNCTIONS: dict[Ops, Callable[..., Any]] = {
+FUNCTIONS: dict[Ops, Callable[..., Any]] = COMPARISON | {
     Ops.SQRT: root,
     Ops.RSQRT: lambda x: Fraction(1) / root(x),
     Ops.EXP: lambda x: Fraction(CONTEXT.exp(decimal(x))),
@@ -172,10 +168,6 @@ FUNCTIONS: dict[Ops, Callable[..., Any]] = {
     Ops.MAX: max,
     Ops.SIGN: lambda x: (x > 0) - (x < 0),
     Ops.FLOOR: math.floor,
-    Ops.LT: lambda a, b: a < b,
-    Ops.LE: lambda a, b: a <= b,
-    Ops.EQ: lambda a, b: a == b,
-    Ops.NE: lambda a, b: a != b,
     Ops.WHERE: lambda c, a, b: a if c else b,
 }
 
@@ -219,11 +211,7 @@ def whole_power(u: UOp) -> Callable[..., Any]:
     return one
 
 
-RING: dict[Ops, Callable[..., Any]] = {
-    Ops.ADD: lambda a, b: a + b,
-    Ops.SUB: lambda a, b: a - b,
-    Ops.MUL: lambda a, b: a * b,
-    Ops.NEG: lambda a: -a,
+OF_FORMS: dict[Ops, Callable[..., Any]] = RING | {
     Ops.DIV: lambda a, b: lifted(a) / b,
     Ops.FMA: lambda a, b, c: a * b + c,
     Ops.IMAGE: lambda a, b, s: (a - s) - b,
@@ -237,7 +225,7 @@ def element_wise(u: UOp) -> Callable[..., Any]:
         return lambda x: as_number(int(constant(x)), u.dtype)
     if u.op is Ops.POW:
         return whole_power(u)
-    return RING[u.op] if u.op in RING else of_constants(u)
+    return OF_FORMS[u.op] if u.op in OF_FORMS else of_constants(u)
 
 
 def affine(roots: Sequence[UOp], env: Mapping[str, Sequence[Any]]) -> list[list[Affine]]:

@@ -29,7 +29,7 @@ def bracket(f: UOp, g: UOp, pairs: Pairs) -> UOp:
     for k in range(0, len(states), 2):
         (f_q, f_p), (g_q, g_p) = (s[k : k + 2] for s in slopes)
         product = f_q * g_p - f_p * g_q
-        products.append(product.sum() if product.shape else product)
+        products.append(product.sum())
     (out,) = simplify([UOp.sum_of(products)])
     return out
 

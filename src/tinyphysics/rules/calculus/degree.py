@@ -5,24 +5,8 @@ Terms that cancel are still counted.
 
 from __future__ import annotations
 
-from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.ops import MOVEMENT, Ops
 from tinyphysics.ir.uop import UOp, toposort
-
-LINEAR = (
-    Ops.RESHAPE,
-    Ops.EXPAND,
-    Ops.PERMUTE,
-    Ops.SLICE,
-    Ops.FLIP,
-    Ops.ROLL,
-    Ops.PAD,
-    Ops.ELEMENT,
-    Ops.STACK,
-    Ops.CONCAT,
-    Ops.TRIU,
-    Ops.GATHER,
-    Ops.SCATTER,
-)
 
 
 def degrees(energy: UOp, states: frozenset[UOp]) -> dict[UOp, int | None]:
@@ -52,6 +36,6 @@ def _degree(u: UOp, src: list[int | None]) -> int | None:
             return known[0] * int(u.src[1].arg)
         case Ops.REDUCE if u.arg[0] in ("sum", "pairs"):
             return known[0]
-        case op if op in LINEAR:
+        case op if op in MOVEMENT:
             return max(known)
     return None

@@ -6,6 +6,7 @@ arrays of any shape are included.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -62,15 +63,18 @@ def dense(rows: Sequence[Row], n: int) -> list[list[Fraction]]:
     return [[Fraction(row[k]) if k in row else nothing for k in range(n)] for row in rows]
 
 
+def unknowns(states: Sequence[UOp]) -> dict[str, Sequence[Any]]:
+    """The numbers of some states as affine forms, counted through all of them."""
+    count = itertools.count()
+    return {str(u.arg): [Affine(0, {next(count): 1}) for _ in range(u.size)] for u in states}
+
+
 def hessian(
     energy: UOp, q: Sequence[UOp], p: Sequence[UOp], parameters: Mapping[str, Sequence[float]]
 ) -> Hessian:
     """Of an energy whose degree was shown to be 2 at most; a NotAffine where a coefficient is not known exactly."""
     states = [*q, *p]
-    env: dict[str, Sequence[Any]] = dict(parameters)
-    first = 0
-    for u in states:
-        env[str(u.arg)] = [Affine(0, {first + k: 1}) for k in range(u.size)]
-        first += u.size
-    forms = [form for part in affine(gradient(energy, states), env) for form in part]
+    forms = [
+        form for part in affine(gradient(energy, states), {**parameters, **unknowns(states)}) for form in part
+    ]
     return Hessian([form.terms for form in forms], [form.constant for form in forms])

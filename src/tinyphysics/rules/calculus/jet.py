@@ -11,33 +11,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
-from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.ops import CHOSEN, Ops
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.calculus.partials import partials
 
 # what has corners or jumps, where a series of one side is not that of the other
 ROUGH = frozenset({Ops.ABS, Ops.SIGN, Ops.FLOOR, Ops.RINT, Ops.MIN, Ops.MAX, Ops.IMAGE})
-REFUSED = ROUGH | {
-    Ops.RANDOM,
-    Ops.NEAR,
-    Ops.TREE,
-    Ops.FAR,
-    Ops.SELDOM,
-    Ops.GATHER,
-    Ops.SCATTER,
-    Ops.TURN,
-    Ops.TURN_LOW,
-}
-LATENCY = {
-    Ops.ADD: 4,
-    Ops.SUB: 4,
-    Ops.MUL: 4,
-    Ops.FMA: 4,
-    Ops.NEG: 1,
-    Ops.WHERE: 2,
-    Ops.DIV: 14,
-    Ops.SQRT: 20,
-}
+REFUSED = ROUGH | CHOSEN | {Ops.RANDOM, Ops.NEAR, Ops.TREE, Ops.FAR, Ops.SELDOM, Ops.TURN, Ops.TURN_LOW}
+LATENCY = dict.fromkeys((Ops.ADD, Ops.SUB, Ops.MUL, Ops.FMA), 4)
+LATENCY |= {Ops.NEG: 1, Ops.WHERE: 2, Ops.DIV: 14, Ops.SQRT: 20}
 OF_A_FUNCTION = 80  # cycles, of sin, exp and the like
 CHAINS = (4, 12)  # products beyond which a sum is done in two, and in three parts
 Coefficient = UOp | None  # None is zero, and costs nothing
@@ -123,7 +105,7 @@ class Series:
     # --- arithmetic on coefficients -----------------------------------------------------------------------
     def constant(self, x: Fraction, like: UOp) -> UOp:
         if not self.opened:
-            return weight(x, like)
+            return UOp.var(f"{WEIGHT}{x}", (), like.dtype)
         value = x.numerator / x.denominator
         self.weights[value] = x
         return UOp.const(value, like.dtype)
@@ -201,10 +183,6 @@ def products_of(u: UOp) -> tuple[list[Product], Coefficient] | None:
     return list(zip(given[0::2], given[1::2])), given[-1] if len(given) % 2 else None
 
 
-def weight(x: Fraction, like: UOp) -> UOp:
-    return UOp.var(f"{WEIGHT}{x}", (), like.dtype)
-
-
 def weight_of(u: UOp) -> Fraction | None:
     """The constant that a variable stands for."""
     return Fraction(u.arg.removeprefix(WEIGHT)) if u.op is Ops.VAR and str(u.arg).startswith(WEIGHT) else None
@@ -220,13 +198,9 @@ def minus(a: Coefficient, b: Coefficient) -> Coefficient:
 
 # --- a row for each operation -------------------------------------------------------------------------------
 def product(s: Series, u: UOp, k: int) -> Coefficient:
-    a, b = u.src
-    return s.dot(s.square(a, k) if a is b else s.products(a, b, k))
-
-
-def fused(s: Series, u: UOp, k: int) -> Coefficient:
-    a, b, c = u.src
-    return s.dot(s.square(a, k) if a is b else s.products(a, b, k), s(c, k))
+    """a*b, or a*b + c."""
+    a, b, *c = u.src
+    return s.dot(s.square(a, k) if a is b else s.products(a, b, k), *(s(x, k) for x in c))
 
 
 def quotient(s: Series, u: UOp, k: int) -> Coefficient:
@@ -320,7 +294,7 @@ RULES: dict[Ops, Callable[[Series, UOp, int], Coefficient]] = {
     Ops.ADD:    lambda s, u, k: plus(s(u.src[0], k), s(u.src[1], k)),
     Ops.SUB:    lambda s, u, k: minus(s(u.src[0], k), s(u.src[1], k)),
     Ops.MUL:    product,
-    Ops.FMA:    fused,
+    Ops.FMA:    product,
     Ops.DIV:    quotient,
     Ops.SQRT:   root,
     Ops.RSQRT:  lambda s, u, k: power_of(s, u, u.src[0], Fraction(-1, 2), k),

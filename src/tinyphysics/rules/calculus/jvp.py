@@ -5,25 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE, Ops
+from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE, MOVEMENT, Ops
 from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.rules.calculus.linear import solved
 from tinyphysics.rules.calculus.partials import partials, times
 from tinyphysics.rules.calculus.solve import equations, part
-
-LINEAR = (
-    Ops.RESHAPE,
-    Ops.EXPAND,
-    Ops.PERMUTE,
-    Ops.SLICE,
-    Ops.PAD,
-    Ops.FLIP,
-    Ops.ROLL,
-    Ops.CONCAT,
-    Ops.STACK,
-    Ops.ELEMENT,
-    Ops.TRIU,
-)
 
 
 def reduce(u: UOp, t: UOp) -> UOp:
@@ -54,7 +40,7 @@ def push(u: UOp, tangents: Sequence[UOp | None]) -> UOp | None:
     if u.op in CHOSEN:  # an index does not move
         return None if tangents[0] is None else u.replace((tangents[0], *u.src[1:]))
     full = tuple(UOp.const(0.0, s.dtype, s.shape) if t is None else t for s, t in zip(u.src, tangents))
-    return u.replace(full) if u.op in LINEAR else reduce(u, full[0])
+    return u.replace(full) if u.op in MOVEMENT else reduce(u, full[0])
 
 
 def along_root(u: UOp, tangents: tuple[UOp | None, ...]) -> UOp | None:
@@ -82,9 +68,8 @@ def _along(u: UOp, moving: tuple[UOp | None, ...]) -> list[UOp]:
     matrix = [[by_unknown[k][i] for k in range(n)] for i in range(n)]
     table = {x: part(u, k) for k, x in enumerate(eq.unknowns)} | dict(zip(eq.given, u.src[2 * n :]))
     table |= {way: t for way, t in zip(ways, moving) if t is not None}
-    flat = substitute(
-        [*(x for row in matrix for x in row), *by_known], table
-    )  # as they are: rules round constants
+    # as they are: rules round constants
+    flat = substitute([*(x for row in matrix for x in row), *by_known], table)
     rows = [flat[i * n : (i + 1) * n] for i in range(n)]
     return [-row[0] for row in solved(rows, [[x] for x in flat[n * n :]])]
 

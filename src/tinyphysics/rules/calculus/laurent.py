@@ -14,12 +14,12 @@ from typing import Any
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp
 from tinyphysics.rules.calculus.affine import Affine, NotAffine, Symbol, affine
+from tinyphysics.rules.calculus.hessian import unknowns
 from tinyphysics.rules.calculus.vjp import gradient
 
 MOST_TERMS = 64  # of one coefficient; more are not multiplied out
-Factor = tuple[
-    Any, int
-]  # (an atom, its power); an atom is (name, index) of a parameter, or a function of polynomials
+# (an atom, its power); an atom is (name, index) of a parameter, or a function of polynomials
+Factor = tuple[Any, int]
 Product = tuple[Factor, ...]
 
 
@@ -222,15 +222,11 @@ def curvatures(
     for u in parameters:
         name = str(u.arg)
         env[name] = [Affine(Laurent({(((name, k), 1),): Fraction(1)})) for k in range(u.size)]
-    first = 0
-    for u in states:
-        env[str(u.arg)] = [Affine(0, {first + k: 1}) for k in range(u.size)]
-        first += u.size
     try:
-        forms = [form for part in affine(gradient(energy, states), env) for form in part]
+        forms = [form for part in affine(gradient(energy, states), env | unknowns(states)) for form in part]
     except NotAffine:
         return None
-    n = first // 2
+    n = len(forms) // 2
     mixed = tuple({k - n: lift(x) for k, x in form.terms.items() if k >= n} for form in forms[:n])
     return Curvatures(
         tuple({k: lift(x) for k, x in form.terms.items() if k < n} for form in forms[:n]),

@@ -74,11 +74,7 @@ def of_each(slopes: Sequence[UOp], offsets: Sequence[UOp], v: Sequence[UOp], p: 
     masses = simplify(jvp(slopes, v, ones))
     if any(map(is_zero, masses)):
         raise NotExplicit("a velocity enters without its square, so that its momentum says nothing about it")
-    return UOp.sum_of(as_sum((y - b) * (y - b) / (2.0 * m)) for y, b, m in zip(p, offsets, masses))
-
-
-def as_sum(x: UOp) -> UOp:
-    return x.sum() if x.shape else x
+    return UOp.sum_of(((y - b) * (y - b) / (2.0 * m)).sum() for y, b, m in zip(p, offsets, masses))
 
 
 def of_matrix(L: UOp, offsets: Sequence[UOp], v: Sequence[UOp], p: Sequence[UOp]) -> UOp:
@@ -89,14 +85,9 @@ def of_matrix(L: UOp, offsets: Sequence[UOp], v: Sequence[UOp], p: Sequence[UOp]
         )
     ((scalar,),) = unroll([L])
     M = [simplify(gradient(g, numbers)) for g in gradient(scalar, numbers)]
-    right = [y - b for x, c in zip(p, offsets) for y, b in zip(elements(x), components(c))]
+    right = [y - b for x, c in zip(p, offsets) for y, b in zip(elements(x), unroll([c])[0])]
     squares, pivots = solved(M, right)
     return UOp.sum_of(y * y / (2.0 * d) for y, d in zip(squares, pivots))
-
-
-def components(u: UOp) -> list[UOp]:
-    (out,) = unroll([u])
-    return list(out)
 
 
 def solved(M: Matrix, right: Sequence[UOp]) -> tuple[list[UOp], list[UOp]]:

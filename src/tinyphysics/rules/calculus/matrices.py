@@ -107,9 +107,8 @@ def exponential_with(a: Matrix, t: Fraction, bits: int) -> Fixed:
         )
         if not any(map(any, term.rows)) and k > 1:
             break
-    out = Fixed(
-        out.rows, bits, out.error + 2
-    )  # the rest of the series is less than its first term left out, twice
+    # the rest of the series is less than its first term left out, twice
+    out = Fixed(out.rows, bits, out.error + 2)
     for _ in range(halvings):
         out = times(out, out)
     return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 from tinyphysics.ir.dtype import bool_, i64
 from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE, Ops
@@ -132,3 +133,10 @@ def unroll(roots: Sequence[UOp]) -> list[list[UOp]]:
         is_leaf = u.op is Ops.ELEMENT and u.src[0].op is Ops.VAR
         table[u] = [u] if is_leaf else one(u, [table[s] for s in u.src])
     return [table[r] for r in roots]
+
+
+def rolled(flat: Sequence[UOp], variables: Sequence[UOp]) -> list[UOp]:
+    """Numbers, those of one variable after the other, as arrays of the shapes that they have."""
+    numbers = iter(flat)
+    own = [list(islice(numbers, v.size)) for v in variables]
+    return [UOp.stack(part, v.shape) if v.shape else part[0] for v, part in zip(variables, own)]

@@ -185,10 +185,6 @@ def magnitude(x: Pair) -> Pair:
     return Pair(abs(x.high), None if x.low is None else (x.high < 0.0).where(-x.low, x.low))
 
 
-def sign(x: Pair) -> Pair:
-    return Pair(x.high.sign())
-
-
 def finite_or(x: Pair) -> Pair:
     """x, whose low word means nothing where the high one is 0, infinite or NaN."""
     ordinary = (x.high - x.high).eq(0.0) & x.high.ne(0.0)

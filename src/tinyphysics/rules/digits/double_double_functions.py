@@ -202,14 +202,10 @@ def log1p(x: Pair) -> Pair:
 SIN = [Fraction((-1) ** n, math.factorial(2 * n + 1)) for n in range(1, 18)]
 
 
-def pi_words() -> tuple[float, float, float]:
-    first, second = words(PI)
-    return first, second, float(PI - Fraction(first) - Fraction(second))
-
-
 def by_pi(x: Pair, k: UOp) -> Pair:
     """x - k pi, for k up to 2**30: right to 2**-128, and to 3 u**2 of itself where k is 0."""
-    first, second, third = pi_words()
+    first, second = words(PI)
+    third = float(PI - Fraction(first) - Fraction(second))
     p, q = two_product(k, k.lift(first)), two_product(k, k.lift(second))
     r = plus(plus(two_sum(x.high, -p.high), Pair(-p.rest)), two_sum(x.rest, -q.high))
     return plus(r, Pair(-k.fma(third, q.rest)))
@@ -360,16 +356,13 @@ SPACING = Fraction(23, 64)  # of the trapezoidal rule: leaves e**-(pi/h)**2 = 2*
 NODES = 24
 
 
-def two_over_root_pi(like: UOp) -> Pair:
-    return over(number(2, like), root(number(PI, like)))
-
-
 def erf(x: Pair) -> Pair:
     """Its series up to 3/4; then 1 - erfc by the trapezoidal rule (Chiarella and Reichel 1968), which is 1 from 8.7 on."""
     a = magnitude(x)
     far = 8.7 < a.high
     u = times(a, a)
-    near = times(times(a, series(u, ERF, 16)), two_over_root_pi(x.high))
+    two_over_root_pi = over(number(2, x.high), root(number(PI, x.high)))
+    near = times(times(a, series(u, ERF, 16)), two_over_root_pi)
     b = chosen((a.high < 0.75) | far, number(1, x.high), a)
     square = times(b, b)
     one = number(1, x.high)

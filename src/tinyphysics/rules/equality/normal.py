@@ -401,9 +401,8 @@ class Normal:
         if found is not None or not 1 < u.size <= MOST_COMPONENTS or any(map(chooses, (u, v))):
             return found
         ratios = set()
-        for x, y in zip(
-            *(graph_rewrite(numbers, exact) for numbers in unroll([u, v]))
-        ):  # indices are numbers here
+        # indices are numbers here
+        for x, y in zip(*(graph_rewrite(numbers, exact) for numbers in unroll([u, v]))):
             if not self.form(y):
                 if self.form(x):
                     return None

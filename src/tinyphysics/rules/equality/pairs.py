@@ -229,11 +229,9 @@ def shown(u: UOp, items: UOp, i: int, j: int) -> tuple[UOp, UOp] | str:
         if infinite(diagonal):
             raise Infinite(u)
         (apart,) = graph_rewrite([Masked(False).at(items, i, j)], exact + nothing)
-        return (
-            (apart, diagonal)
-            if symmetric(apart, i, j)
-            else "it is not shown that the two of a pair can be exchanged"
-        )
+        if symmetric(apart, i, j):
+            return (apart, diagonal)
+        return "it is not shown that the two of a pair can be exchanged"
     except Unproved:
         return ""  # no expression of i and j: a field on a square
 
@@ -266,10 +264,6 @@ def over_pairs(u: UOp) -> bool:
     return u.op is Ops.REDUCE and u.src[0].op is Ops.TRIU or u.op is Ops.MUL and any(map(over_pairs, u.src))
 
 
-def twice_outside(x: UOp, y: UOp, b: UOp) -> UOp | None:
-    return None if y.op is Ops.CONST else b * (y * x)
-
-
 # fmt: off
 nothing = PatternMatcher([
     (x * 0.0,                               lambda x: UOp.const(0.0, x.dtype, x.shape)),
@@ -278,7 +272,7 @@ nothing = PatternMatcher([
 ])
 halves = PatternMatcher([  # and the 2 meets the 1/2
     (UPat(Ops.REDUCE, name="u"),            pair_sum),
-    (y * (b * pairs),                       twice_outside),
+    (y * (b * pairs),                       lambda x, y, b: None if y.op is Ops.CONST else b * (y * x)),
     (a * (b * pairs),                       lambda x, a, b: scaled(a * b, x)),
     ((b * pairs) / a,                       lambda x, a, b: scaled(b / a, x)),
     (-(b * pairs),                          lambda x, b: scaled(-b, x)),

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from tinyphysics.ir.ops import MOVEMENT, Ops
+from tinyphysics.ir.ops import CHOSEN, JOINED, MOVEMENT, Ops
 from tinyphysics.ir.uop import UOp, elements, substitute, toposort
 from tinyphysics.rules.calculus.degree import degrees
 from tinyphysics.rules.calculus.unroll import unroll
@@ -27,18 +27,7 @@ ONE, HALF = Fraction(1), Fraction(1, 2)
 LOST = Fraction(-1_000_000)  # nothing is known of its order
 MOST_NUMBERS = 24  # of all that moves, up to which arrays are taken apart
 ROOTS = {Ops.SQRT: HALF, Ops.CBRT: Fraction(1, 3)}
-SAME = (
-    Ops.NEG,
-    Ops.ABS,
-    Ops.CAST,
-    Ops.RESHAPE,
-    Ops.EXPAND,
-    Ops.PERMUTE,
-    Ops.SLICE,
-    Ops.FLIP,
-    Ops.ROLL,
-    Ops.ELEMENT,
-)
+SAME = MOVEMENT - CHOSEN - JOINED - {Ops.PAD, Ops.TRIU} | {Ops.NEG, Ops.ABS, Ops.CAST}
 SUMS = (Ops.ADD, Ops.SUB, Ops.HYPOT, Ops.IMAGE)
 SLOWER = (Ops.LOG, Ops.LOG1P, Ops.SINH, Ops.COSH)  # infinite where its argument is, whichever sign that has
 MOST_COMPONENTS = 16  # of a variable that is tried at one and zero

@@ -41,12 +41,9 @@ def ranges_of(roots: Sequence[UOp], known: Mapping[UOp, Range]) -> dict[UOp, Ran
         elif x.op is Ops.CONST:
             found[x] = (float(x.arg), float(x.arg))
         else:
-            found[x] = tidy(_range(x, [found[s] for s in x.src]))
+            r = _range(x, [found[s] for s in x.src])
+            found[x] = ANY if math.isnan(r[0]) or math.isnan(r[1]) else r
     return found
-
-
-def tidy(r: Range) -> Range:
-    return ANY if math.isnan(r[0]) or math.isnan(r[1]) else r
 
 
 def _range(u: UOp, src: Sequence[Range]) -> Range:

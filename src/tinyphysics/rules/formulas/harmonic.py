@@ -16,9 +16,8 @@ from tinyphysics.rules.formulas.oscillators import Oscillator
 
 SHORT = 1.0  # the square of an angle up to which a series gives what a difference would lose
 TERMS = 9  # of it: the next one is below 2**-60 of the first
-SERIES = [
-    float(Fraction((-1) ** k, math.factorial(2 * k + 3))) for k in range(TERMS)
-]  # (x - sin x)/x**3, in x**2
+# (x - sin x)/x**3, in x**2
+SERIES = [float(Fraction((-1) ** k, math.factorial(2 * k + 3))) for k in range(TERMS)]
 
 
 def two_words(a: UOp, b: UOp, h: UOp) -> tuple[UOp, UOp, UOp]:

@@ -27,9 +27,8 @@ LARGEST = 1.25  # |beta X**2| up to which so many terms are enough: the next one
 C2 = [Fraction((-1) ** k, math.factorial(2 * k + 2)) for k in range(TERMS)]
 C3 = [Fraction((-1) ** k, math.factorial(2 * k + 3)) for k in range(TERMS)]
 ROUGH = 6  # terms before the last correction
-ARRIVED = (
-    2.0**-20
-)  # a correction that is this part of X leaves nothing: its third power is far below the rounding
+# a correction that is this part of X leaves nothing: its third power is far below the rounding
+ARRIVED = 2.0**-20
 QUARTERS = 5  # of the argument, on the slow path: 4**5 * LARGEST is a hyperbola seen from e**35 away
 ROUNDS = 9  # on the slow path; seven were enough for 200,000 orbits, e from 0 to 11, h from 1e-3 to 1e4 (r = mu = 1)
 
@@ -158,9 +157,8 @@ def near(o: Orbit, inverse: UOp, h: UOp) -> tuple[list[UOp], UOp]:
     G = series(o.beta, X)
     d = last_correction(o, X, G, h)
     z = magnitude(o.beta * (X * X))
-    arrived = (magnitude(d) <= magnitude(X) * ARRIVED) & (
-        z <= LARGEST
-    )  # not so where one of them is no number
+    # not so where one of them is no number
+    arrived = (magnitude(d) <= magnitude(X) * ARRIVED) & (z <= LARGEST)
     return [*moved(o.beta, G, d), h], UOp(Ops.NOT, arrived.dtype, arrived.shape, (arrived,))
 
 
@@ -180,10 +178,8 @@ def far(known: Sequence[UOp]) -> list[UOp]:
     pull = (o.zeta * o.zeta + o.beta * (eta * eta)).maximum(1e-300).sqrt()  # mu times the eccentricity
     closest = (o.r0 * o.r0 * o.v2 - eta * eta).maximum(0.0) / (o.mu + pull)
     # r >= closest + c X**2, X from the pericentre, bounds the time from below: t >= closest X and t >= c X**3/12
-    low, high = (
-        zero,
-        (t / closest).minimum((bound.where((6 * math.pi**2) * t / pull, 24.0 * t / o.mu)).cbrt()),
-    )
+    low = zero
+    high = (t / closest).minimum((bound.where((6 * math.pi**2) * t / pull, 24.0 * t / o.mu)).cbrt())
     high = high.minimum(bound.where(zero.lift(2 * math.pi), zero.lift(35.0)) / w)
     open_ = (2.0 * t * (w * w) / (eta + o.zeta / w)).log1p() / w
     X = bound.where(o.beta * t / o.mu, open_)

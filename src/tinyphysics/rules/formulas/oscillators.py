@@ -27,9 +27,8 @@ class Oscillator:
     f: UOp | None = None
 
 
-PIECES = (
-    frozenset({Ops.PAD, Ops.CONCAT, Ops.STACK, Ops.ELEMENT}) | CHOSEN
-)  # what indexing leaves in a derivative
+# what indexing leaves in a derivative
+PIECES = frozenset({Ops.PAD, Ops.CONCAT, Ops.STACK, Ops.ELEMENT}) | CHOSEN
 Affine = tuple[UOp, UOp]  # (curvature, slope at the origin)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tinyphysics.errors import TraceError
-from tinyphysics.ir.ops import COMPARE, ELEMENTWISE, MOVEMENT, Ops
+from tinyphysics.ir.ops import COMPARE, ELEMENTWISE, FUNCTIONS, LEAVES, MOVEMENT, Ops
 from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.rules.calculus.custom import inline
 from tinyphysics.rules.calculus.vjp import gradient
@@ -25,43 +25,12 @@ JUMP, KINK = -1, 0
 MOST_DERIVATIVES = 2  # that are compared where the branches of a choice meet
 AT_CUTOFF = {CUT: JUMP, SHIFTED: KINK, SWITCHED: 2}
 # smooth wherever they are finite; the poles of some are followed in rules/equality/poles.py
-ANALYTIC = frozenset(
-    {
-        Ops.NEG,
-        Ops.SIN,
-        Ops.COS,
-        Ops.TAN,
-        Ops.ATAN,
-        Ops.SINH,
-        Ops.COSH,
-        Ops.TANH,
-        Ops.EXP,
-        Ops.EXPM1,
-        Ops.LOG,
-        Ops.LOG1P,
-        Ops.ERF,
-        Ops.RSQRT,
-        Ops.ADD,
-        Ops.SUB,
-        Ops.MUL,
-        Ops.DIV,
-        Ops.FMA,
-        Ops.IMAGE,
-        Ops.JACOBI,
-        Ops.RANDOM,
-        Ops.NEAR,
-        Ops.VAR,
-        Ops.CONST,
-        Ops.RANGE,
-    }
-)
+ANALYTIC = LEAVES | FUNCTIONS - {Ops.SQRT, Ops.CBRT, Ops.ASIN, Ops.ACOS}
+ANALYTIC |= {Ops.NEG, Ops.ADD, Ops.SUB, Ops.MUL, Ops.DIV, Ops.FMA, Ops.IMAGE}
+ANALYTIC |= {Ops.JACOBI, Ops.RANDOM, Ops.NEAR}
 ROOTED = frozenset({Ops.SQRT, Ops.CBRT, Ops.POW, Ops.HYPOT})  # rough where their argument is zero
-LOGIC = COMPARE | {
-    Ops.AND,
-    Ops.OR,
-    Ops.NOT,
-    Ops.XOR,
-}  # rough where something is made of them: a choice or a number
+# rough where something is made of them: a choice or a number
+LOGIC = COMPARE | {Ops.AND, Ops.OR, Ops.NOT, Ops.XOR}
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,8 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "x/y":       (1.5, 1.5),  # where y is a number or made of parameters
 }
 # fmt: on
-NEAR_ZERO = (
-    2.0**-76,
-    2.0**-31,
-)  # of sin and cos, absolutely: where they are almost 0 this is more than those
+# of sin and cos, absolutely: where they are almost 0 this is more than those
+NEAR_ZERO = (2.0**-76, 2.0**-31)
 WANTED = (2.0**-53, 2.0**-20.7)  # the largest relative error that a series may leave
 
 # on [-1, 1], a power is nearly a sum of lower ones: x**5 = 5/4 x**3 - 5/16 x + T5(x)/16; the last number is what is left.
@@ -105,12 +103,6 @@ def is_root(u: UOp) -> bool:
 
 
 # --- sine and cosine -------------------------------------------------------------------------------
-def sin(x: UOp) -> UOp:
-    return by_pi(x, *nearest(x))
-
-
-def cos(x: UOp) -> UOp:
-    return by_pi(x, *nearest_half(x))
 
 
 def by_pi(x: UOp, k: UOp, parity: UOp) -> UOp:
@@ -135,8 +127,8 @@ def table(seed: Seed, told: bool) -> PatternMatcher:
     return PatternMatcher([
         (x ** y,      cube),
         (x.rsqrt(),   lambda x: inverse_root(x, False, seed, told)[0]),
-        (x.sin(),     sin),
-        (x.cos(),     cos),
+        (x.sin(),     lambda x: by_pi(x, *nearest(x))),
+        (x.cos(),     lambda x: by_pi(x, *nearest_half(x))),
         *near_only,
         *everywhere,
     ])  # fmt: skip

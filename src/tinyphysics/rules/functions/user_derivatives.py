@@ -33,9 +33,8 @@ CLOSE = 1e-12  # relative: constants in a derivative are float64
 
 
 Function = Callable[..., Any]
-found_wrong: dict[
-    tuple[str, Function, Function], str
-] = {}  # at states of pilots: an operation that was wrong once is
+# at states of pilots: an operation that was wrong once is
+found_wrong: dict[tuple[str, Function, Function], str] = {}
 
 
 def trouble_with(name: str, arguments: int) -> str:
@@ -180,9 +179,8 @@ def compared_roots(x: Sequence[UOp], value: UOp, slopes: Sequence[UOp]) -> list[
     for v in x:
         ends = [substitute([value], {v: v + s * h})[0] for s in (1.0, -1.0, 2.0, -2.0)]
         a, b, c, d = map(as_pair, widen(ends, known))
-        quotients.append(
-            minus(scaled(minus(a, b), 8.0), minus(c, d))
-        )  # 12 h f', but for the fifth derivative
+        # 12 h f', but for the fifth derivative
+        quotients.append(minus(scaled(minus(a, b), 8.0), minus(c, d)))
     given = [as_pair(p) for p in widen(list(slopes), known)]
     return [w for p in (*quotients, *given) for w in (p.high, p.rest)]
 

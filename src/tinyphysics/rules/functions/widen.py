@@ -17,7 +17,7 @@ from tinyphysics.rules.digits.double_double_sums import reduced, scattered
 ARITHMETIC: dict[Ops, Callable[..., Pair]] = {
     Ops.NEG:   wide.negative,
     Ops.ABS:   wide.magnitude,
-    Ops.SIGN:  wide.sign,
+    Ops.SIGN:  lambda x: Pair(x.high.sign()),
     Ops.FLOOR: wide.floor,
     Ops.RINT:  wide.rint,
     Ops.SQRT:  wide.root,

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
+from operator import truediv
 
 from tinyphysics.ir.dtype import bool_
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
 from tinyphysics.ir.pattern import PatternMatcher, UPat
 from tinyphysics.ir.uop import UOp
-from tinyphysics.ir.value import scalar
+from tinyphysics.ir.value import RING, scalar
 
 x, y, z = (UPat.var(name) for name in "xyz")
 c = UPat.const("c")
@@ -23,14 +24,7 @@ c = UPat.const("c")
 
 # May an operation on constants be rounded to a constant?  Not where the program will have more digits than float64.
 ROUNDED: ContextVar[bool] = ContextVar("ROUNDED", default=True)
-RATIONAL: dict[Ops, Callable[..., Fraction]] = {
-    Ops.NEG: lambda a: -a,
-    Ops.ADD: lambda a, b: a + b,
-    Ops.SUB: lambda a, b: a - b,
-    Ops.MUL: lambda a, b: a * b,
-    Ops.DIV: lambda a, b: a / b,
-    Ops.FMA: lambda a, b, c: a * b + c,
-}
+RATIONAL: dict[Ops, Callable[..., Fraction]] = RING | {Ops.DIV: truediv, Ops.FMA: lambda a, b, c: a * b + c}
 NEVER_ROUNDED = (Ops.ABS, Ops.SIGN, Ops.FLOOR, Ops.RINT, Ops.MIN, Ops.MAX, Ops.WHERE, Ops.CAST, Ops.BITCAST)
 
 

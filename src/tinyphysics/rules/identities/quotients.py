@@ -61,9 +61,8 @@ def product_of(powers: Powers) -> UOp | None:
 
 def shared_quotients(roots: Sequence[UOp]) -> list[UOp]:
     """Quotients by several powers of one number as products with powers of its reciprocal."""
-    found: dict[
-        UOp, tuple[UOp, int, Powers]
-    ] = {}  # quotient -> base, how often it is divided by, what is left above
+    # quotient -> base, how often it is divided by, what is left above
+    found: dict[UOp, tuple[UOp, int, Powers]] = {}
     order = toposort(roots)
     kept = as_written(order)
     for u in order:

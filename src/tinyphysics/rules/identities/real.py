@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from tinyphysics.ir.dtype import f64
-from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.ops import JOINED, MOVEMENT, Ops
 from tinyphysics.ir.pattern import PatternMatcher, UPat
 from tinyphysics.ir.rewrite import Fired, graph_rewrite
 from tinyphysics.ir.uop import UOp
@@ -21,18 +21,7 @@ from tinyphysics.rules.identities.quotients import factors, product_of
 x, y, z, w = (UPat.var(name) for name in "xyzw")
 a, b = UPat.const("a"), UPat.const("b")
 
-MOVES = (
-    Ops.RESHAPE,
-    Ops.EXPAND,
-    Ops.PERMUTE,
-    Ops.FLIP,
-    Ops.ROLL,
-    Ops.SLICE,
-    Ops.PAD,
-    Ops.ELEMENT,
-    Ops.GATHER,
-    Ops.SCATTER,
-)
+MOVES = MOVEMENT - JOINED - {Ops.TRIU}
 MOST_ADDENDS = 32
 LARGEST_PRODUCT = 12  # 1/x**12 is one division; larger powers are left to the power function
 
@@ -92,38 +81,9 @@ def move_factor(u: UOp) -> UOp | None:
     return None
 
 
-def move_zero(u: UOp) -> UOp | None:
-    inner = u.src[0]
-    return zero_like(u) if constant(inner) and inner.arg == 0 else None
-
-
-def out_of_product(x: UOp, y: UOp, a: UOp) -> UOp | None:
-    return None if constant(x) or constant(y) else a * (x * y)
-
-
-def out_of_numerator(x: UOp, y: UOp, a: UOp) -> UOp | None:
-    return None if constant(x) or constant(y) else a * (x / y)
-
-
-def out_of_denominator(x: UOp, y: UOp, a: UOp) -> UOp | None:
-    return None if constant(y) or a.arg == 0 else (x / y) / a
-
-
 def quotient(x: UOp, a: UOp, b: UOp) -> UOp | None:
     """(b*x)/a with b/a rounded once: 49*(x/49) is x, 49*((1/49)*x) is not."""
     return scaled(b / a, x)
-
-
-def one_denominator(x: UOp, y: UOp, z: UOp) -> UOp | None:
-    return None if constant(z) and not constant(y) else x / (y * z)
-
-
-def same_factor(x: UOp, a: UOp, b: UOp) -> UOp:
-    return (a + b) * x
-
-
-def same_factor_less(x: UOp, a: UOp, b: UOp) -> UOp:
-    return (a - b) * x
 
 
 def coefficient(u: UOp) -> tuple[float, UOp]:
@@ -170,10 +130,6 @@ def collect_like_terms(u: UOp) -> UOp | None:
     return zero_like(u) if out is None else out
 
 
-def times_fraction(x: UOp, y: UOp, z: UOp) -> UOp | None:
-    return None if constant(x) else (x * y) / z
-
-
 def cancelled(u: UOp) -> UOp | None:
     """x**2/x**6 -> 1/x**4: what is above and below the line."""
     above, below = (factors(s) for s in u.src)
@@ -187,19 +143,6 @@ def cancelled(u: UOp) -> UOp | None:
     top, bottom = product_of(above), product_of(below)
     one = UOp.const(1.0, u.dtype, u.shape)
     return (one if top is None else top) if bottom is None else (one if top is None else top) / bottom
-
-
-def scale_sum(x: UOp, a: UOp, b: UOp) -> UOp | None:
-    """2*(y + 1/2) -> 2*y + 1: multiplying by a power of two rounds nothing, so nothing is lost."""
-    return a * x + a * b if is_power_of_two(a) else None
-
-
-def scale_factor(x: UOp, y: UOp, a: UOp, b: UOp) -> UOp | None:
-    return (a * (x + b)) * y if is_power_of_two(a) else None
-
-
-def twice(x: UOp) -> UOp | None:
-    return None if constant(x) else 2.0 * x
 
 
 def masked(u: UOp) -> bool:
@@ -230,10 +173,6 @@ def triangle(u: UOp, x: UOp, y: UOp) -> UOp | None:
     return u.replace((x.src[0], y) if u.src[0] is x else (y, x.src[0])).triu(*x.arg)
 
 
-def negative_triangle(x: UOp) -> UOp:
-    return (-x.src[0]).triu(*x.arg)
-
-
 def sum_of_triangle(u: UOp, x: UOp) -> UOp | None:
     """A constant factor or sign comes out of a sum over a triangle."""
     inner = move_factor(x)
@@ -258,10 +197,6 @@ def chosen_triangle(u: UOp) -> UOp | None:
         return None
     yes, no = (b.src[0] if b.op is Ops.TRIU else b for b in branches)
     return condition.where(yes, no).triu(*found[0].arg)
-
-
-def two_triangles(u: UOp, x: UOp, y: UOp) -> UOp | None:
-    return u.replace((x.src[0], y.src[0])).triu(*x.arg) if x.arg == y.arg else None
 
 
 def triangle_spread(u: UOp, x: UOp) -> UOp | None:
@@ -296,7 +231,7 @@ identities = PatternMatcher([
     (UPat(Ops.CONST, value=0.0) - x,  lambda x: -x),
     (UPat(Ops.CONST, value=0.0) / x,  lambda x: zero_like(x)),
     (x - x,                           lambda x: zero_like(x)),
-    (x + x,                           twice),
+    (x + x,                           lambda x: None if constant(x) else 2.0 * x),
     (x / x,                           lambda x: UOp.const(1.0, x.dtype, x.shape)),
     (x ** a,                          power),
     (x ** a * x ** b,                 lambda x, a, b: x ** (a + b)),
@@ -310,13 +245,13 @@ identities = PatternMatcher([
     (b * (x / a),                     quotient),
     ((b * x) / a,                     quotient),
     (-(x / a),                        lambda x, a: x / -a),
-    (x * (a * y),                     out_of_product),
-    ((a * x) / y,                     out_of_numerator),
-    (x / (a * y),                     out_of_denominator),
+    (x * (a * y),                     lambda x, y, a: None if constant(x) or constant(y) else a * (x * y)),
+    ((a * x) / y,                     lambda x, y, a: None if constant(x) or constant(y) else a * (x / y)),
+    (x / (a * y),                     lambda x, y, a: None if constant(y) or a.arg == 0 else (x / y) / a),
     (a / (b * x),                     lambda x, a, b: divided(a / b, x)),
     (a * (b / x),                     lambda x, a, b: divided(a * b, x)),
-    (a * x + b * x,                   same_factor),
-    (a * x - b * x,                   same_factor_less),
+    (a * x + b * x,                   lambda x, a, b: (a + b) * x),
+    (a * x - b * x,                   lambda x, a, b: (a - b) * x),
     (x + a * x,                       lambda x, a: (a + 1.0) * x),
     (a * x - x,                       lambda x, a: (a - 1.0) * x),
     (x - a * x,                       lambda x, a: (1.0 - a) * x),
@@ -326,10 +261,10 @@ identities = PatternMatcher([
     (x / (-y),                        lambda x, y: -(x / y)),
     ((-x) - y,                        lambda x, y: -(x + y)),
     # one division instead of several: r**-3 is one square root and one division
-    ((x / y) / z,                     one_denominator),
+    ((x / y) / z,                     lambda x, y, z: None if constant(z) and not constant(y) else x / (y * z)),
     (UPat(Ops.DIV, name="u"),         cancelled),
     (x / (y / z),                     lambda x, y, z: (x * z) / y),
-    (x * (y / z),                     times_fraction),
+    (x * (y / z),                     lambda x, y, z: None if constant(x) else (x * y) / z),
     # what a branch does not choose must not reach the result: 0*inf is NaN
     (z.where(x, 0.0) * y,             lambda x, y, z: z.where(x * y, zero_like(x))),
     (z.where(UPat(Ops.CONST, value=0.0), x) * y, lambda x, y, z: z.where(zero_like(x), x * y)),
@@ -346,16 +281,18 @@ identities = PatternMatcher([
     # what is no pair must not reach the result either
     (UPat(Ops.MUL, name="u", src=(UPat(Ops.TRIU, name="x"), y)), triangle),
     (UPat(Ops.DIV, name="u", src=(UPat(Ops.TRIU, name="x"), y)), triangle),
-    (UPat(Ops.NEG, src=(UPat(Ops.TRIU, name="x"),)), negative_triangle),
+    (UPat(Ops.NEG, src=(UPat(Ops.TRIU, name="x"),)), lambda x: (-x.src[0]).triu(*x.arg)),
     (UPat(Ops.WHERE, name="u"),       chosen_triangle),
     (UPat(Ops.REDUCE, name="u", src=(UPat(Ops.TRIU, name="x"),), when=lambda u: u.arg[0] == "sum"), sum_of_triangle),
-    (UPat((Ops.ADD, Ops.SUB), name="u", src=(UPat(Ops.TRIU, name="x"), UPat(Ops.TRIU, name="y"))), two_triangles),
+    (UPat((Ops.ADD, Ops.SUB), name="u", src=(UPat(Ops.TRIU, name="x"), UPat(Ops.TRIU, name="y"))),
+     lambda u, x, y: u.replace((x.src[0], y.src[0])).triu(*x.arg) if x.arg == y.arg else None),
     (UPat((Ops.RESHAPE, Ops.EXPAND), name="u", src=(UPat(Ops.TRIU, name="x"),)), triangle_spread),
     (UPat(Ops.PAD, name="u", src=(UPat(Ops.TRIU, name="x"),)), triangle_padded),
     (UPat(Ops.TRIU, name="u", src=(UPat(Ops.TRIU, name="x"),)), lambda u, x: x if u.arg == x.arg else None),
     (UPat(MOVES, name="u"),           move_factor),
     (UPat(Ops.REDUCE, name="u", when=lambda u: u.arg[0] in ("sum", "pairs")), move_factor),
-    (UPat((*MOVES, Ops.TRIU, Ops.REDUCE), name="u"), move_zero),
+    (UPat((*MOVES, Ops.TRIU, Ops.REDUCE), name="u"),
+     lambda u: zero_like(u) if constant(u.src[0]) and u.src[0].arg == 0 else None),
 ])
 # fmt: on
 
@@ -389,8 +326,9 @@ def into_scalar(u: UOp, a: UOp, y: UOp) -> UOp | None:
 # fmt: off
 sink = exact + PatternMatcher([
     (x / a,                                 lambda x, a: scaled(1.0 / a, x)),
-    (a * ((x + b) * y),                     scale_factor),
-    (a * (x + b),                           scale_sum),
+    # 2*(y + 1/2) -> 2*y + 1: multiplying by a power of two rounds nothing, so nothing is lost
+    (a * ((x + b) * y),                     lambda x, y, a, b: (a * (x + b)) * y if is_power_of_two(a) else None),
+    (a * (x + b),                           lambda x, a, b: a * x + a * b if is_power_of_two(a) else None),
     (a * (UPat(Ops.EXPAND, name="u") * y),  into_scalar),
 ])
 # fmt: on

@@ -316,30 +316,5 @@ class Simulation(Setup):
         options           {"frames": 400}: for a system that has a state or a parameter of that name
         given             states and parameters by name: q=[1.0, 0.0], mu=2.0; one more leading axis makes an ensemble
         """
-        return evolve(
-            self,
-            Request(
-                given,
-                steps,
-                until,
-                t0,
-                save_every,
-                save_at,
-                frames,
-                observe,
-                observe_every,
-                hash_every,
-                seed,
-                progress,
-                threads,
-                save,
-                checkpoint,
-                checkpoint_every,
-                resume,
-                events,
-                options,
-                acts,
-            ),
-            DECIDERS,
-            DIAGNOSTICS,
-        )
+        request = Request(**{name: value for name, value in locals().items() if name != "self"})
+        return evolve(self, request, DECIDERS, DIAGNOSTICS)

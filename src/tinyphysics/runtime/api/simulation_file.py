@@ -20,6 +20,9 @@ from tinyphysics.runtime.api.simulation import Simulation
 from tinyphysics.runtime.stages.description import FORMAT, system_of
 from tinyphysics.runtime.stages.pilot_cache import from_data
 
+# what a file may leave out: options that are not the defaults, or came later
+PLAIN = "precision scale approximate propagator energy_drift error tolerance absolute math".split()
+
 
 @heeds("load", 'tp.load("pendulum.json")')
 def load(path: str | Path) -> Simulation:
@@ -67,25 +70,15 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
     system, goal = system_of(data["system"]), data["goal"]
     order, eps = goal.get("hierarchy") or (None, 0.0)
     units = tuple((str(name), float(unit)) for name, unit in goal.get("lattice", ()))
+    known: dict[str, Any] = {"propagator": "loop"} | {name: goal[name] for name in PLAIN if name in goal}
     wanted = Goal(
-        goal["dt"],
-        goal["method"],
-        goal["order"],
-        tuple(goal["forbid"]),
-        goal.get("precision", "float64"),
-        goal.get("scale", "off"),
-        goal.get("approximate"),
+        **known | {name: goal[name] for name in ("dt", "method", "order")},
+        forbid=tuple(goal["forbid"]),
         inner=tuple(goal.get("inner", ())),
         lattice=units,
         backwards=bool(goal.get("backwards", False)),
         hierarchy=None if order is None else Hierarchy(tuple(order), eps),
-        propagator=goal.get("propagator", "loop"),
-        energy_drift=goal.get("energy_drift"),
-        error=goal.get("error"),
-        tolerance=goal.get("tolerance"),
-        absolute=goal.get("absolute"),
         project=tuple((str(name), str(held)) for name, held in goal.get("project", ())),
-        math=goal.get("math", "exact"),
         decision=from_data(goal["decision"]) if goal.get("decision") else None,
     )
     return Simulation(system, wanted, checked(data["backend"]), data["checks"])

@@ -92,9 +92,8 @@ def simulation(store: RunStore, backend: str | None) -> Simulation:
             fix=f"Replay it with tinyphysics {a['tinyphysics']}.",
         )
     try:
-        told = json.loads(a["simulation"]) | {
-            "checks": "on"
-        }  # a run that failed is compared up to where it failed
+        # a run that failed is compared up to where it failed
+        told = json.loads(a["simulation"]) | {"checks": "on"}
         sim = rebuilt(told if backend is None else {**told, "backend": resolved(checked(backend))})
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, TinyPhysicsError):
@@ -130,7 +129,7 @@ def replay(path: str | Path, backend: str | None = None) -> Replayed:
         **arrays,
         steps=None if against.between else int(steps[-1]),
         until=float(against.times[-1]) if against.between else None,
-        dt=sim_dt(sim, a),
+        dt=None if sim.system.kind == "map" else float(a["dt"]),
         t0=a["t0"],
         seed=a["seed"],
         options={"save_at": at, **({"acts": acts} if acts else {})},
@@ -144,7 +143,3 @@ def replay(path: str | Path, backend: str | None = None) -> Replayed:
         ended = f": {out.stopped.cause} at step {out.stopped.step}" if out.stopped is not None else ""
         found = Difference(step, f"what is computed again ends before it{ended}")
     return Replayed(a["system"], len(steps), int(steps[-1]), found)
-
-
-def sim_dt(sim: Simulation, attributes: Mapping[str, Any]) -> float | None:
-    return None if sim.system.kind == "map" else float(attributes["dt"])

@@ -20,7 +20,7 @@ from tinyphysics.runtime.engines.events import EventSearch, Searching
 from tinyphysics.runtime.engines.on_demand import Look, LookedAt
 from tinyphysics.runtime.state import device_arrays
 from tinyphysics.runtime.state.schedule import time_at
-from tinyphysics.synth.methods.embedded import KEPT
+from tinyphysics.synth.methods.embedded import KEPT, MOVE
 from tinyphysics.synth.methods.taylor import CLOCK, JET, LOW, UNTIL
 
 LOG = logging.getLogger("tinyphysics")
@@ -75,6 +75,9 @@ class AdaptiveEngine(LookedAt[Adapted]):
         self.looked: tuple[Any, Any] | None = None  # the times and attempts of all members, some time ago
         self.states = {s.name: s.type.shape for s in inner.states}
         self.clock = f"S{list(self.states).index(CLOCK)}"
+        self.on_arrays = (
+            names[0] + MOVE in self.states
+        )  # then no coefficients are kept, but where a step ends
         self.in_loops = names[0] + JET not in self.states  # then the engine below keeps them as it likes
         self.made_by_looking = any(
             name.endswith(KEPT) for name in self.states
@@ -207,9 +210,8 @@ class AdaptiveEngine(LookedAt[Adapted]):
         if clocks[3].max(initial=0.0) < MANY:
             return
         k = int(np.argmax(clocks[3]))
-        first, second = self.coefficients(m)[0][k, :2]
         with np.errstate(all="ignore"):
-            moved = float(clocks[2, k] * np.abs(second).max() / np.abs(first).max())
+            moved = self.moved(m, k, clocks[2, k])
         if 0.0 < moved < HARDLY:
             LOG.warning(
                 "%s steps up to t = %g of %g, and the last one changed the state by only %.0e of its size: %s",
@@ -220,6 +222,15 @@ class AdaptiveEngine(LookedAt[Adapted]):
                 self.advice,
             )
             self.advice = ""
+
+    def moved(self, m: Adapted, k: int, h: float) -> float:
+        """By how much of its size the last step of a member has changed its state."""
+        if self.on_arrays:
+            register = {name: self.inner.register(m.inner, f"S{i}")[k] for i, name in enumerate(self.states)}
+            first, second = (np.concatenate([register[n + end] for n in self.names]) for end in ("", MOVE))
+            return float(np.abs(second).max() / np.abs(first).max())
+        first, second = self.coefficients(m)[0][k, :2]
+        return float(h * np.abs(second).max() / np.abs(first).max())
 
     def tell_of_the_end(self, m: Adapted, until: float) -> None:
         """A run whose steps have become so short that it would take minutes or years says so, once.

@@ -283,9 +283,8 @@ def state_error(sim: Setup, out: Trajectory, some: Inputs, who: list[int]) -> fl
     last, row = out.final.states, -1
     if run.schedule.end is not None:  # the last whole step is the frame before it
         row -= 1
-    if row < -1 or any(
-        isinstance(v, DeviceArray) for v in out.origin.frames.values()
-    ):  # in words, of everyone
+    # in words, of everyone
+    if row < -1 or any(isinstance(v, DeviceArray) for v in out.origin.frames.values()):
         seen = run.encoding.values({name: here(v[row]) for name, v in out.origin.frames.items()})
         last = {name: seen[name] if run.given.is_ensemble else seen[name][0] for name in last}
     final = {
@@ -318,13 +317,9 @@ def suggest_dt(
         )
     t0 = checked_time(t0)
     i = state_of(sim, given, "to suggest_dt")
-    goal = replace(
-        sim.goal,
+    goal = sim.goal.by_method(
+        sim.compiled.known.method,
         dt=None,
-        method=sim.compiled.known.method,
-        order=None,
-        forbid=(),
-        decision=None,
         error=STATE_ERROR if error is None else error,
         energy_drift=energy_drift,
     )

@@ -105,9 +105,8 @@ class LineSearch:
     def step(self, f: Any, g: Any, attempt: int) -> None:
         """What the energy and the gradient at the trial points lead to."""
         finite = np.isfinite(f) & np.isfinite(g).all(axis=1)
-        lower = (f <= self.f + DECREASE * self.t * self.slope) & (
-            f < self.f
-        )  # what is promised may be below rounding
+        # what is promised may be below rounding
+        lower = (f <= self.f + DECREASE * self.t * self.slope) & (f < self.f)
         level = (f <= self.f + LEVEL * np.abs(self.f)) & (largest(g) < largest(self.g))
         accept = finite & (~self.begun | lower | level)
         shake, old = ~self.begun & ~finite, largest(self.g)
@@ -158,9 +157,8 @@ class LineSearch:
         """A place near for the components without a force; for all, if each has one."""
         bad = ~np.isfinite(g)
         bad |= ~bad.any(axis=1)[:, None]
-        noise = (
-            2.0 * uniform(g.shape[1], seed=0, step=attempt)[:, 0] - 1.0
-        )  # a member's own, whoever runs beside it
+        # a member's own, whoever runs beside it
+        noise = 2.0 * uniform(g.shape[1], seed=0, step=attempt)[:, 0] - 1.0
         return np.where(bad, self.move[:, None] * noise, 0.0)
 
 

@@ -36,10 +36,6 @@ from tinyphysics.runtime.state.schedule import times_at
 Found = Mapping[str, Any]
 
 
-def transfers(f: Finished) -> Found:
-    return {name: n - f.ran.moved[name] for name, n in transferred(f.run.target).items()}
-
-
 def fast_math(f: Finished) -> Found:
     """So that no hash is compared with one from elsewhere."""
     f.out.hash_of = partial(marked, "fast", f.out.hash_of)
@@ -87,14 +83,6 @@ def looked_for(**known: Any) -> tuple[Loss, ...]:
     from tinyphysics.runtime.measure.losses import Case, losses
 
     return losses(Case(**known))
-
-
-def solver(f: Finished) -> Callable[[], Any]:
-    return partial(solver_report, f.out.origin)
-
-
-def jump(f: Finished) -> Callable[[], Any]:
-    return partial(jumped, f.run, f.record.last, f.setup.compiled.known.way)
 
 
 def lattice(f: Finished) -> Callable[[], Any]:
@@ -191,14 +179,16 @@ def alarms(f: Finished) -> Found:
 # fmt: off
 DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("magnus", before=lambda s, r: check_converges(r, s.compiled.known.method), after=lambda f: f.found["magnus"]),
-    Diagnostic("transfers", after=transfers),
+    Diagnostic("transfers", after=lambda f: {k: n - f.ran.moved[k] for k, n in transferred(f.run.target).items()}),
     Diagnostic("math", applies=lambda f: f.setup.goal.math == "fast", after=fast_math),
     Diagnostic("shape", applies=lambda f: f.record.shape, after=lambda f: {"shape": dict(f.record.shape)}),
     Diagnostic("approximate", applies=lambda f: f.record.measured, after=tree_errors),
     Diagnostic("substeps", applies=lambda f: f.run.adaptive, after=own_steps),
     Diagnostic("losses", after=losses),
-    Diagnostic("solver", applies=lambda f: f.setup.compiled.known.solves and isinstance(f.out.origin, Origin), later=solver),
-    Diagnostic("propagator", applies=lambda f: f.run.jump is not None, later=jump, now=lambda f: f.run.jump.few is None),
+    Diagnostic("solver", applies=lambda f: f.setup.compiled.known.solves and isinstance(f.out.origin, Origin),
+               later=lambda f: partial(solver_report, f.out.origin)),
+    Diagnostic("propagator", applies=lambda f: f.run.jump is not None, now=lambda f: f.run.jump.few is None,
+               later=lambda f: partial(jumped, f.run, f.record.last, f.setup.compiled.known.way)),
     Diagnostic("lattice", applies=lambda f: not f.run.encoding.precision.state.is_float, later=lattice,
                now=lambda f: f.call.arrays is None),  # else the states would have to come here
     Diagnostic("commutators", applies=lambda f: f.setup.compiled.known.method == "strang" and f.call.begun is None,

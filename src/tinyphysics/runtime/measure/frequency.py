@@ -109,9 +109,8 @@ def lanczos(product: Product, start: Any) -> tuple[float, float] | None:
     for _ in range(min(n, MOST_PRODUCTS)):
         r = product(w, u)[0]
         diagonal.append(dot(r, w))
-        for _twice in range(
-            2
-        ):  # what rounding leaves of the earlier directions grows, if it is not taken out
+        # what rounding leaves of the earlier directions grows, if it is not taken out
+        for _twice in range(2):
             for a, b in basis:
                 r = r - dot(r, b)[:, None] * a
         s = product(r, r)[1]

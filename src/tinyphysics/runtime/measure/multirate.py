@@ -103,15 +103,10 @@ class Paces:
         """(of the step, of the motion itself) for the worst member."""
         key = tuple(inner), dt
         if key not in self.known:  # eigenvalues take longer than many a run
-            found = [
-                (m.radius(inner, dt, self.weights), math.exp(min(m.escape * abs(dt), 700.0)))
-                for m in self.members
-            ]
-            self.known[key] = max(
-                found,
-                key=lambda pair: math.log(pair[0]) - math.log(pair[1]) if pair[0] > 0 else 0.0,
-                default=(None, 1.0),
-            )
+            own = [math.exp(min(m.escape * abs(dt), 700.0)) for m in self.members]
+            found = [(m.radius(inner, dt, self.weights), x) for m, x in zip(self.members, own)]
+            more = [math.log(r) - math.log(x) if r > 0 else 0.0 for r, x in found]
+            self.known[key] = found[more.index(max(more))] if found else (None, 1.0)
         return self.known[key]
 
     def share(self, dt: float) -> float:
@@ -158,15 +153,8 @@ def measured(compiled: Compiled, i: Inputs, t0: float, automatic: bool) -> Paces
     n = sum(q.size for q in system.q)
     who = range(min(i.members, MOST_MEMBERS)) if n <= MOST_POSITIONS else ()
     members = tuple(linear(compiled, system.levels, part(i, [k]), t0) for k in who)
-    return Paces(
-        tuple(f.rate for f in found),
-        found[0].fastest,
-        members,
-        n,
-        automatic,
-        weights_of(BY_NAME[compiled.known.method]),
-        i.own,
-    )
+    rates, weights = tuple(f.rate for f in found), weights_of(BY_NAME[compiled.known.method])
+    return Paces(rates, found[0].fastest, members, n, automatic, weights, i.own)
 
 
 def with_parameters(sim: Setup, r: Run) -> tuple[Paces, str]:
@@ -233,23 +221,12 @@ def judged(sim: Setup, paces: Paces, dt: float) -> dict[str, Any]:
     if (unsafe or share > NEAR) and dt not in paces.warned:
         paces.warned.add(dt)
         safe = NEAR * math.pi / paces.fastest
-        told = (
-            f"the linearised step grows by {radius:.4g} each time: a resonance"
-            if unsafe
-            else "a resonance is near; at this state it does not grow"
-            if radius is not None
-            else "a resonance is near"
-        )
-        LOG.warning(
-            "%s: dt=%g is %.3g of half the fast period, %g; %s. Stay below %.3g of it: dt=%.2g",
-            sim.system.name,
-            dt,
-            share,
-            math.pi / paces.fastest,
-            told,
-            NEAR,
-            safe,
-        )
+        told = "a resonance is near" + ("; at this state it does not grow" if radius is not None else "")
+        if unsafe:
+            told = f"the linearised step grows by {radius:.4g} each time: a resonance"
+        half = f"{share:.3g} of half the fast period, {math.pi / paces.fastest:g}"
+        stay = f"Stay below {NEAR:.3g} of it: dt={safe:.2g}"
+        LOG.warning("%s: dt=%g is %s; %s. %s", sim.system.name, dt, half, told, stay)
     return {
         "omega": paces.frequencies,
         "inner": inner,
@@ -265,17 +242,9 @@ def pace_section(sim: Setup, dt: float | None) -> Section:
     paces, inner = sim.paces, sim.goal.inner
     if not isinstance(paces, Paces):
         how = "decided at the first state" if not inner else "given by inner="
-        return Section(
-            "paces",
-            (
-                Row("inner", str(inner or "open"), how),
-                Row(
-                    "spectral radius",
-                    "not measured",
-                    'a state says it: pass pilot={"q": ..., "p": ...} to compile',
-                ),
-            ),
-        )
+        pilot = 'a state says it: pass pilot={"q": ..., "p": ...} to compile'
+        radius_open = Row("spectral radius", "not measured", pilot)
+        return Section("paces", (Row("inner", str(inner or "open"), how), radius_open))
     counts, h = [*inner, 1], 0.0 if dt is None else abs(dt) / math.prod(inner)
     rows = []
     for k, (omega, count) in enumerate(zip(paces.frequencies, counts)):
@@ -289,14 +258,9 @@ def pace_section(sim: Setup, dt: float | None) -> Section:
         return Section("paces", tuple(rows))
     if paces.fastest:
         share = paces.share(dt)
-        rows.append(
-            Row(
-                "half fast period",
-                f"{math.pi / paces.fastest:.4g}",
-                f"dt is {share:.3g} of it; slow kicks meet a "
-                f"resonance from about {NEAR:g} on{': TOO NEAR' if share > NEAR else ''}",
-            )
-        )
+        near = f"slow kicks meet a resonance from about {NEAR:g} on{': TOO NEAR' if share > NEAR else ''}"
+        period = f"{math.pi / paces.fastest:.4g}"
+        rows.append(Row("half fast period", period, f"dt is {share:.3g} of it; {near}"))
     radius, own = paces.radius(inner, dt)
     many = f"{paces.positions} positions: a matrix is written down for {MOST_POSITIONS} at most"
     rows.append(radius_row(radius, own, paces.positions, many))

@@ -98,27 +98,12 @@ class Elements:
         raise NotKnown(f"`{u.op.value}` is not computed for one pair")
 
 
-def reshaped(u: UOp, at: Index) -> Sequence[Any]:
-    return np.unravel_index(np.ravel_multi_index(at, u.shape) if at else 0, u.src[0].shape)
-
-
-def expanded(u: UOp, at: Index) -> Sequence[int]:
-    old = u.src[0].shape
-    return [0 if n == 1 else i for i, n in zip(at[u.ndim - len(old) :], old)]
-
-
-def permuted(u: UOp, at: Index) -> Sequence[int]:
-    return [at[tuple(u.arg).index(axis)] for axis in range(u.ndim)]
-
-
-def sliced(u: UOp, at: Index) -> Sequence[int]:
-    return [start + i * step for i, (start, _, step) in zip(at, u.arg)]
-
-
 # where an element of a movement comes from
 BEFORE: dict[Ops, Callable[[UOp, Index], Sequence[Any]]] = {
-    Ops.RESHAPE: reshaped,
-    Ops.EXPAND: expanded,
-    Ops.PERMUTE: permuted,
-    Ops.SLICE: sliced,
+    Ops.RESHAPE: lambda u, at: np.unravel_index(
+        np.ravel_multi_index(at, u.shape) if at else 0, u.src[0].shape
+    ),
+    Ops.EXPAND: lambda u, at: [0 if n == 1 else i for i, n in zip(at[-u.src[0].ndim :], u.src[0].shape)],
+    Ops.PERMUTE: lambda u, at: [at[tuple(u.arg).index(axis)] for axis in range(u.ndim)],
+    Ops.SLICE: lambda u, at: [start + i * step for i, (start, _, step) in zip(at, u.arg)],
 }

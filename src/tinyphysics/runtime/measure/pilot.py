@@ -104,17 +104,7 @@ class Pilots:
     def simulation(self, method: str) -> Setup:
         """A method as it would run without goals."""
         if method not in self.methods:
-            plain = replace(
-                self.sim.goal,
-                dt=None,
-                method=method,
-                order=None,
-                forbid=(),
-                energy_drift=None,
-                error=None,
-                decision=None,
-            )
-            self.methods[method] = self.sim.variant(plain)
+            self.methods[method] = self.sim.variant(self.sim.goal.by_method(method, dt=None))
         return self.methods[method]
 
     def with_tolerance(self, tolerance: float) -> Setup:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import not_, truediv
 from typing import Any
 
 from tinyphysics.errors import BackendError
 from tinyphysics.ir import Ops, UOp, toposort
+from tinyphysics.ir.ops import FUNCTIONS
+from tinyphysics.ir.value import COMPARISON, RING
 from tinyphysics.rules.calculus.solve import equations, part
 
 MOST_ROUNDS = 400  # of a solution
@@ -22,48 +25,27 @@ def arithmetic() -> Any:
 
 def functions_of(mp: Any) -> dict[Ops, Any]:
     """Every operation on scalars, in the working precision."""
-    return {
-        Ops.SQRT: mp.sqrt,
-        Ops.CBRT: mp.cbrt,
-        Ops.SIN: mp.sin,
-        Ops.COS: mp.cos,
-        Ops.TAN: mp.tan,
-        Ops.ASIN: mp.asin,
-        Ops.ACOS: mp.acos,
-        Ops.ATAN: mp.atan,
-        Ops.SINH: mp.sinh,
-        Ops.COSH: mp.cosh,
-        Ops.TANH: mp.tanh,
-        Ops.EXP: mp.exp,
-        Ops.EXPM1: mp.expm1,
-        Ops.LOG: mp.log,
-        Ops.LOG1P: mp.log1p,
-        Ops.ERF: mp.erf,
-        Ops.ABS: abs,
-        Ops.SIGN: mp.sign,
-        Ops.FLOOR: mp.floor,
-        Ops.NEG: lambda x: -x,
-        Ops.RSQRT: lambda x: 1 / mp.sqrt(x),
-        Ops.ADD: lambda a, b: a + b,
-        Ops.SUB: lambda a, b: a - b,
-        Ops.MUL: lambda a, b: a * b,
-        Ops.DIV: lambda a, b: a / b,
-        Ops.POW: mp.power,
-        Ops.ATAN2: mp.atan2,
-        Ops.HYPOT: mp.hypot,
-        Ops.MIN: min,
-        Ops.MAX: max,
-        Ops.FMA: lambda a, b, c: a * b + c,
-        Ops.LT: lambda a, b: a < b,
-        Ops.LE: lambda a, b: a <= b,
-        Ops.EQ: lambda a, b: a == b,
-        Ops.NE: lambda a, b: a != b,
-        Ops.WHERE: lambda c, a, b: a if c else b,
-        Ops.CAST: lambda x: x,
-        Ops.AND: lambda a, b: a and b,
-        Ops.OR: lambda a, b: a or b,
-        Ops.NOT: lambda x: not x,
-    } | arcs_of(mp)
+    by_name = FUNCTIONS - {Ops.RSQRT} | {Ops.SIGN, Ops.FLOOR, Ops.ATAN2, Ops.HYPOT}
+    own = {op: getattr(mp, op.value) for op in by_name} | arcs_of(mp)
+    return (
+        RING
+        | COMPARISON
+        | own
+        | {
+            Ops.ABS: abs,
+            Ops.RSQRT: lambda x: 1 / mp.sqrt(x),
+            Ops.DIV: truediv,
+            Ops.POW: mp.power,
+            Ops.MIN: min,
+            Ops.MAX: max,
+            Ops.FMA: lambda a, b, c: a * b + c,
+            Ops.WHERE: lambda c, a, b: a if c else b,
+            Ops.CAST: lambda x: x,
+            Ops.AND: lambda a, b: a and b,
+            Ops.OR: lambda a, b: a or b,
+            Ops.NOT: not_,
+        }
+    )
 
 
 def arcs_of(mp: Any) -> dict[Ops, Any]:

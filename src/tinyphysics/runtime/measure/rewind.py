@@ -122,21 +122,13 @@ def again(sim: Setup, origin: Origin, target: int, checkpoint: Any) -> Trajector
             frames=2,
             progress=False,
             threads=r.threads,
-            **step_of(sim, r),
+            **({} if sim.system.kind == "map" else {"dt": r.dt}),
             **state,
             **given(r),
-            **acts_of(r),
+            **({"options": {"acts": {a.name: Act(a.every, a.system) for a in r.acts}}} if r.acts else {}),
         )
     out.metrics["rewind"] = f"replayed from step {begun}"
     return out
-
-
-def acts_of(r: Run) -> dict[str, Any]:
-    return {"options": {"acts": {a.name: Act(a.every, a.system) for a in r.acts}}} if r.acts else {}
-
-
-def step_of(sim: Setup, r: Run) -> dict[str, Any]:
-    return {} if sim.system.kind == "map" else {"dt": r.dt}
 
 
 def given(r: Run) -> dict[str, Any]:

@@ -197,6 +197,5 @@ class Copies:
         """
         two, four = (v.reshape(self.lines, -1) / steps for v in left_over(self.energies(values, frame)))
         fits = (two <= BETTER * four) & (two <= most**2)
-        return two[fits.argmax(axis=0), range(self.samples.members)], fits.any(
-            axis=0
-        )  # the longest that fits
+        # the longest that fits
+        return two[fits.argmax(axis=0), range(self.samples.members)], fits.any(axis=0)

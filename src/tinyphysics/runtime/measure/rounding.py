@@ -104,13 +104,13 @@ def watched(c: Compiled) -> dict[str, UOp]:
     assert H is not None
     states = [s.var for s in c.system.states]
     slopes = derivative(H, states)
-    products = [(z * g).sum() if z.shape else z * g for z, g in zip(states, slopes)]
-    sizes = [abs(z * g).sum() if z.shape else abs(z * g) for z, g in zip(states, slopes)]
+    products = [(z * g).sum() for z, g in zip(states, slopes)]
+    sizes = [abs(z * g).sum() for z, g in zip(states, slopes)]
     return {
         "energy": H,
         "terms": UOp.sum_of(abs(x) for x in addends(H)),
         "sizes": UOp.sum_of(sizes),
-        "steepness": UOp.sum_of(abs(g).sum() if g.shape else abs(g) for g in slopes),
+        "steepness": UOp.sum_of(abs(g).sum() for g in slopes),
         "moving": UOp.sum_of(x for x, s in zip(products, c.system.states) if s.role == "momentum"),
         **{f"slope.{s.name}": u for s, u in zip(c.system.states, slopes)},
     }
@@ -229,17 +229,7 @@ def scale_of(seen: Mapping[str, Any]) -> tuple[Any, str]:
 def rate_of_constants(copies: Copies, values: Mapping[str, UOp], dt: float, scale: Any) -> float:
     """The rms change of the energy in a step that all copies have, beside the same steps with float64 forces."""
     c = copies.compiled
-    goal = replace(
-        c.goal,
-        method=c.known.method,
-        order=None,
-        forbid=(),
-        precision="float64",
-        energy_drift=None,
-        error=None,
-        decision=None,
-        propagator="loop",
-    )
+    goal = c.goal.by_method(c.known.method, precision="float64", propagator="loop")
     twin = Compiled(c.system, goal, c.requested)
     states = c.encoding.values(copies.given.states)
     given: Inputs = replace(copies.given, states={n: np.asarray(v, np.float64) for n, v in states.items()})

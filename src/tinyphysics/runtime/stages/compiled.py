@@ -202,7 +202,7 @@ class Compiled:
         k = self.known
         if self.known.way != "loop":  # only energies and observables are computed so
             return k.backend != "python" and self.energy_in_loops
-        if k.backend == "python" or self.adaptive:
+        if k.backend == "python":
             return False
         few, many = k.loops
         return few if members <= FEW_MEMBERS else many

@@ -141,11 +141,11 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
         ), fused
     if r.adaptive:
         inner: Any = (
-            engine_for(r.target, r.program, None, r.threads)
+            engine_for(r.target, r.program, None, r.threads, r.loops)
             if r.series is None
             else series_engine(r.target, r.series)
         )
-        if r.target.backend == "cuda":
+        if r.target.backend == "cuda" and not r.loops:
             inner = MemberBatches(inner)
         look = (lambda frames, steps: looking(r, values, frames, steps)) if values else None
         search = EventSearch(r.system, clock_of(r.system), r.events) if r.events else None

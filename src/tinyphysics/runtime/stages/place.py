@@ -12,7 +12,7 @@ from tinyphysics.runtime.stages.resolve import Resolved
 from tinyphysics.runtime.stages.schedule import Scheduled
 from tinyphysics.runtime.state.run import Run
 
-EXPLICIT = ("taylor", "dop853")  # with steps of their own, which stability may keep short
+EXPLICIT = ("taylor", "dop853", "dopri5")  # with steps of their own, which stability may keep short
 STIFF = 'method="radau" may take fewer'
 
 

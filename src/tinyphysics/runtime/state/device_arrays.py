@@ -19,9 +19,8 @@ from tinyphysics.ir.dtype import f32, f64
 from tinyphysics.tpir.precision.lattice import RANGE
 from tinyphysics.tpir.precision.precision import PRECISIONS, Precision
 
-WARP = (
-    32  # threads of a block that hashes: a thread has long to do, and blocks are on processors of their own
-)
+# threads of a block that hashes: a thread has long to do, and blocks are on processors of their own
+WARP = 32
 
 
 @lru_cache(maxsize=16)

@@ -63,11 +63,9 @@ class Encoding:
                 return device_arrays.valued(n, self.precision.unit(name))
             value = n * self.precision.unit(name)
             # of a store opened elsewhere it is an array of another library's
-            return (
-                np.where(n == LOST, np.nan, value)
-                if isinstance(n, (np.ndarray, np.generic))
-                else value.where(n != LOST)
-            )
+            if isinstance(n, (np.ndarray, np.generic)):
+                return np.where(n == LOST, np.nan, value)
+            return value.where(n != LOST)
         high, *low = (kept[n] for n in self.precision.names(name))
         if low and isinstance(high, DeviceArray):
             return device_arrays.total(high, low[0])

@@ -241,9 +241,8 @@ def inputs(system: System, given: Mapping[str, Any], encoding: Encoding = FLOAT6
                 fix='Choose units in which it is nearer to 1, or precision="float64".',
             )
         check_sign(p, a, n is not None)
-        param_arrays[p.name] = (
-            a.copy()
-        )  # what is asked of a run later must not see what becomes of the user's
+        # what is asked of a run later must not see what becomes of the user's
+        param_arrays[p.name] = a.copy()
         if n is not None:
             lengths[p.name] = n
     if len(set(lengths.values())) > 1:

@@ -27,9 +27,8 @@ MOST = 500  # of them: a plot shows no more
 SMALL = 64 * 8  # bytes of a frame that costs a run next to nothing
 MEDIUM = 64 << 10  # bytes of a frame of which a short run has a few
 FEW = 11
-APART = (
-    64  # steps from one larger frame to the next: to synchronise and to copy one costs as much as some steps
-)
+# steps from one larger frame to the next: to synchronise and to copy one costs as much as some steps
+APART = 64
 CLOSE = 1e-9  # of a step: a time this near to a step is meant to be that step
 ROUNDED = 1e-15  # of the number of steps: what their quotient may be off by
 ULPS = 4 * 2.0**-52  # of the times themselves, which are rounded too

@@ -36,9 +36,8 @@ class Carried:
 
     step: int
     registers: Mapping[str, Any]  # (members, ...); at step 0 nothing
-    frozen: Mapping[
-        int, tuple[Stop, Mapping[str, Any]]
-    ]  # by the number of the member: why it stopped, its last state
+    # by the number of the member: why it stopped, its last state
+    frozen: Mapping[int, tuple[Stop, Mapping[str, Any]]]
 
 
 @dataclass
@@ -54,15 +53,12 @@ class Record:
     last: int = 0
     slot0: int = 0  # the number of the first frame that the arrays have room for
     row0: int = 0  # and of the first observation
-    measured: list[dict[str, float]] = field(
-        default_factory=list
-    )  # the errors of each member's approximate forces
-    substeps: list[Any] = field(
-        default_factory=list
-    )  # that each member took, where they choose their own, by tile
-    rejected: list[Any] = field(
-        default_factory=list
-    )  # attempts of each that were no steps, where there are such
+    # the errors of each member's approximate forces
+    measured: list[dict[str, float]] = field(default_factory=list)
+    # that each member took, where they choose their own, by tile
+    substeps: list[Any] = field(default_factory=list)
+    # attempts of each that were no steps, where there are such
+    rejected: list[Any] = field(default_factory=list)
     events: list[Any] = field(default_factory=list)  # what was found of those that were looked for
     apart: list[float] = field(default_factory=list)  # the largest time between two looks for events, by tile
     shape: Mapping[str, Any] = field(default_factory=dict)  # how members lay on a GPU

@@ -121,9 +121,8 @@ class Checkpoint:
     is_ensemble: bool
     params: Mapping[str, Any]  # (members or 1, shape...)
     start: Mapping[str, Any]  # (members, shape...) of the states at step 0, where replays begin
-    registers: Mapping[
-        str, Any
-    ]  # (members, ...) of all that an engine has to keep to go on; at step 0 nothing
+    # (members, ...) of all that an engine has to keep to go on; at step 0 nothing
+    registers: Mapping[str, Any]
     hashes: list[tuple[int, str]] = field(default_factory=list)
     stopped: Mapping[int, Stop] = field(default_factory=dict)  # by the number of the member
     last: Mapping[str, Any] = field(default_factory=dict)  # (stopped, shape...): their last good states

@@ -87,14 +87,12 @@ class Schedule:
     hash_every: int | None
     first: int = 0
     checkpoint_every: int | None = None
-    marks: Marks | None = field(
-        default=None, compare=False
-    )  # instead of save_every: all frames, the first and the last among them
+    # instead of save_every: all frames, the first and the last among them
+    marks: Marks | None = field(default=None, compare=False)
     end: float | None = None  # where a run ends between two steps; its frame is the last one
     told_every: bool = True  # is save_every what the user gave?
-    shown: Any = field(
-        default=None, compare=False
-    )  # the numbers of the frames that a user asked for; None: all
+    # the numbers of the frames that a user asked for; None: all
+    shown: Any = field(default=None, compare=False)
 
     def saves(self, n: int) -> bool:
         if n in (self.first, self.steps):

@@ -67,9 +67,8 @@ class Tile:
     kept: TileStore | None  # None: as the engine has it
     alone: Any = None
     begun: bool = False
-    frozen: dict[int, tuple[Stop, Mapping[str, Any]]] = field(
-        default_factory=dict
-    )  # with the last good state
+    # with the last good state
+    frozen: dict[int, tuple[Stop, Mapping[str, Any]]] = field(default_factory=dict)
 
     @property
     def members(self) -> int:

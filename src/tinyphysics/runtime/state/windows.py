@@ -105,9 +105,8 @@ class Windows:
         )
         later, count = s.observed(n)[r.row0 :], len(steps)
         seen: Any = np.arange(later.start, later.stop, later.step)
-        odd = (
-            r.slot0 == 0 and s.first % (s.save_every or s.first + 1) != 0
-        )  # a run that goes on begins at any step
+        # a run that goes on begins at any step
+        odd = r.slot0 == 0 and s.first % (s.save_every or s.first + 1) != 0
         skip = int(odd and not (ends and n == s.first))
         inside = None if inside is None else inside[skip:]
         w = Window(

@@ -22,15 +22,9 @@ from tinyphysics.trajectory import Stop
 
 MAGIC = b"tinyphysics checkpoint 1\n"
 CHECKSUM = 32  # bytes
-FORMATS = (
-    "<f8",
-    "<f4",
-    "<i8",
-    "<i4",
-    "<u8",
-    "<u4",
-    "|b1",
-)  # numbers that a program may have, as files hold them
+# numbers that a program may have, as files hold them
+FORMATS = ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|b1")
+PLAIN = "version step save_every hash_every members is_ensemble".split()  # fields that JSON has as they are
 
 
 # --- the file ---------------------------------------------------------------------------------------
@@ -44,12 +38,7 @@ def written(c: Checkpoint) -> Iterator[Any]:
     arrays = {name: np.ascontiguousarray(v, v.dtype.newbyteorder("<")) for name, v in arrays_of(c).items()}
     header = {
         "run": {name: v for name, v in vars(c.run).items() if name != "acts" or v},
-        "version": c.version,
-        "step": c.step,
-        "save_every": c.save_every,
-        "hash_every": c.hash_every,
-        "members": c.members,
-        "is_ensemble": c.is_ensemble,
+        **{name: getattr(c, name) for name in PLAIN},
         "hashes": c.hashes,
         "stopped": [[k, s.cause, s.step, s.t, s.member, s.where] for k, s in c.stopped.items()],
         "arrays": [[name, v.dtype.str, v.shape] for name, v in arrays.items()],
@@ -147,19 +136,15 @@ def parsed(data: memoryview) -> Checkpoint:
         k: Stop(cause, step, t, member, tuple(where) if where else where)
         for k, cause, step, t, member, where in h["stopped"]
     }
+    params, start, registers, last = (arrays.get(k, {}) for k in ("parameter", "start", "register", "last"))
     return Checkpoint(
-        Identity(**h["run"]),
-        h["version"],
-        h["step"],
-        h["save_every"],
-        h["hash_every"],
-        h["members"],
-        h["is_ensemble"],
-        arrays.get("parameter", {}),
-        arrays.get("start", {}),
-        arrays.get("register", {}),
-        [(n, text) for n, text in h["hashes"]],
-        stopped,
-        arrays.get("last", {}),
-        h.get("acts", ()),
+        run=Identity(**h["run"]),
+        **{name: h[name] for name in PLAIN},
+        params=params,
+        start=start,
+        registers=registers,
+        hashes=[(n, text) for n, text in h["hashes"]],
+        stopped=stopped,
+        last=last,
+        acts=h.get("acts", ()),
     )

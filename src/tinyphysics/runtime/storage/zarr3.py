@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,44 +101,35 @@ class ChunkRows:
         place = self.root / self.layout.name / "c"
         return place.joinpath(*map(str, index)) if index else place
 
-    def write(self, at: int, rows: Any, sync: Callable[[int], None]) -> None:
-        """Some rows from number `at` on; `sync` gets each file when it is written."""
-        m = self.layout
-        rows = np.ascontiguousarray(rows, m.dtype)
+    def places(self, at: int, count: int) -> Iterator[tuple[Path, int, Any]]:
+        """(file, where in it, which numbers of so many rows) of rows from number `at` on."""
+        m, k = self.layout, 0
         rest = [0] * max(len(m.row) - 1, 0)
         if not m.grows:
-            return put(self.file(*([0] * len(m.row))), prod(m.chunk) * rows.itemsize, 0, rows, sync)
-        size = prod(m.chunk) * rows.itemsize
-        k = 0
-        while k < len(rows):
+            yield self.file(*([0] * len(m.row))), 0, ...
+            return
+        while k < count:
             chunk, offset = divmod(at + k, m.rows)
-            count = min(m.rows - offset, len(rows) - k)
+            end = min(k + m.rows - offset, count)
             if not m.part:
-                first = [0] if m.row else []
-                put(self.file(chunk, *first, *rest), size, offset * m.row_bytes, rows[k : k + count], sync)
+                yield self.file(chunk, *([0] if m.row else []), *rest), offset * m.row_bytes, slice(k, end)
             else:
                 for j in range(0, m.row[0], m.part):
-                    put(self.file(chunk, j // m.part, *rest), size, 0, rows[k, j : j + m.part], sync)
-            k += count
+                    yield self.file(chunk, j // m.part, *rest), 0, (k, slice(j, j + m.part))
+            k = end
+
+    def write(self, at: int, rows: Any, sync: Callable[[int], None]) -> None:
+        """Some rows from number `at` on; `sync` gets each file when it is written."""
+        rows = np.ascontiguousarray(rows, self.layout.dtype)
+        for file, offset, which in self.places(at, len(rows) if self.layout.grows else 1):
+            put(file, prod(self.layout.chunk) * rows.itemsize, offset, rows[which], sync)
 
     def read(self, at: int, end: int) -> Any:
         """Rows from one number to another; of an array that does not grow, all of it."""
         m = self.layout
-        rest = [0] * max(len(m.row) - 1, 0)
-        if not m.grows:
-            return get(self.file(*([0] * len(m.row))), 0, np.empty(m.row, m.dtype))
-        out = np.empty((max(end - at, 0), *m.row), m.dtype)
-        k = 0
-        while k < len(out):
-            chunk, offset = divmod(at + k, m.rows)
-            count = min(m.rows - offset, len(out) - k)
-            if not m.part:
-                first = [0] if m.row else []
-                get(self.file(chunk, *first, *rest), offset * m.row_bytes, out[k : k + count])
-            else:
-                for j in range(0, m.row[0], m.part):
-                    get(self.file(chunk, j // m.part, *rest), 0, out[k, j : j + m.part])
-            k += count
+        out = np.empty((max(end - at, 0), *m.row) if m.grows else m.row, m.dtype)
+        for file, offset, which in self.places(at, len(out) if m.grows else 1):
+            get(file, offset, out[which])
         return out
 
 

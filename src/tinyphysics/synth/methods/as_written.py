@@ -12,11 +12,7 @@ from tinyphysics.system import System
 def explicit_map(system: System) -> Step:
     values = graph_rewrite(system.update, products)
     states = [s.var for s in system.states]
+    claims = ("symplectic", "volume-preserving") if system.p else ()
     return Step.of(
-        system,
-        system.name,
-        (),
-        ("symplectic", "volume-preserving") if system.p else (),
-        1,
-        body=(Map(tuple(zip(states, values)), as_written=True),),
+        system, system.name, (), claims, 1, body=(Map(tuple(zip(states, values)), as_written=True),)
     )

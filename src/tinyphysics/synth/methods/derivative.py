@@ -17,9 +17,8 @@ from tinyphysics.rules.equality.normal import chooses
 from tinyphysics.rules.identities.real import simplify
 
 MOST_COMPONENTS = 64
-WORTH_A_LOOP = (
-    1.5  # a few additions of zeros at the ends of a long axis cost less than giving up the loop along it
-)
+# a few additions of zeros at the ends of a long axis cost less than giving up the loop along it
+WORTH_A_LOOP = 1.5
 MOST_WRITTEN = 1_000  # operations of an energy whose gradient is written number by number where it has a long axis of its own
 PIECES = frozenset({Ops.PAD, Ops.CONCAT, Ops.STACK, Ops.ELEMENT})  # what indexing leaves in a derivative
 
@@ -87,7 +86,7 @@ def power_of_gradient(
     assert time is not None
     along = jvp(velocities, p, slopes)
     changes = jvp(slopes, [time], [UOp.const(1.0)])
-    return simplify([UOp.sum_of((a * b).sum() if a.shape else a * b for a, b in zip(along, changes))])[0]
+    return simplify([UOp.sum_of((a * b).sum() for a, b in zip(along, changes))])[0]
 
 
 def named(g: UOp, k: int) -> tuple[UOp, dict[UOp, UOp]]:

@@ -13,31 +13,26 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tinyphysics.flows.implicit import ImplicitFlow
 from tinyphysics.flows.shears import Shear, ShearFlow
 from tinyphysics.ir import Ops, UOp, elements, substitute
 from tinyphysics.rules.calculus.degree import degrees
-from tinyphysics.rules.calculus.linear import ONE, ZERO, inverse, less, times
-from tinyphysics.rules.calculus.solve import ROUNDS
+from tinyphysics.rules.calculus.linear import ONE, ZERO, less, times
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import DT, Step, Term
-from tinyphysics.synth.methods.implicit import BY_NEWTON, TINY, VectorField, largest_of
+from tinyphysics.synth.methods.implicit import BY_NEWTON, TINY, VectorField, largest_of, solving
 from tinyphysics.system import System
 
 Numbers = Sequence[UOp]
 # h |H|/|z| times it: on a shorter way the rounding of H, over its length, would be more than 2**-40 or 2**-48 of z
 SLOW, STILL = 2.0**-13, 2.0**-5
-SHORTEST = (
-    2.0**-24
-)  # of a difference of slopes: on a shorter way what is missing, which is its square, is rounding
-PLACES = (
-    3  # at which the slope between two numbers is looked at, where they may come close: all but (z - y)**7
-)
-MORE_PLACES = (
-    5  # for terms of a high degree or none, whose quotients are held on longer ways: all but (z - y)**11
-)
+# of a difference of slopes: on a shorter way what is missing, which is its square, is rounding
+SHORTEST = 2.0**-24
+# at which the slope between two numbers is looked at, where they may come close: all but (z - y)**7
+PLACES = 3
+# for terms of a high degree or none, whose quotients are held on longer ways: all but (z - y)**11
+MORE_PLACES = 5
 
 
 def points(degree: int) -> int:
@@ -225,24 +220,15 @@ def energy_step(name: str, system: System, degree: int | None) -> Step:
     f = flow.at(flow.z)
     ahead = [a + (0.5 * DT) * v for a, v in zip(flow.z, f)]
     start = [a + DT * v for a, v in zip(flow.z, flow.at(ahead))]
-    matrix = None
-    if (
-        n <= BY_NEWTON
-    ):  # the slopes of G by z are half those of the gradient, at the middle and up to what is mended
+    rows = None
+    # the slopes of G by z are half those of the gradient, at the middle and up to what is mended
+    if n <= BY_NEWTON:
         second = [flow.moved(row, ahead, 0.0) for row in flow.jacobian()]
         rows = [
             [less(ONE if k == m else ZERO, times(second[k][m], 0.5 * DT)) for m in range(n)] for k in range(n)
         ]
-        matrix = UOp.stack([x for row in inverse(rows) for x in row], (n, n))
-    solve = ImplicitFlow(
-        unknown,
-        UOp.stack(start, (n,)),
-        UOp.stack(residuals, (n,)),
-        UOp.stack(flow.sizes([flow.z, ahead, start]), (n,)),
-        ShearFlow(tuple(shears)),
-        matrix,
-        ROUNDS,
-    )
+    sizes = flow.sizes([flow.z, ahead, start])
+    solve = solving(unknown, start, residuals, sizes, ShearFlow(tuple(shears)), rows)
     looks = {"avf": points(degree or 0), "gonzalez": 1 + PLACES, "itoh_abe": 2}[name]
     return Step.of(system, name, (Term("H", system.energy),), (), looks, body=(solve,))
 

@@ -4,11 +4,15 @@ An attempt begins where the last step ends. If its error is small enough it is t
 where the solution is within; if not, a step of no length is kept, and the next attempt is shorter. As with series
 (synth/methods/taylor.py) a member that has reached the time that is asked for changes no more, so that nobody's steps
 depend on who looks when, or on who else runs.
+
+Everything here is done with lists of values, side by side: the numbers of a small system, or whole arrays, which become
+loops. Arrays keep only the end of a step; its slopes are computed again for whoever looks within.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,8 +21,9 @@ from tinyphysics.flows.implicit import ImplicitFlow
 from tinyphysics.flows.map import Assignments, Map
 from tinyphysics.ir import UOp, elements, f64
 from tinyphysics.ir.dtype import i64
+from tinyphysics.rules.calculus.unroll import rolled
 from tinyphysics.step import Step, Term
-from tinyphysics.synth.methods.rates import Rates
+from tinyphysics.synth.methods.rates import ArrayRates, Rates
 from tinyphysics.synth.methods.taylor import (
     CLOCK,
     JET,
@@ -27,16 +32,16 @@ from tinyphysics.synth.methods.taylor import (
     STALLED,
     UNTIL,
     assigned,
-    cut,
     larger,
     later,
-    shaped,
+    own_steps,
     tree,
     two_sum,
 )
-from tinyphysics.system import Parameter, State, System
+from tinyphysics.system import System
 
 KEPT = ".kept"  # after the name of a state: rows of numbers that the curve through a step is made of
+MOVE = f"{KEPT}0"  # of arrays, the first of these rows is a state of its own: the move of a step
 CLOCKS = 6  # time in two words, the length of the step, steps done, the length of the next attempt, attempts
 SAFETY = 0.85  # of the length at which the error would be the tolerance; powers of two by straight lines add up to 0.07
 SHORTER = 0.2  # of an attempt that was no step, at least
@@ -94,6 +99,8 @@ class Embedded:
     curve: Callable[[Numbers, UOp, UOp, list[Numbers]], Curve]
     degree: int
     evaluations: int  # of the rates, in an attempt
+    carried: int = 0  # rows that the next attempt needs
+    remade: Callable[[Numbers, UOp, UOp], list[Numbers]] | None = None  # all rows, of (x, t, h) of a step
 
 
 @dataclass(frozen=True)
@@ -107,15 +114,23 @@ class Tolerance:
         """One over what is allowed, at the largest of each number in these states."""
         sizes = [tree([abs(x) for x in group], larger) for group in zip(*states)]
         more = (
-            larger(tree(sizes, larger) * ROUNDED, UOp.const(TINY))
+            larger(largest(sizes) * ROUNDED, UOp.const(TINY))
             if self.absolute is None
             else UOp.const(self.absolute, f64)
         )
         return [1.0 / size.fma(self.relative, more) for size in sizes]
 
 
+def largest(items: Sequence[UOp]) -> UOp:
+    """Of all numbers in these values."""
+    return tree([u.max() if u.shape else u for u in items], larger)
+
+
 def squares(items: Sequence[UOp], scale: Sequence[UOp]) -> UOp:
+    """The sum of all squares, in parts of what is allowed."""
     parts = [a * b for a, b in zip(items, scale)]
+    if any(u.shape for u in parts):
+        return UOp.sum_of([(u * u).sum() for u in parts])
     total = parts[0] * parts[0]
     for u in parts[1:]:
         total = u.fma(u, total)
@@ -124,7 +139,7 @@ def squares(items: Sequence[UOp], scale: Sequence[UOp]) -> UOp:
 
 def mean(items: Sequence[UOp], scale: Sequence[UOp]) -> UOp:
     """The root of the mean square, in parts of what is allowed."""
-    return (squares(items, scale) * (1.0 / len(items))).sqrt()
+    return (squares(items, scale) * (1.0 / sum(u.size for u in items))).sqrt()
 
 
 def combined(weights: dict[int, float], rows: dict[int, Numbers]) -> Numbers:
@@ -135,29 +150,68 @@ def combined(weights: dict[int, float], rows: dict[int, Numbers]) -> Numbers:
     return out
 
 
-class Layout:
-    """All that a run remembers: states, error words, rows that are kept of a step, coefficients for who looks, clocks."""
+class Layout(ABC):
+    """All that a run remembers: states, error words, rows that are kept of a step, clocks; all as lists of values."""
 
-    def __init__(self, own: Sequence[UOp], method: Embedded) -> None:
+    x: Numbers  # states, where the last step began
+    rest: Numbers  # their error words
+    rows: list[Numbers]  # kept of the step
+
+    def __init__(self, own: Sequence[UOp]) -> None:
         self.own = list(own)
         self.lows = [UOp.var(f"{v.arg}{LOW}", v.shape, v.dtype) for v in own]
+        self.clock = UOp.var(CLOCK, (CLOCKS,))
+        self.high, self.low, self.h, self.count, self.trial, self.tries = elements(self.clock)
+        self.left = (UNTIL - self.high) - self.low
+        self.going = self.h < self.left
+
+    def clocks(self, values: Sequence[UOp]) -> tuple[UOp, UOp]:
+        return self.clock, UOp.stack(list(values), (CLOCKS,))
+
+    @property
+    @abstractmethod
+    def added(self) -> tuple[UOp, ...]:
+        """States of the step that are not the user's."""
+
+    @abstractmethod
+    def moved(self, new: Sequence[UOp], error: Sequence[UOp]) -> list[tuple[UOp, UOp]]:
+        """New states and error words, unless the run has arrived."""
+
+    @abstractmethod
+    def keep(self, rows: list[Numbers]) -> list[tuple[UOp, UOp]]:
+        """What is kept of a step."""
+
+    @abstractmethod
+    def show(self, seen: Numbers, coefficients: list[Numbers]) -> list[tuple[UOp, UOp]]:
+        """The states at a time, and the step in powers of time."""
+
+
+class NumberLayout(Layout):
+    """Number by number, with the coefficients of a step for whoever looks."""
+
+    def __init__(self, own: Sequence[UOp], method: Embedded) -> None:
+        super().__init__(own)
         self.kept = [UOp.var(f"{v.arg}{KEPT}", (method.rows, *v.shape), v.dtype) for v in own]
         self.jets = [UOp.var(f"{v.arg}{JET}", (method.degree, *v.shape), v.dtype) for v in own]
-        self.clock = UOp.var(CLOCK, (CLOCKS,))
         self.x, self.rest = ([e for v in group for e in elements(v)] for group in (self.own, self.lows))
         self.rows = [
             [elements(k)[r * v.size + i] for v, k in zip(own, self.kept) for i in range(v.size)]
             for r in range(method.rows)
         ]
-        self.high, self.low, self.h, self.count, self.trial, self.tries = elements(self.clock)
-        self.left = (UNTIL - self.high) - self.low
-        self.going = self.h < self.left
 
     @property
-    def added(self) -> tuple[State, ...]:
-        return tuple(
-            State(str(v.arg), v, "auxiliary") for v in (*self.lows, *self.kept, *self.jets, self.clock)
-        )
+    def added(self) -> tuple[UOp, ...]:
+        return (*self.lows, *self.kept, *self.jets, self.clock)
+
+    def moved(self, new: Sequence[UOp], error: Sequence[UOp]) -> list[tuple[UOp, UOp]]:
+        words = assigned(self.lows, error, self.rest, self.going)
+        return [*assigned(self.own, new, self.x, self.going), *words]
+
+    def keep(self, rows: list[Numbers]) -> list[tuple[UOp, UOp]]:
+        return self.as_rows(self.kept, rows)
+
+    def show(self, seen: Numbers, coefficients: list[Numbers]) -> list[tuple[UOp, UOp]]:
+        return [*zip(self.own, rolled(seen, self.own)), *self.as_rows(self.jets, coefficients)]
 
     def as_rows(self, variables: Sequence[UOp], rows: list[Numbers]) -> list[tuple[UOp, UOp]]:
         """Rows of all numbers, to variables that have a row of their own numbers for each."""
@@ -167,31 +221,46 @@ class Layout:
             at += v.size
         return out
 
-    def clocks(self, values: Sequence[UOp]) -> tuple[UOp, UOp]:
-        return self.clock, UOp.stack(list(values), (CLOCKS,))
+
+class ArrayLayout(Layout):
+    """Whole arrays, each row that the next attempt needs a state of its own."""
+
+    def __init__(self, own: Sequence[UOp], method: Embedded) -> None:
+        super().__init__(own)
+        self.x, self.rest = self.own, self.lows
+        self.rows = [
+            [UOp.var(f"{v.arg}{KEPT}{r}", v.shape, v.dtype) for v in own] for r in range(method.carried)
+        ]
+
+    @property
+    def added(self) -> tuple[UOp, ...]:
+        return (*self.lows, *(v for row in self.rows for v in row), self.clock)
+
+    def moved(self, new: Sequence[UOp], error: Sequence[UOp]) -> list[tuple[UOp, UOp]]:
+        pairs = [*zip(self.x, new), *zip(self.rest, error)]
+        return [(v, self.going.where(u, v)) for v, u in pairs]
+
+    def keep(self, rows: list[Numbers]) -> list[tuple[UOp, UOp]]:
+        pairs = [pair for to, row in zip(self.rows, rows) for pair in zip(to, row)]
+        return [(v, u.expand(v.shape)) for v, u in pairs]
+
+    def show(self, seen: Numbers, coefficients: list[Numbers]) -> list[tuple[UOp, UOp]]:
+        return list(zip(self.own, seen))
 
 
-def embedded_step(name: str, system: System, terms: Sequence[Term], rates: Rates, method: Embedded) -> Step:
-    x = Layout(rates.own, method)
-    parameters = (*system.parameters, Parameter("until", UNTIL))
-    return Step(
-        name,
-        (*system.states, *x.added),
-        parameters,
-        system.time,
-        tuple(terms),
-        (),
-        (Map(begun(x, rates, method)),),
-        (Attempt(x.going, tried(x, method, system.time is not None)),),
-        (Map(shown(x, method)),),
-        method.evaluations,
-    )
+def embedded_step(
+    name: str, system: System, terms: Sequence[Term], rates: Rates | ArrayRates, method: Embedded
+) -> Step:
+    x = (ArrayLayout if isinstance(rates, ArrayRates) else NumberLayout)(rates.own, method)
+    attempt = Attempt(x.going, tried(x, method, system.time is not None))
+    init = (Map(begun(x, rates, method)),)
+    return own_steps(name, system, x.added, terms, attempt, shown(x, method), init, method.evaluations)
 
 
-def begun(x: Layout, rates: Rates, method: Embedded) -> Assignments:
+def begun(x: Layout, rates: Rates | ArrayRates, method: Embedded) -> Assignments:
     slopes = rates.at(x.x, x.high)
     first = first_length(x.x, slopes)
-    return (*x.as_rows(x.kept, method.first(slopes)), x.clocks([x.high, x.low, x.h, x.count, first, x.tries]))
+    return (*x.keep(method.first(slopes)), x.clocks([x.high, x.low, x.h, x.count, first, x.tries]))
 
 
 def tried(x: Layout, method: Embedded, timed: bool) -> Map | ImplicitFlow:
@@ -215,9 +284,8 @@ def tried(x: Layout, method: Embedded, timed: bool) -> Map | ImplicitFlow:
         for row in zip(found.kept, found.otherwise, x.rows)
     ]
     values = (
-        *assigned(x.own, new, x.x, x.going),
-        *assigned(x.lows, error, x.rest, x.going),
-        *x.as_rows(x.kept, rows),
+        *x.moved(new, error),
+        *x.keep(rows),
         x.clocks([x.going.where(a, b) for a, b in zip(after, elements(x.clock))]),
     )
     moves = Map(values)
@@ -226,15 +294,15 @@ def tried(x: Layout, method: Embedded, timed: bool) -> Map | ImplicitFlow:
 
 def shown(x: Layout, method: Embedded) -> Assignments:
     """The state at the time that is asked for, and the coefficients of the step in powers of time."""
-    curve = method.curve(x.x, x.high, x.h, x.rows)
+    rows = x.rows if len(x.rows) == method.rows or method.remade is None else method.remade(x.x, x.high, x.h)
+    curve = method.curve(x.x, x.high, x.h, rows)
     part = (0.0 < x.h).where(x.left / x.h, NOTHING)
     seen = [(x.left <= x.h).where(a + (b + c), LOST) for a, b, c in zip(x.x, x.rest, curve.at(part))]
     coefficients, scale = [], UOp.const(1.0, f64)
     for row in curve.coefficients:
         scale = scale / x.h
         coefficients.append([u * scale for u in row])
-    states = [(v, shaped(values, v)) for v, values in zip(x.own, cut(seen, x.own))]
-    return (*states, *x.as_rows(x.jets, coefficients))
+    return tuple(x.show(seen, coefficients))
 
 
 def factor(error: UOp, method: Embedded, again: UOp) -> UOp:
@@ -250,5 +318,5 @@ def factor(error: UOp, method: Embedded, again: UOp) -> UOp:
 
 def first_length(x: Numbers, slopes: Numbers) -> UOp:
     """A part of the time in which the largest number would double: too long is found out, too short grows."""
-    h = FIRST * tree([abs(u) for u in x], larger) / tree([abs(u) for u in slopes], larger)
+    h = FIRST * largest([abs(u) for u in x]) / largest([abs(u) for u in slopes])
     return ((TINY < h) & (h < math.inf)).where(h, UOp.const(UNKNOWN, f64))

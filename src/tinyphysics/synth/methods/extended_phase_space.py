@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tinyphysics.flows.implicit import ImplicitFlow
 from tinyphysics.flows.map import Map
 from tinyphysics.ir import UOp, elements
-from tinyphysics.rules.calculus.linear import ZERO, inverse, less, times
-from tinyphysics.rules.calculus.solve import ROUNDS
+from tinyphysics.rules.calculus.linear import ZERO, Rows, less, times
+from tinyphysics.rules.calculus.unroll import rolled
 from tinyphysics.step import DT, Step, Term
-from tinyphysics.synth.methods.implicit import BY_NEWTON, VectorField
+from tinyphysics.synth.methods.implicit import BY_NEWTON, VectorField, solving
 from tinyphysics.system import System
 
 
@@ -49,10 +48,9 @@ def doubled(name: str, system: System, weights: Sequence[float], claims: tuple[s
     for which, part, clock in flows:
         crossed(flow, *((v, u) if which else (u, v)), momenta, part * DT, clock)
     residuals = [0.5 * (a - b) + x for a, b, x in zip(u, v, d)]
-    matrix = None
-    if (
-        n <= BY_NEWTON
-    ):  # 2 d + dt L d, to first order: what a copy feels of the other's way is of the other sign
+    rows: Rows | None = None
+    # 2 d + dt L d, to first order: what a copy feels of the other's way is of the other sign
+    if n <= BY_NEWTON:
         rows = []
         for i, row in enumerate(flow.jacobian()):
             signs = [1.0 if m != momenta[i] else -1.0 for m in momenta]
@@ -62,22 +60,9 @@ def doubled(name: str, system: System, weights: Sequence[float], claims: tuple[s
                     for k, (x, sign) in enumerate(zip(row, signs))
                 ]
             )
-        matrix = UOp.stack([x for row in inverse(rows) for x in row], (n, n))
     ahead = [z + (0.5 * DT) * f for z, f in zip(flow.z, flow.at(flow.z))]
     middle = [0.5 * (a + b) for a, b in zip(u, v)]
-    moves, first = [], 0
-    for s in flow.states:
-        part_ = middle[first : first + s.size]
-        moves.append((s, UOp.stack(part_, s.shape) if s.shape else part_[0]))
-        first += s.size
-    scale = flow.sizes([flow.z, ahead])
-    solve = ImplicitFlow(
-        unknown,
-        UOp.const(0.0, shape=(n,)),
-        UOp.stack(residuals, (n,)),
-        UOp.stack(scale, (n,)),
-        Map(tuple(moves)),
-        matrix,
-        ROUNDS,
-    )
+    moves = Map(tuple(zip(flow.states, rolled(middle, flow.states))))
+    together = UOp.const(0.0, shape=(n,))
+    solve = solving(unknown, together, residuals, flow.sizes([flow.z, ahead]), moves, rows)
     return Step.of(system, name, (Term("H", system.energy),), claims, len(flows), body=(solve,))

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tinyphysics.flows.implicit import ImplicitFlow
+from tinyphysics.flows.map import Map
 from tinyphysics.flows.shears import Shear, ShearFlow, along
 from tinyphysics.ir import UOp, elements, substitute
-from tinyphysics.rules.calculus.linear import ONE, ZERO, inverse, less, times
+from tinyphysics.rules.calculus.linear import ONE, ZERO, Rows, inverse, less, times
 from tinyphysics.rules.calculus.solve import ROUNDS
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
@@ -98,9 +99,8 @@ class VectorField:
         return substitute(roots, table)
 
     def jacobian(self) -> list[list[UOp]]:
-        entries = simplify(
-            [d for f in self.slopes for d in gradient(f, self.z)]
-        )  # rows share most of their nodes
+        # rows share most of their nodes
+        entries = simplify([d for f in self.slopes for d in gradient(f, self.z)])
         width = len(self.z)
         return [entries[k : k + width] for k in range(0, len(entries), width)]
 
@@ -156,6 +156,23 @@ def sizes_of(states: Sequence[UOp], groups: Sequence[Sequence[UOp]]) -> list[UOp
     return [1.0 / x.maximum(least).maximum(TINY) for s, x in zip(states, own) for _ in range(s.size)]
 
 
+def solving(
+    unknown: UOp,
+    start: UOp | Sequence[UOp],
+    residuals: Sequence[UOp],
+    sizes: Sequence[UOp],
+    moves: ShearFlow | Map,
+    slopes: Rows | None = None,
+    rounds: int = ROUNDS,
+) -> ImplicitFlow:
+    """Equations that are given number by number; `slopes` of the residuals make corrections by Newton's method."""
+    n = unknown.shape
+    begin = start if isinstance(start, UOp) else UOp.stack(list(start), n)
+    residual, scale = (UOp.stack(list(x), n) for x in (residuals, sizes))
+    matrix = None if slopes is None else UOp.stack([x for row in inverse(slopes) for x in row], n + n)
+    return ImplicitFlow(unknown, begin, residual, scale, moves, matrix, rounds)
+
+
 def half(flow: VectorField, momenta: bool, weight: float, clock: float, name: str) -> ImplicitFlow:
     """A step by a generating function, for a time weight*dt: positions and momenta move by slopes at (q, P), or at (Q, p).
 
@@ -176,25 +193,17 @@ def half(flow: VectorField, momenta: bool, weight: float, clock: float, name: st
     start = [flow.z[k] + h * here[k] for k in own]
     slopes = flow.at(with_(x), clock)
     residuals = [x[i] - flow.z[k] - h * slopes[k] for i, k in enumerate(own)]
-    matrix = None
+    rows = None
     if n <= BY_NEWTON:
         table = flow.moved([v for row in flow.jacobian() for v in row], with_(start), clock)
         rows = [
             [less(ONE if i == j else ZERO, times(table[k * len(flow.z) + m], h)) for j, m in enumerate(own)]
             for i, k in enumerate(own)
         ]
-        matrix = UOp.stack([v for row in inverse(rows) for v in row], (n, n))
     shears = along(flow.covectors(with_(x), clock), weight)
     size = sizes_of(states, [[flow.z[k] for k in own], start])
-    return ImplicitFlow(
-        unknown,
-        UOp.stack(start, (n,)),
-        UOp.stack(residuals, (n,)),
-        UOp.stack(size, (n,)),
-        ShearFlow(shears, work=tuple(flow.works(with_(x), clock, weight))),
-        matrix,
-        ROUNDS,
-    )
+    moves = ShearFlow(shears, work=tuple(flow.works(with_(x), clock, weight)))
+    return solving(unknown, start, residuals, size, moves, rows)
 
 
 def generated(name: str, system: System, weights: Sequence[float], claims: tuple[str, ...]) -> Step:
@@ -228,10 +237,11 @@ def stages(flow: VectorField, method: Collocation, weight: float, name: str) -> 
             for i in range(s)
             for k in range(n)
         ]
-    matrix, a = None, method.a
+    matrix: Rows | None = None
+    a = method.a
     if n * s <= BY_NEWTON:
         slopes = [flow.moved(row, ahead, 0.5) for row in flow.jacobian()]
-        rows = [
+        matrix = [
             [
                 less(ONE if (i, k) == (j, m) else ZERO, times(slopes[k][m], a[i][j] * h))
                 for j in range(s)
@@ -240,43 +250,26 @@ def stages(flow: VectorField, method: Collocation, weight: float, name: str) -> 
             for i in range(s)
             for k in range(n)
         ]
-        matrix = UOp.stack([x for row in inverse(rows) for x in row], (n * s, n * s))
     shears: list[Shear] = []
     for j in range(s):
         shears += along(flow.covectors(Y[j], method.c[j]), weight * method.b[j])
     works = [x for b, c, y in zip(method.b, method.c, Y) for x in flow.works(y, c, weight * b)]
     size = flow.sizes([flow.z, ahead, beyond])
-    return ImplicitFlow(
-        unknown,
-        UOp.stack(start, (n * s,)),
-        UOp.stack(residuals, (n * s,)),
-        UOp.stack(size * s, (n * s,)),
-        ShearFlow(tuple(shears), work=tuple(works)),
-        matrix,
-        ROUNDS,
-    )
+    return solving(unknown, start, residuals, size * s, ShearFlow(tuple(shears), work=tuple(works)), matrix)
 
 
 def collocate(name: str, system: System, method: Collocation, claims: tuple[str, ...]) -> Step:
     assert system.energy is not None
-    return Step.of(
-        system,
-        name,
-        (Term("H", system.energy),),
-        claims,
-        method.stages,
-        body=(stages(VectorField(system, system.energy), method, 1.0, "?stages"),),
-    )
+    solve = stages(VectorField(system, system.energy), method, 1.0, "?stages")
+    return Step.of(system, name, (Term("H", system.energy),), claims, method.stages, body=(solve,))
 
 
 def kicked(
     name: str, system: System, V: UOp, rest: UOp, weights: Sequence[float], claims: tuple[str, ...]
 ) -> Step:
     """Half a kick by V, the midpoint rule for the rest, half a kick; neighbouring kicks merged. V is no part of a round."""
-    moves, flow = (
-        system.structure.flow(dict(zip(system.q, derivative(V, system.q)))),
-        VectorField(system, rest),
-    )
+    moves = system.structure.flow(dict(zip(system.q, derivative(V, system.q))))
+    flow = VectorField(system, rest)
 
     def kick(weight: float) -> ShearFlow:
         return ShearFlow(along(moves, weight))
@@ -285,13 +278,5 @@ def kicked(
     body: list[SubFlow] = [
         kick(w) if part == "V" else stages(flow, gauss(1), w, f"?{k}") for k, (part, w) in enumerate(middle)
     ]
-    return Step.of(
-        system,
-        name,
-        (Term("V", V), Term("R", rest)),
-        claims,
-        len(weights),
-        init=(kick(first),),
-        body=(*body, kick(first + last)),
-        final=(kick(-first),),
-    )
+    terms, loop = (Term("V", V), Term("R", rest)), (*body, kick(first + last))
+    return Step.of(system, name, terms, claims, len(weights), (kick(first),), loop, (kick(-first),))

@@ -91,13 +91,6 @@ def interaction_step(
         last = k == len(sequence) - 1
         body.append(part(what, weight + first if last else weight, 1.0 if last else now))
         now += weight if what == "L" else 0.0
-    return Step.of(
-        system,
-        name,
-        (Term("L", found.linear), Term("V", found.rest)),
-        claims,
-        kicks_of(sequence),
-        init=(part(begins, first, 0.0),),
-        body=tuple(body),
-        final=(part(begins, -first, 0.0),),
-    )
+    terms = (Term("L", found.linear), Term("V", found.rest))
+    init, final = ((part(begins, weight, 0.0),) for weight in (first, -first))
+    return Step.of(system, name, terms, claims, kicks_of(sequence), init, tuple(body), final)

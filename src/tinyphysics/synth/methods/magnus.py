@@ -17,6 +17,7 @@ from itertools import islice
 from tinyphysics.facts import Fact
 from tinyphysics.flows.shears import Shear, ShearFlow
 from tinyphysics.ir import Ops, UOp, elements, substitute
+from tinyphysics.rules.calculus.unroll import rolled
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import DT, Step, Term, Weight
 from tinyphysics.system import System
@@ -135,11 +136,9 @@ def series(nodes: Sequence[Affine]) -> Affine:
         one, two = nodes
         return (one + two) * 0.5 + two.commutator(one) * root(3, 12) * DT
     one, two, three = nodes
-    a1, a2, a3 = (
-        two,
-        (three + one * -1.0) * root(15, 3),
-        (three + two * -2.0 + one) * Weight(10 / 3, Fraction(10, 3)),
-    )
+    a1 = two
+    a2 = (three + one * -1.0) * root(15, 3)
+    a3 = (three + two * -2.0 + one) * Weight(10 / 3, Fraction(10, 3))
     c1 = a1.commutator(a2) * DT
     c2 = a1.commutator(a3 * 2.0 + c1) * Weight(-1 / 60, Fraction(-1, 60)) * DT
     left = a1 * -20.0 + a3 * -1.0 + c1
@@ -198,10 +197,8 @@ def any_degrees(system: System, w: Affine) -> tuple[ShearFlow, ...]:
     for n in range(2, POWERS + 1):
         term = [times(DT * (1 / n), x) for x in w.after(term)]
         out = [plus(x, y) for x, y in zip(out, term)]
-    shears = []
-    for u in (*system.q, *system.p):
-        own, out = out[: u.size], out[u.size :]
-        value = UOp.stack(own, u.shape) if u.shape else own[0]
+    states, shears = (*system.q, *system.p), []
+    for u, value in zip(states, rolled(out, states)):
         moves = any(u is x for x in system.q)
         shears.append(Shear(u, value if moves else -value, "pass" if moves else "negate", 1.0))
     return (ShearFlow(tuple(shears)),)
@@ -218,12 +215,7 @@ def magnus_step(
     assert system.energy is not None
     w = series(at_nodes(system, generator(system, quadratic), order))
     shown = len(w.vector) == 2 and not is_zero(w.matrix[0][1])
-    return Step.of(
-        system,
-        name,
-        (Term("H", system.energy),),
-        claims if shown else (),
-        len(NODES[order]),
-        body=one_degree(system, w, TERMS.get(precision, MOST_TERMS)) if shown else any_degrees(system, w),
-        coefficients=NODES[order],
-    )
+    terms, nodes = (Term("H", system.energy),), NODES[order]
+    body = one_degree(system, w, TERMS.get(precision, MOST_TERMS)) if shown else any_degrees(system, w)
+    given = claims if shown else ()
+    return Step.of(system, name, terms, given, len(nodes), body=body, coefficients=nodes)

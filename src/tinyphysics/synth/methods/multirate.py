@@ -80,13 +80,8 @@ def multirate_step(
         now += weight if part == "T" else 0.0
         at_end = all(later != "T" for later, _ in loop[k + 1 :])
         body.append(block(part, weight, 1.0 if at_end else now))
-    return Step.of(
-        system,
-        name,
-        (Term("T", T), *(Term(f"V{k}", V) for k, V in enumerate(system.levels))),
-        claims,
-        sum(part != "T" for part, _ in loop),
-        init=tuple(block(part, weight / 2, 0.0) for part, weight in ends.items()),
-        body=tuple(body),
-        final=tuple(block(part, -weight / 2, 0.0) for part, weight in ends.items()),
-    )
+    terms = (Term("T", T), *(Term(f"V{k}", V) for k, V in enumerate(system.levels)))
+    init = tuple(block(part, weight / 2, 0.0) for part, weight in ends.items())
+    final = tuple(block(part, -weight / 2, 0.0) for part, weight in ends.items())
+    forces = sum(part != "T" for part, _ in loop)
+    return Step.of(system, name, terms, claims, forces, init, tuple(body), final)

@@ -88,13 +88,7 @@ def strang_step(
     merged = len(once) > 2
     if merged:
         loop = [*once[1:-1], (0, last[1] + first[1])]
-    return Step.of(
-        system,
-        name,
-        tuple(part.term for part in parts),
-        claims,
-        sum(k == 0 for k, _ in loop),
-        init=(flow(*first),) if merged else (),
-        body=tuple(flow(*x) for x in loop),
-        final=(flow(0, -first[1]),) if merged else (),
-    )
+    init, body = (flow(*first),) if merged else (), tuple(flow(*x) for x in loop)
+    final = (flow(0, -first[1]),) if merged else ()
+    terms = tuple(part.term for part in parts)
+    return Step.of(system, name, terms, claims, sum(k == 0 for k, _ in loop), init, body, final)

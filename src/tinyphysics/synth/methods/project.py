@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tinyphysics.flows.implicit import ImplicitFlow
 from tinyphysics.flows.map import Map
 from tinyphysics.ir import UOp, elements, substitute
 from tinyphysics.rules.calculus.linear import ONE, ZERO, inverse
-from tinyphysics.rules.calculus.solve import ROUNDS
-from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.rules.calculus.unroll import rolled, unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import Step
-from tinyphysics.synth.methods.implicit import TINY, VectorField
+from tinyphysics.synth.methods.implicit import TINY, VectorField, solving
 from tinyphysics.system import Parameter, System
 
 
@@ -31,9 +29,8 @@ def projected(step: Step, system: System, invariants: Sequence[UOp], names: Sequ
     g = [u for (u,) in unroll(list(invariants))]
     wanted = [UOp.var(name) for name in names]
     sizes = [ONE / x for x in flow.sizes([z])]
-    slopes = [
-        [s * d for s, d in zip(sizes, simplify(gradient(u, z)))] for u in g
-    ]  # in parts of what they are slopes by
+    # in parts of what they are slopes by
+    slopes = [[s * d for s, d in zip(sizes, simplify(gradient(u, z)))] for u in g]
     lengths = [dot(row, row).sqrt() for row in slopes]
     moves = [(x > TINY) for x in lengths]
     over = [move.where(ONE / x.maximum(TINY), ZERO) for move, x in zip(moves, lengths)]
@@ -41,9 +38,8 @@ def projected(step: Step, system: System, invariants: Sequence[UOp], names: Sequ
     between = inverse(
         [[ONE if i == k else dot(directions[i], directions[k]) for k in range(m)] for i in range(m)]
     )
-    whole = [
-        x.maximum(abs(c)).maximum(TINY) for x, c in zip(lengths, wanted)
-    ]  # the size of an invariant, if it is zero too
+    # the size of an invariant, if it is zero too
+    whole = [x.maximum(abs(c)).maximum(TINY) for x, c in zip(lengths, wanted)]
     unknown = UOp.var("?multipliers", (m,))
     mu = elements(unknown)
     parts = [u * s * x for u, s, x in zip(mu, whole, over)]
@@ -55,19 +51,9 @@ def projected(step: Step, system: System, invariants: Sequence[UOp], names: Sequ
     residuals = [(u - c) / s for u, c, s in zip(substitute(g, dict(zip(z, new))), wanted, whole)]
     moving = [move.where(-ONE, ZERO) for move in moves]
     matrix = [moving[i] if i == k else ZERO for i in range(m) for k in range(m)]
-    assigned, at = [], 0
-    for s in flow.states:
-        own, at = new[at : at + s.size], at + s.size
-        assigned.append((s, UOp.stack(own, s.shape) if s.shape else own[0]))
-    solve = ImplicitFlow(
-        unknown,
-        UOp.stack([ZERO] * m, (m,)),
-        UOp.stack(residuals, (m,)),
-        UOp.stack([ONE] * m, (m,)),
-        Map(tuple(assigned)),
-        UOp.stack(matrix, (m, m)),
-        ROUNDS,
-    )
+    assigned = Map(tuple(zip(flow.states, rolled(new, flow.states))))
+    solve = solving(unknown, [ZERO] * m, residuals, [ONE] * m, assigned)
+    solve = replace(solve, matrix=UOp.stack(matrix, (m, m)))
     # a step from a state to a state: what merges with its neighbours does not, since a projection is between them
     return replace(
         step,

@@ -13,7 +13,6 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from tinyphysics.flows.implicit import ImplicitFlow
 from tinyphysics.flows.map import Map
 from tinyphysics.ir import UOp, elements, f64
 from tinyphysics.rules.calculus.linear import ZERO, less, solved, times
@@ -31,6 +30,7 @@ from tinyphysics.synth.methods.embedded import (
     embedded_step,
     mean,
 )
+from tinyphysics.synth.methods.implicit import solving
 from tinyphysics.synth.methods.rates import Rates
 from tinyphysics.system import System
 
@@ -163,17 +163,10 @@ def attempt(f: Rates, tolerance: Tolerance, here: Here) -> Tried:
     unknown = UOp.var("?stages", (3 * n,))
     w = [elements(unknown)[k * n : (k + 1) * n] for k in range(3)]
     corrections = newton.correction(w)
-    flat = (3 * n,)
-    equations = ImplicitFlow(
-        unknown,
-        UOp.stack([u for row in mixed(INVERSE, begins) for u in row], flat),
-        UOp.stack([u for row in corrections for u in row], flat),
-        UOp.stack(weights * 3, flat),
-        Map(()),
-        rounds=ROUNDS,
-    )
+    start, residuals = ([u for row in rows for u in row] for rows in (mixed(INVERSE, begins), corrections))
+    equations = solving(unknown, start, residuals, weights * 3, Map(()), rounds=ROUNDS)
     z = mixed(T, [[a - b for a, b in zip(*rows)] for rows in zip(w, corrections)])
-    left = mean([u for row in corrections for u in row], near * 3)
+    left = mean(residuals, near * 3)
     slopes = f.at(here.x, here.t)
     rest = mixed((ESTIMATE,), z)[0]
     scale = tolerance.scale(here.x, [x + u for x, u in zip(here.x, z[2])])

@@ -1,4 +1,4 @@
-"""What are the derivatives of a system at other states, number by number?  And what are their derivatives?"""
+"""What are the derivatives of a system at other states, number by number or as arrays?  And what are their derivatives?"""
 
 from __future__ import annotations
 
@@ -45,6 +45,23 @@ class Rates:
         n = len(self.x)
         flat = self.moved(decided([u for row in rows for u in row], frozenset(self.own)), x, t)
         return [flat[k * n : (k + 1) * n] for k in range(n)]
+
+
+class ArrayRates:
+    """dx/dt of every state, as whole arrays."""
+
+    def __init__(self, system: System, rates: Sequence[UOp]) -> None:
+        self.own = [s.var for s in system.states]
+        self.time = system.time
+        plain = graph_rewrite([u.expand(v.shape) for u, v in zip(rates, self.own)], exact)
+        written = system.energy is None  # by a user, to be run: operations in the order of the expression
+        self.whole = graph_rewrite(plain, products) if written else decided(plain, frozenset(self.own))
+
+    def at(self, x: Sequence[UOp], t: UOp) -> list[UOp]:
+        table = dict(zip(self.own, x))
+        if self.time is not None:
+            table[self.time] = t
+        return substitute(self.whole, table)
 
 
 def decided(roots: Sequence[UOp], states: frozenset[UOp]) -> list[UOp]:

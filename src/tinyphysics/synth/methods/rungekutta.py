@@ -49,9 +49,8 @@ def runge_kutta(name: str, system: System, T: UOp | None, tableau: Tableau) -> S
     slopes: list[list[UOp]] = []  # per stage, the flow of each state
     shears: list[Shear] = []
     works: list[Shear] = []
-    written = (
-        system.energy is None
-    )  # what a user wrote is not fused, so that sums of slopes must be from the beginning
+    # what a user wrote is not fused, so that sums of slopes must be from the beginning
+    written = system.energy is None
     for weights, b in zip(tableau.a, tableau.b):
         at = {
             s: _moved(s, [(w, k[i]) for w, k in zip(weights, slopes) if w], written)
@@ -64,15 +63,9 @@ def runge_kutta(name: str, system: System, T: UOp | None, tableau: Tableau) -> S
         if b:
             shears += [Shear(s, g, kind, b) for g, (s, _, kind) in zip(stage, moves)]
             works += [Shear(WORK, u, "force", b) for u in substitute(work, at)]
-    return Step.of(
-        system,
-        name,
-        terms,
-        (),
-        len(tableau.b),
-        body=(ShearFlow(tuple(shears), work=tuple(works)),),
-        coefficients=tuple(w for row in tableau.a for w in (*row, sum(row))),
-    )
+    body = (ShearFlow(tuple(shears), work=tuple(works)),)
+    numbers = tuple(w for row in tableau.a for w in (*row, sum(row)))
+    return Step.of(system, name, terms, (), len(tableau.b), body=body, coefficients=numbers)
 
 
 def _moved(state: UOp, contributions: list[tuple[float, UOp]], fused: bool) -> UOp:

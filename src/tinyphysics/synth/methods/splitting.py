@@ -110,14 +110,8 @@ def split_step(
     # in a merged loop the first sub-flow has been applied before the loop begins
     loop = [*once[1:-1], first.before(last)] if merged else once
     terms = (Term("T", T),) if V is None else (Term("T", T), Term("V", V))
-    return Step.of(
-        system,
-        name,
-        terms,
-        claims,
-        sum(f.part == "V" for f in loop),
-        init=tuple(map(block, [*before, *([first] if merged else [])])),
-        body=tuple(map(block, loop)),
-        final=tuple(map(block, [*([first.undone] if merged else []), *(f.undone for f in reversed(before))])),
-        coefficients=tuple(factors),
-    )
+    ends = [first.undone] if merged else []
+    parts = ([*before, *([first] if merged else [])], loop, [*ends, *(f.undone for f in reversed(before))])
+    flows_of = [tuple(map(block, part)) for part in parts]  # which fills `factors`, in this order
+    kicks = sum(f.part == "V" for f in loop)
+    return Step.of(system, name, terms, claims, kicks, *flows_of, coefficients=tuple(factors))

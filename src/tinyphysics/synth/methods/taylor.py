@@ -13,31 +13,28 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from tinyphysics.flows.attempt import Attempt
-from tinyphysics.flows.map import Map
+from tinyphysics.flows.map import Assignments, Map
 from tinyphysics.flows.series import TaylorSeries
 from tinyphysics.ir import UOp, elements, f64, graph_rewrite
 from tinyphysics.ir.dtype import i64
 from tinyphysics.rules.calculus.jet import order_for, solution, with_powers
 from tinyphysics.rules.calculus.series import QUAD, SeriesPlan, TooLong, plan_of
-from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.rules.calculus.unroll import rolled, unroll
 from tinyphysics.rules.identities.exact import exact
-from tinyphysics.step import Step, Term, Weight
+from tinyphysics.step import Step, SubFlow, Term, Weight
 from tinyphysics.system import Parameter, State, System
 
 UNTIL = UOp.var("until")  # the time that a run is asked to reach: a parameter of its own
 CLOCK = "run.clock"  # time in two words, the length of the step that is next, steps done
 JET, LOW = ".jet", ".low"  # after the name of a state
 TOLERANCE = {"float64": 2.0**-52, "dd": 2.0**-104}  # by precision: what a step loses to rounding
-DECAY = {
-    "float64": 2.0,
-    "dd": 2.5,
-}  # from term to term they fall by e**-that; the shorter steps have a third less of pairs
+# from term to term they fall by e**-that; the shorter steps have a third less of pairs
+DECAY = {"float64": 2.0, "dd": 2.5}
 ONE = 2.0**52  # an exponent more, in the bits of a float64 taken as a whole number
 OVERSHOOT = 0.9  # a power of two by a straight line between its whole exponents is up to 1.06 of it
 STALLED = 2.0**-80  # of the time: a step that is shorter gets nowhere
-WRITTEN = (
-    8_000  # products of a step that is written out: more compile slowly, and leave the instruction cache
-)
+# products of a step that is written out: more compile slowly, and leave the instruction cache
+WRITTEN = 8_000
 LINEAR = 4_000  # operations of a step that are no products
 BASES = 3  # coefficients that the last ones are compared with: a state may begin at zero
 
@@ -108,11 +105,7 @@ def written_out(
     left = (UNTIL - high) - low
     going = h < left
     x, rest = ([e for v in group for e in elements(v)] for group in (own, lows))
-    known = [
-        [elements(jet)[k * v.size + i] for k in range(order)]
-        for v, jet in zip(own, jets)
-        for i in range(v.size)
-    ]
+    known = table(own, jets, order)
     new, error = zip(*(two_sum(a, polynomial(row, h, b)) for a, b, row in zip(x, rest, known)))
     time = later(high, low, h)
     flat = scalar_rates(own, rates)
@@ -123,31 +116,45 @@ def written_out(
         *assigned(own, new, x, going),
         *assigned(lows, error, rest, going),
         *jets_assigned(own, jets, rows, known, going, order),
-        (
-            clock,
-            UOp.stack(
-                [going.where(a, b) for a, b in zip((*time, following, count + 1.0), elements(clock))], (4,)
-            ),
-        ),
+        *assigned([clock], (*time, following, count + 1.0), elements(clock), going),
     ]
     lost = UOp.const(math.nan, f64)
     seen = [(left <= h).where(a + polynomial(row, left, b), lost) for a, b, row in zip(x, rest, known)]
-    final = [(v, shaped(part, v)) for v, part in zip(own, cut(seen, own))]
-    states = (*system.states, *(State(str(v.arg), v, "auxiliary") for v in (*lows, *jets, clock)))
     weights = tuple(Weight(value, exact) for value, exact in series.weights.items())
+    attempt, final = Attempt(going, Map(tuple(body))), zip(own, rolled(seen, own))
+    return own_steps(name, system, (*lows, *jets, clock), terms, attempt, tuple(final), coefficients=weights)
+
+
+def own_steps(
+    name: str,
+    system: System,
+    added: Sequence[UOp],
+    terms: Sequence[Term],
+    attempt: Attempt,
+    shown: Assignments,
+    init: tuple[SubFlow, ...] = (),
+    evaluations: int = 1,
+    coefficients: tuple[float, ...] = (),
+) -> Step:
+    """A step that goes on until the time that is asked for; `added` is what a run remembers besides its states."""
+    states = (*system.states, *(State(str(v.arg), v, "auxiliary") for v in added))
+    parameters = (*system.parameters, Parameter("until", UNTIL))
+    final = (Map(shown),)
     return Step(
-        name,
-        states,
-        (*system.parameters, Parameter("until", UNTIL)),
-        system.time,
-        tuple(terms),
-        (),
-        (),
-        (Attempt(going, Map(tuple(body))),),
-        (Map(tuple(final)),),
-        1,
-        coefficients=weights,
+        *(name, states, parameters, system.time, tuple(terms), ()),
+        *(init, (attempt,), final),
+        evaluations,
+        coefficients=coefficients,
     )
+
+
+def table(own: Sequence[UOp], jets: Sequence[UOp], depth: int) -> list[list[UOp]]:
+    """Of every number the coefficients that are kept, from the first on."""
+    return [
+        [elements(jet)[k * v.size + i] for k in range(depth)]
+        for v, jet in zip(own, jets)
+        for i in range(v.size)
+    ]
 
 
 def scalar_rates(states: Sequence[UOp], rates: Sequence[UOp]) -> list[UOp]:
@@ -231,15 +238,11 @@ def cut(flat: Sequence[UOp], variables: Sequence[UOp]) -> list[list[UOp]]:
     return out
 
 
-def shaped(flat: Sequence[UOp], v: UOp) -> UOp:
-    return UOp.stack(list(flat), v.shape) if v.shape else flat[0]
-
-
 def assigned(
     variables: Sequence[UOp], new: Sequence[UOp], old: Sequence[UOp], going: UOp
 ) -> list[tuple[UOp, UOp]]:
     values = [going.where(a, b) for a, b in zip(new, old)]
-    return [(v, shaped(part, v)) for v, part in zip(variables, cut(values, variables))]
+    return list(zip(variables, rolled(values, variables)))
 
 
 def jets_assigned(

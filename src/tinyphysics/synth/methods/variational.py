@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tinyphysics.flows.implicit import ImplicitFlow
 from tinyphysics.flows.shears import Shear, ShearFlow
 from tinyphysics.ir import UOp, elements, substitute
-from tinyphysics.rules.calculus.linear import Rows, inverse, less, times
-from tinyphysics.rules.calculus.solve import ROUNDS
+from tinyphysics.rules.calculus.linear import Rows, less, times
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import DT, Step, Term
-from tinyphysics.synth.methods.implicit import BY_NEWTON, Collocation, sizes_of
+from tinyphysics.synth.methods.implicit import BY_NEWTON, Collocation, sizes_of, solving
 from tinyphysics.system import System
 
 Numbers = Sequence[UOp]
@@ -75,13 +73,13 @@ def over(rates: Sequence[Numbers], weights: Sequence[float]) -> list[list[UOp]]:
     return [[(w * DT) * r for r in own] for own, w in zip(rates, weights)]
 
 
-def newton(slopes: Slopes, a: Sequence[Sequence[float]], q: Numbers, v: Numbers) -> UOp | None:
-    """The inverse of the derivative of the residuals, with the second derivatives of L taken at one point."""
+def newton(slopes: Slopes, a: Sequence[Sequence[float]], q: Numbers, v: Numbers) -> Rows | None:
+    """The derivative of the residuals, with the second derivatives of L taken at one point."""
     n, s = slopes.n, len(a)
     if n * s > BY_NEWTON:
         return None
     vv, vq, qq = slopes.second(q, v, 0.5)
-    rows = []
+    rows: Rows = []
     for i in range(s):
         for k in range(n):
             row = []
@@ -94,7 +92,7 @@ def newton(slopes: Slopes, a: Sequence[Sequence[float]], q: Numbers, v: Numbers)
                     entry = less(times(turn, a[i][j] * DT), times(qq[k][m], (twice * DT) * DT))
                     row.append(vv[k][m] + entry if i == j else entry)
             rows.append(row)
-    return UOp.stack([x for row in inverse(rows) for x in row], (n * s, n * s))
+    return rows
 
 
 def variational(name: str, system: System, method: Collocation | None) -> Step:
@@ -115,15 +113,7 @@ def variational(name: str, system: System, method: Collocation | None) -> Step:
         shears.append(Shear(state, value, kind, weight))
     start = [x for c in ([0.5] if method is None else method.c) for x in slopes.foreseen(c)]
     speeds = sizes_of(system.q, [v, *(start[k * n : (k + 1) * n] for k in range(s))])
-    solve = ImplicitFlow(
-        unknown,
-        UOp.stack(start, (n * s,)),
-        UOp.stack(residuals, (n * s,)),
-        UOp.stack(speeds * s, (n * s,)),
-        ShearFlow(tuple(shears)),
-        matrix,
-        ROUNDS,
-    )
+    solve = solving(unknown, start, residuals, speeds * s, ShearFlow(tuple(shears)), matrix)
     return Step.of(system, name, (Term("H", system.energy),), (), 2 if method is None else s, body=(solve,))
 
 
@@ -132,10 +122,9 @@ Moves = list[tuple[Numbers, Numbers, float]]  # (velocities, forces, weight) of 
 
 def galerkin(
     slopes: Slopes, V: Sequence[Numbers], v: Numbers, method: Collocation
-) -> tuple[list[UOp], Moves, UOp | None]:
-    drifts = over(
-        V, method.b
-    )  # a_ij = mu_ij b_j: as long as nobody multiplies the two, mu_ij + mu_ji = 1 to the last bit
+) -> tuple[list[UOp], Moves, Rows | None]:
+    # a_ij = mu_ij b_j: as long as nobody multiplies the two, mu_ij + mu_ji = 1 to the last bit
+    drifts = over(V, method.b)
     Q = [moved(slopes.q, drifts, parts) for parts in method.mu]
     P = [slopes.at(slopes.momenta, x, y, c) for x, y, c in zip(Q, V, method.c)]
     F = [slopes.at(slopes.forces, x, y, c) for x, y, c in zip(Q, V, method.c)]
@@ -147,7 +136,7 @@ def galerkin(
     return residuals, list(zip(V, F, method.b)), newton(slopes, method.a, ahead, v)
 
 
-def trapezoidal(slopes: Slopes, V: Numbers, v: Numbers) -> tuple[list[UOp], Moves, UOp | None]:
+def trapezoidal(slopes: Slopes, V: Numbers, v: Numbers) -> tuple[list[UOp], Moves, Rows | None]:
     ends = (slopes.q, [q + DT * x for q, x in zip(slopes.q, V)])
     P = [slopes.at(slopes.momenta, q, V, c) for q, c in zip(ends, (0.0, 1.0))]
     F = [slopes.at(slopes.forces, q, V, c) for q, c in zip(ends, (0.0, 1.0))]

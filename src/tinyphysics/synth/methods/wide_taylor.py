@@ -15,6 +15,7 @@ from tinyphysics.flows.map import Map
 from tinyphysics.ir import Ops, UOp, elements, f64, toposort
 from tinyphysics.rules.calculus.custom import inline
 from tinyphysics.rules.calculus.jet import order_for, products_of, solution, weight_of
+from tinyphysics.rules.calculus.unroll import rolled
 from tinyphysics.rules.digits.double_double import Pair, minus, number, plus, times, two_product, two_sum
 from tinyphysics.rules.functions.widen import Wide, one
 from tinyphysics.step import Step, Term
@@ -29,10 +30,11 @@ from tinyphysics.synth.methods.taylor import (
     jets_assigned,
     later,
     length,
+    own_steps,
     scalar_rates,
-    shaped,
+    table,
 )
-from tinyphysics.system import Parameter, State, System
+from tinyphysics.system import System
 
 ROUNDING = 2.0**-52
 SPARE = 3  # orders in pairs beyond those that need them
@@ -78,7 +80,7 @@ def wide_taylor_step(
     going = h < (UNTIL - high) - low
     x, rest = ([e for v in group for e in elements(v)] for group in (own, lows))
     known, errors = (table(own, group, depth) for group, depth in ((jets, order), (rests, wide)))
-    series = [in_words(a, b) for a, b in zip(known, errors)]
+    series = [list(map(Pair, a, (*b, *[None] * (len(a) - len(b))))) for a, b in zip(known, errors)]
     new = [added(Pair(a, b), row, Pair(h), wide) for a, b, row in zip(x, rest, series)]
     time = later(high, low, h)
     rows = coefficients(x, scalar_rates(own, rates), new, order, wide, system.time, Pair(*time))
@@ -90,12 +92,7 @@ def wide_taylor_step(
         *assigned(lows, [c.rest for c in new], rest, going),
         *jets_assigned(own, jets, firsts, known, going, order),
         *jets_assigned(own, rests, seconds, errors, going, wide),
-        (
-            clock,
-            UOp.stack(
-                [going.where(a, b) for a, b in zip((*time, following, count + 1.0), elements(clock))], (4,)
-            ),
-        ),
+        *assigned([clock], (*time, following, count + 1.0), elements(clock), going),
     ]
     left = minus(Pair(UNTIL), Pair(high, low))
     there = (UNTIL - high) - low <= h
@@ -104,37 +101,9 @@ def wide_taylor_step(
         [there.where(c.high, UOp.const(math.nan, f64)) for c in seen],
         [there.where(c.rest, 0.0) for c in seen],
     ]
-    final = [
-        (v, shaped(part, v))
-        for group, words in zip((own, lows), shown)
-        for v, part in zip(group, cut(words, group))
-    ]
-    states = (*system.states, *(State(str(v.arg), v, "auxiliary") for v in (*lows, *jets, *rests, clock)))
-    return Step(
-        name,
-        states,
-        (*system.parameters, Parameter("until", UNTIL)),
-        system.time,
-        tuple(terms),
-        (),
-        (),
-        (Attempt(going, Map(tuple(body))),),
-        (Map(tuple(final)),),
-        1,
-    )
-
-
-def table(own: Sequence[UOp], jets: Sequence[UOp], depth: int) -> list[list[UOp]]:
-    """Of every number the coefficients that are kept, from the first on."""
-    return [
-        [elements(jet)[k * v.size + i] for k in range(depth)]
-        for v, jet in zip(own, jets)
-        for i in range(v.size)
-    ]
-
-
-def in_words(highs: Sequence[UOp], lows: Sequence[UOp]) -> Row:
-    return [Pair(c, lows[k] if k < len(lows) else None) for k, c in enumerate(highs)]
+    final = tuple(x for group, words in zip((own, lows), shown) for x in zip(group, rolled(words, group)))
+    attempt = Attempt(going, Map(tuple(body)))
+    return own_steps(name, system, (*lows, *jets, *rests, clock), terms, attempt, final)
 
 
 def added(start: Pair, row: Row, h: Pair, wide: int) -> Pair:

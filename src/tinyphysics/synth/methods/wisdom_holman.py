@@ -22,9 +22,8 @@ from tinyphysics.synth.coefficients.schemes import sequence
 from tinyphysics.synth.methods.derivative import derivative
 from tinyphysics.system import System
 
-Weights = tuple[
-    tuple[float, ...], tuple[float, ...]
-]  # of the orbits, one more than of the kicks between them
+# of the orbits, one more than of the kicks between them
+Weights = tuple[tuple[float, ...], tuple[float, ...]]
 
 
 def gauss(stages: int) -> Weights:
@@ -92,9 +91,8 @@ def leapfrog_error(terms: int) -> list[Fraction]:
     >>> leapfrog_error(2)
     [Fraction(1, 24), Fraction(-7, 5760)]
     """
-    half_sinh = [
-        Fraction(1, 4**k * math.factorial(2 * k + 1)) for k in range(terms + 1)
-    ]  # of (sinh x/2)/(x/2), in x**2
+    # of (sinh x/2)/(x/2), in x**2
+    half_sinh = [Fraction(1, 4**k * math.factorial(2 * k + 1)) for k in range(terms + 1)]
     f = [Fraction(1)]
     for k in range(1, terms + 1):
         f.append(-sum((half_sinh[j] * f[k - j] for j in range(1, k + 1)), Fraction(0)))
@@ -185,14 +183,6 @@ def orbit_step(
         # a first kick of nothing, so that all stages are alike
         init = [x for a, b in zip(there, [0.0, *by]) for x in (kick(b), orbit(a))]
         final = [x for a, b in zip(reversed(there), [0.0, *reversed(by)]) for x in (kick(-b), orbit(-a))]
-    return Step.of(
-        system,
-        name,
-        (Term("T", T), Term("V", V)),
-        ("symplectic", "consistent", "symmetric"),
-        len(kicks),
-        init=tuple(init),
-        body=tuple(body),
-        final=tuple(final),
-        coordinates=coordinates,
-    )
+    terms, claims = (Term("T", T), Term("V", V)), ("symplectic", "consistent", "symmetric")
+    flows = map(tuple, (init, body, final))
+    return Step.of(system, name, terms, claims, len(kicks), *flows, coordinates=coordinates)

@@ -34,10 +34,11 @@ from tinyphysics.tpir.kernels.nests import Buffer, LoopKernel, LoopSection, Nest
 from tinyphysics.tpir.kernels.schedule import Marks, Schedule, schedule
 from tinyphysics.tpir.kernels.stages import RolledStep, rolled_up
 from tinyphysics.tpir.kernels.tree import tree_of
-from tinyphysics.tpir.program.isa import Instruction, Operand, Param, Pointer, Program, Register, Word
+from tinyphysics.tpir.program.isa import GOING, Instruction, Operand, Param, Pointer, Program, Register, Word
 from tinyphysics.tpir.program.liveness import reads_before_writing
 from tinyphysics.tpir.program.written import axes_of, lines
 
+GATE = "going"  # the buffer of a condition under which a step is done
 DEAR = 4  # operations for which an array of parameters alone is computed before the loop
 
 
@@ -267,10 +268,13 @@ def planned_loops(
     stages = in_passes(program, start.env, others)
     bodies = [program.step] if stages is None else [stages.body, *(t.body for t in stages.tails)]
     steps: list[list[tuple[str, UOp]]] = []  # of a step that is a loop itself, what each of its turns does
+    gates: list[tuple[str, UOp]] = []  # what is looked at before a step: a run may have arrived
     for body in bodies:
         loop = Meaning(program)
         loop.env |= kept | shaped
-        steps.append(updates(loop, body)[0])
+        moves, seen = updates(loop, body)
+        steps.append(moves)
+        gates += [(GATE, seen[GOING])] if GOING in seen else []
     steps[0] += [(str(r), loop.env[r]) for r in others if loop.env[r] is not shaped[r]]
     _, stored = updates(end, program.final)
     final_marks = [(f"&{name}", u) for name, u in stored.items()]
@@ -309,18 +313,22 @@ def planned_loops(
     planned: dict[str, list[tuple[Schedule, Mapping[Plane, Collection[UOp]]]]] = {}
     turns_of: dict[str, list[Round]] = {}
     periods = (1,) if stages is None else (1, *(t.period for t in stages.tails))
+    assert not gates or stages is None, "a step that chooses its own length has no stages"
     for name, parts, homes in (
         ("init", [before], first),
-        ("step", steps, here | lists | constants),
+        ("step", [gates, *steps] if gates else steps, here | lists | constants),
         ("final", [final_marks], here | lists | constants),
     ):
         planned[name], turns, count = [], turns_of.setdefault(name, []), 0
         for k, marks in enumerate(parts):
-            s = schedule(marks, homes, components, f"{name}.{f'after{k}.' if k else ''}", flat)
+            prefix = f"{name}.{f'after{k}.' if k else ''}"
+            s = schedule(marks, homes, components, prefix, flat, apart=bool(gates))
             for b in s.buffers.values():
                 buffers.setdefault(b.name, b)
             sums = telling_sums(s.nests, is_inverse_cube if roots_by is None else fast.is_root)
-            turns.append(Round(count, count + len(s.nests), tuple(s.swaps), periods[k]))
+            going = GATE if marks is gates else ""
+            period = periods[k] if stages is not None and name == "step" else 1
+            turns.append(Round(count, count + len(s.nests), tuple(s.swaps), period, going))
             count += len(s.nests)
             planned[name].append((s, sums))
     scalars = [u for p in program.params if not (u := start.env[Param(p.name)]).shape]

@@ -6,7 +6,7 @@ at a noticeable cost. Everything else is computed in the loop that uses it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
@@ -171,10 +171,10 @@ def long_sums(roots: Sequence[UOp], components: int) -> dict[UOp, None]:
             if is_looped(u):
                 found[u] = None
                 continue
-            for x in [x for x in within if is_looped(x)]:
+            for x in filter(is_looped, within):
                 found[x] = None
-                within.remove(x)
                 del written[x]
+            within = [x for x in within if x in written]
         written[u] = n * (below + sum(written[x] for x in within))
     return found
 
@@ -190,8 +190,14 @@ def shifted_views(u: UOp, homes: dict[UOp, Home], components: int) -> list[UOp]:
     return list(dict.fromkeys(y for y, *_ in found))
 
 
-def to_store(roots: Sequence[UOp], homes: dict[UOp, Home], components: int) -> dict[UOp, None]:
-    """What gets a buffer: the roots, long sums, and what is worth not computing again."""
+def to_store(
+    roots: Sequence[UOp], homes: dict[UOp, Home], components: int, apart: bool = False
+) -> dict[UOp, None]:
+    """What gets a buffer: the roots, long sums, and what is worth not computing again.
+
+    `apart`: what is stored is computed in loops of its own, as the stages of a long step are, so that whatever several of
+    them read would be computed in each.
+    """
     order = toposort(roots)
     views = {u: shifted_views(u, homes, components) for u in roots}
     stored = dict.fromkeys(
@@ -205,21 +211,32 @@ def to_store(roots: Sequence[UOp], homes: dict[UOp, Home], components: int) -> d
         elif in_order(u) and u.src[1].arg[0] == "inverse":
             stored[u.src[0]] = None
     reach: dict[UOp, dict[object, None]] = {u: {} for u in order}
+
+    def own(u: UOp) -> dict[object, None]:
+        return {u if apart else (): None}
+
+    def is_one_place(places: Iterable[object]) -> bool:
+        """Is it read where it is, by others?  Its operands come from memory there as well."""
+        return not any(isinstance(r, tuple) for r in places)
+
     wide: dict[UOp, None] = {}
     for u in reversed(order):
         if u in stored:
-            reach[u] = {(): None}
+            reach[u] = own(u)
         elif u.op in ELEMENTWISE or u.op is Ops.REDUCE:
             again = len(reach[u]) - 1
             price = cost(u, stored) if again or u in wide else 0
-            if price * again > MOST_REPEATED or u in wide and price > 1 and u.shape:
+            dear = (
+                price > MOST_REPEATED if apart and is_one_place(reach[u]) else price * again > MOST_REPEATED
+            )
+            if again and dear or u in wide and price > 1 and u.shape:
                 stored[u] = None
-                reach[u] = {(): None}
+                reach[u] = own(u)
         if u in homes:
             continue
         if views.get(u):  # computed where it is not shifted, stored where it is
             for y in views[u]:
-                reach[y][()] = None
+                reach[y] |= own(y)
             continue
         far = moves_long_axis(u, components)
         for k, s in enumerate(u.src):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -19,6 +19,7 @@ MET, MEETING = (
     1000,
     20,
 )  # nodes and points that each point of a tree meets, operations for each: guesses, for costs
+ROUNDS = 10  # of a loop that ends by itself: a guess, for costs
 STORED = {bool_: i32}  # types that have no size in memory lie there as another: true is 1
 PAD = 8  # numbers behind every plane, so that a last vector may be loaded whole
 
@@ -212,12 +213,36 @@ class Nest:
 
 @dataclass(frozen=True)
 class Round:
-    """The nests from one to another, then `swaps` exchanges what two buffers hold; after every `period` passes."""
+    """The nests from one to another, then `swaps` exchanges what two buffers hold; after every `period` passes.
+
+    Where the number in the buffer `going` is 0 then, the loop around it ends: that over steps, or a `Repeat`.
+    """
 
     begin: int
     end: int
     swaps: tuple[tuple[str, str], ...] = ()
     period: int = 1
+    going: str = ""
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Turns that are done again and again, until one of them ends the loop, `most` times at most."""
+
+    turns: tuple[Turn, ...]
+    most: int
+
+
+Turn = Round | Repeat
+
+
+def rounds(turns: Iterable[Turn]) -> Iterator[Round]:
+    """The turns of a tree, each once, in order."""
+    for t in turns:
+        if isinstance(t, Repeat):
+            yield from rounds(t.turns)
+        else:
+            yield t
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,31 +251,64 @@ class LoopSection:
 
     name: str
     nests: tuple[Nest, ...]
-    turns: tuple[Round, ...]
+    turns: tuple[Turn, ...]
     passes: int = 1
 
     @property
     def swaps(self) -> tuple[tuple[str, str], ...]:
         """Of every turn."""
-        return tuple(pair for t in self.turns for pair in t.swaps)
+        return tuple(pair for t in rounds(self.turns) for pair in t.swaps)
 
     @property
     def rolled(self) -> bool:
         return self.passes > 1
 
     @property
+    def ends_early(self) -> bool:
+        """Is there a turn that may end the loop around it?"""
+        return any(t.going for t in rounds(self.turns))
+
+    def times(self) -> Iterator[tuple[Round, int]]:
+        """The turns of one step, and how often each is done: by estimate, in a loop that ends by itself."""
+
+        def of(turns: Iterable[Turn], times: int) -> Iterator[tuple[Round, int]]:
+            for t in turns:
+                if isinstance(t, Repeat):
+                    yield from of(t.turns, times * min(t.most, ROUNDS))
+                else:
+                    yield t, times // t.period
+
+        return of(self.turns, self.passes)
+
+    @property
     def work(self) -> int:
         """Operations of one step."""
         return sum(
-            self.passes // t.period * n.items * n.operations
-            for t in self.turns
-            for n in self.nests[t.begin : t.end]
+            times * n.items * n.operations for t, times in self.times() for n in self.nests[t.begin : t.end]
         )
 
     def sequence(self) -> Iterator[Round]:
-        """The turns of one step."""
+        """The turns of one step, which has no loops but its passes."""
         for k in range(1, self.passes + 1):
-            yield from (t for t in self.turns if k % t.period == 0)
+            yield from (t for t in rounds(self.turns) if k % t.period == 0)
+
+    def run(self, do: Callable[[Round], bool]) -> bool:
+        """One step: `do` does a turn, and says whether the loop around it goes on. Does the loop over steps go on?"""
+
+        def of(turns: Iterable[Turn]) -> bool:
+            for t in turns:
+                if isinstance(t, Round):
+                    if not do(t):
+                        return False
+                    continue
+                for _ in range(t.most):
+                    if not of(t.turns):
+                        break
+            return True
+
+        if not self.rolled:
+            return of(self.turns)
+        return all(do(t) for t in self.sequence())
 
 
 @dataclass(eq=False)
@@ -320,8 +378,18 @@ class LoopKernel:
         for section in self.sections.values():
             out.append(f"{section.name}:")
             out += [f"  {section.passes} passes:"] if section.rolled else []
-            for t in section.turns:
-                out += [f"  after every {t.period}:"] if t.period > 1 else []
-                out += ["  " + line for n in section.nests[t.begin : t.end] for line in str(n).splitlines()]
-                out += [f"  swap {a}, {b}" for a, b in t.swaps]
+            out += turn_lines(section, section.turns)
         return "\n".join(out)
+
+
+def turn_lines(section: LoopSection, turns: Iterable[Turn]) -> list[str]:
+    out: list[str] = []
+    for t in turns:
+        if isinstance(t, Repeat):
+            out += [f"  repeat, {t.most} times at most:", *("  " + x for x in turn_lines(section, t.turns))]
+            continue
+        out += [f"  after every {t.period}:"] if t.period > 1 else []
+        out += ["  " + line for n in section.nests[t.begin : t.end] for line in str(n).splitlines()]
+        out += [f"  swap {a}, {b}" for a, b in t.swaps]
+        out += [f"  end the loop if {t.going} is 0"] if t.going else []
+    return out

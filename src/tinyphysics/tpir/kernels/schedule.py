@@ -336,12 +336,17 @@ Marks = Sequence[tuple[str, UOp]]  # (buffer, its new value), in the order in wh
 
 
 def schedule(
-    marks: Marks, homes: dict[UOp, Home], components: int, prefix: str, flat: dict[UOp, str] | None = None
+    marks: Marks,
+    homes: dict[UOp, Home],
+    components: int,
+    prefix: str,
+    flat: dict[UOp, str] | None = None,
+    apart: bool = False,
 ) -> Schedule:
     """Nests that give every marked buffer its value; names of new buffers begin with the prefix."""
     short = short_sums([u for _, u in marks])
     wanted = [(name, short[u]) for name, u in marks]
-    stored = to_store([u for _, u in wanted], homes, components)
+    stored = to_store([u for _, u in wanted], homes, components, apart)
     in_turn = long_sums([u for _, u in wanted], components)
     b = NestBuilder(homes, components, flat or {})
     logical: dict[str, UOp] = {}  # a buffer, or a version of one -> what it holds

@@ -81,7 +81,7 @@ def reach_of(nest: Nest, changing: frozenset[str]) -> int | None:
 
 def wavefront(section: LoopSection, buffers: dict[str, Buffer]) -> Wavefront | None:
     """The pass that a section allows, if one is worth it."""
-    if section.name != "step" or not section.nests or section.swaps or section.rolled:
+    if section.name != "step" or not section.nests or section.swaps or section.rolled or section.ends_early:
         return None
     n = section.nests[0].sizes[0] if section.nests[0].sizes else 0
     changing = frozenset(s.buffer for nest in section.nests for p in nest.pieces for s in p.stores)

@@ -54,9 +54,8 @@ class Forms:
             return 1, self.number("each", side if not exchanged else -side, *particle(u))
         if u.op in ELEMENTWISE:
             return self.element(u, exchanged)
-        if (
-            u.op is Ops.GATHER and u.shape == u.src[1].shape and len(u.src) == 3
-        ):  # a table of types: symmetric, or no run
+        # a table of types: symmetric, or no run
+        if u.op is Ops.GATHER and u.shape == u.src[1].shape and len(u.src) == 3:
             return 1, self.number("table", u.src[0], *sorted(self.of(s, exchanged) for s in u.src[1:]))
         if keeps_pairs(u):
             sign, form = self.of(u.src[0], exchanged)

@@ -42,9 +42,8 @@ class Compensated(Rewriter):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self.reach = Reach(program)
-        self.values: dict[
-            Operand, TwoWords
-        ] = {}  # what stands for a register of the float64 program, if a state enters
+        # what stands for a register of the float64 program, if a state enters
+        self.values: dict[Operand, TwoWords] = {}
         self.given: dict[tuple[Operand, tuple[int, ...]], TwoWords] = {}  # what no state enters, in float32
         self.computed_once: dict[tuple[object, ...], Operand] = {}
         self.wanted = in_full(program, self.reach)
@@ -419,11 +418,9 @@ class Compensated(Rewriter):
             own = v.high if v.normal else self.rounded(v, self.types[v.high].shape)
             return TwoWords(self.new(i.op, type_, own, *i.args[1:], note=i.note))
         high, low = (self.new(i.op, type_, x, *i.args[1:], note=i.note) for x in (v.high, v.low))
-        return (
-            TwoWords(*self.two_sum(i.type.shape, high, low))
-            if i.dst in self.wanted
-            else TwoWords(self.single(i.type.shape, "add", high, low))
-        )
+        if i.dst in self.wanted:
+            return TwoWords(*self.two_sum(i.type.shape, high, low))
+        return TwoWords(self.single(i.type.shape, "add", high, low))
 
 
 def without_unread(program: Program) -> Program:

@@ -48,9 +48,8 @@ class PairBuilder(ProgramBuilder):
         self.program, self.weights = program, weights
         self.symbolic = Symbolic(program)
         self.words: dict[Operand, Words] = {}
-        self.steps: dict[Operand, None] = {
-            Param("dt"): None
-        }  # dt, and what is computed from it and numbers alone
+        # dt, and what is computed from it and numbers alone
+        self.steps: dict[Operand, None] = {Param("dt"): None}
         self.times: dict[Operand, None] = {}
         self.expanded: dict[
             Form, Expansion

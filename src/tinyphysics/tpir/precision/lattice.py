@@ -294,10 +294,8 @@ def even_states(program: Program) -> frozenset[int]:
     half that `init` ends with, to the last bit.
     """
     init, step, final = (shears(program, name) for name in ("init", "step", "final"))
-    last, earliest = (
-        dict(step),
-        dict(reversed(step)),
-    )  # shear of each state in a step; a step backwards begins with it
+    # shear of each state in a step; a step backwards begins with it
+    last, earliest = (dict(step), dict(reversed(step)))
     ends = dict(runs(program, init)[-1]) if init else {}
     taken_back = [
         {k: [-w for w in reversed(ws)] for k, ws in run.items()} for run in reversed(together(program, final))

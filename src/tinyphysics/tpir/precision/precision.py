@@ -37,9 +37,8 @@ def retyped(program: Program, old: DType, new: DType) -> Program:
         return Type(new, t.shape) if t.dtype is old else t
 
     def instruction(i: Instruction) -> Instruction:
-        return (
-            i if i.op == "STORE" else replace(i, type=typed(i.type))
-        )  # STORE has the type of what it stores
+        # STORE has the type of what it stores
+        return i if i.op == "STORE" else replace(i, type=typed(i.type))
 
     return replace(
         program,

@@ -72,8 +72,6 @@ def in_words(
 
 def declared(s: State, i: int) -> StateDecl:
     """The i-th state of a probe, in which nothing moves."""
-    return (
-        StateDecl(s.name, "error", type_of(s.var), low_of=i - 1)
-        if s.role == "error"
-        else StateDecl(s.name, "field", type_of(s.var))
-    )
+    if s.role == "error":
+        return StateDecl(s.name, "error", type_of(s.var), low_of=i - 1)
+    return StateDecl(s.name, "field", type_of(s.var))

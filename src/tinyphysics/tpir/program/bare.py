@@ -73,9 +73,8 @@ def bare_program(instructions: Sequence[Instruction]) -> Program:
     body = [i for i in instructions if i.row.kind != "memory"]
     energy, step = parted(body)
     claims = ("symplectic",) if any(i.row.numbers == "by_flow" for i in body) else ()
-    params = {
-        x.name: None for i in instructions for x in i.args if isinstance(x, Param)
-    }  # in the order in which they are read
+    # in the order in which they are read
+    params = {x.name: None for i in instructions for x in i.args if isinstance(x, Param)}
     return Program(
         "listing",
         claims,

@@ -27,6 +27,17 @@ from tinyphysics.tpir.program.isa import (
 from tinyphysics.util import one_of
 
 DECLARES = ("plain", "moved", "summed", "listed", "clock")  # what an energy is written with
+# where an instruction may stand, why it may not elsewhere, and what to write; JACOBI only where it changes a state
+# fmt: off
+PLACES: dict[str, tuple[tuple[str, ...], str, str]] = {
+    "LOAD":   (("init",), ": it would take the state back to where it began", "LOAD belongs in `init:`."),
+    "STORE":  (("final",), "", "STORE belongs in `final:`."),
+    "SCALE":  (("init", "final"), ": units are chosen for a whole run",
+               "SCALE belongs in `init:`, and in `final:` the other way."),
+    "JACOBI": (("energy", "init", "final"), ": coordinates are chosen for a whole run",
+               "A state is changed in `init:`, and back in `final:`; use a T register here."),
+}
+# fmt: on
 ONCE = ("watched", "drawn", "listed")  # what is done once in a step
 
 
@@ -141,27 +152,12 @@ def check_operands(program: Program, i: Instruction, where: str) -> None:
 def check_place(program: Program, i: Instruction, section: str, where: str) -> None:
     """Memory is read where a run begins and written where someone looks; an energy changes nothing."""
     if section == "energy" and i.row.numbers not in DECLARES:
-        raise VerifyError(
-            f"{where} stands in `energy:`",
-            fix="An energy is declared with ELEM, FMA, SUM, MOVE and TIME, terms in E0, E1, ...",
-        )
-    if i.op == "LOAD" and section != "init":
-        raise VerifyError(
-            f"{where} stands in `{section}:`: it would take the state back to where it began",
-            fix="LOAD belongs in `init:`.",
-        )
-    if i.op == "STORE" and section != "final":
-        raise VerifyError(f"{where} stands in `{section}:`", fix="STORE belongs in `final:`.")
-    if i.op == "SCALE" and section not in ("init", "final"):
-        raise VerifyError(
-            f"{where} stands in `{section}:`: units are chosen for a whole run",
-            fix="SCALE belongs in `init:`, and in `final:` the other way.",
-        )
-    if i.op == "JACOBI" and isinstance(i.dst, Register) and i.dst.kind == "S" and section == "step":
-        raise VerifyError(
-            f"{where} stands in `step:`: coordinates are chosen for a whole run",
-            fix="A state is changed in `init:`, and back in `final:`; use a T register here.",
-        )
+        terms = "An energy is declared with ELEM, FMA, SUM, MOVE and TIME, terms in E0, E1, ..."
+        raise VerifyError(f"{where} stands in `energy:`", fix=terms)
+    sections, why, fix = PLACES.get(i.op, (SECTIONS, "", ""))
+    moves_state = i.op != "JACOBI" or isinstance(i.dst, Register) and i.dst.kind == "S"
+    if section not in sections and moves_state:
+        raise VerifyError(f"{where} stands in `{section}:`{why}", fix=fix)
     if i.op == "OBSERVE" and isinstance(i.dst, Pointer) and any(s.name == i.dst.name for s in program.states):
         raise VerifyError(
             f"{where} writes over the state `{i.dst.name}`", fix="Give the observable another name."

@@ -251,9 +251,8 @@ Behaviour = Literal[
     "orbit", "turn", "solved", "whole",  # what a method computes in a way of its own
     "kept", "watched",
 ]  # fmt: skip
-History = Literal[
-    "list", "tree", "rounds", "jump", "series"
-]  # what depends on more than the registers as they are
+# what depends on more than the registers as they are
+History = Literal["list", "tree", "rounds", "jump", "series"]
 Proof = Literal["maps", "orbits", "stages", "turns"]  # of tpir/proof/readers/; the other one reads shears
 
 
@@ -312,7 +311,7 @@ ISA: dict[str, Row] = {
                      "t0 + (n + c)*dt in float64, then rounded; n steps were done when the section began; "
                      "with e, the high or low word of t0 + (n + c + e)*dt as a pair of float64",
                      "c(cw)?",
-                     value=values.time, numbers="clock", no_part_of=("orbits",)),
+                     value=lambda o: o.time(), numbers="clock", no_part_of=("orbits",)),
     "NOISE":     Row("dst, kind, index, (stream, count)", "T",
                      "random numbers of this step, `count` for each member", "w[rc]n",
                      value=values.noise, numbers="drawn", cost="random", no_part_of=("orbits", "stages", "turns")),
@@ -376,9 +375,8 @@ ISA: dict[str, Row] = {
 }
 # fmt: on
 
-GOING = (
-    "going"  # what a step may observe: where it holds for nobody a step changes nothing, and a loop may end
-)
+# what a step may observe: where it holds for nobody a step changes nothing, and a loop may end
+GOING = "going"
 WORDS = ("high", "low")
 POISSON_TYPES = WORDS_OF_POISSON_J
 JUMPS = ("flow", "power")

@@ -24,6 +24,7 @@ from tinyphysics.step import AS_GIVEN, AS_WRITTEN, OWN_STEPS, Coordinates, Step,
 from tinyphysics.structure import structure_of
 from tinyphysics.system import State
 from tinyphysics.tpir.program.isa import (
+    SECTIONS,
     Instruction,
     Operand,
     Param,
@@ -85,13 +86,7 @@ class ProgramBuilder:
         self.coordinates, self.time, self.structure = coordinates, time, structure_of(states)
         # stages of `init` are alike only without what is computed once
         self.first = "once" if coordinates.computes() else "init"
-        self.sections: dict[str, list[Instruction]] = {
-            "energy": [],
-            "once": [],
-            "init": [],
-            "step": [],
-            "final": [],
-        }
+        self.sections: dict[str, list[Instruction]] = {name: [] for name in (*SECTIONS, "once")}
         self.temporaries = 0
         self.lists: dict[tuple[UOp, ...], int] = {}  # lists of neighbours, by what they are made of
         self.versions: dict[tuple[str, int], int] = {}
@@ -271,18 +266,14 @@ def lower(
         step.claims,
         tuple(declared),
         tuple(params),
-        *(tuple(_plain(i) for i in b.sections[s]) for s in ("energy", "init", "step", "final")),
+        *(tuple(replace(i, note=i.note.strip()) for i in b.sections[s]) for s in SECTIONS),
     )
-
-
-def _plain(i: Instruction) -> Instruction:
-    return Instruction(i.op, i.operands, i.type, i.note.strip())
 
 
 DOTS = (
     "float64",
     "float32",
-)  # precisions with a product and a sum of one rounding; the others have rules for each
+)  # with a product and a sum of one rounding; other precisions have rules for each
 
 
 def decided(step: Step, precision: str = "float64") -> Step:

@@ -152,12 +152,10 @@ class Symbolic:
     steps: int = 0  # done when the section began
     version: dict[int, int] = field(default_factory=dict)
     env: dict[Operand, UOp] = field(default_factory=dict)
-    frames: dict[int, tuple[UOp, tuple[object, ...]]] = field(
-        default_factory=dict
-    )  # (masses, way and order) of a state
-    open: dict[Operand, UOp] = field(
-        default_factory=dict
-    )  # where unknowns start whose UNTIL is still to come
+    # (masses, way and order) of a state
+    frames: dict[int, tuple[UOp, tuple[object, ...]]] = field(default_factory=dict)
+    # where unknowns start whose UNTIL is still to come
+    open: dict[Operand, UOp] = field(default_factory=dict)
     units: dict[int, UOp] = field(default_factory=dict)  # what a register holds for 1 of the user's, if not 1
 
     def __post_init__(self) -> None:

@@ -201,10 +201,6 @@ def noise(o: Operands) -> UOp:
     return o.made(drawn(kind, numbers, o.dtype, o.read(1, i64), o.address()))
 
 
-def time(o: Operands) -> UOp:
-    return o.time()
-
-
 def instant(n: UOp, dt: UOp, t0: UOp, dtype: DType, c: Any, e: Any = None, word: object = None) -> UOp:
     """t0 + (n + c)*dt, in float64, which counts further than any state needs, and rounded then; or a word of two."""
     if e is None:

@@ -123,9 +123,8 @@ class Machine:
         self.program = program
         self.slot: dict[Any, int] = {}
         self.constants: dict[int, Value] = {}
-        self.lists: dict[
-            str, tuple[int, Type]
-        ] = {}  # where the points are that a list of neighbours was made of
+        # where the points are that a list of neighbours was made of
+        self.lists: dict[str, tuple[int, Type]] = {}
         self.types: dict[Operand, Type] = {Param(p.name): p.type for p in program.params}
         for i, s in enumerate(program.states):
             self.types[Register("S", i)] = s.type
@@ -197,6 +196,9 @@ class Machine:
         return act
 
     def _action(self, i: Instruction) -> Action:
+        if i.row.run in REFUSED:
+            what, fix = REFUSED[i.row.run]
+            raise PlanError(what, fix=fix)
         if i.row.run is not None:
             return HISTORIES[i.row.run](self, i)
         if i.row.value is None:
@@ -217,12 +219,12 @@ class Machine:
             if one.op in MINIMAL and all(s.op in LEAVES for s in one.src):
                 leaves, f = list(one.src), node(one)
             else:  # what it becomes may depend on a constant: x**2 is a product
-                f = Expanded(one, [str(v.arg) for v in leaves])
+                f = Expanded([one], [str(v.arg) for v in leaves]).first
             where = [self._leaf(v, named) for v in leaves]
             return call(each(f, [named.is_array(v) for v in leaves], u.size) if u.shape else f, d, where)
         names = tuple(UOp.var(f"x{k}", s.shape, s.dtype) for k, s in enumerate(u.src))
         plain = UOp(u.op, u.dtype, u.shape, names, u.arg)
-        f = numbers_of(jacobi.expand(plain), names) if u.op in ORBITS else node(plain)
+        f = array_expression(jacobi.expand(plain), names) if u.op in ORBITS else node(plain)
         return call(f, d, [self._leaf(s, named) for s in u.src])
 
     def _leaf(self, u: UOp, named: Named) -> int:
@@ -239,11 +241,9 @@ class Machine:
         sources = tuple(UOp.var(f"x{k}", t.shape, t.dtype) for k, t in enumerate(types))
         u = UOp(Ops.NEAR, i.type.dtype, i.type.shape, sources, (what.text, *number))
         self.types[i.dst] = i.type
-        d, at, kept = (
-            self._slot(i.dst),
-            [self._read(x, t) for x, t in zip(i.args[1:-1], types)],
-            self._slot(("list", number)),
-        )
+        d = self._slot(i.dst)
+        at = [self._read(x, t) for x, t in zip(i.args[1:-1], types)]
+        kept = self._slot(("list", number))
         self.lists[f"near{number[0]}"] = kept, q
         value = node(u)
 
@@ -323,11 +323,8 @@ class Machine:
 
     def _while(self, loop: Loop, steps: int) -> None:
         """Steps until they would change nothing; they are not counted: how many it takes is a number of the program's own."""
-        before, after, slots = (
-            self.actions["step"][: self.gate],
-            self.actions["step"][self.gate :],
-            loop.slots,
-        )
+        actions, slots = self.actions["step"], loop.slots
+        before, after = actions[: self.gate], actions[self.gate :]
         for _ in range(steps):
             for act in before:
                 act(slots)
@@ -380,22 +377,24 @@ class Expression:
 
 
 class Expanded:
-    """A function of the user's as the machines compute it: in the minimal operator set, fast path first."""
+    """Scalar graphs as the machines compute them: in the minimal operator set, fast path first."""
 
-    def __init__(self, u: UOp, names: Sequence[str] | None = None) -> None:
-        self.names = [str(s.arg) for s in u.src if s.op is Ops.VAR] if names is None else names
-        (self.plain,) = inline([u])
-        roots, guards = guarded([self.plain])
-        self.fast = Expression([*roots, *guards], self.names)
+    def __init__(self, roots: Sequence[UOp], names: Sequence[str]) -> None:
+        self.roots, self.names = inline(roots), names
+        fast, guards = guarded(self.roots)
+        self.fast = Expression([*fast, *guards], names)
         self.careful: Expression | None = None
 
-    def __call__(self, *values: Value) -> Value:
-        value, *too_large = self.fast(*values)
-        if not any(too_large):
-            return value
+    def __call__(self, *values: Value) -> list[Value]:
+        out = self.fast(*values)
+        if not any(out[len(self.roots) :]):
+            return out[: len(self.roots)]
         if self.careful is None:
-            self.careful = Expression(lower([self.plain]), self.names)
-        return self.careful(*values)[0]
+            self.careful = Expression(lower(self.roots), self.names)
+        return self.careful(*values)
+
+    def first(self, *values: Value) -> Value:
+        return self(*values)[0]
 
 
 @lru_cache(maxsize=64)
@@ -409,33 +408,15 @@ def round_of(n: int, by_matrix: bool) -> Expression:
     return Expression([*done.x, done.change, done.over], [str(v.arg) for v in (*x, before, *r, *m, *w)])
 
 
-@lru_cache(maxsize=64)
-def numbers_of(u: UOp, arrays: tuple[UOp, ...]) -> ArrayExpression:
-    """Made once: a corrector has many stages that are alike."""
-    return ArrayExpression(u, arrays)
-
-
-class ArrayExpression:
-    """An array expression of arrays, number by number, as the machines compute it."""
-
-    def __init__(self, u: UOp, arrays: Sequence[UOp]) -> None:
-        (flat,) = unroll([u])
-        given = [e for a in arrays for e in elements(a)]
-        names = [f"y{k}" for k in range(len(given))]
-        self.roots = substitute(flat, {e: UOp.var(name, (), e.dtype) for e, name in zip(given, names)})
-        self.names = names
-        fast, self.guards = guarded(self.roots)
-        self.fast = Expression([*fast, *self.guards], names)
-        self.careful: Expression | None = None
-
-    def __call__(self, *arrays: Value) -> Value:
-        values = [x for a in arrays for x in (a if isinstance(a, list) else [a])]
-        out = self.fast(*values)
-        if not any(out[len(self.roots) :]):
-            return out[: len(self.roots)]
-        if self.careful is None:
-            self.careful = Expression(lower(self.roots), self.names)
-        return self.careful(*values)
+@lru_cache(maxsize=64)  # a corrector has many stages that are alike
+def array_expression(u: UOp, arrays: tuple[UOp, ...]) -> Callable[..., Value]:
+    """An array expression of arrays, number by number."""
+    (flat,) = unroll([u])
+    given = [e for a in arrays for e in elements(a)]
+    names = [f"y{k}" for k in range(len(given))]
+    table = {e: UOp.var(name, (), e.dtype) for e, name in zip(given, names)}
+    f = Expanded(substitute(flat, table), names)
+    return lambda *arrays: f(*(x for a in arrays for x in (a if isinstance(a, list) else [a])))
 
 
 class Named:
@@ -472,22 +453,15 @@ class Named:
         return any(u.arg == v.arg and u.shape for u in self.names.values())
 
 
-def no_tree(machine: Machine, i: Instruction) -> Action:
-    raise PlanError("the virtual machine does not support tree codes", fix="Leave approximate= out.")
-
-
-def no_series(machine: Machine, i: Instruction) -> Action:
-    raise PlanError(
-        "the virtual machine does not run Taylor series in loops", fix='Choose backend="llvm" or "numpy".'
-    )
-
-
-HISTORIES: dict[str, Callable[[Machine, Instruction], Action]] = {
-    "list": Machine._near,
-    "jump": Machine._propagate,
-    "tree": no_tree,
-    "series": no_series,
-}  # rounds are many instructions: Machine._solve
+# rounds are many instructions: Machine._solve
+HISTORIES = {"list": Machine._near, "jump": Machine._propagate}
+REFUSED = {
+    "tree": ("the virtual machine does not support tree codes", "Leave approximate= out."),
+    "series": (
+        "the virtual machine does not run Taylor series in loops",
+        'Choose backend="llvm" or "numpy".',
+    ),
+}
 
 
 def of_one(u: UOp) -> UOp:

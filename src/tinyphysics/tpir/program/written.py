@@ -19,13 +19,8 @@ from tinyphysics.tpir.program.values import FUNCTIONS
 from tinyphysics.util import prod
 
 Shapes = dict[Operand, tuple[int, ...]]
-CHOICES = (
-    Word("pad"),
-    Word("concat"),
-    Word("roll"),
-    Word("gather"),
-    Word("scatter"),
-)  # one from several, by the place
+# one from several, by the place
+CHOICES = (Word("pad"), Word("concat"), Word("roll"), Word("gather"), Word("scatter"))
 
 
 @lru_cache(maxsize=256)
@@ -39,12 +34,7 @@ def of_function(name: str, dtype: DType) -> int:
 
 @lru_cache(maxsize=8)
 def of_noise(kind: str, dtype: DType) -> int:
-    address = [
-        UOp.var("low", (), u32),
-        UOp.var("high", (), u32),
-        UOp.var("n", (), i64),
-        UOp.var("m", (), i64),
-    ]
+    address = [UOp.var(name, (), t) for name, t in (("low", u32), ("high", u32), ("n", i64), ("m", i64))]
     return weight(drawn(kind, (0, 1), dtype, UOp.var("k", (), i64), address))
 
 

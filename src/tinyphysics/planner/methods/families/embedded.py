@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tinyphysics.errors import PlanError
+from tinyphysics.ir.reduction import FEW
 from tinyphysics.planner.methods.families.lengths import check_written, in_steps, once
 from tinyphysics.planner.methods.families.rates import rates_of
 from tinyphysics.planner.methods.method import EMBEDDED, Family, Job, tolerance_of
 from tinyphysics.step import Step
-from tinyphysics.synth.methods.dop853 import dop853
 from tinyphysics.synth.methods.embedded import Tolerance
+from tinyphysics.synth.methods.explicit_pair import Tableau, explicit_pair
 from tinyphysics.synth.methods.radau import radau
+from tinyphysics.system import System
 
-OF_AN_ATTEMPT = 160  # operations of a number in an attempt of dop853, beside the rates
+OF_AN_ATTEMPT = 160  # operations of a number in an attempt of order 8, beside the rates
 MOST_TRIED = 10_000  # operations of an attempt
 MOST_SOLVED = (
     14  # numbers, of which a matrix of pairs is eliminated in every attempt: 3*n**3 operations if it is full
@@ -26,7 +28,7 @@ class Embedded(Family):
 
     relative: float  # the tolerance of a step, if none is asked for
     slopes: int  # of an attempt
-    implicit: bool = False
+    pair: Tableau | None = None  # of an explicit method
     kind = EMBEDDED
     adaptive = True
     each_number = True
@@ -34,6 +36,10 @@ class Embedded(Family):
     @property
     def stages(self) -> int:
         return self.slopes
+
+    @property
+    def implicit(self) -> bool:
+        return self.pair is None
 
     def tolerance(self, precision: str) -> float:
         return self.relative
@@ -46,9 +52,19 @@ class Embedded(Family):
             raise PlanError(
                 f"`{name}` writes out a Gaussian elimination of {numbers} numbers; it can do {MOST_SOLVED} at most",
                 fix='method="dop853" needs no elimination; use it if the system is not stiff.'
-                if numbers * OF_AN_ATTEMPT < MOST_TRIED
+                if numbers * OF_AN_ATTEMPT < MOST_TRIED or system.kind == "ode"
                 else in_steps(job),
             )
-        check_written(job, once(rates) * self.slopes + numbers * OF_AN_ATTEMPT, MOST_TRIED)
         tolerance = Tolerance(tolerance_of(job.method, job.goal), job.goal.absolute)
-        return (radau if self.implicit else dop853)(name, system, terms, rates, tolerance)
+        count = once(rates) * self.slopes + numbers * OF_AN_ATTEMPT
+        arrays = self.pair is not None and count > MOST_TRIED and has_long_axis(system)
+        if not arrays:
+            check_written(job, count, MOST_TRIED)
+        if self.pair is None:
+            return radau(name, system, terms, rates, tolerance)
+        return explicit_pair(name, system, terms, rates, tolerance, self.pair, arrays)
+
+
+def has_long_axis(system: System) -> bool:
+    """Is there a state that loops can go along?"""
+    return any(n > FEW for s in system.states for n in s.var.shape)

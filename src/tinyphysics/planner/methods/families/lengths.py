@@ -36,7 +36,10 @@ def in_steps(job: Job) -> str:
     dt = "dt=0.01" if job.goal.dt is None else f"dt={job.goal.dt:g}"
     splits = system.kind == "hamiltonian" and bool(job.facts["separable"])
     best = f"tp.compile({system.name}, {dt}) steps it by kicks and drifts. " if splits else ""
-    return f'{best}tp.compile({system.name}, {dt}, method="rk4") runs in loops, without a certificate.'
+    pair = (
+        "" if system.kind == "hamiltonian" else f'tp.compile({system.name}, method="dop853") runs in loops. '
+    )
+    return f'{best}{pair}tp.compile({system.name}, {dt}, method="rk4") runs in loops, without a certificate.'
 
 
 def check_written(job: Job, count: int, most: int = LARGEST) -> None:

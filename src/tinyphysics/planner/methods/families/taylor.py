@@ -52,6 +52,13 @@ class Taylor(Family):
         return step
 
 
+def too_long(system: System, rates: Sequence[UOp], order: int) -> bool:
+    """Would its series be refused, written out as well as in loops?"""
+    if not has_loops(system, rates):
+        return series_length(system, rates, order) > LARGEST
+    return series_length(system, rates, 1) > most_lines(system, rates)
+
+
 def check_pairs(job: Job, count: int) -> None:
     """A series in pairs that is too long is refused before it is lowered and verified."""
     if count > LARGEST:
@@ -85,13 +92,17 @@ def has_loops(system: System, rates: Sequence[UOp]) -> bool:
     )
 
 
+def most_lines(system: System, rates: Sequence[UOp]) -> int:
+    """Operations of each order that may be written."""
+    moving = frozenset(s.var for s in system.states)
+    linear = not any(u.op in ELEMENTWISE and has_products(u, moving) for u in toposort(rates))
+    return MOST_LINEAR if linear else MOST_IN_LOOPS
+
+
 def check_lines(job: Job, rates: Sequence[UOp]) -> None:
     """In loops over coefficients every number still has lines of its own, once for all orders."""
     system = job.system
-    moving = frozenset(s.var for s in system.states)
-    count = series_length(system, rates, 1)
-    linear = not any(u.op in ELEMENTWISE and has_products(u, moving) for u in toposort(rates))
-    most = MOST_LINEAR if linear else MOST_IN_LOOPS
+    count, most = series_length(system, rates, 1), most_lines(system, rates)
     told = f"the Taylor series of `{system.name}` are about {count:,} operations of each order"
     if count > most:
         raise PlanError(f"{told}, and at most {most:,} are allowed", fix=in_steps(job))

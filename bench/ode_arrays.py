@@ -1,0 +1,275 @@
+"""What do derivatives of large arrays cost?  Our pairs beside SciPy's solvers and diffrax, at equal error.
+
+    python bench/ode_arrays.py [heat kuramoto wave brusselator] [--error 1e-4 1e-6] [--small]
+
+The time is that of the call that steps, compiled before, with the largest tolerance of a ladder that meets an error: the
+largest of any number at the end, relative to the largest number. The reference is our dop853 at a tolerance of 1e-12. All
+contenders run in one process, one after the other, and the last column is their time over ours. A contender that takes
+longer than the limit at one tolerance is not asked for a smaller one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from solvers import installed
+
+import tinyphysics as tp
+
+LADDER = tuple(10.0**-k for k in range(3, 12))
+LIMIT = 120.0  # seconds of one run
+Rates = Callable[..., Any]  # of NumPy, or anything with its functions
+
+
+def of_heat(np: Any, u: Any) -> tuple[Any]:
+    return (np.roll(u, 1) + np.roll(u, -1) - 2 * u,)
+
+
+def of_kuramoto(np: Any, x: Any, w: Any) -> tuple[Any]:
+    return (w + 2 / x.shape[0] * np.sin(x[None, :] - x[:, None]).sum(1),)
+
+
+def bend(np: Any, u: Any) -> Any:
+    return np.roll(u, 1, 0) + np.roll(u, -1, 0) + np.roll(u, 1, 1) + np.roll(u, -1, 1) - 4 * u
+
+
+def of_wave(np: Any, u: Any, v: Any) -> tuple[Any, Any]:
+    return v, bend(np, u) - 0.1 * v - u * u * u
+
+
+def of_brusselator(np: Any, u: Any, v: Any) -> tuple[Any, Any]:
+    """Hairer and Wanner II, IV.10, on a torus, in units of the grid: the faster the finer it is."""
+    spread = 0.02 * u.shape[0] ** 2
+    return 1 + u * u * v - 4.4 * u + spread * bend(np, u), 3.4 * u - u * u * v + spread * bend(np, v)
+
+
+@tp.ode
+def heat(u: tp.Vec["n"]):
+    return of_heat(np, u)
+
+
+@tp.ode
+def kuramoto(x: tp.Vec["n"], w: tp.Vec["n"]):
+    return of_kuramoto(np, x, w)
+
+
+@tp.ode
+def wave(u: tp.Array["n", "n"], v: tp.Array["n", "n"]):
+    return of_wave(np, u, v)
+
+
+@tp.ode
+def brusselator(u: tp.Array["n", "n"], v: tp.Array["n", "n"]):
+    return of_brusselator(np, u, v)
+
+
+@dataclass(frozen=True)
+class Problem:
+    title: str
+    system: Any
+    rates: Rates
+    start: dict[str, Any]
+    until: float
+    parameters: dict[str, Any]
+    stiff: bool = False
+
+    @property
+    def size(self) -> int:
+        return max(max(v.shape) for v in self.start.values())
+
+    def flat(self, values: Any) -> Any:
+        return np.concatenate([np.ravel(v) for v in values])
+
+    def parts(self, y: Any) -> list[Any]:
+        shape = next(iter(self.start.values())).shape
+        return [p.reshape(shape) for p in y.reshape(len(self.start), -1)]
+
+
+def problems(small: bool) -> dict[str, Problem]:
+    rng = np.random.default_rng(1)
+    n, m, k, b = (10_000, 200, 64, 32) if small else (1_000_000, 2_000, 512, 256)
+    x, y, z = np.arange(n), np.arange(k), np.arange(b) / b
+    ripples = np.exp(-(((x - n / 2) / (n / 10)) ** 2)) * (1 + 0.5 * np.sin(0.7 * x))
+    waves = np.sin(16 * np.pi * y / k)[:, None] * np.cos(12 * np.pi * y / k + 1.0)
+    hill = z * (1 - z) ** 1.5
+    return {
+        "heat": Problem(f"heat equation, {n:,} points, t = 20", heat, of_heat, {"u": ripples}, 20.0, {}),
+        "kuramoto": Problem(
+            f"Kuramoto, {m:,} oscillators, all pairs, t = 10",
+            kuramoto,
+            of_kuramoto,
+            {"x": rng.uniform(-3, 3, m)},
+            10.0,
+            {"w": rng.normal(size=m)},
+        ),
+        "wave": Problem(
+            f"damped wave with u**3, {k} x {k}, t = 20",
+            wave,
+            of_wave,
+            {"u": waves, "v": np.zeros((k, k))},
+            20.0,
+            {},
+        ),
+        "brusselator": Problem(
+            f"Brusselator, {b} x {b}, t = 1",
+            brusselator,
+            of_brusselator,
+            {"u": 22 * hill[:, None] + 0 * z, "v": 27 * hill + 0 * z[:, None]},
+            1.0,
+            {},
+            stiff=True,
+        ),
+    }
+
+
+Run = Callable[[], Any]  # the state at the end
+Ladder = Callable[[float], Run]  # of a tolerance
+
+
+def ours(p: Problem, method: str) -> Ladder:
+    def at(tolerance: float) -> Run:
+        sim = tp.compile(
+            p.system,
+            method=method,
+            tolerance=tolerance,
+            absolute=tolerance * 1e-2,
+            sizes={"n": p.size},
+            backend="llvm",
+        )
+        return lambda: p.flat(
+            sim.evolve(**p.start, **p.parameters, until=p.until, save_at=[p.until]).final[name]
+            for name in p.start
+        )
+
+    return at
+
+
+def by_scipy(p: Problem, method: str) -> Ladder:
+    from scipy.integrate import solve_ivp
+
+    def at(tolerance: float) -> Run:
+        def rates(t: float, y: Any) -> Any:
+            return p.flat(p.rates(np, *p.parts(y), **p.parameters))
+
+        def run() -> Any:
+            y = p.flat(p.start.values())
+            kind = {"jac_sparsity": pattern(p)} if method in ("Radau", "BDF") else {}
+            out = solve_ivp(
+                rates,
+                (0.0, p.until),
+                y,
+                method,
+                rtol=tolerance,
+                atol=tolerance * 1e-2,
+                t_eval=[p.until],
+                **kind,
+            )
+            return out.y[:, -1] if out.success else np.full(len(y), np.nan)
+
+        return run
+
+    return at
+
+
+def pattern(p: Problem) -> Any:
+    """Which rate depends on which number, of the Brusselator: neighbours of both fields."""
+    from scipy.sparse import bmat, eye, kron
+
+    n = p.size
+    ring = eye(n) + eye(n, k=1) + eye(n, k=-1) + eye(n, k=n - 1) + eye(n, k=1 - n)
+    near = kron(ring, eye(n)) + kron(eye(n), ring)
+    return bmat([[near, eye(n * n)], [eye(n * n), near]], format="csc")
+
+
+def by_diffrax(p: Problem, method: str) -> Ladder:
+    import diffrax
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", True)
+    given = {name: jnp.asarray(v) for name, v in p.parameters.items()}
+    term = diffrax.ODETerm(lambda t, y, _: tuple(p.rates(jnp, *y, **given)))
+    start = tuple(jnp.asarray(v) for v in p.start.values())
+
+    def at(tolerance: float) -> Run:
+        control = diffrax.PIDController(rtol=tolerance, atol=tolerance * 1e-2)
+
+        @jax.jit
+        def solve(y: Any) -> Any:
+            solver = getattr(diffrax, method)()
+            found = diffrax.diffeqsolve(
+                term, solver, 0.0, p.until, None, y, stepsize_controller=control, max_steps=1_000_000
+            )
+            return found.ys
+
+        return lambda: p.flat(np.asarray(v[-1]) for v in solve(start))
+
+    return at
+
+
+def contenders(p: Problem) -> Iterator[tuple[str, Ladder]]:
+    yield from ((f"ours, {m}", ours(p, m)) for m in ("dopri5", "dop853"))
+    if installed("scipy"):
+        few = p.start[next(iter(p.start))].size <= 4_000
+        own = ("RK45", "DOP853", *(("LSODA",) if few else ()), *(("Radau",) if p.stiff else ()))
+        yield from ((f"SciPy {m}", by_scipy(p, m)) for m in own)
+    if installed("diffrax"):
+        yield from ((f"diffrax {m}", by_diffrax(p, m)) for m in ("Dopri5", "Dopri8"))
+
+
+def timed(run: Run) -> tuple[float, Any]:
+    began = time.perf_counter()
+    end = run()
+    return time.perf_counter() - began, end
+
+
+def measure(p: Problem, errors: list[float]) -> None:
+    print(f"\n{p.title}")
+    exact = ours(p, "dop853")(1e-12)()
+    size = np.abs(exact).max()
+    best: dict[float, float] = {}
+    print(f"{'':20}" + "".join(f"{f'error {e:g}':>34}" for e in errors))
+    for name, ladder in contenders(p):
+        found: dict[float, tuple[float, float]] = {}
+        for tolerance in LADDER:
+            run = ladder(tolerance)
+            first, end = timed(run)  # compiles
+            seconds = timed(run)[0] if first < LIMIT / 4 else first
+            off = np.abs(end - exact).max() / size
+            for e in errors:
+                if off <= e and e not in found:
+                    found[e] = seconds, tolerance
+            if len(found) == len(errors) or first > LIMIT:
+                break
+        if name.startswith("ours"):
+            best |= {e: min(best.get(e, np.inf), s) for e, (s, _) in found.items()}
+        cells = (
+            f"{found[e][0]:10.3f} s  rtol {found[e][1]:.0e} {found[e][0] / best[e]:7.1f}x"
+            if e in found and e in best
+            else "-"
+            for e in errors
+        )
+        print(f"{name:20}" + "".join(f"{c:>34}" for c in cells), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--error", nargs="*", type=float, default=[1e-4, 1e-6])
+    parser.add_argument("--small", action="store_true", help="small sizes, to see that it runs")
+    a = parser.parse_args()
+    every = problems(a.small)
+    for name in a.names or every:
+        measure(every[name], a.error)
+    for package in ("scipy", "diffrax", "sksundae"):
+        if not installed(package):
+            print(f"{package} is not installed")
+
+
+if __name__ == "__main__":
+    main()
