@@ -15,7 +15,7 @@ GROUPS = (
         "Systems",
         "hamiltonian lagrangian potential forces ode map split fast slow op Vec Array System PhysicsSystem".split(),
     ),
-    ("Simulations", "compile load Simulation Report".split()),
+    ("Simulations", "compile load Simulation Stepper Report".split()),
     ("Results", "Trajectory Stop Loss measure_symplectic assert_symplectic".split()),
     ("Bodies and pairs", "pair_sum pair_distance2 separation".split()),
     ("Random numbers", "random".split()),
@@ -85,8 +85,9 @@ def first_line(value: Any) -> str:
 MEMBERS = {
     "System": "compile rename",
     "PhysicsSystem": "compile rename",
-    "Simulation": "evolve explain ir certificate suggest_dt suggest_split minimise monitor rewind save estimate cite",
+    "Simulation": "evolve stepper explain ir certificate suggest_dt suggest_split minimise monitor rewind save estimate cite",
     "Trajectory": "energy drift drift_rate times events words hash stopped losses plot animate to_xarray",
+    "Stepper": "step t steps dt frame stopped stops",
     "Report": "to_dict only portable",
     "random": "uniform normal integers",
 }
@@ -120,7 +121,9 @@ def entry(name: str, value: Any) -> Iterator[str]:
 
 def instance(value: type) -> str:
     """The name that the pages use for an object of a class."""
-    return {"Simulation": "sim", "Trajectory": "out", "Report": "report"}.get(value.__name__, "system")
+    return {"Simulation": "sim", "Stepper": "s", "Trajectory": "out", "Report": "report"}.get(
+        value.__name__, "system"
+    )
 
 
 def page() -> str:

@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from tinyphysics.runtime.api.compile import compile as compile
     from tinyphysics.runtime.api.simulation import Simulation as Simulation
     from tinyphysics.runtime.api.simulation_file import load as load
+    from tinyphysics.runtime.api.stepper import Stepper as Stepper
     from tinyphysics.runtime.measure.symplecticity import assert_symplectic as assert_symplectic
     from tinyphysics.runtime.measure.symplecticity import measure_symplectic as measure_symplectic
     from tinyphysics.runtime.state.acts import act as act
@@ -111,6 +112,7 @@ RUNTIME = {
     "load": "tinyphysics.runtime.api.simulation_file",
     "act": "tinyphysics.runtime.state.acts",
     "Simulation": "tinyphysics.runtime.api.simulation",
+    "Stepper": "tinyphysics.runtime.api.stepper",
     "AutoLinearizer": "tinyphysics.compat",
     "Compiler": "tinyphysics.compat",
     "HamiltonianSystem": "tinyphysics.compat",

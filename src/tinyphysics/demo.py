@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.host.cores import available
 from tinyphysics.physics.zoo import ZOO, Demo
 from tinyphysics.runtime.api.simulation import Simulation
-from tinyphysics.runtime.state.workers import available
 from tinyphysics.trajectory import Trajectory
 from tinyphysics.util import plural
 

@@ -15,6 +15,7 @@ from tinyphysics import __version__
 from tinyphysics.context import PROCESSOR
 from tinyphysics.device.cache import directory
 from tinyphysics.device.cuda import driver as cuda
+from tinyphysics.device.host.cores import available
 from tinyphysics.device.opencl import driver as opencl
 from tinyphysics.errors import BackendError
 from tinyphysics.physics.zoo import ZOO
@@ -59,9 +60,8 @@ def cpu() -> str:
         return f"unknown: {error}"
     has = binding.get_host_cpu_features()
     features = [f for f in ("sse4.2", "avx2", "fma", "avx512f", "neon", "sve") if has.get(f)]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     named = f"; code is made for {PROCESSOR.value}" if PROCESSOR.value else ""
-    return f"{binding.get_host_cpu_name()}, {cores} cores usable; {' '.join(features) or 'no vector units'}{named}"
+    return f"{binding.get_host_cpu_name()}, {available()} cores usable; {' '.join(features) or 'no vector units'}{named}"
 
 
 def cache() -> str:

@@ -44,7 +44,7 @@ class Facts:
         found = next((f for f in self.facts if f.name == name), None)
         if found is None and not self.unasked:
             raise KeyError(f"nothing was asked about `{name}`")
-        return Fact.no(name, because=self.unasked) if found is None else found
+        return Fact.no(name, self.unasked) if found is None else found
 
     def plus(self, *more: Fact) -> Facts:
         return replace(self, facts=(*self.facts, *more))

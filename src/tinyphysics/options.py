@@ -34,6 +34,7 @@ class Option:
     default: Any  # as in the signature of the call
     check: Check
     sentence: str  # as in its docstring
+    of_goal: bool = False  # of compile: is it kept in Goal.more?  Then it is saved, and in the keys of plans
 
 
 # --- checks of one value ----------------------------------------------------------------------------

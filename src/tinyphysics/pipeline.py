@@ -13,7 +13,6 @@ from tinyphysics.context import CHECK
 from tinyphysics.device import cache
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
-from tinyphysics.ir import parse
 from tinyphysics.ir.reduction import COMPONENTS
 from tinyphysics.ir.spec import SHAPED, check
 from tinyphysics.plan import Goal, Plan
@@ -23,24 +22,24 @@ from tinyphysics.planner.choice.deletion import Choice, deleted, kept
 from tinyphysics.planner.choice.goals import decided as of_pilots
 from tinyphysics.planner.choice.goals import provisional
 from tinyphysics.planner.choice.propagator import plan_jump
-from tinyphysics.planner.conflicts import BACKWARDS, FIXED_STEP, OWN_STEPS, Ask, traits_of
+from tinyphysics.planner.conflicts import FIXED_STEP, OWN_STEPS, Ask, traits_of
 from tinyphysics.planner.cost.cost import operations
 from tinyphysics.planner.cost.target import choose_target, in_series, written_out
 from tinyphysics.planner.explain import explain
 from tinyphysics.planner.methods.catalog import ALIASES, BY_NAME, CHOICES, is_adaptive, method_of
 from tinyphysics.planner.methods.families.exact_flow import jump_of
-from tinyphysics.planner.methods.method import ORBITS, SYMPLECTIC, Job, step_of
+from tinyphysics.planner.methods.method import ORBITS, SYMPLECTIC, Job, not_taken, step_of
+from tinyphysics.planner.methods.wraps import wrapped
 from tinyphysics.planner.systems.scaling import in_best_units
 from tinyphysics.report import Report, Row
 from tinyphysics.rules.identities.exact import unrounded
 from tinyphysics.step import JUMPS, SERIES, Step
 from tinyphysics.step import OWN_STEPS as CHOOSES_STEPS
 from tinyphysics.synth.coefficients import schemes
-from tinyphysics.synth.methods.project import projected
 from tinyphysics.system import System
 from tinyphysics.target import Target
 from tinyphysics.tpir.precision.precision import in_precision
-from tinyphysics.tpir.program.isa import Program, kept_name
+from tinyphysics.tpir.program.isa import Program
 from tinyphysics.tpir.program.lower import lower
 from tinyphysics.tpir.verifier import Certificate, verify
 from tinyphysics.util import without_collections
@@ -102,7 +101,7 @@ def stepped(b: Build) -> Build:
 def built(system: System, goal: Goal, requested: str, choice: Choice | None = None) -> Build:
     """Analyse, choose, synthesise, lower, prove, rewrite, aim; what does not go together is refused on the way."""
     if CHECK.value:
-        check([u for u in (system.energy, *system.forces, *system.update) if u is not None], SHAPED)
+        check(system.equations, SHAPED)
     adapts = is_adaptive(system.kind, goal.method)
     ask = Ask.of(goal, system, {OWN_STEPS: adapts, FIXED_STEP: not adapts})
     conflicts.check("build", ask)
@@ -110,6 +109,10 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
     conflicts.check("facts", ask)
     plan = planned(system, facts, goal, choice)
     job = Job(system, facts, method_of(plan.method), goal)
+    if why := not_taken(job.method, system):
+        raise PlanError(
+            f"`{plan.method}` does not apply to `{system.name}`: {why}", fix="Choose another method=."
+        )
     with unrounded() if goal.precision == "dd" or job.method.family.unrounded else nullcontext():
         step, units = synthesised(job, requested)
         wanted = lower(step, system.sites, goal.dt, goal.precision, goal.backwards)
@@ -137,8 +140,7 @@ def synthesised(job: Job, requested: str) -> tuple[Step, tuple[Row, ...]]:
     """The step, held to its invariants and in other units where that is asked for, and what is said about units."""
     system, goal = job.system, job.goal
     step = step_of(job) if goal.propagator == "loop" else jump_of(job)
-    if goal.project:
-        step = held(step, system, goal)
+    step = wrapped(step, job)
     made = traits_of(step, job.method.adaptive)
     conflicts.check("step", Ask.of(goal, system, made, step.name, backend=requested))
     if goal.scale != "auto":
@@ -195,14 +197,6 @@ def check_promised(system: System, facts: Facts, step: Step, certificate: Certif
         site=site,
         fix="Mend the energy, or leave the goals out and choose dt yourself.",
     )
-
-
-def held(step: Step, system: System, goal: Goal) -> Step:
-    """The step with a projection at its end, where there is an end of a step in the variables of the user."""
-    traits = {**traits_of(step), BACKWARDS: goal.backwards}
-    conflicts.check("projection", Ask.of(goal, system, traits, step.name))
-    invariants = [parse(text)[0] for _, text in goal.project]
-    return projected(step, system, invariants, [kept_name(k) for k in range(len(invariants))])
 
 
 def follows(b: Build) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 
@@ -77,6 +77,18 @@ class Goal:
     # or "fast": kernels with the errors of rules/functions/fast.py, whose bits are their machine's own
     math: str = "exact"
     stiff: float = 0.0  # omega*dt of a quadratic part at which leapfrog is shown to be unstable
+    # (name, value) of options that few files ask for, where they are given: numbers, words and tuples of them
+    more: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """All that was asked for, by name."""
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "more"}
+        return own | dict(self.more)
+
+    def given(self, **options: Any) -> Goal:
+        """With more of those that few files ask for."""
+        return replace(self, more=tuple({**dict(self.more), **options}.items()))
 
     @property
     def is_accurate(self) -> bool:

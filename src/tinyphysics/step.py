@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from tinyphysics.ir import UOp
+from tinyphysics.ir.drawn import draws
 from tinyphysics.report import Row
 from tinyphysics.system import Parameter, State, System
 
@@ -135,6 +136,9 @@ class SubFlow(Protocol):
 # traits of sub-flows
 SHEARS, SOLVES, TURNS, ORBITS, JUMPS = "shears", "solves", "turns", "orbits", "jumps"
 SERIES, OWN_STEPS = "series", "own steps"
+DRAWS = "draws"  # random numbers: of every flow whose expressions hold some
+# changes it on purpose: an energy that moves is no sign of a step that is too long
+NO_ENERGY = "keeps no energy"
 # by a user, to be run: operations in the order of the expression, each rounded once
 AS_WRITTEN = "as written"
 
@@ -238,7 +242,9 @@ class Step:
     @property
     def traits(self) -> frozenset[str]:
         """Those of all its flows."""
-        return frozenset(trait for f in self.flows for trait in f.traits)
+        own = frozenset(trait for f in self.flows for trait in f.traits)
+        roots = {u for f in self.flows for u in (*f.expressions(), *f.private())}
+        return own | {DRAWS} if any(map(draws, roots)) else own
 
     @property
     def weights(self) -> dict[float, Fraction]:

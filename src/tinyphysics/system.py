@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from tinyphysics.errors import InputError
@@ -15,6 +15,13 @@ from tinyphysics.util import Site, a_kind, did_you_mean, one_of
 if TYPE_CHECKING:
     from tinyphysics.structure import Structure
 
+GIVEN_BY = {  # the field with what a system of a kind is given by
+    "forces": "forces",
+    "hamiltonian": "energy",
+    "potential": "energy",
+    "map": "update",
+    "ode": "update",
+}
 KINDS = {  # what a system is given by, and the level of the input ladder that it stands on
     "forces": 0,
     "hamiltonian": 1,
@@ -100,10 +107,43 @@ class Motion:
     momenta: tuple[UOp, ...]  # dL/dv, of positions and velocities
     velocities: tuple[UOp, ...]  # of positions and momenta
 
-    def renamed(self, to: Mapping[UOp, UOp]) -> Motion:
-        n = len(self.v)
-        L, *rest = substitute([self.lagrangian, *self.v, *self.momenta, *self.velocities], dict(to))
-        return Motion(L, tuple(rest[:n]), tuple(rest[n : 2 * n]), tuple(rest[2 * n :]))
+    @property
+    def roots(self) -> tuple[UOp, ...]:
+        return self.lagrangian, *self.v, *self.momenta, *self.velocities
+
+    @classmethod
+    def of(cls, roots: Iterable[UOp]) -> Motion:
+        L, *rest = roots
+        n = len(rest) // 3
+        return cls(L, tuple(rest[:n]), tuple(rest[n : 2 * n]), tuple(rest[2 * n :]))
+
+
+# --- the list of what holds expressions in a system: keys, saved files, sums and new names are made from it ---------------
+@dataclass(frozen=True)
+class Root:
+    """How expressions are taken out of a field of System, and put into it."""
+
+    take: Callable[[Any], tuple[UOp, ...]] = tuple
+    put: Callable[[Iterable[UOp]], Any] = tuple
+    is_equation: bool = True  # is a system given by it?  Else it is known besides
+
+
+def root(default: Any, **how: Any) -> Any:
+    """A field of expressions."""
+    return field(default=default, metadata={"root": Root(**how)})
+
+
+def roots_in(kind: type[System]) -> dict[str, Root]:
+    """The fields of expressions, by name."""
+    return {f.name: f.metadata["root"] for f in fields(kind) if "root" in f.metadata}
+
+
+def of_one(u: UOp | None) -> tuple[UOp, ...]:
+    return () if u is None else (u,)
+
+
+def of_motion(m: Motion | None) -> tuple[UOp, ...]:
+    return () if m is None else m.roots
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,9 +160,9 @@ class System:
     states: tuple[State, ...]
     parameters: tuple[Parameter, ...]
     time: UOp | None = None  # the variable of explicit time, if the function has one
-    energy: UOp | None = None  # hamiltonian
-    forces: tuple[UOp, ...] = ()  # forces: one per position
-    update: tuple[UOp, ...] = ()  # map: the new value of each state; ode: its derivative
+    energy: UOp | None = root(None, take=of_one, put=lambda new: next(iter(new)))  # hamiltonian
+    forces: tuple[UOp, ...] = root(())  # forces: one per position
+    update: tuple[UOp, ...] = root(())  # map: the new value of each state; ode: its derivative
     sites: Mapping[UOp, Site] = field(default_factory=dict)
     site: Site | None = None  # where the function is defined
     function: Callable[..., Any] | None = None
@@ -130,8 +170,9 @@ class System:
         default_factory=dict
     )  # shapes with letters, as annotated
     linked: str = ""  # of a sum: what its parts have in common
-    motion: Motion | None = None  # of a Lagrangian
-    levels: tuple[UOp, ...] = ()  # of a sum of fast and slow parts: their potentials, the fastest first
+    # of a sum of fast and slow parts: their potentials, the fastest first
+    levels: tuple[UOp, ...] = root((), is_equation=False)
+    motion: Motion | None = root(None, take=of_motion, put=Motion.of, is_equation=False)  # of a Lagrangian
     parts: tuple[tuple[str, UOp], ...] = ()  # of a sum: the potential of each part, by its name
     clock: Clock | None = None  # where it is stepped in another time
 
@@ -139,6 +180,18 @@ class System:
     def seen(self) -> System:
         """As the user wrote it."""
         return self if self.clock is None else self.clock.system
+
+    @property
+    def roots(self) -> dict[str, tuple[UOp, ...]]:
+        """All its expressions, by the name of the field that has them."""
+        held = {name: r.take(getattr(self, name)) for name, r in roots_in(type(self)).items()}
+        return {name: us for name, us in held.items() if us}
+
+    @property
+    def equations(self) -> list[UOp]:
+        """The expressions that it is given by."""
+        how = roots_in(type(self))
+        return [u for name, us in self.roots.items() if how[name].is_equation for u in us]
 
     @property
     def q(self) -> tuple[UOp, ...]:
@@ -196,15 +249,14 @@ class System:
                     fix=other_name(name),
                 )
         to = {known[old]: UOp.var(new, known[old].shape, known[old].dtype) for old, new in names.items()}
-        energy = () if self.energy is None else (self.energy,)
-        new = substitute([*energy, *self.forces, *self.update, *self.sites], to)
-        roots, keys = new[: len(new) - len(self.sites)], new[len(new) - len(self.sites) :]
+        held, parts = self.roots, [u for _, u in self.parts]
+        new = iter(substitute([*(u for us in held.values() for u in us), *parts, *self.sites], to))
+        roots = {name: roots_in(type(self))[name].put([next(new) for _ in us]) for name, us in held.items()}
         return replace(
             self,
-            energy=roots[0] if energy else None,
-            forces=tuple(roots) if self.forces else (),
-            update=tuple(roots) if self.update else (),
-            sites=dict(zip(keys, self.sites.values())),
+            **roots,
+            parts=tuple((name, next(new)) for name, _ in self.parts),
+            sites=dict(zip(new, self.sites.values())),
             states=tuple(
                 replace(s, name=names.get(s.name, s.name), var=to.get(s.var, s.var)) for s in self.states
             ),
@@ -212,7 +264,6 @@ class System:
                 replace(x, name=names.get(x.name, x.name), var=to.get(x.var, x.var)) for x in self.parameters
             ),
             axes={names.get(name, name): shape for name, shape in self.axes.items()},
-            motion=None if self.motion is None else self.motion.renamed(to),
         )
 
     def __add__(self, other: Any) -> Sum:

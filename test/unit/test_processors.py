@@ -243,7 +243,7 @@ def test_the_environment_names_it_and_threads_keep_it():
         "import tinyphysics as tp\n"
         "from tinyphysics.device.host.processor import processor\n"
         "from tinyphysics.context import PROCESSOR\n"
-        "from tinyphysics.runtime.state.workers import spread\n"
+        "from tinyphysics.device.host.threads import spread\n"
         "print(processor().width)\n"
         "with PROCESSOR('x86-64-v4'):\n"
         "    print(*spread(lambda k: processor().width, 8, 4))\n"

@@ -49,6 +49,12 @@ def of_points(z: tp.Array["d", 3], A: tp.Array["d", "d"]):
 
 
 @tp.map
+def of_two(z: tp.Vec["d"], A: tp.Array["d", "d"]):
+    """Two products over the same indices, one behind the other."""
+    return A @ z + A @ (z * z)
+
+
+@tp.map
 def to_one_number(z: tp.Vec["d"], A: tp.Vec["d"]):
     return z * (0.5 + (A @ z) * 0.01)
 
@@ -60,6 +66,7 @@ SHAPES = {
     transposed: ("dn", "dd"),
     batched: ("bdn", "bdd"),
     of_points: ("d3", "dd"),
+    of_two: ("d", "dd"),
     to_one_number: ("d", "d"),
 }
 SYSTEMS = list(SHAPES)

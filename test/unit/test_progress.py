@@ -185,7 +185,7 @@ def test_energies_of_frames_take_a_small_share_of_the_time(monkeypatch):
     seen = types.SimpleNamespace(energy=object(), driven=False)
     system = types.SimpleNamespace(seen=seen)
     given = types.SimpleNamespace(members=1, states={"q": np.zeros(1)})
-    run = types.SimpleNamespace(system=system, given=given)
+    run = types.SimpleNamespace(system=system, given=given, keeps_energy=True)
     record = Record(Schedule(10_000, 1, None, None), {"q": np.zeros((10_000, 1))})
     w = wander.EnergySoFar(run, record, {}, began=0.0)
     for n in range(2000):

@@ -15,6 +15,7 @@ from tinyphysics.planner.cost.rounding import NOT_ESTIMATED
 from tinyphysics.runtime.measure import rounding, roughness
 from tinyphysics.runtime.measure.rounding import Rounding, estimate
 from tinyphysics.runtime.state.first_state import MEMBERS, NUMBERS, first_state
+from tinyphysics.tpir.precision.precision import FLOAT64
 
 WITHIN = 4.0  # what an estimate is promised to
 IN_MAKE_TEST = {
@@ -196,4 +197,4 @@ def test_states_in_loops_have_fewer_samples():
     sim.evolve(q=[-0.1, 0.459, 0.35], p=[0.661, -0.187, 0.812], steps=2)
     assert sim.compiled.in_loops(rounding.COPIES)
     samples = int(re.search(r"measured at (\d+) states", row(sim)["because"])[1])
-    assert samples * 2 * rounding.COPIES * len(roughness.SHORTER["float64"]) <= rounding.IN_LOOPS
+    assert samples * 2 * rounding.COPIES * len(FLOAT64.lines) <= rounding.IN_LOOPS

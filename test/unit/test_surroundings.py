@@ -323,11 +323,13 @@ def test_what_decides_a_plan_is_in_its_key():
             dict(method="radau", absolute=1e-9),
             dict(math="fast"),
             dict(stiff=10.0),
+            dict(more=(("cut", "x"),)),
             dict(project=(("energy", "x"),)),
             dict(decision=Decision("yoshida4", 0.1, 1e-7, None, 1.0, 1.0, None)),
         )
     ]
     known = {
+        "more",
         "dt",
         "method",
         "order",

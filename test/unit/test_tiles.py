@@ -12,6 +12,7 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.device.engines.engine import ROOM, LaneEngine
+from tinyphysics.device.host.threads import spread
 from tinyphysics.errors import InputError
 from tinyphysics.physics.zoo import kepler
 from tinyphysics.runtime.stages import execute
@@ -234,8 +235,8 @@ def test_an_error_in_a_thread_is_raised_here():
         return k
 
     with pytest.raises(RuntimeError, match="three"):
-        workers.spread(work, 8, 3)
-    assert workers.spread(lambda k: k * k, 9, 4) == [k * k for k in range(9)]
+        spread(work, 8, 3)
+    assert spread(lambda k: k * k, 9, 4) == [k * k for k in range(9)]
 
 
 # --- frames inside the loop ------------------------------------------------------------------------------

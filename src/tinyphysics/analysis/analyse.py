@@ -41,8 +41,8 @@ def smoothness(system: System) -> Fact | None:
 # by the names of the facts; what was found before is there to be asked, and None is said where a question has no meaning
 # fmt: off
 QUESTIONS: dict[str, Callable[[System, Facts], Fact | None]] = {
-    "linked":         lambda s, f: Fact.yes("linked", because=s.linked) if s.linked else None,
-    "Legendre":       lambda s, f: Fact.yes("Legendre", because=QUADRATIC) if s.motion is not None else None,
+    "linked":         lambda s, f: Fact.yes("linked", s.linked) if s.linked else None,
+    "Legendre":       lambda s, f: Fact.yes("Legendre", QUADRATIC) if s.motion is not None else None,
     "separable":      lambda s, f: separable(s),
     "shears":         lambda s, f: None if f["separable"] else shears(s),
     "T quadratic":    lambda s, f: kinetic_quadratic(s, f["separable"].T) if f["separable"] else None,

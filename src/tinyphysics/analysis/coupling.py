@@ -13,4 +13,4 @@ def reads(system: System, parts: dict[str, UOp]) -> Fact:
         order.append(system.time)
     table = {name: [v.arg for v in order if v in u.leaves] for name, u in parts.items()}
     text = "; ".join(f"{name} reads {', '.join(names) or 'nothing'}" for name, names in table.items())
-    return Fact.yes("reads", because=text, table=table)
+    return Fact.yes("reads", text, table=table)

@@ -21,34 +21,28 @@ NAME = "orbits"
 def hierarchy(system: System, facts: Facts) -> Fact:
     """With the parts `masses`, one for each body, and `G`."""
     if system.kind != "hamiltonian":
-        return Fact.no(NAME, because=f"it is given by its {system.kind}, not by its energy", site=system.site)
+        return Fact.no(NAME, f"it is given by its {system.kind}, not by its energy", system.site)
     split = facts["separable"]
     if not split:
-        return Fact.no(NAME, because=f"H is not shown to be separable: {split.because}", site=split.site)
+        return Fact.no(NAME, f"H is not shown to be separable: {split.because}", split.site)
     if facts["explicit time"]:
-        return Fact.no(NAME, because="it depends on time explicitly", site=system.site)
+        return Fact.no(NAME, "it depends on time explicitly", system.site)
     found = inverse_distance(system, split.V)
     if not found:
-        return Fact.no(
-            NAME, because=f"no sum over pairs of -G*m[i]*m[j]/r was found: {found.because}", site=found.site
-        )
+        return Fact.no(NAME, f"no sum over pairs of -G*m[i]*m[j]/r was found: {found.because}", found.site)
     n = system.q[0].shape[0]
     if not 2 <= n <= COMPONENTS:
         return Fact.no(
-            NAME,
-            because=f"there are {n} bodies; orbits are written out for 2 to {COMPONENTS}",
-            site=found.site,
+            NAME, f"there are {n} bodies; orbits are written out for 2 to {COMPONENTS}", found.site
         )
     moving = masses(system, split.T)
     if not moving:
-        return Fact.no(NAME, because=moving.because)
+        return Fact.no(NAME, moving.because)
     (p,), (inverse,) = system.p, moving.inverse
     m = found.masses
     if not same(inverse * m.reshape((n, 1)).expand(p.shape), UOp.const(1.0, p.dtype, p.shape)):
         return Fact.no(
-            NAME,
-            because=f"the masses in the potential, {m}, are not shown to be those of p**2/2m",
-            site=found.site,
+            NAME, f"the masses in the potential, {m}, are not shown to be those of p**2/2m", found.site
         )
     (G,) = simplify([-found.factor])
-    return Fact.yes(NAME, because=f"p**2/2m and {found.because}", site=found.site, masses=m, G=G)
+    return Fact.yes(NAME, f"p**2/2m and {found.because}", found.site, masses=m, G=G)

@@ -56,7 +56,7 @@ def scaled(u: UOp, q: frozenset[UOp]) -> int | None:
 def interaction(system: System, facts: Facts) -> Fact:
     """With the parts `linear`, `rest`, and `oscillators`, one for each pair of states, or none where they are coupled."""
     if system.kind != "hamiltonian":
-        return Fact.no(NAME, because=f"it is given by its {system.kind}, not by its energy", site=system.site)
+        return Fact.no(NAME, f"it is given by its {system.kind}, not by its energy", system.site)
     alone = by_numbers(system, facts)
     if alone and alone.coupled is None:
         return alone
@@ -79,15 +79,15 @@ def by_numbers(system: System, facts: Facts) -> Fact:
     """Oscillators of single numbers; `coupled` is an addend that is quadratic and is none, which then is of the rest."""
     split = facts["separable"]
     if not split:
-        return Fact.no(NAME, because=f"H is not shown to be separable: {split.because}", site=split.site)
+        return Fact.no(NAME, f"H is not shown to be separable: {split.because}", split.site)
     if not facts["T quadratic"]:
-        return Fact.no(NAME, because=facts["T quadratic"].because, site=facts["T quadratic"].site)
+        return Fact.no(NAME, facts["T quadratic"].because, facts["T quadratic"].site)
     q, pairs, normal = frozenset(system.q), list(system.pairs), Normal()
     if oscillators(split.T, pairs, normal) is None:
         return Fact.no(
             NAME,
-            because=f"T couples momenta with each other, which is solved for {MOST_COUPLED} numbers at most",
-            site=system.sites.get(split.T),
+            f"T couples momenta with each other, which is solved for {MOST_COUPLED} numbers at most",
+            system.sites.get(split.T),
         )
     low, rest = parted(split.V, q, system)
     solved = [x for x in low if oscillators(x[0], pairs, normal) is not None]
@@ -96,18 +96,18 @@ def by_numbers(system: System, facts: Facts) -> Fact:
     other = tied[0][0] if tied else None
     if not any(degrees(u, q)[u] == 2 for u, _ in solved):
         if other is None:
-            return Fact.no(NAME, because="no addend of V is quadratic")
+            return Fact.no(NAME, "no addend of V is quadratic")
         why = f"{other} couples positions with each other, which is solved for {MOST_COUPLED} numbers at most"
-        return Fact.no(NAME, because=why, site=system.sites.get(other))
+        return Fact.no(NAME, why, system.sites.get(other))
     if not any(u.leaves & q for u, _ in rest):
-        return Fact.no(NAME, because=ALL)
+        return Fact.no(NAME, ALL)
     linear = split.T + signed_sum(solved)
     found = oscillators(linear, pairs, normal)
     if found is None:
-        return Fact.no(NAME, because="the quadratic addends are not shown to be oscillators together")
+        return Fact.no(NAME, "the quadratic addends are not shown to be oscillators together")
     return Fact.yes(
         NAME,
-        because=f"{signed_sum(solved)} is solved with T; the rest, {signed_sum(rest)}, kicks",
+        f"{signed_sum(solved)} is solved with T; the rest, {signed_sum(rest)}, kicks",
         linear=linear,
         rest=signed_sum(rest),
         oscillators=tuple(found),
@@ -121,19 +121,19 @@ def coupled(system: System) -> Fact:
     q, p = frozenset(system.q), frozenset(system.p)
     count = sum(u.size for u in system.q)
     if count > MOST_COUPLED:
-        return Fact.no(NAME, because=f"{count} numbers are coupled, {MOST_COUPLED} at most")
+        return Fact.no(NAME, f"{count} numbers are coupled, {MOST_COUPLED} at most")
     low, rest = parted(system.energy, q | p, system)
     moving = next((u for u, _ in rest if u.leaves & p), None)
     if moving is not None:
         why = f"{moving} is not quadratic, and no function of positions"
-        return Fact.no(NAME, because=why, site=system.sites.get(moving))
+        return Fact.no(NAME, why, system.sites.get(moving))
     if not any(u.leaves & q and degrees(u, q | p)[u] == 2 for u, _ in low):
-        return Fact.no(NAME, because="no addend with positions is quadratic")
+        return Fact.no(NAME, "no addend with positions is quadratic")
     if not any(u.leaves & q for u, _ in rest):
-        return Fact.no(NAME, because=ALL)
+        return Fact.no(NAME, ALL)
     return Fact.yes(
         NAME,
-        because=f"{signed_sum(low)} is solved as one matrix; the rest, {signed_sum(rest)}, kicks",
+        f"{signed_sum(low)} is solved as one matrix; the rest, {signed_sum(rest)}, kicks",
         linear=signed_sum(low),
         rest=signed_sum(rest),
         oscillators=(),

@@ -113,7 +113,7 @@ def attraction(term: UOp, q: UOp, free: frozenset[UOp]) -> Fact | str:
             masses = f"{m}[i]*{m}[j]" if m.leaves else "1"
             return Fact.yes(
                 NAME,
-                because=f"{factor} times the sum over pairs of {masses}/sqrt(r**2 + {softening})",
+                f"{factor} times the sum over pairs of {masses}/sqrt(r**2 + {softening})",
                 factor=factor,
                 masses=m,
                 softening=softening,
@@ -124,7 +124,7 @@ def attraction(term: UOp, q: UOp, free: frozenset[UOp]) -> Fact | str:
 def inverse_distance(system: System, V: UOp) -> Fact:
     """The one such sum of a potential, with `rest`: what else is in it."""
     if len(system.q) != 1 or system.q[0].ndim != 2 or system.q[0].shape[1] != 3:
-        return Fact.no(NAME, because='its positions are not points in space, q: tp.Array["n", 3]')
+        return Fact.no(NAME, 'its positions are not points in space, q: tp.Array["n", 3]')
     (q,) = system.q
     free = frozenset(p.var for p in system.parameters)
     terms = list(addends(V))
@@ -132,7 +132,7 @@ def inverse_distance(system: System, V: UOp) -> Fact:
     found = [k for k, a in enumerate(answers) if isinstance(a, Fact)]
     if len(found) != 1:
         why = "there are several" if found else "; ".join(a for a in answers if isinstance(a, str))
-        return Fact.no(NAME, because=why, site=system.sites.get(V))
+        return Fact.no(NAME, why, system.sites.get(V))
     first = answers[found[0]]
     assert isinstance(first, Fact)
     others = [t for k, t in enumerate(terms) if k != found[0]]

@@ -17,14 +17,11 @@ def apart(system: System) -> Fact:
     q, p = frozenset(system.q), frozenset(system.p)
     found = list(islice(terms(system.energy, mixes(system)), MOST_TERMS + 1))
     if len(found) > MOST_TERMS:
-        return Fact.no("a potential apart", because=f"opened, it has more than {MOST_TERMS:,} terms")
+        return Fact.no("a potential apart", f"opened, it has more than {MOST_TERMS:,} terms")
     potential = [(u, minus) for u, minus in found if u.leaves & q and not u.leaves & p]
     if not potential:
-        return Fact.no("a potential apart", because="every term holds momenta")
+        return Fact.no("a potential apart", "every term holds momenta")
     rest = [(u, minus) for u, minus in found if not (u.leaves & q and not u.leaves & p)]
     return Fact.yes(
-        "a potential apart",
-        because="some terms hold no momenta",
-        V=signed_sum(potential),
-        rest=signed_sum(rest),
+        "a potential apart", "some terms hold no momenta", V=signed_sum(potential), rest=signed_sum(rest)
     )

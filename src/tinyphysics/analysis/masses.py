@@ -22,7 +22,7 @@ def masses(system: System, kinetic: UOp) -> Fact:
     state = frozenset((*system.q, *system.p))
     for p, slope, w in zip(momenta, slopes, inverse):
         if w.leaves & state:
-            return Fact.no("masses", because=f"the velocity {slope} is not proportional to {p.arg}")
+            return Fact.no("masses", f"the velocity {slope} is not proportional to {p.arg}")
         if Normal().ratio(slope, w * p) != 1:
-            return Fact.no("masses", because=f"the velocity {slope} is not shown to be {p.arg}/m")
-    return Fact.yes("masses", because="dT/dp = p/m", inverse=tuple(inverse))
+            return Fact.no("masses", f"the velocity {slope} is not shown to be {p.arg}/m")
+    return Fact.yes("masses", "dT/dp = p/m", inverse=tuple(inverse))

@@ -18,9 +18,9 @@ def drawn(system: System, parts: dict[str, UOp]) -> Fact:
         if streams
     ]
     if not told:
-        return Fact.no("random numbers", because="nothing draws any")
+        return Fact.no("random numbers", "nothing draws any")
     site = next(
         (system.sites[u] for u in toposort(list(parts.values())) if u.op is Ops.RANDOM and u in system.sites),
         None,
     )
-    return Fact.yes("random numbers", because="; ".join(told), site=site)
+    return Fact.yes("random numbers", "; ".join(told), site)

@@ -19,11 +19,9 @@ def kinetic_quadratic(system: System, T: UOp) -> Fact:
     degree = found[T]
     if degree is None:
         culprit = next(u for u in toposort([T]) if found[u] is None)
-        return Fact.no(
-            NAME, because=f"{culprit} is not a polynomial of the momenta", site=system.sites.get(culprit)
-        )
+        return Fact.no(NAME, f"{culprit} is not a polynomial of the momenta", system.sites.get(culprit))
     if degree > 2:
-        return Fact.no(NAME, because=f"the degree in the momenta may be {degree}")
+        return Fact.no(NAME, f"the degree in the momenta may be {degree}")
     if system.time is not None and system.time in T.leaves:
-        return Fact.no(NAME, because="T depends on t, which advances while V acts")
-    return Fact.yes(NAME, because="the momenta enter T with degree 2 at most")
+        return Fact.no(NAME, "T depends on t, which advances while V acts")
+    return Fact.yes(NAME, "the momenta enter T with degree 2 at most")

@@ -18,16 +18,16 @@ def pairwise(system: System) -> Fact | None:
     sums = [u for u in toposort([system.energy]) if u.op is Ops.REDUCE]
     for u in sums:
         if why := why_not(u):
-            return Fact.no("pairs", because=f"{u} stays a double sum: {why}", site=system.sites.get(u))
+            return Fact.no("pairs", f"{u} stays a double sum: {why}", system.sites.get(u))
     pairs = [u for u in sums if u.src[0].op is Ops.TRIU]
     if not pairs:
         return None
     if len(pairs[0].src[0].arg) > 2:
         how = "a sum over neighbours within a cutoff, by a list; each pair is computed once, for both"
-        return Fact.yes("pairs", because=how, site=system.sites.get(pairs[0]))
+        return Fact.yes("pairs", how, system.sites.get(pairs[0]))
     n = pairs[0].src[0].shape[pairs[0].src[0].arg[0]]
     return Fact.yes(
         "pairs",
-        because=f"a sum over i < j, {n * (n - 1) // 2:,} pairs; each is computed once, for both",
-        site=system.sites.get(pairs[0]),
+        f"a sum over i < j, {n * (n - 1) // 2:,} pairs; each is computed once, for both",
+        system.sites.get(pairs[0]),
     )

@@ -24,26 +24,20 @@ def polynomial(system: System) -> Fact:
     degree = found[system.energy]
     if degree is None:
         culprit = next(u for u in toposort([system.energy]) if found[u] is None)
-        return Fact.no(
-            "polynomial",
-            because=f"{culprit} is not a polynomial of the state",
-            site=system.sites.get(culprit),
-        )
-    return Fact.yes("polynomial", because=f"degree {degree} at most", degree=degree)
+        return Fact.no("polynomial", f"{culprit} is not a polynomial of the state", system.sites.get(culprit))
+    return Fact.yes("polynomial", f"degree {degree} at most", degree=degree)
 
 
 def quadratic(system: System) -> Fact:
     assert system.energy is not None
     bound = polynomial(system)
     if not bound:
-        return Fact.no("quadratic", because=bound.because, site=bound.site)
+        return Fact.no("quadratic", bound.because, bound.site)
     if bound.degree > 2:
-        return Fact.no("quadratic", because=f"the degree may be {bound.degree}")
+        return Fact.no("quadratic", f"the degree may be {bound.degree}")
     count = sum(u.size for u in (*system.q, *system.p))
     if count > MOST_COMPONENTS:
-        return Fact.no(
-            "quadratic", because=f"degree 2 at most, but {count} components are too many to write out"
-        )
+        return Fact.no("quadratic", f"degree 2 at most, but {count} components are too many to write out")
     states = [e for u in (*system.q, *system.p) for e in elements(u)]
     ((energy,),) = unroll([system.energy])
     slope = gradient(energy, states)
@@ -53,11 +47,11 @@ def quadratic(system: System) -> Fact:
     (constant,) = simplify(substitute([energy], origin))
     moving = frozenset(system.q + system.p)
     if any(u.leaves & moving for row in [*hessian, linear, [constant]] for u in row):
-        return Fact.no("quadratic", because="the second derivatives could not be shown to be constant")
+        return Fact.no("quadratic", "the second derivatives could not be shown to be constant")
     clocked = any(system.time in u.leaves for row in hessian for u in row)
     return Fact.yes(
         "quadratic",
-        because=f"degree {bound.degree} at most: Hessian of {len(states)} x "
+        f"degree {bound.degree} at most: Hessian of {len(states)} x "
         f"{len(states)}, {'a function of t' if clocked else 'constant'}",
         hessian=hessian,
         linear=linear,

@@ -95,8 +95,6 @@ def separable(system: System) -> Fact:
     for term, minus in terms(system.energy, mixed):
         if mixed(term):
             site = system.sites.get(term)
-            return Fact.no("separable", because=f"{term} mixes q and p", site=site or system.site)
+            return Fact.no("separable", f"{term} mixes q and p", site or system.site)
         (kinetic if term.leaves & p else potential).append((term, minus))
-    return Fact.yes(
-        "separable", because="no term mixes q and p", T=signed_sum(kinetic), V=signed_sum(potential)
-    )
+    return Fact.yes("separable", "no term mixes q and p", T=signed_sum(kinetic), V=signed_sum(potential))

@@ -54,12 +54,10 @@ def shears(system: System) -> Fact:
                     else f"; beyond {MOST_COMPONENTS} positions numbers are not looked at"
                 )
                 return Fact.no(
-                    "shears",
-                    because=f"{u} holds {pair[0]} and {pair[1]}{few}",
-                    site=system.sites.get(term) or system.site,
+                    "shears", f"{u} holds {pair[0]} and {pair[1]}{few}", system.sites.get(term) or system.site
                 )
             if why := tangled(u, system):
-                return Fact.no("shears", because=why, site=system.sites.get(term) or system.site)
+                return Fact.no("shears", why, system.sites.get(term) or system.site)
             for k, (items, other) in enumerate(groups):
                 both, together = held | other, [*items, (u, sign)]
                 if not any(partner[x] in both for x in both) and not tangled(signed_sum(together), system):
@@ -72,7 +70,7 @@ def shears(system: System) -> Fact:
     parts += [("T", signed_sum(kinetic))] if kinetic else []
     return Fact.yes(
         "shears",
-        because=f"{len(parts)} parts, each of which moves nothing that it holds: "
+        f"{len(parts)} parts, each of which moves nothing that it holds: "
         f"{', '.join(name for name, _ in parts)}",
         parts=tuple(parts),
     )

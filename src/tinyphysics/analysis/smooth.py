@@ -22,12 +22,12 @@ def smooth(system: System) -> Fact:
         # H is as smooth as L wherever the velocities are finite: there the mass matrix has an inverse
         worst = roughest([motion.lagrangian], frozenset((*system.q, *motion.v)))
     if worst is None:
-        return Fact.yes("smooth", because="no function in it jumps or has a kink")
+        return Fact.yes("smooth", "no function in it jumps or has a kink")
     if worst.cutoff is not None:
         because = AT_CUTOFF[worst.cutoff]
     else:
         because = f"{worst.node} {worst.what()}"
-    return Fact.no("smooth", because=because, site=system.sites.get(worst.node), jumps=worst.order < 0)
+    return Fact.no("smooth", because, system.sites.get(worst.node), jumps=worst.order < 0)
 
 
 def smooth_rates(system: System) -> Fact:
@@ -35,7 +35,5 @@ def smooth_rates(system: System) -> Fact:
     moving = frozenset(s.var for s in system.states)
     worst = roughest([*system.forces, *system.update], moving)
     if worst is None:
-        return Fact.yes("smooth", because="no function in it jumps or has a kink")
-    return Fact.no(
-        "smooth", because=f"{worst.node} {worst.what(of_energy=False)}", site=system.sites.get(worst.node)
-    )
+        return Fact.yes("smooth", "no function in it jumps or has a kink")
+    return Fact.no("smooth", f"{worst.node} {worst.what(of_energy=False)}", system.sites.get(worst.node))

@@ -37,7 +37,7 @@ def uniform(system: System) -> Fact:
     assert system.energy is not None
     if len(system.q) != 1 or system.q[0].size < 2:
         return Fact.no(
-            "uniform", because="there is more than one field" if len(system.q) > 1 else "there is no lattice"
+            "uniform", "there is more than one field" if len(system.q) > 1 else "there is no lattice"
         )
     states = [*system.q, *system.p]
     shape = system.q[0].shape
@@ -48,13 +48,9 @@ def uniform(system: System) -> Fact:
         flat = u.op is Ops.CONST or u.op is Ops.EXPAND and u.src[0].size == 1
         if u.shape != shape or not (flat or u.op is Ops.ROLL or u.op in ELEMENT_BY_ELEMENT):
             return Fact.no(
-                "uniform",
-                because=f"{u.op.value} of shape {u.shape} treats sites differently",
-                site=system.sites.get(u),
+                "uniform", f"{u.op.value} of shape {u.shape} treats sites differently", system.sites.get(u)
             )
-    return Fact.yes(
-        "uniform", because=f"every site of {' x '.join(map(str, shape))} is treated alike", slopes=slopes
-    )
+    return Fact.yes("uniform", f"every site of {' x '.join(map(str, shape))} is treated alike", slopes=slopes)
 
 
 def stencils(fact: Fact, system: System, parameters: Mapping[str, Sequence[float]]) -> Stencils:

@@ -12,5 +12,5 @@ def even_in_p(system: System) -> Fact:
     assert system.energy is not None
     (mirrored,) = substitute([system.energy], system.structure.mirror())
     if same(system.energy, mirrored):
-        return Fact.yes("even in p", because="H(q, -p) = H(q, p)")
-    return Fact.no("even in p", because="H(q, -p) = H(q, p) could not be shown")
+        return Fact.yes("even in p", "H(q, -p) = H(q, p)")
+    return Fact.no("even in p", "H(q, -p) = H(q, p) could not be shown")

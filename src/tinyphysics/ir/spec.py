@@ -129,7 +129,11 @@ def orbits(u: UOp) -> bool:
         return False
     if u.op is Ops.KEPLER and u.arg not in ((0,), (1,)):
         return False
-    after = {Ops.JACOBI: [(n,)], Ops.KEPLER: [u.shape, (n,), ()], Ops.PULL: [u.shape, (n,)]}
+    after: dict[Ops, list[Shape]] = {
+        Ops.JACOBI: [(n,)],
+        Ops.KEPLER: [u.shape, (n,), ()],
+        Ops.PULL: [u.shape, (n,)],
+    }
     return n > 1 and fits(u, [u.shape, *after[u.op]])
 
 

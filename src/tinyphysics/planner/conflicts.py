@@ -19,11 +19,9 @@ from tinyphysics.plan import Goal
 from tinyphysics.rules.functions.random import draws
 from tinyphysics.step import Step
 from tinyphysics.target import PYTHON
+from tinyphysics.tpir.precision.precision import PRECISIONS, Precision
 
 PLAIN = {name: option.default for table in CALLS.values() for name, option in table.items()}
-FAST_IN = ("float64", "float32", "mixed")  # precisions whose digits do not rely on math="exact"
-SHEARED = ("float64", "dd")  # precisions in which parts that mix q and p are stepped by their shears
-NOT_PILOTED = ("compensated", "dd", "lattice")  # precisions in which there are no trial runs
 NOTHING_KNOWN = Facts(())
 
 # --- what a row may name besides options ----------------------------------------------------------------
@@ -40,6 +38,7 @@ NOT_SPLIT, GRADIENTS = "a method that is not a splitting", "a method with force 
 SHEARS, EXPONENTIAL = "a method for parts that mix q and p", "an exponential method"
 JUMPS, ORBITS = "a jump", "a step on Kepler orbits"
 SOLVES, TURNS = "a step that solves equations", "a step that turns oscillators"
+DRAWS, NO_ENERGY = "a step that draws random numbers", "a step that does not keep the energy"
 NO_END = "a step that does not end with q and p"
 BACKWARDS, ENSEMBLE, NO_DT, ON_A_GPU = "rewinding", "an ensemble", "a run without dt", "arrays on a GPU"
 
@@ -74,13 +73,17 @@ class Ask:
         """The options of a goal and those that no goal has, with what a system is and what else holds."""
         facts = more.pop("facts", NOTHING_KNOWN)
         clock, levels = getattr(system, "clock", None), getattr(system, "levels", ())
-        given = {**vars(goal), "inner": goal.inner or None, "project": goal.project or None, "time": clock}
+        given = {**goal.options, "inner": goal.inner or None, "project": goal.project or None, "time": clock}
         known = {LEVELS: levels, KINDS.get(system.kind, ""): True}
         return cls({**given, **more}, system, {**known, **(traits or {})}, by, facts)
 
     @property
     def given(self) -> str:
         return " and ".join(f"{name}=" for name in self.options if self.has(name))
+
+    @property
+    def precision(self) -> Precision:
+        return PRECISIONS[self["precision"]]
 
     @property
     def degree(self) -> str:
@@ -98,6 +101,8 @@ def traits_of(step: Step, adaptive: bool = False) -> dict[str, Any]:
         SOLVES: kinds.SOLVES in has,
         TURNS: kinds.TURNS in has,
         ORBITS: kinds.ORBITS in has,
+        DRAWS: kinds.DRAWS in has,
+        NO_ENERGY: kinds.NO_ENERGY in has,
         NO_END: bool(has & {kinds.TURNS, kinds.ORBITS, kinds.JUMPS, kinds.OWN_STEPS}),
     }
 
@@ -202,7 +207,7 @@ CONFLICTS: tuple[Conflict, ...] = (
         "Set error= alone, or write the system as a Hamiltonian."),
     Conflict(GOALS, "precision", "goals",
         "goals cannot be combined with precision={its!r} yet: the trial runs are in float64",
-        "Leave precision= out, or choose dt yourself.", lambda a: a.has(GOALS) and a["precision"] in NOT_PILOTED),
+        "Leave precision= out, or choose dt yourself.", lambda a: a.has(GOALS) and not a.precision.is_piloted),
     Conflict(GOALS, "inner", "goals",
         "goals cannot be combined with inner= yet: the steps of fast and slow parts are the ones you choose",
         "Choose dt yourself, or leave tp.fast and tp.slow out."),
@@ -293,7 +298,7 @@ CONFLICTS: tuple[Conflict, ...] = (
     Conflict("precision", SHEARS, "family",
         "`{a.by}` steps parts that mix q and p, which precision={a[precision]!r} does not support yet",
         'Choose precision="float64" or "dd", and leave scale= out.',
-        lambda a: a.has(SHEARS) and a["precision"] not in SHEARED),
+        lambda a: a.has(SHEARS) and not a.precision.takes_shears),
     Conflict("precision", EXPONENTIAL, "family",
         '`{a.by}` uses series accurate to float64, and precision="dd" needs more digits',
         'Choose a splitting, or precision="float64".', lambda a: a.has(EXPONENTIAL) and a["precision"] == "dd"),
@@ -312,9 +317,15 @@ CONFLICTS: tuple[Conflict, ...] = (
             f"`{{a.by}}` {does}, which precision={{a[precision]!r}} does not support yet", 'Choose precision="float64".'),
         Conflict("scale", trait, "step",
             f'`{{a.by}}` {units}, and scale="auto" would choose other units', "Leave scale= out."))),
+    Conflict(GOALS, DRAWS, "step",
+        "goals cannot be combined with `{a.by}`, which draws random numbers: with half the step it draws others",
+        "Choose dt yourself, and leave energy_drift= and error= out."),
+    Conflict("energy_drift", NO_ENERGY, "step",
+        "energy_drift= cannot be combined with `{a.by}`, which changes the energy on purpose",
+        "Leave energy_drift= out."),
     Conflict("math", "precision", "step",
         'math="fast" cannot be combined with precision={its!r}, whose digits rely on math="exact"',
-        "Leave one of the two out.", lambda a: a.has("math") and a["precision"] not in FAST_IN),
+        "Leave one of the two out.", lambda a: a.has("math") and not a.precision.takes_fast),
     *(Conflict("math", trait, "step",
         f'`{{a.by}}` {does}, which math="fast" does not support', f"Leave math= out, or choose {instead}.")
       for trait, does, instead in (

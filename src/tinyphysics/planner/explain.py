@@ -19,7 +19,7 @@ from tinyphysics.planner.methods.catalog import BY_NAME, method_of
 from tinyphysics.planner.methods.method import Method, tolerance_of
 from tinyphysics.report import Report, Row, Section
 from tinyphysics.rules.functions.user_derivatives import trouble_in
-from tinyphysics.step import JUMPS, SOLVES, TURNS, Step
+from tinyphysics.step import JUMPS, SOLVES, TURNS, Step, SubFlow
 from tinyphysics.system import Clock, System
 from tinyphysics.target import Target
 from tinyphysics.tpir.precision.lattice import EXACT, RANGE, UNIT
@@ -180,6 +180,14 @@ def tolerance_row(method: Method, goal: Goal) -> Row:
     )
 
 
+def flow_rows(step: Step) -> list[Row]:
+    """What the sub-flows say of themselves, the first of each kind."""
+    kinds: dict[type, list[SubFlow]] = {}
+    for f in step.body:
+        kinds.setdefault(type(f), []).append(f)
+    return [row for alike in kinds.values() for row in alike[0].rows(len(alike))]
+
+
 def explain(
     system: System,
     facts: Facts,
@@ -203,8 +211,7 @@ def explain(
         wrong = "" if system.energy is None else trouble_in(system.energy)
         chosen.append(Row("order", "not shown", wrong) if wrong else Row("order", told, method.reference))
     chosen += method.family.rows(method, facts)
-    solves = [f for f in step.body if SOLVES in f.traits]
-    chosen += solves[0].rows(len(solves)) if solves else []
+    chosen += flow_rows(step)
     if system.clock is not None:
         chosen += clock_rows(system.clock)
     if goal.dt is not None:

@@ -10,7 +10,7 @@ from tinyphysics.planner.methods.catalog import method_of
 from tinyphysics.planner.methods.method import Method
 from tinyphysics.report import Report, Row, Section
 from tinyphysics.step import JUMPS as JUMPING
-from tinyphysics.step import Step
+from tinyphysics.step import NO_ENERGY, Step
 from tinyphysics.system import System
 from tinyphysics.tpir.verifier import Certificate
 from tinyphysics.util import plural
@@ -61,6 +61,8 @@ def conserved(
         return f"nothing is claimed: no energy is given, only {given}"
     if known(facts, "explicit time"):
         return "the energy is not conserved: H depends on t"
+    if NO_ENERGY in step.traits:
+        return "the energy is not conserved: a step changes it on purpose"
     held = [name for name, _ in goal.project]
     if held:
         return f"{', '.join(held)}, to the residual of the equations that fix it"

@@ -43,9 +43,8 @@ def is_chain(system: System) -> bool:
 
     They are where neighbours are compared: `np.diff(q)`, `np.roll(q, 1)`, `q[1:] - q[:-1]`.
     """
-    graphs = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
     # a slice of one number is a component
-    return any(u.op in NEIGHBOURS and u.size > 1 for u in toposort(graphs))
+    return any(u.op in NEIGHBOURS and u.size > 1 for u in toposort(system.equations))
 
 
 def suiting(system: System) -> list[str]:

@@ -6,13 +6,13 @@ There the points that were stored are read back once. From then on the device ma
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tinyphysics.device.cuda import driver as cuda
+from tinyphysics.device.host.cores import available
 from tinyphysics.device.host.neighbours import aligned
 from tinyphysics.device.host.tree import Functions, TreePull, softening_of
 from tinyphysics.tpir.kernels.nests import LoopKernel
@@ -50,4 +50,4 @@ class CudaTree(TreePull):
 def seeded(kernel: LoopKernel, given: tuple[Mapping[str, Any], int], f: Functions) -> CudaTree:
     """The tree of a member, whose angle is not chosen yet."""
     own = {name: aligned(kernel.buffers[name]) for name in (POINTS, MASSES)}
-    return CudaTree(kernel.tree, softening_of(kernel.tree, *given), own, f, len(os.sched_getaffinity(0)))
+    return CudaTree(kernel.tree, softening_of(kernel.tree, *given), own, f, available())

@@ -25,7 +25,6 @@ from tinyphysics.device.host.memory import (
     Memory,
     NestState,
     Scratch,
-    from_planes,
     strides_of,
     to_planes,
 )
@@ -89,7 +88,7 @@ class Place(Memory):
     looking: dict[str, cuda.Buffer] = field(default_factory=dict)  # array parameters as a probe wants them
     pace: LookAhead = field(default_factory=LookAhead)
 
-    def copy(self) -> Place:
+    def copy(self, threads: int = 1) -> Place:
         own = {name: b if name.startswith(FIXED) else copied(b) for name, b in self.own.items()}
         moved = {id(b): own[name] for name, b in self.own.items()}
         held = {name: moved.get(id(b), b) for name, b in self.held.items()}
@@ -411,14 +410,8 @@ class CudaLoopEngine(NestEngine):
         p.careful_run("final", look, m.steps, 1)
         return p.outputs(m.watching)
 
-    def outputs(self, scratch: Scratch) -> dict[str, Any]:
-        k = self.kernel
-        return {
-            name: from_planes(
-                read(scratch[buffer], k.buffers[buffer]), k.buffers[buffer], shape, k.components
-            )
-            for name, (buffer, _, shape) in k.outputs.items()
-        }
+    def left(self, scratch: Scratch, buffer: str) -> Any:
+        return read(scratch[buffer], self.kernel.buffers[buffer])
 
     def synchronised_there(self, m: NestState) -> dict[str, DeviceArray]:
         """Each output on the device, (members, shape...)."""

@@ -6,11 +6,9 @@ function. A chunk in which a guard fired has stored nothing; it is done again wi
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Mapping, Sequence
 from ctypes import addressof
 from ctypes import c_char as Byte
 from dataclasses import dataclass, replace
@@ -20,6 +18,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from tinyphysics.context import QUICK
+from tinyphysics.device.host.cores import available
+from tinyphysics.device.host.threads import spread
 from tinyphysics.device.numbers import NUMPY_DTYPE, finite
 from tinyphysics.device.protocols import Parts, PlainEngine
 from tinyphysics.ir.uop import UOp
@@ -34,6 +34,7 @@ BLOCK_WORK = 4e7  # operations in a block of time: some tens of milliseconds
 LEAST_BLOCK = 64  # steps: fewer, and a large ensemble would go through memory at every step
 THREAD_WORK = 4e6  # operations that are worth a second thread
 CHUNKS_PER_THREAD = 8  # the slower core takes fewer
+FEW = 1 << 12  # numbers that are sooner counted than looked at with the interpreter left to other threads
 ROOM = 1 << 19  # numbers in the loop states that run as one tile: some megabytes, which a cache holds
 ROWS_BYTES = 4e6  # of observables that one call fills
 QUICK_WORK = (
@@ -45,6 +46,7 @@ class Loader(Protocol):
     """What a backend offers: a shape of vectors, and functions of sections."""
 
     threads: bool
+    by_address: bool  # have its functions one that takes addresses, `at`?
     made: int  # modules compiled
     found: int  # modules that were there already
 
@@ -90,8 +92,9 @@ class LaneEngine(PlainEngine):
         self.loader = loader
         self.kernel = kernel_of(program, probe, seed, extremes) if kernel is None else kernel
         assert len({v.dtype for v in self.kernel.carried}) <= 1, "a row for each number: all have one type"
-        self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
+        self.threads = available() if threads is None else threads
         self.workers = self.threads if loader.threads else 1  # threads that may call at once
+        self.by_address = loader.by_address
         self.numbers = len(self.kernel.carried)
         self.moved = own_numbers(self.kernel.carried)  # of these, what a step moves: extremes may be infinite
         self._functions: dict[Any, Any] = {}
@@ -166,15 +169,19 @@ class LaneEngine(PlainEngine):
         section = self.kernel.section(name)
         flags = np.zeros(source.shape[1], np.int8)
         work = section.operations * source.shape[1] * rows * stride
-        with self._lock:
-            done = self._work[name] = self._work.get(name, 0) + work
-        quick = self.loader.quick if QUICK.value and (done <= QUICK_WORK or QUICK.value > 1) else None
+        quick = self.quick_for(name, work)
         f, shape = self.function(name, False, m, quick)
         self.spread(f, shape, m, source, out, flags, rows, stride, series, work)
         if np.count_nonzero(flags):
             f, _ = self.function(name, True, m, quick)
             for begin, end in stretches(np.flatnonzero(flags), shape.lanes):
                 self.launch(f, m, source, out, flags, begin, end, rows, stride, series)
+
+    def quick_for(self, name: str, work: float) -> VectorShape | None:
+        """The shape of code that is made sooner, while a section has done little; so much more is about to be done."""
+        with self._lock:
+            done = self._work[name] = self._work.get(name, 0) + work
+        return self.loader.quick if QUICK.value and (done <= QUICK_WORK or QUICK.value > 1) else None
 
     def spread(
         self,
@@ -198,13 +205,11 @@ class LaneEngine(PlainEngine):
             return
         pieces = min(chunks, workers * CHUNKS_PER_THREAD)
         cuts = [chunks * k // pieces * shape.lanes for k in range(pieces + 1)]
-        with ThreadPoolExecutor(workers) as pool:
-            jobs = [
-                pool.submit(self.launch, f, m, source, out, flags, a, b, rows, stride, series)
-                for a, b in zip(cuts, cuts[1:])
-            ]
-            for job in jobs:
-                job.result()
+
+        def one(k: int) -> None:
+            self.launch(f, m, source, out, flags, cuts[k], cuts[k + 1], rows, stride, series)
+
+        spread(one, pieces, workers)
 
     def launch(
         self,
@@ -238,10 +243,10 @@ class LaneEngine(PlainEngine):
 
     # --- what the runtime asks ----------------------------------------------------------------
     def block(self, members: int) -> int:
-        """Steps of some tens of milliseconds: vectors do many members at once."""
+        """Steps of some tens of milliseconds: vectors do many members at once, and threads share what is long."""
         lanes = self.shape(members).lanes
         return max(
-            LEAST_BLOCK,
+            LEAST_BLOCK * self.workers,
             int(lanes * BLOCK_WORK / (self.kernel.section("step").operations * max(members, 1) + 1)),
         )
 
@@ -383,7 +388,10 @@ class LaneEngine(PlainEngine):
     def bad(self, m: LaneState) -> list[int]:
         """The members with a number that is not finite."""
         good = finite(m.carried[: self.moved, : m.members])
-        return [] if np.count_nonzero(good) == good.size else np.flatnonzero(~good.all(axis=0)).tolist()
+        well = (
+            np.count_nonzero(good) == good.size if good.size < FEW else good.all()
+        )  # which leaves the others be
+        return [] if well else np.flatnonzero(~good.all(axis=0)).tolist()
 
     def first_bad(self, m: LaneState, k: int) -> tuple[str, int] | None:
         """(state, index) of the first bad number of a member."""
@@ -443,7 +451,7 @@ def stretches(starts: Any, lanes: int) -> list[tuple[int, int]]:
 
 
 def unpacked(
-    rows: Any, outputs: Mapping[str, tuple[Any, tuple[int, ...]]], members: int, names: Sequence[str]
+    rows: Any, outputs: Mapping[str, tuple[Any, tuple[int, ...]]], members: int, names: Collection[str]
 ) -> dict[str, Any]:
     """Rows of components as arrays (members, shape...), of those with these names."""
     result, at = {}, 0
@@ -527,4 +535,5 @@ def calling(f: Callable[..., None]) -> Callable[..., None]:
             *numbers,
         )
 
+    call.at = f  # type: ignore[attr-defined]  # for those who know the addresses
     return call

@@ -6,19 +6,20 @@ A run whose guard fired is done again from where it began, with the nests that a
 from __future__ import annotations
 
 import ctypes
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
+from tinyphysics.device.host.copies import all_finite, copy
+from tinyphysics.device.host.cores import available
 from tinyphysics.device.host.memory import Arrays, Memory, NestState, Scratch, from_planes, seen_as, to_planes
 from tinyphysics.device.host.neighbours import Builder, NearList, aligned, domain_of
+from tinyphysics.device.host.threads import spread
 from tinyphysics.device.host.tree import Functions, TreePull, softening_of
 from tinyphysics.device.numbers import NUMPY_DTYPE, finite
 from tinyphysics.device.protocols import PlainEngine
@@ -34,6 +35,7 @@ from tinyphysics.util import prod
 BLOCK_WORK = 4e8  # operations in a block of time: some tenths of a second
 THREAD_WORK = 2e6  # operations of a step that are worth a second thread
 PARTS_PER_THREAD = 4
+COPIED = 80.0  # operations of a block for each number that is copied and looked at in it: ten times what that takes
 ROWS_BYTES = 4e6  # of observables that one call fills
 FRAMES_BYTES = 2e5  # of states, which are copied from there: memory that is used again is there at once
 
@@ -67,7 +69,7 @@ class NestEngine(PlainEngine):
         self.program, self.loader, self.lists_by, self.trees_by = program, loader, lists, trees
         self.kernel = build_loops(program, components, seed)
         self.slots = {name: k for k, name in enumerate(self.kernel.buffers)}
-        self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
+        self.threads = available() if threads is None else threads
         # it reads the states where they lie, so its buffers have their layout
         self.probe = (
             None
@@ -172,7 +174,7 @@ class NestEngine(PlainEngine):
         varies = any(len(params[name]) > 1 for name in kernel.arrays)
         own |= self.parameters(params, k) if varies else shared
         for name, buffer in kernel.inputs.items():
-            to_planes(state[name][k], kernel.buffers[buffer], kernel.components, own[buffer])
+            to_planes(state[name][k], kernel.buffers[buffer], kernel.components, own[buffer], self.threads)
         table = self.addresses(own, scratch)
         return self.listed(Memory(own, table, self.uniform(params, k, dt, t0), (params, k)), scratch)
 
@@ -221,17 +223,20 @@ class NestEngine(PlainEngine):
         """Some steps of a section; was every argument small enough?"""
         f = self.functions(careful)
         flags = np.zeros(8, np.int8)
-        workers = min(self.threads, int(self.work(section) // THREAD_WORK)) if self.loader.threads else 1
+        workers = self.helpers(self.work(section))
         self.launches += 1
         if workers <= 1:
             f[section](m.table, m.uniform, flags, first, steps)
         else:
-            with ThreadPoolExecutor(workers) as pool:
-                done = self.passes(section, m, first, steps, flags, pool, workers, careful)
-                for k in range(done, steps):
-                    if not self.step(section, m, first + k, flags, pool, workers, careful):
-                        break
+            done = self.passes(section, m, first, steps, flags, workers, careful)
+            for k in range(done, steps):
+                if not self.step(section, m, first + k, flags, workers, careful):
+                    break
         return not flags[0]
+
+    def helpers(self, work: float) -> int:
+        """The threads that share so many operations."""
+        return min(self.threads, int(work // THREAD_WORK)) if self.loader.threads else 1
 
     def passes(
         self,
@@ -240,7 +245,6 @@ class NestEngine(PlainEngine):
         first: int,
         steps: int,
         flags: Any,
-        pool: Any,
         workers: int,
         careful: bool,
     ) -> int:
@@ -257,9 +261,11 @@ class NestEngine(PlainEngine):
                 (f[f"part.edge.{section}"], [(c, c) for c in cuts[:-1]]),
             )
             for call, ranges in halves:
-                jobs = [pool.submit(call, m.table, m.uniform, flags, a, b, first + done) for a, b in ranges]
-                for job in jobs:
-                    job.result()
+                spread(
+                    lambda k: call(m.table, m.uniform, flags, *ranges[k], first + done),  # noqa: B023
+                    len(ranges),
+                    workers,
+                )
             done += wave.steps
         return done
 
@@ -269,9 +275,7 @@ class NestEngine(PlainEngine):
             self._work[section] = float(self.kernel.sections[section].work)
         return self._work[section]
 
-    def step(
-        self, section: str, m: Memory, now: int, flags: Any, pool: Any, workers: int, careful: bool
-    ) -> bool:
+    def step(self, section: str, m: Memory, now: int, flags: Any, workers: int, careful: bool) -> bool:
         """One step, by threads; does the loop over steps go on?"""
         s = self.kernel.sections[section]
         f = self.functions(careful)
@@ -289,11 +293,11 @@ class NestEngine(PlainEngine):
                 if pieces == 1:
                     call(m.table, m.uniform, flags, 0, end, now)
                     continue
-                jobs = [
-                    pool.submit(call, m.table, m.uniform, flags, a, b, now) for a, b in zip(cuts, cuts[1:])
-                ]
-                for job in jobs:
-                    job.result()
+                spread(
+                    lambda i: call(m.table, m.uniform, flags, cuts[i], cuts[i + 1], now),  # noqa: B023
+                    pieces,
+                    workers,
+                )
             for a, b in turn.swaps:
                 i, j = self.slots[a], self.slots[b]
                 m.table[i], m.table[j] = m.table[j], m.table[i]
@@ -304,7 +308,7 @@ class NestEngine(PlainEngine):
         return s.run(do)
 
     def careful_run(self, section: str, m: Memory, first: int, steps: int) -> None:
-        before = m.copy() if self.kernel.guarded else None
+        before = m.copy(self.threads) if self.kernel.guarded else None
         made = {k: near.made for k, near in m.lists.items() if section == "final"}
         chosen = m.tree.chosen if m.tree is not None and section == "final" else None
         if not self.run(section, m, first, steps):
@@ -324,7 +328,9 @@ class NestEngine(PlainEngine):
     # --- what the runtime asks ----------------------------------------------------------------
     def block(self, members: int) -> int:
         self.functions(False)
-        return max(1, int(BLOCK_WORK / (self.work("step") * max(members, 1) + 1)))
+        work, kept = self.work("step"), sum(self.kernel.buffers[n].size for n in self.kept)
+        shared = BLOCK_WORK * max(self.helpers(work), 1) / (work * max(members, 1) + 1)
+        return max(1, int(max(shared, COPIED * kept / (work + 1))))
 
     def rows(self, m: NestState) -> int:
         outputs = self.kernel.outputs if self.probe is None else self.probe.kernel.outputs
@@ -363,7 +369,7 @@ class NestEngine(PlainEngine):
         return self.some(m, range(len(m.members)))
 
     def some(self, m: NestState, members: Sequence[int]) -> NestState:
-        chosen = [m.members[k].copy() for k in members] if m.members else []
+        chosen = [m.members[k].copy(self.threads) for k in members] if m.members else []
         return replace(m, members=chosen)
 
     def overwrite(self, m: NestState, members: Sequence[int], well: int) -> None:
@@ -397,23 +403,12 @@ class NestEngine(PlainEngine):
         }
 
     def frames(self, m: NestState, rows: int, stride: int) -> dict[str, Any]:
-        k, members = self.kernel, len(m.members)
-        out: dict[str, Any] = {
-            name: np.empty((rows, members, *shape), NUMPY_DTYPE[d.name])
-            for name, (_, d, shape) in k.outputs.items()
-        }
-        into = [
-            (seen_as(out[name], k.buffers[buffer], shape, k.components), m.scratch[buffer], k.buffers[buffer])
-            for name, (buffer, _, shape) in k.outputs.items()
-        ]
+        out = self.empty_frames(rows, len(m.members))
         for row in range(rows):
             self.advance(m, stride)
             for j, one in enumerate(m.members):
                 self.careful_run("final", one, m.steps, 1)
-                for place, data, b in into:
-                    place[row, j][...] = data.reshape(b.planes, b.plane)[:, : prod(b.axes)].reshape(
-                        place.shape[2:]
-                    )
+                self.show(m, out, row, j)
         return out
 
     def observe(self, m: NestState, one: Memory) -> dict[str, Any]:
@@ -444,7 +439,7 @@ class NestEngine(PlainEngine):
     def outputs(self, scratch: Scratch) -> dict[str, Any]:
         k = self.kernel
         return {
-            name: from_planes(scratch[buffer], k.buffers[buffer], shape, k.components)
+            name: from_planes(self.left(scratch, buffer), k.buffers[buffer], shape, k.components)
             for name, (buffer, _, shape) in k.outputs.items()
         }
 
@@ -459,21 +454,38 @@ class NestEngine(PlainEngine):
             b = kernel.buffers[kernel.inputs[s.name]]
             data = self.contents(m.members[k], b.name)
             rows = data.reshape(b.planes, b.plane)[:, : prod(b.axes)]
-            if not finite(rows).all():
+            if not all_finite(rows, self.threads):
                 whole = from_planes(data, b, s.type.shape, kernel.components)
                 return s.name, int(np.flatnonzero(~finite(whole))[0])
         return None
 
     def synchronised(self, m: NestState) -> dict[str, Any]:
-        found = []
-        for one in m.each():
+        count = len(m.members) if m.later is None else m.count
+        out = self.empty_frames(1, count)
+        for j, one in enumerate(m.each()):
             self.careful_run("final", one, m.steps, 1)
-            found.append(self.outputs(m.scratch))
-        k = self.kernel.outputs
+            self.show(m, out, 0, j)
+        return {name: v[0] for name, v in out.items()}
+
+    def empty_frames(self, rows: int, members: int) -> dict[str, Any]:
+        """Memory for what `final` gives: (rows, members, shape...)."""
         return {
-            name: np.array([f[name] for f in found], NUMPY_DTYPE[d.name]).reshape(len(found), *shape)
-            for name, (_, d, shape) in k.items()
+            name: np.empty((rows, members, *shape), NUMPY_DTYPE[d.name])
+            for name, (_, d, shape) in self.kernel.outputs.items()
         }
+
+    def left(self, scratch: Scratch, buffer: str) -> Any:
+        """What a buffer that nobody keeps holds now."""
+        return scratch[buffer]
+
+    def show(self, m: NestState, out: Mapping[str, Any], row: int, j: int) -> None:
+        """What `final` left of a member, into its place."""
+        k = self.kernel
+        for name, (buffer, _, shape) in k.outputs.items():
+            b = k.buffers[buffer]
+            place = seen_as(out[name], b, shape, k.components)[row, j, ...]
+            data = self.left(m.scratch, buffer).reshape(b.planes, b.plane)[:, : prod(b.axes)]
+            copy(data.reshape(place.shape), place, self.threads)
 
     # --- for a run whose steps have their own lengths (runtime/engines/adaptive.py) -------------------
     @property

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tinyphysics.device.host.arrays import Evaluator
+from tinyphysics.device.host.threads import spread
 from tinyphysics.device.protocols import CLOCK, Code, Function, PlainEngine
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, substitute, toposort
@@ -146,8 +146,7 @@ class SeriesEngine(PlainEngine):
         if parts <= 1:
             run(range(m.members))
             return
-        with ThreadPoolExecutor(parts) as pool:
-            list(pool.map(run, [range(k, m.members, parts) for k in range(parts)]))
+        spread(lambda k: run(range(k, m.members, parts)), parts, parts)
 
     def advance(self, m: SeriesState, count: int) -> None:
         self.each(self.code.advance, m, count)

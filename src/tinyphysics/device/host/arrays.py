@@ -183,7 +183,7 @@ def rooted(u: UOp, given: Sequence[Array], careful: bool) -> Any:
 
 
 class ArraysLoader:
-    threads = False
+    threads = by_address = False
     quick = None
     made = found = 0
 

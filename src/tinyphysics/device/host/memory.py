@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.host.copies import copied, copy
 from tinyphysics.device.host.neighbours import NearList, aligned
 from tinyphysics.device.host.tree import TreePull
 from tinyphysics.tpir.kernels.at_index import is_component
@@ -26,12 +27,13 @@ FIXED = ("$", "flat.", "list.")  # buffers that no step writes
 CALL = ctypes.CFUNCTYPE(None)  # a list must be made again
 
 
-def to_planes(a: Any, b: Buffer, components: int, out: Any) -> None:
+def to_planes(a: Any, b: Buffer, components: int, out: Any, threads: int = 1) -> None:
     """An array into its buffer: components in front."""
     short = [k for k, n in enumerate(a.shape) if is_component(n, components)]
     long = [k for k in range(a.ndim) if k not in short]
     size = prod(b.axes)
-    out.reshape(b.planes, b.plane)[:, :size] = np.transpose(a, [*short, *long]).reshape(b.planes, size)
+    into = out.reshape(b.planes, b.plane)[:, :size]
+    copy(np.transpose(a, [*short, *long]).reshape(b.planes, size), into, threads)
 
 
 def from_planes(data: Any, b: Buffer, shape: tuple[int, ...], components: int) -> Any:
@@ -81,8 +83,8 @@ class Memory:
     slots: Mapping[str, int] = field(default_factory=dict)
     stopped: BaseException | None = None  # what went wrong in a call
 
-    def copy(self) -> Memory:
-        own = {name: a if name.startswith(FIXED) else a.copy() for name, a in self.own.items()}
+    def copy(self, threads: int = 1) -> Memory:
+        own = {name: a if name.startswith(FIXED) else copied(a, threads) for name, a in self.own.items()}
         moved = {a.ctypes.data: own[name].ctypes.data for name, a in self.own.items()}
         table = np.array([moved.get(int(p), int(p)) for p in self.table], np.uintp)
         new = Memory(own, table, self.uniform, self.given)

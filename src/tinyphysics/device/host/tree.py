@@ -7,12 +7,12 @@ sample of points are within the budget. It is kept with the run, and so is the e
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
+from tinyphysics.device.host.threads import spread
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import toposort
@@ -240,8 +240,7 @@ class TreePull:
 
         if parts == 1:
             return out, part(0)
-        with ThreadPoolExecutor(workers) as pool:
-            return out, sum(pool.map(part, range(parts)))
+        return out, sum(spread(part, parts, workers))
 
     # --- the error ----------------------------------------------------------------------------
     def choose(self, tree: Tree) -> None:

@@ -7,7 +7,7 @@ from tinyphysics.facts import Facts
 from tinyphysics.plan import Alternative, Goal, Plan
 from tinyphysics.planner.choice.lagrangian import by_cost
 from tinyphysics.planner.choice.routes import ROUTES, route_of
-from tinyphysics.planner.conflicts import SHEARED, Ask, check
+from tinyphysics.planner.conflicts import Ask, check
 from tinyphysics.planner.methods.catalog import (
     ALIASES,
     BY_NAME,
@@ -43,6 +43,7 @@ from tinyphysics.synth.coefficients.clocks import leapfrogs
 from tinyphysics.synth.coefficients.quality import told
 from tinyphysics.synth.methods.taylor import DECAY
 from tinyphysics.system import System
+from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.util import nearest, one_of
 
 ON_ORBITS = "aba104"  # the one that is named where any of them might do
@@ -253,7 +254,7 @@ def of_order(order: int, quadratic: bool, system: System, facts: Facts, goal: Go
         splittings = sorted(splittings, key=lambda m: not keeps_orbits(m))
     if splits(system, facts):
         return splittings
-    parts = of_parts(order) if goal.precision in SHEARED and goal.scale == "off" else []
+    parts = of_parts(order) if PRECISIONS[goal.precision].takes_shears and goal.scale == "off" else []
     return [*splittings, *parts, *by_solving(order)]
 
 

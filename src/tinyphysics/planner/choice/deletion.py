@@ -23,7 +23,8 @@ from tinyphysics.planner.choice.propagator import (
     seconds,
     sooner_from,
 )
-from tinyphysics.planner.methods.catalog import CHOICES
+from tinyphysics.planner.methods.catalog import CHOICES, OF_FLOW
+from tinyphysics.planner.methods.method import not_taken
 from tinyphysics.report import Row
 from tinyphysics.system import System
 
@@ -60,6 +61,8 @@ def pinned(system: System, goal: Goal) -> str:
 def deleted(system: System, facts: Facts, goal: Goal) -> Choice | None:
     """The flow of H instead of a loop, by default; None where the loop stays."""
     if system.kind != "hamiltonian" or not quadratic(facts) or pinned(system, goal):
+        return None
+    if not_taken(OF_FLOW, system):
         return None
     asked = replace(goal, propagator="exact")
     if refusal(system, facts, asked) is not None:

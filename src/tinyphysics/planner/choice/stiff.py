@@ -63,7 +63,7 @@ def may_be(system: System, goal: Goal) -> bool:
 def quadratic(system: System) -> Fact:
     split = separable(system)
     if not split:
-        return Fact.no(NAME, because=split.because)
+        return Fact.no(NAME, split.because)
     return interaction(system, Facts((split, kinetic_quadratic(system, split.T))))
 
 

@@ -7,12 +7,12 @@ state of a pilot or of the first run.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal
 from tinyphysics.report import Row
-from tinyphysics.rules.functions.random import draws
-from tinyphysics.step import Step
+from tinyphysics.step import DRAWS, NO_ENERGY, Step
 from tinyphysics.system import System
 from tinyphysics.tpir.precision.lattice import FORCE, UNIT
 from tinyphysics.tpir.precision.precision import PRECISIONS, ROUNDING
@@ -31,7 +31,7 @@ def roundings(precision: str, units: Units = ()) -> tuple[float, float]:
     return own if p.low is None else own * ROUNDING[p.low], OF_PAIRS if p.wide else ROUNDING[p.forces]
 
 
-def never(system: System, goal: Goal, facts: Facts) -> str:
+def never(system: System, goal: Goal, facts: Facts, traits: Collection[str]) -> str:
     """Why no state would tell: rounding does not add up to a random walk of an energy there; empty if it may."""
     if system.energy is None:
         return f"it is an error of energies, and `{system.name}` is given by its {system.kind}: none is known"
@@ -39,8 +39,10 @@ def never(system: System, goal: Goal, facts: Facts) -> str:
         return "steps are of another time, and lengths of t are rounded too"
     if system.driven:
         return "H depends on t: what rounding adds to it does not stay as it is"
-    if draws(system.energy):
+    if DRAWS in traits:
         return "forces are drawn at random: energies move by more than rounding"
+    if NO_ENERGY in traits:
+        return "a step changes the energy on purpose, by more than rounding"
     if goal.project:
         return "every step is put back to its invariants, so that rounding does not add up"
     if goal.approximate is not None:
@@ -51,7 +53,7 @@ def never(system: System, goal: Goal, facts: Facts) -> str:
 
 
 def rounding_rows(system: System, step: Step, goal: Goal, facts: Facts) -> list[Row]:
-    if why := never(system, goal, facts):
+    if why := never(system, goal, facts, step.traits):
         return [Row(NAME, NOT_ESTIMATED, why)]
     state, force = (round(math.log2(u)) for u in roundings(goal.precision, goal.lattice))
     return [

@@ -50,6 +50,8 @@ class Family(Protocol):
     conserves: bool = False  # does it keep the energy, to the residual of its equations?
     symplectic: bool = False  # is it made of exact flows of parts of the energy, or solved for symmetrically?
     unrounded: bool = False  # are constants kept as they are until a program is made of them?
+    # the roots of a system (system.py) that its steps follow: one that it does not know is not left out silently
+    takes: tuple[str, ...] = ("energy", "forces", "update", "levels", "motion")
 
     def step(self, job: Job) -> Step:
         """The step of a method."""
@@ -154,6 +156,12 @@ class Method:
     def reference(self) -> str:
         """Where it is from, in one line: the source is a work of planner/methods/bibliography.py, by its key or its line."""
         return work(self.source).short if self.source else ""
+
+
+def not_taken(m: Method, system: System) -> str | None:
+    """What a system is given by that steps of a method would leave out, or None."""
+    left = next((name for name in system.roots if name not in m.family.takes), None)
+    return None if left is None else f"its steps would leave out the {left} of `{system.name}`"
 
 
 def tolerance_of(m: Method, goal: Goal) -> float:

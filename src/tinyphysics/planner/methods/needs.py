@@ -10,7 +10,7 @@ from tinyphysics.facts import Facts
 from tinyphysics.ir import Ops, toposort
 from tinyphysics.planner.methods.families.interaction import quadratic_part
 from tinyphysics.planner.methods.families.orbits import HIERARCHY
-from tinyphysics.planner.methods.method import Method
+from tinyphysics.planner.methods.method import Method, not_taken
 from tinyphysics.rules.calculus.jet import rough
 from tinyphysics.system import System
 
@@ -63,9 +63,8 @@ def no_gradients(m: Method, system: System, facts: Facts) -> Reason:
 
 
 def not_analytic(m: Method, system: System, facts: Facts) -> Reason:
-    pieces = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
     moving = frozenset([s.var for s in system.states] + ([] if system.time is None else [system.time]))
-    found = rough(pieces, moving)
+    found = rough(system.equations, moving)
     if found is None:
         return None
     at = system.sites.get(found)
@@ -193,4 +192,5 @@ def objection(m: Method, system: System, facts: Facts) -> Reason:
     if structure.families and m.family.kind not in structure.families:
         return structure.unasked
     reasons = (NEEDS[need].lacking(m, system, facts) for need in m.requires)
-    return next((why for why in reasons if why), None) or m.family.lacking(system, facts)
+    why = not_taken(m, system) or next((why for why in reasons if why), None)
+    return why or m.family.lacking(system, facts)

@@ -13,10 +13,11 @@ from tinyphysics.analysis.separable import signed_sum, terms
 from tinyphysics.errors import PlanError, ShapeError
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.equality.normal import same
-from tinyphysics.system import Family, Motion, Parameter, State, Sum, System
+from tinyphysics.system import Family, Motion, Parameter, State, Sum, System, roots_in
 from tinyphysics.util import Site, one_of
 
 WITH_ENERGY = ("hamiltonian", "potential")
+RULES = ("energy", "levels", "motion")  # roots of a system that are put together by rules of their own
 
 
 def linked(whole: Sum) -> System | Family:
@@ -125,7 +126,18 @@ def link(parts: Sequence[System], ranks: Sequence[int | None], apart: bool = Fal
         levels=levels_of(parts, ranks),
         motion=motion_of(parts),
         parts=tuple((part.name, signed_sum(V)) for part in parts if (V := potential_of(part))),
+        **{name: roots_in(System)[name].put(us) for name, us in others(parts).items()},
     )
+
+
+def others(parts: Sequence[System]) -> dict[str, list[UOp]]:
+    """What parts hold that there is no rule for here: one part's after the other's."""
+    out: dict[str, list[UOp]] = {}
+    for part in parts:
+        for name, us in part.roots.items():
+            if name not in RULES:
+                out.setdefault(name, []).extend(us)
+    return out
 
 
 def motion_of(parts: Sequence[System]) -> Motion | None:

@@ -103,6 +103,12 @@ def is_root(u: UOp) -> bool:
 
 
 # --- sine and cosine -------------------------------------------------------------------------------
+def sin(x: UOp) -> UOp:
+    return by_pi(x, *nearest(x))
+
+
+def cos(x: UOp) -> UOp:
+    return by_pi(x, *nearest_half(x))
 
 
 def by_pi(x: UOp, k: UOp, parity: UOp) -> UOp:
@@ -127,8 +133,8 @@ def table(seed: Seed, told: bool) -> PatternMatcher:
     return PatternMatcher([
         (x ** y,      cube),
         (x.rsqrt(),   lambda x: inverse_root(x, False, seed, told)[0]),
-        (x.sin(),     lambda x: by_pi(x, *nearest(x))),
-        (x.cos(),     lambda x: by_pi(x, *nearest_half(x))),
+        (x.sin(),     sin),
+        (x.cos(),     cos),
         *near_only,
         *everywhere,
     ])  # fmt: skip

@@ -13,20 +13,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinyphysics.ir import DType, Ops, UOp, f32, f64, i64, u32
+from tinyphysics.ir.drawn import ADDRESS as ADDRESS
+from tinyphysics.ir.drawn import MEMBER as MEMBER
+from tinyphysics.ir.drawn import NOW as NOW
+from tinyphysics.ir.drawn import SEED as SEED
+from tinyphysics.ir.drawn import draws as draws
 from tinyphysics.philox import ATANH, COS, LN2, MULTIPLIERS, ROUNDS, SIN, TWO_PI, WEYL
 from tinyphysics.rules.digits.floats import bits, format_of
 from tinyphysics.util import prod
 
-# what a draw depends on beside its own number; a run knows the values
-SEED = (UOp.var("@seed", (), u32), UOp.var("@seed.high", (), u32))
-NOW, MEMBER = UOp.var("@step", (), i64), UOp.var("@member", (), i64)
-ADDRESS = frozenset({*SEED, NOW, MEMBER})
 TERMS = {f64: (len(ATANH), len(SIN), len(COS)), f32: (5, 5, 6)}  # of the series: the next is below a rounding
-
-
-def draws(u: UOp) -> bool:
-    """Does an expression hold a random number?"""
-    return bool(u.leaves & ADDRESS)
 
 
 def draw(kind: str, stream: int, shape: tuple[int, ...]) -> UOp:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tinyphysics.errors import InputError, PlanError, ShapeError, TraceError
 from tinyphysics.front.trace import PhysicsSystem, hamiltonian
-from tinyphysics.options import heeds
+from tinyphysics.options import COMPILE, heeds
 from tinyphysics.plan import Goal
 from tinyphysics.planner.choice.choose import named
 from tinyphysics.planner.choice.goals import check_goals
@@ -320,6 +320,7 @@ def compile(
         math=math,
         tolerance=None if tolerance is None else checked_tolerance(tolerance, precision),
         absolute=None if absolute is None else checked_absolute(absolute, method),
+        more=tuple((name, ask[name]) for name, o in COMPILE.items() if o.of_goal and ask.has(name)),
     )
     adapts = is_adaptive(source.kind, method)
     check("steps", Ask.of(goal, source, {OWN_STEPS: adapts}, pilot=pilot))

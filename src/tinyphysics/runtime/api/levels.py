@@ -47,4 +47,4 @@ def text_at(sim: Setup, level: str) -> str:
 
 
 def traced_graph(s: System) -> str:
-    return dump([s.energy] if s.energy is not None else [*s.forces, *s.update], s.sites)
+    return dump(s.equations, s.sites)

@@ -59,7 +59,11 @@ def full_report(sim: Setup) -> Report:
 def rounding_row_of(sim: Setup) -> Row | None:
     """What is known of rounding at the first state: measured once, when it is first asked for."""
     of = sim.compiled, sim.began
-    if sim.began is None or sim.compiled.adaptive or never(sim.system, sim.goal, sim.built.facts):
+    if (
+        sim.began is None
+        or sim.compiled.adaptive
+        or never(sim.system, sim.goal, sim.built.facts, sim.compiled.known.traits)
+    ):
         return None
     if sim._rounding is None or sim._rounding[0] != of:
         from tinyphysics.runtime.measure.rounding import rounding_row

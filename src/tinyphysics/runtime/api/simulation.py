@@ -6,7 +6,7 @@ import inspect
 import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tinyphysics.errors import InputError, PlanError, StoreError, TinyPhysicsError
 from tinyphysics.given import shown
@@ -28,6 +28,9 @@ from tinyphysics.runtime.state.schedule import checked_time
 from tinyphysics.system import Family
 from tinyphysics.trajectory import Trajectory
 from tinyphysics.util import did_you_mean, one_of
+
+if TYPE_CHECKING:
+    from tinyphysics.runtime.api.stepper import Stepper  # imported when one is made
 
 CHECKS = ("on", "off", "strict")
 
@@ -174,6 +177,20 @@ class Simulation(Setup):
         return rewind(self, out, steps, checkpoint)
 
     @takes_names
+    @heeds("stepper", "sim.stepper(q=..., p=...)")
+    def stepper(
+        self, *, t0: float = BEGINS, seed: int = 0, threads: int | None = None, **given: Any
+    ) -> Stepper:
+        """Returns a Stepper, to be stepped in a loop of your own: `s.step()`, then `s.q`, `s.t`, and so on.
+
+        It begins with the states and parameters `given` by name, at the time `t0`. After n steps its states have the bits of
+        `sim.evolve(..., steps=n).final`. `seed` is that of random numbers, `threads` the most threads of one call.
+        """
+        from tinyphysics.runtime.api.stepper import stepper
+
+        return stepper(self, given, t0, seed, threads)
+
+    @takes_names
     @heeds("suggest_dt", "sim.suggest_dt(q=..., p=..., error=1e-6)")
     def suggest_dt(
         self,
@@ -243,12 +260,18 @@ class Simulation(Setup):
                     f"the monitor `{name}` cannot be pickled: another process could not import `{which}`",
                     fix="Write it as a def at the top of a module, or pass it to each run as observe=.",
                 ) from error
-        return self.__dict__ | {"source": self.system}
+        return self.__dict__ | {"source": self.system, "_forms": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A simulation of an older release had no patterns of short runs."""
+        self.__dict__.update({"_forms": {}, **state})
 
     def __copy__(self) -> Simulation:
         """Monitors of its own; the rest is frozen, and shared."""
         new = object.__new__(Simulation)
-        new.__dict__.update(self.__dict__ | {"monitors": dict(self.monitors), "_sizes": dict(self._sizes)})
+        new.__dict__.update(
+            self.__dict__ | {"monitors": dict(self.monitors), "_sizes": dict(self._sizes), "_forms": {}}
+        )
         return new
 
     def __deepcopy__(self, memo: Any) -> Simulation:

@@ -14,14 +14,9 @@ from typing import Any
 from tinyphysics.errors import StoreError, TinyPhysicsError
 from tinyphysics.given import path as checked_path
 from tinyphysics.options import heeds
-from tinyphysics.plan import Goal, Hierarchy
 from tinyphysics.planner.cost.target import checked
 from tinyphysics.runtime.api.simulation import Simulation
-from tinyphysics.runtime.stages.description import FORMAT, system_of
-from tinyphysics.runtime.stages.pilot_cache import from_data
-
-# what a file may leave out: options that are not the defaults, or came later
-PLAIN = "precision scale approximate propagator energy_drift error tolerance absolute math".split()
+from tinyphysics.runtime.stages.description import FORMAT, goal_of, system_of
 
 
 @heeds("load", 'tp.load("pendulum.json")')
@@ -67,18 +62,5 @@ def load(path: str | Path) -> Simulation:
 
 
 def rebuilt(data: dict[str, Any]) -> Simulation:
-    system, goal = system_of(data["system"]), data["goal"]
-    order, eps = goal.get("hierarchy") or (None, 0.0)
-    units = tuple((str(name), float(unit)) for name, unit in goal.get("lattice", ()))
-    known: dict[str, Any] = {"propagator": "loop"} | {name: goal[name] for name in PLAIN if name in goal}
-    wanted = Goal(
-        **known | {name: goal[name] for name in ("dt", "method", "order")},
-        forbid=tuple(goal["forbid"]),
-        inner=tuple(goal.get("inner", ())),
-        lattice=units,
-        backwards=bool(goal.get("backwards", False)),
-        hierarchy=None if order is None else Hierarchy(tuple(order), eps),
-        project=tuple((str(name), str(held)) for name, held in goal.get("project", ())),
-        decision=from_data(goal["decision"]) if goal.get("decision") else None,
-    )
-    return Simulation(system, wanted, checked(data["backend"]), data["checks"])
+    system, goal = system_of(data["system"]), goal_of(data["goal"])
+    return Simulation(system, goal, checked(data["backend"]), data["checks"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -18,6 +17,7 @@ from tinyphysics.device.engines.host import VmEngine
 from tinyphysics.device.engines.loops import NestEngine
 from tinyphysics.device.engines.series import SeriesEngine
 from tinyphysics.device.host.arrays import ArraysLoader
+from tinyphysics.device.host.cores import available
 from tinyphysics.device.host.processor import processor, seed_for
 from tinyphysics.device.host.series_arrays import series_arrays
 from tinyphysics.device.opencl import driver as opencl
@@ -147,9 +147,7 @@ def new_series_engine(target: Target, step: Step) -> Any:
             )
         )
     load = series_arrays if target.backend == "numpy" else series_code
-    return SeriesEngine(
-        plan, states, CLOCK, lambda: load(plan, loop_parts(plan)), len(os.sched_getaffinity(0))
-    )
+    return SeriesEngine(plan, states, CLOCK, lambda: load(plan, loop_parts(plan)), available())
 
 
 series_engine = Engines(new_series_engine, 16)
@@ -220,7 +218,7 @@ def placed(
         return target, ""
     step = build_kernel(made(program)).section("step")
     work = Work(step.operations, *w, len(step.loads))
-    cores = len(os.sched_getaffinity(0))
+    cores = available()
     seconds, other = (
         here(work, processor().width * MOST_UNROLL, cores),
         there(work, cuda.device().processors, used),

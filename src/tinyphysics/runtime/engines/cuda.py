@@ -40,6 +40,7 @@ FULL = 2048  # threads that a processor holds
 class CudaLoader:
     """Members as threads."""
 
+    by_address = False
     threads = False  # the device has its own
     quick = None
 

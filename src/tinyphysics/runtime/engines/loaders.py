@@ -47,7 +47,7 @@ def per_double(section: Section) -> int:
 class LlvmLoader:
     """For the processor that code is made for, with vectors as wide as it has."""
 
-    threads = True
+    threads = by_address = True
 
     def __init__(self, cpu: Cpu | None = None, shape: VectorShape | None = None) -> None:
         self.cpu = processor() if cpu is None else cpu
@@ -95,7 +95,7 @@ class LlvmLoader:
 class CLoader:
     """Through the C compiler that is there."""
 
-    threads = True
+    threads = by_address = True
     quick = None
     made = found = 0
 

@@ -20,6 +20,7 @@ from tinyphysics.tpir.kernels.nests import LoopKernel
 class OpenClLoader:
     """Members as work-items: one each on many small cores, a chunk each on a processor with vectors."""
 
+    by_address = False
     threads = False  # the driver has its own
     quick = None
     made = found = 0

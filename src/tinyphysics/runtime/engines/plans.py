@@ -25,7 +25,7 @@ from tinyphysics.plan import Goal
 from tinyphysics.planner.cost.cost import operations
 from tinyphysics.planner.cost.target import FEW_MEMBERS, in_loops
 from tinyphysics.rules.formulas.relativity import NAME as RELATIVISTIC
-from tinyphysics.step import OWN_STEPS, SERIES
+from tinyphysics.step import DRAWS, OWN_STEPS, SERIES, SOLVES
 from tinyphysics.system import System
 from tinyphysics.target import BUILT
 from tinyphysics.tpir.kernels.kernel import Kernel
@@ -44,14 +44,28 @@ class Known:
     method: str
     backend: str
     timed: bool  # does a step ask for the time?
-    solves: bool  # has it equations to solve, without which there is no step?
     loops: tuple[bool, bool]  # does a run of few members go in loops along its axes?  And one of many?
     operations: int  # of a step
     way: str  # loop, or exact, method: then one jump stands for it
     instead: str  # what would delete the loop, if something would
-    series: bool  # is it a Taylor series in loops?
     slow: str  # why it runs instruction by instruction in Python, if nobody asked for that
     scales: tuple[tuple[str, str], ...]  # (state, factor) where a run keeps other units
+    traits: tuple[str, ...]  # of its step, in order: words of step.py
+
+    @property
+    def solves(self) -> bool:
+        """Has it equations to solve, without which there is no step?"""
+        return SOLVES in self.traits and OWN_STEPS not in self.traits
+
+    @property
+    def series(self) -> bool:
+        """Is it a Taylor series in loops?"""
+        return SERIES in self.traits
+
+    @property
+    def draws(self) -> bool:
+        """Does a step draw random numbers?"""
+        return DRAWS in self.traits
 
 
 def loops_of(b: Build) -> tuple[bool, bool]:
@@ -65,20 +79,18 @@ def loops_of(b: Build) -> tuple[bool, bool]:
 def known_of(b: Build) -> Known:
     scales = tuple((str(s.state.arg), dump([s.factor])) for s in b.step.coordinates.scales)
     timed = any(i.op == "TIME" for i in b.program.step)
-    solves = any(i.op == "SOLVE" for i in b.program.step) and OWN_STEPS not in b.step.traits
     return Known(
         b.program.hash,
         b.plan.method,
         b.target.backend,
         timed,
-        solves,
         loops_of(b),
         sum(operations(b.program.step, b.program).values()),
         b.goal.propagator or "loop",
         "" if b.choice is None else b.choice.instead,
-        SERIES in b.step.traits,
         b.why.removeprefix("auto: ") if b.target.backend == "python" and b.why.startswith("auto") else "",
         scales,
+        tuple(sorted(b.step.traits)),
     )
 
 
@@ -87,16 +99,15 @@ def read(text: bytes) -> Known:
     data = json.loads(text)
     scales = tuple((str(state), str(factor)) for state, factor in data.pop("scales"))
     few, many = data.pop("loops")
+    traits = tuple(str(trait) for trait in data.pop("traits"))
     types = {
         "program": str,
         "method": str,
         "backend": str,
         "timed": bool,
-        "solves": bool,
         "operations": int,
         "way": str,
         "instead": str,
-        "series": bool,
         "slow": str,
     }
     if data.keys() != types.keys() or any(type(data[name]) is not t for name, t in types.items()):
@@ -106,7 +117,7 @@ def read(text: bytes) -> Known:
     BUILT[data["backend"]]
     for _, factor in scales:
         parse(factor)
-    return Known(**data, loops=(few, many), scales=scales)
+    return Known(**data, loops=(few, many), scales=scales, traits=traits)
 
 
 # --- keys -------------------------------------------------------------------------------------------
@@ -152,30 +163,23 @@ def variables(system: System) -> list[Any]:
 
 
 def roots_of(system: System) -> list[UOp]:
-    lagrangian = None if system.motion is None else system.motion.lagrangian
-    return [
-        u
-        for u in (system.energy, *system.forces, *system.update, *system.levels, lagrangian)
-        if u is not None
-    ]
+    """All that a system holds; of a Lagrangian's motion the rest follows from L."""
+    return [u for name, us in system.roots.items() for u in (us[:1] if name == "motion" else us)]
 
 
 def plan_key(system: System, goal: Goal, requested: str) -> str | None:
     """Of all that `build` decides by."""
     roots = roots_of(system)
-    asked = {name: value for name, value in vars(goal).items() if name not in ("dt", "decision")}
+    asked = {name: value for name, value in goal.options.items() if name not in ("dt", "decision")}
     asked["stiff"] = bool(goal.stiff)  # so is the number itself
     asked["decided"] = (
         None if goal.decision is None else goal.decision.method
     )  # its other numbers are run-time values
     clock = None if system.clock is None else [system.clock.way, dump([system.clock.rate])]
-    own = [
-        system.kind,
-        system.name,
-        len(system.forces),
-        len(system.levels),
-        system.motion is None,
-    ]  # a map's program has the name of its function
+    # a map's program has the name of its function; numbers say which roots are which
+    own = [system.kind, system.name, len(system.forces), len(system.levels), system.motion is None]
+    counted = ("energy", "forces", "update", "levels", "motion")
+    own += [(name, len(us)) for name, us in system.roots.items() if name not in counted]
     return key_of("plan", roots, [*own, clock, *variables(system), asked, requested])
 
 

@@ -104,7 +104,10 @@ def of_many(
     kept, rows = chosen_frames(r, record, in_memory)
     steps = [step_of(record, k) for k in rows]
     some = r.given.members > len(members)
-    kept = {name: v[list(rows)][:, members] if some else v[list(rows)] for name, v in kept.items()}
+    kept = {
+        name: np.stack([v[k][members] for k in rows]) if some else v if len(v) == len(rows) else v[list(rows)]
+        for name, v in kept.items()
+    }
     params = {n: v[members] if some and len(v) > 1 else v for n, v in r.given.own.items()}
     omegas: list[float] = []
     if look is None:
@@ -199,9 +202,9 @@ def drifted(
 
 
 def applies(r: Run, record: Record, checks: str, approximate: float | None) -> bool:
-    """Is there an energy, and something that moved?"""
+    """Is there an energy that is kept, and something that moved?"""
     system = r.system
-    if checks == "off" or system.energy is None or system.clock is not None:
+    if checks == "off" or not r.keeps_energy or system.clock is not None:
         return False
     if approximate is not None or record.last == record.schedule.first or not r.given.members:
         return False
@@ -222,14 +225,26 @@ def judge(
     in_memory: bool,
 ) -> None:
     """A note in out.metrics, and a warning or an error, for a run that looks wrong."""
-    if not applies(r, record, checks, approximate):
-        return
+    steps = record.last - record.schedule.first
+    if applies(r, record, checks, approximate) and not passed_over(r, steps, compiled, checks):
+        look_at(r, record, out, compiled, checks, in_memory)
+
+
+def seconds_of(r: Run, steps: int, compiled: Compiled) -> float:
+    return steps * r.given.members * loop_seconds(0, compiled.known.operations)
+
+
+def passed_over(r: Run, steps: int, compiled: Compiled, checks: str) -> bool:
+    """Is it one of many short runs that are not looked at?"""
+    brief = BRIEF if r.given.members == 1 else 10 * BRIEF
+    return checks == "on" and seconds_of(r, steps, compiled) < brief and not compiled.looked_at()
+
+
+def look_at(
+    r: Run, record: Record, out: Trajectory, compiled: Compiled, checks: str, in_memory: bool
+) -> None:
     small, one = compiled.look, r.given.members == 1
-    takes = (
-        (record.last - record.schedule.first) * r.given.members * loop_seconds(0, compiled.known.operations)
-    )
-    if checks == "on" and takes < (BRIEF if one else 10 * BRIEF) and not compiled.looked_at():
-        return
+    takes = seconds_of(r, record.last - record.schedule.first, compiled)
     count = min(r.given.members, MEMBERS)
     members = [k * (r.given.members - 1) // max(count - 1, 1) for k in range(count)]
     omegas: Sequence[float]

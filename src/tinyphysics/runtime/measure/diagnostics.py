@@ -5,28 +5,30 @@ What only some runs need (goals, resonances) is imported when it is needed: a fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tinyphysics.errors import PhysicsIntegrityError
+from tinyphysics.plan import Goal
 from tinyphysics.planner.methods.catalog import TURNING
 from tinyphysics.runtime.engines.backend import transferred
 from tinyphysics.runtime.engines.caller_arrays import CallerArrays
 from tinyphysics.runtime.engines.events import gathered
-from tinyphysics.runtime.measure.alarms import judge
+from tinyphysics.runtime.measure.alarms import judge, look_at, passed_over
 from tinyphysics.runtime.measure.commutators import commutators
 from tinyphysics.runtime.measure.convergence import check_converges
 from tinyphysics.runtime.measure.solver import solver_report
-from tinyphysics.runtime.stages.diagnose import Diagnostic, Finished
+from tinyphysics.runtime.stages.diagnose import Diagnostic, Finished, Repeated
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.runtime.stages.outcome import jumped
 from tinyphysics.runtime.stages.resolve import on_host
 from tinyphysics.runtime.state.acts import Acted
 from tinyphysics.runtime.state.digest import marked
 from tinyphysics.runtime.state.encoding import Encoding
+from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import time_at
 
 if TYPE_CHECKING:
@@ -63,26 +65,40 @@ def own_steps(f: Finished) -> Found:
 
 def losses(f: Finished) -> Found:
     """Nothing for out.metrics: what was thrown away is looked for when out.losses is read."""
-    r, origin = f.run, f.out.origin
+    record = f.record
     f.out._losses = partial(
-        looked_for,
-        system=f.setup.system,
-        goal=f.setup.goal,
-        parameters=r.given.own,
-        since=r.t0,
-        origin=origin if isinstance(origin, Origin) else None,
-        tree=f.record.measured,
-        events=tuple(r.events),
-        searched=time_at(f.call.first, r.dt, r.t0),
-        apart=max(f.record.apart, default=None),
+        looked_for, f.run, f.setup.goal, f.out.origin, f.call.first, record.measured, record.apart
     )
     return {}
 
 
-def looked_for(**known: Any) -> tuple[Loss, ...]:
+def losses_again(f: Repeated) -> None:
+    f.out._losses = partial(looked_for, f.run, f.setup.goal, f.out.origin)
+
+
+def looked_for(
+    r: Run,
+    goal: Goal,
+    origin: Any,
+    first: int = 0,
+    tree: Sequence[Mapping[str, float]] = (),
+    apart: Sequence[float] = (),
+) -> tuple[Loss, ...]:
     from tinyphysics.runtime.measure.losses import Case, losses
 
-    return losses(Case(**known))
+    return losses(
+        Case(
+            system=r.system,
+            goal=goal,
+            parameters=r.given.own,
+            since=r.t0,
+            origin=origin if isinstance(origin, Origin) else None,
+            tree=tree,
+            events=tuple(r.events),
+            searched=time_at(first, r.dt, r.t0),
+            apart=max(apart, default=None),
+        )
+    )
 
 
 def lattice(f: Finished) -> Callable[[], Any]:
@@ -176,15 +192,25 @@ def alarms(f: Finished) -> Found:
     return {}
 
 
+def alarms_again(f: Repeated) -> None:
+    s = f.setup
+    if f.run.system.energy is None or s.checks == "off" or s.goal.approximate is not None:
+        return
+    if not passed_over(f.run, f.run.schedule.steps, s.compiled, s.checks):
+        look_at(f.run, f.record(), f.out, s.compiled, s.checks, in_memory=True)
+
+
 # fmt: off
 DIAGNOSTICS: tuple[Diagnostic, ...] = (
-    Diagnostic("magnus", before=lambda s, r: check_converges(r, s.compiled.known.method), after=lambda f: f.found["magnus"]),
-    Diagnostic("transfers", after=lambda f: {k: n - f.ran.moved[k] for k, n in transferred(f.run.target).items()}),
+    Diagnostic("magnus", before=lambda s, r: check_converges(r, s.compiled.known.method),
+               applies=lambda f: f.found["magnus"], after=lambda f: f.found["magnus"]),
+    Diagnostic("transfers", applies=lambda f: f.run.target.backend == "cuda",
+               after=lambda f: {k: n - f.ran.moved[k] for k, n in transferred(f.run.target).items()}),
     Diagnostic("math", applies=lambda f: f.setup.goal.math == "fast", after=fast_math),
     Diagnostic("shape", applies=lambda f: f.record.shape, after=lambda f: {"shape": dict(f.record.shape)}),
     Diagnostic("approximate", applies=lambda f: f.record.measured, after=tree_errors),
     Diagnostic("substeps", applies=lambda f: f.run.adaptive, after=own_steps),
-    Diagnostic("losses", after=losses),
+    Diagnostic("losses", after=losses, again=losses_again),
     Diagnostic("solver", applies=lambda f: f.setup.compiled.known.solves and isinstance(f.out.origin, Origin),
                later=lambda f: partial(solver_report, f.out.origin)),
     Diagnostic("propagator", applies=lambda f: f.run.jump is not None, now=lambda f: f.run.jump.few is None,
@@ -200,6 +226,6 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("goals", applies=lambda f: f.setup.goal.is_accurate, after=goals),
     Diagnostic("strict", applies=lambda f: f.setup.checks == "strict" and f.failed, after=raise_failure),
     Diagnostic("acts", applies=lambda f: f.run.acts, after=acts),
-    Diagnostic("alarms", after=alarms),
+    Diagnostic("alarms", after=alarms, again=alarms_again),
 )
 # fmt: on

@@ -43,8 +43,7 @@ class Case:
 
     @property
     def roots(self) -> list[Any]:
-        s = self.system.seen
-        return [u for u in (s.energy, *s.forces, *s.update) if u is not None]
+        return self.system.seen.equations
 
 
 def far_field(c: Case) -> Iterator[Loss]:

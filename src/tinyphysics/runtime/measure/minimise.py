@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.host.threads import spread
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import UOp
 from tinyphysics.runtime.engines.backend import engine_for
@@ -21,7 +22,6 @@ from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import Inputs, inputs
 from tinyphysics.runtime.state.schedule import whole
 from tinyphysics.runtime.state.tiles import cut
-from tinyphysics.runtime.state.workers import spread
 from tinyphysics.synth.methods.derivative import derivative
 from tinyphysics.tpir.precision.probe import probe
 

@@ -22,6 +22,7 @@ from tinyphysics.planner.methods.method import Method
 from tinyphysics.runtime.measure.frequency import Frequency, frequency
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import Inputs
+from tinyphysics.step import NO_ENERGY
 
 MOST_MEMBERS = 16  # of an ensemble: those that are piloted
 PERIODS = 64  # of the fastest vibration, in the pilot of a run that is as long
@@ -165,9 +166,9 @@ class Pilots:
         finer = None if mine is None else self.states(self.run(m.name, dt / 2, 2 * steps, looks))
         if mine is None or finer is None:
             return Measured(math.inf)
-        unknown = self.sim.system.energy is None or (
-            self.sim.goal.energy_drift is None and not self.simulation(m.name).compiled.follows_energy
-        )
+        compiled = self.simulation(m.name).compiled
+        unknown = self.sim.system.energy is None or NO_ENERGY in compiled.known.traits
+        unknown = unknown or self.sim.goal.energy_drift is None and not compiled.follows_energy
         drift = None if unknown else float(np.max(out.drift("energy")))
         error = estimate(apart(mine, finer, self.largest(m.name, dt, steps)), m.order)
         if not math.isfinite(error) or drift is not None and not math.isfinite(drift):

@@ -80,7 +80,7 @@ def of_matrix(sim: Setup, i: Inputs, member: int) -> set[float]:
 
 def bends_of(sim: Setup, facts: Facts, found: Fact, i: Inputs, t0: float) -> Bends | None:
     """The least and the largest curvature of the rest at a state; None if it is not finite."""
-    rest = Facts((Fact.yes("separable", because="", T=facts["separable"].T, V=found.rest),))
+    rest = Facts((Fact.yes("separable", "", T=facts["separable"].T, V=found.rest),))
     bend = frequency(sim.compiled, rest, i, t0)
     if not math.isfinite(bend.rate):
         return None

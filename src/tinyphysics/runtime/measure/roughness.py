@@ -33,14 +33,6 @@ PLACES = 256  # on a line, of which copies take some
 ODD = 16  # numbers move by odd multiples below it, so that no two are rounded together
 FEW = 8  # steps in which a number goes as far as the longest line
 CLOSE = 5  # no line is longer than 2**-5 of a number
-SHORTER = {  # lines, by the power of 2 that they are shorter than the longest
-    "float32": (0, 3, 6),
-    "compensated": (0, 3, 6),
-    "mixed": (0, 3, 6, 10, 15, 23, 31),
-    "float64": (0, 5, 10, 15, 23, 31),
-    "lattice": (0, 5, 10, 15, 23),
-    "dd": (0, 15),
-}
 BETTER = 2.0  # a curve that leaves less than 1/BETTER of the variance of another has seen more than rounding
 FITTED = 2.0**-50  # of the largest energy of a line: what is left below it is rounding of the fit itself
 

@@ -28,7 +28,6 @@ from tinyphysics.report import Row
 from tinyphysics.runtime.measure.roughness import (
     COPIES,
     FEW,
-    SHORTER,
     Copies,
     advanced,
     backend_of,
@@ -41,6 +40,7 @@ from tinyphysics.runtime.stages.terms import addends
 from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.runtime.state.first_state import FirstState
 from tinyphysics.synth.methods.derivative import derivative
+from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.util import plural
 
 SAMPLES = 64  # states along a run
@@ -126,7 +126,7 @@ def affordable(c: Compiled) -> float:
 def estimate(c: Compiled, began: FirstState) -> Rounding | str:
     """The rounding of runs from a first state on, or why it is not estimated."""
     given, room, dt = replace(began.given, is_ensemble=True), affordable(c), began.dt
-    shorter = SHORTER.get(c.goal.precision, SHORTER["float64"])
+    shorter = PRECISIONS[c.goal.precision].lines
     each = room / (COPIES * len(shorter))  # states times steps
     if backend_of(c) is None:
         return "it takes some ten thousand steps, which are too slow in Python"

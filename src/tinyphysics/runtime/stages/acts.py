@@ -95,7 +95,7 @@ def bound(r: Resolved, i: Inputs, name: Any, one: Any) -> BoundAct:
                 fix=f"Give it a default: {p.name}=1.0.",
             )
         own[p.name] = np.broadcast_to(np.asarray(p.default, dtype), p.var.shape)[None]
-    if compiled.draws:  # from a stream of its own
+    if compiled.known.draws:  # from a stream of its own
         seed = int(digest(f"{int(r.seed)} {name}".encode())[:16], 16)
         own |= addressed(Inputs({}, {}, i.members, i.is_ensemble), seed, encoding.precision.given).params
     return BoundAct(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from tinyphysics.device.cuda.dlpack import empty_like
+from tinyphysics.device.host.cores import available
 from tinyphysics.ir import UOp
 from tinyphysics.planner.methods.catalog import TURNING
 from tinyphysics.rules.functions.random import draws
@@ -25,7 +26,7 @@ from tinyphysics.runtime.state.indices import check_indices, selects
 from tinyphysics.runtime.state.record import Record, beginning
 from tinyphysics.runtime.state.run import BoundAct, made
 from tinyphysics.runtime.state.windows import fitting
-from tinyphysics.runtime.state.workers import available, copy
+from tinyphysics.runtime.state.workers import copy
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +60,7 @@ def bind(r: Resolved, e: Encoded, s: Scheduled) -> Bound:
     system = r.setup.system
     values = with_times(system, {n: traced(system, f, n) for n, f in s.watched.items()})
     if compiled.selects or values and selects([*values.values()]):
-        check_indices([*compiled.roots, *values.values()], i)
+        check_indices([*compiled.system.equations, *values.values()], i)
     acts = bind_acts(r, i) if r.request.acts is not None or r.begun is not None else ()
     bound = Bound(i, record, values, acts)
     for supplier in SUPPLIERS:
@@ -70,7 +71,7 @@ def bind(r: Resolved, e: Encoded, s: Scheduled) -> Bound:
 
 # --- the suppliers ------------------------------------------------------------------------------------
 def draws_numbers(r: Resolved, b: Bound) -> bool:
-    return r.setup.compiled.draws or any(map(draws, b.values.values()))
+    return r.setup.compiled.known.draws or any(map(draws, b.values.values()))
 
 
 def address(r: Resolved, b: Bound) -> Inputs:

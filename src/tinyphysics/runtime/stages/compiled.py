@@ -17,7 +17,6 @@ from tinyphysics.planner.choice.propagator import few, loop_seconds, seconds
 from tinyphysics.planner.choice.stiff import stiffest
 from tinyphysics.planner.cost.target import FEW_MEMBERS, loops_refuse
 from tinyphysics.planner.methods.catalog import BY_NAME
-from tinyphysics.rules.functions.random import draws
 from tinyphysics.runtime.engines.few import Few, few_of
 from tinyphysics.runtime.engines.jump import Jumps
 from tinyphysics.runtime.engines.plans import Known, find, keep, known_of, plan_key
@@ -157,20 +156,9 @@ class Compiled:
         return self.known.method in BY_NAME and BY_NAME[self.known.method].adaptive
 
     @cached_property
-    def roots(self) -> list[UOp]:
-        """The expressions that the system is given by."""
-        s = self.system
-        return [u for u in (s.energy, *s.forces, *s.update) if u is not None]
-
-    @cached_property
     def selects(self) -> bool:
         """Has it indices, cutoffs or tables that are checked before a run?"""
-        return selects(self.roots)
-
-    @cached_property
-    def draws(self) -> bool:
-        """Has it random numbers?"""
-        return any(map(draws, self.roots))
+        return selects(self.system.equations)
 
     @property
     def series(self) -> Step | None:

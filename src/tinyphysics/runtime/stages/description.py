@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from tinyphysics.errors import StoreError
 from tinyphysics.given import path as checked_path
 from tinyphysics.ir import UOp, dump, parse
-from tinyphysics.plan import Goal
+from tinyphysics.options import COMPILE
+from tinyphysics.plan import Goal, Hierarchy
 from tinyphysics.planner.systems.time_transformation import WAYS, transformed
-from tinyphysics.runtime.stages.pilot_cache import as_data
+from tinyphysics.runtime.stages.pilot_cache import as_data, from_data
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.run import BoundAct
-from tinyphysics.system import Motion, Parameter, State, System
+from tinyphysics.system import GIVEN_BY, Parameter, State, System, roots_in
 
 FORMAT = 1
 
@@ -25,7 +27,7 @@ FORMAT = 1
 def system_data(whole: System) -> dict[str, Any]:
     """A system as data; `system_of` makes it again."""
     clock, s = whole.clock, whole.seen
-    roots = [u for u in (s.energy, *s.forces, *s.update) if u is not None]
+    roots = dict(s.roots)
     return {
         "name": s.name,
         "kind": s.kind,
@@ -36,34 +38,31 @@ def system_data(whole: System) -> dict[str, Any]:
         ],
         "axes": s.axes,
         "time": s.time is not None,
-        "graph": dump(roots),
-        "levels": dump(s.levels) if s.levels else "",
+        "graph": dump(roots.pop(GIVEN_BY[s.kind])),
+        "levels": "",
         **({} if clock is None else {"clock": [clock.way, dump([clock.rate])]}),
-        "motion": "" if (m := s.motion) is None else dump([m.lagrangian, *m.v, *m.momenta, *m.velocities]),
+        "motion": "",
+        **{name: dump(us) for name, us in roots.items()},
     }
 
 
 def system_of(s: Mapping[str, Any]) -> System:
     """The system that was made data."""
-    roots = parse(s["graph"])
+    how, kind = roots_in(System), s["kind"]
+    graphs = {GIVEN_BY[kind]: s["graph"]} | {name: s[name] for name in how if s.get(name)}
     states = tuple(State(n, UOp.var(n, tuple(shape)), role, unit) for n, role, shape, unit in s["states"])
     parameters = tuple(
         Parameter(n, UOp.var(n, tuple(shape)), default, unit, *sign)
         for n, shape, default, unit, *sign in s["parameters"]
     )
-    kind = s["kind"]
     system = System(
         s["name"],
         kind,
         states,
         parameters,
         UOp.var("t") if s["time"] else None,
-        energy=roots[0] if kind == "hamiltonian" else None,
-        forces=tuple(roots) if kind == "forces" else (),
-        update=tuple(roots) if kind in ("map", "ode") else (),
         axes={name: tuple(shape) for name, shape in s.get("axes", {}).items()},
-        levels=tuple(parse(s["levels"])) if s.get("levels") else (),
-        motion=motion_of(parse(s["motion"])) if s.get("motion") else None,
+        **{name: how[name].put(parse(text)) for name, text in graphs.items()},
     )
     if "clock" in s:
         way, rate = s["clock"]
@@ -71,10 +70,63 @@ def system_of(s: Mapping[str, Any]) -> System:
     return system
 
 
-def motion_of(roots: list[UOp]) -> Motion:
-    L, *rest = roots
-    n = len(rest) // 3
-    return Motion(L, tuple(rest[:n]), tuple(rest[n : 2 * n]), tuple(rest[2 * n :]))
+# --- what was asked for ---------------------------------------------------------------------------------------------
+FIRST = ("dt", "method", "order", "forbid")  # in every file
+# than the first files, and so written where they are given alone: as options of Goal.more are
+LATER = ("math", "project")
+NOT_SAVED = ("stiff", "more")  # found again when it is compiled; options by their own names
+OLDER = {"propagator": "loop"}  # what was meant where it is not in a file
+
+
+@dataclass(frozen=True)
+class Field:
+    """How a field of Goal is written that JSON does not have, and read again."""
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+
+def listed(pairs: Any) -> list[list[Any]]:
+    return [list(pair) for pair in pairs]
+
+
+FIELDS = {
+    "forbid": Field(tuple, tuple),
+    "inner": Field(tuple, tuple),
+    "lattice": Field(listed, lambda pairs: tuple((str(name), float(unit)) for name, unit in pairs)),
+    "project": Field(listed, lambda pairs: tuple((str(name), str(held)) for name, held in pairs)),
+    "backwards": Field(bool, bool),
+    "hierarchy": Field(
+        lambda h: None if h is None else [h.order, h.perturbation],
+        lambda data: Hierarchy(tuple(data[0]), data[1]) if data else None,
+    ),
+    "decision": Field(
+        lambda d: None if d is None else as_data(d), lambda data: from_data(data) if data else None
+    ),
+}
+
+
+def goal_data(goal: Goal) -> dict[str, Any]:
+    """A goal as data; `goal_of` makes it again."""
+    given = goal.options
+    own = [f.name for f in fields(Goal) if f.name not in (*LATER, *NOT_SAVED, "decision")]
+    later = [f.name for f in fields(Goal) if f.name in LATER and given[f.name] != f.default]
+    names = [*own, *sorted([*later, *dict(goal.more)]), "decision"]
+    return {name: FIELDS[name].write(given[name]) if name in FIELDS else given[name] for name in names}
+
+
+def goal_of(data: Mapping[str, Any]) -> Goal:
+    """The goal that was made data."""
+    given = OLDER | {name: data[name] for name in (*FIRST, *data)}
+    own = {f.name for f in fields(Goal) if f.name not in NOT_SAVED} & given.keys()
+    read = {name: FIELDS[name].read(given[name]) if name in FIELDS else given[name] for name in own}
+    more = {name: in_tuples(given[name]) for name in given if name not in own and name in COMPILE}
+    return Goal(**read).given(**more)
+
+
+def in_tuples(value: Any) -> Any:
+    """What JSON gives back, as it was."""
+    return tuple(map(in_tuples, value)) if isinstance(value, list) else value
 
 
 def acts_data(acts: Sequence[BoundAct]) -> list[Any]:
@@ -89,27 +141,7 @@ def described(
     return {
         "tinyphysics": FORMAT,
         "system": system_data(s),
-        "goal": {
-            "dt": goal.dt,
-            "method": goal.method,
-            "order": goal.order,
-            "forbid": goal.forbid,
-            "precision": goal.precision,
-            "scale": goal.scale,
-            "approximate": goal.approximate,
-            "propagator": goal.propagator,
-            "inner": goal.inner,
-            "lattice": [list(pair) for pair in goal.lattice],
-            "backwards": goal.backwards,
-            "hierarchy": None if (h := goal.hierarchy) is None else [h.order, h.perturbation],
-            "energy_drift": goal.energy_drift,
-            "error": goal.error,
-            "tolerance": goal.tolerance,
-            "absolute": goal.absolute,
-            **({} if goal.math == "exact" else {"math": goal.math}),
-            **({"project": [list(pair) for pair in goal.project]} if goal.project else {}),
-            "decision": None if goal.decision is None else as_data(goal.decision),
-        },
+        "goal": goal_data(goal),
         "backend": requested,
         "checks": checks,
         "program": program,

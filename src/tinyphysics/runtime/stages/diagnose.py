@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from tinyphysics.runtime.engines.backend import named_processor, notes, running_on
 from tinyphysics.runtime.engines.caller_arrays import return_arrays
@@ -48,6 +48,15 @@ class Finished:
         return any(s.cause == self.run.encoding.failure for s in self.record.stops)
 
 
+class Repeated(NamedTuple):
+    """A short run that was done like one before it (runtime/stages/short_runs.py)."""
+
+    setup: Setup
+    run: Run
+    out: Trajectory
+    record: Callable[[], Record]
+
+
 @dataclass(frozen=True)
 class Diagnostic:
     """Something that is measured about a run; the order of their table is that of the keys of out.metrics.
@@ -64,6 +73,7 @@ class Diagnostic:
     later: Callable[[Finished], Callable[[], Any]] | None = None
     now: Callable[[Finished], bool] = lambda f: False
     watch: Callable[[Setup, Run], Sequence[Watch]] | None = None
+    again: Callable[[Repeated], None] | None = None  # the same of short runs; without it they go the long way
 
 
 def with_watches(setup: Setup, p: Placed, diagnostics: Sequence[Diagnostic]) -> Placed:

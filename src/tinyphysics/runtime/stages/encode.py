@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tinyphysics.device.cuda.dlpack import sent
+from tinyphysics.device.host.cores import available
 from tinyphysics.runtime.stages.momenta_of_velocities import given_momenta
 from tinyphysics.runtime.stages.own_time import begun_in_time
 from tinyphysics.runtime.stages.resolve import Resolved, on_host
@@ -32,12 +33,18 @@ def encode(r: Resolved) -> Encoded:
     seen = r.given if system.motion is None else on_host(r.given, r.arrays)
     given = given_momenta(system.seen, seen, checked_time(r.t0))
     if system.clock is None:
-        i = inputs(system, given, compiled.encoding)
+        i = inputs(system, given, compiled.encoding, said_threads(r))
     else:
         i = begun_in_time(bare_run(r), given)
     if r.arrays is not None:  # what was made of them here goes there, too
         i = replace(i, states={name: sent(v) for name, v in i.states.items()})
     return Encoded(i, given)
+
+
+def said_threads(r: Resolved) -> int:
+    """The threads of a run; what is wrong with them is said when it is scheduled."""
+    said = r.request.threads
+    return said if type(said) is int and said > 0 else available()
 
 
 def bare_run(r: Resolved) -> Run:

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import empty_like
+from tinyphysics.device.host.threads import spread
 from tinyphysics.errors import StoreError
 from tinyphysics.runtime.engines.engine import States
 from tinyphysics.runtime.stages.running import Done, Running
 from tinyphysics.runtime.state.record import Carried
-from tinyphysics.runtime.state.workers import copy, spread
+from tinyphysics.runtime.state.workers import copy
 from tinyphysics.runtime.storage.resume import joined as joined_registers
 from tinyphysics.trajectory import Stop
 

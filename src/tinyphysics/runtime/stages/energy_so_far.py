@@ -41,7 +41,12 @@ class EnergySoFar:
 
     def __call__(self, n: int) -> str | None:
         energy, s = self.run.system.seen.energy, self.record.schedule
-        if energy is None or self.run.system.seen.driven or self.run.given.members == 0:
+        if (
+            energy is None
+            or not self.run.keeps_energy
+            or self.run.system.seen.driven
+            or self.run.given.members == 0
+        ):
             return None
         name = next((name for name, u in self.values.items() if u is energy), None)
         frames_only = name is None

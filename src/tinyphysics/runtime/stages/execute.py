@@ -12,6 +12,8 @@ import numpy as np
 
 from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.device.engines.pieces import MemberBatches
+from tinyphysics.device.host.cores import available
+from tinyphysics.device.host.threads import spread
 from tinyphysics.ir import UOp
 from tinyphysics.rules.functions.random import draws
 from tinyphysics.runtime.engines.adaptive import AdaptiveEngine
@@ -29,7 +31,6 @@ from tinyphysics.runtime.state.run import Recipe, Run, made
 from tinyphysics.runtime.state.schedule import Schedule
 from tinyphysics.runtime.state.tiles import Tile, cut
 from tinyphysics.runtime.state.windows import FEW, Windows, fitting
-from tinyphysics.runtime.state.workers import spread
 from tinyphysics.runtime.storage.resume import Keeps
 from tinyphysics.system import System
 from tinyphysics.tpir.precision.probe import probe
@@ -92,6 +93,7 @@ def execute(
         windows,
         by_dt=partial(matrices, r),
         acts=Acts(r, partial(look_at_tile, r, values) if values else None) if r.acts else None,
+        threads=r.threads or available(),
         watches=r.watches,
         look=partial(look_at_tile, r, {w.name: w.value for w in r.watches}),
     )

@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import here
+from tinyphysics.device.host.threads import spread
 from tinyphysics.errors import BackendError, StoreError
 from tinyphysics.runtime.stages.between import frames_at_once
 from tinyphysics.runtime.stages.block import advance_block
@@ -22,7 +23,7 @@ from tinyphysics.runtime.state.ensemble import shaped
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import next_act
 from tinyphysics.runtime.state.tiles import Tile, cut, store
-from tinyphysics.runtime.state.workers import spread, unbroken
+from tinyphysics.runtime.state.workers import unbroken
 from tinyphysics.trajectory import Stop
 
 

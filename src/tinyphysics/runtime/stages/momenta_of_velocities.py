@@ -83,7 +83,7 @@ def one_step(c: Compiled, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """The states of a map after one step, as a user sees them."""
     i, schedule = inputs(c.system, given, c.encoding), Schedule(1, None, None, None)
     if c.selects:
-        check_indices(c.roots, i)
+        check_indices(c.system.equations, i)
     target = BUILT[c.known.backend]
     r = Run(c.program, c.system, target, i, schedule, 1.0, 0.0, None, c.encoding, c.in_loops(i.members))
     frames = {name: np.array(v)[None].repeat(2, axis=0) for name, v in i.states.items()}

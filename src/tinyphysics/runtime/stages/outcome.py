@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import DeviceArray
+from tinyphysics.device.host.cores import available
 from tinyphysics.ir import UOp
 from tinyphysics.runtime.stages.origin import Asked, Origin
 from tinyphysics.runtime.stages.own_time import AT, dated, times_of
@@ -20,7 +21,6 @@ from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import Schedule, time_at, times_at
 from tinyphysics.runtime.state.schedule import times_of as of_steps
 from tinyphysics.runtime.state.windows import Windows
-from tinyphysics.runtime.state.workers import available
 from tinyphysics.runtime.storage.writer_thread import Stream, Value
 from tinyphysics.trajectory import Frame, Trajectory
 

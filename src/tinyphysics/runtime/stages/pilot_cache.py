@@ -36,7 +36,7 @@ def key(system: System, goal: Goal, given: Inputs, t0: float, reach: float | Non
     """Of all that pilots decide by; they have the same bits on every backend."""
     state = [state_hash(given.states), state_hash(given.own), given.members]
     return key_of(
-        "decision", roots_of(system), [system.kind, *variables(system), vars(goal), state, t0, reach]
+        "decision", roots_of(system), [system.kind, *variables(system), goal.options, state, t0, reach]
     )
 
 

@@ -52,6 +52,7 @@ def place(r: Resolved, s: Scheduled, b: Bound) -> Placed:
         STIFF if explicit else "",
         r.gridless,
         b.acts,
+        traits=compiled.known.traits,
     )
     if s.schedule.steps and members:
         check_units(run, compiled.scales)

@@ -100,6 +100,7 @@ class Resolved:
     arrays: CallerArrays | None = None  # where its states lie, if that is a GPU
     lent: CallerArrays | None = None  # where states came from that are copied here: a jump is done here
     gridless: bool = False  # without dt: its frames alone say which times are looked at
+    decided: bool = False  # was something left open that the state of this run decided?
 
     @property
     def first(self) -> int:
@@ -131,12 +132,28 @@ def resolve(setup: Setup, request: Request, deciders: Sequence[Decider]) -> Reso
         setup.bind(setup.source, sizes_from(setup.source, sizes_given(setup.source, c, path, given)))
     check("run", Ask.of(setup.goal, setup.source, dt=dt))
     begin = Beginning(given, arrays, dt, t0, replace(request, until=until, hash_every=hash_every), c)
+    decided = False
     for d in deciders:
         if d.is_open(setup, begin):
+            decided = True
             begin = replace(begin, dt=d.decide(setup, begin))
     gridless = setup.compiled.adaptive and dt is None
     dt = 1.0 if setup.system.kind == "map" else checked_step(begin.dt)
-    out = Resolved(setup, request, given, wants, dt, t0, until, seed, hash_every, c, path, gridless=gridless)
+    out = Resolved(
+        setup,
+        request,
+        given,
+        wants,
+        dt,
+        t0,
+        until,
+        seed,
+        hash_every,
+        c,
+        path,
+        gridless=gridless,
+        decided=decided,
+    )
     return out if arrays is None else with_arrays(out, arrays)
 
 

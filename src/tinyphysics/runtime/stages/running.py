@@ -21,6 +21,7 @@ from tinyphysics.runtime.state.run import Checkpoint, Watch
 from tinyphysics.runtime.state.schedule import Schedule, time_at
 from tinyphysics.runtime.state.tiles import Tile
 from tinyphysics.runtime.state.windows import Windows
+from tinyphysics.runtime.state.workers import copy
 from tinyphysics.runtime.storage.resume import Keeps
 from tinyphysics.system import System
 from tinyphysics.trajectory import Stop
@@ -69,6 +70,7 @@ class Running:
         default_factory=list
     )  # the same by tiles, of a run that ends early
     acts: Acts | None = None  # what is done between two steps
+    threads: int = 1  # that copy a state
     watches: tuple[Watch, ...] = ()
     look: Callable[[Tile, States, int], dict[str, Any]] = lambda tile, state, n: {}  # the values of those
     bad_end: dict[int, Stop] = field(
@@ -154,5 +156,6 @@ class Running:
         return self.engine.synchronised_there(m)
 
     def frame(self, tile: Tile, n: int, state: States) -> None:
+        threads = self.threads if tile.kept is None else 1  # tiles are spread over the threads themselves
         for name, v in self.record.frame(n).items():
-            v[tile.here] = state[name]
+            copy(state[name], v[tile.here], threads)

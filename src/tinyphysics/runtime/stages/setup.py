@@ -51,6 +51,7 @@ class Setup:
     _sizes: dict[str, int] = field(default_factory=dict)
     _bodies: System | None = None  # whose order is not known yet
     _acts: str = ""  # of the last run
+    _forms: dict[Any, Any] = field(default_factory=dict)  # patterns of short runs, by the form of their calls
 
     def __post_init__(self) -> None:
         if isinstance(self.source, System):

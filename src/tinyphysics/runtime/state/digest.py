@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import DeviceArray
+from tinyphysics.device.host.threads import spread
 from tinyphysics.runtime.state import device_arrays
-from tinyphysics.runtime.state.workers import spread
 
 BITS = 3  # changes when a release changes results
 LEAF = 64 * 1024  # bytes hashed at a time: leaves can be computed apart, where the data is
-LEAVES = 64  # leaves that one thread takes at a time
+LEAVES = 16  # leaves that one thread takes at a time: a megabyte
 
 
 def little_endian(dtype: Any) -> bool:
@@ -59,22 +59,20 @@ def joined(parts: Iterable[tuple[Any, tuple[int, ...], bytes]]) -> str:
 
 def state_hash(state: Mapping[str, Any], threads: int = 1) -> str:
     """The hash of whole arrays; many leaves are hashed in several threads."""
-    parts = []
-    for value in state.values():
-        if isinstance(value, DeviceArray):
-            parts.append((value.dtype, value.shape, leaves(value)))
-            continue
-        a = np.asarray(value, order="C")
-        flat = a.reshape(-1)
+    arrays = [v if isinstance(v, DeviceArray) else np.asarray(v, order="C") for v in state.values()]
+    parts: list[Any] = []  # of each array, one after the other
+    for a in arrays:
         step = LEAVES * LEAF // a.itemsize
-        if a.size <= step:
-            digests = leaves(flat)
+        if isinstance(a, DeviceArray) or a.size <= step:
+            parts.append([a])
         else:
-            digests = b"".join(
-                spread(lambda k: leaves(flat[k * step : (k + 1) * step]), -(-a.size // step), threads)  # noqa: B023
-            )
-        parts.append((a.dtype, a.shape, digests))
-    return joined(parts)
+            flat = a.reshape(-1)
+            parts.append([flat[k : k + step] for k in range(0, a.size, step)])
+    every = [part for listed in parts for part in listed]
+    found = iter(spread(lambda k: leaves(every[k]), len(every), threads if len(every) > len(arrays) else 1))
+    return joined(
+        (a.dtype, a.shape, b"".join(next(found) for _ in listed)) for a, listed in zip(arrays, parts)
+    )
 
 
 def marked(how: str, hash_of: Callable[[], str]) -> str:

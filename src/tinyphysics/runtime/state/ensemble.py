@@ -16,7 +16,7 @@ from tinyphysics.ir.dtype import DType, f64
 from tinyphysics.options import COMING, COMPILE, EVOLVE, LINES, SAME_AS, unknown
 from tinyphysics.philox import key_words
 from tinyphysics.runtime.state.encoding import FLOAT64, Encoding
-from tinyphysics.runtime.state.workers import all_finite
+from tinyphysics.runtime.state.workers import all_finite, copy, in_pieces
 from tinyphysics.system import SIGNS, Family, Parameter, System
 from tinyphysics.tpir.precision.precision import ROUNDING
 from tinyphysics.tpir.program.isa import ADDRESS, FLOW, MEMBER_BITS
@@ -134,12 +134,12 @@ def in_format(dtype: DType) -> str:
 
 
 def kept(
-    encoding: Encoding, name: str, value: Any, shape: tuple[int, ...]
+    encoding: Encoding, name: str, value: Any, shape: tuple[int, ...], threads: int = 1
 ) -> tuple[dict[str, Any], int | None]:
     """(the words of a state with a leading axis, its length or None if the axis was not given)."""
     if not isinstance(value, Words):
         a, n = with_axis(name, value, shape, f64)
-        return encoding.stored(name, a), n
+        return in_pieces(lambda x: encoding.stored(name, x), a, threads), n
     like = encoding.stored(name, np.zeros(()))
     same = value.arrays.keys() == like.keys() and all(
         value.arrays[w].dtype == v.dtype for w, v in like.items()
@@ -191,8 +191,10 @@ def not_taken(system: System, name: str, known: list[str]) -> TinyPhysicsError:
     return InputError(what, fix=f"{near}It has {', '.join(known)}.")
 
 
-def inputs(system: System, given: Mapping[str, Any], encoding: Encoding = FLOAT64) -> Inputs:
-    """States and parameters, rounded once to the precision of the run."""
+def inputs(
+    system: System, given: Mapping[str, Any], encoding: Encoding = FLOAT64, threads: int = 1
+) -> Inputs:
+    """States and parameters, rounded once to the precision of the run; many numbers by so many threads."""
     dtype = encoding.precision.given
     states = [s.name for s in system.states]
     known = [*states, *(p.name for p in system.parameters)]
@@ -205,11 +207,11 @@ def inputs(system: System, given: Mapping[str, Any], encoding: Encoding = FLOAT6
     for s in system.states:
         if s.name not in given:
             raise InputError(f"the initial `{s.name}` is missing", fix=f"Pass {s.name}=... to evolve.")
-        words, n = kept(encoding, s.name, given[s.name], s.var.shape)
+        words, n = kept(encoding, s.name, given[s.name], s.var.shape, threads)
         state_arrays |= words
         if n is not None:
             lengths[s.name] = n
-        if not all(all_finite(a) for a in words.values()):
+        if not all(all_finite(a, threads) for a in words.values()):
             told = encoding.beyond(s.name) or f"not finite{in_format(encoding.precision.state)}"
             raise InputError(f"the initial `{s.name}` is {told}", fix="Check the initial values.")
     for p in system.parameters:
@@ -230,7 +232,7 @@ def inputs(system: System, given: Mapping[str, Any], encoding: Encoding = FLOAT6
         if np.ndim(value) == 0 and p.var.shape:
             value = np.full(p.var.shape, number_array(p.name, value))
         a, n = with_axis(p.name, value, p.var.shape, dtype)
-        if not all_finite(a):
+        if not all_finite(a, threads):
             raise InputError(
                 f"the parameter `{p.name}` is not finite{in_format(dtype)}", fix="Check its value."
             )
@@ -242,7 +244,8 @@ def inputs(system: System, given: Mapping[str, Any], encoding: Encoding = FLOAT6
             )
         check_sign(p, a, n is not None)
         # what is asked of a run later must not see what becomes of the user's
-        param_arrays[p.name] = a.copy()
+        param_arrays[p.name] = np.empty_like(a)
+        copy(a, param_arrays[p.name], threads)
         if n is not None:
             lengths[p.name] = n
     if len(set(lengths.values())) > 1:

@@ -11,7 +11,7 @@ from tinyphysics.ir import UOp
 from tinyphysics.runtime.state.encoding import Encoding
 from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.runtime.state.schedule import Schedule
-from tinyphysics.step import Step
+from tinyphysics.step import NO_ENERGY, Step
 from tinyphysics.system import System
 from tinyphysics.target import Target
 from tinyphysics.tpir.program.isa import Program, StateDecl
@@ -161,3 +161,9 @@ class Run:
     gridless: bool = False  # adaptive, and without dt: its frames alone say which times are looked at
     acts: tuple[BoundAct, ...] = ()  # that change its states between two steps
     watches: tuple[Watch, ...] = ()  # that may stop it
+    traits: tuple[str, ...] = ()  # of its step
+
+    @property
+    def keeps_energy(self) -> bool:
+        """Does an energy that moves say something about the step?"""
+        return self.system.energy is not None and NO_ENERGY not in self.traits

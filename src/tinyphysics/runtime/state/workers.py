@@ -1,61 +1,16 @@
-"""Who does the work?  Threads that take pieces from one queue; Ctrl-C waits until all of them are done.
-
-A slow core takes fewer pieces, so that it does not hold up the others.
-"""
+"""How does a run look at arrays, here or on a GPU, and how does Ctrl-C wait until a piece of work is done?"""
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import copy_context
-from itertools import count
-from typing import Any, TypeVar
-
-import numpy as np
+from typing import Any
 
 from tinyphysics.device.cuda.dlpack import DeviceArray
-from tinyphysics.device.numbers import finite
+from tinyphysics.device.host import copies
 from tinyphysics.runtime.state import device_arrays
-
-T = TypeVar("T")
-PIECE = 1 << 17  # numbers that are copied or looked at in one go: a megabyte
-
-
-def available() -> int:
-    """The processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def spread(work: Callable[[int], T], pieces: int, threads: int) -> list[T]:
-    """work(0), work(1), ... in up to so many threads, this one among them; the first error is raised."""
-    if threads <= 1 or pieces <= 1:
-        return [work(k) for k in range(pieces)]
-    out: dict[int, T] = {}
-    errors: list[BaseException] = []
-    queue = count()
-
-    def take() -> None:
-        while not errors and (k := next(queue)) < pieces:  # next() of a count is one step of the interpreter
-            try:
-                out[k] = work(k)
-            except BaseException as error:
-                errors.append(error)
-
-    others = [  # with the flags of this one
-        threading.Thread(target=copy_context().run, args=(take,), daemon=True)
-        for _ in range(min(threads, pieces) - 1)
-    ]
-    for thread in others:
-        thread.start()
-    take()
-    for thread in others:
-        thread.join()
-    if errors:
-        raise errors[0]
-    return [out[k] for k in range(pieces)]
 
 
 @contextmanager
@@ -78,32 +33,19 @@ def unbroken(wanted: bool = True) -> Iterator[None]:
         before(*pressed[0])
 
 
-def pieces_of(a: Any) -> list[slice]:
-    """Slices of the first axis, about a megabyte each."""
-    if a.size <= PIECE:
-        return [slice(None)]
-    length = len(a)
-    step = max(1, PIECE * length // max(a.size, 1))
-    return [slice(k, min(k + step, length)) for k in range(0, length, step)]
-
-
 def copy(source: Any, out: Any, threads: int) -> None:
-    """The numbers of one array into another of its shape."""
-    if out.size <= PIECE or isinstance(out, DeviceArray):
+    """The numbers of one array into another of its shape, here or on a GPU."""
+    if isinstance(out, DeviceArray):
         out[...] = source
-        return
-    cuts = pieces_of(out)
-
-    def one(k: int) -> None:
-        out[cuts[k]] = source[cuts[k]]
-
-    spread(one, len(cuts), threads)
+    else:
+        copies.copy(source, out, threads)
 
 
-def all_finite(a: Any) -> bool:
+def all_finite(a: Any, threads: int = 1) -> bool:
     """Without a temporary array of the size of the first."""
-    if isinstance(a, DeviceArray):
-        return device_arrays.all_finite(a)
-    if a.size <= PIECE:
-        return bool(np.count_nonzero(finite(a)) == a.size)  # sooner than .all(), of few
-    return all(bool(finite(a[cut]).all()) for cut in pieces_of(a))
+    return device_arrays.all_finite(a) if isinstance(a, DeviceArray) else copies.all_finite(a, threads)
+
+
+def in_pieces(f: Callable[[Any], dict[str, Any]], a: Any, threads: int) -> dict[str, Any]:
+    """f(a) of a function that makes arrays of each number of a."""
+    return f(a) if isinstance(a, DeviceArray) else copies.in_pieces(f, a, threads)

@@ -45,7 +45,7 @@ class Task:
             self.sizes,
             self.along,
             self.near,
-            self.node if self.kind in ("list", "tree", "product") else None,
+            id(self.node) if self.kind in ("list", "tree", "product") else None,
         )
 
 

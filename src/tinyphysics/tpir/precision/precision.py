@@ -67,6 +67,12 @@ class Precision:
     units: Units = ()  # of states that are whole numbers of one; "" is any other state
     rewrite: Rewrite = field(default=as_written, compare=False, repr=False)  # a float64 program in it
     note: str = field(default="", compare=False, repr=False)  # what explain() says of it
+    # what it goes with; of a new precision nothing is shown yet
+    is_piloted: bool = field(default=False, compare=False, repr=False)  # are there trial runs for goals?
+    takes_shears: bool = field(default=False, compare=False, repr=False)  # steps of parts that mix q and p?
+    takes_fast: bool = field(default=False, compare=False, repr=False)  # math="fast", with its digits?
+    # lines on which rounding is looked for, by the power of 2 that they are shorter than the longest
+    lines: tuple[int, ...] = field(default=(0, 5, 10, 15, 23, 31), compare=False, repr=False)
 
     def unit(self, state: str) -> float:
         """What 1 stands for in a state of whole numbers."""
@@ -110,16 +116,16 @@ class Precision:
 
 # fmt: off
 PRECISIONS: dict[str, Precision] = {p.name: p for p in (
-    Precision("float64", f64, f64, f64),
-    Precision("float32", f32, f32, f32, rewrite=in_float32,
+    Precision("float64", f64, f64, f64, is_piloted=True, takes_shears=True, takes_fast=True),
+    Precision("float32", f32, f32, f32, rewrite=in_float32, is_piloted=True, takes_fast=True, lines=(0, 3, 6),
         note="states, parameters and every operation of a step; energies and observables are float64"),
-    Precision("mixed", f64, f64, f32, rewrite=mixed,
+    Precision("mixed", f64, f64, f32, rewrite=mixed, is_piloted=True, takes_fast=True, lines=(0, 3, 6, 10, 15, 23, 31),
         note="states, their differences and updates are float64; all else in a force is float32"),
-    Precision("compensated", f32, f64, f32, f32, rewrite=compensated,
+    Precision("compensated", f32, f64, f32, f32, rewrite=compensated, lines=(0, 3, 6),
         note="states are pairs of float32, updated by TwoSum; forces, and dt where it multiplies them, are float32"),
-    Precision("lattice", i64, f64, f64, rewrite=on_lattice,
+    Precision("lattice", i64, f64, f64, rewrite=on_lattice, lines=(0, 5, 10, 15, 23),
         note="states are whole numbers of units; every sub-step adds a whole number, which is float64 rounded once"),
-    Precision("dd", f64, f64, f64, f64, rewrite=in_double_double,
+    Precision("dd", f64, f64, f64, f64, rewrite=in_double_double, takes_shears=True, lines=(0, 15),
         note="pairs of float64, about 32 digits: states and every operation of a step; parameters are float64 numbers"),
 )}
 # fmt: on

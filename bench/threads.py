@@ -1,0 +1,137 @@
+"""How much faster is a whole run on several threads?  Seconds by the clock of evolve, and the ratio to one thread.
+
+    python bench/threads.py                          all rows with 1, 2, 4, 7, 16 threads, as many as there are cores
+    python bench/threads.py --only pendulums --threads 1,16 --rounds 7
+    python bench/threads.py --backend c              where there is no LLVM
+
+Thread counts are interleaved and the least of the rounds counts. The hash of every run has to be that of one thread. `copy`
+is what memory can do: bytes read and written a second by copying 256 MB with as many threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from array_systems import gravity, waves
+from liquid import liquid
+from liquid import start as crystal
+
+import tinyphysics as tp
+from tinyphysics.device.host.cores import available
+from tinyphysics.device.host.threads import spread
+
+COUNTS = (1, 2, 4, 7, 16)
+PIECE = 1 << 20  # bytes
+
+
+@tp.hamiltonian
+def pendulum(q: float, p: float) -> Any:
+    return p**2 / 2 - tp.cos(q)
+
+
+@dataclass(frozen=True)
+class Row:
+    system: Any
+    dt: float
+    steps: int
+    start: Callable[[], dict[str, Any]]
+    moved: Callable[[dict[str, Any]], float] = lambda given: (
+        0.0
+    )  # bytes of a step that go through memory at least
+    must: str = ""
+    loop: bool = False  # keep the loop of a quadratic energy
+
+
+def pendulums(members: int) -> dict[str, Any]:
+    return {"q": np.linspace(0.1, 2.0, members), "p": np.zeros(members)}
+
+
+def bodies(n: int) -> dict[str, Any]:
+    r = np.random.default_rng(1)
+    return {"q": r.normal(size=(n, 3)), "p": r.normal(size=(n, 3)) / n, "m": np.full(n, 1.0 / n)}
+
+
+def argon(cells: int) -> dict[str, Any]:
+    q, p, box = crystal(cells)
+    return {"q": q, "p": p, "L": box}
+
+
+def sheet(n: int) -> dict[str, Any]:
+    x = np.sin(np.linspace(0.0, 2.0 * np.pi, n, endpoint=False))
+    return {"q": x[:, None] * x, "p": np.zeros((n, n))}
+
+
+# fmt: off
+ROWS = {
+    "pendulums": Row(pendulum, 0.01, 200, lambda: pendulums(4_000_000), must="16 threads: 12"),
+    "gravity":   Row(gravity, 1e-4, 40, lambda: bodies(4_096), must="7 threads: 5.5"),
+    "argon":     Row(liquid, 0.004, 20, lambda: argon(38)),
+    "wave":      Row(waves, 0.1, 40, lambda: sheet(4_096), lambda given: 4.0 * given["q"].nbytes, loop=True),
+}
+# fmt: on
+
+
+def copying(threads: int) -> float:
+    """Bytes a second, read and written."""
+    source, out = np.ones(32 << 20), np.zeros(32 << 20)
+    size, best = PIECE // 8, 0.0
+
+    def one(k: int) -> None:
+        out[k * size : (k + 1) * size] = source[k * size : (k + 1) * size]
+
+    for _ in range(5):
+        began = time.perf_counter()
+        spread(one, len(out) // size, threads)
+        best = max(best, 2 * out.nbytes / (time.perf_counter() - began))
+    return best
+
+
+def measured(row: Row, backend: str, counts: list[int], rounds: int) -> dict[int, tuple[float, float]]:
+    """(seconds of evolve, seconds of the hash) by the number of threads."""
+    given = row.start()
+    options = {"propagator": "loop"} if row.loop else {}
+    sim = tp.compile(row.system, dt=row.dt, backend=backend, **options)
+    best: dict[int, tuple[float, float]] = {}
+    hashes: dict[int, str] = {}
+    for turn in range(rounds + 1):
+        for n in counts:
+            began = time.perf_counter()
+            out = sim.evolve(**given, steps=row.steps, frames=2, progress=False, threads=n)
+            ran = time.perf_counter()
+            hashes[n] = out.hash
+            took = ran - began, time.perf_counter() - ran
+            if turn:  # the first compiles
+                best[n] = min(best.get(n, took), took)
+    assert len(set(hashes.values())) == 1, hashes
+    return best
+
+
+def main() -> None:
+    parse = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parse.add_argument("--only", default=",".join(ROWS))
+    parse.add_argument("--threads", default=",".join(map(str, COUNTS)))
+    parse.add_argument("--rounds", type=int, default=5)
+    parse.add_argument("--backend", default="llvm")
+    args = parse.parse_args()
+    counts = [n for n in map(int, args.threads.split(",")) if n <= available()]
+    speed = {n: copying(n) for n in counts}
+    print(f"{available()} cores; copy: " + ", ".join(f"{n}: {speed[n] / 1e9:.1f} GB/s" for n in counts))
+    for name in args.only.split(","):
+        row = ROWS[name]
+        best = measured(row, args.backend, counts, args.rounds)
+        bytes_moved = row.steps * row.moved(row.start())
+        print(f"{name}{f', must: {row.must}' if row.must else ''}")
+        for n, (ran, hashed) in best.items():
+            first = best[counts[0]]
+            ratios = f"{first[0] / ran:6.2f} x, hash {1e3 * hashed:7.1f} ms {first[1] / hashed:6.2f} x"
+            of_copy = f", {100 * bytes_moved / ran / speed[n]:.0f} % of copy" if bytes_moved else ""
+            print(f"  {n:3} threads {1e3 * ran:9.1f} ms {ratios}{of_copy}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

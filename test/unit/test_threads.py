@@ -1,0 +1,115 @@
+"""Threads that take pieces of work: every piece once, errors come back, none is left behind."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from tinyphysics.context import QUICK
+from tinyphysics.device.host import threads
+from tinyphysics.device.host.copies import PIECE, all_finite, copied, copy, in_pieces, pieces_of
+from tinyphysics.device.host.threads import spread
+from tinyphysics.runtime.state.digest import LEAF, joined, leaves, state_hash
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 64])
+def test_every_piece_is_done_once_and_in_its_place(count: int) -> None:
+    done: list[int] = []
+    assert spread(lambda k: (done.append(k), k * k)[1], 100, count) == [k * k for k in range(100)]
+    assert sorted(done) == list(range(100))
+
+
+def test_calls_inside_of_calls_and_beside_each_other_end() -> None:
+    def inner(k: int) -> int:
+        return sum(spread(lambda j: j + k, 20, 4))
+
+    found: list[list[int]] = []
+    callers = [
+        threading.Thread(target=lambda: found.append(spread(inner, 20, 4)), daemon=True) for _ in range(4)
+    ]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(timeout=60)
+    assert found == [[190 + 20 * k for k in range(20)]] * 4
+
+
+def test_threads_have_the_flags_of_the_caller() -> None:
+    with QUICK(2):
+        assert set(spread(lambda k: (time.sleep(0.001), QUICK.value)[1], 16, 4)) == {2}
+
+
+def test_the_first_error_is_raised_when_all_have_ended() -> None:
+    running: list[int] = []
+
+    def work(k: int) -> None:
+        running.append(k)
+        time.sleep(0.002)
+        running.remove(k)
+        if k == 3:
+            raise ValueError("three")
+
+    with pytest.raises(ValueError, match="three"):
+        spread(work, 50, 4)
+    assert not running
+
+
+def test_threads_go_when_there_is_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "IDLE", 0.02)
+    monkeypatch.setattr(threads, "helpers", threads.Helpers())
+    before = threading.active_count()
+    spread(lambda k: time.sleep(0.005), 8, 4)
+    assert threading.active_count() > before
+    for _ in range(200):
+        if threading.active_count() <= before:
+            break
+        time.sleep(0.01)
+    assert threading.active_count() <= before and threads.helpers.free == 0
+    assert spread(lambda k: k, 8, 4) == list(range(8))  # and come again
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    spread(lambda k: time.sleep(0.001), 8, 4)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if spread(lambda k: k, 100, 4) == list(range(100)) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+SHAPES = [(3,), (5 * PIECE + 17,), (1, 3 * PIECE), (3, PIECE), (PIECE, 3), (1, 700, 600), (0,), ()]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_pieces_cover_an_array_and_copies_agree(shape: tuple[int, ...]) -> None:
+    a = np.arange(int(np.prod(shape)), dtype=float).reshape(shape)
+    seen = np.zeros(shape, int)
+    for cut in pieces_of(a):
+        seen[cut] += 1
+    assert (seen == 1).all()
+    assert np.array_equal(copied(a, 3), a) and copied(a, 3).flags.owndata
+    out = np.empty(shape)
+    copy(1.5, out, 3)
+    assert (out == 1.5).all()
+    assert all_finite(a, 3)
+    if a.size:
+        a[(-1,) * a.ndim] = np.nan
+        assert not all_finite(a, 3)
+    halves = in_pieces(lambda x: {"half": (x / 2).astype(np.float32), "sign": x > 1}, a, 3)
+    assert halves["half"].dtype == np.float32 and np.array_equal(
+        halves["half"], (a / 2).astype(np.float32), True
+    )
+    assert np.array_equal(halves["sign"], a > 1)
+    assert in_pieces(lambda x: {"same": x}, a, 3)["same"] is a
+
+
+def test_a_hash_does_not_depend_on_the_threads() -> None:
+    r = np.random.default_rng(0)
+    state = {"q": r.normal(size=3 * LEAF + 5), "p": r.normal(size=(2, LEAF)), "n": np.arange(7)}
+    expected = joined((v.dtype, v.shape, leaves(v)) for v in state.values())
+    assert {state_hash(state, n) for n in (1, 2, 7)} == {expected}
