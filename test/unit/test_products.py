@@ -96,7 +96,8 @@ def kinds(sim):
 
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda s: s.name)
 def test_a_sum_of_products_is_recognised(system):
-    assert "product" in kinds(case(system, 40)[0])
+    """Where a factor is one of several sums; without that, a tile has nothing to keep."""
+    assert ("product" in kinds(case(system, 40)[0])) == (system is not to_one_number)
 
 
 @pytest.mark.parametrize("system", [on_vector, from_left, of_points, to_one_number], ids=lambda s: s.name)

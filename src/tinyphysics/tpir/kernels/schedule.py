@@ -85,9 +85,14 @@ def as_product(t: Task, components: int) -> Task | None:
 
 
 def is_product(nest: Nest) -> bool:
-    """Are all items products of what is read from memory at indices that are no condition?"""
+    """Are all items products of what is read from memory at indices that are no condition, a factor for several sums?
+
+    Without such a factor there is nothing to keep in a tile, and other sums over the same items may join the nest.
+    """
     values = [s.value for p in nest.pieces for s in p.stores]
-    return all(u.op is Ops.MUL for u in values) and all(u.op in FACTORS for u in toposort(values))
+    if not all(u.op is Ops.MUL for u in values) or not all(u.op in FACTORS for u in toposort(values)):
+        return False
+    return all(any(v not in f.leaves for f in u.src for v in nest.variables) for u in values)
 
 
 class NestBuilder:
