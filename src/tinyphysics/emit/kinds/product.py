@@ -61,7 +61,7 @@ class Product:
         t, count = nest.along
         for p in nest.pieces:
             here = env | run.grid(p)
-            shape = [*nest.sizes[:-1], p.hi - p.lo] if nest.sizes else [1]
+            shape = [*nest.sizes[:-1], p.hi - p.lo]
             for s in p.stores:
                 if nest.strided:
                     acc = run.nothing(s, [*shape, LANES])
@@ -156,8 +156,6 @@ class Product:
     def strided_tiles(self, nest: Nest, p: Piece, lanes: int) -> Body:
         """Some rows at a time, which share the vectors of what they are multiplied by."""
         rows = max(1, registers(lanes, p.stores[0]) // (len(p.stores) * LANES // lanes))
-        if not nest.variables:
-            return self.rows_of_accumulators(nest, p, 1, lanes)
         x = nest.variables[-1]
         begin, end = columns(nest, p)
         middle = whole(begin, end, rows)
@@ -176,7 +174,7 @@ class Product:
         for n, s in enumerate(p.stores):
             accs = sums_of(rows * vectors, s)
             for r in range(rows):
-                here = {nest.variables[-1]: shifted(nest.variables[-1], r)} if nest.variables else {}
+                here = {nest.variables[-1]: shifted(nest.variables[-1], r)}
                 (value, *index) = replaced([s.value, *s.index], here)
                 own = accs[r * vectors : (r + 1) * vectors]
                 for c, acc in enumerate(own):
@@ -291,15 +289,11 @@ class Product:
                     here = {x: shifted(x, c * lanes) + LANE if lanes > 1 else shifted(x, c)}
                     if rows > 1:
                         here[nest.variables[-2]] = shifted(nest.variables[-2], r)
-                    value = s.value
+                    factors, index = replaced(s.value.src, here), replaced(s.index, here)
                     if panel is not None:
                         there = load("panel", panel.column.dtype, shifted(panel.at, c * lanes) + LANE)
-                        value = replaced([value], {panel.column: UOp.var("@panel", (), value.dtype)})[0]
-                        value = replaced([value], here)[0]
-                        value = replaced([value], {UOp.var("@panel", (), value.dtype): there})[0]
-                    (value, *index) = replaced([value, *s.index], here if panel is None else {})
-                    if panel is not None:
-                        index = replaced(s.index, here)
+                        factors = [there if f is panel.column else u for f, u in zip(s.value.src, factors)]
+                    value = s.value.replace(tuple(factors))
                     acc, begun = next(accs), panel is not None and panel.begun
                     first = load(s.buffer, s.value.dtype, *index, plane=s.plane) if begun else identity(s)
                     carried.append(Carry(acc, first, joined(s, acc, value)))
