@@ -69,7 +69,7 @@ def sheet(n: int) -> dict[str, Any]:
 # fmt: off
 ROWS = {
     "pendulums": Row(pendulum, 0.01, 200, lambda: pendulums(4_000_000), must="16 threads: 12"),
-    "gravity":   Row(gravity, 1e-4, 40, lambda: bodies(4_096), must="7 threads: 5.5"),
+    "gravity":   Row(gravity, 1e-4, 200, lambda: bodies(4_096), must="7 threads: 5.5"),
     "argon":     Row(liquid, 0.004, 20, lambda: argon(38)),
     "wave":      Row(waves, 0.1, 40, lambda: sheet(4_096), lambda given: 4.0 * given["q"].nbytes, loop=True),
 }

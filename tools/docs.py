@@ -91,14 +91,14 @@ def words() -> str:
 
 def operations() -> str:
     minimal = [op.value for op in Ops if op in MINIMAL]
-    others = [op.value for op in Ops if op not in MINIMAL and op is not Ops.SEED]
+    others = [op.value for op in Ops if op not in MINIMAL and op is not Ops.RSQRT_ESTIMATE]
     return "\n\n".join(
         [
             f"{len(Ops)} operations. The minimal set, which a machine has to know ({len(minimal)}): "
             + ", ".join(map(code, minimal))
             + ".",
             "Rewritten to it before they reach a machine: " + ", ".join(map(code, others)) + ".",
-            f'{code(Ops.SEED.value)} is an instruction of some machines, in kernels of `math="fast"` alone.',
+            f'{code(Ops.RSQRT_ESTIMATE.value)} is an instruction of some machines, in kernels of `math="fast"` alone.',
         ]
     )
 

@@ -4,6 +4,7 @@
     PYTHONPATH=src python tools/ulp.py sin cos --count 100000 # some of them, more points
     PYTHONPATH=src python tools/ulp.py --exhaustive-f32 sin   # all 2**32 float32 against our float64
     PYTHONPATH=src python tools/ulp.py --peak                 # is a cosine ever above 1?
+    PYTHONPATH=src python tools/ulp.py --bias cos             # its mean error, for angles of some sizes
 
 The points are the same on every run (`points`): random bit patterns, the interval where the function
 varies, neighbours of multiples of pi/2 and of powers of two, subnormal and huge numbers.
@@ -362,6 +363,23 @@ def peak(dtype: DType) -> None:
     print(f"{dtype}: cos is at most {top!r} at the {2 * last:,} multiples of {step} around 0")
 
 
+def bias(name: str, dtype: DType, low: float, high: float, n: int) -> tuple[float, float]:
+    """(mean error in ulp, with its sign; how far that may be off) for arguments between two numbers."""
+    x, precision = uniform(n, 11, low, high).astype(TYPES[dtype]), 53 if dtype is f64 else 24
+    errors = []
+    with mp.workprec(150):
+        for at, got in zip(x.tolist(), run(lower([graph(name, dtype)])[0], [x]).tolist()):
+            exact = REFERENCE[name](mp.mpf(at))
+            errors.append(float(mp.ldexp(mp.mpf(got) - exact, precision - mp.frexp(exact)[1])))
+    return float(np.mean(errors)), float(np.std(errors)) / math.sqrt(n)
+
+
+def biases(name: str, n: int) -> None:
+    for low, high in ((0.0, 1e-3), (1e-3, 1e-2), (1e-2, 0.1), (0.1, 0.3), (0.3, 0.6), (0.6, 1.0), (1.0, 1.5)):
+        cells = ("{:+.3f} ({:.3f})".format(*bias(name, dtype, low, high, n)) for dtype in (f64, f32))
+        print(f"{name} of {low:g} to {high:g}: mean error in ulp", " f32 ".join(cells), flush=True)
+
+
 # --- the table -------------------------------------------------------------------------------------
 def operations(root: UOp) -> int:
     return sum(u.op not in (Ops.CONST, Ops.VAR, Ops.BITCAST) for u in toposort([root]))
@@ -381,10 +399,14 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=20_000, help="points for each function")
     parser.add_argument("--exhaustive-f32", metavar="NAME", help="all float32 of a function of one argument")
     parser.add_argument("--peak", action="store_true", help="whether a cosine near 1 is ever above it")
+    parser.add_argument("--bias", metavar="NAME", help="the mean error of a function of one argument")
     given = parser.parse_args()
     if given.peak:
         peak(f64)
         peak(f32)
+        return
+    if given.bias:
+        biases(given.bias, given.count)
         return
     if given.exhaustive_f32:
         exhaustive(given.exhaustive_f32)

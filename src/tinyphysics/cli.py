@@ -36,7 +36,7 @@ from tinyphysics.runtime.api.verify_store import replay as recomputed
 from tinyphysics.runtime.state.ensemble import sizes_from
 from tinyphysics.runtime.storage.checkpoint import read
 from tinyphysics.script import execute, look
-from tinyphysics.system import Family, Sum, System
+from tinyphysics.system import SizedFamily, Sum, System
 from tinyphysics.target import BUILT
 from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.trajectory import Stop, Trajectory
@@ -67,7 +67,7 @@ def systems(module: types.ModuleType) -> dict[str, Any]:
     found: dict[str, Any] = {}
     parts = [part for v in vars(module).values() if isinstance(v, Sum) for part in v.parts]
     for name, value in vars(module).items():
-        is_system = isinstance(value, (System, Family, PhysicsSystem, Sum)) and all(
+        is_system = isinstance(value, (System, SizedFamily, PhysicsSystem, Sum)) and all(
             value is not x for x in parts
         )
         if is_system and not name.startswith("_") and all(value is not v for v in found.values()):
@@ -169,7 +169,7 @@ def settings(option: str, given: Sequence[str]) -> dict[str, Any]:
 
 def bound(loaded: Loaded, given: Mapping[str, Any], sizes: Mapping[str, int]) -> System:
     """The system with its sizes known: from --size, or read off the start."""
-    if isinstance(loaded.system, Family) and not sizes:
+    if isinstance(loaded.system, SizedFamily) and not sizes:
         try:
             sizes = sizes_from(loaded.system, given)
         except TinyPhysicsError as error:

@@ -153,6 +153,10 @@ RENAMED = {
     "device.engines.engine": {"KernelEngine": "device.engines.engine.LaneEngine"},
     "device.engines.host": {"Host": "device.engines.host.VmEngine"},
     "physics.io.xyz": {"Frame": "physics.io.xyz.XyzFrame"},
+    "runtime.engines.plans": {"Known": "runtime.engines.plans.PlanSummary"},
+    "runtime.state.run": {"Recipe": "runtime.state.run.LazyProgram"},
+    "system": {"Family": "system.SizedFamily"},
+    "tpir.program.isa": {"Row": "tpir.program.isa.InstructionRow"},
     "runtime.api.verify_store": {"Found": "runtime.api.verify_store.StoredBitsDiffer"},
 }
 FACE = "tpir"  # its public names are functions, one of them with the name of an old module

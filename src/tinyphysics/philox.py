@@ -17,7 +17,7 @@ WEYL = (0x9E3779B9, 0xBB67AE85)  # golden ratio, sqrt(3) - 1
 ROUNDS = 10
 WORD = 0xFFFFFFFF
 
-Words = tuple[int, int, int, int]
+Words = tuple[Any, Any, Any, Any]  # four integers, or arrays of them with 64 bits each
 
 
 def philox4x32(counter: Words, key: tuple[int, int], rounds: int = ROUNDS) -> Words:
@@ -77,7 +77,7 @@ def uniform_pair(seed: int, stream: int = 0, step: int = 0, index: int = 0) -> t
 
 
 # --- normal numbers ---------------------------------------------------------------------------------
-# the expressions below take floats and NumPy arrays alike, and round alike
+# the expressions below take floats and NumPy arrays alike, and round alike; `polynomial` takes symbols too
 LN2 = 0.6931471805599453
 TWO_PI = 6.283185307179586
 ATANH = tuple(1 / k for k in range(1, 25, 2))  # of z**(k-1); z**2 < 0.0295, the next term is below 1e-19

@@ -284,7 +284,7 @@ SMALLEST_SAMPLE = 4  # more than the neighbours of a stencil, and less than a sc
 
 
 @dataclass(frozen=True, eq=False)
-class Family:
+class SizedFamily:
     """One function for every size: the letters in its shapes are still to be bound."""
 
     name: str
@@ -310,7 +310,7 @@ class Family:
 
         return up.compile(self, dt, **options)
 
-    def rename(self, **names: str) -> Family:
+    def rename(self, **names: str) -> SizedFamily:
         """The same family with other names for some states and parameters."""
         check_names(self.name, list(self.shapes), names)
         shapes = {names.get(name, name): shape for name, shape in self.shapes.items()}
@@ -349,13 +349,13 @@ class Family:
 class Sum:
     """Systems to be linked: their energies add, and what moves is counted once (planner/systems/link.py)."""
 
-    parts: tuple[System | Family, ...]
+    parts: tuple[System | SizedFamily, ...]
     ranks: tuple[int | None, ...] = (None,)  # how slow each part is, where that was said: 0 is the fastest
     apart: bool = False  # kinetic energies that differ add up, instead of being refused
 
     def __add__(self, other: Any) -> Sum:
         other = other.traced() if hasattr(other, "traced") else other  # a model given by its class
-        if isinstance(other, (System, Family)):
+        if isinstance(other, (System, SizedFamily)):
             return Sum((*self.parts, other), (*self.ranks, None), self.apart)
         if not isinstance(other, Sum):
             raise InputError(
@@ -401,7 +401,7 @@ def not_changed(self: Any, name: str, value: Any) -> None:
     )
 
 
-for _kind in (System, Family, Sum):  # frozen dataclasses would raise an error that names no remedy
+for _kind in (System, SizedFamily, Sum):  # frozen dataclasses would raise an error that names no remedy
     _kind.__setattr__ = not_changed  # type: ignore[method-assign]
 
 
@@ -445,7 +445,7 @@ def slow(part: Any, rank: int = 1) -> Sum:
 def checked_sum(part: Any) -> Sum:
     """A system, a model given by its class, or a sum, as a sum."""
     whole = Sum((part.traced() if hasattr(part, "traced") else part,)) if not isinstance(part, Sum) else part
-    if not all(isinstance(x, (System, Family)) for x in whole.parts):
+    if not all(isinstance(x, (System, SizedFamily)) for x in whole.parts):
         raise InputError(
             f"{a_kind(part)} is not a system", fix="Pass a system made with @tp.hamiltonian or @tp.potential."
         )

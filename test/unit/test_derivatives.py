@@ -39,7 +39,7 @@ EXACT = {
     Ops.EXPM1: mpmath.expm1, Ops.LOG: mpmath.log, Ops.LOG1P: mpmath.log1p, Ops.ERF: mpmath.erf,
     Ops.ADD: lambda a, b: a + b, Ops.SUB: lambda a, b: a - b, Ops.MUL: lambda a, b: a * b, Ops.DIV: lambda a, b: a / b,
     Ops.POW: lambda a, b: mpmath.power(a, b), Ops.ATAN2: mpmath.atan2, Ops.HYPOT: mpmath.hypot, Ops.MIN: min, Ops.MAX: max,
-    Ops.TURN: lambda a, b: a, Ops.TURN_LOW: lambda a, b: b,
+    Ops.ANGLE: lambda a, b: a, Ops.ANGLE_LOW: lambda a, b: b,
     Ops.FMA: lambda a, b, c: a * b + c, Ops.WHERE: lambda c, a, b: a if c else b, Ops.LT: lambda a, b: a < b,
     Ops.LE: lambda a, b: a <= b, Ops.EQ: lambda a, b: a == b, Ops.NE: lambda a, b: a != b, Ops.NOT: lambda a: not a,
 }

@@ -73,7 +73,7 @@ def worst_seeds(x, seed, dtype):
 
 def values(root, dtype, x, seed):
     """A function of x with the worst of seeds."""
-    nodes = [u for u in toposort([root]) if u.op is Ops.SEED]
+    nodes = [u for u in toposort([root]) if u.op is Ops.RSQRT_ESTIMATE]
     env = {"x": x}
     if nodes:
         assert [u.arg[0] for u in nodes] == [seed.name]
@@ -173,7 +173,7 @@ def instruction(seed, dtype, width, x, told=True, cpu=None):
     w = Writer(width)
     v = UOp.var("x", (), dtype)
     t, env = w.type(dtype), {v: "%x"}
-    u = UOp(Ops.SEED, dtype, (), (v,), (seed.name, told))
+    u = UOp(Ops.RSQRT_ESTIMATE, dtype, (), (v,), (seed.name, told))
     lines_for(w, [u], [env])
     size = dtype.bits // 8
     text = "\n".join(
@@ -236,7 +236,7 @@ def every_order(dtype):
 def fast_root(x, dtype, cubed, seed, told, cpu):
     """(the fast root of an array, where its guard fires)."""
     roots = fast.inverse_root(UOp.var("x", (), dtype), cubed, seed, told)
-    nodes = [u for u in toposort(roots) if u.op is Ops.SEED]
+    nodes = [u for u in toposort(roots) if u.op is Ops.RSQRT_ESTIMATE]
     env = {"x": x}
     if nodes:
         roots = substitute(roots, {nodes[0]: UOp.var("s", (), dtype)})
@@ -301,7 +301,7 @@ def test_every_instruction_is_written_for_its_machine():
     for seed, dtype, width, triple, cpu, instruction in wanted:
         w = Writer(width)
         v = UOp.var("x", (), dtype)
-        u, env = UOp(Ops.SEED, dtype, (), (v,), (seed.name, False)), {v: "%x"}
+        u, env = UOp(Ops.RSQRT_ESTIMATE, dtype, (), (v,), (seed.name, False)), {v: "%x"}
         lines_for(w, [u], [env])
         t = f"<{width} x {TYPE[dtype.name]}>" if width > 1 else TYPE[dtype.name]
         text = "\n".join(
@@ -446,9 +446,14 @@ def test_neighbours_and_products_that_join_sums():
     kernel = build_loops(tp.compile(cluster, dt=0.01, sizes={"n": 40}, math="fast").tpir, seed=RSQRTPS)
     (pairs,) = [n for n in kernel.sections["step"].nests if n.kind == "pairs"]
     assert kernel.contracts and not pairs.pieces[0].guards  # the sums tell
-    assert any(u.op is Ops.SEED and u.arg == ("rsqrtps", True) for u in toposort(pairs.pieces[0].roots))
+    assert any(
+        u.op is Ops.RSQRT_ESTIMATE and u.arg == ("rsqrtps", True) for u in toposort(pairs.pieces[0].roots)
+    )
     assert not any(
-        u.op is Ops.SEED for n in kernel.careful["step"].nests for p in n.pieces for u in toposort(p.roots)
+        u.op is Ops.RSQRT_ESTIMATE
+        for n in kernel.careful["step"].nests
+        for p in n.pieces
+        for u in toposort(p.roots)
     )
 
 

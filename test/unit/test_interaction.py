@@ -25,7 +25,7 @@ from tinyphysics.planner.choice.stiff import stiffest
 from tinyphysics.rules.functions.transcendental import lower
 
 TURNING = [m.name for m in METHODS if m.family.kind == "interaction"]
-ARCS = (Ops.ARC_SIGN, Ops.ARC_DRIFT, Ops.ARC_KICK, Ops.ARC_LAG)
+ARCS = (Ops.HARMONIC_SIGN, Ops.HARMONIC_DRIFT, Ops.HARMONIC_KICK, Ops.HARMONIC_LAG)
 
 
 @tp.hamiltonian

@@ -34,7 +34,7 @@ CASES = {  # a system, a start, how many steps
 
 def test_every_system_of_the_library_is_in_the_table():
     modules = (chains, fields, fluids, particles)
-    assert {n for m in modules for n, v in vars(m).items() if type(v).__name__ == "Family"} == set(CASES)
+    assert {n for m in modules for n, v in vars(m).items() if type(v).__name__ == "SizedFamily"} == set(CASES)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -9,9 +9,19 @@ import time
 import numpy as np
 import pytest
 
+import tinyphysics as tp
 from tinyphysics.context import QUICK
 from tinyphysics.device.host import threads
-from tinyphysics.device.host.copies import PIECE, all_finite, copied, copy, in_pieces, pieces_of
+from tinyphysics.device.host.copies import (
+    PIECE,
+    all_finite,
+    copied,
+    copy,
+    copy_all,
+    finite_all,
+    in_pieces,
+    pieces_of,
+)
 from tinyphysics.device.host.threads import spread
 from tinyphysics.runtime.state.digest import LEAF, joined, leaves, state_hash
 
@@ -106,6 +116,24 @@ def test_pieces_cover_an_array_and_copies_agree(shape: tuple[int, ...]) -> None:
     )
     assert np.array_equal(halves["sign"], a > 1)
     assert in_pieces(lambda x: {"same": x}, a, 3)["same"] is a
+
+
+def test_several_arrays_at_once() -> None:
+    arrays = [np.arange(n, dtype=float) for n in (3, 9 * PIECE, 0, 2 * PIECE + 1)]
+    outs = [np.empty_like(a) for a in arrays]
+    copy_all(list(zip(arrays, outs)), 3)
+    assert all(map(np.array_equal, arrays, outs))
+    outs[1][PIECE + 5] = np.inf
+    assert finite_all(outs, 3) == [True, False, True, True]
+
+
+@pytest.mark.parametrize("name", ["q", "p"])
+def test_a_large_state_that_is_not_finite_is_named(name: str) -> None:
+    start = {"q": np.zeros(2 * PIECE), "p": np.zeros(2 * PIECE)}
+    start[name][PIECE + 1] = np.nan
+    sim = tp.compile(tp.hamiltonian(lambda q, p: p**2 / 2 - tp.cos(q)), dt=0.1)
+    with pytest.raises(tp.InputError, match=f"the initial `{name}` is not finite"):
+        sim.evolve(**start, steps=1)
 
 
 def test_a_hash_does_not_depend_on_the_threads() -> None:

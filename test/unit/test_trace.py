@@ -24,7 +24,7 @@ from tinyphysics.rules.identities.real import simplify
 from tinyphysics.rules.functions.transcendental import lower
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
-from tinyphysics.system import Family
+from tinyphysics.system import SizedFamily
 
 HERE = Path(__file__)
 SRC = HERE.parents[2] / "src"
@@ -913,7 +913,7 @@ def test_letters_make_a_family_bound_by_sizes():
         calls.append(q.shape)
         return (p * p).sum() / 2 + (m * (q * q).sum(axis=1)).sum() / q.shape[0]
 
-    assert isinstance(gas, Family) and gas.letters == ("n",) and not calls
+    assert isinstance(gas, SizedFamily) and gas.letters == ("n",) and not calls
     system = gas.bind({"n": 4})
     assert (
         calls == [(4, 3)] and system.states[0].var.shape == (4, 3) and system.parameters[0].var.shape == (4,)

@@ -62,6 +62,14 @@ def test_a_sine_is_never_above_one(name, dtype):
     assert np.max(np.abs(y)) == 1.0
 
 
+@FLOATS
+def test_cosines_of_small_angles_have_no_bias(dtype, monkeypatch):
+    """A body that turns by them would gain or lose angular momentum in proportion to time."""
+    monkeypatch.setattr(ulp, "run", lambda root, points: at(root, *points))
+    mean, _ = ulp.bias("cos", dtype, 1e-3, 0.1, 3000)
+    assert abs(mean) < 0.08
+
+
 def test_the_third_word_of_pi_is_needed(monkeypatch):
     points = [ulp.beside(ulp.right_angles(200, f64), f64)]
     points = [p[np.abs(p) < 2.0**30] for p in points]

@@ -48,11 +48,9 @@ def shears(system: System) -> Fact:
         for u, sign, held in found:
             pair = pair_in(held)
             if pair is not None:
-                few = (
-                    ""
-                    if not pair[0].shape
-                    else f"; beyond {MOST_COMPONENTS} positions numbers are not looked at"
-                )
+                few = ""
+                if pair[0].shape:
+                    few = f"; beyond {MOST_COMPONENTS} positions numbers are not looked at"
                 return Fact.no(
                     "shears", f"{u} holds {pair[0]} and {pair[1]}{few}", system.sites.get(term) or system.site
                 )

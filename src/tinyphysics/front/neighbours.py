@@ -29,7 +29,7 @@ HOW = "Write r2 = tp.pair_distance2(q, box=L, cutoff=rc) and an energy of r2 for
 
 
 def is_distance(u: UOp) -> bool:
-    return u.op is Ops.NEAR and u.arg[0] == "distance2"
+    return u.op is Ops.NEIGHBOURS and u.arg[0] == "distance2"
 
 
 def pair_distance2(
@@ -77,18 +77,16 @@ def pair_distance2(
     if order not in CURVES:
         raise InputError.here(f"order={order!r}", f"It is {one_of([*CURVES])}.")
     what = ("distance2", 0, int(bool(shift)), len(cell), len(extra), len(partners), CURVES[order])
-    return UOp(Ops.NEAR, points.dtype, (n, n), (*sources, *extra, *partners), what)
+    return UOp(Ops.NEIGHBOURS, points.dtype, (n, n), (*sources, *extra, *partners), what)
 
 
 def all_distances(points: UOp, others: Mapping[str, Any]) -> UOp:
     """The squared distances of all pairs, in open space; a TraceError if something was asked that goes with a cutoff."""
     for name, value in others.items():
         if value is not None:
-            what = (
-                "The images of a box are summed up to a cutoff"
-                if name == "box"
-                else f"{name}= goes with a cutoff"
-            )
+            what = "The images of a box are summed up to a cutoff"
+            if name != "box":
+                what = f"{name}= goes with a cutoff"
             raise TraceError.here(
                 f"pair_distance2 with {name}= needs cutoff=",
                 f"{what}: pass cutoff=2.5. tp.pair_distance2(q) alone is all pairs, without a box.",
@@ -181,7 +179,7 @@ def near_sum(x: UOp, shift: bool = False, switch: Any = None) -> UOp:
     few = points.shape[0] <= FEW
     domain = (points, cutoff, skin, *cell)
     way = (curve,) if curve else ()
-    order = UOp(Ops.NEAR, i64, points.shape[:1], domain, ("order", 0, *way))
+    order = UOp(Ops.NEIGHBOURS, i64, points.shape[:1], domain, ("order", 0, *way))
     if few:
         placed = points
     else:
@@ -218,7 +216,7 @@ def wrapped(points: UOp, domain: tuple[UOp, ...], way: tuple[int, ...]) -> UOp:
     if len(domain) == 3:
         return points
     box = domain[3]
-    images = UOp(Ops.NEAR, points.dtype, points.shape, domain, ("images", 0, *way))
+    images = UOp(Ops.NEIGHBOURS, points.dtype, points.shape, domain, ("images", 0, *way))
     return points - (images * box if box.ndim == 1 else images @ box)
 
 
@@ -251,7 +249,7 @@ def apart(partner: UOp, order: UOp, few: bool) -> UOp:
     index = UOp.range(n)
     at = partner.cast(i64)
     if not few:
-        inverse = UOp(Ops.NEAR, i64, order.shape, order.src, ("inverse", *order.arg[1:]))
+        inverse = UOp(Ops.NEIGHBOURS, i64, order.shape, order.src, ("inverse", *order.arg[1:]))
         nobody, first = UOp.const(-1, i64, at.shape), UOp.const(0, i64, at.shape)
         there = inverse.gather(((at < first).where(first, at),))
         at = (at < first).where(nobody, there).gather((order,))

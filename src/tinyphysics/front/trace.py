@@ -22,12 +22,12 @@ from tinyphysics.options import heeds
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.equality.pairs import Infinite, with_pair_sums
 from tinyphysics.rules.identities.exact import exact
-from tinyphysics.system import RESERVED, SHOWN, Family, Parameter, State, Sum, System, other_name
+from tinyphysics.system import RESERVED, SHOWN, Parameter, SizedFamily, State, Sum, System, other_name
 from tinyphysics.tracebacks import users_frames
 from tinyphysics.util import Site, a_kind, one_of, plural
 
 LETTER = {"momentum": "p", "velocity": "v"}  # what goes with a position
-Made = TypeVar("Made", System, Family)
+Made = TypeVar("Made", System, SizedFamily)
 UNROLL_LIMIT = 512  # components; larger systems skip the check of each one's use
 TO_WRITE = "While it is traced, its arguments are symbols: use operators and the functions of tp or NumPy."
 
@@ -322,12 +322,14 @@ def check_dependence(d: Definition, energy: UOp, pairs: Sequence[tuple[UOp, UOp]
             )
 
 
-def family(d: Definition, kind: str, build: Callable[[Mapping[str, int]], System]) -> System | Family:
+def family(d: Definition, kind: str, build: Callable[[Mapping[str, int]], System]) -> System | SizedFamily:
     """The system, or one for every size if its shapes have letters."""
     letters = tuple(dict.fromkeys(n for a in d.arguments for n in a.space.letters))
     if not letters:
         return documented(build({}), d)
-    return documented(Family(d.name, kind, letters, build, {a.name: a.space.shape for a in d.arguments}), d)
+    return documented(
+        SizedFamily(d.name, kind, letters, build, {a.name: a.space.shape for a in d.arguments}), d
+    )
 
 
 def documented(system: Made, d: Definition) -> Made:
@@ -512,7 +514,7 @@ def trace_forces(d: Definition, sizes: Mapping[str, int]) -> System:
 
 
 @heeds("forces", "@tp.forces before def force(q): ...")
-def forces(function: Callable[..., Any]) -> System | Family:
+def forces(function: Callable[..., Any]) -> System | SizedFamily:
     """Makes a system from a force F(q, [t], parameters) on unit masses, or on the parameter `mass`; the state is (q, p).
 
     `function` returns one force for each number of its first argument, the position.
@@ -662,7 +664,7 @@ def map_(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None
 
 
 @heeds("ode", "@tp.ode before def rate(x): ...")
-def ode(function: Callable[..., Any]) -> System | Family:
+def ode(function: Callable[..., Any]) -> System | SizedFamily:
     """Makes a system from ordinary differential equations.
 
     `function` takes k states, then [t] and parameters, and returns the k derivatives in time.
@@ -738,7 +740,7 @@ class PhysicsSystem:
         raise TraceError.here(f"{type(self).__name__} has no energy", "Define energy(self, q, p).")
 
     @users_frames
-    def traced(self) -> System | Family:
+    def traced(self) -> System | SizedFamily:
         """The system of this model as it stands: later changes of its attributes do not reach it."""
         method = self.energy.__func__  # type: ignore[attr-defined]
         own = definition(method)
@@ -778,7 +780,7 @@ class PhysicsSystem:
         return self.traced().compile(dt, **options)
 
     @users_frames
-    def rename(self, **names: str) -> System | Family:
+    def rename(self, **names: str) -> System | SizedFamily:
         """Returns the system with other `names` for some states and parameters: rename(k="stiffness")."""
         return self.traced().rename(**names)
 

@@ -83,7 +83,7 @@ def is_distance(u: Any) -> bool:
 def _in_order(u: Any) -> bool:
     while u.op in (Ops.EXPAND, Ops.RESHAPE):
         u = u.src[0]
-    return bool(u.op is Ops.GATHER and u.src[1].op is Ops.NEAR)
+    return bool(u.op is Ops.GATHER and u.src[1].op is Ops.NEIGHBOURS)
 
 
 def _wrap(part: tuple[str, float], level: float) -> str:
@@ -154,9 +154,9 @@ def _render(u: Any, src: list[tuple[str, float]]) -> tuple[str, float]:
             return f"{kind}({', '.join(s[0] for s in src)}{axis})", ATOM
         case Ops.ROLL:
             return f"roll({src[0][0]}, {_shifts(u)})", ATOM
-        case Ops.NEAR:
+        case Ops.NEIGHBOURS:
             return f"{u.arg[0]}({src[0][0]})", ATOM
-        case Ops.GATHER if u.src[1].op is Ops.NEAR:
+        case Ops.GATHER if u.src[1].op is Ops.NEIGHBOURS:
             return src[0]
         case Ops.GATHER:
             return f"{_wrap(src[0], ATOM)}[{', '.join(s[0] for s in src[1:])}]", ATOM

@@ -71,8 +71,8 @@ class Arithmetic:
 
     def atan2(self, x: Any) -> Self:            return self.alu(Ops.ATAN2, x)
     def hypot(self, o: Any) -> Self:            return self.alu(Ops.HYPOT, o)
-    def turn(self, low: Any) -> Self:           return self.alu(Ops.TURN, low)
-    def turn_low(self, low: Any) -> Self:       return self.alu(Ops.TURN_LOW, low)
+    def turn(self, low: Any) -> Self:           return self.alu(Ops.ANGLE, low)
+    def turn_low(self, low: Any) -> Self:       return self.alu(Ops.ANGLE_LOW, low)
     def minimum(self, o: Any) -> Self:          return self.alu(Ops.MIN, o)
     def maximum(self, o: Any) -> Self:          return self.alu(Ops.MAX, o)
     def eq(self, o: Any) -> Self:               return self.alu(Ops.EQ, o)

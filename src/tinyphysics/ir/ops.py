@@ -46,8 +46,8 @@ class Ops(Enum):
     POW = "pow"
     ATAN2 = "atan2"
     HYPOT = "hypot"
-    TURN = "turn"  # of an angle in two words, less whole turns if it is large, the first word
-    TURN_LOW = "turn_low"  # and the second
+    ANGLE = "turn"  # of an angle in two words, less whole turns if it is large, the first word
+    ANGLE_LOW = "turn_low"  # and the second
     MIN = "min"
     MAX = "max"
     LT = "lt"
@@ -63,21 +63,21 @@ class Ops(Enum):
     # three arguments
     FMA = "fma"  # a*b + c, rounded once
     WHERE = "where"
-    SELDOM = "seldom"  # as where; the first choice is needed so seldom that a kernel begins without it
+    WHERE_RARELY = "seldom"  # as where; the first choice is needed so seldom that a kernel begins without it
     IMAGE = "image"  # (a - s) - b, where s is a whole number of periods: it moves as the box does
     # of the flow of a*p*p/2 + b*q*q/2 for a time h; sources: a, b, h; what they are is said in ir/harmonic.py
-    ARC_SIGN = "arc_sign"  # 1, or -1 if half turns are taken out of it
-    ARC_DRIFT = "arc_drift"  # what is left is a drift for this time, a kick, and the same drift
-    ARC_KICK = "arc_kick"  # and this is the time of the kick
-    ARC_LAG = "arc_lag"  # q less this times the slope b*q is the mean of q over the time, for those that begin at rest
+    HARMONIC_SIGN = "arc_sign"  # 1, or -1 if half turns are taken out of it
+    HARMONIC_DRIFT = "arc_drift"  # what is left is a drift for this time, a kick, and the same drift
+    HARMONIC_KICK = "arc_kick"  # and this is the time of the kick
+    HARMONIC_LAG = "arc_lag"  # q less this times the slope b*q is the mean of q over the time, for those that begin at rest
     # about 1/sqrt x, as the machine has it in one instruction; arg: which (target.py), and whether it must
     # not be finite where it is not for x. In kernels of math="fast" alone
-    SEED = "seed"
+    RSQRT_ESTIMATE = "seed"
     # a user's own operation; arg: its registered name
     CUSTOM = "custom"
     # G1, G2, G3 or the time on a Kepler orbit by the slow path of rules/formulas/kepler.py; arg: which of them, sources:
     # what is known of the orbit, and the time
-    FAR = "far"
+    KEPLER_SLOW = "far"
     # a random number; arg: (kind, stream, count), sources: two words of the seed, the step, the member, the index among
     # the count of them that each member draws
     RANDOM = "random"
@@ -101,7 +101,7 @@ class Ops(Enum):
     #   sources: points, cutoff, skin, and the cell if there is one
     #   order, inverse: an order of the points in which neighbours are close together, as indices, and its inverse
     #   images: how many periods each point is from the cell at the origin;  distance2: see front/neighbours.py
-    NEAR = "near"
+    NEIGHBOURS = "near"
     # through a tree, for each of some points in space the gradient of the sum over the others of m/sqrt(r**2 + e**2),
     # to a relative error; arg: (error,), sources: points, masses, e**2
     TREE = "tree"
@@ -111,7 +111,7 @@ class Ops(Enum):
     # masses
     JACOBI = "jacobi"
     KEPLER = "kepler"
-    PULL = "pull"
+    PERTURBATION = "pull"
     # the root of equations, found round by round; arg: (name of the unknown, rounds), sources: where it starts, one over
     # the size of each number, residuals, and perhaps a matrix that makes corrections of them. The last two hold the unknown
     SOLVE = "solve"
@@ -141,20 +141,20 @@ UNARY: Group = section(Ops.NEG, Ops.BITCAST)
 FUNCTIONS: Group = section(Ops.SQRT, Ops.ERF)  # of one real number
 COMPARE: Group = section(Ops.LT, Ops.NE)
 BINARY: Group = section(Ops.ADD, Ops.MULHI)
-ARCS: Group = section(Ops.ARC_SIGN, Ops.ARC_LAG)
-TERNARY: Group = section(Ops.FMA, Ops.IMAGE) | ARCS
-ELEMENTWISE: Group = UNARY | BINARY | TERNARY | {Ops.CUSTOM, Ops.RANDOM, Ops.FAR}
+HARMONIC: Group = section(Ops.HARMONIC_SIGN, Ops.HARMONIC_LAG)
+TERNARY: Group = section(Ops.FMA, Ops.IMAGE) | HARMONIC
+ELEMENTWISE: Group = UNARY | BINARY | TERNARY | {Ops.CUSTOM, Ops.RANDOM, Ops.KEPLER_SLOW}
 MOVEMENT: Group = section(Ops.RESHAPE, Ops.SCATTER)
 CHOSEN: Group = frozenset({Ops.GATHER, Ops.SCATTER})  # linear in the first source; the others are indices
 JOINED: Group = frozenset({Ops.CONCAT, Ops.STACK})  # movements of several arrays
-ORBITS: Group = section(Ops.JACOBI, Ops.PULL)
+ORBITS: Group = section(Ops.JACOBI, Ops.PERTURBATION)
 COMMUTATIVE: Group = section(Ops.AND, Ops.XOR) | {Ops.ADD, Ops.MUL, Ops.MIN, Ops.MAX, Ops.EQ, Ops.NE}
 COMMUTATIVE |= {Ops.HYPOT, Ops.MULHI}
 
 # what a transcendental function is rewritten to before it reaches a machine
 MINIMAL: Group = LEAVES | MOVEMENT | COMPARE | section(Ops.ADD, Ops.DIV) | section(Ops.AND, Ops.MULHI)
 MINIMAL |= {Ops.FMA, Ops.SQRT, Ops.NEG, Ops.NOT, Ops.WHERE, Ops.CAST, Ops.BITCAST}
-MINIMAL |= {Ops.REDUCE, Ops.NEAR, Ops.TREE, Ops.SOLVED}
+MINIMAL |= {Ops.REDUCE, Ops.NEIGHBOURS, Ops.TREE, Ops.SOLVED}
 
 ARITY: dict[Ops, int] = (
     {op: 0 for op in LEAVES}
@@ -164,11 +164,11 @@ ARITY: dict[Ops, int] = (
     | {op: 1 for op in MOVEMENT - CHOSEN - JOINED}
     | {
         Ops.RANDOM: 5,
-        Ops.FAR: 7,
+        Ops.KEPLER_SLOW: 7,
         Ops.TREE: 3,
         Ops.JACOBI: 2,
         Ops.KEPLER: 4,
-        Ops.PULL: 3,
-        Ops.SEED: 1,
+        Ops.PERTURBATION: 3,
+        Ops.RSQRT_ESTIMATE: 1,
     }
 )

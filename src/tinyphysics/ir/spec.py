@@ -22,7 +22,7 @@ from tinyphysics.util import prod
 
 Row = tuple[frozenset[Ops], Callable[[UOp], bool], str]
 
-CHOICES = frozenset({Ops.WHERE, Ops.SELDOM})
+CHOICES = frozenset({Ops.WHERE, Ops.WHERE_RARELY})
 BITWISE = frozenset({Ops.AND, Ops.OR, Ops.XOR, Ops.NOT})
 
 
@@ -132,7 +132,7 @@ def orbits(u: UOp) -> bool:
     after: dict[Ops, list[Shape]] = {
         Ops.JACOBI: [(n,)],
         Ops.KEPLER: [u.shape, (n,), ()],
-        Ops.PULL: [u.shape, (n,)],
+        Ops.PERTURBATION: [u.shape, (n,)],
     }
     return n > 1 and fits(u, [u.shape, *after[u.op]])
 
@@ -184,7 +184,7 @@ SHAPED: list[Row] = [
     (frozenset({Ops.PAD}),                   pads,                                 "widths that do not fit"),
     (frozenset({Ops.FLIP, Ops.ROLL}),        keeps,                                "an axis or a shape that does not fit"),
     (frozenset({Ops.TRIU}),                  triangular,                           "axes that are no square"),
-    (frozenset({Ops.NEAR}),                  lists,                                "points or a cell that do not fit"),
+    (frozenset({Ops.NEIGHBOURS}),                  lists,                                "points or a cell that do not fit"),
     (frozenset({Ops.TREE}),                  pulls,                                "points or masses that do not fit"),
     (ORBITS,                                 orbits,                               "bodies or masses that do not fit"),
     (frozenset({Ops.SOLVE}),                 solves,                               "equations that do not fit"),

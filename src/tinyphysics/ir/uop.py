@@ -21,7 +21,7 @@ from tinyphysics.given import NO_UNITS, quantity
 from tinyphysics.ir.dtype import DType, Number, as_number, bool_, f64, i64, promote
 from tinyphysics.ir.infix import infix
 from tinyphysics.ir.math import Arithmetic
-from tinyphysics.ir.ops import ARCS, COMPARE, FUNCTIONS, Ops
+from tinyphysics.ir.ops import COMPARE, FUNCTIONS, HARMONIC, Ops
 from tinyphysics.util import Site, a_kind, did_you_mean, prod, user_site
 
 Shape = tuple[int, ...]
@@ -453,7 +453,7 @@ def _on_dtype(op: Ops, dtype: DType) -> Ops:
 
 
 FLOAT_ONLY = (
-    FUNCTIONS | ARCS | {Ops.DIV, Ops.POW, Ops.ATAN2, Ops.HYPOT, Ops.FMA, Ops.FLOOR, Ops.RINT, Ops.IMAGE}
+    FUNCTIONS | HARMONIC | {Ops.DIV, Ops.POW, Ops.ATAN2, Ops.HYPOT, Ops.FMA, Ops.FLOOR, Ops.RINT, Ops.IMAGE}
 )
 
 

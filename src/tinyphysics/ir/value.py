@@ -167,15 +167,15 @@ FLOAT: dict[Ops, Callable[..., Any]] = RING | {
     Ops.POW: power,
     Ops.ATAN2: math.atan2,
     Ops.HYPOT: math.hypot,
-    Ops.TURN: lambda high, low: within(high, low)[0],
-    Ops.TURN_LOW: lambda high, low: within(high, low)[1],
+    Ops.ANGLE: lambda high, low: within(high, low)[0],
+    Ops.ANGLE_LOW: lambda high, low: within(high, low)[1],
     Ops.MIN: lambda a, b: a if a < b or a != a else b,  # a NaN on either side wins, as in NumPy
     Ops.MAX: lambda a, b: a if a > b or a != a else b,
     Ops.FMA: fma,
-    Ops.ARC_SIGN: sign_of,
-    Ops.ARC_DRIFT: drift_time,
-    Ops.ARC_KICK: kick_time,
-    Ops.ARC_LAG: lag,
+    Ops.HARMONIC_SIGN: sign_of,
+    Ops.HARMONIC_DRIFT: drift_time,
+    Ops.HARMONIC_KICK: kick_time,
+    Ops.HARMONIC_LAG: lag,
 }
 INTEGER: dict[Ops, Callable[..., Any]] = (
     RING | LOGIC | {Ops.NOT: invert, Ops.ABS: abs, Ops.MIN: min, Ops.MAX: max}
@@ -187,7 +187,7 @@ def scalar(op: Ops, dtype: DType, sources: Sequence[DType]) -> Callable[..., Num
     """The function on numbers that an element-wise operation is."""
     if op in COMPARISON:
         return COMPARISON[op]
-    if op is Ops.WHERE or op is Ops.SELDOM:
+    if op is Ops.WHERE or op is Ops.WHERE_RARELY:
         return lambda c, a, b: a if c else b
     if op is Ops.CAST:
         return lambda x: as_number(x, dtype)
@@ -422,7 +422,7 @@ def node(u: UOp) -> Callable[..., Value]:
         return dotted(u) if u.arg[0] == "dot" else reduction(u)
     if u.op is Ops.GATHER:
         return gathered(u)
-    if u.op is Ops.NEAR:
+    if u.op is Ops.NEIGHBOURS:
         return partial(near_value, u)
     if u.op is Ops.SCATTER:
         return scattered(u)

@@ -10,20 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.philox import (
-    MULTIPLIERS,
-    ROUNDS,
-    WEYL,
-    WORD,
-    checked,
-    counter_words,
-    key_words,
-    logarithm,
-    unit_interval,
-)
+from tinyphysics.philox import checked, counter_words, key_words, logarithm, philox4x32, unit_interval
 from tinyphysics.physics.portable import cos_sin
-
-LOW, HALF = np.uint64(WORD), np.uint64(32)
 
 
 def words(count: int, seed: int, stream: int = 0, step: int = 0) -> tuple[Any, ...]:
@@ -31,13 +19,7 @@ def words(count: int, seed: int, stream: int = 0, step: int = 0) -> tuple[Any, .
     checked(seed=seed, stream=stream, step=step, n=count)
     counter = counter_words(int(stream), int(step), np.arange(count, dtype=np.int64))
     a, b, c, d = (np.broadcast_to(np.asarray(w, np.uint64), (count,)) for w in counter)
-    k = key_words(int(seed))
-    for _ in range(ROUNDS):
-        left, right = np.uint64(MULTIPLIERS[0]) * a, np.uint64(MULTIPLIERS[1]) * c
-        a, c = (right >> HALF) ^ b ^ np.uint64(k[0]), (left >> HALF) ^ d ^ np.uint64(k[1])
-        b, d = right & LOW, left & LOW
-        k = (k[0] + WEYL[0]) & WORD, (k[1] + WEYL[1]) & WORD
-    return a, b, c, d
+    return philox4x32((a, b, c, d), key_words(int(seed)))
 
 
 def uniform(count: int, seed: int, stream: int = 0, step: int = 0) -> Any:

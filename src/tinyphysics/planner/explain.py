@@ -108,11 +108,9 @@ def goal_rows(goal: Goal, plan: Plan) -> list[Row]:
     """What was asked, what was measured, and how far that reaches."""
     error, drift = asked(goal)
     wanted = {"error": error} if drift is None else {"energy_drift": drift, "error": error}
-    note = (
-        ""
-        if goal.error is not None
-        else ", the default: conserving energy does not make the trajectory accurate"
-    )
+    note = ", the default: conserving energy does not make the trajectory accurate"
+    if goal.error is not None:
+        note = ""
     d = plan.decision
 
     def goals(measured: Callable[[str], str]) -> list[Row]:

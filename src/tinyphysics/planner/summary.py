@@ -123,11 +123,9 @@ def speed(report: Report) -> str:
     found = {r.name: r for s in report.sections if s.machine for r in s.rows}
     backend = found["backend"]
     limit = found.get("port limit")
-    fastest = (
-        f"; at best {limit.verdict} a step for each member of a large ensemble{limit.because.partition('at best')[2]}"
-        if limit
-        else ""
-    )
+    fastest = limit.because.partition("at best")[2] if limit else ""
+    if limit:
+        fastest = f"; at best {limit.verdict} a step for each member of a large ensemble{fastest}"
     outside = any("not in the contract" in r.verdict for s in report.sections for r in s.rows)
     bits = "the last bits may differ on other machines" if outside else "the same bits on every backend"
     return f"{backend.verdict}: {backend.because.partition('; ')[2]}; {bits}{fastest}"

@@ -5,7 +5,7 @@ Memory that nobody has written yet is laid out by whoever writes it first: a cop
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from tinyphysics.device.host.threads import spread
 from tinyphysics.device.numbers import finite
 
+EACH = 4  # pieces that are worth a thread
 PIECE = 1 << 17  # numbers that are copied or looked at in one go: a megabyte
 
 
@@ -27,17 +28,30 @@ def pieces_of(a: Any) -> list[Any]:
     return [(*before, slice(k, min(k + step, length))) for k in range(0, length, step)]
 
 
+def sharing(pieces: int, threads: int) -> int:
+    """The threads that so many pieces are worth: to wake one up takes as long as some pieces do."""
+    return min(threads, -(-pieces // EACH))
+
+
 def copy(source: Any, out: Any, threads: int) -> None:
     """The numbers of one array into another of its shape."""
-    if out.size <= PIECE:
-        out[...] = source
+    copy_all([(source, out)], threads)
+
+
+def copy_all(pairs: Sequence[tuple[Any, Any]], threads: int) -> None:
+    """The numbers of some arrays into others of their shapes."""
+    if sum(out.size for _, out in pairs) <= PIECE:
+        for source, out in pairs:
+            out[...] = source
         return
-    source, cuts = np.broadcast_to(source, out.shape), pieces_of(out)
+    whole = [(np.broadcast_to(source, out.shape), out) for source, out in pairs]
+    parts = [(source, out, cut) for source, out in whole for cut in pieces_of(out)]
 
     def one(k: int) -> None:
-        out[cuts[k]] = source[cuts[k]]
+        source, out, cut = parts[k]
+        out[cut] = source[cut]
 
-    spread(one, len(cuts), threads)
+    spread(one, len(parts), sharing(len(parts), threads))
 
 
 def copied(a: Any, threads: int) -> Any:
@@ -51,8 +65,20 @@ def all_finite(a: Any, threads: int = 1) -> bool:
     """Without a temporary array of the size of the first."""
     if a.size <= PIECE:
         return bool(np.count_nonzero(finite(a)) == a.size)  # sooner than .all(), of few
-    cuts = pieces_of(a)
-    return all(spread(lambda k: bool(finite(a[cuts[k]]).all()), len(cuts), threads))
+    return finite_all([a], threads)[0]
+
+
+def finite_all(arrays: Sequence[Any], threads: int) -> list[bool]:
+    """The same of each of some arrays."""
+    parts = [(k, cut) for k, a in enumerate(arrays) for cut in pieces_of(a)]
+
+    def one(j: int) -> bool:
+        k, cut = parts[j]
+        return bool(finite(arrays[k][cut]).all())
+
+    found = spread(one, len(parts), sharing(len(parts), threads))
+    bad = {k for (k, _), good in zip(parts, found) if not good}
+    return [k not in bad for k in range(len(arrays))]
 
 
 def in_pieces(f: Callable[[Any], dict[str, Any]], a: Any, threads: int) -> dict[str, Any]:
@@ -69,5 +95,5 @@ def in_pieces(f: Callable[[Any], dict[str, Any]], a: Any, threads: int) -> dict[
         for name, v in (first if k == 0 else f(a[cuts[k]])).items():
             out[name][cuts[k]] = v
 
-    spread(one, len(cuts), threads)
+    spread(one, len(cuts), sharing(len(cuts), threads))
     return out

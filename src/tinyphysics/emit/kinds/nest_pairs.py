@@ -140,7 +140,7 @@ def pairs(f: NestWriter) -> None:
     f.begin()
     outside = dict(f.scalar)
     block = Block(f, piece, width, [])
-    whole = whole and not any(u.op is Ops.SEED for u in value_nodes(block.roots))
+    whole = whole and not any(u.op is Ops.RSQRT_ESTIMATE for u in value_nodes(block.roots))
     early = [] if whole else begun_early(block.roots, block.j)
     if not whole:
         numbers_on_stack(f, block.roots, width)
@@ -243,7 +243,9 @@ def begun_early(roots: Sequence[UOp], x: UOp) -> list[UOp]:
             if s in users:
                 users[s][u] = None
     done = dict.fromkeys(
-        u for u in value_nodes([u for u in nodes if u.op in (Ops.SQRT, Ops.DIV, Ops.SEED)]) if u in users
+        u
+        for u in value_nodes([u for u in nodes if u.op in (Ops.SQRT, Ops.DIV, Ops.RSQRT_ESTIMATE)])
+        if u in users
     )
     for u in nodes:  # and what needs nothing else, if there is not more to carry after it
         below = [s for s in u.src if s in users] if u.op is not Ops.LOAD else []

@@ -92,7 +92,7 @@ class Writer:
         if u.op is Ops.SOLVED:
             env[u] = self.solved(u, env)
             return
-        if u.op is Ops.SEED:
+        if u.op is Ops.RSQRT_ESTIMATE:
             env[u] = seeds.seed(self, u, self.ref(u.src[0], env))
             return
         if u.op not in MINIMAL:

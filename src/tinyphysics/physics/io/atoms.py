@@ -16,7 +16,7 @@ import numpy as np
 from tinyphysics.errors import InputError
 from tinyphysics.physics.molecular import BOLTZMANN
 from tinyphysics.physics.starts import maxwell
-from tinyphysics.system import Family, Sum, System
+from tinyphysics.system import SizedFamily, Sum, System
 
 UNITS = "nm, ps, u, e, kJ/mol"
 REDUCED = "reduced: sigma, epsilon and m are 1"
@@ -112,7 +112,7 @@ def arguments(system: Any) -> dict[str, tuple[Any, ...]]:
     found = found.traced() if hasattr(found, "traced") else found
     if isinstance(found, Sum):
         return {name: shape for part in found.parts for name, shape in arguments(part).items()}
-    if isinstance(found, Family):
+    if isinstance(found, SizedFamily):
         return dict(found.shapes)
     if isinstance(found, System):
         return {s.name: s.var.shape for s in found.states} | {x.name: x.var.shape for x in found.parameters}

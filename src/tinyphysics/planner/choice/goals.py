@@ -234,11 +234,9 @@ def remedy(goal: Goal, course: Course, trials: list[Trial]) -> str:
         if t.rounded:
             lowest[t.rounded] = min(t.measured(t.rounded), lowest.get(t.rounded, math.inf))
     if lowest:
-        wider = (
-            ', or choose dt yourself with precision="dd"'
-            if "dd" in PRECISIONS and goal.precision != "dd"
-            else ""
-        )
+        wider = ""
+        if "dd" in PRECISIONS and goal.precision != "dd":
+            wider = ', or choose dt yourself with precision="dd"'
         less = " and ".join(f"{name}={3 * value:.0e}" for name, value in lowest.items())
         return f"The rounding of {goal.precision} is in the way: ask for {less} or more, or for a shorter time{wider}."
     if course.dt is not None:

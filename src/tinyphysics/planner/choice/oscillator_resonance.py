@@ -107,11 +107,9 @@ class Resonance:
         )
         period = math.pi if self.other is None else 2 * math.pi
         k = round(self.turn / period) * (1 if self.other is None else 2)
-        safe = (
-            'no step near by is safe: method="interaction_mollified"'
-            if self.safe is None
-            else f"the nearest safe step is dt = {self.safe:.6g}"
-        )
+        safe = 'no step near by is safe: method="interaction_mollified"'
+        if self.safe is not None:
+            safe = f"the nearest safe step is dt = {self.safe:.6g}"
         return f"{what} is {off(self.turn, period):.2g} from {k} pi; {safe}"
 
 

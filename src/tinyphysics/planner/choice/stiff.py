@@ -33,7 +33,7 @@ def limit(order: int | None) -> float:
     return LIMIT if order in (None, 2) else BY_NAME[BY_ORDER[order or 2]].limit or math.inf
 
 
-OTHER = frozenset({Ops.NEAR, Ops.TREE, Ops.RANDOM, Ops.CUSTOM})  # what is not evaluated here
+OTHER = frozenset({Ops.NEIGHBOURS, Ops.TREE, Ops.RANDOM, Ops.CUSTOM})  # what is not evaluated here
 
 
 def may_be(system: System, goal: Goal) -> bool:

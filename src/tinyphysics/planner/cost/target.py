@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tinyphysics.errors import BackendError, PlanError
-from tinyphysics.ir.ops import ARCS
+from tinyphysics.ir.ops import HARMONIC
 from tinyphysics.ir.reduction import COMPONENTS, FEW
 from tinyphysics.planner.cost.cost import operations
 from tinyphysics.target import BUILT, PLANNED, Target
@@ -88,7 +88,7 @@ def written(program: Program) -> Written:
 
 def arcs(program: Program) -> int:
     """Operations for the coefficients of oscillators: a kernel computes them once, and has those that differ written out."""
-    names = {op.value for op in ARCS}
+    names = {op.value for op in HARMONIC}
     made = {i.dst: i for i in program.init if i.op == "MOVE"}
 
     def different(x: Operand, shape: tuple[int, ...]) -> int:

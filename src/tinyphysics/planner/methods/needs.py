@@ -57,7 +57,7 @@ def not_quadratic(m: Method, system: System, facts: Facts) -> Reason:
 def no_gradients(m: Method, system: System, facts: Facts) -> Reason:
     if system.kind != "hamiltonian":
         return "the gradient of a force is that of an energy, and none is given"
-    if facts["separable"] and any(u.op is Ops.NEAR for u in toposort([facts["separable"].V])):
+    if facts["separable"] and any(u.op is Ops.NEIGHBOURS for u in toposort([facts["separable"].V])):
         return "a list of neighbours gives forces, not their derivatives along a direction"
     return None
 

@@ -15,16 +15,16 @@ from tinyphysics.ir.ops import ELEMENTWISE
 from tinyphysics.rules.equality.ranges import range_of
 from tinyphysics.rules.formulas.relativity import relativistic_energy
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.system import Family, Parameter, System
+from tinyphysics.system import Parameter, SizedFamily, System
 
 SPACE = 3  # components of a last axis that is space; longer ones are particles on a line
 LIGHT = "c"
 FIX = "Write the energy yourself: tp.sqrt(p @ p * c**2 + m**2 * c**4) and the other terms."
 
 
-def relativistic(system: System | Family) -> System | Family:
+def relativistic(system: System | SizedFamily) -> System | SizedFamily:
     """The same with fast particles; the speed of light is its parameter c, 1 if it has none."""
-    if isinstance(system, Family):
+    if isinstance(system, SizedFamily):
         family = system
         return replace(
             family, build=lambda sizes: fast(family.build(sizes)), shapes={**family.shapes, LIGHT: ()}

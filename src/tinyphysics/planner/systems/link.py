@@ -13,14 +13,14 @@ from tinyphysics.analysis.separable import signed_sum, terms
 from tinyphysics.errors import PlanError, ShapeError
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.equality.normal import same
-from tinyphysics.system import Family, Motion, Parameter, State, Sum, System, roots_in
+from tinyphysics.system import Motion, Parameter, SizedFamily, State, Sum, System, roots_in
 from tinyphysics.util import Site, one_of
 
 WITH_ENERGY = ("hamiltonian", "potential")
 RULES = ("energy", "levels", "motion")  # roots of a system that are put together by rules of their own
 
 
-def linked(whole: Sum) -> System | Family:
+def linked(whole: Sum) -> System | SizedFamily:
     """The one system of a sum, or a family of them while sizes are open."""
     check_kinds(whole.parts)
     known = sizes_in_common(whole.parts)
@@ -29,7 +29,7 @@ def linked(whole: Sum) -> System | Family:
         given = {n: size if isinstance(size, int) else sizes[size] for n, size in known.items()}
         return link(
             [
-                part.bind({n: given[n] for n in part.letters}) if isinstance(part, Family) else part
+                part.bind({n: given[n] for n in part.letters}) if isinstance(part, SizedFamily) else part
                 for part in whole.parts
             ],
             whole.ranks,
@@ -44,16 +44,16 @@ def linked(whole: Sum) -> System | Family:
         for part in reversed(whole.parts)
         for name, shape in shapes_of(part).items()
     }
-    return Family(whole.name, "hamiltonian", letters, build, shapes)
+    return SizedFamily(whole.name, "hamiltonian", letters, build, shapes)
 
 
-def shapes_of(part: System | Family) -> Mapping[str, tuple[int | str, ...]]:
-    if isinstance(part, Family):
+def shapes_of(part: System | SizedFamily) -> Mapping[str, tuple[int | str, ...]]:
+    if isinstance(part, SizedFamily):
         return part.shapes
     return {s.name: s.var.shape for s in part.states} | {x.name: x.var.shape for x in part.parameters}
 
 
-def sizes_in_common(parts: Sequence[System | Family]) -> dict[str, int | str]:
+def sizes_in_common(parts: Sequence[System | SizedFamily]) -> dict[str, int | str]:
     """What each letter stands for: the size of an array that parts share, or the first of the letters for one size."""
     out: dict[str, int | str] = {}
     first: dict[str, tuple[int | str, ...]] = {}
@@ -74,7 +74,7 @@ def sizes_in_common(parts: Sequence[System | Family]) -> dict[str, int | str]:
     return {n: out.get(size, size) if isinstance(size, str) else size for n, size in out.items()}
 
 
-def check_kinds(parts: Sequence[System | Family]) -> None:
+def check_kinds(parts: Sequence[System | SizedFamily]) -> None:
     for part in parts:
         if part.kind not in WITH_ENERGY:
             raise PlanError(
@@ -91,11 +91,11 @@ def check_kinds(parts: Sequence[System | Family]) -> None:
         )
 
 
-def another_name(part: System | Family, name: str) -> str:
+def another_name(part: System | SizedFamily, name: str) -> str:
     return f'If they are two things, give one another name: {part.name}.rename({name}="{name}_2").'
 
 
-def site_of(part: System | Family) -> Site | None:
+def site_of(part: System | SizedFamily) -> Site | None:
     return part.site if isinstance(part, System) else None
 
 

@@ -64,11 +64,9 @@ def in_best_units(step: Step) -> tuple[Step, Row]:
                 told(other),
                 f"{describe(fewer)} a step instead of {describe(before)}; frames are in your variables",
             )
-    why = (
-        "no units were found with fewer operations"
-        if not cheaper
-        else "less could be certified in other units"
-    )
+    why = "less could be certified in other units"
+    if not cheaper:
+        why = "no units were found with fewer operations"
     return step, Row("scaled", "no", why)
 
 

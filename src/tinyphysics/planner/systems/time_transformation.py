@@ -17,16 +17,16 @@ from tinyphysics.front.functions import log
 from tinyphysics.front.trace import observable
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.planner.conflicts import LEVELS, Ask, check
-from tinyphysics.system import Clock, Family, State, System
+from tinyphysics.system import Clock, SizedFamily, State, System
 from tinyphysics.util import one_of
 
 TIME, MOMENTUM = "t", "p_t"
 WAYS = ("logarithmic", "sundman")
 
 
-def in_another_time(system: System | Family, time: Any) -> System | Family:
+def in_another_time(system: System | SizedFamily, time: Any) -> System | SizedFamily:
     """The system as it is stepped in s, where time= says how t follows from it; a function is dt/ds of the positions."""
-    if isinstance(system, Family):
+    if isinstance(system, SizedFamily):
         build = system.build
         return replace(system, build=lambda sizes: transformed(build(sizes), time))
     return transformed(system, time)

@@ -248,7 +248,7 @@ def affine(roots: Sequence[UOp], env: Mapping[str, Sequence[Any]]) -> list[list[
                 raise NotAffine(f"`{u.op.value}` has no exact value")
             f, src = element_wise(u), [values[s] for s in u.src]
             values[u] = list(map(f, *src)) if u.shape else f(*src)
-        elif u.op in (Ops.NEAR, Ops.TREE):
+        elif u.op in (Ops.NEIGHBOURS, Ops.TREE):
             raise NotAffine(f"`{u.op.value}` depends on where the points are")
         else:
             values[u] = node(u)(*(values[s] for s in u.src))

@@ -17,7 +17,11 @@ from tinyphysics.rules.calculus.partials import partials
 
 # what has corners or jumps, where a series of one side is not that of the other
 ROUGH = frozenset({Ops.ABS, Ops.SIGN, Ops.FLOOR, Ops.RINT, Ops.MIN, Ops.MAX, Ops.IMAGE})
-REFUSED = ROUGH | CHOSEN | {Ops.RANDOM, Ops.NEAR, Ops.TREE, Ops.FAR, Ops.SELDOM, Ops.TURN, Ops.TURN_LOW}
+REFUSED = (
+    ROUGH
+    | CHOSEN
+    | {Ops.RANDOM, Ops.NEIGHBOURS, Ops.TREE, Ops.KEPLER_SLOW, Ops.WHERE_RARELY, Ops.ANGLE, Ops.ANGLE_LOW}
+)
 LATENCY = dict.fromkeys((Ops.ADD, Ops.SUB, Ops.MUL, Ops.FMA), 4)
 LATENCY |= {Ops.NEG: 1, Ops.WHERE: 2, Ops.DIV: 14, Ops.SQRT: 20}
 OF_A_FUNCTION = 80  # cycles, of sin, exp and the like

@@ -35,7 +35,7 @@ def push(u: UOp, tangents: Sequence[UOp | None]) -> UOp | None:
         return out
     if u.op is Ops.SOLVED:
         return along_root(u, tuple(tangents))
-    if u.op is Ops.NEAR:  # an order jumps, and images with it
+    if u.op is Ops.NEIGHBOURS:  # an order jumps, and images with it
         return None
     if u.op in CHOSEN:  # an index does not move
         return None if tangents[0] is None else u.replace((tangents[0], *u.src[1:]))

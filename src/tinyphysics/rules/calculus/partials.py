@@ -99,8 +99,8 @@ PARTIALS: dict[Ops, Callable[[UOp], Partials]] = {
     Ops.POW:    power,
     Ops.ATAN2:  atan2,
     Ops.HYPOT:  lambda u: (u.src[0] / u, u.src[1] / u),
-    Ops.TURN:   lambda u: (one(u), None),
-    Ops.TURN_LOW: lambda u: (None, one(u)),
+    Ops.ANGLE:   lambda u: (one(u), None),
+    Ops.ANGLE_LOW: lambda u: (None, one(u)),
     Ops.MIN:    smaller,
     Ops.MAX:    larger,
     Ops.FMA:    lambda u: (u.src[1], u.src[0], one(u)),
@@ -126,7 +126,7 @@ def partials(u: UOp) -> Partials:
                 fix="Return a tuple with one for each argument: derivative=lambda x: (...,).",
             )
         return tuple(as_uop(d, u.dtype) for d in found)
-    if u.op in (Ops.FAR, Ops.SELDOM):  # both are made by rules/formulas/kepler.py alone
+    if u.op in (Ops.KEPLER_SLOW, Ops.WHERE_RARELY):  # both are made by rules/formulas/kepler.py alone
         raise TraceError(
             "a Kepler orbit has no derivative rule yet",
             fix="Use a splitting method of kicks and drifts instead.",

@@ -79,13 +79,17 @@ def inverse(order: UOp) -> UOp:
     """Where each point is in the order of a list; of that, the order again."""
     what, *rest = order.arg
     return UOp(
-        Ops.NEAR, order.dtype, order.shape, order.src, ({"order": "inverse", "inverse": "order"}[what], *rest)
+        Ops.NEIGHBOURS,
+        order.dtype,
+        order.shape,
+        order.src,
+        ({"order": "inverse", "inverse": "order"}[what], *rest),
     )
 
 
 def gather(u: UOp, g: UOp) -> Cotangents:
     indices = u.src[1:]
-    if indices[0].op is Ops.NEAR:  # an order has an inverse
+    if indices[0].op is Ops.NEIGHBOURS:  # an order has an inverse
         return g.gather((inverse(indices[0]),)), None
     return (g.scatter(indices, u.src[0].shape[: len(indices)]), *(None for _ in indices))
 
@@ -105,7 +109,7 @@ VJP: dict[Ops, Callable[[UOp, UOp], Cotangents]] = {
     Ops.REDUCE:   reduce,
     Ops.TRIU:     lambda u, g: (g.triu(*u.arg),),
     Ops.GATHER:   gather,
-    Ops.NEAR:     lambda u, g: tuple(None for _ in u.src),  # an order jumps, and images with it
+    Ops.NEIGHBOURS:     lambda u, g: tuple(None for _ in u.src),  # an order jumps, and images with it
     Ops.SCATTER:  lambda u, g: (g.gather(u.src[1:]), *(None for _ in u.src[1:])),
 }
 # fmt: on

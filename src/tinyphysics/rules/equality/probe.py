@@ -29,7 +29,8 @@ def worth_it(order: Sequence[UOp]) -> bool:
     if len(order) < FEWEST or sum(x.size for x in order) > MOST:
         return False
     return not any(
-        x.op in (Ops.NEAR, Ops.TREE, Ops.CUSTOM) or x.op is Ops.VAR and not x.dtype.is_float for x in order
+        x.op in (Ops.NEIGHBOURS, Ops.TREE, Ops.CUSTOM) or x.op is Ops.VAR and not x.dtype.is_float
+        for x in order
     )
 
 

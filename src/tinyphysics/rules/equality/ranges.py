@@ -82,7 +82,7 @@ def _range(u: UOp, src: Sequence[Range]) -> Range:
             return max(a, c), max(b, d)
         case (Ops.MIN, [(a, b), (c, d)]):
             return min(a, c), min(b, d)
-        case ((Ops.WHERE | Ops.SELDOM), [_, (a, b), (c, d)]):
+        case ((Ops.WHERE | Ops.WHERE_RARELY), [_, (a, b), (c, d)]):
             return min(a, c), max(b, d)
         case op, [(a, b)] if op in GROWING:
             return GROWING[op](a), GROWING[op](b)

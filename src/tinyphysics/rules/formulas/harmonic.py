@@ -61,10 +61,10 @@ def arcs(a: UOp, b: UOp, h: UOp) -> dict[Ops, UOp]:
     one = w.lift(1.0)
     sign = (z - z).eq(0.0).where(flips.where(-one, one), w.lift(math.nan))
     return {
-        Ops.ARC_SIGN: sign,
-        Ops.ARC_DRIFT: still.where(h * 0.5, drift),
-        Ops.ARC_KICK: still.where(h, kick),
-        Ops.ARC_LAG: lag,
+        Ops.HARMONIC_SIGN: sign,
+        Ops.HARMONIC_DRIFT: still.where(h * 0.5, drift),
+        Ops.HARMONIC_KICK: still.where(h, kick),
+        Ops.HARMONIC_LAG: lag,
     }
 
 
@@ -80,7 +80,9 @@ def arc(what: Ops, o: Oscillator, h: UOp) -> UOp:
 
 def turned(q: UOp, p: UOp, o: Oscillator, h: UOp) -> tuple[UOp, UOp]:
     """Where the flow of an oscillator takes a pair in a time h, from coefficients that no state enters."""
-    sign, drift, kick = (arc(what, o, h) for what in (Ops.ARC_SIGN, Ops.ARC_DRIFT, Ops.ARC_KICK))
+    sign, drift, kick = (
+        arc(what, o, h) for what in (Ops.HARMONIC_SIGN, Ops.HARMONIC_DRIFT, Ops.HARMONIC_KICK)
+    )
     q, p = about(q, sign, o.b, o.f), about(p, sign, o.a, o.g)
     q = moved(q, drift * o.a, p, None if o.g is None else drift * o.g)
     p = moved(p, -(kick * o.b), q, None if o.f is None else -(kick * o.f))
@@ -100,6 +102,6 @@ def moved(x: UOp, by: UOp, other: UOp, constant: UOp | None) -> UOp:
 
 def averaged(q: UOp, o: Oscillator, h: UOp) -> UOp:
     """The mean over the time from -h to h of what begins at q at rest."""
-    lag = arc(Ops.ARC_LAG, o, h)
+    lag = arc(Ops.HARMONIC_LAG, o, h)
     slope = o.b * q if o.f is None else o.b * q + o.f
     return q - lag * slope

@@ -103,6 +103,6 @@ def expand(u: UOp) -> UOp:
             return change(u.arg[0], x, m, u.arg[1:])
         case Ops.KEPLER:
             return drifted(u.arg[0], *u.src)
-        case Ops.PULL:
+        case Ops.PERTURBATION:
             return pulled(*u.src)
     return u

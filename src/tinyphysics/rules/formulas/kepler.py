@@ -205,8 +205,8 @@ def flow(x: Triple, v: Triple, mu: UOp, h: UOp) -> tuple[list[UOp], list[UOp]]:
     o, inverse = orbit(x, v, mu)
     fast, lost = near(o, inverse, h)
     known = (o.mu, o.r0, o.eta, o.beta, o.zeta, o.v2, h)
-    slow = [UOp(Ops.FAR, h.dtype, h.shape, known, k) for k in range(4)]
-    G1, G2, G3, t = (UOp(Ops.SELDOM, a.dtype, a.shape, (lost, b, a)) for a, b in zip(fast, slow))
+    slow = [UOp(Ops.KEPLER_SLOW, h.dtype, h.shape, known, k) for k in range(4)]
+    G1, G2, G3, t = (UOp(Ops.WHERE_RARELY, a.dtype, a.shape, (lost, b, a)) for a, b in zip(fast, slow))
     over = 1.0 / o.zeta.fma(G2, o.eta.fma(G1, o.r0))
     pull = mu * G2
     f, g = -(pull * inverse), mu.fma(-G3, t)

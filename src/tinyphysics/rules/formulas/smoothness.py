@@ -27,7 +27,7 @@ AT_CUTOFF = {CUT: JUMP, SHIFTED: KINK, SWITCHED: 2}
 # smooth wherever they are finite; the poles of some are followed in rules/equality/poles.py
 ANALYTIC = LEAVES | FUNCTIONS - {Ops.SQRT, Ops.CBRT, Ops.ASIN, Ops.ACOS}
 ANALYTIC |= {Ops.NEG, Ops.ADD, Ops.SUB, Ops.MUL, Ops.DIV, Ops.FMA, Ops.IMAGE}
-ANALYTIC |= {Ops.JACOBI, Ops.RANDOM, Ops.NEAR}
+ANALYTIC |= {Ops.JACOBI, Ops.RANDOM, Ops.NEIGHBOURS}
 ROOTED = frozenset({Ops.SQRT, Ops.CBRT, Ops.POW, Ops.HYPOT})  # rough where their argument is zero
 # rough where something is made of them: a choice or a number
 LOGIC = COMPARE | {Ops.AND, Ops.OR, Ops.NOT, Ops.XOR}
@@ -104,7 +104,7 @@ def own_order(u: UOp, ranges: dict[UOp, Range], moving: frozenset[UOp]) -> int |
     lows, highs = zip(*(ranges[s] for s in u.src)) if u.src else ((), ())
     match u.op:
         case Ops.GATHER | Ops.SCATTER:
-            chosen = any(s.leaves & moving and s.op is not Ops.NEAR for s in u.src[1:])
+            chosen = any(s.leaves & moving and s.op is not Ops.NEIGHBOURS for s in u.src[1:])
             return JUMP if chosen else None
         case op if op in MOVEMENT:
             return None
@@ -126,7 +126,7 @@ def own_order(u: UOp, ranges: dict[UOp, Range], moving: frozenset[UOp]) -> int |
             f = math.floor if u.op is Ops.FLOOR else round
             known = math.isfinite(lows[0]) and math.isfinite(highs[0])
             return None if known and f(lows[0]) == f(highs[0]) else JUMP
-        case Ops.WHERE | Ops.SELDOM:
+        case Ops.WHERE | Ops.WHERE_RARELY:
             return None if not u.src[0].leaves & moving else where_branches_meet(u, moving)
     return JUMP  # whatever it is, it is not shown to be continuous
 

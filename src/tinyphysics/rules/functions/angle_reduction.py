@@ -13,11 +13,8 @@ from tinyphysics.ir import UOp
 from tinyphysics.ir.angle_reduction import FARTHEST
 from tinyphysics.rules.digits.double_double import Pair, chosen, fast_two_sum, number, plus, times, two_sum
 from tinyphysics.rules.digits.double_double_functions import PI, by_pi
-from tinyphysics.rules.digits.floats import DOUBLE, magnitude
-from tinyphysics.rules.functions.trig import turns
-
-HALF = 32
-MASK = (1 << HALF) - 1
+from tinyphysics.rules.digits.floats import magnitude
+from tinyphysics.rules.functions.trig import signed_parts, turns
 
 
 def too_large(x: UOp) -> UOp:
@@ -36,26 +33,14 @@ def signed(x: UOp) -> tuple[UOp, UOp]:
     return far.where(high, zero), far.where(low, zero)
 
 
-def fraction(high: UOp, low: UOp, like: UOp) -> Pair:
-    """128 bits after the point, read as a signed number in [-1/2, 1/2)."""
-    offset = 1 << (HALF - 1)  # makes the signed top part unsigned
-    parts = [(high >> HALF) ^ offset, high & MASK, low >> HALF, low & MASK]
-    a, b, c, d = (
-        (part | DOUBLE.pattern(2.0 ** (52 - HALF * i))).bitcast(like.dtype)
-        - (2.0 ** (52 - HALF * i) + (0.5 if i == 1 else 0.0))
-        for i, part in enumerate(parts, 1)
-    )
-    top, rest = two_sum(a, b), fast_two_sum(c, d)
-    return plus(top, rest)
-
-
 def far_turn(high: UOp, low: UOp) -> Pair:
     a, b = signed(high)
     c, d = signed(low)
     s = b + d
     top = s.lift(1 << 63)  # unsigned comparison by signed
     carry = ((s ^ top) < (b ^ top)).where(s.lift(1), s.lift(0))
-    part = fraction(a + c + carry, s, high)
+    first, second, third, fourth = signed_parts(a + c + carry, s, high)
+    part = plus(two_sum(first, second), fast_two_sum(third, fourth))
     whole = 2.0 * (low * float(1 / (2 * PI))).rint()  # half turns, of a low word that is not far
     near = chosen(too_large(low), number(0, low), by_pi(Pair(low), whole))
     angle = plus(times(part, number(2 * PI, high)), near)

@@ -68,7 +68,7 @@ def series(power: Fraction, reach: float, wanted: float) -> tuple[float, ...]:
 def seeded(x: UOp, seed: Seed, told: bool) -> UOp:
     """About 1/sqrt x; with `told` not finite where it is not for x, else possibly 0 there."""
     if seed.name:
-        return UOp(Ops.SEED, x.dtype, x.shape, (x,), (seed.name, told))
+        return UOp(Ops.RSQRT_ESTIMATE, x.dtype, x.shape, (x,), (seed.name, told))
     if x.dtype is f32:
         return 1.0 / x.sqrt()
     a = x.cast(f32)

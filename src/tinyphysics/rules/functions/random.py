@@ -18,7 +18,7 @@ from tinyphysics.ir.drawn import MEMBER as MEMBER
 from tinyphysics.ir.drawn import NOW as NOW
 from tinyphysics.ir.drawn import SEED as SEED
 from tinyphysics.ir.drawn import draws as draws
-from tinyphysics.philox import ATANH, COS, LN2, MULTIPLIERS, ROUNDS, SIN, TWO_PI, WEYL
+from tinyphysics.philox import ATANH, COS, LN2, MULTIPLIERS, ROUNDS, SIN, TWO_PI, WEYL, polynomial
 from tinyphysics.rules.digits.floats import bits, format_of
 from tinyphysics.util import prod
 
@@ -71,13 +71,6 @@ def unit_interval(high: UOp, low: UOp, like: UOp) -> UOp:
     return ((high >> 5).cast(f64) * 67108864.0 + (low >> 6).cast(f64)) * 2.0**-53
 
 
-def horner(coefficients: Sequence[float], x: UOp) -> UOp:
-    out = x.lift(coefficients[-1])
-    for c in coefficients[-2::-1]:
-        out = out * x + c
-    return out
-
-
 def logarithm(x: UOp) -> UOp:
     """log x of a normal number, by x = 2**k m with m in [1/sqrt2, sqrt2)."""
     F, count = format_of(x), TERMS[x.dtype][0]
@@ -87,7 +80,8 @@ def logarithm(x: UOp) -> UOp:
     base = 2.0**F.mantissa  # its low bits become an integer again when it is subtracted
     k = ((t >> F.mantissa) | F.pattern(base)).bitcast(x.dtype) - (base + F.bias)
     z = (m - 1.0) / (m + 1.0)
-    return k * LN2 + 2.0 * z * horner(ATANH[:count], z * z)
+    series: UOp = polynomial(ATANH[:count], z * z)
+    return k * LN2 + 2.0 * z * series
 
 
 def cosine(turns: UOp) -> UOp:
@@ -97,7 +91,7 @@ def cosine(turns: UOp) -> UOp:
     x = TWO_PI * (turns - 0.25 * quarter.cast(turns.dtype))
     square = x * x
     odd = (quarter & 1).ne(0)
-    value = odd.where(x * horner(SIN[:sines], square), horner(COS[:cosines], square))
+    value = odd.where(x * polynomial(SIN[:sines], square), polynomial(COS[:cosines], square))
     return ((quarter + 1) & 2).ne(0).where(-value, value)
 
 

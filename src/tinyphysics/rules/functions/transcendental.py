@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 
 from tinyphysics.ir import Ops, PatternMatcher, UOp, UPat, graph_rewrite, toposort
-from tinyphysics.ir.ops import ARCS, MINIMAL
+from tinyphysics.ir.ops import HARMONIC, MINIMAL
 from tinyphysics.rules.calculus import solve
 from tinyphysics.rules.digits.floats import bits, format_of, magnitude
 from tinyphysics.rules.formulas import harmonic as arc
@@ -122,9 +122,9 @@ everywhere: Rows = [
     (x.cbrt(),         power.cbrt),
     (x.hypot(y),       power.hypot),
     (UPat(Ops.RANDOM, name="u"), random.random),
-    (UPat(Ops.FAR, name="u"), lambda u: kepler.far(u.src)[u.arg]),
-    (UPat(Ops.SELDOM, name="u"), lambda u: u.src[0].where(u.src[1], u.src[2])),
-    (UPat(tuple(ARCS), name="u"), arc.expand),
+    (UPat(Ops.KEPLER_SLOW, name="u"), lambda u: kepler.far(u.src)[u.arg]),
+    (UPat(Ops.WHERE_RARELY, name="u"), lambda u: u.src[0].where(u.src[1], u.src[2])),
+    (UPat(tuple(HARMONIC), name="u"), arc.expand),
 ]
 near_and_far: Rows = [
     (x.sin(),          trig.sin),
@@ -146,11 +146,14 @@ any_argument = PatternMatcher(everywhere + near_and_far)
 small_arguments = PatternMatcher(near_only + everywhere)
 chosen = PatternMatcher(
     [
-        (UPat(Ops.SELDOM, name="u"), lambda u: u.src[0].where(u.src[1], u.src[2])),
-        (UPat(Ops.FAR, name="u"), lambda u: kepler.far(u.src)[u.arg]),  # four of them are one computation
+        (UPat(Ops.WHERE_RARELY, name="u"), lambda u: u.src[0].where(u.src[1], u.src[2])),
+        (
+            UPat(Ops.KEPLER_SLOW, name="u"),
+            lambda u: kepler.far(u.src)[u.arg],
+        ),  # four of them are one computation
     ]
 )
-usually = PatternMatcher([(UPat(Ops.SELDOM, name="u"), lambda u: u.src[2])])
+usually = PatternMatcher([(UPat(Ops.WHERE_RARELY, name="u"), lambda u: u.src[2])])
 PERIODIC = frozenset({Ops.SIN, Ops.COS, Ops.TAN})
 
 
@@ -172,9 +175,9 @@ def fast_paths(roots: Sequence[UOp], seen: Collection[UOp] = ()) -> list[tuple[U
     for u in toposort(roots):
         if u.op in PERIODIC:
             found[u.src[0], trig.too_large] = None
-        elif u.op in ARCS:
+        elif u.op in HARMONIC:
             found[arc.turned_by(u), trig.too_large] = None
-        elif u.op in (Ops.TURN, Ops.TURN_LOW):
+        elif u.op in (Ops.ANGLE, Ops.ANGLE_LOW):
             found[u.src[0], turn.too_large] = None
         elif power.is_inverse_cube(u) and u not in seen:
             found[u.src[0], power.too_far] = None
@@ -187,7 +190,7 @@ def fast_paths(roots: Sequence[UOp], seen: Collection[UOp] = ()) -> list[tuple[U
 
 def usual(roots: Sequence[UOp]) -> tuple[list[UOp], list[UOp]]:
     """The roots without what is needed seldom, and the conditions under which it is."""
-    rare = list(dict.fromkeys(u.src[0] for u in toposort(roots) if u.op is Ops.SELDOM))
+    rare = list(dict.fromkeys(u.src[0] for u in toposort(roots) if u.op is Ops.WHERE_RARELY))
     if not rare:
         return list(roots), []
     new = graph_rewrite([*roots, *rare], usually)
@@ -196,7 +199,7 @@ def usual(roots: Sequence[UOp]) -> tuple[list[UOp], list[UOp]]:
 
 def always(roots: Sequence[UOp]) -> list[UOp]:
     """The roots with what is needed seldom, computed everywhere."""
-    if all(u.op is not Ops.SELDOM for u in toposort(roots)):
+    if all(u.op is not Ops.WHERE_RARELY for u in toposort(roots)):
         return list(roots)
     return graph_rewrite(roots, chosen)
 

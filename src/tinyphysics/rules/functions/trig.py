@@ -8,9 +8,13 @@ the bits of 1/(2 pi) that matter (Payne and Hanek 1983): slow, rare, accurate up
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tinyphysics.ir import UOp
 from tinyphysics.rules.digits.coefficients import INVERSE_TURN
 from tinyphysics.rules.digits.floats import Format, bits, flipped, format_of, magnitude, polynomial
+
+Sine = Callable[[UOp, UOp, UOp], UOp]  # of r, r without its last correction, and a sign
 
 
 def limit(F: Format) -> float:
@@ -25,11 +29,11 @@ def too_large(x: UOp) -> UOp:
 
 # --- the fast path ---------------------------------------------------------------------------------
 def near_sin(x: UOp) -> UOp:
-    return by_pi(x, *nearest(x))
+    return by_pi(x, *nearest(x), sine)
 
 
 def near_cos(x: UOp) -> UOp:
-    return by_pi(x, *nearest_half(x))
+    return by_pi(x, *nearest_half(x), unbiased_sine)
 
 
 def nearest(x: UOp) -> tuple[UOp, UOp]:
@@ -47,11 +51,11 @@ def nearest_half(x: UOp) -> tuple[UOp, UOp]:
     return (kd - magic) + 0.5, bits(kd)
 
 
-def by_pi(x: UOp, k: UOp, parity: UOp) -> UOp:
+def by_pi(x: UOp, k: UOp, parity: UOp, of: Sine) -> UOp:
     F = format_of(x)
     pi = F["pi"]
     r = k.fma(-pi[1], k.fma(-pi[0], x))
-    return sine(k.fma(-pi[2], r), r, parity << (F.dtype.bits - 1))
+    return of(k.fma(-pi[2], r), r, parity << (F.dtype.bits - 1))
 
 
 def sine(r: UOp, head: UOp, sign: UOp) -> UOp:
@@ -67,6 +71,20 @@ def sine(r: UOp, head: UOp, sign: UOp) -> UOp:
     r = flipped(r, sign)
     # fma(r, u, 0) is r*u, but +0 for r = -0: then -0 + P*(+0) stays -0, as P < 0
     return r.fma(u, 0.0).fma(u.fma(polynomial(c[1:], u), c[0]), r)
+
+
+def unbiased_sine(r: UOp, head: UOp, sign: UOp) -> UOp:
+    """The same, with the rounding error of u carried into r u: then no result passes 1, and u need not be made larger.
+
+    That would make cosines of small angles too small by 0.3 ulp on average, and a body that turns by them loses its angular
+    momentum in proportion to time.
+    """
+    F = format_of(r)
+    c = F["sin"]
+    u = head * head
+    lost = head.fma(head, -u)
+    r = flipped(r, sign)
+    return r.fma(u, r.fma(lost, 0.0)).fma(u.fma(polynomial(c[1:], u), c[0]), r)
 
 
 def near_tan(x: UOp) -> UOp:
@@ -133,22 +151,23 @@ def turns(x: UOp) -> tuple[UOp, UOp]:
     return (c5 << half) | (c4 & mask), (c3 << half) | (c2 & mask)
 
 
+def signed_parts(high: UOp, low: UOp, like: UOp) -> list[UOp]:
+    """Two words after the point, read as a signed number in [-1/2, 1/2): floats like this one, of half a word each."""
+    F = format_of(like)
+    half = F.dtype.bits // 2
+    mask, offset = (1 << half) - 1, 1 << (half - 1)  # the offset makes the signed top part unsigned
+    parts = [(high >> half) ^ offset, high & mask, low >> half, low & mask]
+    units = [2.0 ** (F.mantissa - half * i) for i in range(1, 5)]
+    floats = [(part | F.pattern(unit)).bitcast(like.dtype) for part, unit in zip(parts, units)]
+    return [floats[0] - (units[0] + 0.5), *(x - unit for x, unit in zip(floats[1:], units[1:]))]
+
+
 def angle(x: UOp, high: UOp, low: UOp, shift: int, period: tuple[float, ...]) -> UOp:
     """The two words, `shift` bits further left and read as a signed fraction, times a period of pi.
 
     In [-period/2, period/2), correct to a little more than half an ulp; NaN where x is not finite.
     """
-    F = format_of(x)
-    width, half = F.dtype.bits, F.dtype.bits // 2
-    mask = (1 << half) - 1
-    high, low = (high << shift) | (low >> (width - shift)), low << shift
-    offset = 1 << (half - 1)  # makes the signed top part unsigned
-    parts = [(high >> half) ^ offset, high & mask, low >> half, low & mask]
-    a, b, c, d = (
-        (part | F.pattern(2.0 ** (F.mantissa - half * i))).bitcast(x.dtype)
-        - (2.0 ** (F.mantissa - half * i) + (0.5 if i == 1 else 0.0))
-        for i, part in enumerate(parts, 1)
-    )
+    a, b, c, d = signed_parts((high << shift) | (low >> (x.dtype.bits - shift)), low << shift, x)
     top = a + b
     rest = ((a - top) + b) + (c + d)
     f = top + rest
@@ -161,20 +180,20 @@ def angle(x: UOp, high: UOp, low: UOp, shift: int, period: tuple[float, ...]) ->
 def far_sin(x: UOp) -> UOp:
     F = format_of(x)
     high, low = turns(x)
-    return far(x, high, low, bits(x) & F.sign)
+    return far(x, high, low, bits(x) & F.sign, sine)
 
 
 def far_cos(x: UOp) -> UOp:
     """sin of a quarter turn more, of |x|."""
     high, low = turns(x)
-    return far(x, high + (1 << (x.dtype.bits - 2)), low, bits(x).lift(0))
+    return far(x, high + (1 << (x.dtype.bits - 2)), low, bits(x).lift(0), unbiased_sine)
 
 
-def far(x: UOp, high: UOp, low: UOp, sign: UOp) -> UOp:
+def far(x: UOp, high: UOp, low: UOp, sign: UOp, of: Sine) -> UOp:
     """sin of the turns, which is odd about every half turn."""
     F = format_of(x)
     r = angle(x, high, low, 1, F["pi"])
-    return sine(r, r, ((high + (1 << (F.dtype.bits - 2))) & F.sign) ^ sign)
+    return of(r, r, ((high + (1 << (F.dtype.bits - 2))) & F.sign) ^ sign)
 
 
 def far_tan(x: UOp) -> UOp:

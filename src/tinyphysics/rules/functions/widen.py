@@ -85,7 +85,7 @@ def one(u: UOp, src: list[Wide]) -> Wide:
         if isinstance(x, UOp):
             return wide.from_whole(x) if u.dtype is f64 else u.replace((x,))
         return x if u.dtype is f64 else wide.cast(x, u.dtype)
-    if u.op is Ops.NEAR:  # a list is made of first words
+    if u.op is Ops.NEIGHBOURS:  # a list is made of first words
         plain = u.replace(tuple(s.high if isinstance(s, Pair) else s for s in src))
         return Pair(plain) if u.dtype.is_float else plain
     if u.op is Ops.REDUCE:

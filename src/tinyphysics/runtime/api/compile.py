@@ -29,7 +29,7 @@ from tinyphysics.runtime.stages.invariants import checked_invariants
 from tinyphysics.runtime.stages.observed import traced
 from tinyphysics.runtime.stages.resolve import checked_step
 from tinyphysics.synth.methods.taylor import TOLERANCE
-from tinyphysics.system import Family, Sum
+from tinyphysics.system import SizedFamily, Sum
 from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.tpir.program.isa import MATHS
 from tinyphysics.util import a_kind, did_you_mean, one_of, prod
@@ -48,7 +48,7 @@ def choice(name: str, value: Any, built: tuple[Any, ...]) -> None:
 
 
 def check_sizes(system: Any, sizes: Mapping[str, int] | None) -> None:
-    letters = system.letters if isinstance(system, Family) else ()
+    letters = system.letters if isinstance(system, SizedFamily) else ()
     for letter, n in (sizes or {}).items():
         if letter not in letters:
             known = f"Its sizes are {one_of(letters)}." if letters else "Its shapes have no letters."
@@ -296,7 +296,7 @@ def compile(
         system = in_another_time(system, time)
     source = system
     check_sizes(system, sizes)
-    if not isinstance(system, Family) or sizes is not None:
+    if not isinstance(system, SizedFamily) or sizes is not None:
         source = system.bind(sizes)
     if dt is not None:
         dt = checked_step(dt)

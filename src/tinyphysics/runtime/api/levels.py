@@ -7,7 +7,7 @@ from tinyphysics.ir import dump
 from tinyphysics.pipeline import stepped
 from tinyphysics.runtime.engines.listing import listing, series_listing
 from tinyphysics.runtime.stages.setup import Setup
-from tinyphysics.system import Family, System
+from tinyphysics.system import SizedFamily, System
 from tinyphysics.util import one_of
 
 LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl", "ptx", "cuda")
@@ -36,7 +36,7 @@ def text_at(sim: Setup, level: str) -> str:
         return series_listing(sim.compiled.series, level)
     if level != "uop":
         return listing(sim.built.program, level)
-    if sim._compiled is None and isinstance(sim.source, Family):
+    if sim._compiled is None and isinstance(sim.source, SizedFamily):
         sizes = sim.source.sample
         shown = f"; {sim.source.signature}; this is the graph for {', '.join(f'{k} = {n}' for k, n in sizes.items())}"
         try:

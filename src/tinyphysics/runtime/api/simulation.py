@@ -25,7 +25,7 @@ from tinyphysics.runtime.state.digest import BITS as BITS
 from tinyphysics.runtime.state.ensemble import sizes_from
 from tinyphysics.runtime.state.from_frame import BEGINS, opened
 from tinyphysics.runtime.state.schedule import checked_time
-from tinyphysics.system import Family
+from tinyphysics.system import SizedFamily
 from tinyphysics.trajectory import Trajectory
 from tinyphysics.util import did_you_mean, one_of
 
@@ -71,7 +71,7 @@ class Simulation(Setup):
     def takes(self) -> dict[str, Any]:
         """What a run takes by name, for editors: states, velocities of a Lagrangian, parameters with their defaults."""
         empty, source = inspect.Parameter.empty, self.source if self._compiled is None else self.system.seen
-        if isinstance(source, Family):
+        if isinstance(source, SizedFamily):
             return {name: empty for name in source.shapes if name != "t"}
         rates = () if source.motion is None else (str(v.arg) for v in source.motion.v)
         return (
@@ -158,7 +158,7 @@ class Simulation(Setup):
         more than `move` in one of them; `t0` is the time.
         """
         given, t0 = opened(self.own_names, given, t0)
-        if isinstance(self.source, Family):
+        if isinstance(self.source, SizedFamily):
             self.bind(self.source, sizes_from(self.source, given))
         self.in_own_time("minimise")
         from tinyphysics.runtime.measure.minimise import minimise
@@ -208,7 +208,7 @@ class Simulation(Setup):
         """
         self.in_own_time("suggest_dt")
         given, t0 = opened(self.own_names, given, t0)
-        if isinstance(self.source, Family):
+        if isinstance(self.source, SizedFamily):
             self.bind(self.source, sizes_from(self.source, given))
         from tinyphysics.runtime.measure.accuracy import suggest_dt
 

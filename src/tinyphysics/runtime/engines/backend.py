@@ -39,7 +39,7 @@ from tinyphysics.runtime.engines.loaders import (
 from tinyphysics.runtime.engines.opencl import OpenClLoader, OpenClLoops
 from tinyphysics.runtime.engines.plans import outline
 from tinyphysics.runtime.state.device_arrays import tools
-from tinyphysics.runtime.state.run import Recipe, made
+from tinyphysics.runtime.state.run import LazyProgram, made
 from tinyphysics.step import Step
 from tinyphysics.synth.methods.taylor import CLOCK, loop_parts, loop_plan
 from tinyphysics.target import BUILT, PORTABLE, PTX_RSQRT, Seed, Target
@@ -49,7 +49,7 @@ from tinyphysics.tpir.kernels.outline import Outline
 from tinyphysics.tpir.program.isa import Program, StateDecl, Type
 from tinyphysics.util import digest
 
-Source = Program | Recipe
+Source = Program | LazyProgram
 
 
 class Engines:
@@ -79,15 +79,15 @@ def new_engine(
     if (
         target.backend == "llvm"
         and not loops
-        and isinstance(program, Recipe)
-        and isinstance(probe, Recipe | None)
+        and isinstance(program, LazyProgram)
+        and isinstance(probe, LazyProgram | None)
     ):
         return LaneEngine(program, LlvmLoader(), None, threads, outlined(program, probe, target, extremes))
     if (
         target.backend == "cuda"
         and not loops
-        and isinstance(program, Recipe)
-        and isinstance(probe, Recipe | None)
+        and isinstance(program, LazyProgram)
+        and isinstance(probe, LazyProgram | None)
     ):
 
         def engine() -> CudaEngine:
@@ -153,7 +153,9 @@ def new_series_engine(target: Target, step: Step) -> Any:
 series_engine = Engines(new_series_engine, 16)
 
 
-def outlined(program: Recipe, probe: Recipe | None, target: Target, extremes: ExtremesOf | None) -> Outline:
+def outlined(
+    program: LazyProgram, probe: LazyProgram | None, target: Target, extremes: ExtremesOf | None
+) -> Outline:
     """What the engine needs of the kernel, without the kernel if it was written out before."""
     seed = seed_of(target)
     kept = [] if extremes is None else [repr(extremes)]

@@ -37,7 +37,7 @@ MOST = 256  # plans remembered in this process
 
 
 @dataclass(frozen=True)
-class Known:
+class PlanSummary:
     """What a run has to know of a plan."""
 
     program: str  # the program's hash
@@ -76,10 +76,10 @@ def loops_of(b: Build) -> tuple[bool, bool]:
 
 
 @without_collections()
-def known_of(b: Build) -> Known:
+def known_of(b: Build) -> PlanSummary:
     scales = tuple((str(s.state.arg), dump([s.factor])) for s in b.step.coordinates.scales)
     timed = any(i.op == "TIME" for i in b.program.step)
-    return Known(
+    return PlanSummary(
         b.program.hash,
         b.plan.method,
         b.target.backend,
@@ -94,7 +94,7 @@ def known_of(b: Build) -> Known:
     )
 
 
-def read(text: bytes) -> Known:
+def read(text: bytes) -> PlanSummary:
     """What `keep` wrote; anything else raises."""
     data = json.loads(text)
     scales = tuple((str(state), str(factor)) for state, factor in data.pop("scales"))
@@ -117,7 +117,7 @@ def read(text: bytes) -> Known:
     BUILT[data["backend"]]
     for _, factor in scales:
         parse(factor)
-    return Known(**data, loops=(few, many), scales=scales, traits=traits)
+    return PlanSummary(**data, loops=(few, many), scales=scales, traits=traits)
 
 
 # --- keys -------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def probe_key(program: str, system: System, values: Mapping[str, UOp]) -> str | 
 
 
 # --- what is kept -----------------------------------------------------------------------------------
-_plans: dict[str, Known] = {}
+_plans: dict[str, PlanSummary] = {}
 
 
 def forget() -> None:
@@ -197,7 +197,7 @@ def forget() -> None:
     _plans.clear()
 
 
-def find(key: str | None) -> tuple[Known | None, str]:
+def find(key: str | None) -> tuple[PlanSummary | None, str]:
     """(the plan or None, where it was found)."""
     if key is None:
         return None, "made"
@@ -211,13 +211,13 @@ def find(key: str | None) -> tuple[Known | None, str]:
     return known, "disk"
 
 
-def keep(key: str | None, known: Known) -> None:
+def keep(key: str | None, known: PlanSummary) -> None:
     if key is not None:
         remember(key, known)
         cache.write(f"{key}.plan", json.dumps(asdict(known)).encode())
 
 
-def remember(key: str, known: Known) -> None:
+def remember(key: str, known: PlanSummary) -> None:
     if len(_plans) >= MOST:
         _plans.clear()
     _plans[key] = known

@@ -32,7 +32,7 @@ from tinyphysics.runtime.state.frames import count_steps
 from tinyphysics.runtime.state.from_frame import BEGINS, opened
 from tinyphysics.runtime.state.run import Checkpoint
 from tinyphysics.runtime.state.schedule import checked_time
-from tinyphysics.system import Family
+from tinyphysics.system import SizedFamily
 from tinyphysics.trajectory import Trajectory
 
 LOG = logging.getLogger("tinyphysics")
@@ -96,7 +96,7 @@ def stability(sim: Setup, dt: float) -> dict[str, dict[str, float]]:
 def state_of(sim: Setup, given: Mapping[str, Any], where: str) -> Inputs:
     """What a plan is made for; errors name the place where it was given."""
     try:
-        if isinstance(sim.source, Family):
+        if isinstance(sim.source, SizedFamily):
             sim.bind(sim.source, sizes_from(sim.source, given))
         return inputs(sim.system, given_momenta(sim.system, given), sim.compiled.encoding)
     except (InputError, ShapeError) as error:

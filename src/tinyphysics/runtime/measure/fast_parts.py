@@ -15,14 +15,14 @@ from tinyphysics.runtime.measure.multirate import kinetic_of
 from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import Inputs, inputs, sizes_from
-from tinyphysics.system import Family
+from tinyphysics.system import SizedFamily
 
 LONGEST_NAME = 60  # of a term that is shown
 
 
 def suggest_split(sim: Setup, given: Mapping[str, Any], t0: float) -> Split:
     """What `sim.suggest_split` returns: the parts of a sum, or the terms of one energy, by how fast each is at a state."""
-    if isinstance(sim.source, Family):
+    if isinstance(sim.source, SizedFamily):
         sim.bind(sim.source, sizes_from(sim.source, given))
     compiled, system = sim.compiled, sim.system
     if system.kind != "hamiltonian":

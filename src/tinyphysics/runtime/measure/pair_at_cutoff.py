@@ -28,7 +28,9 @@ def largest_at(u: UOp, parameters: Mapping[str, Any]) -> float:
     """The largest |u[i, j]| over the pairs i < j, with these parameters (members or 1, shape...)."""
     nodes, n = toposort([u]), u.shape[0]
     by_index = any(x.op is Ops.RANGE for x in nodes)
-    order = {x: UOp.range(n) for x in nodes if x.op is Ops.NEAR}  # of the particles, which changes no pair
+    order = {
+        x: UOp.range(n) for x in nodes if x.op is Ops.NEIGHBOURS
+    }  # of the particles, which changes no pair
     (u,) = substitute([u], order)
     missing = sorted({str(x.arg) for x in u.leaves} - set(parameters))
     if missing:
@@ -87,7 +89,7 @@ class Elements:
             return self.values[str(u.arg)][index].item()
         if u.op is Ops.RANGE:
             return index[0]
-        if u.op in ELEMENTWISE and u.op not in (Ops.CUSTOM, Ops.RANDOM, Ops.FAR):
+        if u.op in ELEMENTWISE and u.op not in (Ops.CUSTOM, Ops.RANDOM, Ops.KEPLER_SLOW):
             return scalar(u.op, u.dtype, [s.dtype for s in u.src])(*(self.at(s, index) for s in u.src))
         if u.op is Ops.GATHER:
             count = u.src[1].ndim

@@ -67,10 +67,10 @@ def arcs_of(mp: Any) -> dict[Ops, Any]:
         return (1 - angle(a, b, h)[2]) / b if b else a * h * h / 6
 
     return {
-        Ops.ARC_SIGN: sign,
-        Ops.ARC_KICK: kick,
-        Ops.ARC_LAG: lag,
-        Ops.ARC_DRIFT: lambda a, b, h: kick(a, b, h) / (1 + abs(angle(a, b, h)[1])),
+        Ops.HARMONIC_SIGN: sign,
+        Ops.HARMONIC_KICK: kick,
+        Ops.HARMONIC_LAG: lag,
+        Ops.HARMONIC_DRIFT: lambda a, b, h: kick(a, b, h) / (1 + abs(angle(a, b, h)[1])),
     }
 
 

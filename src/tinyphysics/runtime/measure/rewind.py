@@ -24,7 +24,7 @@ from tinyphysics.runtime.state.ensemble import sizes_from
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import times_at, whole
 from tinyphysics.runtime.storage.checkpoint import read
-from tinyphysics.system import Family, System
+from tinyphysics.system import SizedFamily, System
 from tinyphysics.trajectory import Frame, Trajectory
 
 
@@ -36,7 +36,7 @@ def rewind(sim: Setup, out: Any, steps: Any, checkpoint: Any = None) -> Trajecto
             "rewind needs a trajectory that evolve returned",
             fix="out = sim.evolve(...); sim.rewind(out, 100)",
         )
-    if isinstance(sim.source, Family):  # the run knows the sizes
+    if isinstance(sim.source, SizedFamily):  # the run knows the sizes
         sim.bind(sim.source, sizes_from(sim.source, {**origin.run.given.states, **origin.run.given.params}))
     if origin.asked.program != sim.compiled.known.program:
         raise InputError(

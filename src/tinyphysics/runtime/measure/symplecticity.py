@@ -27,13 +27,13 @@ from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import inputs
 from tinyphysics.runtime.state.from_frame import opened
 from tinyphysics.structure import FIVE, Canonical, Structure
-from tinyphysics.system import Family, System
+from tinyphysics.system import SizedFamily, System
 from tinyphysics.tpir.kernels.kernel import NOW, ORIGIN, STEP, build_kernel
 from tinyphysics.tpir.proof.readers.kepler import in_frame
 from tinyphysics.util import a_kind
 
 Measurable = (
-    Setup | System | Family | Callable[..., Any]
+    Setup | System | SizedFamily | Callable[..., Any]
 )  # a simulation, a map, or a plain function of states
 BITS = 106  # two doubles
 ROUNDING = 2.0**-90  # of a step of a few thousand operations in 106 bits

@@ -22,7 +22,7 @@ from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.acts import Act
 from tinyphysics.runtime.state.ensemble import Inputs, addressed, sizes_from
 from tinyphysics.runtime.state.run import BoundAct, told
-from tinyphysics.system import Family, System
+from tinyphysics.system import SizedFamily, System
 from tinyphysics.util import digest
 
 WRITE = 'Write acts={"kick": tp.act(every=100, map=lambda p: -p)}.'
@@ -118,9 +118,9 @@ def map_of(what: Any, system: System) -> System:
     shapes |= {p.name: p.var.shape for p in system.parameters}
     if isinstance(what, FunctionType):
         what = map_(with_shapes(what, shapes))
-    if not isinstance(what, (System, Family)) or what.kind != "map":
+    if not isinstance(what, (System, SizedFamily)) or what.kind != "map":
         raise InputError(f"{shown(what)} is not a map of states", fix=WRITE)
-    if isinstance(what, Family):
+    if isinstance(what, SizedFamily):
         return what.bind(sizes_from(what, {n: np.empty(s) for n, s in shapes.items() if n in what.shapes}))
     return what
 

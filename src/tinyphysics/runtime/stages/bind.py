@@ -26,7 +26,7 @@ from tinyphysics.runtime.state.indices import check_indices, selects
 from tinyphysics.runtime.state.record import Record, beginning
 from tinyphysics.runtime.state.run import BoundAct, made
 from tinyphysics.runtime.state.windows import fitting
-from tinyphysics.runtime.state.workers import copy
+from tinyphysics.runtime.state.workers import copy_all
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +50,9 @@ def bind(r: Resolved, e: Encoded, s: Scheduled) -> Bound:
     streams = r.request.save is not None and i.members > 0
     record = beginning(i, s.schedule, fitting(list(i.states.values())) if streams else None)
     begin = {name: empty_like(v[0]) if streams else v[0] for name, v in record.frames.items()}
+    if r.begun is None:
+        copy_all([(i.states[name], v) for name, v in begin.items()], s.threads or available())
     for name, v in begin.items() if r.begun is None else ():
-        copy(i.states[name], v, s.threads or available())
         if r.arrays is None:
             v.flags.writeable = False  # energies and replays come from here
         if streams:

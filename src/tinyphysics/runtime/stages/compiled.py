@@ -19,12 +19,12 @@ from tinyphysics.planner.cost.target import FEW_MEMBERS, loops_refuse
 from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.runtime.engines.few import Few, few_of
 from tinyphysics.runtime.engines.jump import Jumps
-from tinyphysics.runtime.engines.plans import Known, find, keep, known_of, plan_key
+from tinyphysics.runtime.engines.plans import PlanSummary, find, keep, known_of, plan_key
 from tinyphysics.runtime.engines.propagator import Propagator, propagator
 from tinyphysics.runtime.stages.energies import Look, look_of
 from tinyphysics.runtime.state.encoding import Encoding
 from tinyphysics.runtime.state.indices import selects
-from tinyphysics.runtime.state.run import Recipe
+from tinyphysics.runtime.state.run import LazyProgram
 from tinyphysics.runtime.state.schedule import YEAR
 from tinyphysics.step import Scale, Step
 from tinyphysics.system import System
@@ -55,7 +55,7 @@ class Compiled:
             LOG.warning("%s: %s", system.name, self.slow)
         self.seconds = time.perf_counter() - began
 
-    def build(self) -> Known:
+    def build(self) -> PlanSummary:
         """Analysed, planned, lowered and verified now, and kept for the next time."""
         b = self._built = build(self.system, self.goal, self.requested)
         known = known_of(b)
@@ -80,9 +80,9 @@ class Compiled:
         return self._built
 
     @cached_property
-    def program(self) -> Program | Recipe:
+    def program(self) -> Program | LazyProgram:
         """The program, or a promise of it: its code may be there already."""
-        return self.built.program if self.key is None else Recipe(self.key, lambda: self.built.program)
+        return self.built.program if self.key is None else LazyProgram(self.key, lambda: self.built.program)
 
     @cached_property
     def encoding(self) -> Encoding:
@@ -170,10 +170,14 @@ class Compiled:
         """Can what its energy should be be followed?  H itself, or H + p_t where it depends on t."""
         return not self.system.driven or follows(self.built)
 
-    def watching(self, name: str) -> Program | Recipe:
+    def watching(self, name: str) -> Program | LazyProgram:
         """The program that follows the momentum of explicit time too, as a state of that name."""
         key = None if self.key is None else digest(f"{self.key} with {name}".encode())
-        return watching(self.built, name) if key is None else Recipe(key, lambda: watching(self.built, name))
+        return (
+            watching(self.built, name)
+            if key is None
+            else LazyProgram(key, lambda: watching(self.built, name))
+        )
 
     @cached_property
     def energy_in_loops(self) -> bool:

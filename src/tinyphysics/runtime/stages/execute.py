@@ -27,7 +27,7 @@ from tinyphysics.runtime.stages.flow_matrices import with_flows
 from tinyphysics.runtime.stages.loop import begin_tiles, go
 from tinyphysics.runtime.stages.running import Running, Sink
 from tinyphysics.runtime.state.record import Record
-from tinyphysics.runtime.state.run import Recipe, Run, made
+from tinyphysics.runtime.state.run import LazyProgram, Run, made
 from tinyphysics.runtime.state.schedule import Schedule
 from tinyphysics.runtime.state.tiles import Tile, cut
 from tinyphysics.runtime.state.windows import FEW, Windows, fitting
@@ -46,14 +46,14 @@ def clock_of(system: System) -> UOp:
     return UOp.var("t") if system.time is None else system.time
 
 
-def watcher(r: Run, values: Mapping[str, UOp]) -> Program | Recipe:
+def watcher(r: Run, values: Mapping[str, UOp]) -> Program | LazyProgram:
     def make() -> Program:
         return probe(r.system.states, r.system.parameters, clock_of(r.system), values, r.encoding.precision)
 
-    if not isinstance(r.program, Recipe):
+    if not isinstance(r.program, LazyProgram):
         return make()
     key = key_of_values(r.program.key, r.system, tuple(values), tuple(values.values()))
-    return make() if key is None else Recipe(key, make)
+    return make() if key is None else LazyProgram(key, make)
 
 
 @lru_cache(maxsize=256)

@@ -18,7 +18,7 @@ from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.runtime.stages.execute import looking
 from tinyphysics.runtime.state.ensemble import Inputs, number_array
 from tinyphysics.runtime.state.run import Run
-from tinyphysics.system import Family, System
+from tinyphysics.system import SizedFamily, System
 from tinyphysics.tpir.kernels.kernel import Kernel
 from tinyphysics.tpir.program.isa import kept_name
 from tinyphysics.util import Site
@@ -28,7 +28,7 @@ ASKED = 8  # members of an ensemble, and one, whose parameters are looked at
 
 
 def checked_invariants(
-    given: Any, system: System | Family, trace: Callable[[Any, str, str], UOp], pilot: Any = None
+    given: Any, system: System | SizedFamily, trace: Callable[[Any, str, str], UOp], pilot: Any = None
 ) -> tuple[tuple[str, str], ...]:
     """(name, expression) of each, of what was given as project=."""
     if isinstance(given, str):
@@ -40,7 +40,7 @@ def checked_invariants(
             f"project={given!r} is not an invariant",
             fix='Pass project="energy", or {"L": lambda q, p: q[0] * p[1] - q[1] * p[0]}.',
         )
-    if isinstance(system, Family):
+    if isinstance(system, SizedFamily):
         raise PlanError(
             f"project= needs the sizes of `{system.name}`, which are not known yet",
             fix='Pass sizes={"n": 3} too.',

@@ -24,7 +24,7 @@ from tinyphysics.runtime.state.from_frame import BEGINS, opened
 from tinyphysics.runtime.state.run import Checkpoint
 from tinyphysics.runtime.state.schedule import checked_time
 from tinyphysics.runtime.storage.resume import agreed, sizes_given
-from tinyphysics.system import Family
+from tinyphysics.system import SizedFamily
 from tinyphysics.target import Target
 
 NOWHERE = Path()
@@ -128,7 +128,7 @@ def resolve(setup: Setup, request: Request, deciders: Sequence[Decider]) -> Reso
         hash_every = agreed("hash_every", hash_every, None, c.hash_every, path)
         if wants.unsaid and c.save_every is not None:
             wants = replace(wants, every=c.save_every, told_every=True)
-    if isinstance(setup.source, Family):
+    if isinstance(setup.source, SizedFamily):
         setup.bind(setup.source, sizes_from(setup.source, sizes_given(setup.source, c, path, given)))
     check("run", Ask.of(setup.goal, setup.source, dt=dt))
     begin = Beginning(given, arrays, dt, t0, replace(request, until=until, hash_every=hash_every), c)

@@ -21,7 +21,7 @@ from tinyphysics.runtime.state.run import Checkpoint, Watch
 from tinyphysics.runtime.state.schedule import Schedule, time_at
 from tinyphysics.runtime.state.tiles import Tile
 from tinyphysics.runtime.state.windows import Windows
-from tinyphysics.runtime.state.workers import copy
+from tinyphysics.runtime.state.workers import copy_all
 from tinyphysics.runtime.storage.resume import Keeps
 from tinyphysics.system import System
 from tinyphysics.trajectory import Stop
@@ -157,5 +157,4 @@ class Running:
 
     def frame(self, tile: Tile, n: int, state: States) -> None:
         threads = self.threads if tile.kept is None else 1  # tiles are spread over the threads themselves
-        for name, v in self.record.frame(n).items():
-            copy(state[name], v[tile.here], threads)
+        copy_all([(state[name], v[tile.here]) for name, v in self.record.frame(n).items()], threads)

@@ -15,7 +15,7 @@ from tinyphysics.report import Row
 from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.stages.order_bodies import check_orbits
 from tinyphysics.runtime.state.first_state import FirstState
-from tinyphysics.system import Family, System
+from tinyphysics.system import SizedFamily, System
 from tinyphysics.target import BUILT, Target
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.trajectory import Trajectory
@@ -36,7 +36,7 @@ class Setup:
     is the only thing about a run that changes.
     """
 
-    source: System | Family
+    source: System | SizedFamily
     goal: Goal
     requested: str
     checks: str = "on"
@@ -72,7 +72,7 @@ class Setup:
     @property
     def own_names(self) -> list[str]:
         """States and parameters of the system."""
-        if isinstance(self.source, Family):
+        if isinstance(self.source, SizedFamily):
             return list(self.source.shapes)
         return [*(s.name for s in self.source.states), *(p.name for p in self.source.parameters)]
 
@@ -85,7 +85,7 @@ class Setup:
                 fix="Run it first: sim.evolve(...).",
             )
         if self._compiled is None:
-            assert isinstance(self.source, Family)
+            assert isinstance(self.source, SizedFamily)
             letters = ", ".join(self.source.letters)
             raise ShapeError(
                 f"`{self.source.name}` is not compiled yet: its size {letters} is unknown",
@@ -121,7 +121,7 @@ class Setup:
         check("call", Ask({"time": clock}, traits={what: True}))
 
     # --- deciding -----------------------------------------------------------------------------
-    def bind(self, source: Family, sizes: dict[str, int]) -> None:
+    def bind(self, source: SizedFamily, sizes: dict[str, int]) -> None:
         """The first run decides the sizes; later ones must agree."""
         if self._compiled is None and not self._sizes:
             system, self._sizes = source.bind(sizes), sizes

@@ -10,7 +10,7 @@ import numpy as np
 from tinyphysics.errors import InputError
 from tinyphysics.given import shown, whole
 from tinyphysics.options import heeds
-from tinyphysics.system import Family, System
+from tinyphysics.system import SizedFamily, System
 from tinyphysics.util import a_kind
 
 FIX = "Pass a map of states: map=lambda p: -p, or a function with @tp.map."
@@ -33,9 +33,9 @@ def act(*, every: int, map: Any) -> Act:
     defaults.
     """
     count = whole("every", every, 1)
-    if not (callable(map) or isinstance(map, (System, Family))):
+    if not (callable(map) or isinstance(map, (System, SizedFamily))):
         raise InputError(f"map={shown(map)} is not a map", fix=FIX)
-    if isinstance(map, (System, Family)) and map.kind != "map":
+    if isinstance(map, (System, SizedFamily)) and map.kind != "map":
         raise InputError(f"map={map.name} is {a_kind(map)}, and an act needs a map of states", fix=FIX)
     return Act(count, map)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import DeviceArray, repeated
+from tinyphysics.device.host.copies import PIECE, finite_all
 from tinyphysics.device.numbers import NUMPY_DTYPE
 from tinyphysics.errors import InputError, ShapeError, TinyPhysicsError
 from tinyphysics.given import NO_UNITS, no_number, quantity
@@ -17,7 +18,7 @@ from tinyphysics.options import COMING, COMPILE, EVOLVE, LINES, SAME_AS, unknown
 from tinyphysics.philox import key_words
 from tinyphysics.runtime.state.encoding import FLOAT64, Encoding
 from tinyphysics.runtime.state.workers import all_finite, copy, in_pieces
-from tinyphysics.system import SIGNS, Family, Parameter, System
+from tinyphysics.system import SIGNS, Parameter, SizedFamily, System
 from tinyphysics.tpir.precision.precision import ROUNDING
 from tinyphysics.tpir.program.isa import ADDRESS, FLOW, MEMBER_BITS
 from tinyphysics.trajectory import Words
@@ -204,6 +205,7 @@ def inputs(
     lengths: dict[str, int] = {}
     state_arrays: dict[str, Any] = {}
     param_arrays: dict[str, Any] = {}
+    large: dict[tuple[str, str], Any] = {}  # arrays that are looked at together, by all threads
     for s in system.states:
         if s.name not in given:
             raise InputError(f"the initial `{s.name}` is missing", fix=f"Pass {s.name}=... to evolve.")
@@ -211,9 +213,14 @@ def inputs(
         state_arrays |= words
         if n is not None:
             lengths[s.name] = n
-        if not all(all_finite(a, threads) for a in words.values()):
-            told = encoding.beyond(s.name) or f"not finite{in_format(encoding.precision.state)}"
-            raise InputError(f"the initial `{s.name}` is {told}", fix="Check the initial values.")
+        large |= {
+            (s.name, w): a for w, a in words.items() if a.size > PIECE and not isinstance(a, DeviceArray)
+        }
+        if not all(all_finite(a) for w, a in words.items() if (s.name, w) not in large):
+            raise not_finite(encoding, s.name)
+    for (name, _), good in zip(large, finite_all(list(large.values()), threads) if large else ()):
+        if not good:
+            raise not_finite(encoding, name)
     for p in system.parameters:
         value = given.get(p.name, p.default)
         if p.name in given and value is None:
@@ -259,6 +266,11 @@ def inputs(
     return Inputs(full, param_arrays, members, bool(lengths))
 
 
+def not_finite(encoding: Encoding, name: str) -> InputError:
+    told = encoding.beyond(name) or f"not finite{in_format(encoding.precision.state)}"
+    return InputError(f"the initial `{name}` is {told}", fix="Check the initial values.")
+
+
 def spread_out(a: Any, members: int) -> Any:
     """One for all members."""
     return repeated(a, members) if isinstance(a, DeviceArray) else np.broadcast_to(a, (members, *a.shape[1:]))
@@ -280,7 +292,7 @@ def fits(shape: tuple[int | str, ...], actual: tuple[int, ...]) -> bool:
     return same and len(actual) - len(shape) in (0, 1)
 
 
-def sizes_from(family: Family, given: Mapping[str, Any]) -> dict[str, int]:
+def sizes_from(family: SizedFamily, given: Mapping[str, Any]) -> dict[str, int]:
     """The letters of a family, read off the shapes of what a run was given."""
     sizes: dict[str, int] = {}
     said: dict[str, str] = {}  # by which argument

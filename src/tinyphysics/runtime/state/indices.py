@@ -17,7 +17,7 @@ from tinyphysics.rules.formulas.cutoffs import kind_of, rooms, switches
 from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.tpir.kernels.neighbours import in_order, unordered
 
-LOOKED_AT = CHOSEN | {Ops.WHERE, Ops.NEAR}
+LOOKED_AT = CHOSEN | {Ops.WHERE, Ops.NEIGHBOURS}
 MOVES = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.FLIP, Ops.ROLL, Ops.ELEMENT)
 
 

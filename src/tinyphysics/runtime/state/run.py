@@ -20,7 +20,7 @@ from tinyphysics.util import digest
 
 
 @dataclass(frozen=True, eq=False)
-class Recipe:
+class LazyProgram:
     """A program that is made when somebody looks at it; those with one key are one program."""
 
     key: str
@@ -38,13 +38,13 @@ class Recipe:
         return hash(self.key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Recipe) and self.key == other.key
+        return isinstance(other, LazyProgram) and self.key == other.key
 
     def __reduce__(self) -> tuple[Any, ...]:
         return made, (self.program,)  # elsewhere the key may mean something else
 
 
-def made(program: Program | Recipe) -> Program:
+def made(program: Program | LazyProgram) -> Program:
     return program if isinstance(program, Program) else program.program
 
 
@@ -55,7 +55,7 @@ class BoundAct:
     name: str
     every: int
     system: System  # the map
-    program: Program | Recipe
+    program: Program | LazyProgram
     hash: str  # of that program
     loops: bool  # along the axes of its states
     words: tuple[str, ...]  # of the states that it changes, in its own order
@@ -141,7 +141,7 @@ class Checkpoint:
 class Run:
     """Enough to do a run again, bit for bit."""
 
-    program: Program | Recipe
+    program: Program | LazyProgram
     system: System
     target: Target
     given: Inputs
@@ -156,7 +156,9 @@ class Run:
     series: Step | None = None  # a Taylor series in loops
     events: Mapping[str, UOp] = field(default_factory=dict)  # functions whose changes of sign are looked for
     adaptive: bool = False  # are its steps only times that somebody looks at?
-    watching: Callable[[str], Program | Recipe] | None = None  # the program with p_t as a state of that name
+    watching: Callable[[str], Program | LazyProgram] | None = (
+        None  # the program with p_t as a state of that name
+    )
     advice: str = ""  # for who takes very many steps of their own lengths
     gridless: bool = False  # adaptive, and without dt: its frames alone say which times are looked at
     acts: tuple[BoundAct, ...] = ()  # that change its states between two steps

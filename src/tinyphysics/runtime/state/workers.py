@@ -41,6 +41,14 @@ def copy(source: Any, out: Any, threads: int) -> None:
         copies.copy(source, out, threads)
 
 
+def copy_all(pairs: list[tuple[Any, Any]], threads: int) -> None:
+    """The same of several arrays."""
+    for source, out in pairs:
+        if isinstance(out, DeviceArray):
+            out[...] = source
+    copies.copy_all([(a, out) for a, out in pairs if not isinstance(out, DeviceArray)], threads)
+
+
 def all_finite(a: Any, threads: int = 1) -> bool:
     """Without a temporary array of the size of the first."""
     return device_arrays.all_finite(a) if isinstance(a, DeviceArray) else copies.all_finite(a, threads)

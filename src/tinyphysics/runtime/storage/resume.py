@@ -17,7 +17,7 @@ from tinyphysics.runtime.state.ensemble import Inputs, inputs, own_of
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Checkpoint, Identity
 from tinyphysics.runtime.storage.checkpoint import read, write
-from tinyphysics.system import Family, System
+from tinyphysics.system import SizedFamily, System
 from tinyphysics.trajectory import Stop
 from tinyphysics.version import __version__
 
@@ -29,7 +29,9 @@ def as_given(c: Checkpoint) -> dict[str, Any]:
     return {name: v if c.is_ensemble else v[0] for name, v in c.start.items()} | params
 
 
-def sizes_given(source: Family, c: Checkpoint | None, path: Path, given: Mapping[str, Any]) -> dict[str, Any]:
+def sizes_given(
+    source: SizedFamily, c: Checkpoint | None, path: Path, given: Mapping[str, Any]
+) -> dict[str, Any]:
     """What the sizes of a system can be read off."""
     if c is None:
         return dict(given)
@@ -73,11 +75,11 @@ def restored_inputs(
     asked = inputs(system, {**{name: begun[name] for name in c.params}, **start, **told}, e)
     for name in told:
         if name in c.params:
-            same = (
-                np.array_equal(np.broadcast_to(asked.params[name], c.params[name].shape), c.params[name])
-                if len(asked.params[name]) in (1, len(c.params[name]))
-                else False
-            )
+            same = False
+            if len(asked.params[name]) in (1, len(c.params[name])):
+                same = np.array_equal(
+                    np.broadcast_to(asked.params[name], c.params[name].shape), c.params[name]
+                )
         else:
             words = {n: asked.states[n] for n in e.precision.names(name)}
             same = all(

@@ -88,7 +88,7 @@ def in_chunks(u: UOp) -> UOp:
 
 def is_stored(u: UOp) -> bool:
     """A reduction that needs a nest of its own, or a scatter, which is one; a list, and what is put in its order."""
-    if u.op in (Ops.SCATTER, Ops.NEAR, Ops.TREE) or in_order(u) and u.src[1].arg[0] == "order":
+    if u.op in (Ops.SCATTER, Ops.NEIGHBOURS, Ops.TREE) or in_order(u) and u.src[1].arg[0] == "order":
         return True
     return u.op is Ops.REDUCE and (u.arg[0] == "pairs" or u.src[0].shape[u.arg[1][0]] > LANES)
 
@@ -204,7 +204,7 @@ def to_store(
         [*roots, *(u for u in order if is_stored(u)), *homes, *long_sums(roots, components)]
     )
     for u in order:
-        if u.op is Ops.NEAR:
+        if u.op is Ops.NEIGHBOURS:
             stored |= dict.fromkeys(u.src)  # the points, and how far they have gone
         elif u.op is Ops.TREE:
             stored[u.src[0]] = None

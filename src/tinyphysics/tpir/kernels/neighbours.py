@@ -79,7 +79,7 @@ def specs(roots: Sequence[UOp]) -> dict[int, ListSpec]:
     """The lists that expressions ask, by number."""
     out: dict[int, ListSpec] = {}
     for u in toposort(roots):
-        if u.op is Ops.NEAR and u.arg[1] not in out:
+        if u.op is Ops.NEIGHBOURS and u.arg[1] not in out:
             q, cutoff, skin, *cell = u.src
             out[u.arg[1]] = ListSpec(
                 u.arg[1], q.shape, q.dtype, cutoff, skin, cell[0] if cell else None, *u.arg[2:]
@@ -102,9 +102,9 @@ def asked(roots: Sequence[UOp], lists: dict[int, ListSpec]) -> list[UOp]:
     """The expressions with every NEAR of two sources: the points, and how far they have gone."""
     new: dict[UOp, UOp] = {}
     for u in toposort(roots):
-        if u.op is Ops.NEAR:
+        if u.op is Ops.NEIGHBOURS:
             q = substitute([u.src[0]], new)[0]
-            new[u] = UOp(Ops.NEAR, u.dtype, u.shape, (q, moved(q, lists[u.arg[1]].reference)), u.arg)
+            new[u] = UOp(Ops.NEIGHBOURS, u.dtype, u.shape, (q, moved(q, lists[u.arg[1]].reference)), u.arg)
     return substitute(list(roots), new)
 
 
@@ -126,7 +126,7 @@ def list_of(x: UOp) -> int | None:
             for u in toposort([x])
             if u.op is Ops.GATHER
             for s in u.src[1:]
-            if s.op is Ops.NEAR and s.arg[0] == "order"
+            if s.op is Ops.NEIGHBOURS and s.arg[0] == "order"
         ),
         None,
     )
@@ -136,7 +136,7 @@ def unordered(roots: Sequence[UOp]) -> list[UOp]:
     """The expressions with particles in the order that they were given, every one its own image."""
     new: dict[UOp, UOp] = {}
     for u in toposort(roots):
-        if u.op is Ops.NEAR:
+        if u.op is Ops.NEIGHBOURS:
             new[u] = UOp.const(0.0, u.dtype, u.shape) if u.arg[0] == "images" else UOp.range(u.shape[0])
         elif in_order(u):
             new[u] = substitute([u.src[0]], new)[0]
@@ -145,4 +145,4 @@ def unordered(roots: Sequence[UOp]) -> list[UOp]:
 
 def in_order(u: UOp) -> bool:
     """Are these particles in the order of a list, or back from it?"""
-    return u.op is Ops.GATHER and u.src[1].op is Ops.NEAR
+    return u.op is Ops.GATHER and u.src[1].op is Ops.NEIGHBOURS

@@ -45,7 +45,7 @@ def pressure(f: Section) -> Pressure:
         most,
         len(constants),
         sum(kinds(f).values()) // f.stages,
-        sum(u.op is Ops.SEED for u in order),
+        sum(u.op is Ops.RSQRT_ESTIMATE for u in order),
     )
 
 

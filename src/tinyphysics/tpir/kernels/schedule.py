@@ -55,7 +55,7 @@ def task_of(u: UOp, home: Home, components: int, in_turn: bool = False) -> Task:
         return Task(u, home, "sequence", long_axes(u.shape, components), u.src[0].shape[u.arg[1][0]])
     if not is_stored(u) or in_order(u):
         return Task(u, home, "map", long_axes(u.shape, components))
-    if u.op is Ops.NEAR:
+    if u.op is Ops.NEIGHBOURS:
         return Task(u, home, "list", u.shape[:1], near=u.arg[1])
     if u.op is Ops.TREE:
         return Task(u, home, "tree", u.shape[:1])
@@ -327,7 +327,7 @@ class NestBuilder:
 
 
 def is_same_list(u: UOp, v: UOp) -> bool:
-    return u.op is v.op is Ops.NEAR and u.src[0] is v.src[0] and u.arg[1] == v.arg[1]
+    return u.op is v.op is Ops.NEIGHBOURS and u.src[0] is v.src[0] and u.arg[1] == v.arg[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,7 +359,7 @@ def schedule(
     placed: dict[UOp, Home] = dict(homes)
 
     def place(u: UOp, name: str) -> None:
-        if u.op is Ops.NEAR:
+        if u.op is Ops.NEIGHBOURS:
             placed[u] = Home(f"near{u.arg[1]}.{u.arg[0]}")
             if not any(v is not u and is_same_list(v, u) for v in placed):  # else it is made already
                 b.add(task_of(u, placed[u], components))

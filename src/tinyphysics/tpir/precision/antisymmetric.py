@@ -128,7 +128,7 @@ def stripped(u: UOp) -> Any:
         u.op in (Ops.RESHAPE, Ops.PERMUTE, Ops.EXPAND) and long_axes(u) == long_axes(u.src[0]) and in_turn(u)
     ):
         u = u.src[0]
-    if u.op is Ops.GATHER and len(u.src) == 2 and u.src[1].op is Ops.NEAR:
+    if u.op is Ops.GATHER and len(u.src) == 2 and u.src[1].op is Ops.NEIGHBOURS:
         return ("arranged", stripped(u.src[0]), u.src[1])
     if u.op is Ops.CONST:
         return (repr(u.arg), u.dtype)

@@ -45,9 +45,9 @@ def order_free(u: UOp, memo: dict[UOp, ListSums]) -> ListSums:
 
 
 def looked_at(u: UOp, memo: dict[UOp, ListSums]) -> ListSums:
-    if not any(x.op is Ops.NEAR for x in toposort([u])):
+    if not any(x.op is Ops.NEIGHBOURS for x in toposort([u])):
         return ListSums()
-    if u.op is Ops.GATHER and u.src[1].op is Ops.NEAR and u.src[1].arg[0] == "inverse":
+    if u.op is Ops.GATHER and u.src[1].op is Ops.NEIGHBOURS and u.src[1].arg[0] == "inverse":
         return balanced(u.src[0])
     if u.op in ELEMENTWISE or u.op in MOVEMENT:
         parts = [order_free(s, memo) for s in u.src]

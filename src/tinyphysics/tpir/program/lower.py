@@ -175,7 +175,7 @@ class ProgramBuilder:
             self.emit(section, "FMA", dst, *src, u=u)
         elif u.op is Ops.REDUCE:
             self.emit(section, REDUCED_BY[u.arg[0]], dst, *src, *u.arg[1:], u=u)
-        elif u.op is Ops.NEAR:
+        elif u.op is Ops.NEIGHBOURS:
             number = self.lists.setdefault(u.src, len(self.lists))
             self.emit(section, "NEAR", dst, Word(u.arg[0]), *src, (number, *u.arg[2:]), u=u)
         elif u.op is Ops.TREE:

@@ -22,9 +22,9 @@ from tinyphysics.util import did_you_mean, one_of, plural
 assert RELATIVISTIC, "registered, so that a listing may name it"
 
 # by which names instructions call the operations of the graph
-FUNCTIONS: dict[str, Ops] = {op.value: op for op in Ops if op not in ORBITS | {Ops.FAR, Ops.SELDOM}} | {
-    "sq": Ops.MUL
-}
+FUNCTIONS: dict[str, Ops] = {
+    op.value: op for op in Ops if op not in ORBITS | {Ops.KEPLER_SLOW, Ops.WHERE_RARELY}
+} | {"sq": Ops.MUL}
 REDUCTIONS = {"SUM": "sum", "DOT": "dot", "PAIRS": "pairs", "MAX": "max", "MIN": "min"}
 FRAMES = ("positions", "velocities", "places", "momenta")
 WAYS = ("times", "over")
@@ -128,7 +128,7 @@ def listed(o: Operands) -> UOp:
         raise VerifyError(f"{o.where} asks a list for `{what}`", fix=f"It gives {one_of(LISTED)}.")
     q = o.read(1)
     rest = (o.read(k, q.dtype, ()) for k in range(2, len(o.args) - 1))
-    return o.made(UOp(Ops.NEAR, o.dtype, o.shape, (q, *rest), (what, *number)))
+    return o.made(UOp(Ops.NEIGHBOURS, o.dtype, o.shape, (q, *rest), (what, *number)))
 
 
 def tree(o: Operands) -> UOp:
@@ -151,7 +151,7 @@ def kepler(o: Operands) -> UOp:
 
 def pull(o: Operands) -> UOp:
     src = (o.read(0), o.read(1), o.read(2, shape=o.shape[:1]))
-    return o.made(UOp(Ops.PULL, o.dtype, o.shape, src))
+    return o.made(UOp(Ops.PERTURBATION, o.dtype, o.shape, src))
 
 
 def flow(o: Operands) -> UOp:

@@ -239,7 +239,7 @@ class Machine:
         q = self._type(points, i.type)
         types = [q, *(self._type(x, Type(q.dtype)) for x in rest)]
         sources = tuple(UOp.var(f"x{k}", t.shape, t.dtype) for k, t in enumerate(types))
-        u = UOp(Ops.NEAR, i.type.dtype, i.type.shape, sources, (what.text, *number))
+        u = UOp(Ops.NEIGHBOURS, i.type.dtype, i.type.shape, sources, (what.text, *number))
         self.types[i.dst] = i.type
         d = self._slot(i.dst)
         at = [self._read(x, t) for x, t in zip(i.args[1:-1], types)]

@@ -189,7 +189,7 @@ class KeplerReader:
     def force(self, flow: UOp, where: str) -> UOp | None:
         """The user's force in a kick, at version 0 of the positions; None if it is not of that form."""
         s = self.symbolic
-        if flow.op is not Ops.PULL or flow.src[1] is not s.current(0) or self.frame is None:
+        if flow.op is not Ops.PERTURBATION or flow.src[1] is not s.current(0) or self.frame is None:
             return None
         a, _, gm = flow.src
         if a.op is not Ops.JACOBI or a.arg != ("velocities", *self.frame[1]) or a.src[1] is not self.frame[0]:

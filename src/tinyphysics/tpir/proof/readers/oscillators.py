@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from tinyphysics.ir.ops import ARCS, Ops
+from tinyphysics.ir.ops import HARMONIC, Ops
 from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.formulas.coupled import flowed
@@ -154,7 +154,7 @@ class OscillatorReader:
         times = {
             h
             for u in toposort(list(values.values()))
-            if u.op in ARCS and u.op is not Ops.ARC_LAG
+            if u.op in HARMONIC and u.op is not Ops.HARMONIC_LAG
             for h in [scalar_of(u.src[2])]
         }
         h = times.pop() if len(times) == 1 else None
@@ -245,7 +245,7 @@ class OscillatorReader:
 
     def kicked_by(self, flows: dict[int, UOp]) -> tuple[int, Fraction, Fraction, int | None] | None:
         """(term, factor, time of means, whose) such that the kicks are that multiple of -dE/dq, at positions or at means."""
-        lags = {scalar_of(u.src[2]) for u in toposort(list(flows.values())) if u.op in ARCS}
+        lags = {scalar_of(u.src[2]) for u in toposort(list(flows.values())) if u.op in HARMONIC}
         lag = next(
             (abs(x) for h in lags if (x := self.normal.ratio(h, DT)) is not None), Fraction(0)
         )  # they are even in h
@@ -296,7 +296,7 @@ class OscillatorReader:
     @property
     def mollified(self) -> bool:
         return any(
-            i.op == "ELEM" and str(i.args[0]) == Ops.ARC_LAG.value for _, _, i in self.program.numbered()
+            i.op == "ELEM" and str(i.args[0]) == Ops.HARMONIC_LAG.value for _, _, i in self.program.numbered()
         )
 
     def reversible(self, palindrome: Verdict) -> Verdict:
