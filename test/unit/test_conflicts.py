@@ -65,6 +65,11 @@ def force(q):
 
 
 @tp.ode
+def heat(u: tp.Vec["n"]):
+    return tp.roll(u, 1) - 2 * u + tp.roll(u, -1)
+
+
+@tp.ode
 def decay(x):
     return -x
 
@@ -208,6 +213,8 @@ CALLS = [
     lambda: tp.compile(decay).evolve(x=1.0, until=0.1, hash_every=1),
     lambda: tp.compile(decay).evolve(x=1.0, until=0.1, checkpoint="run.checkpoint", checkpoint_every=1),
     lambda: in_time(events={"crossing": lambda q: q}),
+    lambda: tp.compile(heat, method="dopri5", sizes={"n": 100}).evolve(
+        u=np.ones(100), until=0.1, events={"crossing": lambda u: u[0]}),
     lambda: tp.compile(pendulum, method="taylor").evolve(**START, until=1.0, acts=KICK),
     lambda: tp.compile(spring, dt=0.01).evolve(**START, steps=2, acts=KICK),
     lambda: in_time(acts=KICK),

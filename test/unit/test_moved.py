@@ -14,6 +14,7 @@ from tools_of import tool
 
 import tinyphysics as tp
 from tinyphysics import moved
+from tinyphysics.ir import Ops
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "tinyphysics"
@@ -182,3 +183,8 @@ def test_importing_the_package_uses_no_old_path():
         check=True,
     )
     assert set(done.stdout.split()) <= moved.ROOMS | FACE
+
+
+def test_operations_keep_their_old_names_and_texts():
+    assert getattr(Ops, "NEAR") is Ops.NEIGHBOURS and getattr(Ops, "ARC_LAG") is Ops.HARMONIC_LAG  # noqa: B009
+    assert Ops("near") is Ops.NEIGHBOURS and Ops.NEIGHBOURS.name == "NEIGHBOURS"

@@ -6,6 +6,7 @@ from here import HERE
 
 import tinyphysics as tp
 from tinyphysics.errors import PlanError
+from tinyphysics.synth.methods import chebyshev
 
 
 @tp.ode
@@ -53,7 +54,8 @@ SYSTEMS = {
 
 
 @pytest.mark.parametrize(
-    "name, method", [("heat", "dop853"), ("kuramoto", "dopri5"), ("wave", "dopri5"), ("forced", "dopri5")]
+    "name, method",
+    [("heat", "dop853"), ("kuramoto", "dopri5"), ("wave", "dopri5"), ("forced", "dopri5"), ("heat", "rkc")],
 )
 def test_arrays_have_the_bits_of_the_reference(name, method):
     system, sizes, start, params, until = SYSTEMS[name]
@@ -83,6 +85,48 @@ def test_the_error_falls_with_the_order(method, least):
         errors.append(max(np.abs(u - exact_heat(bump(70, 1.5), t)).max() for t, u in zip(out.t, out.u)))
     assert errors[0] < 1e-4 and errors[1] < 1e-8, errors
     assert np.log(errors[0] / errors[1]) / np.log(steps[1] / steps[0]) > least
+
+
+def test_stages_of_chebyshev_are_those_of_a_method_of_order_2():
+    """Consistency, exactly at the places: sums of weights, and the stability polynomial to second order."""
+    rows = chebyshev.recurrences(chebyshev.STAGES)
+
+    def grown(z):  # the stability polynomial: x' = z x, h = 1
+        before, last, place = 0.0, rows[0].slope * z, rows[0].place
+        for r in rows[1:]:
+            new = r.slope * z * (1 + last) + r.begin * z + r.last * last + r.before * before
+            before, last, place = last, new, r.place
+        return 1 + last, place
+
+    assert grown(0.0) == (1.0, 1.0)
+    h = 1e-4
+    up, down = grown(h)[0], grown(-h)[0]
+    assert (up - down) / (2 * h) == pytest.approx(1.0, abs=1e-7)
+    assert (up + down - 2) / h**2 == pytest.approx(1.0, abs=1e-6)
+    edge = 0.65 * (chebyshev.STAGES**2 - 1)
+    assert max(abs(grown(-z)[0]) for z in np.linspace(0.1, edge, 5000)) < 1.0 < abs(grown(-1.1 * edge)[0])
+
+
+def test_diffusion_takes_few_slopes_with_stages_of_chebyshev():
+    taken = {}
+    for method in ("rkc", "dopri5"):
+        sim = tp.compile(heat, method=method, sizes={"n": 100}, tolerance=1e-4, absolute=1e-4)
+        out = sim.evolve(u=bump(100), d=100.0, until=4.0, save_at=[4.0])
+        assert np.abs(out.final.u - exact_heat(bump(100), 400.0)).max() < 3e-4
+        slopes = {"rkc": 20, "dopri5": 6}[method]
+        taken[method] = slopes * (out.metrics["substeps"] + out.metrics["rejected"])
+    assert 4 * taken["rkc"] < taken["dopri5"]
+
+
+@pytest.mark.all
+def test_the_error_of_chebyshev_falls_as_the_square_of_the_step():
+    errors, steps = [], []
+    for tolerance in (1e-5, 1e-8):
+        sim = tp.compile(heat, method="rkc", sizes={"n": 70}, tolerance=tolerance, absolute=tolerance)
+        out = sim.evolve(u=bump(70), until=4.0, save_at=[4.0])
+        errors.append(np.abs(out.final.u - exact_heat(bump(70), 4.0)).max())
+        steps.append(out.metrics["substeps"])
+    assert np.log(errors[0] / errors[1]) / np.log(steps[1] / steps[0]) == pytest.approx(2.0, abs=0.3)
 
 
 def test_the_curve_through_a_step_is_as_good_as_its_end():
@@ -154,3 +198,14 @@ def test_what_arrays_in_loops_cannot_do_is_said():
         PlanError, match="`dop853` of these arrays runs in loops only, and loops do not follow"
     ):
         tp.compile(scattered, method="dop853")
+
+
+def test_a_gpu_takes_the_same_steps(fake_cuda):
+    here, there = (
+        tp.compile(heat, method="dopri5", sizes={"n": 80}, tolerance=1e-4, backend=b).evolve(
+            u=bump(80), until=2.0, save_at=[1.0, 2.0]
+        )
+        for b in ("llvm", "cuda")
+    )
+    assert here.hash == there.hash and here.metrics["substeps"] == there.metrics["substeps"]
+    assert np.array_equal(here.u, there.u)

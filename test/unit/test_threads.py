@@ -18,7 +18,6 @@ from tinyphysics.device.host.copies import (
     copied,
     copy,
     copy_all,
-    finite_all,
     in_pieces,
     pieces_of,
 )
@@ -69,17 +68,23 @@ def test_the_first_error_is_raised_when_all_have_ended() -> None:
 
 
 def test_threads_go_when_there_is_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[threading.Thread] = []
+
+    class Counted(threading.Thread):
+        def start(self) -> None:
+            made.append(self)
+            super().start()
+
     monkeypatch.setattr(threads, "IDLE", 0.02)
     monkeypatch.setattr(threads, "helpers", threads.Helpers())
-    before = threading.active_count()
+    monkeypatch.setattr(threading, "Thread", Counted)
     spread(lambda k: time.sleep(0.005), 8, 4)
-    assert threading.active_count() > before
-    for _ in range(200):
-        if threading.active_count() <= before:
-            break
-        time.sleep(0.01)
-    assert threading.active_count() <= before and threads.helpers.free == 0
+    assert len(made) == 3
+    for thread in made:
+        thread.join(timeout=60)
+    assert not any(thread.is_alive() for thread in made) and threads.helpers.free == 0
     assert spread(lambda k: k, 8, 4) == list(range(8))  # and come again
+    assert len(made) == 6
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -118,13 +123,15 @@ def test_pieces_cover_an_array_and_copies_agree(shape: tuple[int, ...]) -> None:
     assert in_pieces(lambda x: {"same": x}, a, 3)["same"] is a
 
 
-def test_several_arrays_at_once() -> None:
-    arrays = [np.arange(n, dtype=float) for n in (3, 9 * PIECE, 0, 2 * PIECE + 1)]
+@pytest.mark.parametrize("sizes", [(3, 0, 7), (3, 9 * PIECE, 0, 2 * PIECE + 1)])
+def test_several_arrays_at_once(sizes: tuple[int, ...]) -> None:
+    arrays = [np.arange(n, dtype=float) for n in sizes]
     outs = [np.empty_like(a) for a in arrays]
-    copy_all(list(zip(arrays, outs)), 3)
+    assert copy_all(list(zip(arrays, outs)), 3) == [True] * len(sizes)
     assert all(map(np.array_equal, arrays, outs))
-    outs[1][PIECE + 5] = np.inf
-    assert finite_all(outs, 3) == [True, False, True, True]
+    arrays[0][1] = arrays[-1][-2] = np.inf
+    doubtful = [k > 0 for k in range(len(sizes))]
+    assert copy_all(list(zip(arrays, outs)), 3, doubtful) == [k < len(sizes) - 1 for k in range(len(sizes))]
 
 
 @pytest.mark.parametrize("name", ["q", "p"])

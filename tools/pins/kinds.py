@@ -72,6 +72,7 @@ ODES: list[Row] = [
     ("lorenz-euler", systems.lorenz, {"method": "euler", "dt": 2.0**-7}, LORENZ, STEPS),
     ("heat-dopri5", systems.heat, {"method": "dopri5", "tolerance": 1e-4, "sizes": {"n": 80}}, {"u": numbers(80)},
      {"until": 0.5, "frames": 2}),
+    ("heat-rkc", systems.heat, {"method": "rkc", "sizes": {"n": 80}}, {"u": numbers(80)}, {"until": 0.5, "frames": 2}),
     ("heat-dop853", systems.heat, {"method": "dop853", "tolerance": 1e-4, "sizes": {"n": 80}}, {"u": numbers(80)},
      {"until": 0.5, "frames": 2}),
 ]

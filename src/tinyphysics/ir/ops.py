@@ -123,6 +123,10 @@ class Ops(Enum):
     # reduction; arg: (kind, axes) with kind sum, max or min, or ("pairs", (axis,), (a, b)): over i < j alone;
     # with (a, b, k) the items are neighbours in the order of a list, and zero beyond its cutoff: k says how they end
     REDUCE = "reduce"
+    # other names of some, until 0.3
+    NEAR, FAR, PULL, SELDOM = NEIGHBOURS, KEPLER_SLOW, PERTURBATION, WHERE_RARELY
+    SEED, TURN, TURN_LOW = RSQRT_ESTIMATE, ANGLE, ANGLE_LOW
+    ARC_SIGN, ARC_DRIFT, ARC_KICK, ARC_LAG = HARMONIC_SIGN, HARMONIC_DRIFT, HARMONIC_KICK, HARMONIC_LAG
 
 
 DRAWN = ("uniform", "normal")  # the kinds of random numbers

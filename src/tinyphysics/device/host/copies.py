@@ -13,7 +13,7 @@ import numpy as np
 from tinyphysics.device.host.threads import spread
 from tinyphysics.device.numbers import finite
 
-EACH = 4  # pieces that are worth a thread
+EACH = 8  # pieces that are worth a thread
 PIECE = 1 << 17  # numbers that are copied or looked at in one go: a megabyte
 
 
@@ -38,20 +38,32 @@ def copy(source: Any, out: Any, threads: int) -> None:
     copy_all([(source, out)], threads)
 
 
-def copy_all(pairs: Sequence[tuple[Any, Any]], threads: int) -> None:
-    """The numbers of some arrays into others of their shapes."""
+def copy_all(pairs: Sequence[tuple[Any, Any]], threads: int, doubtful: Sequence[bool] = ()) -> list[bool]:
+    """The numbers of some arrays into others of their shapes. Which are finite, of those that are doubtful?
+
+    A piece that was just copied is in a cache, and is sooner looked at than later.
+    """
+    asked = [*doubtful, *[False] * (len(pairs) - len(doubtful))]
     if sum(out.size for _, out in pairs) <= PIECE:
         for source, out in pairs:
             out[...] = source
-        return
-    whole = [(np.broadcast_to(source, out.shape), out) for source, out in pairs]
-    parts = [(source, out, cut) for source, out in whole for cut in pieces_of(out)]
+        return [not wanted or all_finite(out) for (_, out), wanted in zip(pairs, asked)]
+    whole = [np.broadcast_to(source, out.shape) for source, out in pairs]
+    parts = [(k, cut) for k, (_, out) in enumerate(pairs) for cut in pieces_of(out)]
 
-    def one(k: int) -> None:
-        source, out, cut = parts[k]
-        out[cut] = source[cut]
+    def one(j: int) -> bool:
+        k, cut = parts[j]
+        out = pairs[k][1]
+        out[cut] = whole[k][cut]
+        return not asked[k] or bool(finite(out[cut]).all())
 
-    spread(one, len(parts), sharing(len(parts), threads))
+    return each(len(pairs), parts, spread(one, len(parts), sharing(len(parts), threads)))
+
+
+def each(arrays: int, parts: Sequence[tuple[int, Any]], good: Sequence[bool]) -> list[bool]:
+    """Of each array: are all of its parts good?"""
+    bad = {k for (k, _), well in zip(parts, good) if not well}
+    return [k not in bad for k in range(arrays)]
 
 
 def copied(a: Any, threads: int) -> Any:
@@ -65,20 +77,8 @@ def all_finite(a: Any, threads: int = 1) -> bool:
     """Without a temporary array of the size of the first."""
     if a.size <= PIECE:
         return bool(np.count_nonzero(finite(a)) == a.size)  # sooner than .all(), of few
-    return finite_all([a], threads)[0]
-
-
-def finite_all(arrays: Sequence[Any], threads: int) -> list[bool]:
-    """The same of each of some arrays."""
-    parts = [(k, cut) for k, a in enumerate(arrays) for cut in pieces_of(a)]
-
-    def one(j: int) -> bool:
-        k, cut = parts[j]
-        return bool(finite(arrays[k][cut]).all())
-
-    found = spread(one, len(parts), sharing(len(parts), threads))
-    bad = {k for (k, _), good in zip(parts, found) if not good}
-    return [k not in bad for k in range(len(arrays))]
+    cuts = pieces_of(a)
+    return all(spread(lambda k: bool(finite(a[cuts[k]]).all()), len(cuts), sharing(len(cuts), threads)))
 
 
 def in_pieces(f: Callable[[Any], dict[str, Any]], a: Any, threads: int) -> dict[str, Any]:

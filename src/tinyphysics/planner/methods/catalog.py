@@ -26,7 +26,8 @@ from tinyphysics.synth.coefficients.coefficients import COMPOSITION
 from tinyphysics.synth.coefficients.quality import price
 from tinyphysics.synth.coefficients.schemes import BY_NAME as SCHEMES
 from tinyphysics.synth.coefficients.schemes import FOUND, drifts_and_kicks
-from tinyphysics.synth.methods.explicit_pair import EIGHT, FIVE
+from tinyphysics.synth.methods.chebyshev import runge_kutta_chebyshev
+from tinyphysics.synth.methods.explicit_pair import EIGHT, FIVE, explicit_pair
 from tinyphysics.synth.methods.interaction import leapfrogs, of_orbits, of_scheme
 from tinyphysics.synth.methods.parts import COMPOSED
 from tinyphysics.synth.methods.propagate import FLOW
@@ -137,9 +138,11 @@ METHODS: tuple[Method, ...] = (
     "is as long as its last "
            "terms allow", Taylor(), source="jorba2005", needs=("smooth rates",)),
     Method("dop853", 8, "the Dormand–Prince pair: explicit, with steps as long as its error estimate allows",
-           Embedded(1e-10, 12, EIGHT), source="prince1981"),
+           Embedded(1e-10, 12, partial(explicit_pair, EIGHT)), source="prince1981"),
     Method("dopri5", 5, "the Dormand–Prince pair of order 5: explicit, for few digits and for arrays",
-           Embedded(1e-6, 6, FIVE), source="dormand1980"),
+           Embedded(1e-6, 6, partial(explicit_pair, FIVE)), source="dormand1980"),
+    Method("rkc", 2, "Runge–Kutta–Chebyshev of 20 stages: explicit, with long steps for diffusion",
+           Embedded(1e-4, 20, runge_kutta_chebyshev), source="sommeijer1998"),
     Method("radau", 5, "implicit collocation at the Radau points, with steps of its own choice: for stiff systems",
            Embedded(1e-6, 9), source="hairer1999"),
     Method("wisdom_holman", 2, "half a Kepler orbit, kick by the rest, half an orbit: error eps h**2",

@@ -21,7 +21,8 @@ from tinyphysics.runtime.stages.observed import traced
 from tinyphysics.runtime.stages.own_time import with_times
 from tinyphysics.runtime.stages.resolve import Resolved
 from tinyphysics.runtime.stages.schedule import Scheduled
-from tinyphysics.runtime.state.ensemble import Inputs, addressed
+from tinyphysics.runtime.state.encoding import owner
+from tinyphysics.runtime.state.ensemble import Inputs, addressed, not_finite
 from tinyphysics.runtime.state.indices import check_indices, selects
 from tinyphysics.runtime.state.record import Record, beginning
 from tinyphysics.runtime.state.run import BoundAct, made
@@ -51,7 +52,11 @@ def bind(r: Resolved, e: Encoded, s: Scheduled) -> Bound:
     record = beginning(i, s.schedule, fitting(list(i.states.values())) if streams else None)
     begin = {name: empty_like(v[0]) if streams else v[0] for name, v in record.frames.items()}
     if r.begun is None:
-        copy_all([(i.states[name], v) for name, v in begin.items()], s.threads or available())
+        pairs = [(i.states[name], v) for name, v in begin.items()]
+        good = copy_all(pairs, s.threads or available(), [name in e.doubtful for name in begin])
+        for name, well in zip(begin, good):
+            if not well:
+                raise not_finite(compiled.encoding, owner(name))
     for name, v in begin.items() if r.begun is None else ():
         if r.arrays is None:
             v.flags.writeable = False  # energies and replays come from here

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from tinyphysics.runtime.storage.resume import agreed, check_program, restored_i
 class Encoded:
     words: Inputs
     given: Mapping[str, Any]  # the states and parameters that they were made of
+    doubtful: Set[str] = frozenset()  # words of which it is not known yet if they are finite
 
 
 def encode(r: Resolved) -> Encoded:
@@ -32,13 +33,14 @@ def encode(r: Resolved) -> Encoded:
         return Encoded(restored_inputs(system, r.begun, r.path, r.given, compiled.encoding), r.given)
     seen = r.given if system.motion is None else on_host(r.given, r.arrays)
     given = given_momenta(system.seen, seen, checked_time(r.t0))
+    doubtful: set[str] = set()
     if system.clock is None:
-        i = inputs(system, given, compiled.encoding, said_threads(r))
+        i = inputs(system, given, compiled.encoding, said_threads(r), doubtful)
     else:
         i = begun_in_time(bare_run(r), given)
     if r.arrays is not None:  # what was made of them here goes there, too
         i = replace(i, states={name: sent(v) for name, v in i.states.items()})
-    return Encoded(i, given)
+    return Encoded(i, given, doubtful)
 
 
 def said_threads(r: Resolved) -> int:

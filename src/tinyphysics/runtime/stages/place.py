@@ -14,6 +14,7 @@ from tinyphysics.runtime.state.run import Run
 
 EXPLICIT = ("taylor", "dop853", "dopri5")  # with steps of their own, which stability may keep short
 STIFF = 'method="radau" may take fewer'
+STIFF_ARRAYS = 'method="rkc" may take fewer, if it is diffusion that keeps them short'
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +50,7 @@ def place(r: Resolved, s: Scheduled, b: Bound) -> Placed:
         {n: traced(setup.system, f, n, "event") for n, f in (r.request.events or {}).items()},
         compiled.adaptive,
         compiled.watching,
-        STIFF if explicit else "",
+        (STIFF_ARRAYS if loops else STIFF) if explicit else "",
         r.gridless,
         b.acts,
         traits=compiled.known.traits,

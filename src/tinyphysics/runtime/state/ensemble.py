@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import DeviceArray, repeated
-from tinyphysics.device.host.copies import PIECE, finite_all
+from tinyphysics.device.host.copies import PIECE
 from tinyphysics.device.numbers import NUMPY_DTYPE
 from tinyphysics.errors import InputError, ShapeError, TinyPhysicsError
 from tinyphysics.given import NO_UNITS, no_number, quantity
@@ -193,9 +193,16 @@ def not_taken(system: System, name: str, known: list[str]) -> TinyPhysicsError:
 
 
 def inputs(
-    system: System, given: Mapping[str, Any], encoding: Encoding = FLOAT64, threads: int = 1
+    system: System,
+    given: Mapping[str, Any],
+    encoding: Encoding = FLOAT64,
+    threads: int = 1,
+    doubtful: set[str] | None = None,
 ) -> Inputs:
-    """States and parameters, rounded once to the precision of the run; many numbers by so many threads."""
+    """States and parameters, rounded once to the precision of the run; many numbers by so many threads.
+
+    States that are large are added to `doubtful`, if it is given: the caller copies them, and sees then if they are finite.
+    """
     dtype = encoding.precision.given
     states = [s.name for s in system.states]
     known = [*states, *(p.name for p in system.parameters)]
@@ -205,7 +212,7 @@ def inputs(
     lengths: dict[str, int] = {}
     state_arrays: dict[str, Any] = {}
     param_arrays: dict[str, Any] = {}
-    large: dict[tuple[str, str], Any] = {}  # arrays that are looked at together, by all threads
+    later: set[str] = set() if doubtful is None else doubtful
     for s in system.states:
         if s.name not in given:
             raise InputError(f"the initial `{s.name}` is missing", fix=f"Pass {s.name}=... to evolve.")
@@ -213,14 +220,10 @@ def inputs(
         state_arrays |= words
         if n is not None:
             lengths[s.name] = n
-        large |= {
-            (s.name, w): a for w, a in words.items() if a.size > PIECE and not isinstance(a, DeviceArray)
-        }
-        if not all(all_finite(a) for w, a in words.items() if (s.name, w) not in large):
+        if doubtful is not None:
+            later |= {w for w, a in words.items() if a.size > PIECE and not isinstance(a, DeviceArray)}
+        if not all(all_finite(a, threads) for w, a in words.items() if w not in later):
             raise not_finite(encoding, s.name)
-    for (name, _), good in zip(large, finite_all(list(large.values()), threads) if large else ()):
-        if not good:
-            raise not_finite(encoding, name)
     for p in system.parameters:
         value = given.get(p.name, p.default)
         if p.name in given and value is None:

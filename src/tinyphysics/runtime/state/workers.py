@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -41,12 +41,13 @@ def copy(source: Any, out: Any, threads: int) -> None:
         copies.copy(source, out, threads)
 
 
-def copy_all(pairs: list[tuple[Any, Any]], threads: int) -> None:
-    """The same of several arrays."""
-    for source, out in pairs:
-        if isinstance(out, DeviceArray):
+def copy_all(pairs: Sequence[tuple[Any, Any]], threads: int, doubtful: Sequence[bool] = ()) -> list[bool]:
+    """The same of several arrays, all here or all there. Which are finite, of those here that are doubtful?"""
+    if pairs and isinstance(pairs[0][1], DeviceArray):
+        for source, out in pairs:
             out[...] = source
-    copies.copy_all([(a, out) for a, out in pairs if not isinstance(out, DeviceArray)], threads)
+        return [True] * len(pairs)
+    return copies.copy_all(pairs, threads, doubtful)
 
 
 def all_finite(a: Any, threads: int = 1) -> bool:

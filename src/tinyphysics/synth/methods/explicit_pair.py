@@ -62,12 +62,12 @@ FIVE = Tableau(dormand_prince5.STAGES, dormand_prince5.WEIGHTS, dormand_prince5.
 
 
 def explicit_pair(
+    a: Tableau,
     name: str,
     system: System,
     terms: Sequence[Term],
     rates: Sequence[UOp],
     tolerance: Tolerance,
-    a: Tableau,
     arrays: bool = False,
 ) -> Step:
     """Number by number, or on whole arrays."""
