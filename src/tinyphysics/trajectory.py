@@ -315,7 +315,8 @@ class Trajectory:
     def events(self, name: str) -> Any:
         """The times at which an event function changed sign, and the states there: `out.events("apsis")`.
 
-        They are `.t`, `.rising`, `.member`, `.q` and so on. `out.events["apsis"]` is the same.
+        They are `.t`, `.rising`, `.member`, `.q` and so on. `out.events["apsis"]` is the same. Choose some of them as
+        from an array: `found[found.rising]`, `found[found.member == 3]`.
         """
         if name not in self.found:
             known = ", ".join(self.found) or "none"
@@ -323,6 +324,8 @@ class Trajectory:
                 f"this run recorded no events named `{name}`",
                 fix=f"Recorded: {known}. To record it, pass events={{{name!r}: lambda q, p: ...}} to evolve.",
             )
+        if isinstance(self.found[name], InputError):
+            raise self.found[name]
         return self.found[name]
 
     def times(self, name: str) -> Any:

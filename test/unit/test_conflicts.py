@@ -212,6 +212,8 @@ CALLS = [
     lambda: tp.compile(decay).evolve(x=1.0, until=0.1, save_every=1),
     lambda: tp.compile(decay).evolve(x=1.0, until=0.1, hash_every=1),
     lambda: tp.compile(decay).evolve(x=1.0, until=0.1, checkpoint="run.checkpoint", checkpoint_every=1),
+    lambda: tp.compile(logistic).evolve(x=0.3, steps=2, events={"crossing": lambda x: x - 0.5}),
+    lambda: tp.compile(pendulum, dt=0.01, precision="lattice").evolve(**START, steps=2, events={"crossing": lambda q: q}),
     lambda: in_time(events={"crossing": lambda q: q}),
     lambda: tp.compile(heat, method="dopri5", sizes={"n": 100}).evolve(
         u=np.ones(100), until=0.1, events={"crossing": lambda u: u[0]}),

@@ -85,6 +85,9 @@ EVENTS: list[Row] = [
      {"until": 1.0, "events": {"zero": lambda x: x}}),
     ("ensemble-taylor", zoo.pendulum, {"method": "taylor", "tolerance": 1e-6}, around({"q": 1.0, "p": 0.0}, 3),
      {"until": 4.0, "events": {"down": lambda q: q}}),
+    ("apsides-leapfrog", systems.kepler, {"dt": 0.125}, ORBIT, {"until": 10.0, "events": {"apsis": lambda q, p: q @ p}}),
+    ("ensemble-yoshida4", zoo.pendulum, {"dt": 0.25, "method": "yoshida4"}, around({"q": 1.0, "p": 0.0}, 3),
+     {"until": 4.03, "events": {"down": lambda q: q, "slow": lambda p, t: p + 0.5 - 0.01 * t}}),
 ]
 MAPS: list[Row] = [
     ("standard", systems.standard, {}, {"x": 0.125, "y": 0.25}, {"steps": 20, "save_every": 5}),

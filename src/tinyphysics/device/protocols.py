@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernels.kernel import Section
 
@@ -17,6 +19,10 @@ class PlainEngine:
 
     shows_states = False  # does its loop give the states of every row by itself?
     free_steps = False  # does a step cost nothing, however far away it is?
+    advance: Callable[[Any, int], None]
+    registers: Callable[[Any], dict[str, Any]]
+    restored: Callable[..., Any]
+    named: Callable[[Any, Sequence[str]], dict[str, Any]]
 
     def expect(self, members: int, steps: int) -> None:
         """A run of so many steps is about to begin."""
@@ -29,9 +35,67 @@ class PlainEngine:
         """What it found out in a run, by the names that a record has for it."""
         return {}
 
+    def record(self, m: Any, rows: int) -> StepRows:
+        """So many steps, and the registers after each of them."""
+        seen = []
+        for _ in range(rows):
+            self.advance(m, 1)
+            seen.append(StepRows.of(self.registers(m)))
+        return StepRows(np.concatenate([one.table for one in seen], axis=1), seen[0].places)
+
+    def named_at(
+        self, rows: StepRows, params: Mapping[str, Any], dt: float, t0: float, names: Sequence[str]
+    ) -> dict[str, Any]:
+        """What `final` gives of registers that lie side by side, one step of one member each."""
+        lanes = rows.table.shape[1]
+        own = {name: rows[name].T for name in rows.places}
+        found: dict[str, Any] = self.named(self.restored(own, params, lanes, dt, t0, 0), names)
+        return found
+
+    def held(self, m: Any) -> Any:
+        raise AssertionError("only the engine itself can keep its loop")
+
+    def resume(self, *given: Any, **more: Any) -> Any:
+        raise AssertionError("only the engine itself can keep its loop")
+
+    def hand_on(self, m: Any, to: Any) -> None:
+        """A loop begins again with other states; what was found in the old one counts."""
+
+    def quiet(self, m: Any) -> Any:
+        """A loop in which nothing is looked for."""
+        return m
+
+    def search_until(self, m: Any, t: float) -> None:
+        """A run ends at a time after its last step; what is looked for is looked for up to there."""
+
     def rows_of(self, m: Any, name: str) -> Any:
         """Where a register of all members is on a device; None if it is nowhere in one piece."""
         return None
+
+
+@dataclass(frozen=True, eq=False)
+class StepRows:
+    """What loops carried after some steps: numbers in rows, then steps, then members; or only steps of some members."""
+
+    table: Any  # (numbers, steps, members) or (numbers, steps)
+    places: Mapping[str, slice]  # the rows of each register
+
+    @classmethod
+    def of(cls, registers: Mapping[str, Any]) -> StepRows:
+        """Registers of all members, (members, ...), as they are at one step."""
+        parts = [v.reshape(len(v), -1).T for v in registers.values()]
+        ends = np.cumsum([len(part) for part in parts]).tolist()
+        places = {name: slice(end - len(v), end) for name, v, end in zip(registers, parts, ends)}
+        return cls(np.concatenate(parts)[:, None], places)
+
+    def __getitem__(self, register: str) -> Any:
+        return self.table[self.places[register]]
+
+    def some(self, lanes: Any) -> StepRows:
+        """Some steps of some members, side by side; they are counted as `table` lies."""
+        flat = self.table.reshape(len(self.table), -1)
+        whole = len(lanes) == flat.shape[1] and bool((lanes[1:] > lanes[:-1]).all())
+        return StepRows(flat if whole else np.take(flat, lanes, axis=1), self.places)
 
 
 # --- a Taylor step in loops: device/engines/series.py ---------------------------------------------------

@@ -196,8 +196,9 @@ class CudaEngine(LaneEngine):
         kernel: Any = None,
         seed: Seed = PORTABLE,
         extremes: ExtremesOf | None = None,
+        record: bool = False,
     ) -> None:
-        super().__init__(program, loader, probe, 1, kernel, seed, extremes)
+        super().__init__(program, loader, probe, 1, kernel, seed, extremes, record)
         self.tools = tools
         self.tuner = Tuner(self)
 
@@ -423,20 +424,23 @@ class CudaEngine(LaneEngine):
 
     def watch(self, m: LaneState, rows: int, stride: int) -> dict[str, Any]:
         k, lanes = self.kernel, m.carried.lanes
-        width = sum(prod(shape) for _, shape in k.observed.values()) if k.has("look") else len(k.watched)
+        if not k.has("look"):
+            return observed(self.seen_in_loop(m, rows, stride), k.observed, m.members)
+        width = sum(prod(shape) for _, shape in k.observed.values())
         series: Any = np.empty((rows, width, lanes))
-        if k.has("look"):
-            out = empty(width, lanes, np.float64)
-            for row in series:
-                self.advance(m, stride)
-                self.call("look", m, self.left(m), out, 1)
-                cuda.read(out.buffer, row)
-        else:
-            there = cuda.Buffer(series.nbytes)
-            self.call("watch", m, m.carried, m.carried, rows, stride, there)
-            cuda.read(there, series)
-            m.steps += rows * stride
+        out = empty(width, lanes, np.float64)
+        for row in series:
+            self.advance(m, stride)
+            self.call("look", m, self.left(m), out, 1)
+            cuda.read(out.buffer, row)
         return observed(series, k.observed, m.members)
+
+    def seen_in_loop(self, m: LaneState, rows: int, stride: int) -> Any:
+        series: Any = np.empty((rows, len(self.kernel.watched), m.carried.lanes))
+        there = cuda.Buffer(series.nbytes)
+        self.call("watch", m, m.carried, m.carried, rows, stride, there)
+        m.steps += rows * stride
+        return cuda.read(there, series)
 
     def bad(self, m: LaneState) -> list[int]:
         return self.tools.bad(replace(m.carried, rows=self.moved), m.members)

@@ -21,11 +21,18 @@ from tinyphysics.context import QUICK
 from tinyphysics.device.host.cores import available
 from tinyphysics.device.host.threads import spread
 from tinyphysics.device.numbers import NUMPY_DTYPE, finite
-from tinyphysics.device.protocols import Parts, PlainEngine
+from tinyphysics.device.protocols import Parts, PlainEngine, StepRows
 from tinyphysics.ir.uop import UOp
 from tinyphysics.target import PORTABLE, Seed, VectorShape
 from tinyphysics.tpir.kernels.extremes import ExtremesOf, keeping_extremes, own_numbers
-from tinyphysics.tpir.kernels.kernel import Kernel, Section, build_kernel, watching
+from tinyphysics.tpir.kernels.kernel import (
+    RECORDED,
+    Kernel,
+    Section,
+    build_kernel,
+    recording,
+    watching,
+)
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.util import prod
 
@@ -83,6 +90,7 @@ class LaneEngine(PlainEngine):
         kernel: Any = None,
         seed: Seed = PORTABLE,
         extremes: ExtremesOf | None = None,
+        record: bool = False,
     ) -> None:
         """With a kernel or its outline given, nothing is asked of the program but its states.
 
@@ -90,7 +98,7 @@ class LaneEngine(PlainEngine):
         """
         self.program = program
         self.loader = loader
-        self.kernel = kernel_of(program, probe, seed, extremes) if kernel is None else kernel
+        self.kernel = kernel_of(program, probe, seed, extremes, record) if kernel is None else kernel
         assert len({v.dtype for v in self.kernel.carried}) <= 1, "a row for each number: all have one type"
         self.threads = available() if threads is None else threads
         self.workers = self.threads if loader.threads else 1  # threads that may call at once
@@ -380,10 +388,22 @@ class LaneEngine(PlainEngine):
                 self.advance(m, stride)
                 self.call("look", m, self.left(m), row, 1)
         else:
-            series = np.empty((rows, len(k.watched), m.carried.shape[1]))
-            self.call("watch", m, m.carried, m.carried, rows, stride, series)
-            m.steps += rows * stride
+            series = self.seen_in_loop(m, rows, stride)
         return observed(series, k.observed, m.members)
+
+    def seen_in_loop(self, m: LaneState, rows: int, stride: int) -> Any:
+        """What the loop itself observes after every stride: (rows, numbers, lanes)."""
+        series = np.empty((rows, len(self.kernel.watched), m.carried.shape[1]))
+        self.call("watch", m, m.carried, m.carried, rows, stride, series)
+        m.steps += rows * stride
+        return series
+
+    def record(self, m: LaneState, rows: int) -> StepRows:
+        """In the loop, where the kernel was made for it."""
+        if RECORDED not in self.kernel.observed:
+            return super().record(m, rows)
+        series = self.seen_in_loop(m, rows, 1)
+        return StepRows(np.ascontiguousarray(series[:, :, : m.members].transpose(1, 0, 2)), self.places)
 
     def bad(self, m: LaneState) -> list[int]:
         """The members with a number that is not finite."""
@@ -426,6 +446,16 @@ class LaneEngine(PlainEngine):
         self.call("final", m, self.left(m), out, 1)
         return unpacked(out, k.outputs, m.members, names)
 
+    def named_at(
+        self, rows: StepRows, params: Arrays, dt: float, t0: float, names: Sequence[str]
+    ) -> dict[str, Any]:
+        """The registers are read where they are, if they are a whole number of vectors."""
+        lanes = rows.table.shape[1]
+        if lanes % self.shape(lanes).lanes or type(self).start is not LaneEngine.start:
+            return super().named_at(rows, params, dt, t0, names)
+        uniform, varying, mask = parameters(self.kernel.params, params, dt, t0, lanes, lanes)
+        return self.named(LaneState(rows.table, 0, lanes, uniform, varying, mask), names)
+
     @cached_property
     def shown(self) -> int:
         """Numbers of what `final` gives."""
@@ -433,10 +463,19 @@ class LaneEngine(PlainEngine):
 
 
 def kernel_of(
-    program: Program, probe: Program | None, seed: Seed, extremes: ExtremesOf | None = None
+    program: Program,
+    probe: Program | None,
+    seed: Seed,
+    extremes: ExtremesOf | None = None,
+    record: bool = False,
 ) -> Kernel:
-    """The kernel of a program, with the observables of a probe fused into its loop, or where it can, their extremes."""
+    """The kernel of a program, with the observables of a probe fused into its loop, or where it can, their extremes.
+
+    With `record` its loop keeps what it carries after every step.
+    """
     kernel = build_kernel(program, seed)
+    if record:
+        return recording(kernel)
     if probe is None:
         return kernel
     seen = build_kernel(probe)
@@ -480,9 +519,9 @@ def fill(rows: Any, members: int) -> None:
 
 
 def parameters(
-    params: Sequence[UOp], given: Arrays, dt: float, t0: float, members: int, lanes: int
+    params: Sequence[UOp], given: Arrays, dt: Any, t0: Any, members: int, lanes: int
 ) -> tuple[Any, Any, tuple[bool, ...]]:
-    """(values that all share, a row per parameter or None, which vary)."""
+    """(values that all share, a row per parameter or None, which vary); dt and t0 may be those of each member."""
     uniform = np.zeros(len(params))
     rows: dict[int, Any] = {}
     for slot, p in enumerate(params):
@@ -491,9 +530,9 @@ def parameters(
             "dt",
             "t0",
         ):  # dt is there twice if the states are not float64: for them, and for the clock
-            uniform[slot] = dt if name == "dt" else t0
-            continue
-        values = given[name].reshape(len(given[name]), -1)[:, int(index or 0)]
+            values = np.reshape(dt if name == "dt" else t0, -1)
+        else:
+            values = given[name].reshape(len(given[name]), -1)[:, int(index or 0)]
         if len(values) > 1:
             rows[slot] = values
         else:

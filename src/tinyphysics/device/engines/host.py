@@ -15,7 +15,7 @@ from tinyphysics.device.protocols import PlainEngine
 from tinyphysics.ir.dtype import DType
 from tinyphysics.tpir.kernels.kernel import loop_registers
 from tinyphysics.tpir.program.isa import Param, Program, Register
-from tinyphysics.tpir.program.vm import Loop, Machine
+from tinyphysics.tpir.program.vm import DT, T0, Loop, Machine
 
 Arrays = Mapping[str, Any]
 BLOCK = 256  # steps between two looks at the keyboard and the numbers
@@ -63,8 +63,9 @@ class VmEngine(PlainEngine):
         self, state: Arrays, params: Arrays, members: int, dt: float, t0: float, threads: int | None = None
     ) -> VmState:
         given = [{n: v[k if len(v) > 1 else 0].tolist() for n, v in params.items()} for k in range(members)]
+        steps, begins = (np.broadcast_to(x, (members,)).tolist() for x in (dt, t0))  # each may have its own
         loops = [
-            self.machine.start({n: v[k].tolist() for n, v in state.items()}, given[k], dt, t0)
+            self.machine.start({n: v[k].tolist() for n, v in state.items()}, given[k], steps[k], begins[k])
             for k in range(members)
         ]
         return VmState(loops, given, dt, t0)
@@ -144,7 +145,8 @@ class VmEngine(PlainEngine):
         for _ in range(rows):
             self.advance(m, stride)
             for k, loop in enumerate(m.loops):
-                look = self.probe.start(self.machine.final(loop), m.params[k], m.dt, m.t0)
+                dt, t0 = loop.slots[DT], loop.slots[T0]
+                look = self.probe.start(self.machine.final(loop), m.params[k], dt, t0)
                 look.steps = loop.steps
                 for name, value in self.probe.final(look).items():
                     out[name].append(value)

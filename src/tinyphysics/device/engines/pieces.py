@@ -152,6 +152,9 @@ class MemberBatches(PlainEngine):
             self.engine.advance(own, count)
             m.held[k] = self.engine.registers(own)
 
+    def record(self, m: Any, rows: int) -> Any:
+        return super().record(m, rows) if isinstance(m, BatchState) else self.engine.record(m, rows)
+
     def named(self, m: Any, names: Sequence[str]) -> Any:
         if not isinstance(m, BatchState):
             return self.engine.named(m, names)

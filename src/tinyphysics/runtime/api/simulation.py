@@ -313,8 +313,8 @@ class Simulation(Setup):
         continues from there, bit for bit as if the run had never ended; `steps` are further steps. `resume=out` continues
         from the end of another run; `evolve(**out.final, ...)` starts a new run from its last state and time,
         with its parameters.
-        `events={"name": function}` finds the times at which a function of the state changes sign, with a method that
-        chooses its own steps: `out.events("name")`.
+        `events={"name": function}` finds the times at which a function of the state changes sign, to rounding, and
+        changes nothing of the run: `out.events("name")`.
         `acts={"kick": tp.act(every=100, map=f)}` changes the state by a map after step 100, 200, and so on: `out.acts`.
         `save="run.zarr"` writes frames and observables there during the run, and keeps none in memory.
 

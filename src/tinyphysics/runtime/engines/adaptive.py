@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import logging
 import math
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tinyphysics.device.cuda.dlpack import DeviceArray
+from tinyphysics.device.cuda.dlpack import DeviceArray, stacked
+from tinyphysics.device.protocols import StepRows
 from tinyphysics.runtime.engines.engine import States
-from tinyphysics.runtime.engines.events import EventSearch, Searching
 from tinyphysics.runtime.engines.on_demand import Look, LookedAt
 from tinyphysics.runtime.state import device_arrays
-from tinyphysics.runtime.state.schedule import time_at
+from tinyphysics.runtime.state.schedule import time_at, times_at
 from tinyphysics.synth.methods.embedded import KEPT, MOVE
 from tinyphysics.synth.methods.taylor import CLOCK, JET, LOW, UNTIL
+
+if TYPE_CHECKING:  # what searches is imported where there is something to look for
+    from tinyphysics.runtime.engines.dense_search import Searching
 
 LOG = logging.getLogger("tinyphysics")
 FEW = 8  # members whose clocks are sooner compared one by one
@@ -31,6 +36,20 @@ ENDLESS = 1e8  # steps that are left: minutes at least
 WORTH_A_LOOK = 1e4  # attempts, from which the pace of a run is estimated
 HARDLY = 1e-3  # of the state: a step that moves it by less is not kept short by what the solution does
 PATIENCE = 4e8  # operations between two looks at the keyboard: some tenths of a second
+ROWS_BYTES = 2e6  # of the steps that are kept to look into them: what a cache holds
+LEAST_ROWS, MOST_BYTES = (
+    8,
+    3e8,
+)  # steps that are kept of ensembles for which that is more, as far as there is room
+NARROW = 1 << 16  # bytes of a step of all members, up to which it is sooner kept than looked at by itself
+LANES = 1024  # times that are looked at together
+VECTOR = 64  # members that every vector divides
+TO_BEGIN = 16  # steps, after which the pace of a run is known
+AHEAD = 1.05  # times as many steps as that pace asks for
+FIRST_FRAMES = 64  # of a run, after which somebody may look at the keyboard
+BLOCK_SECONDS = 0.05  # between two such looks
+
+Search = Callable[[States, int, float, bool], "Searching"]  # of (parameters, members, since, is it fresh?)
 
 
 @dataclass(eq=False)
@@ -42,6 +61,7 @@ class Adapted:
     dt: float
     t0: float
     steps: int = 0
+    params: States = field(default_factory=dict, repr=False)
     start: dict[str, Any] = field(
         default_factory=dict, repr=False
     )  # what a run began with: step 0 is its very bits
@@ -64,11 +84,19 @@ class AdaptiveEngine(LookedAt[Adapted]):
         inner: Any,
         names: list[str],
         look: Look | None,
-        search: EventSearch | None = None,
+        search: Search | None = None,
         words: list[str] | None = None,
         advice: str = "",
+        frames: Mapping[str, str] | None = None,
+        at_once: bool = False,
     ) -> None:
-        """`words` are the names under which the states are kept, where each has more than one."""
+        """`words` are the names under which the states are kept, where each has more than one.
+
+        `frames` are the names under which they are among what is watched; `at_once`: times are looked at
+        together, in the steps that the engine below writes down.
+        """
+        self.frames, self.at_once = dict(frames or {}), at_once
+        self.in_a_block, self.begun_at = FIRST_FRAMES, 0.0
         self.inner, self.names, self.look, self.search, self.advice = inner, names, look, search, advice
         self.words = words or names
         self.told_of_the_end = False
@@ -103,21 +131,14 @@ class AdaptiveEngine(LookedAt[Adapted]):
             members,
             dt,
             t0,
+            params=params,
             start=dict(state),
-            events=self.searching(params, members, t0),
+            events=self.searching(params, members, t0, True),
             there=isinstance(next(iter(state.values())), DeviceArray),
         )
 
-    def searching(self, params: States, members: int, since: float) -> Searching | None:
-        return None if self.search is None else Searching(self.search, params, np.full(members, since), since)
-
-    def held(self, m: Adapted) -> Any:
-        raise AssertionError("its steps are kept by the engine below")
-
-    def resume(
-        self, rows: Any, params: States, members: int, dt: float, t0: float, steps: int, threads: int | None
-    ) -> Any:
-        raise AssertionError("its steps are kept by the engine below")
+    def searching(self, params: States, members: int, since: float, fresh: bool) -> Searching | None:
+        return None if self.search is None else self.search(params, members, since, fresh)
 
     def registers(self, m: Adapted) -> dict[str, Any]:
         """What a checkpoint holds: where the last step that was needed began, and its series."""
@@ -144,18 +165,20 @@ class AdaptiveEngine(LookedAt[Adapted]):
             dt,
             t0,
             steps,
+            params,
             reached=steps,
-            events=self.searching(params, members, time_at(steps, dt, t0)),
+            events=self.searching(params, members, time_at(steps, dt, t0), False),
         )
 
     def snapshot(self, m: Adapted) -> Adapted:
-        events = m.events if m.events is None else replace(m.events, done=m.events.done.copy())
+        events = None if m.events is None else m.events.copy()
         return replace(m, inner=self.inner.snapshot(m.inner), events=events)
 
     def some(self, m: Adapted, members: list[int]) -> Adapted:
         inner = self.inner.some(m.inner, members)
         start = {name: v[members] for name, v in m.start.items()}
-        return Adapted(inner, len(members), m.dt, m.t0, m.steps, start, m.reached, there=m.there)
+        own = {name: v[members] if len(v) > 1 else v for name, v in m.params.items()}
+        return Adapted(inner, len(members), m.dt, m.t0, m.steps, own, start, m.reached, there=m.there)
 
     def overwrite(self, m: Adapted, members: list[int], well: int) -> None:
         self.inner.overwrite(m.inner, members, well)
@@ -175,21 +198,121 @@ class AdaptiveEngine(LookedAt[Adapted]):
 
     def cover(self, m: Adapted, until: float) -> None:
         """Goes on until every member has a step that covers this time."""
+        if m.events is not None:
+            for _ in self.walk(m, until):
+                pass
+            return
         self.inner.tell(m.inner, str(UNTIL.arg), until)
-        count = self.inner.patience(m.inner, PATIENCE) if m.events is None else 1
+        count = self.inner.patience(m.inner, PATIENCE)
         while True:
-            if m.events is not None:
-                m.events.steps(*self.coefficients(m), self.clocks(m), until)
             self.inner.advance(m.inner, count)
             if not self.unfinished(m, until):
                 break
             self.tell_of_many(m, until)
             self.tell_of_the_end(m, until)
-        m.covered += 1
-        if m.covered % OFTEN == 0:  # many frames may each need few steps
+        self.count_times(m, 1, until)
+
+    def count_times(self, m: Adapted, times: int, until: float) -> None:
+        before, m.covered = m.covered // OFTEN, m.covered + times
+        if m.covered // OFTEN > before:  # many frames may each need few steps
             self.tell_of_many(m, until)
+
+    # --- many times at once -------------------------------------------------------------------
+    def walk(self, m: Adapted, until: float) -> Iterator[StepRows]:
+        """Goes on until every member has a step that covers this time; the registers of all steps on the way.
+
+        The step that the members are at comes first. Events are searched in them.
+        """
+        self.inner.tell(m.inner, str(UNTIL.arg), until)
+        rows = self.with_clock(StepRows.of(self.inner.registers(m.inner)))
         if m.events is not None:
-            m.events.steps(*self.coefficients(m), self.clocks(m), until)
+            m.events.begin()
+        while True:
+            if m.events is not None:
+                m.events.steps(rows, until)
+            yield rows
+            if not self.unfinished(m, until):
+                break
+            rows = self.with_clock(self.inner.record(m.inner, self.steps_ahead(m, until)))
+            self.tell_of_many(m, until)
+            self.tell_of_the_end(m, until)
+        if m.events is not None:
+            m.events.finish(until)
+
+    def with_clock(self, rows: StepRows) -> StepRows:
+        """Series in loops have one register for all; its last numbers are the clock."""
+        return replace(rows, places={**rows.places, self.clock: slice(-4, None)}) if self.in_loops else rows
+
+    def steps_ahead(self, m: Adapted, until: float) -> int:
+        """Steps that the slowest member has still to take, as far as they are known and there is room."""
+        clocks = self.clocks(m)
+        high, tried = clocks[0], clocks[5 if len(clocks) > 5 else 3]
+        with np.errstate(all="ignore"):
+            left = np.nanmax((until - high) * tried / (high - m.t0), initial=TO_BEGIN)
+        size = self.bytes_of_a_step * max(m.members, 1)
+        room = max(1, int(ROWS_BYTES // size), min(LEAST_ROWS, int(MOST_BYTES // size)))
+        return max(1, min(int(min(AHEAD * left, 1e9)) + 2 if tried.min() >= TO_BEGIN else TO_BEGIN, room))
+
+    @property
+    def bytes_of_a_step(self) -> int:
+        """Of one member."""
+        return 8 * sum(int(np.prod(shape, dtype=int)) for shape in self.states.values())
+
+    def states_at(self, m: Adapted, times: Any) -> dict[str, Any]:
+        """The states at some times, in their order: (times, members, shape...); the members go on to the last."""
+        if not self.at_once or not m.members:
+            seen = []
+            for t in times.tolist():
+                self.cover(m, t)
+                seen.append(self.shown(m))
+            return {name: stacked([v[name] for v in seen]) for name in self.words}
+        out: dict[str, Any] = {}
+        done = np.zeros(m.members, np.int64)  # times that were covered before
+        for rows in self.walk(m, float(times[-1])):
+            which, who, row = covered(rows[self.clock], times, done)
+            for begin in range(0, len(which), LANES):
+                some = slice(begin, begin + LANES)
+                for name, v in self.seen_in(m, rows, times[which[some]], who[some], row[some]).items():
+                    if name not in out:
+                        out[name] = np.empty((len(times), m.members, *v.shape[1:]))
+                    if m.members == 1:
+                        out[name][which[begin] : which[begin] + len(v), 0] = v
+                    else:
+                        out[name][which[some], who[some]] = v
+        self.count_times(m, len(times), float(times[-1]))
+        return out
+
+    def seen_in(self, m: Adapted, rows: StepRows, times: Any, who: Any, row: Any) -> dict[str, Any]:
+        """The states of some members at some times, from the registers of the steps that cover them."""
+        count = len(times)
+        if count >= VECTOR:  # whole vectors: the last one fills them up
+            full = np.minimum(np.arange(-(-count // VECTOR) * VECTOR), count - 1)
+            times, who, row = times[full], who[full], row[full]
+        given = {name: v[who] if len(v) > 1 else v for name, v in m.params.items()}
+        given = {**given, str(UNTIL.arg): times}
+        some = rows.some(row * m.members + who)
+        found = self.inner.named_at(some, given, m.dt, m.t0, self.words)
+        return {name: found[name][:count] for name in self.words}
+
+    def watch(self, m: Adapted, rows: int, stride: int) -> dict[str, Any]:
+        steps = np.arange(m.steps + stride, m.steps + stride * rows + 1, stride)
+        frames = self.states_at(m, times_at(steps, m.dt, m.t0))
+        m.steps = m.reached = int(steps[-1])
+        m.seen = {name: v[-1] for name, v in frames.items()}
+        out = {} if self.look is None else self.look(frames, steps.tolist())
+        return out | {name: frames[word] for word, name in self.frames.items()}
+
+    def block(self, members: int) -> int:
+        """Times that are looked at in some hundredths of a second, as far as that is known by now."""
+        if not self.frames:
+            return super().block(members)
+        now = time.perf_counter()
+        if now - self.begun_at < BLOCK_SECONDS:
+            self.in_a_block *= 2
+        elif self.in_a_block > FIRST_FRAMES and now - self.begun_at > 4 * BLOCK_SECONDS:
+            self.in_a_block //= 2
+        self.begun_at = now
+        return self.in_a_block
 
     def between(self, m: Adapted, t: float) -> dict[str, Any]:
         """From the series of the step that covers this time; the members are further than their step then."""
@@ -197,7 +320,14 @@ class AdaptiveEngine(LookedAt[Adapted]):
             return self.state(m)
         self.cover(m, t)
         m.seen = None
-        return self.named(m)
+        return self.shown(m)
+
+    def between_many(self, m: Adapted, times: Any) -> dict[str, Any]:
+        out = (
+            self.states_at(m, np.asarray(times, np.float64)) if m.members else super().between_many(m, times)
+        )
+        m.seen = None
+        return out
 
     def found_until(self, m: Adapted, later: Adapted) -> None:
         m.events = later.events
@@ -295,7 +425,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
         return bool(((until - high) - low > h).any())
 
     def findings(self, m: Adapted) -> dict[str, Any]:
-        seen = {} if m.events is None else {"events": m.events.found, "apart": [m.events.apart]}
+        seen = {} if m.events is None else {"found": [m.events.found]}
         return {**seen, "substeps": [self.taken(m)], "rejected": [self.rejected(m)]}
 
     def taken(self, m: Adapted) -> Any:
@@ -314,11 +444,38 @@ class AdaptiveEngine(LookedAt[Adapted]):
             m.seen = m.start
         if m.seen is None:
             self.reach(m)
-            m.seen = self.named(m)
+            m.seen = self.shown(m)
         return m.seen
 
-    def named(self, m: Adapted) -> dict[str, Any]:
+    def shown(self, m: Adapted) -> dict[str, Any]:
         """The states at the time that was asked for."""
         by = self.inner.named_there if m.there else self.inner.named
         shown = by(m.inner, self.words)
         return {name: shown[name][: m.members] for name in self.words}
+
+
+def is_narrow(numbers: int, members: int) -> bool:
+    """Has a step of all members so few numbers that it is sooner kept than looked at by itself?"""
+    return 8 * members * numbers <= NARROW
+
+
+def covered(clock: Any, times: Any, done: Any) -> tuple[Any, Any, Any]:
+    """(number of the time, member, row) of the first steps that cover times; of each member `done` were before."""
+    high, low, h = clock[:3]
+    out: list[list[Any]] = [[], [], []]
+    for k in range(high.shape[1]):
+        a, b, c = high[:, k], low[:, k], h[:, k]
+        left = times[done[k] :]
+        ends = np.where(np.isnan(c), np.inf, a + (b + c))  # a member that can go no further is not waited for
+        row = np.searchsorted(ends, left)
+        before = np.maximum(row - 1, 0)  # what counts is the comparison that a step itself makes
+        row = np.where((row > 0) & ~((left - a[before]) - b[before] > c[before]), before, row)
+        at = np.minimum(row, len(a) - 1)
+        row = np.where((row < len(a)) & ((left - a[at]) - b[at] > c[at]), row + 1, row)
+        count = int(np.count_nonzero(row < len(a)))
+        out[0].append(np.arange(done[k], done[k] + count))
+        out[1].append(np.full(count, k))
+        out[2].append(row[:count])
+        done[k] += count
+    which, who, rows = (np.concatenate(part) for part in out)
+    return which, who, rows

@@ -44,7 +44,7 @@ from tinyphysics.step import Step
 from tinyphysics.synth.methods.taylor import CLOCK, loop_parts, loop_plan
 from tinyphysics.target import BUILT, PORTABLE, PTX_RSQRT, Seed, Target
 from tinyphysics.tpir.kernels.extremes import ExtremesOf
-from tinyphysics.tpir.kernels.kernel import build_kernel
+from tinyphysics.tpir.kernels.kernel import RECORDED, build_kernel
 from tinyphysics.tpir.kernels.outline import Outline
 from tinyphysics.tpir.program.isa import Program, StateDecl, Type
 from tinyphysics.util import digest
@@ -71,10 +71,12 @@ def new_engine(
     threads: int | None = None,
     loops: bool = False,
     extremes: ExtremesOf | None = None,
+    record: bool = False,
 ) -> Any:
     """The engine of a program; compiled once and shared, since it keeps nothing of a run.
 
     With `extremes` its loop keeps those of the probe's values, where it can: then they are among its registers.
+    With `record` it writes down what it carries after every step, by `record`.
     """
     if (
         target.backend == "llvm"
@@ -82,7 +84,8 @@ def new_engine(
         and isinstance(program, LazyProgram)
         and isinstance(probe, LazyProgram | None)
     ):
-        return LaneEngine(program, LlvmLoader(), None, threads, outlined(program, probe, target, extremes))
+        kernel = outlined(program, probe, target, extremes, record)
+        return LaneEngine(program, LlvmLoader(), None, threads, kernel)
     if (
         target.backend == "cuda"
         and not loops
@@ -91,9 +94,8 @@ def new_engine(
     ):
 
         def engine() -> CudaEngine:
-            return CudaEngine(
-                program, CudaLoader(), tools(cuda.device()), None, outlined(program, probe, target, extremes)
-            )
+            kernel = outlined(program, probe, target, extremes, record)
+            return CudaEngine(program, CudaLoader(), tools(cuda.device()), None, kernel)
 
         return on_gpus(engine)
     whole, watch, seed = made(program), None if probe is None else made(probe), seed_of(target)
@@ -103,16 +105,20 @@ def new_engine(
         return CudaLoopEngine(whole, CudaLoops(), watch, 1, list_builder, tree_functions, seed)
     match target.backend:
         case "llvm":
-            return LaneEngine(whole, LlvmLoader(), watch, threads, seed=seed, extremes=extremes)
+            return LaneEngine(
+                whole, LlvmLoader(), watch, threads, seed=seed, extremes=extremes, record=record
+            )
         case "c":
-            return LaneEngine(whole, CLoader(), watch, threads, extremes=extremes)
+            return LaneEngine(whole, CLoader(), watch, threads, extremes=extremes, record=record)
         case "numpy":
-            return LaneEngine(whole, ArraysLoader(), watch, threads, extremes=extremes)
+            return LaneEngine(whole, ArraysLoader(), watch, threads, extremes=extremes, record=record)
         case "opencl":
-            return LaneEngine(whole, OpenClLoader(), watch, threads, extremes=extremes)
+            return LaneEngine(whole, OpenClLoader(), watch, threads, extremes=extremes, record=record)
         case "cuda":
             return on_gpus(
-                lambda: CudaEngine(whole, CudaLoader(), tools(cuda.device()), watch, None, seed, extremes)
+                lambda: CudaEngine(
+                    whole, CudaLoader(), tools(cuda.device()), watch, None, seed, extremes, record
+                )
             )
     return VmEngine(whole, watch)
 
@@ -154,14 +160,16 @@ series_engine = Engines(new_series_engine, 16)
 
 
 def outlined(
-    program: LazyProgram, probe: LazyProgram | None, target: Target, extremes: ExtremesOf | None
+    program: LazyProgram, probe: LazyProgram | None, target: Target, extremes: ExtremesOf | None, record: bool
 ) -> Outline:
     """What the engine needs of the kernel, without the kernel if it was written out before."""
     seed = seed_of(target)
     kept = [] if extremes is None else [repr(extremes)]
+    kept += [RECORDED] if record else []
     key = digest(" ".join([program.key, "" if probe is None else probe.key, seed.name, *kept]).encode())
     return outline(
-        key, lambda: kernel_of(program.program, None if probe is None else probe.program, seed, extremes)
+        key,
+        lambda: kernel_of(program.program, None if probe is None else probe.program, seed, extremes, record),
     )
 
 

@@ -1,27 +1,24 @@
-"""When does something happen along a solution?  Signs of functions of the state, on the series of the steps themselves.
+"""When does something happen along a run?  What was found of the functions whose signs were watched.
 
-A function is looked at in some places of every step; where its sign has changed, the time is found by halving until there is
-no float64 between. Nothing of this is fed back: the steps are those of a run that nobody searches.
+Two engines search: runtime/engines/dense_search.py on the curves of steps that choose their lengths, and
+runtime/engines/event_steps.py by fractions of steps that do not. Nothing of a search is fed back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tinyphysics.device.host.arrays import Evaluator
 from tinyphysics.errors import InputError
-from tinyphysics.ir import Ops, UOp, substitute, toposort
-from tinyphysics.rules.calculus.custom import inline
-from tinyphysics.rules.calculus.unroll import unroll
-from tinyphysics.rules.functions.transcendental import lower
+from tinyphysics.ir import UOp
+from tinyphysics.runtime.state.encoding import Encoding
 from tinyphysics.system import System
+from tinyphysics.trajectory import Stop
 
-PLACES = 24  # in a step; two changes of sign between two of them are not seen
-HALVINGS = 80
+PLACES = 24  # in a step with a curve; two changes of sign between two of them are not seen
 MOST = 1_000_000  # events of a run
 
 
@@ -37,6 +34,13 @@ class Events:
     def __len__(self) -> int:
         return len(self.t)
 
+    def __getitem__(self, which: Any) -> Events:
+        """Some of them: `found[found.rising]`, `found[found.member == 3]`, `found[:10]`."""
+        if isinstance(which, (int, np.integer)):
+            which = [which]
+        states = {name: v[which] for name, v in self.states.items()}
+        return Events(self.t[which], states, self.rising[which], self.member[which])
+
     def __getattr__(self, name: str) -> Any:
         states = self.__dict__.get("states", {})
         if name in states:
@@ -45,141 +49,91 @@ class Events:
 
 
 @dataclass(frozen=True, eq=False)
-class EventHit:
+class Hits:
+    """Some changes of sign of one function, as a search finds them."""
+
     name: str
-    member: int
-    t: float
-    state: Any  # all numbers, one after the other
-    rising: bool
+    member: Any  # (hits,)
+    t: Any
+    rising: Any
+    words: Mapping[str, Any]  # (hits, shape...) of what is kept of the states
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def of(self, which: Any) -> Hits:
+        words = {name: v[which] for name, v in self.words.items()}
+        return Hits(self.name, self.member[which], self.t[which], self.rising[which], words)
 
 
-class EventSearch:
-    """Functions of the state, the parameters and t, one number each."""
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a search has found so far; blocks of a run add to it, and those that are done again do not."""
 
-    def __init__(self, system: System, clock: UOp, values: Mapping[str, UOp]) -> None:
-        self.system, self.clock = system, clock
-        self.order: list[tuple[str, Evaluator, dict[UOp, UOp]]] = []
-        for name, u in values.items():
-            if u.shape != ():
-                raise InputError(
-                    f"the event `{name}` has shape {u.shape}",
-                    fix="An event function must return one number; the event is where that number changes sign.",
-                )
-            (flat,) = unroll([u])
-            roots = lower(inline(flat))
-            leaves = [x for x in toposort(roots) if x.op is Ops.VAR and not x.shape or x.op is Ops.ELEMENT]
-            names = {x: UOp.var(f"x{k}", (), x.dtype) for k, x in enumerate(leaves)}
-            self.order.append((name, Evaluator(substitute(roots, names)), names))
-
-    def values(self, k: int, states: Any, t: Any, params: Mapping[str, Any]) -> Any:
-        """Of the k-th function at some points (points, numbers)."""
-        _, evaluate, names = self.order[k]
-        at, begins = 0, {}
-        for s in self.system.states:
-            begins[str(s.var.arg)] = at
-            at += s.var.size
-        env = {}
-        for u, v in names.items():
-            name, index = (str(u.src[0].arg), u.arg) if u.op is Ops.ELEMENT else (str(u.arg), 0)
-            if name in begins:
-                env[v] = states[:, begins[name] + index]
-            elif u is self.clock:
-                env[v] = t
-            else:
-                env[v] = np.full(1, np.ravel(params[name])[index])
-        with np.errstate(all="ignore"):
-            return np.broadcast_to(evaluate(env)[0], len(states))
-
-    def step(
-        self,
-        rows: Any,
-        low: Any,
-        clock: Sequence[float],
-        window: tuple[float, float],
-        params: Mapping[str, Any],
-        member: int,
-        fresh: bool,
-    ) -> list[EventHit]:
-        """Of one step: its coefficients (order, numbers), the time that it begins at, and the part of it to be searched."""
-        high, rest = clock[0], clock[1]
-
-        def at(d: Any) -> Any:
-            total = np.zeros((len(d), rows.shape[1]))
-            for c in rows[:0:-1]:
-                total = (total + c) * d[:, None]
-            return rows[0] + (low + total)
-
-        out = []
-        d = np.linspace(window[0], window[1], PLACES + 1)
-        states = at(d)
-        for k, (name, _, _) in enumerate(self.order):
-
-            def sign(x: Any) -> Any:
-                return self.values(k, at(x), high + (rest + x), params) > 0.0  # noqa: B023
-
-            values = self.values(k, states, high + (rest + d), params)
-            positive = values > 0.0
-            if fresh and values[0] == 0.0:  # where a run begins nothing has happened yet
-                positive[0] = positive[1]
-            for n in np.flatnonzero(positive[1:] != positive[:-1]):
-                a, b, before = d[n], d[n + 1], positive[n]
-                for _ in range(HALVINGS):
-                    middle = 0.5 * (a + b)
-                    if not a < middle < b:
-                        break
-                    a, b = (middle, b) if sign(np.array([middle]))[0] == before else (a, middle)
-                out.append(
-                    EventHit(name, member, float(high + (rest + b)), at(np.array([b]))[0], bool(~before))
-                )
-        return out
-
-
-@dataclass
-class Searching:
-    """How far the members of a run were searched, and what was found."""
-
-    search: EventSearch
-    params: Mapping[str, Any]  # (members or 1, shape...)
-    done: Any  # the time of each member
-    since: float
-    found: tuple[EventHit, ...] = field(default=(), repr=False)
+    hits: tuple[Hits, ...] = ()
+    count: int = 0
     apart: float = 0.0  # the largest time between two looks
+    numbers: frozenset[str] = frozenset()  # functions that were a number somewhere
 
-    def steps(self, rows: Any, low: Any, clocks: Any, until: float) -> None:
-        """The steps that the members are at, as far as they reach, and no further than `until`."""
-        for k in range(len(rows)):
-            high, rest, h = (float(x) for x in clocks[:3, k])
-            first, last = (self.done[k] - high) - rest, min((until - high) - rest, h)
-            if not 0.0 <= last or not first < last:
-                continue
-            own = {name: v[k if len(v) > 1 else 0] for name, v in self.params.items()}
-            fresh = self.done[k] == self.since
-            self.found += tuple(
-                self.search.step(rows[k], low[k], (high, rest), (max(first, 0.0), last), own, k, fresh)
+    def with_hits(self, hits: Sequence[Hits], apart: float, numbers: Sequence[str]) -> Found:
+        new = tuple(h for h in hits if len(h))
+        count = self.count + sum(map(len, new))
+        if count > MOST:
+            raise InputError(
+                f"more than {MOST:,} events", fix="Run for a shorter time, or define an event that is rarer."
             )
-            self.apart = max(self.apart, float(last - max(first, 0.0)) / PLACES)
-            self.done[k] = until if last < h else high + (rest + h)
-            if len(self.found) > MOST:
-                raise InputError(
-                    f"more than {MOST:,} events",
-                    fix="Run for a shorter time, or define an event that is rarer.",
-                )
+        return Found(self.hits + new, count, max(self.apart, apart), self.numbers.union(numbers))
 
 
-def gathered(system: System, names: Sequence[str], found: Sequence[EventHit]) -> dict[str, Events]:
-    """By name, as arrays."""
+def check_events(events: Mapping[str, UOp]) -> None:
+    """An event is where one number changes its sign."""
+    for name, u in events.items():
+        if u.shape != ():
+            raise InputError(
+                f"the event `{name}` has shape {u.shape}",
+                fix="An event function must return one number; the event is where that number changes sign.",
+            )
+
+
+def never_a_number(name: str) -> InputError:
+    return InputError(
+        f"the event `{name}` was not a number anywhere in this run",
+        fix="A root or a logarithm of a negative number, or a division of zero by zero, is not: change the function.",
+    )
+
+
+def gathered(
+    system: System,
+    encoding: Encoding,
+    names: Sequence[str],
+    found: Sequence[Hits],
+    ends: Mapping[int, float],
+    forward: bool,
+) -> dict[str, Events]:
+    """By name, as arrays; of members that have stopped, what came before their last good state (`ends`)."""
+    shown = [s for s in system.seen.states]
     out = {}
     for name in names:
-        mine = sorted((f for f in found if f.name == name), key=lambda f: (f.member, f.t))
-        flat = np.array([f.state for f in mine]).reshape(len(mine), sum(s.var.size for s in system.states))
-        states, at = {}, 0
-        for s in system.states:
-            states[s.name] = flat[:, at : at + s.var.size].reshape(len(mine), *s.var.shape)
-            at += s.var.size
-        out[name] = Events(
-            np.array([f.t for f in mine]),
-            states,
-            np.array([f.rising for f in mine], bool),
-            np.array([f.member for f in mine], int),
-        )
+        mine = [h for h in found if h.name == name]
+        member = joined([h.member for h in mine], int)
+        t = joined([h.t for h in mine], float)
+        rising = joined([h.rising for h in mine], bool)
+        states = {}
+        for s in shown:
+            values = [np.asarray(encoding.shown(s.name, h.words), np.float64) for h in mine]
+            states[s.name] = joined([v.reshape(len(v), *s.var.shape) for v in values], float, s.var.shape)
+        last = np.array([ends.get(int(k), np.inf if forward else -np.inf) for k in member])
+        way = 1.0 if forward else -1.0
+        order = np.lexsort((way * t, member))
+        kept = order[(way * t <= way * last)[order]] if len(order) else order
+        out[name] = Events(t, states, rising, member)[kept]
     return out
+
+
+def joined(parts: Sequence[Any], dtype: Any, shape: tuple[int, ...] = ()) -> Any:
+    return np.concatenate([np.zeros((0, *shape), dtype), *(np.asarray(p, dtype) for p in parts)])
+
+
+def last_times(stops: Sequence[Stop], time: Any) -> dict[int, float]:
+    """The time of the last good step of each member that has stopped."""
+    return {s.member or 0: time(s.step - 1) for s in stops if s.cause not in ("interrupted", "store")}

@@ -102,14 +102,6 @@ class JumpEngine(LookedAt[Jumped]):
     ) -> Jumped:
         return Jumped({name: np.array(v) for name, v in state.items()}, params, members, dt, t0=t0)
 
-    def held(self, m: Jumped) -> Any:
-        raise AssertionError("a jump has no rows to hold")
-
-    def resume(
-        self, rows: Any, params: States, members: int, dt: float, t0: float, steps: int, threads: int | None
-    ) -> Any:
-        raise AssertionError("a jump has no rows to resume from")
-
     def registers(self, m: Jumped) -> dict[str, Any]:
         """What a checkpoint holds: jumps go on from where the run began."""
         return dict(m.start)

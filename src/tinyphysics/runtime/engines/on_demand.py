@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -45,19 +45,14 @@ class LookedAt(PlainEngine, ABC, Generic[M]):
     def rows(self, m: M) -> int:
         return max(1, ROOM // max(1, sum(int(v.nbytes) for v in m.start.values())))
 
-    def watch(self, m: M, rows: int, stride: int) -> dict[str, Any]:
-        assert self.look is not None
-        frames: dict[str, list[Any]] = {}
-        steps = [m.steps + stride * (j + 1) for j in range(rows)]
-        for _ in steps:
-            self.advance(m, stride)
-            for name, v in self.state(m).items():
-                frames.setdefault(name, []).append(v)
-        return self.look({name: stacked(v) for name, v in frames.items()}, steps)
-
     @abstractmethod
     def between(self, m: M, t: float) -> dict[str, Any]:
         """The state at a time between the step that the members have come to and the next one."""
+
+    def between_many(self, m: M, times: Sequence[float]) -> dict[str, Any]:
+        """The states at some such times, in their order: (times, members, shape...)."""
+        seen = [self.between(m, t) for t in times]
+        return {name: stacked([v[name] for v in seen]) for name in seen[0]}
 
     def found_until(self, m: M, later: M) -> None:
         """What was looked for up to a time after the last step, by the same members, counts."""

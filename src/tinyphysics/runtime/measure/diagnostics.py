@@ -16,7 +16,7 @@ from tinyphysics.plan import Goal
 from tinyphysics.planner.methods.catalog import TURNING
 from tinyphysics.runtime.engines.backend import transferred
 from tinyphysics.runtime.engines.caller_arrays import CallerArrays
-from tinyphysics.runtime.engines.events import gathered
+from tinyphysics.runtime.engines.events import gathered, last_times, never_a_number
 from tinyphysics.runtime.measure.alarms import judge, look_at, passed_over
 from tinyphysics.runtime.measure.commutators import commutators
 from tinyphysics.runtime.measure.convergence import check_converges
@@ -53,8 +53,7 @@ def tree_errors(f: Finished) -> Found:
 
 
 def own_steps(f: Finished) -> Found:
-    """Of a method that chooses its own steps: how many it took, how many it tried, and the events on the way."""
-    f.out.found = gathered(f.setup.system, list(f.run.events), f.record.events)
+    """Of a method that chooses its own steps: how many it took, and how many it tried."""
     out: dict[str, Any] = {}
     for name, parts in (("substeps", f.record.substeps), ("rejected", f.record.rejected)):
         every = np.concatenate([np.zeros(0, np.int64), *parts])
@@ -63,11 +62,29 @@ def own_steps(f: Finished) -> Found:
     return out
 
 
+def events(f: Finished) -> Found:
+    """What was found of the functions whose signs were watched: out.events."""
+    r, found = f.run, f.record.found
+    ends = last_times(f.record.stops, lambda n: time_at(n, r.dt, r.t0))
+    hits = [h for part in found for h in part.hits]
+    f.out.found = gathered(r.system, r.encoding, list(r.events), hits, ends, r.dt > 0)
+    known = {name for part in found for name in part.numbers}
+    for name in set(r.events) - known if any(part.apart for part in found) else ():
+        f.out.found = {**f.out.found, name: never_a_number(name)}
+    return {}
+
+
 def losses(f: Finished) -> Found:
     """Nothing for out.metrics: what was thrown away is looked for when out.losses is read."""
     record = f.record
     f.out._losses = partial(
-        looked_for, f.run, f.setup.goal, f.out.origin, f.call.first, record.measured, record.apart
+        looked_for,
+        f.run,
+        f.setup.goal,
+        f.out.origin,
+        f.call.first,
+        record.measured,
+        [part.apart for part in record.found],
     )
     return {}
 
@@ -97,6 +114,7 @@ def looked_for(
             events=tuple(r.events),
             searched=time_at(first, r.dt, r.t0),
             apart=max(apart, default=None),
+            own_steps=r.adaptive,
         )
     )
 
@@ -210,6 +228,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("shape", applies=lambda f: f.record.shape, after=lambda f: {"shape": dict(f.record.shape)}),
     Diagnostic("approximate", applies=lambda f: f.record.measured, after=tree_errors),
     Diagnostic("substeps", applies=lambda f: f.run.adaptive, after=own_steps),
+    Diagnostic("events", applies=lambda f: f.run.events, after=events),
     Diagnostic("losses", after=losses, again=losses_again),
     Diagnostic("solver", applies=lambda f: f.setup.compiled.known.solves and isinstance(f.out.origin, Origin),
                later=lambda f: partial(solver_report, f.out.origin)),

@@ -40,6 +40,7 @@ class Case:
     events: tuple[str, ...] = ()
     searched: float | None = None  # the time from which on events were looked for
     apart: float | None = None  # the largest time between two looks
+    own_steps: bool = True  # are they those of a method that chooses its steps?
 
     @property
     def roots(self) -> list[Any]:
@@ -144,14 +145,17 @@ def fewer_digits(c: Case) -> Iterator[Loss]:
 
 
 def events_between_looks(c: Case) -> Iterator[Loss]:
-    """Events are looked for in some places of every step."""
+    """Events are looked for in some places of every step, or at the ends of steps of one length."""
     if not c.events:
         return
-    because = f"measured: a step is looked at in {PLACES} places; two changes of sign between two of them are not seen"
-    unit = "longest time between two looks"
-    yield Loss(
-        "events close together", c.apart, unit, c.searched, "a smaller tolerance=, for shorter steps", because
+    how, restores = (
+        (f"a step is looked at in {PLACES} places", "a smaller tolerance=, for shorter steps")
+        if c.own_steps
+        else ("signs are compared from step to step", "a smaller dt")
     )
+    because = f"measured: {how}; two changes of sign between two of them are not seen"
+    unit = "longest time between two looks"
+    yield Loss("events close together", c.apart, unit, c.searched, restores, because)
 
 
 # fmt: off

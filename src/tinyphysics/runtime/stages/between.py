@@ -15,12 +15,17 @@ from tinyphysics.runtime.state.tiles import Tile
 from tinyphysics.runtime.state.workers import all_finite
 from tinyphysics.trajectory import Stop
 
+TOGETHER = 1 << 26  # bytes of frames that are made together
+
 
 def frames_at_once(run: Running, k: int) -> None:
     """The frames of a run that is over before its first step."""
     if between := run.schedule.between(run.n):
         tile = run.tiles[k]
-        frames_between(run, tile, tile.load(run.n), run.n, between, {})
+        m = tile.load(run.n)
+        frames_between(run, tile, m, run.n, between, {})
+        if tile.kept is None:
+            tile.put(m)
 
 
 def frames_between(
@@ -38,16 +43,40 @@ def frames_between(
     looked = engine if isinstance(engine, Continuous) else None
     state = state_at(run, tile, m, n, out) if looked is None else {}
     own = m if looked is None or not last else looked.snapshot(m)  # what a run goes on from stays at its step
-    for slot, t in between:
-        new = shorter_step(run, tile, state, n, t) if looked is None else looked.between(own, t)
-        if last and t == run.schedule.end:
-            check_end(run, tile, n, t, new, out)
-        for name, v in run.record.frame_of(slot).items():
-            if out and new[name].dtype.kind == "f":
-                new[name][list(out)] = np.nan
-            v[tile.here] = new[name]
-    if last and looked is not None:
+    if looked is None:
+        for slot, t in between:
+            show_between(run, tile, n, slot, t, shorter_step(run, tile, state, n, t), out)
+        if last and run.schedule.end is not None:
+            engine.search_until(m, run.schedule.end)
+        return
+    most = max(1, TOGETHER // max(1, sum(int(v.nbytes) for v in tile.states().values())))
+    for begin in range(0, len(between), most):
+        some = between[begin : begin + most]
+        states = looked.between_many(own, [t for _, t in some])
+        for k, (slot, t) in enumerate(some):
+            show_between(run, tile, n, slot, t, {name: v[k] for name, v in states.items()}, out)
+    if last:
         looked.found_until(m, own)
+        if run.schedule.end is not None:
+            looked.search_until(m, run.schedule.end)
+
+
+def show_between(
+    run: Running,
+    tile: Tile,
+    n: int,
+    slot: int,
+    t: float,
+    new: States,
+    out: Mapping[int, tuple[Stop, States]],
+) -> None:
+    """A frame after step n; of those that have stopped it is NaN."""
+    if n == run.schedule.steps and t == run.schedule.end:
+        check_end(run, tile, n, t, new, out)
+    for name, v in run.record.frame_of(slot).items():
+        if out and new[name].dtype.kind == "f":
+            new[name][list(out)] = np.nan
+        v[tile.here] = new[name]
 
 
 def state_at(run: Running, tile: Tile, m: Any, n: int, out: Mapping[int, tuple[Stop, States]]) -> States:
@@ -66,7 +95,8 @@ def shorter_step(run: Running, tile: Tile, state: States, n: int, t: float) -> S
     now = run.time(n)
     by_dt = {name: v[tile.here] if len(v) > 1 else v for name, v in run.by_dt(t - now).items()}
     own = tile.params() | by_dt
-    one = run.engine.start(state, own, tile.members, t - now, now, None if tile.kept is None else 1)
+    threads = None if tile.kept is None else 1
+    one = run.engine.quiet(run.engine.start(state, own, tile.members, t - now, now, threads))
     run.engine.advance(one, 1)
     return run.states_of(one, run.there)
 

@@ -160,6 +160,10 @@ class Compiled:
         """Has it indices, cutoffs or tables that are checked before a run?"""
         return selects(self.system.equations)
 
+    def step(self) -> Step:
+        """The step that its program says."""
+        return self.built.step
+
     @property
     def series(self) -> Step | None:
         """The step, if it is a Taylor series in loops."""

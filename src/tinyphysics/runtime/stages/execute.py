@@ -1,4 +1,7 @@
-"""One run of a program on an engine, with some values observed: all that decides its bits is in a Run."""
+"""One run of a program on an engine, with some values observed: all that decides its bits is in a Run.
+
+What searches events is imported where a run has some: a first result does not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,9 @@ from tinyphysics.device.host.cores import available
 from tinyphysics.device.host.threads import spread
 from tinyphysics.ir import UOp
 from tinyphysics.rules.functions.random import draws
-from tinyphysics.runtime.engines.adaptive import AdaptiveEngine
+from tinyphysics.runtime.engines.adaptive import AdaptiveEngine, is_narrow
 from tinyphysics.runtime.engines.backend import engine_for, series_engine
 from tinyphysics.runtime.engines.engine import States
-from tinyphysics.runtime.engines.events import EventSearch
 from tinyphysics.runtime.engines.jump import JumpEngine
 from tinyphysics.runtime.engines.plans import probe_key
 from tinyphysics.runtime.stages.acting import Acts
@@ -36,6 +38,7 @@ from tinyphysics.system import System
 from tinyphysics.tpir.precision.probe import probe
 from tinyphysics.tpir.program.isa import FLOW, Program
 
+FEW_LOOKS = 8  # into a run whose steps have a curve, for which its steps are not kept
 MANY_FRAMES = 4  # beyond, the loop itself observes the states: a block need not end at every frame
 
 
@@ -135,6 +138,8 @@ def matrices(r: Run, dt: float) -> dict[str, Any]:
 def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
     """The engine of a run, and the names under which its loop observes the states if many are saved."""
     s = record.schedule
+    if r.events and not r.adaptive:
+        return with_events(r, record, values)
     if r.jump is not None:
         fused = {x.name: f"frame.{x.name}" for x in r.system.states}
         fused = fused if record.frames and strides_agree(s) else {}
@@ -142,18 +147,19 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
             r.jump, (lambda frames, steps: looking(r, values, frames, steps)) if values else None, fused
         ), fused
     if r.adaptive:
-        inner: Any = (
-            engine_for(r.target, r.program, None, r.threads, r.loops)
-            if r.series is None
-            else series_engine(r.target, r.series)
-        )
+        names = [x.name for x in r.system.states]
+        words = [word for name in names for word in r.encoding.precision.names(name)]
+        inner, at_once = stepping(r, s)
+        fused = {word: f"frame.{word}" for word in words} if at_once and strides_agree(s) else {}
         if r.target.backend == "cuda" and not r.loops:
             inner = MemberBatches(inner)
         look = (lambda frames, steps: looking(r, values, frames, steps)) if values else None
-        search = EventSearch(r.system, clock_of(r.system), r.events) if r.events else None
-        names = [x.name for x in r.system.states]
-        words = [word for name in names for word in r.encoding.precision.names(name)]
-        return AdaptiveEngine(inner, names, look, search, words, r.advice), {}
+        search = None
+        if r.events:
+            from tinyphysics.runtime.engines.searches import dense_search
+
+            search = dense_search(r, clock_of(r.system), inner)
+        return AdaptiveEngine(inner, names, look, search, words, r.advice, fused, at_once), fused
     floats = r.encoding.precision.state.is_float  # what is observed is float64, too short for whole numbers
     can = r.target.backend != "python" and floats and not r.given.there  # what is observed there comes here
     if record.frames and can and fusible(s):
@@ -170,6 +176,55 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
     engine = engine_for(r.target, r.program, watcher(r, values) if values else None, r.threads, r.loops)
     engine.block(r.given.members)  # writes the kernel out
     return engine, {}
+
+
+def with_events(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
+    """The engine of a run with steps of one length whose events are searched."""
+    from tinyphysics.runtime.engines.event_steps import EventEngine, JumpEvents
+    from tinyphysics.runtime.engines.events import check_events
+    from tinyphysics.runtime.engines.searches import fractions, jumps, observed_events
+
+    check_events(r.events)
+    s, events = record.schedule, observed_events(r.events)
+    kept = [word for x in r.system.states for word in r.encoding.precision.kept(x)]
+    words = {word.name: f"frame.{word.name}" for word in kept}
+    in_loop = r.jump is not None or not r.loops  # does it show the states of every step?
+    fused = words if record.frames and in_loop and strides_agree(s) and not r.given.there else {}
+    look = (lambda frames, steps: looking(r, values, frames, steps)) if values else None
+
+    def seen(frames: Mapping[str, Any], steps: Sequence[int]) -> dict[str, Any]:
+        return looking(r, events, frames, steps)
+
+    inner: Any
+    if r.jump is not None:
+        inner = JumpEngine(r.jump, seen, words)
+        alone = engine_for(r.target, watcher(r, events), None, r.threads, r.loops)
+        by = jumps(r, inner, alone)
+        return JumpEvents(inner, list(r.events), words, by, seen, look, fused, in_loop), fused
+    shown = {words[word.name]: word.var for word in kept} if in_loop else {}
+    inner = engine_for(r.target, r.program, watcher(r, {**events, **shown}), r.threads, r.loops)
+    by = fractions(r, inner, partial(matrices, r))
+    return EventEngine(inner, list(r.events), words, by, seen, look, fused, in_loop), fused
+
+
+def stepping(r: Run, s: Schedule) -> tuple[Any, bool]:
+    """The engine of a run whose steps have their own lengths; does it write them down, for many times to be looked at?"""
+    if r.series is not None:
+        return series_engine(r.target, r.series), False
+    if r.loops:
+        return engine_for(r.target, r.program, None, r.threads, r.loops), False
+    many = many_looks(s) and not r.given.there
+    if r.events or many:
+        keeping = engine_for(r.target, r.program, None, r.threads, False, None, True)
+        at_once = many and is_narrow(keeping.numbers, r.given.members)
+        if r.events or at_once:
+            return keeping, at_once
+    return engine_for(r.target, r.program, None, r.threads), False
+
+
+def many_looks(s: Schedule) -> bool:
+    """Is a run looked at more than a few times?"""
+    return s.kept(s.steps) > FEW_LOOKS or len(s.observed(s.steps)) > FEW_LOOKS
 
 
 def fusible(s: Schedule) -> bool:

@@ -71,12 +71,11 @@ def go(run: Running, tick: Callable[[int], None]) -> Record:
             spread(partial(frames_at_once, run), len(run.tiles), run.engine.workers)
         return nothing(run)
     many, files = len(run.tiles) > 1, run.keeper is not None or run.windows is not None
-    size = run.engine.block(i.members)
     try:
         if run.windows is not None:
             run.windows.pass_on(run.n)
         while run.n < s.steps and run.frozen < i.members:
-            n, target = run.n, block_end(run, run.n, size)
+            n, target = run.n, block_end(run, run.n, run.engine.block(i.members))
             assert target > n, "no room for a step"
             if many:
                 with unbroken():

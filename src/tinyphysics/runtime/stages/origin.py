@@ -36,6 +36,20 @@ LOOKS = 499  # times at which a run without a grid is looked at, after the first
 PIECE = 1 << 28  # bytes of frames that are looked at together
 
 
+def looking_between(
+    run: Run, values: Mapping[str, UOp], frames: Mapping[str, Any], steps: list[int], times: Any
+) -> dict[str, Any]:
+    """Values of some frames; those between two steps have times of their own, which are not NaN."""
+    out, clock = looking(run, values, frames, steps), clock_of(run.system)
+    if times is None or not any(clock in u.leaves for u in values.values()):
+        return out
+    for k in np.flatnonzero(~np.isnan(times)).tolist():
+        one = {name: v[k : k + 1] for name, v in frames.items()}
+        for name, v in looking(replace(run, t0=float(times[k])), values, one, [0]).items():
+            out[name][k] = v[0]
+    return out
+
+
 @dataclass(frozen=True)
 class Asked:
     """What a run was compiled from."""
@@ -129,17 +143,9 @@ class Origin:
     def looking(
         self, values: Mapping[str, UOp], frames: Mapping[str, Any], steps: list[int], begin: int
     ) -> Any:
-        """Values of some frames; those between two steps have times of their own."""
-        run, clock = self.run, clock_of(self.run.system)
-        if self.between is None or not any(clock in u.leaves for u in values.values()):
-            return looking(run, values, frames, steps)
-        times = np.asarray(self.between)[begin : begin + len(steps)]
-        out = looking(run, values, frames, steps)
-        for k in np.flatnonzero(~np.isnan(times)).tolist():
-            one = {name: v[k : k + 1] for name, v in frames.items()}
-            for name, v in looking(replace(run, t0=float(times[k])), values, one, [0]).items():
-                out[name][k] = v[0]
-        return out
+        """Values of some frames."""
+        times = None if self.between is None else np.asarray(self.between)[begin : begin + len(steps)]
+        return looking_between(self.run, values, frames, steps, times)
 
     def watched(self, name: str) -> dict[str, UOp]:
         if self.observes(name):

@@ -54,6 +54,7 @@ def place(r: Resolved, s: Scheduled, b: Bound) -> Placed:
         r.gridless,
         b.acts,
         traits=compiled.known.traits,
+        step=compiled.step if compiled.adaptive else None,
     )
     if s.schedule.steps and members:
         check_units(run, compiled.scales)

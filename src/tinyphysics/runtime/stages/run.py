@@ -6,14 +6,18 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.given import path as a_path
+from tinyphysics.ir import UOp
 from tinyphysics.runtime.engines.backend import transferred
 from tinyphysics.runtime.stages.bind import Bound
 from tinyphysics.runtime.stages.description import acts_data, described
 from tinyphysics.runtime.stages.energy_so_far import EnergySoFar
 from tinyphysics.runtime.stages.execute import execute
+from tinyphysics.runtime.stages.origin import looking_between
 from tinyphysics.runtime.stages.progress import progress_bar
 from tinyphysics.runtime.stages.resolve import Resolved, on_host
 from tinyphysics.runtime.stages.schedule import Scheduled
@@ -88,7 +92,15 @@ def opened(r: Resolved, b: Bound, one: Run, who: Identity) -> Windows:
             setup.system, setup.goal, setup.requested, setup.checks, setup.compiled.known.program, b.acts
         )
         stream, since = begun(a_path("save", stream, "run.zarr"), one, b.values, who, told)
-    return Windows(b.record, stream, one.dt, one.t0, one.given.is_ensemble, since)
+    look = partial(observe_frames, one, b.values) if one.gridless and b.values else None
+    return Windows(b.record, stream, one.dt, one.t0, one.given.is_ensemble, since, look)
+
+
+def observe_frames(
+    one: Run, values: Mapping[str, UOp], frames: Any, steps: Any, times: Any
+) -> dict[str, Any]:
+    """What is observed of frames, of a run that has no steps to observe."""
+    return looking_between(one, values, {n: here(v) for n, v in frames.items()}, steps.tolist(), times)
 
 
 @contextmanager

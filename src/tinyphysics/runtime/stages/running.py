@@ -126,7 +126,11 @@ class Running:
     def load(self, tile: Tile, n: int) -> Any:
         """The loop state from which step n is left, to be changed by the caller: after acts a new one begins."""
         m = tile.load(n)
-        return self.begun_again(tile, self.state_at(tile, m, n), n) if self.acts_at(n) else m
+        if not self.acts_at(n):
+            return m
+        new = self.begun_again(tile, self.state_at(tile, m, n), n)
+        self.engine.hand_on(m, new)
+        return new
 
     def begun_again(self, tile: Tile, state: States, n: int) -> Any:
         """A loop that begins at step n: its `init` reads the time of that step."""

@@ -59,8 +59,7 @@ class Record:
     substeps: list[Any] = field(default_factory=list)
     # attempts of each that were no steps, where there are such
     rejected: list[Any] = field(default_factory=list)
-    events: list[Any] = field(default_factory=list)  # what was found of those that were looked for
-    apart: list[float] = field(default_factory=list)  # the largest time between two looks for events, by tile
+    found: list[Any] = field(default_factory=list)  # of the events that were looked for, by tile
     shape: Mapping[str, Any] = field(default_factory=dict)  # how members lay on a GPU
     passed: Mapping[str, Any] = field(default_factory=dict)  # the frame before that one
     carried: Carried | None = None  # the loop state at its end

@@ -164,6 +164,7 @@ class Run:
     acts: tuple[BoundAct, ...] = ()  # that change its states between two steps
     watches: tuple[Watch, ...] = ()  # that may stop it
     traits: tuple[str, ...] = ()  # of its step
+    step: Callable[[], Step] | None = None  # adaptive: the step, made when somebody looks into it
 
     @property
     def keeps_energy(self) -> bool:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,6 +20,10 @@ from tinyphysics.runtime.state.schedule import times_at, times_of
 BYTES = 4 << 20  # of frames, and of observables, that are handed on together
 FEW = 16  # observations for which there is room in any case: a block of time is not shorter
 PATIENCE = 1.0  # seconds after which what is complete is handed on, however little it is
+
+
+# of frames (rows, members, shape...), their steps, and their times where they lie between two steps
+Look = Callable[[Mapping[str, Any], Any, Any], dict[str, Any]]
 
 
 @dataclass
@@ -67,6 +71,7 @@ class Windows:
     t0: float
     is_ensemble: bool
     since: int = -1  # up to this step the target has everything
+    look: Look | None = None  # of a run without steps to observe: its frames are observed instead
     handed: float = field(default_factory=time.monotonic)
 
     def limit(self) -> int:
@@ -109,14 +114,20 @@ class Windows:
         odd = r.slot0 == 0 and s.first % (s.save_every or s.first + 1) != 0
         skip = int(odd and not (ends and n == s.first))
         inside = None if inside is None else inside[skip:]
+        times = times_of((steps[skip:], inside), self.dt, self.t0)
         w = Window(
             steps[skip:],
-            times_of((steps[skip:], inside), self.dt, self.t0),
+            times,
             self.shown(r.frames, skip, count),
             seen,
             times_at(seen, self.dt, self.t0),
             self.shown(r.observed, 0, len(seen)),
         )
+        if self.look is not None:
+            found = self.look({name: v[skip:count] for name, v in r.frames.items()}, steps[skip:], inside)
+            w = replace(
+                w, observed_steps=steps[skip:], observed_times=times, observed=self.shown(found, 0, count)
+            )
         self.target.put(w.after(self.since, inside), self.attributes())
         self.handed = time.monotonic()
         if count:

@@ -518,6 +518,18 @@ def watching(k: Kernel, probe: Kernel) -> Kernel:
     )
 
 
+RECORDED = "registers"  # what a kernel observes that keeps all that its loop carries
+
+
+def recording(k: Kernel) -> Kernel:
+    """The kernel whose loop also writes down what it carries, after every step."""
+    functions = k.functions | {"watch": k.functions["step"]}
+    seen: dict[str, tuple[DType, tuple[int, ...]]] = {
+        RECORDED: (k.carried[0].dtype, (len(k.carried),)),
+    }
+    return replace(k, functions=functions, watched=k.carried, observed=seen, _cache={})
+
+
 def hoist(roots: Sequence[UOp], params: frozenset[UOp]) -> tuple[list[UOp], dict[UOp, UOp]]:
     """The roots with what depends on parameters alone replaced by variables, and those variables' values."""
     order = toposort(roots)

@@ -454,7 +454,8 @@ class CollocationReader:
             symmetric = Verdict(False, "its stages are not those of its adjoint, the last first")
         elif self.timed and not mirrored([c for s in self.steps if isinstance(s, StageTableau) for c in s.c]):
             symmetric = Verdict(False, "the times of its stages are not those of a palindrome")
-        symmetric = solved_alike(self.walk, symmetric)
+        if not varied or not all(s.continuous for s in varied) or len(varied) < len(self.steps):
+            symmetric = solved_alike(self.walk, symmetric)
         return five(symplectic, symplectic, symmetric, self.reversible(symmetric), self.consistent())
 
     def consistent(self) -> Verdict:

@@ -18,6 +18,7 @@ from tinyphysics.ir.uop import UOp, elements, substitute, toposort
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.equality.normal import Normal
+from tinyphysics.rules.formulas.smoothness import JUMP, rough_places
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.tpir.program.symbolic import CLOCK, clocks, state_of
@@ -43,6 +44,7 @@ class Stationary:
     length: Fraction
     mirrored: bool
     even: bool  # negating momenta, unknowns and dt gives the same equations
+    continuous: bool  # are its equations?  Then what it makes stationary has no kink, whatever the energy has
     of_energy: str  # why it is not that of the declared energy; empty if it is
     term: int = -1
     begins: bool = True
@@ -200,6 +202,12 @@ class VariationalReader:
             for x, y in zip(back, wanted)
         )
 
+    def is_continuous(self) -> bool:
+        """Are its equations shown to be?"""
+        every = [*self.residuals, *self.pushes]
+        moving = frozenset(v for u in every for v in u.leaves if v is not DT)
+        return not any(r.order <= JUMP for r in rough_places(every, moving))
+
     def is_even(self) -> bool:
         """With -p, -V and -dt the equations are what they were: then negating momenta reverses a symmetric step."""
         self.normal = Normal()
@@ -290,4 +298,6 @@ def stationary(reader: VariationalReader, energy: UOp) -> Stationary:
     why = (
         f"velocities enter with total weight {float(length):g} instead of 1" if abs(length - 1) > TOL else ""
     )
-    return Stationary(length, reader.is_mirrored(), reader.is_even(), why or reader.not_of(energy))
+    return Stationary(
+        length, reader.is_mirrored(), reader.is_even(), reader.is_continuous(), why or reader.not_of(energy)
+    )
