@@ -18,10 +18,9 @@ from tinyphysics.device.host.arrays import ArraysLoader
 from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.device.engines.host import VmEngine
 from tinyphysics.device.engines.loops import NestEngine
-from tinyphysics.device.host.nests import ArrayLoops
 from tinyphysics.errors import InputError, StoreError, TinyPhysicsError
 from tinyphysics.runtime.storage import checkpoint, resume
-from tinyphysics.runtime.engines.loaders import LlvmLoader, LlvmLoops
+from tinyphysics.runtime.engines.loaders import LlvmLoader, LlvmLoops, numpy_loops
 from tinyphysics.runtime.state.schedule import Schedule
 from tinyphysics.tpir import parse
 
@@ -286,7 +285,7 @@ def engines(program):
         "numpy": LaneEngine(program, ArraysLoader()),
         "llvm": LaneEngine(program, LlvmLoader()),
         "loops": NestEngine(program, LlvmLoops()),
-        "numpy loops": NestEngine(program, ArrayLoops()),
+        "numpy loops": NestEngine(program, numpy_loops()),
     }
 
 

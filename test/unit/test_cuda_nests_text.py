@@ -186,10 +186,7 @@ def test_nvcc_takes_the_text_and_rounds_to_nearest(tmp_path, system, n):
 def test_a_map_has_a_thread_for_each_index_and_a_sum_one_for_each_accumulator():
     text = compiled(mean_squares, 70_000).ir("cuda")
     assert re.search(r"part_step_\d+<<<547, 128>>>", text), "70,000 of 128"
-    assert (
-        re.search(r"const int64_t lane = thread % 32, row = thread / 32;", text)
-        and "_fold<<<1, 128>>>" in text
-    )
+    assert re.search(r"const int64_t lane = thread", text) and "_fold<<<1, 128>>>" in text
     assert "static __managed__ double workspace[" in text and "atomic" not in text
 
 
@@ -205,7 +202,7 @@ def test_control_another_order_of_a_sum_is_another_hash(tmp_path, compiler):
     n = 300
     sim, (state, params) = compiled(cluster, n), begun(cluster, n)
     text = sim.ir("cuda")
-    changed = text.replace("[j & 7]", "[j & 3]")
+    changed = text.replace("j & 7", "j & 3")
     assert changed != text
     said = printed(tmp_path, compiler, changed, (3,), *given(sim, state, params))
     assert said != [sim.evolve(**state, **params, steps=3, t0=0.25).hash]

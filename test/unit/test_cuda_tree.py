@@ -15,6 +15,7 @@ from tinyphysics.device.cuda import nvptx
 from tinyphysics.device.host import tree
 from tinyphysics.emit.modules import ptx_nests
 from tinyphysics.emit.kinds.trees import ptx_tree_text
+from tinyphysics.emit.text.loopir import WORKSPACE
 from tinyphysics.errors import BackendError, InputError, PlanError
 from tinyphysics.physics.particles import cold_sphere, coulomb, gravity, plummer
 from tinyphysics.runtime.engines.loaders import tree_functions
@@ -50,7 +51,7 @@ def grown_there(q, m):
     held = {
         POINTS: np.zeros((3, points.plane)),
         MASSES: np.zeros(masses.plane),
-        ptx_nests.WORKSPACE: np.zeros(made.workspace, np.uint8),
+        WORKSPACE: np.zeros(made.workspace, np.uint8),
     }
     held[POINTS][:, :n], held[MASSES][:n] = q.T, m
     nothing = [np.zeros(8, np.uint8) for _ in range(3)] + [np.int64(0)]
@@ -58,7 +59,7 @@ def grown_there(q, m):
         ptx_machine.run(text, x.name, [held[b] for b in x.buffers] + nothing, x.blocks, x.block)
     places, _ = ptx_tree_text.arrays_of(n)
     wide, around = levels_of(n)[-1][0] + GROUP, -(-n // GROUP) * GROUP
-    space = held[ptx_nests.WORKSPACE]
+    space = held[WORKSPACE]
 
     def array(name, kind, *shape):
         begin = places[name]

@@ -83,6 +83,8 @@ VALUES = [
     ("FMA",       "FMA T0, S0, S1, 1.0",                             PLAIN,  "T0",  16.0),
     ("SUM",       "SUM T0, S0, (0,)",                                TRIPLE, "T0",  7.0),
     ("SUM",       "SUM T0:f64[3], S0, (1,)",                         TABLE,  "T0",  [6.0, 15.0, 24.0]),
+    ("DOT",       "DOT T0, S0, S1, (0,)",                            TRIPLE, "T0",  168.0),            # 8 + 32 + 128
+    ("DOT",       "DOT T0:f64[3], S0, S0, (1,)",                     TABLE,  "T0",  [14.0, 77.0, 194.0]),
     ("MAX",       "MAX T0, S0, (0,)",                                TRIPLE, "T0",  4.0),
     ("MIN",       "MIN T0, S1, (0,)",                                TRIPLE, "T0",  8.0),
     ("PAIRS",     "PAIRS T0:f64[3], S0, (1,), (0,1)",                TABLE,  "T0",  [5.0, 6.0, 0.0]),  # 2+3, 6, none
@@ -272,6 +274,7 @@ COUNTED = [
     ("ELEM",      "ELEM T0:f64[3], sqrt, S0",                          "3",       {"sqrt": 3},     3, False),
     ("FMA",       "FMA T0:f64[3], S0, S1, 1.0",                        "3",       {"fma": 3},      3, False),
     ("SUM",       "SUM T0, S0, (0,)",                                  "3",       {"add": 2},      3, False),
+    ("DOT",       "DOT T0, S0, S1, (0,)",                              "3",       {"fma": 2},      3, False),
     ("PAIRS",     "PAIRS T0:f64[3], S0, (1,), (0,1)",                  "3, 3",    {"add": 6},      9, False),
     ("MAX",       "MAX T0, S0, (0,)",                                  "3",       {"MAX": 2},      3, False),
     ("MIN",       "MIN T0, S0, (0,)",                                  "3",       {"MIN": 2},      3, False),
@@ -329,7 +332,7 @@ def test_a_random_number_is_many_operations():
 
 # --- places ---------------------------------------------------------------------------------------------
 # fmt: off
-ENERGY = {"ELEM", "FMA", "SUM", "PAIRS", "MAX", "MIN", "MOVE", "NEAR", "TIME"}  # what an energy is written with
+ENERGY = {"ELEM", "FMA", "SUM", "DOT", "PAIRS", "MAX", "MIN", "MOVE", "NEAR", "TIME"}  # what an energy is written with
 WITHIN = {"OBSERVE", "NOISE", "NEAR"}                                           # not in rounds, whatever it writes
 WHOLE = {"ORBIT", "SOLVE", "UNTIL"}                                             # a step with it is no loop over stages
 MARKED = {"SYMP_STEP", "MAP", "SHIFT", "SCALE", "ROTATE", "ORBIT"}              # moves a state in a nest of loops
@@ -425,6 +428,7 @@ PRECISE = [
     ("FLOW",      "FLOW T0:f64[1], $m, E0, $dt; MAP S0, S1",                    "FLOW MAP",    "MAP MAP",       SHEARS,           "MAP MAP"),
     ("OBSERVE",   "OBSERVE &e, S0",                                             "OBSERVE",     UNSUPPORTED,     "OBSERVE",        None),
     ("SUM",       "SUM T0:f64[1], S0, (1,)",                                    "SUM",         "",              "SUM",            ""),
+    ("DOT",       "DOT T0:f64[1], S0, S1, (1,)",                                "DOT",         UNSUPPORTED,     "DOT",            ""),
     ("PAIRS",     "PAIRS T0:f64[1], S0, (1,), (0,1)",                           "PAIRS",       "",              "PAIRS",          ""),
     ("MAX",       "MAX T0:f64[1], S0, (1,)",                                    "MAX",         "",              "MAX",            "MAX MAX"),
     ("MIN",       "MIN T0:f64[1], S0, (1,)",                                    "MIN",         "",              "MIN",            "MIN MIN"),
@@ -435,7 +439,7 @@ PRECISE = [
     ("PULL",      "GRAD_INIT G0:f64[1, 1], S0; POISSON_J F1:f64[1, 1], G0, force; PULL F1.1:f64[1, 1], F1, S0, $m",
                                                                         "GRAD_INIT POISSON_J PULL", UNSUPPORTED, None,            None),
 ]
-ARRAYS = ("SUM", "PAIRS", "MAX", "MIN", "NEAR", "TREE", "JACOBI", "KEPLER", "PULL")
+ARRAYS = ("SUM", "DOT", "PAIRS", "MAX", "MIN", "NEAR", "TREE", "JACOBI", "KEPLER", "PULL")
 # fmt: on
 CASES = [
     (way, op, step, expected)

@@ -12,12 +12,11 @@ from tinyphysics.device.engines import loops as device_loops
 from tinyphysics.device.host.cc import compiler
 from tinyphysics.device.engines.loops import NestEngine
 from tinyphysics.device.host.memory import from_planes, to_planes
-from tinyphysics.device.host.nests import ArrayLoops
 from tinyphysics.emit.kinds import nest_registers
 from tinyphysics.ir import UOp
 from tinyphysics.ir.dtype import f64
 from tinyphysics.ir.uop import toposort
-from tinyphysics.runtime.engines.loaders import CLoops, LlvmLoops
+from tinyphysics.runtime.engines.loaders import CLoops, LlvmLoops, numpy_loops
 from tinyphysics.tpir import parse
 from tinyphysics.tpir.kernels import wavefront
 from tinyphysics.tpir.kernels.index import Cut, Index, Unsupported, rolled
@@ -139,7 +138,7 @@ LOADERS = {
     "two": lambda: LlvmLoops(width=2),
     "eight": lambda: LlvmLoops(width=8),
     "c": lambda: CLoops(),
-    "numpy": lambda: ArrayLoops(),
+    "numpy": numpy_loops,
 }
 SYSTEMS = [fput, wave, cluster, rotors, mean_field, reversed_ends, in_a_row, shifted]
 

@@ -7,13 +7,12 @@ from hypothesis import strategies as st
 
 import tinyphysics as tp
 from tinyphysics.device.engines.loops import NestEngine
-from tinyphysics.device.host.nests import ArrayLoops
 from tinyphysics.ir import UOp, evaluate
-from tinyphysics.runtime.engines.loaders import CLoops, LlvmLoops
+from tinyphysics.runtime.engines.loaders import CLoops, LlvmLoops, numpy_loops
 from tinyphysics.tpir.kernels.index import LONGEST, Unsupported, divided, over
 from tinyphysics.tpir.kernels.index import Index as Place
 
-LOADERS = (ArrayLoops, CLoops, LlvmLoops, lambda: LlvmLoops(width=1))
+LOADERS = (numpy_loops, CLoops, LlvmLoops, lambda: LlvmLoops(width=1))
 FIXED = {
     "merged":          ((40, 36), lambda x: x.reshape(-1)),
     "merged, rolled":  ((40, 36), lambda x: np.roll(x, 5)),
@@ -136,7 +135,7 @@ def moved_by(x, moves):
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from([(40,), (36, 3), (34, 36), (5, 40)]), st.lists(MOVES, min_size=1, max_size=4))
 def test_any_chain_of_movements_is_that_of_numpy(shape, moves):
-    check(shape, lambda x: moved_by(x, moves), (ArrayLoops, LlvmLoops))
+    check(shape, lambda x: moved_by(x, moves), (numpy_loops, LlvmLoops))
 
 
 @settings(max_examples=300, deadline=None)

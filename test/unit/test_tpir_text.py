@@ -215,6 +215,7 @@ def test_every_instruction_of_the_table_parses_in_the_form_that_it_states():
         "ELEM": "ELEM T0, atan2, S0, 1.0",
         "FMA": "FMA T0, S0, S0, 1.0",
         "SUM": "SUM T0, T1, (0,)",
+        "DOT": "DOT T0, T1, T2, (0,)",
         "MAX": "MAX T0, T1, (0,1)",
         "MIN": "MIN T0:f64[2], T1, (1,)",
         "MOVE": "MOVE T0:f64[2, 1], slice, T1, ((0,2,1),(1,2,1))",

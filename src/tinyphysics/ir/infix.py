@@ -151,7 +151,7 @@ def _render(u: Any, src: list[tuple[str, float]]) -> tuple[str, float]:
         case Ops.REDUCE:
             kind, axes, *_ = u.arg
             axis = "" if len(axes) == u.src[0].ndim else f", axis={axes if len(axes) > 1 else axes[0]}"
-            return f"{kind}({src[0][0]}{axis})", ATOM
+            return f"{kind}({', '.join(s[0] for s in src)}{axis})", ATOM
         case Ops.ROLL:
             return f"roll({src[0][0]}, {_shifts(u)})", ATOM
         case Ops.NEIGHBOURS:

@@ -167,7 +167,6 @@ ARITY: dict[Ops, int] = (
     | {op: 3 for op in TERNARY}
     | {op: 1 for op in MOVEMENT - CHOSEN - JOINED}
     | {
-        Ops.REDUCE: 1,
         Ops.RANDOM: 5,
         Ops.KEPLER_SLOW: 7,
         Ops.TREE: 3,

@@ -4,6 +4,9 @@ Axes are reduced from the last to the first. Along an axis that has a long one b
 combined one after the other: the long axis is what runs in parallel. Otherwise up to 32 items are combined
 one after the other, and more in 32 strided accumulators that are folded in halves, chunk by chunk.
 
+A sum of products ("dot", of two sources) is taken in the same order; each product joins its accumulator with one
+rounding, and the first of an accumulator is rounded by itself.
+
 A sum over pairs i < j has an order of its own. Over j: eight accumulators, by j modulo 8, folded in halves.
 Over i: one after the other, in slabs of rows whose number depends on the size alone; then the slabs.
 """
@@ -117,6 +120,12 @@ def pair_tree(u: UOp, k: int, items: list[Any], pairs: str) -> Tree | None:
     return sequence([sequence(p) for p in parts]) if parts else None
 
 
+def multiplied_out(u: UOp) -> UOp:
+    """A sum of products as a sum: the same number, with two roundings for each term."""
+    x, y = u.src
+    return UOp(Ops.REDUCE, u.dtype, u.shape, (UOp(Ops.MUL, u.dtype, x.shape, (x, y)),), ("sum", *u.arg[1:]))
+
+
 def fold(tree: Tree | None, combine: Callable[[Any, Any], Any], item: Callable[[int], Any]) -> Any:
     """The items of a tree combined; None if it has none."""
     if tree is None or isinstance(tree, int):
@@ -136,3 +145,23 @@ def fold(tree: Tree | None, combine: Callable[[Any, Any], Any], item: Callable[[
     for x in values[1:]:
         out = join(out, x)
     return out
+
+
+def fold_products(
+    tree: Tree | None,
+    add: Callable[[Any, Any], Any],
+    join: Callable[[Any, Any, Any], Any],
+    times: Callable[[Any, Any], Any],
+    item: Callable[[int], tuple[Any, Any]],
+) -> Any:
+    """The products of a tree summed; join(a, b, c) is a*b + c with one rounding. None if it has none."""
+    if tree is None or isinstance(tree, int):
+        return None if tree is None else times(*item(tree))
+    how, parts = tree
+    if how == "one by one" and all(isinstance(p, int) for p in parts):
+        out = times(*item(parts[0]))
+        for p in parts[1:]:
+            out = join(*item(p), out)
+        return out
+    values = [fold_products(p, add, join, times, item) for p in parts]
+    return fold((how, list(range(len(values)))), add, values.__getitem__)

@@ -151,12 +151,16 @@ def solves(u: UOp) -> bool:
 def reduces(u: UOp) -> bool:
     kind, axes, *pairs = u.arg
     old = u.src[0].shape
+    if len(u.src) != (2 if kind == "dot" else 1) or any(s.shape != old for s in u.src):
+        return False
     kept = tuple(n for i, n in enumerate(old) if i not in axes)
     if kind == "pairs":
         a, b, *_ = pairs[0] if len(pairs) == 1 and len(pairs[0]) in (2, 3) else (0, 0)
         square = a != b and max(a, b) < len(old) and old[a] == old[b]
         return square and len(axes) == 1 and axes[0] in (a, b) and kept == u.shape
-    return not pairs and kind in ("sum", "max", "min") and kept == u.shape and len(set(axes)) == len(axes)
+    return (
+        not pairs and kind in ("sum", "max", "min", "dot") and kept == u.shape and len(set(axes)) == len(axes)
+    )
 
 
 # fmt: off

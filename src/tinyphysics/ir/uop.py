@@ -702,10 +702,14 @@ def _run(k: UOp, n: int) -> range | None:
 
 
 def matmul(a: UOp, b: UOp) -> UOp:
-    if not a.ndim or not b.ndim or a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
+    if not a.ndim or not b.ndim:
+        raise ShapeError.here(f"`@` of shapes {a.shape} and {b.shape}", "Use * for scalars.")
+    m, n = a.shape[-1], b.shape[-2 if b.ndim > 1 else 0]
+    if m != n:
+        other = "last but one of the right" if b.ndim > 1 else "axis of the right"
         raise ShapeError.here(
             f"`@` of shapes {a.shape} and {b.shape}",
-            "The last axis of the left must match the right; use * for scalars.",
+            f"The last axis of the left and the {other} are summed together: {m} and {n} differ.",
         )
     if b.ndim == 1:
         return (a * b).sum(-1)

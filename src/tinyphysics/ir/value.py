@@ -19,7 +19,7 @@ from tinyphysics.ir.dtype import DType, Number, as_number, bitcast, bool_, f32, 
 from tinyphysics.ir.harmonic import drift_time, kick_time, lag, sign_of
 from tinyphysics.ir.neighbours import arranged
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
-from tinyphysics.ir.reduction import along, fold, trees
+from tinyphysics.ir.reduction import along, fold, fold_products, trees
 from tinyphysics.ir.uop import Shape, UOp, toposort
 from tinyphysics.philox import normal_pair, uniform_pair
 from tinyphysics.util import prod
@@ -334,12 +334,12 @@ def scattered(u: UOp) -> Callable[..., Value]:
     return put
 
 
-REDUCTION = {"sum": Ops.ADD, "pairs": Ops.ADD, "max": Ops.MAX, "min": Ops.MIN}
+REDUCTION = {"sum": Ops.ADD, "dot": Ops.ADD, "pairs": Ops.ADD, "max": Ops.MAX, "min": Ops.MIN}
 
 
 def empty(u: UOp) -> Number:
     """What a reduction of nothing is; of no pair -0.0, which changes nothing that it is added to."""
-    return as_number({"sum": 0.0, "pairs": -0.0}.get(u.arg[0], NAN), u.dtype)
+    return as_number({"sum": 0.0, "dot": 0.0, "pairs": -0.0}.get(u.arg[0], NAN), u.dtype)
 
 
 def reduction(u: UOp) -> Callable[[Sequence[Number]], Value]:
@@ -354,6 +354,19 @@ def reduction(u: UOp) -> Callable[[Sequence[Number]], Value]:
             values = [fold(tree, combine, x.__getitem__) for tree in plan]
             x = [nothing if v is None else v for v in values]
         return x if u.shape else x[0]
+
+    return apply
+
+
+def dotted(u: UOp) -> Callable[[Sequence[Number], Sequence[Number]], Value]:
+    """A sum of products along one axis."""
+    add, join, times = (scalar(op, u.dtype, ()) for op in (Ops.ADD, Ops.FMA, Ops.MUL))
+    plan, nothing = trees(u), empty(u)
+
+    def apply(x: Sequence[Number], y: Sequence[Number]) -> Value:
+        values = [fold_products(tree, add, join, times, lambda k: (x[k], y[k])) for tree in plan]
+        out = [nothing if v is None else v for v in values]
+        return out if u.shape else out[0]
 
     return apply
 
@@ -406,7 +419,7 @@ def node(u: UOp) -> Callable[..., Value]:
         pieces = concat_index(u)
         return lambda *x: [x[k][i] for k, i in pieces]
     if u.op is Ops.REDUCE:
-        return reduction(u)
+        return dotted(u) if u.arg[0] == "dot" else reduction(u)
     if u.op is Ops.GATHER:
         return gathered(u)
     if u.op is Ops.NEIGHBOURS:

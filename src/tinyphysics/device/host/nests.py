@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from tinyphysics.rules.functions.transcendental import lower
 from tinyphysics.tpir.kernels.kernel import NOW
 from tinyphysics.tpir.kernels.neighbours import FIRST
 from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Piece, Round, Store
-from tinyphysics.tpir.kernels.tree import call_of
 from tinyphysics.util import prod
 
 Array = Any
@@ -26,19 +25,23 @@ IDENTITY = {Ops.ADD: -0.0, Ops.MAX: -np.inf, Ops.MIN: np.inf}
 
 
 AT_ONCE = 1 << 15  # pairs
+Evaluate = Callable[
+    ["Interpreter", dict[UOp, Array]], None
+]  # what a kind of nest means on arrays: emit/kinds has one each
 
 
 class Interpreter:
     """One nest, on memory that a table of addresses points to."""
 
-    def __init__(self, kernel: LoopKernel, nest: Nest) -> None:
-        self.kernel, self.nest = kernel, nest
+    def __init__(self, kernel: LoopKernel, nest: Nest, kinds: Mapping[str, Evaluate]) -> None:
+        self.kernel, self.nest, self.kinds = kernel, nest, kinds
         self.slots = {name: k for k, name in enumerate(kernel.buffers)}
 
     def __call__(self, table: Array, uniform: Array, flags: Array, lo: int, hi: int, now: int) -> None:
         if lo > 0:  # all of a nest is done with its first part
             return
         used = {u.arg[0] for u in self.nest.loads()} | {s.buffer for p in self.nest.pieces for s in p.stores}
+        self.table = table
         self.memory = {name: view(int(table[self.slots[name]]), self.kernel.buffers[name]) for name in used}
         env: dict[UOp, Array] = {
             p: np.array([uniform[k]], NUMPY_DTYPE[p.dtype.name]) for k, p in enumerate(self.kernel.params)
@@ -52,23 +55,19 @@ class Interpreter:
             address = int(table[self.slots[name + "blocks"]])
             self.blocks = np.ctypeslib.as_array((ctypes.c_int32 * count).from_address(address))
         with np.errstate(all="ignore"):
-            if self.nest.kind == "list":
-                self.list(table, env)
-                return
-            if self.nest.kind == "fold":
-                self.folded(table)
-                return
-            if self.nest.kind == "tree":
-                self.map(env)
-                CALL(int(table[self.slots[call_of(self.nest.evaluation)]]))()
-                return
-            {
-                "map": self.map,
-                "lanes": self.lanes,
-                "sequence": self.sequence,
-                "pairs": self.pairs,
-                "scatter": self.scatter,
-            }[self.nest.kind](env)
+            self.kinds[self.nest.kind](self, env)
+
+    def array(self, buffer: str) -> Array:
+        """All numbers of a buffer, also of one that no expression reads."""
+        return view(int(self.table[self.slots[buffer]]), self.kernel.buffers[buffer])
+
+    def planes(self, buffer: str) -> Array:
+        b = self.kernel.buffers[buffer]
+        return self.array(buffer).reshape(b.planes, b.plane)
+
+    def call(self, buffer: str) -> None:
+        """The function whose address is in a buffer."""
+        CALL(int(self.table[self.slots[buffer]]))()
 
     # --- values -------------------------------------------------------------------------------
     def place(self, buffer: str, plane: int, index: Sequence[Array]) -> Array:
@@ -112,6 +111,31 @@ class Interpreter:
         x, y = UOp.var("a", (), s.value.dtype), UOp.var("b", (), s.value.dtype)
         return self.evaluate(lower([x.alu(s.combine, y)]), {x: a, y: b})[0]
 
+    def join(self, s: Store, total: Array, env: Mapping[UOp, Array]) -> Array:
+        """A sum with one more item, each in its place; a product joins it with one rounding where the store says so."""
+        return self.with_term(s, total, self.factors(s, env))
+
+    def factors(self, s: Store, env: Mapping[UOp, Array]) -> list[Array]:
+        """A term: two factors of it where it joins its sum as a product, else itself."""
+        if not s.joins:
+            return self.evaluate([s.value], env)
+        product = s.value.src if s.value.op is Ops.MUL else (s.value, UOp.const(1.0, s.value.dtype))
+        return self.evaluate(product, env)
+
+    def with_term(self, s: Store, total: Array, factors: Sequence[Array]) -> Array:
+        """A sum with a term, given by its factors."""
+        if not s.joins:
+            return self.combine(s, total, factors[0])
+        x = UOp.var("a", (), s.value.dtype)
+        return operation(x.fma(x, x), [np.broadcast_to(v, total.shape) for v in (*factors, total)])
+
+    def numbers(self, begin: int, end: int) -> Array:
+        """The values of a variable that is summed over."""
+        return np.arange(begin, end)
+
+    def write(self, buffer: str, at: Array, value: Array, shape: Sequence[int]) -> None:
+        self.memory[buffer][np.broadcast_to(at, shape)] = np.broadcast_to(value, shape)
+
     def nothing(self, s: Store, shape: Sequence[int]) -> Array:
         assert s.combine is not None
         return np.full(shape, IDENTITY[s.combine], NUMPY_DTYPE[s.value.dtype.name])
@@ -124,88 +148,30 @@ class Interpreter:
         return acc[..., 0]
 
     # --- kinds --------------------------------------------------------------------------------
-    def map(self, env: dict[UOp, Array]) -> None:
-        for p in self.nest.pieces:
-            here = env | self.grid(p)
-            shape = [*self.nest.sizes[:-1], p.hi - p.lo] if self.nest.sizes else [1]
-            values = self.evaluate([s.value for s in p.stores], here)
-            for s, v in zip(p.stores, values):
-                at = self.place(s.buffer, s.plane, self.evaluate(s.index, here))
-                self.memory[s.buffer][np.broadcast_to(at, shape)] = np.broadcast_to(v, shape)
-            self.guards(p, here)
+    def join_lanes(self, s: Store, sums: Array, env: Mapping[UOp, Array], p: Piece) -> None:
+        """The items of a piece of a long sum, each in its accumulator."""
+        shape = [*self.nest.sizes[:-1], p.hi - p.lo]
+        factors = [np.broadcast_to(v, shape) for v in self.factors(s, env)]
+        at = p.lo
+        while at < p.hi:
+            first = at % LANES
+            n = min(LANES - first, p.hi - at)
+            here, items = slice(first, first + n), slice(at - p.lo, at - p.lo + n)
+            sums[..., here] = self.with_term(s, sums[..., here], [v[..., items] for v in factors])
+            at += n
 
-    def list(self, table: Array, env: dict[UOp, Array]) -> None:
-        assert self.nest.when is not None
-        if self.evaluate([self.nest.when], env)[0].any():
-            self.map(env)
-            CALL(int(table[self.slots[f"near{self.nest.near}.call"]]))()
-
-    def folded(self, table: Array) -> None:
-        name = f"near{self.nest.near}.spans"
-        spans, parts = view(int(table[self.slots[name]]), self.kernel.buffers[name]), self.nest.parts
-        for s in self.nest.pieces[0].stores:
-            b = self.kernel.buffers[s.buffer]
-            rows = self.memory[s.buffer].reshape(b.planes, b.plane)
-            for k in range(1, parts):
-                here = slice(spans[2 * k], spans[2 * k + 1])
-                rows[s.plane, here] = self.combine(
-                    s, rows[s.plane, here], rows[k * (b.planes // parts) + s.plane, here]
-                )
-
-    def lanes(self, env: dict[UOp, Array]) -> None:
-        outer = list(self.nest.sizes[:-1])
-        first = self.nest.pieces[0].stores
-        items: list[list[Array]] = [[] for _ in first]
-        for p in self.nest.pieces:
-            here = env | self.grid(p)
-            for k, v in enumerate(self.evaluate([s.value for s in p.stores], here)):
-                items[k].append(np.broadcast_to(v, [*outer, p.hi - p.lo]))
-            self.guards(p, here)
-        where = {v: a[..., 0] for v, a in self.grid(self.nest.pieces[0]).items()}
-        for s, parts in zip(first, items):
-            x = np.concatenate(parts, -1)
-            acc = self.nothing(s, [*outer, LANES])
-            for k in range(0, x.shape[-1], LANES):
-                chunk = x[..., k : k + LANES]
-                acc[..., : chunk.shape[-1]] = self.combine(s, acc[..., : chunk.shape[-1]], chunk)
-            at = self.place(s.buffer, s.plane, self.evaluate(s.index, env | where))
-            self.memory[s.buffer][at if not outer else np.broadcast_to(at, outer)] = self.fold(s, acc)
-
-    def sequence(self, env: dict[UOp, Array]) -> None:
-        assert self.nest.along is not None
-        t, count = self.nest.along
-        for p in self.nest.pieces:
-            here = env | self.grid(p)
-            shape = [*self.nest.sizes[:-1], p.hi - p.lo]
-            acc = [self.nothing(s, shape) for s in p.stores]
-            for k in range(count):
-                now = here | {t: np.array([k])}
-                values = self.evaluate([s.value for s in p.stores], now)
-                acc = [self.combine(s, a, v) for s, a, v in zip(p.stores, acc, values)]
-                self.guards(p, now)
-            for s, a in zip(p.stores, acc):
-                at = self.place(s.buffer, s.plane, self.evaluate(s.index, here))
-                self.memory[s.buffer][np.broadcast_to(at, shape)] = a
-
-    def scatter(self, env: dict[UOp, Array]) -> None:
-        for name in {s.buffer for p in self.nest.pieces for s in p.stores}:
-            self.memory[name][:] = 0
-        for p in self.nest.pieces:
-            here = env | self.grid(p)
-            shape = list(self.nest.sizes) or [1]
-            for name in dict.fromkeys(s.buffer for s in p.stores):
-                own, step = [s for s in p.stores if s.buffer == name], self.kernel.buffers[name].plane
-                shifts = self.evaluate([s.shift for s in own if s.shift is not None], here)
-                places = [
-                    self.place(s.buffer, s.plane, self.evaluate(s.index, here)) + shift * step
-                    for s, shift in zip(own, shifts)
-                ]
-                values = self.evaluate([s.value for s in own], here)
-                at, what = (
-                    np.stack([np.broadcast_to(a, shape) for a in x], -1).ravel() for x in (places, values)
-                )
-                np.add.at(self.memory[name], at, what)  # one after the other, in this order
-            self.guards(p, here)
+    def add_in_order(self, stores: Sequence[Store], env: Mapping[UOp, Array], shape: Sequence[int]) -> None:
+        """Items of one buffer where they belong, one after the other."""
+        name = stores[0].buffer
+        step = self.kernel.buffers[name].plane
+        shifts = self.evaluate([s.shift for s in stores if s.shift is not None], env)
+        places = [
+            self.place(s.buffer, s.plane, self.evaluate(s.index, env)) + shift * step
+            for s, shift in zip(stores, shifts)
+        ]
+        values = self.evaluate([s.value for s in stores], env)
+        at, what = (np.stack([np.broadcast_to(a, shape) for a in x], -1).ravel() for x in (places, values))
+        np.add.at(self.memory[name], at, what)  # one after the other, in this order
 
     def pairs(self, env: dict[UOp, Array]) -> None:
         (size,), (piece,) = self.nest.sizes, self.nest.pieces
@@ -275,10 +241,13 @@ class ArrayLoops:
     threads = False
     made = found = 0
 
+    def __init__(self, kinds: Mapping[str, Evaluate]) -> None:
+        self.kinds = kinds
+
     def load(self, kernel: LoopKernel, careful: bool) -> Mapping[str, Any]:
         out: dict[str, Any] = {}
         for section in (kernel.careful if careful else kernel.sections).values():
-            parts = [Interpreter(kernel, nest) for nest in section.nests]
+            parts = [Interpreter(kernel, nest, self.kinds) for nest in section.nests]
             out |= {f"part.{section.name}.{k}": part for k, part in enumerate(parts)}
             out[section.name] = self.driver(kernel, section, parts)
         return out

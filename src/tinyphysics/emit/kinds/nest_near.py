@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinyphysics.emit.kinds.nest_pairs import Block, PairRow, clear
-from tinyphysics.emit.loops.nest_writer import BYTES, Names, NestWriter
+from tinyphysics.emit.loops.nest_writer import Names, NestWriter
 from tinyphysics.emit.scalar.llvm import TYPE
 from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import PAIR_LANES, slabs
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.tpir.kernels.neighbours import FIRST, MASKED, MIXED, WAY, shifts_in
-from tinyphysics.tpir.kernels.nests import Store
 
 
 def near(f: NestWriter) -> None:
@@ -85,44 +84,6 @@ def near(f: NestWriter) -> None:
         whole.store([other], sums)
 
     f.loop("%lo", "%hi", 1, slab)
-
-
-def fold(f: NestWriter) -> None:
-    """What the later slabs have added to columns, slab by slab, to the columns of the first."""
-    (size,), (piece,) = f.nest.sizes, f.nest.pieces
-    f.begin()
-    spans, width = f.array(f"near{f.nest.near}.spans"), min(f.width, PAIR_LANES)
-    parts = len(slabs(size, True)) - 1
-
-    def slab(k: str) -> None:
-        twice = f.new(f"shl i64 {k}, 1")
-        places = [twice, f.new(f"add i64 {twice}, 1")]
-        begin, end = (
-            f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr {spans}, i64 {p}')}") for p in places
-        )
-        for s in piece.stores:
-            b, t = f.kernel.buffers[s.buffer], TYPE[s.value.dtype.name]
-            other = f.new(f"add i64 {f.new(f'mul i64 {k}, {b.planes // parts}')}, {s.plane}")
-            to, source = (
-                f.address(s.buffer, plane, [UOp.const(0, i64)], f.scalar) for plane in (s.plane, other)
-            )
-
-            def add(j: str, s: Store = s, t: str = t, to: str = to, source: str = source) -> None:
-                f.w.width = width
-                at = [f.new(f"getelementptr {t}, ptr {x}, i64 {j}") for x in (to, source)]
-                old, new = (
-                    f.new(f"load {f.w.type(s.value.dtype)}, ptr {x}, align {BYTES[s.value.dtype.name]}")
-                    for x in at
-                )
-                total = f.combined(s, old, new)
-                f.line(
-                    f"store {f.w.type(s.value.dtype)} {total}, ptr {at[0]}, align {BYTES[s.value.dtype.name]}"
-                )
-                f.w.width = 1
-
-            f.loop(begin, end, width, add)
-
-    f.loop("1", str(parts), 1, slab)
 
 
 def shifted(f: NestWriter, points: Sequence[UOp], shifts: str, way: str, row: PairRow, width: int) -> Names:

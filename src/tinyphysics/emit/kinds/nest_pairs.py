@@ -286,7 +286,11 @@ def clear(f: NestWriter, s: Store, base: str, count: int | str, width: int, begi
 
 def added(f: NestWriter, s: Store, total: str, env: Names, inside: str) -> str:
     """A sum with one more item, where its lanes count."""
-    return f.combined(s, total, kept(f, s, env, inside)) if inside else f.joined(s, total, env)
+    return (
+        f.combined(s, total, kept(f, s, env, inside))
+        if inside
+        else f.joined(s, total, env, f.kernel.contracts)
+    )
 
 
 def kept(f: NestWriter, s: Store, env: Names, inside: str) -> str:

@@ -202,7 +202,7 @@ def driver(
     w = Writer(1)
     n = section.nests[0].sizes[0]
     vectors = range(-(-n // width))
-    nests = [NestWriter(kernel, slots, nest, width, True, w) for nest in section.nests]
+    nests = [NestWriter(kernel, slots, nest, width, w) for nest in section.nests]
     shared = [lanes_share(f, width) for f in nests]
     stored = dict.fromkeys((s.buffer, s.plane) for nest in section.nests for s in nest.pieces[0].stores)
     read = dict.fromkeys(u.arg for f in nests for u in f.nest.loads() if f.nest.variables[0] in u.leaves)

@@ -142,7 +142,7 @@ class Side:
                 for k, s in enumerate(self.stores):
                     place = k * lanes + r % lanes
                     if not inside:
-                        out[place] = f.joined(s, out[place], envs[r])
+                        out[place] = f.joined(s, out[place], envs[r], f.kernel.contracts)
                         continue
                     t, value = self.kinds[k], f.w.ref(s.value, envs[r])
                     value = f.new(f"select i1 {inside[r]}, {t} {value}, {t} {f.identity(s)}")

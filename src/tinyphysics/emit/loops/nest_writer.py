@@ -11,18 +11,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tinyphysics.emit.scalar.llvm import TYPE, Writer
-from tinyphysics.ir.dtype import bool_, f32, i64
+from tinyphysics.ir.dtype import f32, i64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.functions.transcendental import lower
 from tinyphysics.tpir.kernels.kernel import NOW
 from tinyphysics.tpir.kernels.neighbours import shifts_in
-from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, Piece, Store
+from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, Store
 from tinyphysics.util import prod
 
 IDENTITY = {Ops.ADD: -0.0, Ops.MAX: -math.inf, Ops.MIN: math.inf}  # x + -0.0 is x, bit for bit
 BYTES = {"f64": 8, "f32": 4, "i64": 8, "i32": 4, "u64": 8, "u32": 4}
-MOST_WRITTEN_OUT = 160  # operations and stores of a loop that is written out
 Names = dict[UOp, str]
 
 
@@ -69,7 +68,6 @@ class NestWriter:
     slots: dict[str, int]
     nest: Nest
     width: int
-    whole: bool = False  # all of the nest at once, whatever range is asked for
     w: Writer = field(default_factory=lambda: Writer(1))
     scalar: Names = field(default_factory=dict)
     pointer: dict[str, str] = field(default_factory=dict)
@@ -127,15 +125,6 @@ class NestWriter:
         self.line(f"br label %h{n}")
         self.label(f"e{n}")
         return names
-
-    def span(self, begin: int, end: int, step: int, body: Callable[[str], None]) -> None:
-        """A loop between numbers that are known, written out if it is short."""
-        work = self.nest.operations + max(len(p.stores) for p in self.nest.pieces)
-        if (end - begin) // step * work > MOST_WRITTEN_OUT and end - begin > step:
-            self.loop(str(begin), str(end), step, body)
-            return
-        for i in range(begin, end, step):
-            body(str(i))
 
     def level(self, u: UOp) -> int:
         """The innermost loop that u changes with, counted from 1; 0 if it is the same everywhere."""
@@ -214,15 +203,6 @@ class NestWriter:
     def contiguous(self, index: Sequence[UOp], x: UOp) -> bool:
         return bool(index) and slope(index[-1], x) == 1 and all(slope(i, x) == 0 for i in index[:-1])
 
-    def prepare_rows(self, pieces: Sequence[Piece], x: UOp) -> None:
-        for p in pieces:
-            for u in value_nodes([s.value for s in p.stores] + list(p.guards)):
-                if u.op is Ops.LOAD and self.contiguous(u.src, x):
-                    self.row(u.arg[0], u.arg[1], u.src)
-            for s in p.stores:
-                if self.contiguous(s.index, x):
-                    self.row(s.buffer, s.plane, s.index)
-
     def vector_address(self, buffer: str, plane: int, index: Sequence[UOp], env: Names, x: UOp) -> str:
         t = TYPE[self.kernel.buffers[buffer].dtype.name]
         row, i = self.row(buffer, plane, index), index[-1]
@@ -250,24 +230,6 @@ class NestWriter:
             self.w.width = width
             out = self.new(f"insertelement {t} {out}, {e} {item}, i64 {lane}")
         return out
-
-    def vector_store(self, s: Store, value: str, index_env: Names, x: UOp) -> None:
-        d = self.kernel.buffers[s.buffer].dtype
-        t, e = self.w.type(d), TYPE[d.name]
-        if self.contiguous(s.index, x):
-            at = self.vector_address(s.buffer, s.plane, s.index, index_env, x)
-            self.line(f"store {t} {value}, ptr {at}, align {BYTES[d.name]}")
-            return
-        for lane in range(self.w.width):
-            own = {v: n for v, n in index_env.items() if x not in v.leaves}
-            own[x] = self.new(f"add i64 {index_env[x]}, {lane}")
-            for i in s.index:
-                self.index_value(i, own)
-            width, self.w.width = self.w.width, 1
-            at = self.address(s.buffer, s.plane, s.index, own)
-            self.w.width = width
-            item = self.new(f"extractelement {t} {value}, i64 {lane}") if self.w.width > 1 else value
-            self.line(f"store {e} {item}, ptr {at}")
 
     def splats(self, roots: Sequence[UOp], x: UOp, env: Names, width: int) -> None:
         """What the lanes share, in every lane; written before the loop."""
@@ -321,19 +283,6 @@ class NestWriter:
             self.index_value(i, env)
         return self.new(f"load {TYPE[u.dtype.name]}, ptr {self.address(u.arg[0], u.arg[1], u.src, env)}")
 
-    def note_guards(self, guards: Sequence[UOp], env: Names) -> None:
-        """A mark if an argument was too large for the fast path; the block is then done again."""
-        for g in guards:
-            seen = self.w.ref(g, env)
-            if self.w.width > 1:
-                t = self.w.type(bool_)
-                name = f"@llvm.vector.reduce.or.v{self.w.width}i1"
-                self.w.declared[name] = f"declare i1 {name}({t})"
-                seen = self.new(f"call i1 {name}({t} {seen})")
-            old = self.new("load i8, ptr %seen")
-            word = self.new(f"zext i1 {seen} to i8")
-            self.line(f"store i8 {self.new(f'or i8 {old}, {word}')}, ptr %seen")
-
     # --- loops and sums ----------------------------------------------------------------------
     def combined(self, s: Store, acc: str, item: str) -> str:
         assert s.combine is not None
@@ -347,10 +296,10 @@ class NestWriter:
                 self.w.operation(u, env)
         return env[graph]
 
-    def joined(self, s: Store, acc: str, env: Names) -> str:
-        """A sum with the value of a store; where the kernel contracts, a product joins it with one rounding."""
+    def joined(self, s: Store, acc: str, env: Names, contracts: bool = False) -> str:
+        """A sum with the value of a store; where it joins, or the kernel contracts, a product does it with one rounding."""
         u = s.value
-        if not self.kernel.contracts or s.combine is not Ops.ADD or u.op is not Ops.MUL:
+        if not (s.joins or contracts) or s.combine is not Ops.ADD or u.op is not Ops.MUL:
             return self.combined(s, acc, self.w.ref(u, env))
         return self.w.call("fma", u, [self.w.ref(u.src[0], env), self.w.ref(u.src[1], env), acc])
 
@@ -369,40 +318,3 @@ class NestWriter:
             half = len(values) // 2
             values = [self.combined(s, values[k], values[k + half]) for k in range(half)]
         return values[0]
-
-    def outer_loops(
-        self, inside: Callable[[], None], count: int, first: tuple[str, str] = ("%lo", "%hi")
-    ) -> None:
-        """Loops over the outer variables, each with what changes at its level."""
-        nodes = toposort([u for p in self.nest.pieces for u in p.roots])
-        self.begin()
-
-        def at(k: int) -> None:
-            if k == count:
-                inside()
-                return
-            begin, end = first if k == 0 else ("0", str(self.nest.sizes[k]))
-
-            def body(i: str) -> None:
-                self.scalar[self.nest.variables[k]] = i
-                self.scalars(nodes, k + 1)
-                at(k + 1)
-
-            self.loop(begin, end, 1, body)
-
-        at(0)
-
-    @property
-    def shared_out(self) -> bool:
-        """Is the innermost loop the one that threads share?"""
-        return len(self.nest.variables) == 1 and not self.whole
-
-    def bounds(self, p: Piece) -> tuple[str, str]:
-        """The piece, cut to the range of this call."""
-        if not self.shared_out:
-            return str(p.lo), str(p.hi)
-        low = self.new(f"icmp sgt i64 %lo, {p.lo}")
-        high = self.new(f"icmp slt i64 %hi, {p.hi}")
-        return self.new(f"select i1 {low}, i64 %lo, i64 {p.lo}"), self.new(
-            f"select i1 {high}, i64 %hi, i64 {p.hi}"
-        )

@@ -22,7 +22,6 @@ TOGETHER = 4  # items that a thread has under way at a time: their loads and roo
 MANY, LITTLE = 16, 12  # the same, where an item is so few operations that it is a load above all
 SPECIAL = ("tid", "ctaid")
 BUFFER = "ptr addrspace(1)"
-WORKSPACE = "workspace"  # where accumulators wait for each other
 
 
 @dataclass(frozen=True)
@@ -189,9 +188,11 @@ def in_turn(
             for env in envs:
                 inside = "" if counts is None else counts(env)
                 for k, s in enumerate(stores):
+                    if not inside:
+                        out[k] = f.joined(s, out[k], env)
+                        continue
                     value = f.w.ref(s.value, env)
-                    if inside:
-                        value = f.new(f"select i1 {inside}, {kinds[k]} {value}, {kinds[k]} {f.identity(s)}")
+                    value = f.new(f"select i1 {inside}, {kinds[k]} {value}, {kinds[k]} {f.identity(s)}")
                     out[k] = f.combined(s, out[k], value)
                 if guards:
                     seen = any_of(f, guards, env)

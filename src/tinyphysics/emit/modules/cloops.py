@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tinyphysics.emit.kinds.cnests import c_name, module
-from tinyphysics.emit.scalar.c import TYPE, literal
+from tinyphysics.emit.kinds.cnests import module
 from tinyphysics.emit.scalar.cmain import BLAKE2B
+from tinyphysics.emit.text.dialects import TYPE, literal
+from tinyphysics.emit.text.print_c import c_name
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.uop import Shape
 from tinyphysics.ir.value import strides

@@ -8,23 +8,21 @@ sums.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tinyphysics.emit.kinds.cnests import NestText, c_name, touched
+from tinyphysics.emit.kinds.kinds import KINDS
 from tinyphysics.emit.modules.cloops import LoopHost, complete_loops
 from tinyphysics.emit.modules.opencl_nests import part_name
-from tinyphysics.emit.scalar.c import TYPE, Dialect
 from tinyphysics.emit.scalar.cuda import COMMAND, CUDA
+from tinyphysics.emit.text.dialects import TYPE
+from tinyphysics.emit.text.loopir import WORKSPACE, Function, Threads, buffers_of
+from tinyphysics.emit.text.print_c import CPrinter, c_name
 from tinyphysics.errors import PlanError
-from tinyphysics.ir.reduction import LANES, PAIR_LANES, slabs
-from tinyphysics.ir.uop import UOp, toposort
-from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Piece, Store, rounds
+from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, rounds
 from tinyphysics.tpir.program.isa import Program
-from tinyphysics.util import prod
 
 BLOCK = 128  # threads
-WORKSPACE = "workspace"  # where accumulators wait for each other
 
 
 @dataclass(frozen=True)
@@ -37,224 +35,22 @@ class Launch:
     buffers: tuple[str, ...]
 
 
-def product(names: Sequence[str | int]) -> str:
-    return "*".join(map(str, names))
-
-
-@dataclass
-class CudaNest(NestText):
-    dialect: Dialect = CUDA
-    unused: str = "(void)uniform; (void)now;"
-
-    def kernel_of(self, name: str, threads: int, body: Callable[[list[UOp]], None], *more: str) -> Launch:
-        """One kernel; `body` writes what a thread does."""
-        used = touched(self.nest)
-        arguments = [self.pointer(b) for b in used] + [f"double *{x}" for x in more]
-        arguments += ["const double *uniform", "signed char *flags", "int64_t now"]
-        self.line("const int64_t thread = (int64_t)blockIdx.x*blockDim.x + threadIdx.x;")
-        self.line(f"if (thread >= {threads}) return;")
-        body(self.begin())
-        self.line("if (seen) *flags = 1;")
-        head = f"{self.dialect.function} {c_name(name)}({', '.join(arguments)}) {{"
-        return Launch(c_name(name), "\n".join([head, *self.lines, "}"]), threads, (*used, *more))
-
-    def indices(self, count: int, of: str = "thread") -> None:
-        """The first so many variables, the last of which runs fastest from thread to thread."""
-        sizes = self.nest.sizes[:count]
-        for k, v in enumerate(self.nest.variables[:count]):
-            behind = product(sizes[k + 1 :])
-            at = f"{of}/({behind})" if behind else of
-            self.names[v] = c_name(str(v.arg)[1:])
-            self.line(f"const int64_t {self.names[v]} = {f'{at} % {sizes[k]}' if k else at};")
-
-    def fixed(self, roots: Sequence[UOp], moving: UOp) -> None:
-        """What does not change in the loop that follows."""
-        self.values([u for u in toposort(roots) if moving not in u.leaves])
-
-    def each_piece(self, write: Callable[[Piece], None]) -> None:
-        """The piece of the innermost loop in which this thread is."""
-        x, size, keep = self.names[self.nest.variables[-1]], self.nest.sizes[-1], dict(self.names)
-        for p in self.nest.pieces:
-            self.scoped(keep)
-            whole = (p.lo, p.hi) == (0, size)
-            self.open(f"if ({x} >= {p.lo} && {x} < {p.hi})") if not whole else None
-            write(p)
-            self.close() if not whole else None
-        self.scoped(keep)
-
-    def sums(self, stores: Sequence[Store], name: str) -> None:
-        for k, s in enumerate(stores):
-            self.line(f"{TYPE[s.value.dtype.name]} {name}{k} = {self.identity(s)};")
-
-    def added(self, stores: Sequence[Store], places: Sequence[str]) -> None:
-        for s, place in zip(stores, places):
-            self.line(f"{place} = {self.combined(s, place, self.of(s.value))};")
-
-    # --- kinds --------------------------------------------------------------------------------
-    def mapped(self, nodes: list[UOp]) -> None:
-        self.indices(len(self.nest.variables))
-        if self.nest.variables:
-            self.each_piece(self.stores)
-        else:
-            self.stores(self.nest.pieces[0])
-
-    def in_turn(self, nodes: list[UOp]) -> None:
-        """One item after the other, at every index."""
-        assert self.nest.along is not None
-        t, count = self.nest.along
-        self.indices(len(self.nest.variables))
-
-        def write(p: Piece) -> None:
-            self.fixed(p.roots, t)
-            self.sums(p.stores, "acc")
-            keep = dict(self.names)
-            self.names[t] = "t"
-            self.open(f"for (int64_t t = 0; t < {count}; t++)")
-            self.values(toposort([*(s.value for s in p.stores), *p.guards]))
-            self.added(p.stores, [f"acc{k}" for k in range(len(p.stores))])
-            self.guards(p)
-            self.close()
-            self.scoped(keep)
-            for k, s in enumerate(p.stores):
-                self.line(f"{self.place(s.buffer, s.plane, s.index)} = acc{k};")
-
-        self.each_piece(write)
-
-    def waiting(self, k: int, s: Store, lane: str, row: str) -> str:
-        """The place of an accumulator: those of neighbouring rows beside each other."""
-        at = f"{WORKSPACE}[({k * LANES} + {lane})*{prod(self.nest.sizes[:-1])} + {row}]"
-        t = TYPE[s.value.dtype.name]
-        return at if t == "double" else f"*({t} *)&{at}"
-
-    def accumulate(self, nodes: list[UOp]) -> None:
-        """A thread for each accumulator: every 32nd item of a row."""
-        x, stores = self.nest.variables[-1], self.nest.pieces[0].stores
-        self.line(f"const int64_t lane = thread % {LANES}, row = thread / {LANES};")
-        self.indices(len(self.nest.variables) - 1, "row")
-        self.sums(stores, "acc")
-        keep = dict(self.names)
-        for p in self.nest.pieces:
-            self.scoped(keep)
-            self.line("{")
-            self.depth += 1
-            self.fixed([*(s.value for s in p.stores), *p.guards], x)
-            name = self.names[x] = c_name(str(x.arg)[1:])
-            first = f"{p.lo} + ((lane - {p.lo}) & {LANES - 1})" if p.lo else "lane"
-            self.open(f"for (int64_t {name} = {first}; {name} < {p.hi}; {name} += {LANES})")
-            self.values(toposort([*(s.value for s in p.stores), *p.guards]))
-            self.added(p.stores, [f"acc{k}" for k in range(len(p.stores))])
-            self.guards(p)
-            self.close()
-            self.close()
-        self.scoped(keep)
-        for k, s in enumerate(stores):
-            self.line(f"{self.waiting(k, s, 'lane', 'row')} = acc{k};")
-
-    def combine(self, nodes: list[UOp]) -> None:
-        """A thread for each row: its accumulators, folded in halves."""
-        self.indices(len(self.nest.variables) - 1)
-        for k, s in enumerate(self.nest.pieces[0].stores):
-            self.values(toposort(s.index))
-            self.line(f"{TYPE[s.value.dtype.name]} acc{k}[{LANES}];")
-            self.line(f"for (int l = 0; l < {LANES}; l++) acc{k}[l] = {self.waiting(k, s, 'l', 'thread')};")
-            self.fold(s, f"acc{k}", LANES)
-            self.line(f"{self.place(s.buffer, s.plane, s.index)} = acc{k}[0];")
-
-    def of_pairs(self, nodes: list[UOp]) -> None:
-        """A thread for each point: the sum over later ones in eight accumulators, that over earlier ones slab by slab."""
-        (size,), (piece,) = self.nest.sizes, self.nest.pieces
-        i, j = self.nest.variables
-        rows = [s for s in piece.stores if s.index[0] is i]
-        columns = [s for s in piece.stores if s.index[0] is j]
-        keep = dict(self.names)
-        if rows or piece.guards:
-            self.line("{")
-            self.depth += 1
-            self.names[i] = "i"
-            self.line("const int64_t i = thread;")
-            self.fixed([*(s.value for s in rows), *(u for s in rows for u in s.index), *piece.guards], j)
-            for k, s in enumerate(rows):
-                self.line(f"{TYPE[s.value.dtype.name]} row{k}[{PAIR_LANES}];")
-                self.line(f"for (int l = 0; l < {PAIR_LANES}; l++) row{k}[l] = {self.identity(s)};")
-            inner = dict(self.names)
-            self.names[j] = "j"
-            self.open(f"for (int64_t j = i + 1; j < {size}; j++)")
-            self.values(toposort([*(s.value for s in rows), *piece.guards]))
-            self.added(rows, [f"row{k}[j & {PAIR_LANES - 1}]" for k in range(len(rows))])
-            self.guards(piece)
-            self.close()
-            self.scoped(inner)
-            for k, s in enumerate(rows):
-                self.fold(s, f"row{k}", PAIR_LANES)
-                self.line(f"{self.place(s.buffer, s.plane, s.index)} = row{k}[0];")
-            self.close()
-            self.scoped(keep)
-        if columns:
-            cuts = slabs(size)
-            self.names[j] = "j"
-            self.line("const int64_t j = thread;")
-            self.fixed([s.value for s in columns], i)
-            self.line(f"{self.dialect.constant} int64_t cuts[] = {{{', '.join(map(str, cuts))}}};")
-            self.open(f"for (int64_t slab = 0; slab < {len(cuts) - 1}; slab++)")
-            self.sums(columns, "column")
-            inner = dict(self.names)
-            self.names[i] = "i"
-            self.open("for (int64_t i = cuts[slab]; i < cuts[slab + 1] && i < j; i++)")
-            self.values(toposort([s.value for s in columns]))
-            self.added(columns, [f"column{k}" for k in range(len(columns))])
-            self.close()
-            self.scoped(inner)
-            for k, s in enumerate(columns):
-                planes = self.kernel.buffers[s.buffer].planes // (len(cuts) - 1)
-                self.line(f"{self.place(s.buffer, f'slab*{planes} + {s.plane}', (j,))} = column{k};")
-            self.close()
-            self.scoped(keep)
-
-    def clear(self, nodes: list[UOp]) -> None:
-        for name in written(self.nest):
-            self.line(f"if (thread < {self.kernel.buffers[name].size}) {self.pointers[name]}[thread] = 0;")
-
-    def scattered(self, nodes: list[UOp]) -> None:
-        """One thread, since the order in which items are added is part of the meaning."""
-        keep = dict(self.names)
-        for p in self.nest.pieces:
-            self.scoped(keep)
-            self.scatter_piece(p)
-        self.scoped(keep)
-
-
-def written(nest: Nest) -> list[str]:
-    return list(dict.fromkeys(s.buffer for p in nest.pieces for s in p.stores))
+def of_function(kernel: LoopKernel, f: Function, name: str) -> Launch:
+    """A kernel from the statements of a thread."""
+    assert isinstance(f.shares, Threads)
+    text, used = CPrinter(kernel, CUDA), buffers_of(f)
+    arguments = [text.pointer(b) for b in used]
+    arguments += ["const double *uniform", "signed char *flags", "int64_t now"]
+    text.line("const int64_t thread = (int64_t)blockIdx.x*blockDim.x + threadIdx.x;")
+    text.line(f"if (thread >= {f.shares.count}) return;")
+    body = text.written(f, "(void)uniform; (void)now;")
+    head = f"{CUDA.function} {c_name(name)}({', '.join(arguments)}) {{"
+    return Launch(c_name(name), "\n".join([head, *body, "}"]), f.shares.count, tuple(used))
 
 
 def launches(kernel: LoopKernel, nest: Nest, name: str) -> list[Launch]:
     """What a nest needs launched, one after the other."""
-
-    def text() -> CudaNest:
-        return CudaNest(kernel, nest)
-
-    rows, every = prod(nest.sizes[:-1]), prod(nest.sizes)
-    match nest.kind:
-        case "map":
-            f = text()
-            return [f.kernel_of(name, every, f.mapped)]
-        case "sequence":
-            f = text()
-            return [f.kernel_of(name, every, f.in_turn)]
-        case "lanes":
-            f, g = text(), text()
-            return [
-                f.kernel_of(name, rows * LANES, f.accumulate, WORKSPACE),
-                g.kernel_of(f"{name}_fold", rows, g.combine, WORKSPACE),
-            ]
-        case "pairs":
-            f = text()
-            return [f.kernel_of(name, nest.sizes[0], f.of_pairs)]
-        case "scatter":
-            f, g = text(), text()
-            largest = max(kernel.buffers[b].size for b in written(nest))
-            return [f.kernel_of(f"{name}_clear", largest, f.clear), g.kernel_of(name, 1, g.scattered)]
-    raise AssertionError(nest.kind)
+    return [of_function(kernel, f, f"{name}{f.name}") for f in KINDS[nest.kind].threaded(nest, kernel)]
 
 
 def call(kernel: LoopKernel, launch: Launch) -> str:
@@ -289,9 +85,9 @@ def driver(kernel: LoopKernel, section: LoopSection, made: Sequence[Sequence[Lau
     return "\n".join([*lines, "  }", "  (void)buffers; (void)uniform; (void)flags; (void)first;", "}"])
 
 
-def room(nest: Nest) -> int:
+def room(kernel: LoopKernel, nest: Nest) -> int:
     """Numbers that wait."""
-    return LANES * prod(nest.sizes[:-1]) * len(nest.pieces[0].stores) if nest.kind == "lanes" else 0
+    return max((f.workspace for f in KINDS[nest.kind].threaded(nest, kernel)), default=0)
 
 
 ALLOCATING = """static void *managed(size_t count, size_t size) {  /* memory that both sides see, with zeros in it */
@@ -305,7 +101,7 @@ ALLOCATING = """static void *managed(size_t count, size_t size) {  /* memory tha
 def module(kernel: LoopKernel, careful: bool = False) -> str:
     """CUDA C of every nest and section."""
     sections = (kernel.careful if careful else kernel.sections).values()
-    largest = max((room(nest) for s in sections for nest in s.nests), default=0)
+    largest = max((room(kernel, nest) for s in sections for nest in s.nests), default=0)
     out = [
         CUDA.prelude + ALLOCATING,
         *([f"static __managed__ double {WORKSPACE}[{largest}];"] if largest else []),

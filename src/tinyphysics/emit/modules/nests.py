@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 
 from tinyphysics.emit.kinds import nest_registers
+from tinyphysics.emit.kinds.kinds import KINDS
 from tinyphysics.emit.kinds.nest_kinds import write
 from tinyphysics.emit.loops.nest_writer import NestWriter
 from tinyphysics.emit.scalar.llvm import RESTORE_MODE, SET_MODE
+from tinyphysics.emit.text.print_llvm import host_lines
 from tinyphysics.ir.reduction import slabs
 from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Repeat, Round, Turn, rounds
 from tinyphysics.tpir.kernels.wavefront import Wavefront, wavefront
@@ -252,6 +254,16 @@ def lanes_of(kernel: LoopKernel, nest: Nest, width: int) -> int:
     return width if doubles else 2 * width
 
 
+def nest_lines(
+    kernel: LoopKernel, slots: dict[str, int], nest: Nest, lanes: int, whole: bool
+) -> tuple[list[str], dict[str, str]]:
+    """(the body of a nest's function, what it needs declared)."""
+    if nest.kind == "pairs":
+        w = NestWriter(kernel, slots, nest, lanes)
+        return write(w), w.w.declared
+    return host_lines(kernel, slots, KINDS[nest.kind].tiled(nest, kernel, lanes, whole))
+
+
 def module(kernel: LoopKernel, careful: bool, width: int, x86: bool) -> str:
     """Every section of a kernel as one module."""
     slots = {name: k for k, name in enumerate(kernel.buffers)}
@@ -264,16 +276,11 @@ def module(kernel: LoopKernel, careful: bool, width: int, x86: bool) -> str:
         held = bool(lanes) and nest_registers.fits(kernel, section, lanes[0])
         for k, nest in enumerate(section.nests):
             for whole in (False, True) if is_short(nest) and not held else (False,):
-                w = NestWriter(kernel, slots, nest, lanes[k], whole)
+                lines, wants = nest_lines(kernel, slots, nest, lanes[k], whole)
                 name = function_name(section, k) + (".whole" if whole else "")
-                text += [
-                    f'define internal void @"{name}"({NEST_ARGUMENTS}) #0 {{',
-                    "entry:",
-                    *write(w),
-                    "  ret void",
-                    "}",
-                ]
-                declared |= w.w.declared
+                head = f'define internal void @"{name}"({NEST_ARGUMENTS}) #0 {{'
+                text += [head, "entry:", *lines, "  ret void", "}"]
+                declared |= wants
             text += outside(function_name(section, k), x86)
             if nest.kind == "pairs":
                 sizes[nest.sizes[0], nest.near is not None] = None

@@ -6,8 +6,10 @@ the nest spells out.
 
 from __future__ import annotations
 
-from tinyphysics.emit.kinds.cnests import NestText, c_name, touched
+from tinyphysics.emit.kinds.cnests import touched
+from tinyphysics.emit.kinds.kinds import KINDS
 from tinyphysics.emit.scalar.opencl import OPENCL, PRELUDE
+from tinyphysics.emit.text.print_c import CPrinter, c_name
 from tinyphysics.tpir.kernels.nests import LoopKernel, Nest
 
 
@@ -17,13 +19,13 @@ def part_name(section: str, k: int) -> str:
 
 def part(kernel: LoopKernel, nest: Nest, name: str) -> str:
     """One nest as a kernel: a work-item does `span` indices of the outermost loop, or slabs of pairs."""
-    text = NestText(kernel, nest, OPENCL)
+    text = CPrinter(kernel, OPENCL)
     given = [text.pointer(b) for b in touched(nest)]
     given += ["__global const double *uniform", "__global signed char *flags", "int64_t span", "int64_t now"]
     text.line("const int64_t lo = (int64_t)get_global_id(0)*span;")
     text.line(f"const int64_t hi = min(lo + span, (int64_t){nest.extent});")
     text.line("if (lo >= hi) return;")
-    body = text.write()
+    body = text.written(KINDS[nest.kind].ranged(nest, kernel))
     return "\n".join([f"__kernel void {c_name(name)}({', '.join(given)}) {{", *body, "}"])
 
 

@@ -7,42 +7,33 @@ of their own, so no thread ever waits for another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from tinyphysics.emit.kinds.cnests import touched
-from tinyphysics.emit.kinds.nest_kinds import add
+from tinyphysics.emit.kinds.kinds import KINDS
 from tinyphysics.emit.kinds.ptx_near import ASKED, LISTED, asked, listed_as, near
 from tinyphysics.emit.kinds.ptx_pairs import RESIDENT, pair_block, pairs, rounds
 from tinyphysics.emit.kinds.trees.ptx_tree_build import planting
 from tinyphysics.emit.kinds.trees.ptx_tree_text import MOST, arrays_of
-from tinyphysics.emit.loops.nest_writer import Names, NestWriter
+from tinyphysics.emit.loops.nest_writer import NestWriter
 from tinyphysics.emit.loops.ptx_threads import (
-    BLOCK,
-    WORKSPACE,
     Kernel,
     Launch,
     Threads,
-    any_of,
-    begun,
-    in_turn,
-    note,
-    put,
-    several,
     unflattened,
 )
 from tinyphysics.emit.modules.opencl_nests import part_name
-from tinyphysics.emit.scalar.llvm import TYPE
+from tinyphysics.emit.text.loopir import Function, buffers_of
+from tinyphysics.emit.text.loopir import Threads as Share
+from tinyphysics.emit.text.print_llvm import LlvmPrinter
 from tinyphysics.errors import BackendError
 from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.reduction import LANES
-from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.ir.uop import UOp
 from tinyphysics.tpir.kernels.neighbours import WITHIN
 from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, Piece
 from tinyphysics.tpir.precision.lattice import OVERFLOW
-from tinyphysics.util import prod
 
 NUMBER = 8  # bytes of each
 TRIPLE = 'target triple = "nvptx64-nvidia-cuda"'
@@ -132,7 +123,7 @@ def nests_module(kernel: LoopKernel, careful: bool = False, estimates: bool = Fa
             for k in made:
                 declared |= k.declared
     written = [f"define ptx_kernel void @{name}{body}" for body, name in texts.items()]
-    workspace = max(room(nest) for nests in sections.values() for nest in nests)
+    workspace = max(room(kernel, nest) for nests in sections.values() for nest in nests)
     beside = [TICKING_UNLESS_HALTED, HALTING] if kernel.lists else [TICKING]
     return NestsModule("\n".join([TRIPLE, *declared.values(), *beside, *written, ""]), launches, workspace)
 
@@ -147,10 +138,10 @@ def wants_estimates(kernel: LoopKernel) -> bool:
     )
 
 
-def room(nest: Nest) -> int:
+def room(kernel: LoopKernel, nest: Nest) -> int:
     if nest.kind == "tree":
         return arrays_of(nest.sizes[0])[1]
-    return NUMBER * LANES * prod(nest.sizes[:-1]) * len(nest.pieces[0].stores) if nest.kind == "lanes" else 0
+    return NUMBER * max((f.workspace for f in KINDS[nest.kind].threaded(nest, kernel)), default=0)
 
 
 def look(kernel: LoopKernel, buffer: str) -> Nest:
@@ -166,195 +157,33 @@ def look(kernel: LoopKernel, buffer: str) -> Nest:
 
 def kernels(kernel: LoopKernel, nest: Nest, name: str, estimates: bool) -> list[Kernel]:
     """What a nest needs launched, one after the other."""
-    used = touched(nest)
-    rows = prod(nest.sizes[:-1])
+    used, points = touched(nest), nest.sizes[0] if nest.sizes else 1
     match nest.kind:
-        case "map":
-            made = [Threads(kernel, nest, name, prod(nest.sizes), used, mapped)]
-        case "sequence":
-            made = [Threads(kernel, nest, name, prod(nest.sizes), used, sequence)]
-        case "lanes":
-            made = [
-                Threads(
-                    kernel, nest, name, rows * LANES, [*used, WORKSPACE], accumulate, BLOCK, RESIDENT // BLOCK
-                ),
-                Threads(kernel, nest, f"{name}_fold", rows, [*used, WORKSPACE], fold),
-            ]
         case "pairs" if nest.near is not None:
-            made = [Threads(kernel, nest, name, nest.sizes[0], [*used, *listed_as(nest, *LISTED)], near)]
-        case "list":
-            made = [Threads(kernel, nest, name, nest.sizes[0], [*used, *listed_as(nest, ASKED)], asked)]
-        case "fold":
-            made = []  # a thread that owns a point has added its slabs already
+            made = [Threads(kernel, nest, name, points, [*used, *listed_as(nest, *LISTED)], near)]
         case "pairs":
             block, body = pair_block(nest, estimates), partial(pairs, estimates=estimates)
-            made = [Threads(kernel, nest, name, nest.sizes[0], used, body, block, RESIDENT // block)]
-        case "tree":
-            made = [Threads(kernel, nest, name, nest.sizes[0], used, mapped), *planting(kernel, nest, name)]
-        case "scatter":
-            largest = max(kernel.buffers[b].size for b in written(nest))
-            made = [
-                Threads(kernel, nest, f"{name}_clear", largest, used, clear),
-                Threads(kernel, nest, name, 1, used, scatter),
-            ]
-        case _:
-            raise AssertionError(nest.kind)
+            made = [Threads(kernel, nest, name, points, used, body, block, RESIDENT // block)]
+        case "list":
+            made = [Threads(kernel, nest, name, points, [*used, *listed_as(nest, ASKED)], asked)]
+        case kind:
+            plain = KINDS[kind].threaded(nest, kernel)
+            made = [of_function(kernel, nest, f, f"{name}{f.name}") for f in plain]
+            made += planting(kernel, nest, name) if kind == "tree" else []
     return [m.written() for m in made]
 
 
-def items(f: NestWriter, t: str) -> None:
-    """The variables of the nest in this thread, and what depends on none."""
-    f.begin()
-    f.scalar |= dict(zip(f.nest.variables, unflattened(f, t, f.nest.sizes)))
+def of_function(kernel: LoopKernel, nest: Nest, f: Function, name: str) -> Threads:
+    """A kernel from the statements of a thread."""
+    shares = f.shares
+    assert isinstance(shares, Share)
 
+    def body(w: NestWriter, t: str) -> None:
+        p = LlvmPrinter(kernel, w.pointer, parallel=True, w=w.w, block=w.block)
+        for v, value in zip(shares.variables, unflattened(w, t, shares.sizes)):
+            p.bind(v, value)
+        p.begin(f)
+        p.statements(f.body)
+        w.block = p.block
 
-def in_its_piece(f: NestWriter, write: Callable[[Piece], None]) -> None:
-    """The thread's piece of the innermost loop is found by comparing; in a warp they are mostly one."""
-    if len(f.nest.pieces) == 1:
-        write(f.nest.pieces[0])
-        return
-    x = f.scalar[f.nest.variables[-1]]
-    for p in f.nest.pieces:
-        f.labels += 1
-        n = f.labels
-        low, high = f.new(f"icmp sge i64 {x}, {p.lo}"), f.new(f"icmp slt i64 {x}, {p.hi}")
-        f.line(f"br i1 {f.new(f'and i1 {low}, {high}')}, label %piece{n}, label %past{n}")
-        f.label(f"piece{n}")
-        write(p)
-        f.line(f"br label %past{n}")
-        f.label(f"past{n}")
-
-
-def mapped(f: NestWriter, t: str) -> None:
-    items(f, t)
-
-    def write(p: Piece) -> None:
-        env = dict(f.scalar)
-        several(f, p.roots, [env])
-        values = [f.w.ref(s.value, env) for s in p.stores]
-        for s, value in zip(p.stores, values):
-            put(f, s, value, env)
-        if p.guards:
-            note(f, any_of(f, p.guards, env))
-
-    in_its_piece(f, write)
-
-
-def sequence(f: NestWriter, t: str) -> None:
-    """One item after the other, at every index."""
-    assert f.nest.along is not None
-    along, count = f.nest.along
-    items(f, t)
-
-    def write(p: Piece) -> None:
-        env = dict(f.scalar)
-        fixed = [u for u in toposort(p.roots) if along not in u.leaves]
-        several(f, fixed, [env])
-        sums = in_turn(f, p.stores, p.guards, count, lambda k: env | {along: k})
-        finish(f, p, sums, env)
-
-    in_its_piece(f, write)
-
-
-def finish(f: NestWriter, p: Piece, sums: Sequence[str], env: Names) -> None:
-    for s, total in zip(p.stores, sums):
-        put(f, s, total, env)
-    if p.guards:
-        note(f, sums[-1])
-
-
-def waiting(f: NestWriter, k: int, lane: str, row: str) -> str:
-    """The place of an accumulator of one sum: rows beside each other."""
-    rows = prod(f.nest.sizes[:-1])
-    first = f.new(f"add i64 {lane}, {k * LANES}")
-    at = f.new(f"add i64 {f.new(f'mul i64 {first}, {rows}')}, {row}")
-    return f.new(f"getelementptr i64, ptr {f.pointer[WORKSPACE]}, i64 {at}")
-
-
-def accumulate(f: NestWriter, t: str) -> None:
-    """A thread for each accumulator: every 32nd item of a row."""
-    f.begin()
-    x = f.nest.variables[-1]
-    lane = f.new(f"and i64 %thread, {LANES - 1}")
-    number = f.new(f"udiv {t} %number, {LANES}")
-    row = f.new(f"udiv i64 %thread, {LANES}")
-    f.scalar |= dict(zip(f.nest.variables[:-1], unflattened(f, t, f.nest.sizes[:-1], number)))
-    stores = f.nest.pieces[0].stores
-    sums = begun(f, stores)
-    guarded = False
-    for p in f.nest.pieces:
-        env = dict(f.scalar)
-        several(
-            f, [u for u in toposort([*(s.value for s in p.stores), *p.guards]) if x not in u.leaves], [env]
-        )
-        skipped = f.new(f"and i64 {f.new(f'sub i64 {lane}, {p.lo}')}, {LANES - 1}")
-        first = f.new(f"add i64 {skipped}, {p.lo}")
-        count = f.new(f"udiv i64 {f.new(f'sub i64 {p.hi + LANES - 1}, {first}')}, {LANES}")
-
-        def at(k: str, first: str = first, env: Names = env) -> Names:
-            return env | {x: f.new(f"add i64 {first}, {f.new(f'mul i64 {k}, {LANES}')}")}
-
-        sums = in_turn(f, p.stores, p.guards, count, at, sums)
-        guarded = guarded or bool(p.guards)
-    for k, s in enumerate(stores):
-        f.line(f"store {TYPE[s.value.dtype.name]} {sums[k]}, ptr {waiting(f, k, lane, row)}")
-    if guarded:
-        note(f, sums[-1])
-
-
-def fold(f: NestWriter, t: str) -> None:
-    """A thread for each row: its accumulators, combined in halves."""
-    f.begin()
-    f.scalar |= dict(zip(f.nest.variables[:-1], unflattened(f, t, f.nest.sizes[:-1])))
-    for k, s in enumerate(f.nest.pieces[0].stores):
-        kind = TYPE[s.value.dtype.name]
-        values = [f.new(f"load {kind}, ptr {waiting(f, k, str(lane), '%thread')}") for lane in range(LANES)]
-        while len(values) > 1:
-            half = len(values) // 2
-            values = [f.combined(s, a, b) for a, b in zip(values, values[half:])]
-        put(f, s, values[0], dict(f.scalar))
-
-
-def written(nest: Nest) -> list[str]:
-    return list(dict.fromkeys(s.buffer for p in nest.pieces for s in p.stores))
-
-
-def clear(f: NestWriter, _: str) -> None:
-    for name in written(f.nest):
-        b = f.kernel.buffers[name]
-        f.labels += 1
-        n = f.labels
-        f.line(f"br i1 {f.new(f'icmp slt i64 %thread, {b.size}')}, label %clear{n}, label %next{n}")
-        f.label(f"clear{n}")
-        kind = TYPE[b.dtype.name]
-        f.line(
-            f"store {kind} zeroinitializer, ptr {f.new(f'getelementptr {kind}, ptr {f.pointer[name]}, i64 %thread')}"
-        )
-        f.line(f"br label %next{n}")
-        f.label(f"next{n}")
-
-
-def scatter(f: NestWriter, _: str) -> None:
-    """One thread, since the order in which items are added is part of the meaning."""
-    n = f.nest
-    f.begin()
-    outside = dict(f.scalar)
-
-    def at(p: Piece, k: int) -> None:
-        if k == len(n.variables):
-            for s in p.stores:
-                add(f, s)
-            if p.guards:
-                note(f, any_of(f, p.guards, f.scalar))
-            return
-
-        def body(i: str) -> None:
-            f.scalar[n.variables[k]] = i
-            f.scalars(toposort(p.roots), k + 1)
-            at(p, k + 1)
-
-        f.loop("0", str(n.sizes[k]), 1, body)
-
-    for p in n.pieces:
-        f.scalar = dict(outside)
-        at(p, 0)
+    return Threads(kernel, nest, name, shares.count, buffers_of(f), body, shares.block, shares.resident)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tinyphysics.emit.scalar.c import TYPE, module
+from tinyphysics.emit.scalar.c import module
+from tinyphysics.emit.text.dialects import TYPE
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernels.kernel import Kernel
 from tinyphysics.tpir.program.isa import Program

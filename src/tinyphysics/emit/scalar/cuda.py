@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tinyphysics.emit.scalar.c import Dialect, function
+from tinyphysics.emit.scalar.c import function
 from tinyphysics.emit.scalar.cmain import Host, complete_program
+from tinyphysics.emit.text.dialects import Dialect
 from tinyphysics.ir.uop import UOp
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernels.kernel import Kernel, Section

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tinyphysics.emit.scalar.c import Dialect, function
+from tinyphysics.emit.scalar.c import function
+from tinyphysics.emit.text.dialects import Dialect
 from tinyphysics.ir.uop import UOp
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernels.kernel import Section

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 from tinyphysics.ir.dtype import bool_, i64
 from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE, Ops
-from tinyphysics.ir.reduction import along, fold, trees
+from tinyphysics.ir.reduction import Tree, along, fold, fold_products, trees
 from tinyphysics.ir.uop import Shape, UOp, elements, toposort
 from tinyphysics.ir.value import NAN, REDUCTION, concat_index, empty, source_index, strides
 from tinyphysics.rules.calculus.solve import closed
@@ -27,7 +27,7 @@ def one(u: UOp, src: list[list[UOp]]) -> list[UOp]:
     if u.op is Ops.CONCAT:
         return [src[k][i] for k, i in concat_index(u)]
     if u.op is Ops.REDUCE:
-        return reduced(u, src[0])
+        return dotted(u, *src) if u.arg[0] == "dot" else reduced(u, src[0])
     if u.op in CHOSEN:
         return (gathered if u.op is Ops.GATHER else scattered)(u, src)
     if u.op is Ops.SOLVE:
@@ -42,6 +42,19 @@ def reduced(u: UOp, items: list[UOp]) -> list[UOp]:
         found = [fold(tree, lambda x, y: x.alu(op, y), items.__getitem__) for tree in trees(axis)]
         items = [UOp.const(empty(axis), u.dtype) if x is None else x for x in found]
     return items
+
+
+def dotted(u: UOp, x: list[UOp], y: list[UOp]) -> list[UOp]:
+    """Sums of products, each product joining its sum with one rounding."""
+    found = [sum_of_products(tree, lambda k: (x[k], y[k])) for tree in trees(u)]
+    return [UOp.const(empty(u), u.dtype) if s is None else s for s in found]
+
+
+def sum_of_products(tree: Tree | None, item: Callable[[int], tuple[UOp, UOp]]) -> UOp | None:
+    out: UOp | None = fold_products(
+        tree, lambda a, b: a + b, lambda a, b, c: a.fma(b, c), lambda a, b: a * b, item
+    )
+    return out
 
 
 def merged(axes: Shape, at: Sequence[UOp]) -> UOp:

@@ -38,6 +38,25 @@ def _dot(u: UOp, new: dict[UOp, UOp], users: dict[UOp, int]) -> UOp | None:
     return UOp.sum_of(a * b for a, b in parts)
 
 
+def long_dots(roots: Sequence[UOp]) -> list[UOp]:
+    """Sums of products along an axis that is not written out, as one operation: each product joins with one rounding.
+
+    >>> q, m = UOp.var("q", (9,)), UOp.var("m", (9,))
+    >>> long_dots([(q * m).sum()])
+    [dot(q, m)]
+    """
+    return _walk(roots, _long_dot)
+
+
+def _long_dot(u: UOp, new: dict[UOp, UOp], users: dict[UOp, int]) -> UOp | None:
+    x = u.src[0] if u.op is Ops.REDUCE and u.arg[0] == "sum" and len(u.arg[1]) == 1 else None
+    if x is None or x.op is not Ops.MUL or users[x] > 1 or not u.dtype.is_float:
+        return None
+    if x.shape[u.arg[1][0]] <= SHORT:
+        return None
+    return UOp(Ops.REDUCE, u.dtype, u.shape, tuple(new[s] for s in x.src), ("dot", u.arg[1]))
+
+
 def fuse(roots: Sequence[UOp]) -> list[UOp]:
     """The roots with every product whose single user is a sum merged into that sum.
 

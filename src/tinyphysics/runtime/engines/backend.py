@@ -18,7 +18,6 @@ from tinyphysics.device.engines.loops import NestEngine
 from tinyphysics.device.engines.series import SeriesEngine
 from tinyphysics.device.host.arrays import ArraysLoader
 from tinyphysics.device.host.cores import available
-from tinyphysics.device.host.nests import ArrayLoops
 from tinyphysics.device.host.processor import processor, seed_for
 from tinyphysics.device.host.series_arrays import series_arrays
 from tinyphysics.device.opencl import driver as opencl
@@ -33,6 +32,7 @@ from tinyphysics.runtime.engines.loaders import (
     LlvmLoader,
     LlvmLoops,
     list_builder,
+    numpy_loops,
     series_code,
     tree_functions,
 )
@@ -255,7 +255,7 @@ def transferred(target: Target) -> dict[str, int]:
 LOOPS: dict[str, Callable[[], Any]] = {
     "llvm": LlvmLoops,
     "c": CLoops,
-    "numpy": ArrayLoops,
+    "numpy": numpy_loops,
     "opencl": OpenClLoops,
 }
 

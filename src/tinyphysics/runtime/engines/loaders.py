@@ -13,10 +13,12 @@ from tinyphysics.device.engines.engine import calling, pointer
 from tinyphysics.device.host import llvm
 from tinyphysics.device.host.cc import build, for_processor, load_library
 from tinyphysics.device.host.llvm import SIGNATURE, Cpu
+from tinyphysics.device.host.nests import ArrayLoops
 from tinyphysics.device.host.processor import processor, runs
 from tinyphysics.device.host.tree import Functions
 from tinyphysics.device.protocols import Code, Parts
 from tinyphysics.emit.kinds import cnests as emit_cnests
+from tinyphysics.emit.kinds.kinds import KINDS
 from tinyphysics.emit.kinds.neighbours import list_builder as emit_lists
 from tinyphysics.emit.kinds.series.series import SeriesWriter
 from tinyphysics.emit.kinds.trees import tree_walk as emit_tree
@@ -158,11 +160,11 @@ def builder_for(cpu: Cpu, d: int, periodic: bool, straight: bool) -> Any:
     return llvm.link(code, {"build": LIST})["build"]
 
 
-KINDS = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "d": ctypes.c_double}
+ARGUMENT = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "d": ctypes.c_double}
 
 
 def taking(kinds: str, result: Any = None) -> Any:
-    return ctypes.CFUNCTYPE(result, *(KINDS[k] for k in kinds))
+    return ctypes.CFUNCTYPE(result, *(ARGUMENT[k] for k in kinds))
 
 
 TREE = {
@@ -199,6 +201,11 @@ def series_code(plan: SeriesPlan, parts: Any) -> Code:
 
     advance, look = calling_(tiers.function("advance")), calling_(tiers.function("look"))
     return Code(advance, look, w.scratch, tiers.made, tiers.found)
+
+
+def numpy_loops() -> ArrayLoops:
+    """Loop nests by NumPy, the independent check; what a kind means on arrays comes with the kind."""
+    return ArrayLoops({name: kind.evaluate for name, kind in KINDS.items()})
 
 
 class LlvmLoops:

@@ -14,6 +14,7 @@ from tinyphysics.ir.ops import ELEMENTWISE, Ops
 from tinyphysics.ir.reduction import LANES, fold, sequence
 from tinyphysics.ir.uop import Shape, UOp
 from tinyphysics.ir.value import NAN, REDUCTION, empty, strides
+from tinyphysics.rules.calculus.unroll import sum_of_products
 from tinyphysics.tpir.kernels.index import (
     Index,
     Place,
@@ -113,9 +114,15 @@ class AtIndex:
         assert u.arg[0] != "pairs" and n <= LANES, (
             f"a reduction of {n} items is computed by a nest of its own"
         )
-        items = [self.at(inner, (*where[:axis], k, *where[axis:])) for k in range(n)]
+        order = sequence(list(range(n))) if n else None
+        every = [[self.at(s, (*where[:axis], k, *where[axis:])) for k in range(n)] for s in u.src]
+        if u.arg[0] == "dot":
+            x, y = every
+            value = sum_of_products(order, lambda k: (x[k], y[k]))
+            return UOp.const(empty(u), u.dtype) if value is None else value
+        (items,) = every
         value = fold(
-            sequence(list(range(n))) if n else None,
+            order,
             lambda x, y: x.alu(REDUCTION[u.arg[0]], y),
             items.__getitem__,
         )

@@ -26,6 +26,7 @@ from tinyphysics.rules.identities.exact import exact
 from tinyphysics.rules.identities.fast_products import fewer
 from tinyphysics.target import PORTABLE, Seed
 from tinyphysics.tpir.kernels.stages import RolledStep, ends_of, rolled_up
+from tinyphysics.tpir.program.form import check_node
 from tinyphysics.tpir.program.isa import (
     ADDRESS,
     GOING,
@@ -296,6 +297,9 @@ class Meaning(Symbolic):
                 assert value is not None
                 self.env[i.dst] = jacobi.expand(value)
         return out
+
+    def made(self, u: UOp, where: str) -> UOp:
+        return check_node(u, where)
 
     def time(self, i: Instruction, where: str) -> UOp:
         c, *words = (self.env[x] if isinstance(x, Register) else x for x in i.args)

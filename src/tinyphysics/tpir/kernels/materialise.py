@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
 from tinyphysics.ir.reduction import CHUNK, LANES, one_by_one
-from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.ir.uop import Shape, UOp, toposort
 from tinyphysics.tpir.kernels.at_index import Home, is_component
 from tinyphysics.tpir.kernels.index import Index
 from tinyphysics.tpir.kernels.layout import component_places, long_axes, peeled
@@ -49,7 +49,9 @@ def short_sums(roots: Sequence[UOp]) -> dict[UOp, UOp]:
     new: dict[UOp, UOp] = {}
     for u in toposort(roots):
         new[u] = u.replace(tuple(new[s] for s in u.src))
-        if u.op is Ops.REDUCE:
+        if u.op is Ops.REDUCE and u.arg[0] == "dot":
+            new[u] = in_chunks(new[u])
+        elif u.op is Ops.REDUCE:
             kind, axes, *pairs = u.arg
             x = new[u.src[0]]
             for a in sorted(axes, reverse=True):
@@ -68,14 +70,20 @@ def in_chunks(u: UOp) -> UOp:
     whole = n // CHUNK * CHUNK
     before, after = x.shape[:axis], x.shape[axis + 1 :]
 
-    def part(lo: int, hi: int) -> UOp:
-        return x.slice([(0, m, 1) if a != axis else (lo, hi, 1) for a, m in enumerate(x.shape)])
+    def part(s: UOp, lo: int, hi: int) -> UOp:
+        return s.slice([(0, m, 1) if a != axis else (lo, hi, 1) for a, m in enumerate(s.shape)])
 
-    chunks = part(0, whole).reshape(*before, n // CHUNK, CHUNK, *after).reduce(u.arg[0], axis + 1)
+    def summed(src: list[UOp], shape: Shape, at: int) -> UOp:
+        return UOp(Ops.REDUCE, u.dtype, shape, tuple(src), (u.arg[0], (at,)))
+
+    shape = (*before, n // CHUNK, CHUNK, *after)
+    chunks = summed(
+        [part(s, 0, whole).reshape(*shape) for s in u.src], (*before, n // CHUNK, *after), axis + 1
+    )
     if whole < n:
-        rest = part(whole, n).reduce(u.arg[0], axis, True)
+        rest = summed([part(s, whole, n) for s in u.src], (*before, *after), axis).reshape(*before, 1, *after)
         chunks = UOp(Ops.CONCAT, u.dtype, (*before, n // CHUNK + 1, *after), (chunks, rest), axis)
-    return in_chunks(chunks.reduce(u.arg[0], axis))
+    return in_chunks(chunks.reduce("sum" if u.arg[0] == "dot" else u.arg[0], axis))
 
 
 def is_stored(u: UOp) -> bool:
@@ -148,8 +156,8 @@ def long_sums(roots: Sequence[UOp], components: int) -> dict[UOp, None]:
     for u in toposort(roots):
         if u.op is not Ops.REDUCE or is_stored(u):
             continue
-        n, below = u.src[0].shape[u.arg[1][0]], 0
-        seen, waiting, within = {u.src[0]: None}, [u.src[0]], []
+        n, below = u.src[0].shape[u.arg[1][0]], len(u.src) - 1
+        seen, waiting, within = dict.fromkeys(u.src), list(dict.fromkeys(u.src)), []
         while waiting:
             x = waiting.pop()
             below += weight(x)

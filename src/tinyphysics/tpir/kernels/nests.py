@@ -75,6 +75,7 @@ class Store:
     value: UOp
     combine: Ops | None = None  # of a reduction: how items are combined
     shift: UOp | None = None  # of a scatter: how many planes further
+    joins: bool = False  # does a product join its sum with one rounding?
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +116,7 @@ class Nest:
     map:       every store at every index
     lanes:     the innermost variable is summed over, in strided accumulators
     sequence:  `along` is summed over, one item after the other, at every index
+    product:   `along` is summed over at every index, one item after the other or `strided`; items are products
     pairs:     the first variable is i, the innermost j > i; stores indexed by i are sums over j and the others
                sums over i, in the slabs of ir/reduction.py, each with planes of its own
                with a list, j is a neighbour of i in it; both are places in its order
@@ -130,6 +132,7 @@ class Nest:
     pieces: tuple[Piece, ...]
     along: tuple[UOp, int] | None = None
     near: int | None = None  # the list of neighbours that pairs are taken from, or that is made
+    strided: bool = False  # of a product: in the accumulators of a long sum
     evaluation: int = 0  # of a tree: which one of its section
     when: UOp | None = None  # of a list: the condition under which it is made again
 
@@ -146,6 +149,11 @@ class Nest:
         ):  # the order in which items are added is that of the loop
             return 1
         return self.sizes[0] if len(self.sizes) > (self.kind == "lanes") else 1
+
+    @property
+    def order(self) -> str:
+        """In which the items of a sum join it."""
+        return "in strides" if self.strided else "in turn"
 
     @property
     def parts(self) -> int:
@@ -189,7 +197,7 @@ class Nest:
         by = "" if self.near is None else f" in near{self.near}"
         lines = [
             f"{self.kind} {loops}{by}"
-            + (f", {self.along[0].arg} < {self.along[1]} in turn" if self.along else "")
+            + (f", {self.along[0].arg} < {self.along[1]} {self.order}" if self.along else "")
         ]
         for p in self.pieces:
             if len(self.pieces) > 1:

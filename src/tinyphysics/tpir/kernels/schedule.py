@@ -35,16 +35,17 @@ class Task:
     sizes: tuple[int, ...]
     along: int = 0  # length of the axis that is summed over in turn
     near: int | None = None  # the list of neighbours that it goes by, or that it is
+    strided: bool = False  # of a product
 
     @property
     def like(self) -> tuple[object, ...]:
-        """What tasks of one nest have in common; a list or a tree is a nest of its own."""
+        """What tasks of one nest have in common; a list, a tree or a product is a nest of its own."""
         return (
             self.kind,
             self.sizes,
             self.along,
             self.near,
-            self.node if self.kind in ("list", "tree") else None,
+            id(self.node) if self.kind in ("list", "tree", "product") else None,
         )
 
 
@@ -66,6 +67,32 @@ def task_of(u: UOp, home: Home, components: int, in_turn: bool = False) -> Task:
     if one_by_one(shape, axis):
         return Task(u, home, "sequence", long_axes(u.shape, components), shape[axis])
     return Task(u, home, "lanes", (*long_axes(u.shape, components), shape[axis]))
+
+
+# what the factors of a product are made of, so that tiles may compute them more than once: nothing that has a guard
+FACTORS = frozenset({Ops.LOAD, Ops.VAR, Ops.CONST, Ops.ADD, Ops.SUB, Ops.MUL, Ops.FMA, Ops.NEG})
+
+
+def as_product(t: Task, components: int) -> Task | None:
+    """A sum of products as what it may be, or None."""
+    u = t.node
+    if t.kind not in ("sequence", "lanes") or u.arg[0] not in ("sum", "dot"):
+        return None
+    if u.arg[0] == "sum" and u.src[0].op is not Ops.MUL:
+        return None
+    n = u.src[0].shape[u.arg[1][0]]
+    return Task(u, t.home, "product", long_axes(u.shape, components), n, strided=t.kind == "lanes")
+
+
+def is_product(nest: Nest) -> bool:
+    """Are all items products of what is read from memory at indices that are no condition, a factor for several sums?
+
+    Without such a factor there is nothing to keep in a tile, and other sums over the same items may join the nest.
+    """
+    values = [s.value for p in nest.pieces for s in p.stores]
+    if not all(u.op is Ops.MUL for u in values) or not all(u.op in FACTORS for u in toposort(values)):
+        return False
+    return all(any(v not in f.leaves for f in u.src for v in nest.variables) for u in values)
 
 
 class NestBuilder:
@@ -96,6 +123,16 @@ class NestBuilder:
         self.groups.append([task])
         self.nests.append(self.nest([task]))
 
+    def product_of(self, task: Task) -> Task | None:
+        """The task as a product, if it is one with all that was computed so far in memory."""
+        if (product := as_product(task, self.components)) is None:
+            return None
+        before = self.homes
+        self.homes = before | {t.node: t.home for t in (self.groups[-1] if self.groups else ())}
+        nest = self.nest([product])
+        self.homes = before
+        return product if is_product(nest) else None
+
     def close(self) -> None:
         """What the last nest computes is in memory from now on, and nothing joins it."""
         if self.groups and (parts := [t.home for t in self.groups[-1] if t.home.folded]):
@@ -117,7 +154,9 @@ class NestBuilder:
         if first.kind == "tree":
             return self.pulled(first, variables[0])
         if not sizes:
-            return Nest("map", (), (), (self.piece(tasks, variables, None, 0, 1),))
+            along = None if turn is None else (turn, first.along)
+            piece = self.piece(tasks, variables, turn, 0, 1)
+            return Nest(first.kind, (), (), (piece,), along, strided=first.strided)
         cuts = [0, sizes[-1]]
         pieces: dict[tuple[int, int], Piece] = {}
         while True:
@@ -127,7 +166,8 @@ class NestBuilder:
                     if (lo, hi) not in pieces:
                         pieces[lo, hi] = self.piece(tasks, variables, turn, lo, hi)
                 along = (turn, first.along) if turn is not None else None
-                return Nest(first.kind, variables, sizes, tuple(pieces[e] for e in ends), along, first.near)
+                kept = tuple(pieces[e] for e in ends)
+                return Nest(first.kind, variables, sizes, kept, along, first.near, first.strided)
             except Cut as cut:
                 assert cut.at not in cuts, "a cut that decides nothing"
                 cuts = sorted({*cuts, cut.at})
@@ -266,7 +306,10 @@ class NestBuilder:
         for plane, where in component_places(u.shape, c, kept_at):
             full_at = (*where[:axis], inner, *where[axis:])
             index = tuple(i.expr() for i in kept_at)  # type: ignore[union-attr]
-            out.append(Store(t.home.buffer, plane, index, pull.at(x, full_at), combine))
+            value, *other = (pull.at(s, full_at) for s in u.src)
+            if other:
+                value = UOp(Ops.MUL, u.dtype, (), (value, *other))
+            out.append(Store(t.home.buffer, plane, index, value, combine, joins=bool(other)))
         return out
 
     def mapped(self, t: Task, pull: AtIndex, plane: int, where: Places, at: list[Place]) -> Store:
@@ -337,7 +380,8 @@ def schedule(
         )
         home = Home(name, parts, by_list)
         placed.setdefault(u, home)
-        b.add(task_of(u, home, components, u in in_turn))
+        task = task_of(u, home, components, u in in_turn)
+        b.add(product if (product := b.product_of(task)) is not None else task)
 
     below: dict[UOp, None] = {}
     for name, root in wanted:

@@ -15,7 +15,7 @@ from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE
 from tinyphysics.rules.functions.random import ADDRESS
 from tinyphysics.rules.identities.denominators import one_division
 from tinyphysics.rules.identities.exact import exact
-from tinyphysics.rules.identities.fuse import fuse, short_dots
+from tinyphysics.rules.identities.fuse import fuse, long_dots, short_dots
 from tinyphysics.rules.identities.invariant import reciprocals, set_aside
 from tinyphysics.rules.identities.pair_roots import pair_roots
 from tinyphysics.rules.identities.quotients import shared_quotients
@@ -174,7 +174,7 @@ class ProgramBuilder:
         if u.op is Ops.FMA:
             self.emit(section, "FMA", dst, *src, u=u)
         elif u.op is Ops.REDUCE:
-            self.emit(section, REDUCED_BY[u.arg[0]], dst, src[0], *u.arg[1:], u=u)
+            self.emit(section, REDUCED_BY[u.arg[0]], dst, *src, *u.arg[1:], u=u)
         elif u.op is Ops.NEIGHBOURS:
             number = self.lists.setdefault(u.src, len(self.lists))
             self.emit(section, "NEAR", dst, Word(u.arg[0]), *src, (number, *u.arg[2:]), u=u)
@@ -270,6 +270,12 @@ def lower(
     )
 
 
+DOTS = (
+    "float64",
+    "float32",
+)  # with a product and a sum of one rounding; other precisions have rules for each
+
+
 def decided(step: Step, precision: str = "float64") -> Step:
     """The step with its products fused and its divisions made fewer or cheaper, once and for all; not what a user wrote."""
     written = [u for f in step.flows if AS_WRITTEN in f.traits for u in f.expressions()]
@@ -283,12 +289,13 @@ def decided(step: Step, precision: str = "float64") -> Step:
         new = reciprocals(one_division(shared_quotients(graph_rewrite(roots, pairwise))), states)
         return pair_roots(new) if precision == "float64" else new  # what that is made of is float32
 
-    new = dict(zip(roots, fuse(short_dots(divided(roots)))))
-    as_written = dict(zip(written, graph_rewrite(written, products)))
+    dots = long_dots if precision in DOTS else list
+    new = dict(zip(roots, dots(fuse(short_dots(divided(roots))))))
+    as_written = dict(zip(written, dots(graph_rewrite(written, products))))
 
     def alone(values: Sequence[UOp]) -> list[UOp]:
         work, once = set_aside(graph_rewrite(divided(values), exact), moving)
-        return graph_rewrite(substitute(fuse(short_dots(work)), once), exact)
+        return graph_rewrite(substitute(dots(fuse(short_dots(work))), once), exact)
 
     def rebuilt(f: SubFlow) -> SubFlow:
         known = as_written if AS_WRITTEN in f.traits else new

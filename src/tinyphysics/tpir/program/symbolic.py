@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from tinyphysics.errors import VerifyError
 from tinyphysics.ir.dtype import DType
 from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.reduction import multiplied_out
 from tinyphysics.ir.uop import Shape, UOp, substitute
 from tinyphysics.rules.functions.random import MEMBER, NOW, SEED
 from tinyphysics.structure import Structure, structure_of, word_of
@@ -216,7 +217,10 @@ class Symbolic:
         return (*SEED, NOW, MEMBER)
 
     def made(self, u: UOp, where: str) -> UOp:
-        return check_node(u, where)
+        check_node(u, where)
+        return (
+            multiplied_out(u) if u.op is Ops.REDUCE and u.arg[0] == "dot" else u
+        )  # in exact arithmetic it is that
 
     # --- instructions -------------------------------------------------------------------------
     def value(self, i: Instruction, where: str) -> UOp | None:

@@ -25,7 +25,7 @@ assert RELATIVISTIC, "registered, so that a listing may name it"
 FUNCTIONS: dict[str, Ops] = {
     op.value: op for op in Ops if op not in ORBITS | {Ops.KEPLER_SLOW, Ops.WHERE_RARELY}
 } | {"sq": Ops.MUL}
-REDUCTIONS = {"SUM": "sum", "PAIRS": "pairs", "MAX": "max", "MIN": "min"}
+REDUCTIONS = {"SUM": "sum", "DOT": "dot", "PAIRS": "pairs", "MAX": "max", "MIN": "min"}
 FRAMES = ("positions", "velocities", "places", "momenta")
 WAYS = ("times", "over")
 LISTED = ("order", "inverse", "images")
@@ -112,6 +112,10 @@ def applied(o: Operands, name: str, src: list[int]) -> UOp:
 
 def multiply_add(o: Operands) -> UOp:
     return o.made(UOp(Ops.FMA, o.dtype, o.shape, (o.read(0), o.read(1), o.read(2))))
+
+
+def dotted(o: Operands) -> UOp:
+    return o.made(UOp(Ops.REDUCE, o.dtype, o.shape, (o.read(0), o.read(1)), ("dot", *o.args[2:])))
 
 
 def reduced(o: Operands) -> UOp:

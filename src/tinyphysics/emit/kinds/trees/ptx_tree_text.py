@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tinyphysics.emit.loops.nest_writer import NestWriter
-from tinyphysics.emit.loops.ptx_threads import WORKSPACE
+from tinyphysics.emit.text.loopir import WORKSPACE
 from tinyphysics.tpir.kernels.tree import BOX, GROUP, PLANES, levels_of
 from tinyphysics.util import prod
 

@@ -1,0 +1,176 @@
+"""How is a sum over pairs i < j taken?  Rows in eight accumulators by j modulo 8, columns in slabs of rows: ir/reduction.py.
+
+This is its meaning and its plain text. What runs fast is written by hand: emit/kinds/nest_pairs.py and nest_near.py for a
+processor, ptx_pairs.py and ptx_near.py for a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tinyphysics.emit.loops.nest_kind import OnArrays
+from tinyphysics.emit.loops.ranges import LANE, least, notes, sums_of
+from tinyphysics.emit.loops.sums import combined, identity, joined
+from tinyphysics.emit.text.loopir import (
+    HI,
+    LO,
+    Body,
+    Carry,
+    For,
+    Function,
+    Local,
+    Statement,
+    Threads,
+    load,
+    number,
+    replaced,
+    shifted,
+)
+from tinyphysics.emit.text.loopir import Store as Put
+from tinyphysics.ir.dtype import i32, i64
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.reduction import PAIR_LANES, slabs
+from tinyphysics.ir.uop import UOp
+from tinyphysics.tpir.kernels.neighbours import FIRST
+from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, Store
+
+SLAB, BLOCK, ENTRY = (UOp.var(f"@{n}", (), i64) for n in ("slab", "block", "e"))
+
+
+def cut(k: UOp, cuts: Sequence[int], first: int = 0) -> UOp:
+    """The number at a place of a short table, by choices between halves."""
+    if len(cuts) == 1:
+        return number(cuts[0])
+    half = len(cuts) // 2
+    low, high = cut(k, cuts[:half], first), cut(k, cuts[half:], first + half)
+    return UOp(Ops.WHERE, i64, (), (k < number(first + half), low, high))
+
+
+def most(a: UOp, b: UOp) -> UOp:
+    return UOp(Ops.WHERE, i64, (), (a < b, b, a))
+
+
+def and_(x: UOp, mask: int) -> UOp:
+    return UOp(Ops.AND, i64, (), (x, number(mask)))
+
+
+class Pairs:
+    name = "pairs"
+
+    def evaluate(self, run: OnArrays, env: dict[UOp, Any]) -> None:
+        run.pairs(env)
+
+    def ranged(self, nest: Nest, kernel: LoopKernel) -> Function:
+        (size,), (piece,) = nest.sizes, nest.pieces
+        i, j = nest.variables
+        rows = [s for s in piece.stores if s.index[0] is i]
+        columns = [s for s in piece.stores if s.index[0] is j]
+        cuts = slabs(size, nest.near is not None)
+        further = {s: SLAB * number(apart(nest, kernel, s)) for s in columns}
+
+        def pair(lane: UOp, here: dict[UOp, UOp]) -> Body:
+            terms = replaced([s.value for s in (*rows, *columns)], here)
+            at = here.get(j, j)
+            places = [(f"row{k}", 0, lane) for k in range(len(rows))]
+            places += [(s.buffer, s.plane, at + further[s]) for s in columns]
+            puts = [
+                Put(b, plane, (x,), joined(s, load(b, s.value.dtype, x, plane=plane), u))
+                for s, u, (b, plane, x) in zip((*rows, *columns), terms, places)
+            ]
+            return (*puts, *notes(piece, here))
+
+        def one_by_one(begin: UOp, end: UOp) -> For:
+            return For(j, begin, end, pair(and_(j, PAIR_LANES - 1), {}))
+
+        row: list[Statement] = [
+            over(PAIR_LANES, Put(f"row{k}", 0, (LANE,), identity(s))) for k, s in enumerate(rows)
+        ]
+        if nest.near is None:
+            block, last = and_(shifted(i, PAIR_LANES), -PAIR_LANES), size // PAIR_LANES * PAIR_LANES
+            whole = For(LANE, number(0), number(PAIR_LANES), pair(LANE, {j: BLOCK + LANE}), independent=True)
+            row.append(one_by_one(shifted(i, 1), least(block, number(size))))
+            row.append(For(BLOCK, block, number(last), (whole,), PAIR_LANES))
+            row.append(one_by_one(most(block, number(last)), number(size)))
+        else:
+            entry = load(f"near{nest.near}.blocks", i32, ENTRY).cast(i64)
+            block = UOp(Ops.SHR, i64, (), (entry, number(FIRST))) * number(PAIR_LANES)
+            begin, end = (load(f"near{nest.near}.starts", i64, shifted(i, k)) for k in (0, 1))
+            inner = one_by_one(most(block, shifted(i, 1)), least(shifted(block, PAIR_LANES), number(size)))
+            row.append(For(ENTRY, begin, end, (inner,)))
+        for k, s in enumerate(rows):
+            row += folded(f"row{k}", s)
+            row.append(Put(s.buffer, s.plane, s.index, load(f"row{k}", s.value.dtype, number(0))))
+        spans = f"near{nest.near}.spans"
+        lo, hi = (
+            (number(0), number(size))
+            if nest.near is None
+            else tuple(load(spans, i64, shifted(SLAB * number(2), k)) for k in (0, 1))
+        )
+        clear = [
+            For(LANE, lo, hi, (Put(s.buffer, s.plane, (LANE + further[s],), identity(s)),)) for s in columns
+        ]
+        slab = For(i, cut(SLAB, cuts), cut(shifted(SLAB, 1), cuts), tuple(row))
+        local = [Local(f"row{k}", s.value.dtype, PAIR_LANES) for k, s in enumerate(rows)]
+        return Function((*local, For(SLAB, LO, HI, (*clear, slab))))
+
+    def tiled(self, nest: Nest, kernel: LoopKernel, lanes: int, every: bool = False) -> Function:
+        return self.ranged(nest, kernel)
+
+    def threaded(self, nest: Nest, kernel: LoopKernel) -> list[Function]:
+        """A thread for each point: the sum over later ones in eight accumulators, that over earlier ones slab by slab."""
+        (size,), (piece,) = nest.sizes, nest.pieces
+        i, j = nest.variables
+        rows = [s for s in piece.stores if s.index[0] is i]
+        columns = [s for s in piece.stores if s.index[0] is j]
+        body: list[Statement] = []
+        if rows or piece.guards:
+            lane = and_(j, PAIR_LANES - 1)
+            body += [Local(f"row{k}", s.value.dtype, PAIR_LANES) for k, s in enumerate(rows)]
+            body += [over(PAIR_LANES, Put(f"row{k}", 0, (LANE,), identity(s))) for k, s in enumerate(rows)]
+            puts = [
+                Put(f"row{k}", 0, (lane,), joined(s, load(f"row{k}", s.value.dtype, lane), s.value))
+                for k, s in enumerate(rows)
+            ]
+            body.append(For(j, shifted(i, 1), number(size), (*puts, *notes(piece, {}))))
+            for k, s in enumerate(rows):
+                body += folded(f"row{k}", s)
+                body.append(Put(s.buffer, s.plane, s.index, load(f"row{k}", s.value.dtype, number(0))))
+        if columns:
+            cuts, earlier = slabs(size), UOp.var("@earlier", (), i64)
+            here = {j: i, i: earlier}  # the thread's own point is the later one now
+            sums = [sums_of(1, s)[0] for s in columns]
+            terms = replaced([s.value for s in columns], here)
+            carried = [Carry(a, identity(s), joined(s, a, u)) for s, a, u in zip(columns, sums, terms)]
+            end = least(cut(shifted(SLAB, 1), cuts), i)
+            loop = For(earlier, cut(SLAB, cuts), end, (), 1, tuple(carried))
+            puts = [
+                Put(s.buffer, s.plane, (i + SLAB * number(apart(nest, kernel, s)),), a)
+                for s, a in zip(columns, sums)
+            ]
+            body.append(For(SLAB, number(0), number(len(cuts) - 1), (loop, *puts)))
+        return [Function(tuple(body), Threads((i,), (size,)))]
+
+
+def apart(nest: Nest, kernel: LoopKernel, s: Store) -> int:
+    """Numbers from the sums of one slab to those of the next."""
+    b = kernel.buffers[s.buffer]
+    return b.planes // nest.parts * b.plane
+
+
+def over(count: int, put: Put) -> For:
+    return For(LANE, number(0), number(count), (put,), independent=True)
+
+
+def folded(name: str, s: Store) -> Body:
+    """Accumulators in halves."""
+    out: list[Statement] = []
+    half = PAIR_LANES // 2
+    while half:
+        a, b = (load(name, s.value.dtype, x) for x in (LANE, shifted(LANE, half)))
+        out.append(over(half, Put(name, 0, (LANE,), combined(s, a, b))))
+        half //= 2
+    return tuple(out)
+
+
+PAIRS = Pairs()
