@@ -85,7 +85,9 @@ def method_of(options):
 @pytest.fixture
 def nudge(monkeypatch):
     """An instruction that some room has added, and no reader has heard of."""
-    row = isa.Row("s, value", "S", "s := value", "r", value=values.source, kind="update", numbers="by_value")
+    row = isa.InstructionRow(
+        "s, value", "S", "s := value", "r", value=values.source, kind="update", numbers="by_value"
+    )
     monkeypatch.setitem(isa.ISA, "NUDGE", row)
 
 
@@ -115,7 +117,9 @@ def with_line(text, section, line):
 @pytest.mark.parametrize("kind", ["update", "value"])
 def test_an_instruction_without_a_rule_is_never_a_yes(name, system, options, kind, monkeypatch):
     """Neither where it is said to move a state nor where it writes one under another name."""
-    row = isa.Row("s, value", "S", "s := value", "r", value=values.source, kind=kind, numbers="turn")
+    row = isa.InstructionRow(
+        "s, value", "S", "s := value", "r", value=values.source, kind=kind, numbers="turn"
+    )
     text = listing(name, method_of(options))
     shape = ":f64[3, 3]" if system is planets else ""
     monkeypatch.setitem(isa.ISA, "NUDGE", row)

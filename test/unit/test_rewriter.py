@@ -28,7 +28,9 @@ def test_rules_are_found_by_words_of_the_table_of_instructions(rewriter):
 @pytest.mark.parametrize("kind", ["update", "value"])
 def test_a_word_without_a_rule_is_refused(precision, kind, monkeypatch):
     writes = "S" if kind == "update" else "T"
-    row = isa.Row("s, value", writes, "s := value", "r", value=values.source, kind=kind, numbers="bent")
+    row = isa.InstructionRow(
+        "s, value", writes, "s := value", "r", value=values.source, kind=kind, numbers="bent"
+    )
     monkeypatch.setitem(isa.ISA, "NUDGE", row)
     text = tp.compile(quartic, dt=0.1, method="leapfrog").ir("tpir")
     program = parse(text.replace("step:\n", f"step:\n  NUDGE {writes}1, S0\n"))
