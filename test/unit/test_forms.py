@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import re
 
 import numpy as np
 import pytest
@@ -232,9 +233,8 @@ def test_fixed_steps_of_arrays_run_in_loops_at_any_size(system):
 
 
 REFUSED = {
-    "taylor with sines": (phases(100), {}),
-    "a long linear series": (heat(10_000), {}),
-    "dop853": (heat(400), dict(method="dop853")),
+    "taylor with sines": (phases(100), dict(method="taylor")),
+    "a long linear series": (heat(10_000), dict(method="taylor")),
     "radau": (heat(400), dict(method="radau")),
     "gauss4 of a long chain": (chain(20_000), dict(dt=0.01, method="gauss4")),
     "implicit_midpoint of a long chain": (chain(20_000), dict(dt=0.01, method="implicit_midpoint")),
@@ -249,8 +249,9 @@ def test_what_is_written_out_is_counted_before_it_is(name, monkeypatch):
         monkeypatch.setattr(f"tinyphysics.synth.{module}.unroll", nothing_is_unrolled, raising=False)
     with pytest.raises(tp.PlanError, match="operations|elimination") as refused:
         tp.compile(system, **options)
-    assert 'method="rk4"' in str(refused.value)
-    tp.compile(system, dt=0.01, method="rk4")
+    named = re.findall(r'method="(\w+)"', str(refused.value))
+    assert named
+    tp.compile(system, dt=0.01, method=named[0])
 
 
 def nothing_is_unrolled(*_):

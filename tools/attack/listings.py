@@ -149,6 +149,7 @@ def judge(s: Subject, t: Tally, program: tpir.Program, c: Certificate, what: str
             f = np.array([s.truth.rates(x, case.t0).astype(float) for x in z])
         except Unknown:
             return
-        offs = [np.abs((machine.ends(z, h, 1) - z) / h - f).max() for h in (1e-2, 1e-3)]
-        false = offs[1] > 1e-5 and offs[1] > 0.3 * offs[0]
-        t.check(case.seed, "listing consistent", bool(false), what, f"slopes are off by {offs[1]:.1e}")
+        # steep energies, such as exp(13 q**2), need the shortest of these steps
+        offs = [np.abs((machine.ends(z, h, 1) - z) / h - f).max() for h in (1e-2, 1e-3, 1e-4)]
+        false = offs[-1] > 1e-5 and offs[-1] > 0.3 * min(offs[:-1])
+        t.check(case.seed, "listing consistent", bool(false), what, f"slopes are off by {offs[-1]:.1e}")
