@@ -11,7 +11,7 @@ import pytest
 import tinyphysics as tp
 from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.errors import InputError, PlanError
-from tinyphysics.runtime.engines import adaptive
+from tinyphysics.runtime.engines import adaptive, step_pace
 from tinyphysics.runtime.engines.adaptive import AdaptiveEngine
 from tinyphysics.runtime.engines.loaders import LlvmLoader
 from tinyphysics.synth.coefficients import dormand_prince
@@ -401,7 +401,7 @@ def test_very_many_steps_in_which_little_happens_are_told(monkeypatch, caplog):
     def forced(x, t):
         return -1e4 * (x - tp.cos(t))
 
-    monkeypatch.setattr(adaptive, "MANY", 200)
+    monkeypatch.setattr(step_pace, "MANY", 200)
     monkeypatch.setattr(adaptive, "PATIENCE", 1.0)
     with caplog.at_level(logging.WARNING, "tinyphysics"):
         tp.compile(forced).evolve(x=1.0, until=2.0)

@@ -7,19 +7,19 @@ the step that covers it, made for whoever looks and never fed back.
 
 from __future__ import annotations
 
-import logging
-import math
-import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import DeviceArray, stacked
 from tinyphysics.device.protocols import StepRows
+from tinyphysics.runtime.engines.adapted import Adapted
 from tinyphysics.runtime.engines.engine import States
 from tinyphysics.runtime.engines.on_demand import Look, LookedAt
+from tinyphysics.runtime.engines.step_pace import FramesAhead, StepPace
+from tinyphysics.runtime.engines.step_rows import covered, steps_ahead, whole_vectors
 from tinyphysics.runtime.state import device_arrays
 from tinyphysics.runtime.state.schedule import time_at, times_at
 from tinyphysics.synth.methods.embedded import KEPT, MOVE
@@ -28,50 +28,12 @@ from tinyphysics.synth.methods.taylor import CLOCK, JET, LOW, UNTIL
 if TYPE_CHECKING:  # what searches is imported where there is something to look for
     from tinyphysics.runtime.engines.dense_search import Searching
 
-LOG = logging.getLogger("tinyphysics")
 FEW = 8  # members whose clocks are sooner compared one by one
-MANY = 1e6  # steps, after which it is worth a look what they do
 OFTEN = 64  # times that are covered between two looks at that
-ENDLESS = 1e8  # steps that are left: minutes at least
-WORTH_A_LOOK = 1e4  # attempts, from which the pace of a run is estimated
-HARDLY = 1e-3  # of the state: a step that moves it by less is not kept short by what the solution does
 PATIENCE = 4e8  # operations between two looks at the keyboard: some tenths of a second
-ROWS_BYTES = 2e6  # of the steps that are kept to look into them: what a cache holds
-LEAST_ROWS, MOST_BYTES = (
-    8,
-    3e8,
-)  # steps that are kept of ensembles for which that is more, as far as there is room
-NARROW = 1 << 16  # bytes of a step of all members, up to which it is sooner kept than looked at by itself
 LANES = 1024  # times that are looked at together
-VECTOR = 64  # members that every vector divides
-TO_BEGIN = 16  # steps, after which the pace of a run is known
-AHEAD = 1.05  # times as many steps as that pace asks for
-FIRST_FRAMES = 64  # of a run, after which somebody may look at the keyboard
-BLOCK_SECONDS = 0.05  # between two such looks
 
 Search = Callable[[States, int, float, bool], "Searching"]  # of (parameters, members, since, is it fresh?)
-
-
-@dataclass(eq=False)
-class Adapted:
-    """Loop registers of some members, and the step of the grid that they are asked for."""
-
-    inner: Any
-    members: int
-    dt: float
-    t0: float
-    steps: int = 0
-    params: States = field(default_factory=dict, repr=False)
-    start: dict[str, Any] = field(
-        default_factory=dict, repr=False
-    )  # what a run began with: step 0 is its very bits
-    reached: int = 0  # the step of the grid that all have come to
-    seen: dict[str, Any] | None = field(
-        default=None, repr=False
-    )  # the state at this step, once it was asked for
-    events: Searching | None = None  # of a run that looks for them
-    there: bool = False  # on a GPU, where its states are left
-    covered: int = 0  # times so far
 
 
 class AdaptiveEngine(LookedAt[Adapted]):
@@ -96,20 +58,17 @@ class AdaptiveEngine(LookedAt[Adapted]):
         together, in the steps that the engine below writes down.
         """
         self.frames, self.at_once = dict(frames or {}), at_once
-        self.in_a_block, self.begun_at = FIRST_FRAMES, 0.0
-        self.inner, self.names, self.look, self.search, self.advice = inner, names, look, search, advice
+        self.frames_ahead = FramesAhead()
+        self.inner, self.names, self.look, self.search = inner, names, look, search
         self.words = words or names
-        self.told_of_the_end = False
-        self.looked: tuple[Any, Any] | None = None  # the times and attempts of all members, some time ago
+        self.pace = StepPace(advice)
         self.states = {s.name: s.type.shape for s in inner.states}
         self.clock = f"S{list(self.states).index(CLOCK)}"
-        self.on_arrays = (
-            names[0] + MOVE in self.states
-        )  # then no coefficients are kept, but where a step ends
+        # then no coefficients are kept, but where a step ends
+        self.on_arrays = names[0] + MOVE in self.states
         self.in_loops = names[0] + JET not in self.states  # then the engine below keeps them as it likes
-        self.made_by_looking = any(
-            name.endswith(KEPT) for name in self.states
-        )  # coefficients, by what is kept of a step
+        # coefficients, by what is kept of a step
+        self.made_by_looking = any(name.endswith(KEPT) for name in self.states)
 
     launches = property(lambda self: self.inner.launches)
     compiling = property(lambda self: self.inner.compiling)
@@ -119,9 +78,8 @@ class AdaptiveEngine(LookedAt[Adapted]):
     def start(
         self, state: States, params: States, members: int, dt: float, t0: float, threads: int | None = None
     ) -> Adapted:
-        blank = {
-            name: np.broadcast_to(0.0, (members, *shape)) for name, shape in self.states.items()
-        }  # takes no memory
+        # takes no memory
+        blank = {name: np.broadcast_to(0.0, (members, *shape)) for name, shape in self.states.items()}
         clock = np.zeros((members, *self.states[CLOCK]))
         clock[:, 0] = t0
         own = {name: state.get(name, v) for name, v in (blank | {CLOCK: clock}).items()}
@@ -208,14 +166,22 @@ class AdaptiveEngine(LookedAt[Adapted]):
             self.inner.advance(m.inner, count)
             if not self.unfinished(m, until):
                 break
-            self.tell_of_many(m, until)
-            self.tell_of_the_end(m, until)
+            self.tell(m, until)
         self.count_times(m, 1, until)
 
     def count_times(self, m: Adapted, times: int, until: float) -> None:
         before, m.covered = m.covered // OFTEN, m.covered + times
         if m.covered // OFTEN > before:  # many frames may each need few steps
             self.tell_of_many(m, until)
+
+    def tell(self, m: Adapted, until: float) -> None:
+        """Of a run that gets nowhere."""
+        self.tell_of_many(m, until)
+        self.pace.tell_of_the_end(self.clocks(m)[:, : m.members], until)
+
+    def tell_of_many(self, m: Adapted, until: float) -> None:
+        if self.pace.advice:
+            self.pace.tell_of_many(self.clocks(m), until, lambda k, h: self.moved(m, k, h))
 
     # --- many times at once -------------------------------------------------------------------
     def walk(self, m: Adapted, until: float) -> Iterator[StepRows]:
@@ -234,8 +200,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
             if not self.unfinished(m, until):
                 break
             rows = self.with_clock(self.inner.record(m.inner, self.steps_ahead(m, until)))
-            self.tell_of_many(m, until)
-            self.tell_of_the_end(m, until)
+            self.tell(m, until)
         if m.events is not None:
             m.events.finish(until)
 
@@ -244,14 +209,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
         return replace(rows, places={**rows.places, self.clock: slice(-4, None)}) if self.in_loops else rows
 
     def steps_ahead(self, m: Adapted, until: float) -> int:
-        """Steps that the slowest member has still to take, as far as they are known and there is room."""
-        clocks = self.clocks(m)
-        high, tried = clocks[0], clocks[5 if len(clocks) > 5 else 3]
-        with np.errstate(all="ignore"):
-            left = np.nanmax((until - high) * tried / (high - m.t0), initial=TO_BEGIN)
-        size = self.bytes_of_a_step * max(m.members, 1)
-        room = max(1, int(ROWS_BYTES // size), min(LEAST_ROWS, int(MOST_BYTES // size)))
-        return max(1, min(int(min(AHEAD * left, 1e9)) + 2 if tried.min() >= TO_BEGIN else TO_BEGIN, room))
+        return steps_ahead(self.clocks(m), self.bytes_of_a_step * max(m.members, 1), m.t0, until)
 
     @property
     def bytes_of_a_step(self) -> int:
@@ -284,10 +242,8 @@ class AdaptiveEngine(LookedAt[Adapted]):
 
     def seen_in(self, m: Adapted, rows: StepRows, times: Any, who: Any, row: Any) -> dict[str, Any]:
         """The states of some members at some times, from the registers of the steps that cover them."""
-        count = len(times)
-        if count >= VECTOR:  # whole vectors: the last one fills them up
-            full = np.minimum(np.arange(-(-count // VECTOR) * VECTOR), count - 1)
-            times, who, row = times[full], who[full], row[full]
+        count, full = len(times), whole_vectors(len(times))
+        times, who, row = times[full], who[full], row[full]
         given = {name: v[who] if len(v) > 1 else v for name, v in m.params.items()}
         given = {**given, str(UNTIL.arg): times}
         some = rows.some(row * m.members + who)
@@ -304,15 +260,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
 
     def block(self, members: int) -> int:
         """Times that are looked at in some hundredths of a second, as far as that is known by now."""
-        if not self.frames:
-            return super().block(members)
-        now = time.perf_counter()
-        if now - self.begun_at < BLOCK_SECONDS:
-            self.in_a_block *= 2
-        elif self.in_a_block > FIRST_FRAMES and now - self.begun_at > 4 * BLOCK_SECONDS:
-            self.in_a_block //= 2
-        self.begun_at = now
-        return self.in_a_block
+        return self.frames_ahead.count() if self.frames else super().block(members)
 
     def between(self, m: Adapted, t: float) -> dict[str, Any]:
         """From the series of the step that covers this time; the members are further than their step then."""
@@ -323,35 +271,12 @@ class AdaptiveEngine(LookedAt[Adapted]):
         return self.shown(m)
 
     def between_many(self, m: Adapted, times: Any) -> dict[str, Any]:
-        out = (
-            self.states_at(m, np.asarray(times, np.float64)) if m.members else super().between_many(m, times)
-        )
         m.seen = None
-        return out
+        own = np.asarray(times, np.float64)
+        return self.states_at(m, own) if m.members else super().between_many(m, times)
 
     def found_until(self, m: Adapted, later: Adapted) -> None:
         m.events = later.events
-
-    def tell_of_many(self, m: Adapted, until: float) -> None:
-        """Whoever waits for many steps in which hardly anything happens should know: measured, at the member with most."""
-        if not self.advice:
-            return
-        clocks = self.clocks(m)
-        if clocks[3].max(initial=0.0) < MANY:
-            return
-        k = int(np.argmax(clocks[3]))
-        with np.errstate(all="ignore"):
-            moved = self.moved(m, k, clocks[2, k])
-        if 0.0 < moved < HARDLY:
-            LOG.warning(
-                "%s steps up to t = %g of %g, and the last one changed the state by only %.0e of its size: %s",
-                f"{int(clocks[3, k]):,}",
-                clocks[0, k],
-                until,
-                moved,
-                self.advice,
-            )
-            self.advice = ""
 
     def moved(self, m: Adapted, k: int, h: float) -> float:
         """By how much of its size the last step of a member has changed its state."""
@@ -361,35 +286,6 @@ class AdaptiveEngine(LookedAt[Adapted]):
             return float(np.abs(second).max() / np.abs(first).max())
         first, second = self.coefficients(m)[0][k, :2]
         return float(h * np.abs(second).max() / np.abs(first).max())
-
-    def tell_of_the_end(self, m: Adapted, until: float) -> None:
-        """A run whose steps have become so short that it would take minutes or years says so, once.
-
-        By what many attempts have gained, not by the length of one: at a corner a few are short.
-        """
-        clocks = self.clocks(m)[:, : m.members]
-        high, tried = clocks[0], clocks[5 if len(clocks) > 5 else 3]
-        if self.looked is None or len(self.looked[0]) != len(high):
-            self.looked = high.copy(), tried.copy()
-        gained, attempts = high - self.looked[0], tried - self.looked[1]
-        k = int(np.argmax(attempts))
-        if self.told_of_the_end or attempts[k] < WORTH_A_LOOK:
-            return
-        self.looked = None
-        left = (until - high[k]) * attempts[k] / gained[k] if gained[k] > 0.0 else math.inf
-        if left > ENDLESS:
-            self.told_of_the_end = True
-            LOG.warning(
-                "%s steps up to t = %g, and the last %s led %.1e further: at this pace, t = %g takes %.0e more steps. "
-                "The solution changes this fast there; it may run away. Ctrl-C ends the run: look at it up to t = %g.",
-                f"{int(clocks[3, k]):,}",
-                high[k],
-                f"{int(attempts[k]):,}",
-                gained[k],
-                until,
-                left,
-                high[k],
-            )
 
     def coefficients(self, m: Adapted) -> tuple[Any, Any]:
         """Of every member the coefficients of its step (members, order, numbers), and the error words of its state."""
@@ -452,30 +348,3 @@ class AdaptiveEngine(LookedAt[Adapted]):
         by = self.inner.named_there if m.there else self.inner.named
         shown = by(m.inner, self.words)
         return {name: shown[name][: m.members] for name in self.words}
-
-
-def is_narrow(numbers: int, members: int) -> bool:
-    """Has a step of all members so few numbers that it is sooner kept than looked at by itself?"""
-    return 8 * members * numbers <= NARROW
-
-
-def covered(clock: Any, times: Any, done: Any) -> tuple[Any, Any, Any]:
-    """(number of the time, member, row) of the first steps that cover times; of each member `done` were before."""
-    high, low, h = clock[:3]
-    out: list[list[Any]] = [[], [], []]
-    for k in range(high.shape[1]):
-        a, b, c = high[:, k], low[:, k], h[:, k]
-        left = times[done[k] :]
-        ends = np.where(np.isnan(c), np.inf, a + (b + c))  # a member that can go no further is not waited for
-        row = np.searchsorted(ends, left)
-        before = np.maximum(row - 1, 0)  # what counts is the comparison that a step itself makes
-        row = np.where((row > 0) & ~((left - a[before]) - b[before] > c[before]), before, row)
-        at = np.minimum(row, len(a) - 1)
-        row = np.where((row < len(a)) & ((left - a[at]) - b[at] > c[at]), row + 1, row)
-        count = int(np.count_nonzero(row < len(a)))
-        out[0].append(np.arange(done[k], done[k] + count))
-        out[1].append(np.full(count, k))
-        out[2].append(row[:count])
-        done[k] += count
-    which, who, rows = (np.concatenate(part) for part in out)
-    return which, who, rows

@@ -19,11 +19,12 @@ from tinyphysics.device.host.cores import available
 from tinyphysics.device.host.threads import spread
 from tinyphysics.ir import UOp
 from tinyphysics.rules.functions.random import draws
-from tinyphysics.runtime.engines.adaptive import AdaptiveEngine, is_narrow
+from tinyphysics.runtime.engines.adaptive import AdaptiveEngine
 from tinyphysics.runtime.engines.backend import engine_for, series_engine
 from tinyphysics.runtime.engines.engine import States
 from tinyphysics.runtime.engines.jump import JumpEngine
 from tinyphysics.runtime.engines.plans import probe_key
+from tinyphysics.runtime.engines.step_rows import is_narrow
 from tinyphysics.runtime.stages.acting import Acts
 from tinyphysics.runtime.stages.flow_matrices import with_flows
 from tinyphysics.runtime.stages.loop import begin_tiles, go
