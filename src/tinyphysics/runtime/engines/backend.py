@@ -25,7 +25,6 @@ from tinyphysics.errors import BackendError
 from tinyphysics.flows.series import series_of
 from tinyphysics.planner.cost.machine import MOST_UNROLL
 from tinyphysics.planner.cost.offload import Work, here, there, worth_a_look
-from tinyphysics.runtime.engines.cuda import CudaLoader, CudaLoops, series_kernels
 from tinyphysics.runtime.engines.loaders import (
     CLoader,
     CLoops,
@@ -36,7 +35,6 @@ from tinyphysics.runtime.engines.loaders import (
     series_code,
     tree_functions,
 )
-from tinyphysics.runtime.engines.opencl import OpenClLoader, OpenClLoops
 from tinyphysics.runtime.engines.plans import outline
 from tinyphysics.runtime.state.device_arrays import tools
 from tinyphysics.runtime.state.run import LazyProgram, made
@@ -50,6 +48,7 @@ from tinyphysics.tpir.program.isa import Program, StateDecl, Type
 from tinyphysics.util import digest
 
 Source = Program | LazyProgram
+# what writes code for GPUs and for OpenCL is imported where a run goes there: it is a tenth of a first result
 
 
 class Engines:
@@ -94,6 +93,8 @@ def new_engine(
     ):
 
         def engine() -> CudaEngine:
+            from tinyphysics.runtime.engines.cuda import CudaLoader
+
             kernel = outlined(program, probe, target, extremes, record)
             return CudaEngine(program, CudaLoader(), tools(cuda.device()), None, kernel)
 
@@ -102,6 +103,8 @@ def new_engine(
     if loops and target.backend in LOOPS:
         return NestEngine(whole, LOOPS[target.backend](), watch, threads, list_builder, tree_functions, seed)
     if loops and target.backend == "cuda":
+        from tinyphysics.runtime.engines.cuda import CudaLoops
+
         return CudaLoopEngine(whole, CudaLoops(), watch, 1, list_builder, tree_functions, seed)
     match target.backend:
         case "llvm":
@@ -113,8 +116,12 @@ def new_engine(
         case "numpy":
             return LaneEngine(whole, ArraysLoader(), watch, threads, extremes=extremes, record=record)
         case "opencl":
+            from tinyphysics.runtime.engines.opencl import OpenClLoader
+
             return LaneEngine(whole, OpenClLoader(), watch, threads, extremes=extremes, record=record)
         case "cuda":
+            from tinyphysics.runtime.engines.cuda import CudaLoader
+
             return on_gpus(
                 lambda: CudaEngine(
                     whole, CudaLoader(), tools(cuda.device()), watch, None, seed, extremes, record
@@ -147,6 +154,8 @@ def new_series_engine(target: Target, step: Step) -> Any:
     plan = loop_plan(series_of(step))
     states = [StateDecl(s.name, s.role, Type(s.var.dtype, s.var.shape)) for s in step.states]
     if target.backend == "cuda":
+        from tinyphysics.runtime.engines.cuda import series_kernels
+
         return on_gpus(
             lambda: CudaSeriesEngine(
                 plan, states, CLOCK, lambda: series_kernels(plan, loop_parts(plan)), tools(cuda.device())
@@ -255,11 +264,17 @@ def transferred(target: Target) -> dict[str, int]:
     return {"transfers": sum(d.transfers for d in every), "bytes_moved": sum(d.moved for d in every)}
 
 
+def opencl_loops() -> Any:
+    from tinyphysics.runtime.engines.opencl import OpenClLoops
+
+    return OpenClLoops()
+
+
 LOOPS: dict[str, Callable[[], Any]] = {
     "llvm": LlvmLoops,
     "c": CLoops,
     "numpy": numpy_loops,
-    "opencl": OpenClLoops,
+    "opencl": opencl_loops,
 }
 
 MAKES_CODE = ("llvm", "c")  # backends whose code is for the processor that is named
