@@ -47,6 +47,9 @@ def c_name(text: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in text)
 
 
+PLAIN = 2**31  # whole numbers up to here are written as they are: an index reads better without its type
+
+
 @dataclass
 class CPrinter:
     """One function."""
@@ -78,7 +81,7 @@ class CPrinter:
     # --- expressions ------------------------------------------------------------------------------
     def of(self, u: UOp) -> str:
         if u.op is Ops.CONST:
-            return str(u.arg) if u.dtype.is_int else literal(u)
+            return str(u.arg) if u.dtype.is_int and abs(u.arg) < PLAIN else literal(u)
         return self.names[u]
 
     def forget(self, buffers: Iterable[str]) -> None:
