@@ -477,7 +477,7 @@ class NestEngine(PlainEngine):
         }
 
     def left(self, scratch: Scratch, buffer: str) -> Any:
-        """What a buffer that nobody keeps holds now."""
+        """What a scratch buffer holds now."""
         return scratch[buffer]
 
     def show(self, m: NestState, out: Mapping[str, Any], row: int, j: int) -> None:

@@ -1,6 +1,6 @@
 """How is a large array copied or looked at by all threads?  In pieces of a megabyte, along its longest axis.
 
-Memory that nobody has written yet is laid out by whoever writes it first: a copy by all threads is where they will read it.
+New memory is placed near the processor that writes it first, so copies are made by the threads that will read them.
 """
 
 from __future__ import annotations

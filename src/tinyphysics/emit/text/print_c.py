@@ -151,7 +151,7 @@ class CPrinter:
                 self.compute(s.values)
                 self.names |= {name: self.of(value) for name, value in zip(s.names, s.values)}
             case Local():
-                pass
+                pass  # declared where the function begins
             case Store():
                 self.store(s)
             case Note():

@@ -42,7 +42,7 @@ class Followed:
     values: Any = field(default=None, repr=False)  # (functions, members) there; None: not known yet
     alive: Any = field(
         default=None, repr=False
-    )  # (members,) which are searched; None: nobody, it is a replay
+    )  # (members,) which are searched; None: no member, because this is a replay
     fresh: bool = False  # is it where a run begins?  There a zero is no event
     found: Found = Found()
 

@@ -15,8 +15,8 @@ MANY = 1e6  # steps, after which it is worth a look what they do
 ENDLESS = 1e8  # steps that are left: minutes at least
 WORTH_A_LOOK = 1e4  # attempts, from which the pace of a run is estimated
 HARDLY = 1e-3  # of the state: a step that moves it by less is not kept short by what the solution does
-FIRST_FRAMES = 64  # of a run, after which somebody may look at the keyboard
-BLOCK_SECONDS = 0.05  # between two such looks
+FIRST_FRAMES = 64  # of a run, before the first check for Ctrl-C
+BLOCK_SECONDS = 0.05  # between two such checks
 
 
 class FramesAhead:

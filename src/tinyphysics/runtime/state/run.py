@@ -164,7 +164,7 @@ class Run:
     acts: tuple[BoundAct, ...] = ()  # that change its states between two steps
     watches: tuple[Watch, ...] = ()  # that may stop it
     traits: tuple[str, ...] = ()  # of its step
-    step: Callable[[], Step] | None = None  # adaptive: the step, made when somebody looks into it
+    step: Callable[[], Step] | None = None  # adaptive: the step, made when it is first read
 
     @property
     def keeps_energy(self) -> bool:

@@ -30,7 +30,10 @@ TYPES = {
     "|u1": "uint8",
     "|b1": "bool",
 }
-NOTHING: dict[str, Any] = {"f": "NaN", "b": False}  # in a chunk that nobody has written, by kind; else 0
+NOTHING: dict[str, Any] = {
+    "f": "NaN",
+    "b": False,
+}  # fill value of chunks that were never written, by kind; else 0
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ Moves = list[tuple[Numbers, Numbers, float]]  # (velocities, forces, weight) of 
 def galerkin(
     slopes: Slopes, V: Sequence[Numbers], v: Numbers, method: Collocation
 ) -> tuple[list[UOp], Moves, Rows | None]:
-    # a_ij = mu_ij b_j: as long as nobody multiplies the two, mu_ij + mu_ji = 1 to the last bit
+    # a_ij = mu_ij b_j: as long as the two are not multiplied, mu_ij + mu_ji = 1 to the last bit
     drifts = over(V, method.b)
     Q = [moved(slopes.q, drifts, parts) for parts in method.mu]
     P = [slopes.at(slopes.momenta, x, y, c) for x, y, c in zip(Q, V, method.c)]

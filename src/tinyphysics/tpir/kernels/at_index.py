@@ -195,7 +195,7 @@ class AtIndex:
         at, rest = where[: indices[0].ndim], where[indices[0].ndim :]
         places: list[UOp] = []
         outside: bool | UOp = False
-        if indices[0].op is Ops.NEIGHBOURS:  # an order leaves nobody out
+        if indices[0].op is Ops.NEIGHBOURS:  # an order contains every particle
             return self.chosen(table, [self.at(indices[0], at)], (), rest)
         for index, n in zip(indices, table.shape):
             place, bad = inside(self.at(index, at), n)

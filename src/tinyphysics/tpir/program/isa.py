@@ -372,7 +372,7 @@ ISA: dict[str, InstructionRow] = {
 }
 # fmt: on
 
-# what a step may observe: where it holds for nobody a step changes nothing, and a loop may end
+# what a step may observe: where it holds for no member, a step changes nothing and a loop may end
 GOING = "going"
 WORDS = ("high", "low")
 POISSON_TYPES = WORDS_OF_POISSON_J
