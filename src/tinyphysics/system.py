@@ -175,9 +175,8 @@ class System:
     sites: Mapping[UOp, Site] = field(default_factory=dict)
     site: Site | None = None  # where the function is defined
     function: Callable[..., Any] | None = None
-    axes: Mapping[str, tuple[int | str, ...]] = field(
-        default_factory=dict
-    )  # shapes with letters, as annotated
+    # shapes with letters, as annotated
+    axes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
     linked: str = ""  # of a sum: what its parts have in common
     # of a sum of fast and slow parts: their potentials, the fastest first
     levels: tuple[UOp, ...] = root((), is_equation=False)
@@ -301,9 +300,8 @@ class SizedFamily:
     letters: tuple[str, ...]
     build: Callable[[Mapping[str, int]], System]
     shapes: Mapping[str, tuple[int | str, ...]]  # of each argument, as annotated
-    bound: dict[Any, System] = field(
-        default_factory=dict, init=False, repr=False
-    )  # what has been traced, by its sizes
+    # what has been traced, by its sizes
+    bound: dict[Any, System] = field(default_factory=dict, init=False, repr=False)
 
     def bind(self, sizes: Mapping[str, int] | None = None) -> System:
         """The system of some sizes, traced once: sums of it use the graph that is there."""

@@ -38,9 +38,8 @@ def root(n: int, over: int) -> Weight:
 
 
 HALF = Weight(0.5, Fraction(1, 2))
-NODES: dict[
-    int, tuple[Weight, ...]
-] = {  # of Gauss-Legendre quadrature in a step, by the order that they give
+# of Gauss-Legendre quadrature in a step, by the order that they give
+NODES: dict[int, tuple[Weight, ...]] = {
     4: (HALF - root(3, 6), HALF + root(3, 6)),
     6: (HALF - root(15, 10), HALF, HALF + root(15, 10)),
 }

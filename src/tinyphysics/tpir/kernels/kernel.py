@@ -45,12 +45,8 @@ from tinyphysics.util import without_collections
 
 NOW = UOp.var("n")  # steps done, as a float: exact up to 2**53
 STEP, ORIGIN = UOp.var("$dt"), UOp.var("$t0")
-LOOPS = (
-    "step",
-    "watch",
-    "enter",
-    "leave",
-)  # sections that are functions of what is carried, and give it back
+# sections that are functions of what is carried, and give it back
+LOOPS = ("step", "watch", "enter", "leave")
 LARGEST = (
     20_000  # scalar operations; beyond, compilers take minutes and a loop over the array is the right form
 )
@@ -188,16 +184,14 @@ class Kernel:
     params: tuple[UOp, ...]
     carried: tuple[UOp, ...]
     outputs: dict[str, tuple[DType, tuple[int, ...]]]  # what `final` gives: dtype and shape by name
-    functions: dict[
-        str, tuple[UOp, ...]
-    ]  # init, step (one stage of it), final: before functions are expanded
+    # init, step (one stage of it), final: before functions are expanded
+    functions: dict[str, tuple[UOp, ...]]
     watched: tuple[UOp, ...] = ()  # observables, as functions of what is carried
     observed: dict[str, tuple[DType, tuple[int, ...]]] = field(default_factory=dict)
     stages: int = 1
     weights: dict[UOp, tuple[UOp, ...]] = field(default_factory=dict)  # a variable of the stage -> its values
-    ends: dict[str, tuple[int, dict[UOp, tuple[UOp, ...]]]] = field(
-        default_factory=dict
-    )  # stages, weights: enter, leave
+    # stages, weights: enter, leave
+    ends: dict[str, tuple[int, dict[UOp, tuple[UOp, ...]]]] = field(default_factory=dict)
     bodies: int = 0
     tails: tuple[Tail, ...] = ()  # what is done after some of the stages
     going: UOp | None = None  # of what is carried
