@@ -77,14 +77,9 @@ def events(f: Finished) -> Found:
 def losses(f: Finished) -> Found:
     """Nothing for out.metrics: what was thrown away is looked for when out.losses is read."""
     record = f.record
+    apart = [part.apart for part in record.found]
     f.out._losses = partial(
-        looked_for,
-        f.run,
-        f.setup.goal,
-        f.out.origin,
-        f.call.first,
-        record.measured,
-        [part.apart for part in record.found],
+        looked_for, f.run, f.setup.goal, f.out.origin, f.call.first, record.measured, apart
     )
     return {}
 

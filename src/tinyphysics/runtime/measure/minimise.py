@@ -85,14 +85,8 @@ def evaluator(sim: Setup, i: Inputs, names: list[str], t0: float) -> Evaluate:
         def one(k: int) -> None:
             p = parts[k]
             own = {name: v[p] if len(v) > 1 else v for name, v in params.items()}
-            m = engine.start(
-                {n: v[p] for n, v in here.items()},
-                own,
-                p.stop - p.start,
-                dt,
-                t0,
-                None if len(parts) == 1 else 1,
-            )
+            states, threads = {n: v[p] for n, v in here.items()}, None if len(parts) == 1 else 1
+            m = engine.start(states, own, p.stop - p.start, dt, t0, threads)
             out = engine.synchronised(m)
             energy[p] = out["energy"]
             for name, place in places.items():

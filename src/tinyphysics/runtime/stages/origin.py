@@ -284,14 +284,8 @@ class Origin:
         else:
             stops = self.again(name, seen.add).stops
         drift, bad = seen.over({stop.member or 0: stop.step for stop in stops})
-        return Wandering(
-            drift,
-            seen.scale,
-            f"largest sum of |terms of {name}|",
-            bad,
-            self.run.given.is_ensemble,
-            f"`{name}`",
-        )
+        of, many = f"largest sum of |terms of {name}|", self.run.given.is_ensemble
+        return Wandering(drift, seen.scale, of, bad, many, f"`{name}`")
 
     def judged(self, seen: Extremes, stopped: Mapping[int, int]) -> Wandering:
         """Extremes over their scale; NaN where an energy was not finite before its member stopped."""

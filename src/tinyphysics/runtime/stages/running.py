@@ -28,6 +28,8 @@ from tinyphysics.trajectory import Stop
 
 HASHED_THERE = 1 << 22  # bytes of a state on a GPU that are sooner hashed there than read
 CARRIED = 16 << 20  # bytes of a state up to which a run keeps its loop state to go on from
+# by members of a tile: why they stopped, and their last good states
+Stopped = dict[int, tuple[Stop, States]]
 Sink = Callable[[Mapping[str, Any], slice], None]  # takes observables of some members instead of the record
 
 
@@ -36,7 +38,7 @@ class Done:
     """One tile at the end of a block."""
 
     m: Any = None  # the loop state, if it is not kept elsewhere
-    stopped: dict[int, tuple[Stop, States]] = field(default_factory=dict)
+    stopped: Stopped = field(default_factory=dict)
     leaves: dict[str, bytes] = field(default_factory=dict)
     registers: Mapping[str, Any] = field(default_factory=dict)  # where a checkpoint is due
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tinyphysics.facts import Fact
 from tinyphysics.flows.propagator import LinearPropagator
-from tinyphysics.step import Step, Term
+from tinyphysics.step import Claims, Step, Term
 from tinyphysics.system import System
 
 FLOW = "exact_flow"
@@ -35,7 +35,7 @@ def jump(
     name: str,
     system: System,
     terms: tuple[Term, ...],
-    claims: tuple[str, ...],
+    claims: Claims,
     way: str,
     parts: tuple[tuple[int, float], ...],
 ) -> Step:
