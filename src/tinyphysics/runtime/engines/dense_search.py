@@ -71,15 +71,19 @@ class Searching:
     params: Mapping[str, Any]  # (members or 1, shape...)
     members: int
     done: float  # the time up to which all were searched
-    fresh: Any = field(repr=False)  # (members,) is its first step still to come, where a zero is no event?
+    # (members,) is its first step still to come, where a zero is no event?  Or of all
+    fresh: Any = field(repr=False)
     found: Found = Found()
     # (2, functions, members): sign at the end of the last step, known?
     ends: Any = field(default=None, repr=False)
     count: Any = field(default=None, repr=False)  # (members,) attempts before
     noted: list[Crossings] = field(default_factory=list, repr=False)  # in a walk, to be located
 
+    def __post_init__(self) -> None:
+        self.fresh = np.broadcast_to(self.fresh, self.members).copy()
+
     def copy(self) -> Searching:
-        return replace(self, fresh=self.fresh.copy())
+        return replace(self)
 
     def begin(self) -> None:
         """A walk begins at the step that the members are at, whose beginning was searched before."""

@@ -490,27 +490,12 @@ def watching(k: Kernel, probe: Kernel) -> Kernel:
     state = dict(zip(probe.inputs, k.functions["final"]))
     loaded = dict(zip(probe.carried, substitute(probe.functions["init"], state)))
     watched = tuple(substitute(probe.functions["final"], loaded))
-    if k.has("leave"):  # between a step and what is seen of it lies more than one expression
-        params = tuple(dict.fromkeys((*k.params, *probe.params)))
-        return replace(
-            k, params=params, functions=k.functions | {"look": watched}, observed=probe.outputs, _cache={}
-        )
-    functions = k.functions | {"watch": k.functions["step"]}
     params = tuple(dict.fromkeys((*k.params, *probe.params)))  # a probe may draw where a step does not
-    return Kernel(
-        k.name,
-        k.inputs,
-        params,
-        k.carried,
-        k.outputs,
-        functions,
-        watched,
-        probe.outputs,
-        k.stages,
-        k.weights,
-        tails=k.tails,
-        seed=k.seed,
-    )
+    new = replace(k, params=params, observed=probe.outputs, _cache={})
+    if k.has("leave"):  # between a step and what is seen of it lies more than one expression
+        return replace(new, functions=k.functions | {"look": watched})
+    functions = k.functions | {"watch": k.functions["step"]}
+    return replace(new, functions=functions, watched=watched, ends={}, bodies=0, going=None, kinds=())
 
 
 RECORDED = "registers"  # what a kernel observes that keeps all that its loop carries
@@ -519,9 +504,7 @@ RECORDED = "registers"  # what a kernel observes that keeps all that its loop ca
 def recording(k: Kernel) -> Kernel:
     """The kernel whose loop also writes down what it carries, after every step."""
     functions = k.functions | {"watch": k.functions["step"]}
-    seen: dict[str, tuple[DType, tuple[int, ...]]] = {
-        RECORDED: (k.carried[0].dtype, (len(k.carried),)),
-    }
+    seen: dict[str, tuple[DType, tuple[int, ...]]] = {RECORDED: (k.carried[0].dtype, (len(k.carried),))}
     return replace(k, functions=functions, watched=k.carried, observed=seen, _cache={})
 
 
