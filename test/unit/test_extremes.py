@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from here import need
 
 import tinyphysics as tp
 from tinyphysics.device.engines.engine import LaneEngine
@@ -89,8 +90,7 @@ EVERY = ["numpy", *(pytest.param(b, marks=pytest.mark.all) for b in ("c", "openc
 
 @pytest.mark.parametrize("backend", EVERY)
 def test_every_backend_keeps_them(backend, monkeypatch):
-    if backend == "opencl":
-        pytest.importorskip("pyopencl")
+    need(backend)
     out = tp.compile(pendulum, dt=0.1, backend=backend).evolve(q=some, p=0.3, steps=20)
     here = tp.compile(pendulum, dt=0.1).evolve(q=some, p=0.3, steps=20)
     assert np.array_equal(both(out, monkeypatch).drift, here.drift())
