@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from here import need
 
 import tinyphysics as tp
 from tinyphysics.device.engines.engine import LaneEngine, kernel_of
@@ -97,8 +98,7 @@ EVERY = ["numpy", *(pytest.param(b, marks=pytest.mark.all) for b in ("c", "openc
 
 @pytest.mark.parametrize("backend", EVERY)
 def test_every_backend_keeps_them(backend, monkeypatch):
-    if backend == "opencl":
-        pytest.importorskip("pyopencl")
+    need(backend)
     out = tp.compile(pendulum, dt=0.1, backend=backend).evolve(q=some, p=0.3, steps=20)
     here = tp.compile(pendulum, dt=0.1).evolve(q=some, p=0.3, steps=20)
     assert np.array_equal(both(out, monkeypatch).drift, here.drift())
@@ -106,7 +106,14 @@ def test_every_backend_keeps_them(backend, monkeypatch):
 
 def test_what_is_not_finite_is_larger_than_all_numbers_and_stays():
     size, x = UOp.var("size"), UOp.var("x")
-    rows = [(1, -3, 3), (2, 1, 2), (2, -np.inf, np.inf), (2, -np.nan, np.nan), (np.inf, 9, np.inf), (np.nan, 9, np.nan)]
+    rows = [
+        (1, -3, 3),
+        (2, 1, 2),
+        (2, -np.inf, np.inf),
+        (2, -np.nan, np.nan),
+        (np.inf, 9, np.inf),
+        (np.nan, 9, np.nan),
+    ]
     for old, new, wanted in (*rows, (0, -0.0, 0)):
         (found,) = evaluate([larger(size, x)], {"size": float(old), "x": float(new)})
         assert np.array_equal(found, wanted, equal_nan=True) and not np.signbit(found)

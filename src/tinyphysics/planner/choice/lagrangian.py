@@ -80,9 +80,7 @@ def by_cost(
     shown = (half or bool(trouble)) and certified(theirs)
     if shown:
         why = "twice as many or more" if half else trouble
-        return Choice(
-            other, numbers, Alternative(chosen.name, f"by H, about {h:,} operations a step, {why}")
-        )
+        return Choice(other, numbers, Alternative(chosen.name, f"by H, about {h:,} operations a step, {why}"))
     why = "it is not certified" if half or trouble else "not half of what it costs by H"
     return Choice(
         chosen, numbers, Alternative(other.name, f"of L itself, about {ell:,} operations a step; {why}")
