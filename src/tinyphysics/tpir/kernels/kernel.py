@@ -359,9 +359,17 @@ def scalars(roots: Sequence[UOp]) -> list[UOp]:
     return graph_rewrite(flat, exact)
 
 
-@without_collections()
 def build_kernel(program: Program, seed: Seed = PORTABLE) -> Kernel:
-    """The kernel of a program, for a machine with some seed; a PlanError if it would be too long to write out."""
+    """The kernel of a program, for a machine with some seed; a PlanError if it would be too long to write out.
+
+    Made once: a run, what is looked at beside it and the report all ask for it.
+    """
+    return _built(program, seed)
+
+
+@lru_cache(maxsize=8)
+@without_collections()
+def _built(program: Program, seed: Seed) -> Kernel:
     meaning = Meaning(program)
     meaning.run(program.init)
     ends = ends_of(program, lambda r: r in meaning.env and unchanging(program, meaning.env)(r))
