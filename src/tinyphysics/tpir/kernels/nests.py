@@ -15,10 +15,8 @@ from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.util import prod
 
 NEIGHBOURS = 100  # pairs that are looked at for each particle of a list: a guess, for costs
-MET, MEETING = (
-    1000,
-    20,
-)  # nodes and points that each point of a tree meets, operations for each: guesses, for costs
+# nodes and points that each point of a tree meets, operations for each: guesses, for costs
+MET, MEETING = 1000, 20
 ROUNDS = 10  # of a loop that ends by itself: a guess, for costs
 STORED = {bool_: i8}  # types that have no size in memory lie there as another: true is 1
 LINKS = 8  # parts of a slab of pairs: their rows add to the same columns, so that one follows the other
@@ -346,9 +344,8 @@ class LoopKernel:
     constants: dict[str, UOp] = field(default_factory=dict)  # buffer -> the numbers in it, one node each
     # lists of neighbours, by number: tpir/kernels/neighbours.py
     lists: dict[int, Any] = field(default_factory=dict)
-    flat: dict[str, str] = field(
-        default_factory=dict
-    )  # array parameter -> a buffer with all its axes in a row
+    # array parameter -> a buffer with all its axes in a row
+    flat: dict[str, str] = field(default_factory=dict)
     tree: Any = None  # the tree that it sums through, if it does: tpir/kernels/tree.py
     counts: tuple[str, ...] = ()  # buffers of states of whole numbers, of which every one is good
     contracts: bool = False  # does a product join a sum over pairs with one rounding?  Under math="fast"
