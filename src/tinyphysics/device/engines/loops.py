@@ -44,7 +44,7 @@ class LoopLoader(Protocol):
     """What a backend offers: every function of a kernel, by name."""
 
     threads: bool
-    team: Any  # what each of several threads calls (emit/modules/team.py)
+    team: Any  # what each of several threads calls (emit/modules/team.py), if it has a use for them
     made: int  # modules compiled
     found: int  # modules that were there already
 

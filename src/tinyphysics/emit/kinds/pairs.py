@@ -111,8 +111,8 @@ class Pairs:
         ]
         where = (UOp(Ops.TDIV, i64, (), (LINK, number(LINKS))), and_(LINK, LINKS - 1))
         begin, end = cut(SLAB, cuts), cut(shifted(SLAB, 1), cuts)
-        last = BEGIN + link_end(shifted(WITHIN, 1))
-        bounds = BEGIN + link_end(WITHIN), UOp(Ops.WHERE, i64, (), (WITHIN < number(LINKS - 1), last, END))
+        up_to = BEGIN + link_end(shifted(WITHIN, 1))
+        bounds = BEGIN + link_end(WITHIN), UOp(Ops.WHERE, i64, (), (WITHIN < number(LINKS - 1), up_to, END))
         part: Body = (
             Let((SLAB, WITHIN), where),
             Let((BEGIN, END), (begin, end)),
