@@ -45,12 +45,8 @@ from tinyphysics.util import without_collections
 
 NOW = UOp.var("n")  # steps done, as a float: exact up to 2**53
 STEP, ORIGIN = UOp.var("$dt"), UOp.var("$t0")
-LOOPS = (
-    "step",
-    "watch",
-    "enter",
-    "leave",
-)  # sections that are functions of what is carried, and give it back
+# sections that are functions of what is carried, and give it back
+LOOPS = ("step", "watch", "enter", "leave")
 LARGEST = (
     20_000  # scalar operations; beyond, compilers take minutes and a loop over the array is the right form
 )
@@ -189,16 +185,14 @@ class Kernel:
     params: tuple[UOp, ...]
     carried: tuple[UOp, ...]
     outputs: dict[str, tuple[DType, tuple[int, ...]]]  # what `final` gives: dtype and shape by name
-    functions: dict[
-        str, tuple[UOp, ...]
-    ]  # init, step (one stage of it), final: before functions are expanded
+    # init, step (one stage of it), final: before functions are expanded
+    functions: dict[str, tuple[UOp, ...]]
     watched: tuple[UOp, ...] = ()  # observables, as functions of what is carried
     observed: dict[str, tuple[DType, tuple[int, ...]]] = field(default_factory=dict)
     stages: int = 1
     weights: dict[UOp, tuple[UOp, ...]] = field(default_factory=dict)  # a variable of the stage -> its values
-    ends: dict[str, tuple[int, dict[UOp, tuple[UOp, ...]]]] = field(
-        default_factory=dict
-    )  # stages, weights: enter, leave
+    # stages, weights: enter, leave
+    ends: dict[str, tuple[int, dict[UOp, tuple[UOp, ...]]]] = field(default_factory=dict)
     bodies: int = 0
     rows: int = 0
     tails: tuple[Tail, ...] = ()  # what is done after some of the stages
@@ -368,9 +362,17 @@ def scalars(roots: Sequence[UOp]) -> list[UOp]:
     return graph_rewrite(flat, exact)
 
 
-@without_collections()
 def build_kernel(program: Program, seed: Seed = PORTABLE) -> Kernel:
-    """The kernel of a program, for a machine with some seed; a PlanError if it would be too long to write out."""
+    """The kernel of a program, for a machine with some seed; a PlanError if it would be too long to write out.
+
+    Made once: a run, what is looked at beside it and the report all ask for it.
+    """
+    return _built(program, seed)
+
+
+@lru_cache(maxsize=8)
+@without_collections()
+def _built(program: Program, seed: Seed) -> Kernel:
     meaning = Meaning(program)
     meaning.run(program.init)
     ends = ends_of(program, lambda r: r in meaning.env and unchanging(program, meaning.env)(r))
@@ -506,27 +508,12 @@ def watching(k: Kernel, probe: Kernel) -> Kernel:
     state = dict(zip(probe.inputs, k.functions["final"]))
     loaded = dict(zip(probe.carried, substitute(probe.functions["init"], state)))
     watched = tuple(substitute(probe.functions["final"], loaded))
-    if k.has("leave"):  # between a step and what is seen of it lies more than one expression
-        params = tuple(dict.fromkeys((*k.params, *probe.params)))
-        return replace(
-            k, params=params, functions=k.functions | {"look": watched}, observed=probe.outputs, _cache={}
-        )
-    functions = k.functions | {"watch": k.functions["step"]}
     params = tuple(dict.fromkeys((*k.params, *probe.params)))  # a probe may draw where a step does not
-    return Kernel(
-        k.name,
-        k.inputs,
-        params,
-        k.carried,
-        k.outputs,
-        functions,
-        watched,
-        probe.outputs,
-        k.stages,
-        k.weights,
-        tails=k.tails,
-        seed=k.seed,
-    )
+    new = replace(k, params=params, observed=probe.outputs, _cache={})
+    if k.has("leave"):  # between a step and what is seen of it lies more than one expression
+        return replace(new, functions=k.functions | {"look": watched})
+    functions = k.functions | {"watch": k.functions["step"]}
+    return replace(new, functions=functions, watched=watched, ends={}, bodies=0, going=None, kinds=())
 
 
 RECORDED = "registers"  # what a kernel observes that keeps all that its loop carries
@@ -535,9 +522,7 @@ RECORDED = "registers"  # what a kernel observes that keeps all that its loop ca
 def recording(k: Kernel) -> Kernel:
     """The kernel whose loop also writes down what it carries, after every step."""
     functions = k.functions | {"watch": k.functions["step"]}
-    seen: dict[str, tuple[DType, tuple[int, ...]]] = {
-        RECORDED: (k.carried[0].dtype, (len(k.carried),)),
-    }
+    seen: dict[str, tuple[DType, tuple[int, ...]]] = {RECORDED: (k.carried[0].dtype, (len(k.carried),))}
     return replace(k, functions=functions, watched=k.carried, observed=seen, _cache={})
 
 
