@@ -175,12 +175,13 @@ def packs_of_pairs(seeds: Sequence[Pack], roots: Sequence[UOp], wide: int) -> Pa
     """The packs of bodies that act on each other: where they are, what divides for a pair, sums over pairs."""
     packs = Packs(roots, signed=True)
     divisions = sum(packs.bit[u] for u in packs.order if u.op is Ops.DIV)
-    here, later = [], []
+    here: list[Pack] = []
+    later: list[Pack] = []
     for p in seeds:
         (later if any(packs.below[u] & divisions for u in p) else here).append(p)
     for p in here:
         packs.down(p)
-    place = {u: k for k, u in enumerate(u for p in here for u in p)}
+    place = {u: k for k, u in enumerate(roots) if not packs.below[u] & divisions}
     alike: dict[object, list[UOp]] = {}
     form: dict[UOp, int] = {}
     forms: dict[object, int] = {}
