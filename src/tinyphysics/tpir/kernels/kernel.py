@@ -87,6 +87,7 @@ class Section:
     going: UOp | None = (
         None  # of the loads: a loop ends where it holds for no lane, because a step would change nothing
     )
+    rows: int = 0  # bodies in arrays that all have as many: what one member's vectors may hold side by side
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {', '.join(str(v.arg) for v in self.loads)}"]
@@ -193,6 +194,7 @@ class Kernel:
     # stages, weights: enter, leave
     ends: dict[str, tuple[int, dict[UOp, tuple[UOp, ...]]]] = field(default_factory=dict)
     bodies: int = 0
+    rows: int = 0
     tails: tuple[Tail, ...] = ()  # what is done after some of the stages
     going: UOp | None = None  # of what is carried
     seed: Seed | None = None  # of math="fast": what its roots begin with
@@ -250,6 +252,7 @@ class Kernel:
                 self.bodies if loops else 0,
                 tuple(Tail(t.period, parts[6 + 2 * k], parts[7 + 2 * k]) for k, t in enumerate(tails)),
                 parts[-2][0] if gate else None,
+                self.rows if loops else 0,
             )
         return self._cache[name, careful, short]
 
@@ -448,6 +451,7 @@ def _built(program: Program, seed: Seed) -> Kernel:
         stages=stages.count,
         weights=named(weighed.pop("step"), names),
         bodies=bodies_of(program),
+        rows=rows_of(program),
         going=going[0] if going else None,
         tails=tuple(Tail(t.period, tuple(substitute(roots, names))) for t, roots in zip(stages.tails, tails)),
         ends={
@@ -462,6 +466,12 @@ def _built(program: Program, seed: Seed) -> Kernel:
 def bodies_of(program: Program) -> int:
     """How many rows of its states go on orbits, each like the others?"""
     return program.states[0].type.shape[0] - 1 if any(i.op == "ORBIT" for i in program.step) else 0
+
+
+def rows_of(program: Program) -> int:
+    """How many rows have its states, if all have as many?"""
+    shapes = {r.type.shape for r in program.states}
+    return next(iter(shapes))[0] if len(shapes) == 1 and all(shapes) else 0
 
 
 def named(table: Mapping[UOp, Sequence[UOp]], names: dict[UOp, UOp]) -> dict[UOp, tuple[UOp, ...]]:
