@@ -6,7 +6,7 @@
 
 Thread counts are interleaved and the least of the rounds counts. The hash of every run has to be that of one thread. `copy`
 is what memory can do: bytes read and written a second by copying 256 MB with as many threads. The bound of a row is the time
-that its threads need at best: that of one thread divided by their number, or by the number of chains that the order of its sums
+that its threads need at best: that of one thread over their number, or over the number of chains that the order of its sums
 allows at once (eight slabs of a sum over neighbours); or the time that memory needs for what a step moves, if that is longer.
 """
 
