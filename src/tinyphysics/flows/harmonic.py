@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tinyphysics.ir import UOp, graph_rewrite
+from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.formulas.coupled import flowed, matrix_shape
 from tinyphysics.rules.formulas.harmonic import turned
@@ -58,6 +59,12 @@ class HarmonicFlow(SubFlow):
     def inverse(self) -> HarmonicFlow:
         return replace(self, weight=-self.weight)
 
+    def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
+        """Directions turn as the states do, around the origin: no state enters an oscillator."""
+        pairs = tuple((way[q], way[p]) for way in ways for q, p in self.pairs)
+        around = tuple(Oscillator(o.a, o.b) for o in self.oscillators) * len(ways)
+        return HarmonicFlow(self.weight, pairs, around), self
+
     def updates(self) -> int:
         return 3
 
@@ -69,10 +76,11 @@ class CoupledFlow(SubFlow):
     weight: float
     pairs: Pairs
     energy: UOp  # the first term of the step
+    directions: Pairs = ()  # that are moved instead, by the linear part of the flow
     traits = frozenset({TURNS})
 
     def writes(self) -> tuple[UOp, ...]:
-        return tuple(x for pair in self.pairs for x in pair)
+        return tuple(x for pair in self.directions or self.pairs for x in pair)
 
     def reads(self) -> frozenset[UOp]:
         return self.energy.leaves
@@ -81,11 +89,15 @@ class CoupledFlow(SubFlow):
         h = DT if self.weight == 1.0 else self.weight * DT
         if h not in b.matrices:
             name = f"{FLOW}{len(b.matrices)}"
-            b.matrices[h] = matrix = UOp.var(name, matrix_shape(self.writes()))
+            b.matrices[h] = matrix = UOp.var(name, matrix_shape([x for pair in self.pairs for x in pair]))
             b.invariant[matrix] = register = b.temporary()
             time = b.operand(h, section)
             b.emit(b.first, "FLOW", register, Param(name), Register("E", 0), time, u=matrix)
-        rotate(b, list(zip(self.writes(), flowed(self.writes(), b.matrices[h]))), section)
+        states = [x for pair in self.pairs for x in pair]
+        new = flowed(states, b.matrices[h])
+        if self.directions:
+            new = graph_rewrite(jvp(new, states, self.writes()), exact)
+        rotate(b, list(zip(self.writes(), new)), section)
 
     def field(self) -> Mapping[UOp, UOp]:
         slopes = gradient(UOp.const(self.weight) * self.energy, list(self.writes()))
@@ -93,6 +105,10 @@ class CoupledFlow(SubFlow):
 
     def inverse(self) -> CoupledFlow:
         return replace(self, weight=-self.weight)
+
+    def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
+        moved = (tuple((way[q], way[p]) for q, p in self.pairs) for way in ways)
+        return *(replace(self, directions=pairs) for pairs in moved), self
 
     def updates(self) -> int:
         return 3

@@ -210,7 +210,7 @@ def applies(r: Run, record: Record, checks: str, approximate: float | None) -> b
         return False
     if r.begun is not None or record.stops:  # the first state is another run's; a stop was said
         return False
-    if r.acts:  # which may change the energy
+    if any(not a.inside for a in r.acts):  # which may change the energy
         return False
     return not r.given.there
 

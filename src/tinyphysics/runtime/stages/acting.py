@@ -30,7 +30,21 @@ class Acts:
     look: Callable[[Tile, States, int], dict[str, Any]] | None = None  # what is observed of a state
 
     def due(self, n: int) -> bool:
-        return any(a.due(n) for a in self.run.acts)
+        return any(a.due(n) and not a.inside for a in self.run.acts)
+
+    def due_inside(self, n: int) -> bool:
+        return any(a.due(n) and a.inside for a in self.run.acts)
+
+    def inside(self, tile: Tile, registers: dict[str, Any], n: int) -> dict[str, Any]:
+        """The registers of a loop after what is done to them at step n; states that an act does not name stay as they are."""
+        places = {s.name: f"S{i}" for i, s in enumerate(self.run.program.states)}
+        for a in self.run.acts:
+            if a.due(n) and a.inside:
+                shapes = {w: self.run.given.states[w].shape[1:] for w in a.words}
+                state = {w: registers[places[w]].reshape(tile.members, *shape) for w, shape in shapes.items()}
+                for w, v in self.done(a, tile, state, n).items():
+                    registers[places[w]] = v.reshape(tile.members, -1)
+        return registers
 
     def after(self, tile: Tile, state: States, n: int) -> dict[str, Any]:
         """The states of a tile after the acts of step n."""
