@@ -104,10 +104,20 @@ def with_directions(system: System, goal: Goal, requested: str) -> Build:
     b = built(replace(system, states=own), replace(goal, more=rest, propagator="loop"), requested)
     with unrounded() if goal.precision == "dd" else nullcontext():
         exact = lower(b.step, system.sites, goal.dt, goal.precision, goal.backwards, beside=beside)
-    program = rewritten(exact := replace(exact, claims=()), b.step, b.goal)
+    exact, known = replace(exact, claims=()), b.step.weights
+    signed = known | {
+        -w: -meant for w, meant in known.items()
+    }  # a kick of a direction has the sign in its weight
+    program = replace(in_precision(exact, goal.precision, goal.lattice, signed), math=goal.math)
     target, why = aimed(program, b.step, b.goal, requested)
     return replace(
-        b, system=system, exact=exact, program=program, target=target, why=why, goal=replace(b.goal, more=goal.more)
+        b,
+        system=system,
+        exact=exact,
+        program=program,
+        target=target,
+        why=why,
+        goal=replace(b.goal, more=goal.more),
     )
 
 

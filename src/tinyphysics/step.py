@@ -133,7 +133,7 @@ class SubFlow(Protocol):
 
     def joined(self, other: SubFlow) -> SubFlow:
         """This and another of its kind, side by side: both see the states as they were before."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} is not what moves states after equations are solved")
 
     def updates(self) -> int:
         """How often a state is rounded in it."""

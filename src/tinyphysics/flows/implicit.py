@@ -98,7 +98,9 @@ class ImplicitFlow(SubFlow):
         n = self.unknown.size
         if n > MOST_ELIMINATED:
             return None
-        units = [UOp.stack([UOp.const(float(j == k)) for j in range(n)], self.unknown.shape) for k in range(n)]
+        units = [
+            UOp.stack([UOp.const(float(j == k)) for j in range(n)], self.unknown.shape) for k in range(n)
+        ]
         columns = [unroll(jvp([self.residual], [self.unknown], [unit]))[0] for unit in units]
         matrix = [[columns[k][i] for k in range(n)] for i in range(n)]
         along = [unroll(jvp([self.residual], list(way), list(way.values())))[0] for way in ways]
@@ -108,7 +110,9 @@ class ImplicitFlow(SubFlow):
             unknowns = UOp.stack(simplify([row[k] for row in found]), self.unknown.shape)
             moved.append({**way, self.unknown: unknowns})
         own = self.moves.tangent(moved)
-        return None if own is None else (replace(self, moves=own[0].joined(own[1])) if len(own) == 2 else self,)
+        return (
+            None if own is None else (replace(self, moves=own[0].joined(own[1])) if len(own) == 2 else self,)
+        )
 
     def updates(self) -> int:
         return self.moves.updates()

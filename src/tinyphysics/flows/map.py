@@ -43,7 +43,9 @@ class Map(SubFlow):
         return Map(tuple(zip((way[x] for x in states), slopes)))
 
     def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
-        return (Map(tuple(v for way in ways for v in self.along(way).values)), self) if self.values else (self,)
+        return (
+            (Map(tuple(v for way in ways for v in self.along(way).values)), self) if self.values else (self,)
+        )
 
     def joined(self, other: SubFlow) -> Map:
         """Both, with all values computed before the first is put in its place."""

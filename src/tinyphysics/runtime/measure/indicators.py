@@ -16,6 +16,7 @@ from tinyphysics.runtime.stages.execute import clock_of
 from tinyphysics.runtime.stages.subject import Observed
 from tinyphysics.tpir.program.lower import ways_of
 
+
 @dataclass(frozen=True, eq=False)
 class Indicator(Measure):
     """A measure of directions beside the states: a run that observes one has them."""
@@ -37,7 +38,9 @@ def beside(subject: Observed) -> Beside:
     return own
 
 
-def indicator(needs: Callable[[Mapping[str, Any]], Wanted]) -> Callable[[Callable[..., Any]], Callable[..., Indicator]]:
+def indicator(
+    needs: Callable[[Mapping[str, Any]], Wanted],
+) -> Callable[[Callable[..., Any]], Callable[..., Indicator]]:
     """From f(subject, options...) to a function of the options alone, whose result is an Indicator."""
 
     def made(function: Callable[..., Any]) -> Callable[..., Indicator]:
@@ -102,7 +105,7 @@ def volume(b: Beside, k: int) -> UOp:
 def gali(subject: Observed, k: int) -> UOp:
     """The generalised alignment index of k directions: the volume that their unit vectors span.
 
-    On a torus of N dimensions it is constant up to k = N, and falls as t**-2(k - N) beyond; chaos makes it fall exponentially.
+    On a torus of N dimensions it is constant up to k = N and falls as t**-2(k - N) beyond; in chaos it falls exponentially.
     """
     return volume(beside(subject), checked_count(k))
 
@@ -126,5 +129,7 @@ def growths(subject: Observed) -> UOp:
 
 def checked_count(k: Any) -> int:
     if isinstance(k, bool) or not isinstance(k, int) or k < 2:
-        raise InputError(f"gali(k={shown(k)}) is not a number of directions", fix="Pass tp.chaos.gali(k=2), or more.")
+        raise InputError(
+            f"gali(k={shown(k)}) is not a number of directions", fix="Pass tp.chaos.gali(k=2), or more."
+        )
     return k

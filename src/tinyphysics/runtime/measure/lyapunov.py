@@ -17,11 +17,12 @@ from tinyphysics.runtime.measure.tangents import Run, Wanted, run_with_direction
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.util import frames_to_user
 
-EPSILON = {"float32": 2.0**-23, "mixed": 2.0**-23, "dd": 2.0**-104}  # of a precision; of any other 2**-52
+SHORT = ("float32", "mixed", "compensated")  # precisions whose forces are float32
+EPSILON = dict.fromkeys(SHORT, 2.0**-23) | {"dd": 2.0**-104}  # of a precision; of any other 2**-52
 # of a stride: the logarithm of what one direction may grow by (its square is a float), and by how much two of them may part
-GROWS, PARTS = {"float32": 30.0, "mixed": 30.0}, {"float32": 4.0, "mixed": 4.0}
-PILOT = 128  # steps that are looked at one by one, to choose the stride
-ROWS, ROOM = 2048, 1 << 24  # of the history: at most so many, and numbers of all members together
+GROWS, PARTS = dict.fromkeys(SHORT, 30.0), dict.fromkeys(SHORT, 4.0)
+PILOT, FEW = 128, 64  # steps that are looked at one by one, and members, to choose the stride
+ROWS, ROOM = 2048, 1 << 22  # of the history: at most so many, and numbers of all members together
 FEWEST_ROWS, FEWEST_BLOCKS = 64, 8
 LONGEST = 3  # levels of blocks that an error is read off: of 8 to 64 blocks
 MARGIN = 1.5  # by which the error of so few blocks differs by chance
@@ -62,7 +63,9 @@ class Lyapunov:
     def __str__(self) -> str:
         if np.ndim(self.value):
             return repr(self)
-        lines = [f"Lyapunov exponent {self.value:.5g} ± {self.error:.2g} per unit of time, over {self.time:g}"]
+        lines = [
+            f"Lyapunov exponent {self.value:.5g} ± {self.error:.2g} per unit of time, over {self.time:g}"
+        ]
         if not self.converged:
             lines.append("not converged: the error still grows with the length of its blocks; run it longer")
         if len(self.spectrum) > 1:
@@ -133,7 +136,9 @@ def checked_spectrum(spectrum: Any, numbers: int) -> int:
 
 def steps_of(r: Run, steps: Any, until: Any) -> int:
     if (steps is None) is (until is None):
-        raise InputError("lyapunov needs either steps= or until=, and not both", fix="Write lyapunov(..., until=1e4).")
+        raise InputError(
+            "lyapunov needs either steps= or until=, and not both", fix="Write lyapunov(..., until=1e4)."
+        )
     n = steps if until is None else math.floor((float(until) - r.t0) / r.dt + 1e-9)
     if isinstance(n, bool) or int(n) != n or n < FEWEST_ROWS:
         raise InputError(
@@ -146,8 +151,7 @@ def steps_of(r: Run, steps: Any, until: Any) -> int:
 def growth(r: Run, every: int, steps: int, rows_every: int, **more: Any) -> tuple[Any, Any]:
     """(times, the logarithm of what each direction has grown by: (rows, members, directions)) of a run."""
     out = r.evolve(every, steps=steps, frames=2, observe={"grown": growths}, observe_every=rows_every, **more)
-    if out.stops:
-        s = out.stopped
+    if (s := out.stopped) is not None:
         raise InputError(
             f"the run stopped at step {s.step} (t = {s.t:g}): {s.cause} at {s.where}",
             fix="Shorten dt, or choose another state.",
@@ -158,8 +162,8 @@ def growth(r: Run, every: int, steps: int, rows_every: int, **more: Any) -> tupl
 
 def stride_of(r: Run, steps: int, rows: int, more: Mapping[str, Any]) -> int:
     """How many steps directions go on before they are made orthonormal: as long as they stay apart and finite."""
-    n = min(steps, PILOT)
-    _, g = growth(r, 1, n, 1, **more)
+    n, some = min(steps, PILOT), r.some(FEW)
+    _, g = growth(some, 1, n, 1, **more)
     d = np.diff(g, axis=0)
     precision, k = r.setup.goal.precision, r.wanted.count
     fastest = float(np.abs(d).max())
@@ -193,61 +197,72 @@ def lyapunov(
     every = stride * max(1, n // stride // rows)
     n -= n % every
     times, g = growth(r, stride, n, every, **{**more, "progress": progress})
-    skipped = discarded_rows(discard, times, r)
-    times, g = times[skipped:], g[skipped:]
-    span = times[1] - times[0]
-    rates = np.diff(g, axis=0) / span
-    exponents = (g[-1] - g[0]) / (times[-1] - times[0])  # (members, directions)
-    eps = EPSILON.get(setup.goal.precision, 2.0**-52)
-    errors, converged = block_errors(rates)
+    skipped = discarded_rows(discard, times)
+    found = exponents_of(times[skipped:], g[skipped:], r, n, stride)
+    if setup.checks != "off" and np.isfinite(np.min(found.lost)):
+        by_method = float(np.min(found.horizon)) < float(np.min(found.lost)) * abs(r.dt) - abs(r.dt)
+        tell(float(np.max(found.value)), int(np.min(found.lost)), float(np.min(found.horizon)), by_method, n)
+    return found
+
+
+def exponents_of(times: Any, g: Any, r: Run, steps: int, stride: int) -> Lyapunov:
+    """What follows from how directions have grown: (rows, members, directions) at these times."""
+    eps, span = EPSILON.get(r.setup.goal.precision, 2.0**-52), times[-1] - times[0]
+    exponents = (g[-1] - g[0]) / span
+    errors, converged = block_errors(np.diff(g, axis=0) / (times[1] - times[0]))
     converged |= errors <= math.sqrt(eps) * np.abs(exponents)  # a rate that does not change
     order = np.argsort(-exponents, axis=1, kind="stable")
     exponents, errors, converged = (np.take_along_axis(x, order, 1) for x in (exponents, errors, converged))
     so_far = (g[1:] - g[0]) / (times[1:] - times[0])[:, None, None]
-    found = [
-        kaplan_yorke(row) if count == numbers and numbers > 1 else None for row in exponents
-    ]
-    value, error = exponents[:, 0], errors[:, 0]
-    chaotic = value > 2.0 * error
-    lost = np.where(chaotic, np.ceil(math.log(1 / eps) / np.where(chaotic, value, 1.0) / abs(r.dt)), np.inf)
-    delta = max(eps, truncation(setup, r, float(value.max()), n)) if chaotic.any() else eps
-    horizon = np.where(chaotic, math.log(1.0 / min(delta, 0.5)) / np.where(chaotic, value, 1.0), np.inf)
-    of = (lambda x: x) if r.is_ensemble else (lambda x: x[0])
-    one = (lambda x: np.array(x)) if r.is_ensemble else (lambda x: x[0])
-    scalar = (lambda x: x) if r.is_ensemble else (lambda x: x[0].item())
-    result = Lyapunov(
-        scalar(value), scalar(error), of(exponents), of(errors),
-        (times[1:], so_far if r.is_ensemble else so_far[:, 0]),
-        scalar(horizon), scalar(lost), None if found[0] is None else one(found), scalar(converged[:, 0]),
-        float(times[-1] - times[0]), float(times[0] - r.t0), stride,
-    )  # fmt: skip
-    if setup.checks != "off":
-        tell(float(value.max()), int(lost.min()) if chaotic.any() else None, float(horizon.min()), delta > eps, n)
-    return result
+    value = exponents[:, 0]
+    chaotic = value > 2.0 * errors[:, 0]
+    rate = np.where(chaotic, value, 1.0)
+    delta = max(eps, truncation(r, float(value.max()), steps)) if chaotic.any() else eps
+    whole = r.wanted.count == sum(s.var.size for s in r.plain.system.states) > 1
+
+    def of(x: Any) -> Any:
+        return x if r.is_ensemble else x[0] if x.ndim > 1 else x[0].item()
+
+    return Lyapunov(
+        value=of(value),
+        error=of(errors[:, 0]),
+        spectrum=of(exponents),
+        errors=of(errors),
+        history=(times[1:], so_far if r.is_ensemble else so_far[:, 0]),
+        horizon=of(np.where(chaotic, math.log(1.0 / min(delta, 0.5)) / rate, np.inf)),
+        lost=of(np.where(chaotic, np.ceil(math.log(1.0 / eps) / rate / abs(r.dt)), np.inf)),
+        dimension=of(np.array([kaplan_yorke(row) for row in exponents])) if whole else None,
+        converged=of(converged[:, 0]),
+        time=float(abs(span)),
+        discarded=float(abs(times[0] - r.t0)),
+        stride=stride,
+    )
 
 
-def discarded_rows(discard: Any, times: Any, r: Run) -> int:
+def discarded_rows(discard: Any, times: Any) -> int:
     """How many rows belong to what is left out: the time that is said, or a tenth."""
     span = abs(times[-1] - times[0])
     if discard is None:
         discard = 0.1 * span
     if isinstance(discard, bool) or not isinstance(discard, (int, float)) or not 0.0 <= discard < span:
         raise InputError(
-            f"discard={shown(discard)} is not a time within the run, which takes {span:g}", fix="Pass discard=100.0."
+            f"discard={shown(discard)} is not a time within the run, which takes {span:g}",
+            fix="Pass discard=100.0.",
         )
     found = int(np.searchsorted(np.abs(times - times[0]), discard * (1 - 1e-12)))
     return min(found, len(times) - 2)
 
 
-def truncation(setup: Setup, r: Run, value: float, steps: int) -> float:
-    """The relative error of the method over the time in which errors grow by e: steps of dt against those of half the length."""
+def truncation(r: Run, value: float, steps: int) -> float:
+    """The relative error of the method while errors grow by a factor e: steps of dt against those of half the length."""
+    setup = r.plain
     if setup.system.kind == "map" or value <= 0.0:
         return 0.0
     count = max(1, min(steps, math.ceil(1.0 / (value * abs(r.dt)))))
     plain = {name: v for name, v in r.given.items() if name in setup.own_names}
     ends = []
     for parts in (1, 2):
-        sim = type(setup)(setup.system, r.plain.goal, setup.requested, "off")
+        sim = setup.variant(setup.goal)
         out = sim.evolve(**plain, t0=r.t0, dt=r.dt / parts, steps=count * parts, frames=2)
         if out.stops:
             return 1.0

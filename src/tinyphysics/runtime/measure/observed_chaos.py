@@ -32,7 +32,11 @@ def evolve_beside(setup: Setup, request: Request) -> Trajectory:
     found = {name: w for name, f in observe.items() if (w := wanted_of(f)) is not None}
     w = reduce(or_, found.values())
     refuse(request, next(iter(found)))
-    asked = {name: v for name, v in vars(request).items() if name not in ("given", "t0", "acts", "observe", "monitors")}
+    asked = {
+        name: v
+        for name, v in vars(request).items()
+        if name not in ("given", "t0", "acts", "observe", "monitors")
+    }
     asked["observe"] = observe
     if request.resume is not None:
         sim = simulation(setup, w)
@@ -83,7 +87,7 @@ def shown(setup: Setup, sim: Setup, out: Trajectory, r: Run | None) -> Trajector
     if setup.checks != "off" and steps and grown > math.log(1.0 / eps):
         dt = 1.0 if r is None or setup.system.kind == "map" else abs(r.dt)
         value = grown / (steps * dt)
-        delta = eps if r is None else max(eps, truncation(setup, r, value, steps))
+        delta = eps if r is None else max(eps, truncation(r, value, steps))
         lost, horizon = math.ceil(math.log(1.0 / eps) / value / dt), math.log(1.0 / min(delta, 0.5)) / value
         tell(value, lost, horizon, delta > eps, steps)
     return out

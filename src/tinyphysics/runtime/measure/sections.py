@@ -35,7 +35,9 @@ def section(
     if not callable(surface):
         raise InputError(f"{shown(surface)} is not a function of the state", fix="Pass lambda q, p: q[0].")
     if rising not in (True, False, None):
-        raise InputError(f"rising={shown(rising)} is not known", fix="rising may be True, False, or None for both.")
+        raise InputError(
+            f"rising={shown(rising)} is not known", fix="rising may be True, False, or None for both."
+        )
     out = sim.evolve(
         **given, steps=steps, until=until, threads=threads, frames=2, events={"section": surface}
     )

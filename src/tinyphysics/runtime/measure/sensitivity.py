@@ -40,7 +40,8 @@ def sensitivity(
     if out.stopped is not None:
         s = out.stopped
         raise InputError(
-            f"the run stopped at step {s.step} (t = {s.t:g}): {s.cause}", fix="Shorten dt, or choose another state."
+            f"the run stopped at step {s.step} (t = {s.t:g}): {s.cause}",
+            fix="Shorten dt, or choose another state.",
         )
     moved = {n: np.asarray(out.final[DIRECTION.format(0, n)], float) for n in states}
     found = seen({n: v if r.is_ensemble else v[None] for n, v in moved.items()})

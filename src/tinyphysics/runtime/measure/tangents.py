@@ -43,15 +43,16 @@ class Wanted:
     means: bool = False  # over the time: MEGNO
 
     def __or__(self, other: Wanted) -> Wanted:
-        return Wanted(
-            max(self.count, other.count), self.volumes or other.volumes, self.means or other.means
-        )
+        return Wanted(max(self.count, other.count), self.volumes or other.volumes, self.means or other.means)
 
 
 def with_directions(system: System, w: Wanted) -> System:
     """The system with directions, and with what they have grown by, among its states."""
     shapes = {DIRECTION.format(k, s.name): s.var.shape for k in range(w.count) for s in system.states}
-    shapes[GROWTH] = (w.count, 2)  # a whole number and a part of one: float32 would lose the digits of a long sum
+    shapes[GROWTH] = (
+        w.count,
+        2,
+    )  # a whole number and a part of one: float32 would lose the digits of a long sum
     if w.volumes:
         shapes |= {NORMS: (w.count,), MIX: (w.count, w.count)}
     if w.means:
@@ -172,7 +173,9 @@ class Beside:
 def first_directions(system: System, w: Wanted, members: int, seed: int, t0: float) -> dict[str, Any]:
     """Orthonormal and pseudo-random, others for each member: axes may lie in a torus, and then show wrong powers."""
     n = sum(s.var.size for s in system.states)
-    drawn = np.ravel(normal(members * n * w.count, seed, STREAM))[: members * n * w.count].reshape(members, w.count, n)
+    drawn = np.ravel(normal(members * n * w.count, seed, STREAM))[: members * n * w.count].reshape(
+        members, w.count, n
+    )
     for k in range(w.count):  # number after number: the same bits everywhere
         for j in range(k):
             drawn[:, k] -= in_order(drawn[:, j], drawn[:, k])[:, None] * drawn[:, j]
@@ -181,7 +184,9 @@ def first_directions(system: System, w: Wanted, members: int, seed: int, t0: flo
     for k in range(w.count):
         at = 0
         for s in system.states:
-            out[DIRECTION.format(k, s.name)] = drawn[:, k, at : at + s.var.size].reshape(members, *s.var.shape)
+            out[DIRECTION.format(k, s.name)] = drawn[:, k, at : at + s.var.size].reshape(
+                members, *s.var.shape
+            )
             at += s.var.size
     return out | first_sums(w, members, t0)
 
@@ -224,6 +229,21 @@ class Run:
         """The time of a step: 1 of a map."""
         return 1.0 if self.plain.system.kind == "map" else float(self.given.get("dt", self.setup.goal.dt))
 
+    def some(self, most: int) -> Run:
+        """The same of some members."""
+        if self.members <= most:
+            return self
+        which = np.linspace(0, self.members - 1, most).astype(int)
+        system = self.setup.system
+        shapes = {s.name: s.var.shape for s in system.states} | {
+            p.name: p.var.shape for p in system.parameters
+        }
+        given = {
+            name: np.asarray(v)[which] if np.ndim(v) > len(shapes.get(name, ())) else v
+            for name, v in self.given.items()
+        }
+        return replace(self, given=given, members=most)
+
     def act(self, every: int) -> dict[str, Act]:
         return {ACT: Act(every, self.renormalising)}
 
@@ -237,7 +257,13 @@ class Run:
 
 
 def run_with_directions(
-    setup: Setup, w: Wanted, given: Mapping[str, Any], t0: Any, seed: int, what: str, first: Mapping[str, Any] | None = None
+    setup: Setup,
+    w: Wanted,
+    given: Mapping[str, Any],
+    t0: Any,
+    seed: int,
+    what: str,
+    first: Mapping[str, Any] | None = None,
 ) -> Run:
     """Everything decided that a first state decides; directions are random unless they are given as `first`."""
     setup.in_own_time(what)
@@ -281,6 +307,11 @@ def check_directions(setup: Setup, what: str) -> None:
             f"{what} needs directions beside the states, and a lattice has none",
             fix='Measure it with precision="float64": the map is the same up to rounding.',
         )
+    if goal.project:
+        raise PlanError(
+            f"{what} cannot be combined with project=, which gives neighbours the invariants of the first state",
+            fix="Leave project= out.",
+        )
     if goal.scale == "auto":
         raise PlanError(
             f'{what} cannot be combined with scale="auto": directions are in the units of the states',
@@ -296,6 +327,8 @@ def simulation(setup: Setup, w: Wanted) -> Setup:
     key = w, goal, setup.checks
     if key not in setup._beside:
         with_them = goal.given(**{TANGENTS: (w.count, w.volumes, w.means)})
-        setup._beside[key] = type(setup)(with_directions(setup.system, w), with_them, setup.requested, setup.checks)
+        setup._beside[key] = type(setup)(
+            with_directions(setup.system, w), with_them, setup.requested, setup.checks
+        )
     made: Setup = setup._beside[key]
     return made

@@ -135,10 +135,7 @@ class Running:
         """The loop state from which step n is left, to be changed by the caller: after acts a new one begins."""
         m = tile.load(n)
         if self.acts is not None and self.acts.due_inside(n):
-            registers, threads = self.acts.inside(tile, self.engine.registers(m), n), None if tile.kept is None else 1
-            new = self.engine.restored(registers, tile.params(), tile.members, self.dt, self.t0, n, threads)
-            self.engine.hand_on(m, new)
-            return new
+            return self.acts.inside(self.engine, tile, m, n)
         if not self.acts_at(n):
             return m
         new = self.begun_again(tile, self.state_at(tile, m, n), n)

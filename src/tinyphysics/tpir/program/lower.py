@@ -357,7 +357,9 @@ def with_directions(step: Step, beside: Sequence[State], precision: str) -> Step
                 fix='Choose a method of kicks and drifts, or a Runge-Kutta method: method="leapfrog", method="rk4".',
             )
         moved[f] = found
-    own = [u for f, found in moved.items() for g in found if g is not f for u in (*g.expressions(), *g.private())]
+    own = [
+        u for f, found in moved.items() for g in found if g is not f for u in (*g.expressions(), *g.private())
+    ]
     new = arithmetic(own, changing(step, own) | {s.var for s in beside}, precision)
 
     def rebuilt(f: SubFlow) -> Iterator[SubFlow]:
@@ -376,7 +378,8 @@ DIRECTION = "d{}_{}"  # the name of a direction of a state
 
 def ways_of(states: Sequence[State], beside: Sequence[State]) -> list[dict[UOp, UOp]]:
     """The directions among some states, a way each: one for every state."""
-    known, ways = {s.name: s.var for s in beside}, []
+    known = {s.name: s.var for s in beside}
+    ways: list[dict[UOp, UOp]] = []
     while all(DIRECTION.format(len(ways), s.name) in known for s in states):
         ways.append({s.var: known[DIRECTION.format(len(ways), s.name)] for s in states})
     return ways
