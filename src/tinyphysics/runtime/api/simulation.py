@@ -392,13 +392,14 @@ class Simulation(Setup):
         given             states and parameters by name: q=[1.0, 0.0], mu=2.0; one more leading axis makes an ensemble
         """
         request = Request(**{name: value for name, value in locals().items() if name != "self"})
-        if (observe or self.monitors) and self.needs_directions(observe or {}):
+        if (observe or self.monitors) and observes_chaos(self, observe or {}):
             from tinyphysics.runtime.measure.observed_chaos import evolve_beside
 
             return evolve_beside(self, request)
         return evolve(self, request, DECIDERS, DIAGNOSTICS)
 
-    def needs_directions(self, observe: Mapping[str, Any]) -> bool:
-        """Is an indicator of chaos among what is observed, in a run that has no directions yet?"""
-        named = [f for f in (*observe.values(), *self.monitors.values()) if hasattr(f, "needs_directions")]
-        return bool(named) and TANGENTS not in dict(self.goal.more)
+
+def observes_chaos(sim: Simulation, observe: Mapping[str, Any]) -> bool:
+    """Is an indicator of chaos among what is observed, in a run that has no directions yet?"""
+    named = any(hasattr(f, "needs_directions") for f in (*observe.values(), *sim.monitors.values()))
+    return named and TANGENTS not in dict(sim.goal.more)
