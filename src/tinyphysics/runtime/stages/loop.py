@@ -142,7 +142,7 @@ def nothing(run: Running) -> Record:
     run.n = s.steps
     for n in range(0, s.steps + 1, s.hash_every or s.steps + 1):
         if n > s.first:
-            r.hash(n, state_hash(shaped(run.given)(run.given.states)))
+            r.hash(n, state_hash(shaped(run.given)({name: run.given.states[name] for name in run.hashed})))
     finish(run)
     return r
 
@@ -172,6 +172,7 @@ def commit(run: Running, target: int, done: list[Done]) -> None:
         i = run.given
         parts = [
             (v.dtype, v.shape[0 if i.is_ensemble else 1 :], b"".join(d.leaves[name] for d in done))
-            for name, v in i.states.items()
+            for name in run.hashed
+            for v in [i.states[name]]
         ]
         run.record.hash(target, joined(parts))
