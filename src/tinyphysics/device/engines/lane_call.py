@@ -8,15 +8,8 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.context import QUICK
-from tinyphysics.device.engines.engine import (
-    THREAD_WORK,
-    LaneEngine,
-    LaneState,
-    fill,
-    parameters,
-    pointer,
-    unpacked,
-)
+from tinyphysics.device.engines.engine import THREAD_WORK, LaneEngine, LaneState, parameters, pointer
+from tinyphysics.device.host.rows import fill, unpacked
 from tinyphysics.device.numbers import finite
 
 WORD = 8  # bytes of a number

@@ -23,9 +23,7 @@ from tinyphysics.device.host.threads import Plan, Threads
 from tinyphysics.device.host.tree import Functions, TreePull, softening_of
 from tinyphysics.device.numbers import NUMPY_DTYPE, finite
 from tinyphysics.device.protocols import PlainEngine
-from tinyphysics.target import PORTABLE, Seed
 from tinyphysics.tpir.kernels.kernel import loop_registers
-from tinyphysics.tpir.kernels.loops import build_loops
 from tinyphysics.tpir.kernels.neighbours import MADE
 from tinyphysics.tpir.kernels.nests import LoopKernel, Round
 from tinyphysics.tpir.kernels.shares import CALLS, Shares
@@ -59,24 +57,18 @@ class NestEngine(PlainEngine):
     def __init__(
         self,
         program: Program,
+        kernel: LoopKernel,
         loader: LoopLoader,
-        probe: Program | None = None,
         threads: int | None = None,
         lists: Builder | None = None,
         trees: Callable[[], Functions] | None = None,
-        seed: Seed = PORTABLE,
-        components: int | None = None,
+        probe: NestEngine | None = None,
     ) -> None:
-        self.program, self.loader, self.lists_by, self.trees_by = program, loader, lists, trees
-        self.kernel = build_loops(program, components, seed)
-        self.slots = {name: k for k, name in enumerate(self.kernel.buffers)}
+        """The probe's kernel has buffers of the same layout: it reads the states where they lie."""
+        self.program, self.kernel, self.loader, self.probe = program, kernel, loader, probe
+        self.lists_by, self.trees_by = lists, trees
+        self.slots = {name: k for k, name in enumerate(kernel.buffers)}
         self.threads = available() if threads is None else threads
-        # it reads the states where they lie, so its buffers have their layout
-        self.probe = (
-            None
-            if probe is None
-            else type(self)(probe, loader, None, threads, lists, trees, seed, self.kernel.components)
-        )
         # the probe's too: it may draw where a step does not
         self.scalars = tuple(
             dict.fromkeys((*self.kernel.params, *(self.probe.kernel.params if self.probe else ())))

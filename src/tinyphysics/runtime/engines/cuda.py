@@ -11,8 +11,8 @@ from tinyphysics.device import cache
 from tinyphysics.device.cuda import driver as cuda
 from tinyphysics.device.cuda import nvptx
 from tinyphysics.device.cuda.neighbours import space_of
+from tinyphysics.device.cuda.rows import Tools
 from tinyphysics.device.cuda.sort import Kernels
-from tinyphysics.device.engines.cuda_lanes import Tools
 from tinyphysics.device.engines.cuda_loops import Call, Loaded
 from tinyphysics.device.engines.cuda_series import DeviceCode
 from tinyphysics.device.protocols import Parts
@@ -120,7 +120,7 @@ def kernels_of(device: cuda.Device, space: tuple[int, bool, bool, bool, bool]) -
 class CudaLoops:
     """Loop nests as kernels, queued in order."""
 
-    threads, team = False, None
+    threads, team, there = False, None, True
     lists = staticmethod(list_kernels)
 
     def __init__(self) -> None:
