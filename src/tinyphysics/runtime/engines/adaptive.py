@@ -66,7 +66,8 @@ class AdaptiveEngine(LookedAt[Adapted]):
         self.clock = f"S{list(self.states).index(CLOCK)}"
         # then no coefficients are kept, but where a step ends
         self.on_arrays = names[0] + MOVE in self.states
-        self.in_loops = names[0] + JET not in self.states  # then the engine below keeps them as it likes
+        # then the engine below keeps them as it likes
+        self.in_loops = not self.on_arrays and names[0] + JET not in self.states
         # coefficients, by what is kept of a step
         self.made_by_looking = any(name.endswith(KEPT) for name in self.states)
 

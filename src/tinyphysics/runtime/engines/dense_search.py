@@ -29,6 +29,7 @@ class Curves(Protocol):
 
     def scan(self, rows: StepRows, params: Mapping[str, Any], reach: Any) -> tuple[Any, Any, Any]: ...
     def look(self, rows: StepRows, params: Mapping[str, Any], place: Any) -> dict[str, Any]: ...
+    def values(self, rows: StepRows, params: Mapping[str, Any], place: Any) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +213,7 @@ class Searching:
         params = self.own(own.who)
 
         def at(part: Any) -> Any:
-            seen = self.curves.look(own.rows, params, own.place(np.resize(part, len(full))))
+            seen = self.curves.values(own.rows, params, own.place(np.resize(part, len(full))))
             every = np.stack([seen[f"event {k}"] for k in range(self.curves.count)])
             return every[own.function[:count], np.arange(count)]
 
