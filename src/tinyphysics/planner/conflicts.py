@@ -32,7 +32,6 @@ WHOLE = "states of whole numbers"
 KINDS = {"map": MAP, "ode": RATES, "forces": FORCES}
 NOT_HAMILTONIAN, EXPLICIT_TIME = "a system that is not a Hamiltonian", "an energy that depends on t"
 OWN_STEPS, FIXED_STEP = "a method that chooses its own steps", "a method with a fixed step"
-ON_ARRAYS = "steps of their own length on arrays in loops"
 NOT_EACH = "a method that does not control the error of each number"
 NAMED = "a method chosen by name"
 NOT_SPLIT, GRADIENTS = "a method that is not a splitting", "a method with force gradients"

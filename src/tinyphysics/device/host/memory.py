@@ -82,7 +82,9 @@ class Memory:
     )  # what nests call when a list must be made; kept alive here
     slots: Mapping[str, int] = field(default_factory=dict)
     stopped: BaseException | None = None  # what went wrong in a call
-    places: dict[int, Any] = field(default_factory=dict, repr=False)  # arrays by where they are, once asked for
+    places: dict[int, Any] = field(
+        default_factory=dict, repr=False
+    )  # arrays by where they are, once asked for
 
     def copy(self, threads: int = 1) -> Memory:
         own = {name: a if name.startswith(FIXED) else copied(a, threads) for name, a in self.own.items()}

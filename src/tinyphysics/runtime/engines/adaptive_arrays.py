@@ -22,6 +22,7 @@ from tinyphysics.runtime.engines.step_rows import covered, steps_ahead
 from tinyphysics.synth.methods.taylor import UNTIL
 
 LEAST_TIMES = 8  # that are looked at step by step
+FIRST = np.zeros(1, np.int64)  # of one member
 TELL = 64  # steps between two looks at the pace of a run
 
 
@@ -63,9 +64,7 @@ class ArraysAdaptive(AdaptiveEngine):
             return None
         return ArraySearching(
             [
-                Searching(
-                    self.event_names, self.curves, self.clock, own, 1, since, np.full(1, fresh)
-                )
+                Searching(self.event_names, self.curves, self.clock, own, 1, since, np.full(1, fresh))
                 for own in (one_of(params, k) for k in range(members))
             ]
         )
@@ -95,7 +94,7 @@ class ArraysAdaptive(AdaptiveEngine):
             high, low, h = rows.table[:3, 0, 0].tolist()
             self.curves.point(self.inner, one, params)
             if search is not None:
-                search.steps(rows, until)
+                search.steps(rows, until, FIRST)
                 search.locate()
             yield one, rows
             if not (until - high) - low > h:
@@ -115,7 +114,7 @@ class ArraysAdaptive(AdaptiveEngine):
         for k in range(m.members):
             done = np.zeros(1, np.int64)
             for one, rows in self.steps_of(m, k, float(times[-1])):
-                which = covered(rows.table, times, done)[0]
+                which = covered(rows.table, times, done, FIRST)[0]
                 if not len(which):
                     continue
                 seen = self.seen_from(one, rows, times[which])

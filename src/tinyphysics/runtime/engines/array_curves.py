@@ -50,8 +50,8 @@ def curve_program(
 ) -> Program:
     """Of the states that a loop keeps of a step: `words` are what a user's states are in it, after GONE.
 
-    The first rounds note the signs of every function, each in its place, and later ones its value after GONE; what is observed
-    is the solution there.
+    The first rounds note the signs of every function, each in its place, and later ones its value after GONE; what is
+    observed is the solution there.
     """
     clock = next(s.var for s in states if s.name == CLOCK)
     high, low, h = elements(clock)[:3]
@@ -71,7 +71,9 @@ def curve_program(
     body = [(ROUND, ROUND + 1.0), (BIT, BIT + BIT)]
     notes = [UOp.var(f"{NOTES}{k}", (4,)) for k in range(len(found))]
     for v, g in zip(notes, found):
-        bits = [old + holds.where(BIT, NONE) for old, holds in zip(elements(v), (0.0 < g, g.eq(g), g.eq(0.0)))]
+        bits = [
+            old + holds.where(BIT, NONE) for old, holds in zip(elements(v), (0.0 < g, g.eq(g), g.eq(0.0)))
+        ]
         body.append((v, UOp.stack([*bits, g], (4,))))
     mine = [own_state(v) for v in (ROUND, BIT, *once, *notes)]
     used = read_by([*roots, h, now], states)

@@ -125,7 +125,9 @@ def scan_program(events: Mapping[str, UOp], step: Step, time: UOp) -> Program:
     roots = [*values, *once.values()]
     used = read_by(roots, step.states)
     first = tuple(once.items())
-    return program_of("scan", [*used, *mine], parameters_of(roots, step.parameters), tuple(body), observed, first)
+    return program_of(
+        "scan", [*used, *mine], parameters_of(roots, step.parameters), tuple(body), observed, first
+    )
 
 
 def look_program(events: Mapping[str, UOp], step: Step, time: UOp) -> Program:

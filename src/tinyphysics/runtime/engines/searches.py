@@ -47,7 +47,7 @@ def dense_search(r: Run, time: UOp, inner: Any) -> partial[Searching]:
             for make in (scan_program, look_program)
         )
         curves = Dense(scan, look, registers, len(r.events))
-    return partial(begun, list(r.events), curves, clock)
+    return partial(Searching, list(r.events), curves, clock)
 
 
 def array_curves(r: Run, time: UOp) -> ArrayCurves:
@@ -60,10 +60,10 @@ def array_curves(r: Run, time: UOp) -> ArrayCurves:
         engine = engine_for(r.target, program, None, r.threads, r.target.backend != "python")
         return ArrayCurves(engine, partial(terms_of, r.system, series.order), len(events))
 
-    def make(events: Mapping[str, UOp], step: Step, time: UOp) -> Program:
+    def through_step(events: Mapping[str, UOp], step: Step, time: UOp) -> Program:
         return curve_program("curve", events, step.states, step.parameters, of_attempts(step), time)
 
-    engine = engine_for(r.target, programmed(r, time, make, events), None, r.threads, r.loops)
+    engine = engine_for(r.target, programmed(r, time, through_step, events), None, r.threads, r.loops)
     return ArrayCurves(engine, states_of, len(events))
 
 
@@ -86,18 +86,6 @@ def terms_of(system: System, order: int, inner: Any, one: Any, names: Iterable[s
         out |= {f"{s.name}{TERM}{k}": row for k, row in enumerate(rows[:-1])} | {f"{s.name}{LOW}": rows[-1]}
         at += s.var.size
     return {**out, CLOCK: numbers[-CLOCK_NUMBERS:]}
-
-
-def begun(
-    names: list[str],
-    curves: Curves,
-    clock: str,
-    params: Mapping[str, Any],
-    members: int,
-    since: float,
-    fresh: bool,
-) -> Searching:
-    return Searching(names, curves, clock, params, members, since, np.full(members, fresh))
 
 
 # --- steps of one length ---------------------------------------------------------------------------------------
