@@ -83,7 +83,8 @@ class ArraysAdaptive(AdaptiveEngine):
 
         The step that it is at comes first. Events are searched in them.
         """
-        one, search = self.inner.only(m.inner, k), None if m.events is None else m.events.each[k]
+        one, events = self.inner.only(m.inner, k), m.events
+        search = events.each[k] if isinstance(events, ArraySearching) else None
         params = one_of(m.params, k) if search is None else search.params
         self.inner.tell(one, str(UNTIL.arg), until)
         if search is not None:

@@ -80,7 +80,8 @@ def states_of(inner: Any, one: Any, names: Iterable[str]) -> dict[str, Any]:
 def terms_of(system: System, order: int, inner: Any, one: Any, names: Iterable[str]) -> dict[str, Any]:
     """Of the one register of a series in loops: the terms of each state, and its error words."""
     (numbers,) = inner.registers(one)["S0"]
-    table, out, at = numbers[:-CLOCK_NUMBERS].reshape(order + 2, -1), {}, 0
+    table, at = numbers[:-CLOCK_NUMBERS].reshape(order + 2, -1), 0
+    out: dict[str, Any] = {}
     for s in system.states:
         rows = table[:, at : at + s.var.size].reshape(order + 2, *s.var.shape)
         out |= {f"{s.name}{TERM}{k}": row for k, row in enumerate(rows[:-1])} | {f"{s.name}{LOW}": rows[-1]}
