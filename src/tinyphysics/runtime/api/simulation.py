@@ -27,7 +27,7 @@ from tinyphysics.runtime.state.from_frame import BEGINS, opened
 from tinyphysics.runtime.state.schedule import checked_time
 from tinyphysics.system import SizedFamily
 from tinyphysics.trajectory import Trajectory
-from tinyphysics.util import did_you_mean, one_of
+from tinyphysics.util import did_you_mean, one_of, record_of
 
 if TYPE_CHECKING:
     from tinyphysics.runtime.api.stepper import Stepper  # imported when one is made
@@ -339,5 +339,6 @@ class Simulation(Setup):
         options           {"frames": 400}: for a system that has a state or a parameter of that name
         given             states and parameters by name: q=[1.0, 0.0], mu=2.0; one more leading axis makes an ensemble
         """
-        request = Request(**{name: value for name, value in locals().items() if name != "self"})
-        return evolve(self, request, DECIDERS, DIAGNOSTICS)
+        said = locals()
+        del said["self"]
+        return evolve(self, record_of(Request, said), DECIDERS, DIAGNOSTICS)
