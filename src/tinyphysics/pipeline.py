@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from tinyphysics.analysis.analyse import facts_of
@@ -25,7 +25,7 @@ from tinyphysics.planner.choice.propagator import plan_jump
 from tinyphysics.planner.conflicts import FIXED_STEP, OWN_STEPS, Ask, traits_of
 from tinyphysics.planner.cost.cost import operations
 from tinyphysics.planner.cost.target import choose_target, in_series, written_out
-from tinyphysics.planner.explain import explain
+from tinyphysics.planner.explain import Built, explain
 from tinyphysics.planner.methods.catalog import ALIASES, BY_NAME, CHOICES, is_adaptive, method_of
 from tinyphysics.planner.methods.families.exact_flow import jump_of
 from tinyphysics.planner.methods.method import ORBITS, SYMPLECTIC, Job, not_taken, step_of
@@ -47,36 +47,10 @@ from tinyphysics.util import without_collections
 schemes.keep(cache.read, cache.write)
 
 
-@dataclass(frozen=True, eq=False)
-class Build:
-    system: System
-    facts: Facts
-    plan: Plan
-    step: Step
-    exact: Program  # before it was given its precision: what the certificate speaks of
-    program: Program
-    certificate: Certificate
-    target: Target
-    why: str  # this target
-    goal: Goal
-    units: tuple[Row, ...]  # what was said about other units
-    choice: Choice | None = None  # about the loop, if it was left to the planner
-
+class Build(Built):
     @cached_property
     def report(self) -> Report:
-        return explain(
-            self.system,
-            self.facts,
-            self.goal,
-            self.plan,
-            self.step,
-            self.program,
-            self.certificate,
-            self.target,
-            self.why,
-            self.units,
-            () if self.choice is None else self.choice.rows,
-        )
+        return explain(self)
 
 
 @without_collections()

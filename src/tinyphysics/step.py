@@ -16,6 +16,8 @@ from tinyphysics.ir.drawn import draws
 from tinyphysics.report import Row
 from tinyphysics.system import Parameter, State, System
 
+Claims = tuple[str, ...]  # what a verifier is asked to show
+
 
 def _of_both(operation: Callable[[Any, Any], Any]) -> Any:
     """Arithmetic on the float64 as ever, and on what it stands for."""
@@ -210,7 +212,7 @@ class Step:
     parameters: tuple[Parameter, ...]
     time: UOp | None
     terms: tuple[Term, ...]
-    claims: tuple[str, ...]  # what the verifier is asked to show
+    claims: Claims
     init: tuple[SubFlow, ...]
     body: tuple[SubFlow, ...]
     final: tuple[SubFlow, ...]
@@ -224,7 +226,7 @@ class Step:
         system: System,
         name: str,
         terms: Sequence[Term],
-        claims: tuple[str, ...],
+        claims: Claims,
         evaluations: int,
         init: tuple[SubFlow, ...] = (),
         body: tuple[SubFlow, ...] = (),

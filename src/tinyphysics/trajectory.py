@@ -68,8 +68,20 @@ def words_of(kept: Mapping[str, Any], name: str, states: Mapping[str, Any]) -> W
 FROM_FRAME = "from_frame"  # the keyword by which a call is given a frame
 
 
+class StatesByName:
+    """Has its states as attributes, too."""
+
+    states: Mapping[str, Any]
+
+    def __getattr__(self, name: str) -> Any:
+        states = self.__dict__.get("states", {})
+        if name in states:
+            return states[name]
+        raise AttributeError(f"no state `{name}`; this system has {', '.join(states)}")
+
+
 @dataclass(eq=False)
-class Frame:
+class Frame(StatesByName):
     """One synchronised state at its time: `frame.q`, `frame.p`, `frame.t`.
 
     `sim.evolve(**frame, steps=100)` begins there: with its states, its time as t0, and the parameters of its run. What is
@@ -85,12 +97,6 @@ class Frame:
     def words(self, name: str) -> Words:
         """Returns a state by its name, in the numbers that the run computes with."""
         return words_of(self.kept, name, self.states)
-
-    def __getattr__(self, name: str) -> Any:
-        states = self.__dict__.get("states", {})
-        if name in states:
-            return states[name]
-        raise AttributeError(f"no state `{name}`; this system has {', '.join(states)}")
 
     def __getitem__(self, name: str) -> Any:
         if name == FROM_FRAME:

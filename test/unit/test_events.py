@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from here import need
 
 import tinyphysics as tp
 from tinyphysics.errors import InputError, PlanError
@@ -190,8 +191,7 @@ SLOW = {("taylor", "c"), ("taylor", "opencl"), ("dop853", "c"), ("dop853", "open
     ],
 )
 def test_every_backend_has_the_same_bits(name, backend):
-    if backend == "opencl":
-        pytest.importorskip("pyopencl")
+    need(backend)
     options = {**STEPS[name], **({"tolerance": 1e-5} if name == "taylor" else {})}
     runs = [
         tp.compile(pendulum, backend=b, **options).evolve(**START, until=2.03, events=LOOK, save_every=2)

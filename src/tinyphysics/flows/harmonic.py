@@ -27,16 +27,28 @@ def rotate(b: ProgramBuilder, new: Sequence[tuple[UOp, UOp]], section: str) -> N
 
 
 @dataclass(frozen=True, eq=False)
-class HarmonicFlow(SubFlow):
-    """Every pair goes on as its oscillator does for weight * dt: what no state changes of that is computed once."""
+class Turn(SubFlow):
+    """Pairs go on as oscillators do, for weight * dt."""
 
     weight: float
     pairs: Pairs
-    oscillators: tuple[Oscillator, ...]
     traits = frozenset({TURNS})
 
     def writes(self) -> tuple[UOp, ...]:
         return tuple(x for pair in self.pairs for x in pair)
+
+    def inverse(self) -> Turn:
+        return replace(self, weight=-self.weight)
+
+    def updates(self) -> int:
+        return 3
+
+
+@dataclass(frozen=True, eq=False)
+class HarmonicFlow(Turn):
+    """Every pair by its own oscillator: what no state changes of that is computed once."""
+
+    oscillators: tuple[Oscillator, ...]
 
     def reads(self) -> frozenset[UOp]:
         known = [u for o in self.oscillators for u in (o.a, o.b, o.g, o.f) if u is not None]
@@ -55,24 +67,12 @@ class HarmonicFlow(SubFlow):
             out[p] = -weight * (o.b * q if o.f is None else o.b * q + o.f)
         return out
 
-    def inverse(self) -> HarmonicFlow:
-        return replace(self, weight=-self.weight)
-
-    def updates(self) -> int:
-        return 3
-
 
 @dataclass(frozen=True, eq=False)
-class CoupledFlow(SubFlow):
-    """All positions and momenta go on by the matrix of the first term for weight * dt; there is one for each time."""
+class CoupledFlow(Turn):
+    """All positions and momenta by the matrix of the first term; there is one for each time."""
 
-    weight: float
-    pairs: Pairs
     energy: UOp  # the first term of the step
-    traits = frozenset({TURNS})
-
-    def writes(self) -> tuple[UOp, ...]:
-        return tuple(x for pair in self.pairs for x in pair)
 
     def reads(self) -> frozenset[UOp]:
         return self.energy.leaves
@@ -90,12 +90,6 @@ class CoupledFlow(SubFlow):
     def field(self) -> Mapping[UOp, UOp]:
         slopes = gradient(UOp.const(self.weight) * self.energy, list(self.writes()))
         return Canonical(self.pairs).rates(dict(zip(self.writes(), slopes)))
-
-    def inverse(self) -> CoupledFlow:
-        return replace(self, weight=-self.weight)
-
-    def updates(self) -> int:
-        return 3
 
 
 def oscillators_of(step: Step) -> tuple[Oscillator, ...] | None:

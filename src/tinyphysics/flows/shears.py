@@ -92,9 +92,8 @@ class ShearFlow(SubFlow):
 
     @property
     def traits(self) -> frozenset[str]:
-        written = any(
-            s.kind == "force" for s in self.plain
-        )  # forces or rates; derivatives of an energy are ours
+        # forces or rates; derivatives of an energy are ours
+        written = any(s.kind == "force" for s in self.plain)
         return frozenset({SHEARS, AS_WRITTEN} if written else {SHEARS})
 
     def writes(self) -> tuple[UOp, ...]:

@@ -71,16 +71,19 @@ class Searching:
     params: Mapping[str, Any]  # (members or 1, shape...)
     members: int
     done: float  # the time up to which all were searched
-    fresh: Any = field(repr=False)  # (members,) is its first step still to come, where a zero is no event?
+    # (members,) is its first step still to come, where a zero is no event?  Or of all
+    fresh: Any = field(repr=False)
     found: Found = Found()
-    ends: Any = field(
-        default=None, repr=False
-    )  # (2, functions, members): sign at the end of the last step, known?
+    # (2, functions, members): sign at the end of the last step, known?
+    ends: Any = field(default=None, repr=False)
     count: Any = field(default=None, repr=False)  # (members,) attempts before
     noted: list[Crossings] = field(default_factory=list, repr=False)  # in a walk, to be located
 
+    def __post_init__(self) -> None:
+        self.fresh = np.broadcast_to(self.fresh, self.members).copy()
+
     def copy(self) -> Searching:
-        return replace(self, fresh=self.fresh.copy())
+        return replace(self)
 
     def begin(self) -> None:
         """A walk begins at the step that the members are at, whose beginning was searched before."""
@@ -136,9 +139,8 @@ class Searching:
     def jumps(self, rows: StepRows, good: Any, lanes: Any, positive: Any, number: Any) -> list[Hits]:
         """Changes of sign from the end of a step to the beginning of the next, by rounding."""
         steps, count = good.shape[0], len(self.names)
-        ends, begins = (
-            np.zeros((2, count, steps * self.members), bool) for _ in range(2)
-        )  # (sign, known) of every step
+        # (sign, known) of every step
+        ends, begins = (np.zeros((2, count, steps * self.members), bool) for _ in range(2))
         ends[0][:, lanes], ends[1][:, lanes] = positive >> LAST & 1, number >> LAST & 1
         begins[0][:, lanes], begins[1][:, lanes] = positive & 1, number & 1
         ends, begins = (x.reshape(2, count, steps, self.members) for x in (ends, begins))

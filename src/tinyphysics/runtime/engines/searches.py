@@ -44,19 +44,7 @@ def dense_search(r: Run, time: UOp, inner: Any) -> partial[Searching]:
             for make in (scan_program, look_program)
         )
         curves = Dense(scan, look, registers, len(r.events))
-    return partial(begun, list(r.events), curves, clock)
-
-
-def begun(
-    names: list[str],
-    curves: Curves,
-    clock: str,
-    params: Mapping[str, Any],
-    members: int,
-    since: float,
-    fresh: bool,
-) -> Searching:
-    return Searching(names, curves, clock, params, members, since, np.full(members, fresh))
+    return partial(Searching, list(r.events), curves, clock)
 
 
 # --- steps of one length ---------------------------------------------------------------------------------------

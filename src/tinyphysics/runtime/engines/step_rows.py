@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 ROWS_BYTES = 2e6  # of the steps that are kept to look into them: what a cache holds
-LEAST_ROWS, MOST_BYTES = (
-    8,
-    3e8,
-)  # steps that are kept of ensembles for which that is more, as far as there is room
+# steps that are kept of ensembles for which that is more, as far as there is room
+LEAST_ROWS, MOST_BYTES = 8, 3e8
 NARROW = 1 << 16  # bytes of a step of all members, up to which it is sooner kept than looked at by itself
 VECTOR = 64  # members that every vector divides
 TO_BEGIN = 16  # steps, after which the pace of a run is known

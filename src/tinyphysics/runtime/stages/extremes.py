@@ -75,16 +75,8 @@ def kept_in_the_loop(run: Run, last: int, values: Mapping[str, UOp]) -> tuple[Ex
     if not any(v.arg == WORST for v in engine.kernel.carried):
         return None
     schedule = Schedule(last, None, None, None)
-    running = Running(
-        engine,
-        run.given,
-        schedule,
-        run.dt,
-        run.t0,
-        Record(schedule, {}),
-        system=run.system,
-        encoding=run.encoding,
-    )
+    given = run.given, schedule, run.dt, run.t0, Record(schedule, {})
+    running = Running(engine, *given, system=run.system, encoding=run.encoding)
     begin_tiles(running)
     for tile in running.tiles:
         engine.expect(tile.members, last)
@@ -92,12 +84,12 @@ def kept_in_the_loop(run: Run, last: int, values: Mapping[str, UOp]) -> tuple[Ex
     for stop in out.stops:
         if stop.error is not None:
             raise stop.error
-    flaw = np.zeros(run.given.members)
     for tile in running.tiles:
         rows = engine.held(tile.alone) if tile.kept is None else tile.kept.rows(tile.here)
-        into.worst[tile.here], into.scale[tile.here], flaw[tile.here] = rows[-3:]
+        into.worst[tile.here], into.scale[tile.here] = rows[-2:]
     stopped = [stop.member or 0 for stop in out.stops]
-    apart = np.union1d(np.flatnonzero(np.isnan(flaw)), np.array(stopped, np.int64))
+    flawed = ~(np.isfinite(into.worst) & np.isfinite(into.scale))
+    apart = np.union1d(np.flatnonzero(flawed), np.array(stopped, np.int64))
     if len(apart) and (run.given.there or len(apart) > MOST_APART * run.given.members):
         return None
     return into, apart

@@ -102,9 +102,8 @@ def go(run: Running, tick: Callable[[int], None]) -> Record:
         r.stops.append(Stop("interrupted", run.n, run.time(run.n), error=stop))
     except StoreError as error:
         r.stops.append(Stop("store", run.n, run.time(run.n), error=error))
-    except (
-        BackendError
-    ) as error:  # a device that has failed gives nothing back: the last frame that is here is the end
+    # a device that has failed gives nothing back: the last frame that is here is the end
+    except BackendError as error:
         if run.n == s.first:
             raise
         run.n = s.last_saved(run.n)

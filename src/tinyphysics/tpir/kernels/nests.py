@@ -15,10 +15,8 @@ from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.util import prod
 
 NEIGHBOURS = 100  # pairs that are looked at for each particle of a list: a guess, for costs
-MET, MEETING = (
-    1000,
-    20,
-)  # nodes and points that each point of a tree meets, operations for each: guesses, for costs
+# nodes and points that each point of a tree meets, operations for each: guesses, for costs
+MET, MEETING = 1000, 20
 ROUNDS = 10  # of a loop that ends by itself: a guess, for costs
 STORED = {bool_: i8}  # types that have no size in memory lie there as another: true is 1
 PAD = 8  # numbers behind every plane, so that a last vector may be loaded whole
@@ -155,12 +153,8 @@ class Nest:
         """How far the range goes that threads share out: slabs of pairs, else the outermost loop."""
         if self.kind == "pairs":
             return len(slabs(self.sizes[0], self.near is not None)) - 1
-        if self.kind in (
-            "scatter",
-            "list",
-            "tree",
-            "fold",
-        ):  # the order in which items are added is that of the loop
+        # the order in which items are added is that of the loop
+        if self.kind in ("scatter", "list", "tree", "fold"):
             return 1
         return self.sizes[0] if len(self.sizes) > (self.kind == "lanes") else 1
 
@@ -343,9 +337,8 @@ class LoopKernel:
     constants: dict[str, UOp] = field(default_factory=dict)  # buffer -> the numbers in it, one node each
     # lists of neighbours, by number: tpir/kernels/neighbours.py
     lists: dict[int, Any] = field(default_factory=dict)
-    flat: dict[str, str] = field(
-        default_factory=dict
-    )  # array parameter -> a buffer with all its axes in a row
+    # array parameter -> a buffer with all its axes in a row
+    flat: dict[str, str] = field(default_factory=dict)
     tree: Any = None  # the tree that it sums through, if it does: tpir/kernels/tree.py
     counts: tuple[str, ...] = ()  # buffers of states of whole numbers, of which every one is good
     contracts: bool = False  # does a product join a sum over pairs with one rounding?  Under math="fast"

@@ -286,10 +286,8 @@ def lower(
     )
 
 
-DOTS = (
-    "float64",
-    "float32",
-)  # with a product and a sum of one rounding; other precisions have rules for each
+# with a product and a sum of one rounding; other precisions have rules for each
+DOTS = ("float64", "float32")
 
 
 def decided(step: Step, precision: str = "float64") -> Step:
