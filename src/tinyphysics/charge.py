@@ -1,4 +1,4 @@
-"""A quantity that a motion conserves: what it is, which symmetry it belongs to, why it is conserved, and how well a run keeps it."""
+"""A quantity that a motion conserves: what it is, its symmetry, why it is conserved, and how well a run keeps it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from tinyphysics.ir.value import Value, evaluate
 from tinyphysics.util import did_you_mean
 
 EXACT = "to rounding"  # of `kept`: every part of a step keeps it
-STEADY = (EXACT,)
 
 
 def flat(value: Any) -> list[float]:
@@ -53,7 +52,9 @@ class Charge:
         known: dict[str, Any] = dict(self.defaults)
         if state is not None:
             own = getattr(state, "states", None)
-            known |= {"t": getattr(state, "t", 0.0), **getattr(state, "given", {}), **own} if own else dict(state)
+            known |= (
+                {"t": getattr(state, "t", 0.0), **getattr(state, "given", {}), **own} if own else dict(state)
+            )
         known |= given
         for name in given:
             if name not in self.takes:
@@ -67,7 +68,9 @@ class Charge:
                 fix=f"Pass it: charge({', '.join(f'{name}=...' for name in self.names)}).",
             )
         if any(isinstance(known[name], UOp) for name in self.names):
-            return substitute([self.expression], {self.takes[n]: self.symbol(n, known[n]) for n in self.names})[0]
+            return substitute(
+                [self.expression], {self.takes[n]: self.symbol(n, known[n]) for n in self.names}
+            )[0]
         env: dict[str, Value] = {}
         for name in self.names:
             var, numbers = self.takes[name], flat(known[name])
@@ -75,7 +78,7 @@ class Charge:
                 numbers *= var.size
             if len(numbers) != var.size:
                 raise InputError(
-                    f"the charge `{self.name}` is a function of one state: `{name}` has {len(numbers)} numbers, not {var.size}",
+                    f"the charge `{self.name}` takes one state: `{name}` has {len(numbers)} numbers, not {var.size}",
                     fix=f"Pass an array of shape {var.shape}; of a run, one frame: charge(out[-1]).",
                 )
             env[str(var.arg)] = numbers if var.shape else numbers[0]

@@ -66,7 +66,10 @@ def moving_bracket(charge, system, at: dict, t: float = 0.7, eps: float = 1e-5) 
     for q, p in zip(system.q, system.p):
         for k in range(q.size):
             a, b = str(q.arg), str(p.arg)
-            products += [slope(charge, a, k, **with_t) * slope(H, b, k), -slope(charge, b, k, **with_t) * slope(H, a, k)]
+            products += [
+                slope(charge, a, k, **with_t) * slope(H, b, k),
+                -slope(charge, b, k, **with_t) * slope(H, a, k),
+            ]
     if with_t:
         products.append((charge(**at, t=t + eps) - charge(**at, t=t - eps)) / (2 * eps))
     return sum(products), sum(map(abs, products))
@@ -227,6 +230,20 @@ def test_a_splitting_that_mixes_pairs_keeps_no_norm():
     assert [c.kept for c in sim.conserved] == ["oscillates", "to rounding"]  # a quadratic invariant
 
 
+def test_parts_that_break_a_rotation_one_by_one_do_not_keep_it():
+    @tp.hamiltonian
+    def turning(q: tp.Vec[2], p: tp.Vec[2], w: float = 0.5):
+        return p @ p / 2 + q @ q / 2 - w * (q[0] * p[1] - q[1] * p[0])
+
+    sim = tp.compile(turning, 0.01, method="strang")
+    assert [(c.name, c.kept) for c in sim.conserved] == [
+        ("energy", "oscillates"),
+        ("angular_momentum[0, 1]", "precesses"),
+    ]
+    out = sim.evolve(q=[1.0, 0.0], p=[0.0, 0.5], steps=2000, observe={"L": sim.conserved[1]})
+    assert np.ptp(out["L"]) > 1e-8  # far above rounding
+
+
 # --- values, and runs ------------------------------------------------------------------------------------
 def test_a_charge_is_called_on_a_state():
     sim = tp.compile(kepler, 0.02)
@@ -362,7 +379,9 @@ def test_kepler_has_the_vector_of_laplace_runge_and_lenz_which_precesses():
     assert (x(q=[1.0, 0.0], p=[0.0, 1.2]), y(q=[1.0, 0.0], p=[0.0, 1.2])) == (pytest.approx(0.44), 0.0)
     period = 2 * math.pi * (1 / (2 - 1.44)) ** 1.5
     orbits = 100
-    out = sim.evolve(q=[1.0, 0.0], p=[0.0, 1.2], steps=round(orbits * period / 0.02), observe={"x": x, "y": y})
+    out = sim.evolve(
+        q=[1.0, 0.0], p=[0.0, 1.2], steps=round(orbits * period / 0.02), observe={"x": x, "y": y}
+    )
     angle = np.unwrap(np.arctan2(out["y"], out["x"]))
     assert np.polyfit(out.times("x"), angle, 1)[0] * period == pytest.approx(-2.205e-4, rel=1e-3)
 

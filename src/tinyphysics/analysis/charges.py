@@ -41,7 +41,7 @@ Rule = Callable[[UOp, Places], "UOp | None"]
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """A conserved quantity: F = expression, whose generator moves the state by `rule`; dF/dt = `by_time`, if it has t in it."""
+    """A conserved quantity F = expression, whose generator moves the state by `rule`; dF/dt = `by_time`, if t is in it."""
 
     name: str
     expression: UOp
@@ -154,7 +154,10 @@ def conditions(total: Total, system: System) -> Iterator[tuple[tuple[str, str], 
     """Equalities between parameters: one, or two of them together."""
     own = {x.name for x in system.parameters}
     held = dict.fromkeys(
-        str(u.arg) for item in total.values() for u in toposort([item]) if u.op is Ops.VAR and u.dtype.is_float
+        str(u.arg)
+        for item in total.values()
+        for u in toposort([item])
+        if u.op is Ops.VAR and u.dtype.is_float
     )
     names = sorted(n for n in held if n.partition("[")[0] in own and not {"i", "@"} & {*n.partition("[")[2]})
     if len(names) > PARAMETERS:
@@ -286,7 +289,9 @@ def mass_of(system: System, inverse: UOp) -> UOp:
         if x.var.ndim <= inverse.ndim:
             own = x.var.reshape(x.var.shape + (1,) * (inverse.ndim - x.var.ndim))
             fits = all(a in (1, b) for a, b in zip(own.shape, inverse.shape))
-            if fits and Normal().same(inverse * own.expand(inverse.shape), UOp.const(1.0, inverse.dtype, inverse.shape)):
+            if fits and Normal().same(
+                inverse * own.expand(inverse.shape), UOp.const(1.0, inverse.dtype, inverse.shape)
+            ):
                 return own.expand(inverse.shape)
     (out,) = simplify([1.0 / inverse])
     return out
@@ -307,7 +312,9 @@ def of_pairs(system: System, energy: UOp) -> Iterator[Found]:
     rule = phase(system)
     norm = UOp.sum_of((q * q + p * p).sum() for q, p in system.pairs) * 0.5
     if (why := proved(system, energy, rule, conditional=True)) is not None:
-        yield Found("norm", norm, "phase rotation of all (q, p)", why[0], rule, condition=why[1], kind="phase")
+        yield Found(
+            "norm", norm, "phase rotation of all (q, p)", why[0], rule, condition=why[1], kind="phase"
+        )
     if system.driven:
         return
     rule = stretching(system)
@@ -331,10 +338,9 @@ def written_out(system: System) -> tuple[UOp, list[UOp], list[UOp]] | None:
 
 def null_space(columns: Sequence[Poly]) -> list[list[Fraction]]:
     """The rational combinations of polynomials that vanish: a basis, each vector with a 1 where the others have 0."""
-    rows = [
-        [c.get(m, Fraction(0)) for c in columns] for m in dict.fromkeys(m for c in columns for m in c)
-    ]
-    n, pivots = len(columns), []
+    rows = [[c.get(m, Fraction(0)) for c in columns] for m in dict.fromkeys(m for c in columns for m in c)]
+    n = len(columns)
+    pivots: list[int] = []
     for k in range(n):
         done = len(pivots)
         best = next((i for i in range(done, len(rows)) if rows[i][k]), None)
@@ -378,7 +384,10 @@ def linear(system: System, vector: Sequence[Fraction], q: list[UOp], p: list[UOp
         (q[k], -c) for k, c in enumerate(vector[n:]) if c
     ]
     parts = [u if c == 1 else -u if c == -1 else float(c) * u for u, c in terms]
-    told = {(str(u.src[0].arg), u.arg) if u.op is Ops.ELEMENT else (str(u.arg), -1): c for u, c in zip([*q, *p], vector)}
+    told = {
+        (str(u.src[0].arg), u.arg) if u.op is Ops.ELEMENT else (str(u.arg), -1): c
+        for u, c in zip([*q, *p], vector)
+    }
     shape = {str(v.arg): v.shape for v in (*system.q, *system.p)}
 
     def rule(u: UOp, places: Places) -> UOp | None:
@@ -449,7 +458,8 @@ def plane(index: dict[UOp, int], n: int, a: int, b: int) -> Rule:
         u = numbers[k]
         if u.op is not Ops.ELEMENT:
             return u
-        shape, flat, where = u.src[0].shape, u.arg, []
+        shape, flat = u.src[0].shape, u.arg
+        where: list[int] = []
         for size in reversed(shape):
             where.insert(0, flat % size)
             flat //= size
@@ -495,7 +505,8 @@ def independent(candidates: Sequence[UOp], known: Sequence[UOp], system: System)
             found: list[Any] = evaluate([x for row in rows for x in row], env)
         except (ArithmeticError, ValueError):
             continue
-        n, basis = len(numbers), []
+        n = len(numbers)
+        basis: list[list[float]] = []
         for k in range(len(rows)):
             fresh = reduced([float(x) for x in found[k * n : (k + 1) * n]], basis)
             if k >= len(known):

@@ -34,7 +34,12 @@ FAINT = 1e-6  # of coefficients of such a combination
 EVIDENCE = 1e-9  # of singular values, relative to the largest: zero, as far as floats show
 PROVED, SEEN = "proved", "numerical evidence"
 TAKEN = "with its numbers taken for the simple fractions next to them"
-CLOSED = {Ops.SIN: Ops.COS, Ops.COS: Ops.SIN, Ops.SINH: Ops.COSH, Ops.COSH: Ops.SINH}  # whose slopes need the other
+CLOSED = {
+    Ops.SIN: Ops.COS,
+    Ops.COS: Ops.SIN,
+    Ops.SINH: Ops.COSH,
+    Ops.COSH: Ops.SINH,
+}  # whose slopes need the other
 
 Exponents = tuple[int, ...]
 Vector = dict[int, Fraction]
@@ -65,7 +70,8 @@ class Ring:
         count = math.comb(n + degree, degree) - 1
         if count > MOST_MONOMIALS:
             raise InputError(
-                f"find_invariants(degree={degree}) of {n} functions has {count:,} monomials, and {MOST_MONOMIALS:,} is the most",
+                f"find_invariants(degree={degree}) of {n} functions has {count:,} monomials, and {MOST_MONOMIALS:,} is "
+                "the most",
                 fix=f"Pass a smaller degree: find_invariants(degree={largest_degree(n)}).",
             )
         out = []
@@ -94,7 +100,9 @@ class Ring:
         return out
 
     def expression(self, terms: Sequence[tuple[Exponents, Any]]) -> UOp:
-        items = [([f if k == 1 else f ** float(k) for f, k in zip(self.functions, e) if k], c) for e, c in terms]
+        items = [
+            ([f if k == 1 else f ** float(k) for f, k in zip(self.functions, e) if k], c) for e, c in terms
+        ]
         (out,) = substitute([written(items)], dict(self.back))
         return out
 
@@ -123,7 +131,11 @@ def is_inverse(u: UOp) -> bool:
 
 
 def power(u: UOp, e: Any) -> UOp:
-    known = {Fraction(1, 2): lambda: u.sqrt(), Fraction(-1, 2): lambda: 1.0 / u.sqrt(), Fraction(-1): lambda: 1.0 / u}
+    known = {
+        Fraction(1, 2): lambda: u.sqrt(),
+        Fraction(-1, 2): lambda: 1.0 / u.sqrt(),
+        Fraction(-1): lambda: 1.0 / u,
+    }
     return known[e]() if e in known else u ** float(e)
 
 
@@ -136,11 +148,7 @@ def ring_of(system: System, parameters: Mapping[str, Sequence[float]]) -> Ring:
     """Of the state of a system with these parameters, and of what H has beside polynomials."""
     assert system.energy is not None
     ((energy,),) = unroll([system.energy])
-    table = {
-        e: UOp.const(x)
-        for v in system.parameters
-        for e, x in zip(elements(v.var), parameters[v.name])
-    }
+    table = {e: UOp.const(x) for v in system.parameters for e, x in zip(elements(v.var), parameters[v.name])}
     q, p = ([e for v in vs for e in elements(v)] for vs in (system.q, system.p))
     fresh = {e: UOp.var(f"z{k}") for k, e in enumerate([*q, *p])}
     (energy,) = substitute([energy], table | fresh)
@@ -193,7 +201,9 @@ def others(normal: Normal, energy: Poly, z: Sequence[UOp]) -> list[UOp]:
         )
 
     def of_poly(p: Poly) -> UOp:
-        return written([([of_atom(a) if e == 1 else of_atom(a) ** float(e) for a, e in m], c) for m, c in p.items()])
+        return written(
+            [([of_atom(a) if e == 1 else of_atom(a) ** float(e) for a, e in m], c) for m, c in p.items()]
+        )
 
     for m in energy:
         for a, e in m:
@@ -342,13 +352,13 @@ def whole(vector: Vector, lead: int) -> Vector:
 class Functions:
     """Which functions are polynomials of those that are known?  Compared in one normal form over one denominator."""
 
-    def __init__(
-        self, ring: Ring, one: Poly, values: Sequence[Poly], monomials: Sequence[Exponents]
-    ) -> None:
+    def __init__(self, ring: Ring, one: Poly, values: Sequence[Poly], monomials: Sequence[Exponents]) -> None:
         self.ring, self.values = ring, values
         self.number: dict[Monomial, int] = {}
         self.have = Echelon()
-        self.generators: list[tuple[dict[int, int], int]] = []  # in monomials of the ring, and of which degree
+        self.generators: list[
+            tuple[dict[int, int], int]
+        ] = []  # in monomials of the ring, and of which degree
         self.at = {e: k for k, e in enumerate(monomials)}
         self.monomials = monomials
         self.have.join(self.row(one))  # constants are no invariants
@@ -396,10 +406,10 @@ class Functions:
                     return None
             if not m:
                 continue
-            k = self.at.get(tuple(e))
-            if k is None:
+            place = self.at.get(tuple(e))
+            if place is None:
                 return None
-            out[k] = modular(c)
+            out[place] = modular(c)
         return out
 
     def take(self, vector: Mapping[int, int], degree: int) -> None:
@@ -470,7 +480,9 @@ def on_arrays(roots: Sequence[UOp], env: Mapping[str, Any]) -> list[Any] | None:
 
 def constant(u: UOp, system: System) -> bool:
     """Has a function of the state one value, at states drawn at random?  exp(x)*exp(-x) has."""
-    fresh = {e: UOp.var(f"z{k}") for k, e in enumerate(e for v in (*system.q, *system.p) for e in elements(v))}
+    fresh = {
+        e: UOp.var(f"z{k}") for k, e in enumerate(e for v in (*system.q, *system.p) for e in elements(v))
+    }
     (flat,) = substitute([u], fresh)
     found = on_arrays([flat], {f"z{k}": drawn(8, k, 2.0) for k in range(len(fresh))})
     return found is not None and bool(np.ptp(found[0]) <= 1e-9 * (1.0 + np.abs(found[0]).max(initial=0.0)))
@@ -481,7 +493,11 @@ def drawn(points: int, k: int, width: float) -> Any:
 
 
 def seen(
-    ring: Ring, monomials: Sequence[Exponents], known: Sequence[UOp], found: Sequence[Invariant], system: System
+    ring: Ring,
+    monomials: Sequence[Exponents],
+    known: Sequence[UOp],
+    found: Sequence[Invariant],
+    system: System,
 ) -> list[Invariant]:
     """Combinations whose rates vanish at states drawn at random, there and farther out, and that are not known."""
     near, far = (looked(ring, monomials, 3 * len(monomials) + 20, width) for width in (1.5, 2.5))

@@ -95,8 +95,8 @@ class Items:
         if u.op is Ops.VAR:
             return u if not u.shape else UOp.var(f"{u.arg}[{key_of(places)}]", (), u.dtype)
         if u.op is Ops.RANGE:
-            at = places[0]
-            return UOp.const(at, i64) if isinstance(at, int) else self.symbol("index", str(at), dtype=i64)
+            i = places[0]
+            return UOp.const(i, i64) if isinstance(i, int) else self.symbol("index", str(i), dtype=i64)
         if u.op in ELEMENTWISE:
             return UOp(u.op, u.dtype, (), tuple(self.value(s, places, depth) for s in u.src), u.arg)
         if u.op is Ops.TRIU:
@@ -164,7 +164,9 @@ class Items:
         for at in everywhere:
             inner = self.rate(u.src[0], at, depth + len(bound))
             if u.arg[0] == "pairs":
-                inner = scaled(inner, self.kept(UOp(Ops.TRIU, u.dtype, u.src[0].shape, (u.src[0],), u.arg[2]), at))
+                inner = scaled(
+                    inner, self.kept(UOp(Ops.TRIU, u.dtype, u.src[0].shape, (u.src[0],), u.arg[2]), at)
+                )
             out = add(out, {tuple(sorted((*over, *bound))): item for over, item in inner.items()})
         return out
 
@@ -245,7 +247,7 @@ class Items:
             case Ops.STACK if all(isinstance(at, int) for at in places):
                 return u.src[flat(places, u.shape)], ()
             case Ops.CONCAT if isinstance(places[u.arg], int):
-                at = int(places[u.arg])  # type: ignore[arg-type]
+                at = int(places[u.arg])
                 for s in u.src:
                     if at < s.shape[u.arg]:
                         return s, (*places[: u.arg], at, *places[u.arg + 1 :])
@@ -293,7 +295,7 @@ def around(at: Index, by: int, n: int) -> Index:
 
 
 def flat(places: Places, shape: Shape) -> int:
-    return sum(int(at) * s for at, s in zip(places, strides(shape)))  # type: ignore[arg-type]
+    return sum(at * s for at, s in zip(places, strides(shape)) if isinstance(at, int))
 
 
 def reshaped(places: Places, new: Shape, old: Shape) -> Places:

@@ -96,8 +96,8 @@ class Simulation(Setup):
     def conserved(self) -> tuple[Charge, ...]:
         """What the motion conserves, each with its symmetry, its proof, and how well this method keeps it.
 
-        `for charge in sim.conserved: print(charge)`; `charge(q=..., p=...)` is its value at a state. What is not listed was not
-        shown to be conserved; `sim.find_invariants()` looks further.
+        `for charge in sim.conserved: print(charge)`; `charge(q=..., p=...)` is its value at a state. What is not listed
+        was not shown to be conserved; `sim.find_invariants()` looks further.
         """
         from tinyphysics.runtime.measure.charges import conserved
 

@@ -1,4 +1,4 @@
-"""What does a simulation conserve, and how well does its method keep it?  sim.conserved, sim.find_invariants, and their words.
+"""What does a simulation conserve, and how well does its method keep it?  sim.conserved, sim.find_invariants.
 
 A quantity is kept to rounding where every sub-flow of a step keeps it. Else the energy of a symplectic step oscillates, other
 quantities turn slowly (they precess), and those of other methods drift.
@@ -66,7 +66,7 @@ def parts_of(system: System, facts: Facts, method: Method) -> list[UOp] | None:
     """The energies whose exact flows a step is made of; None where that is not known here."""
     kind = method.family.kind
     if kind == PARTS and "shears" in facts and facts["shears"]:
-        return [u for _, u in facts["shears"].parts]
+        return [u for _, u in facts["shears"].parts["parts"]]
     if kind not in (SPLITTING, LEVELS) or not facts["separable"]:
         return None
     split = facts["separable"]
@@ -96,7 +96,13 @@ def kept(f: Found, system: System, facts: Facts, goal: Goal, method: Method) -> 
         return TOLERANCE
     degree = degrees(f.expression, frozenset((*system.q, *system.p)))[f.expression]
     if f.kind == "energy":
-        if method.family.conserves or kind == COLLOCATION and is_gauss(method) and degree is not None and degree <= 2:
+        if (
+            method.family.conserves
+            or kind == COLLOCATION
+            and is_gauss(method)
+            and degree is not None
+            and degree <= 2
+        ):
             return EXACT
         return OSCILLATES if method.family.symplectic else DRIFTS
     parts = parts_of(system, facts, method)
@@ -105,8 +111,11 @@ def kept(f: Found, system: System, facts: Facts, goal: Goal, method: Method) -> 
     if parts is not None and f.rule is not None and f.kind != "scaling":
         if every_part_keeps(f, system, parts):
             return EXACT
-    elif kind == COLLOCATION and f.by_time is None and degree is not None and degree <= (
-        QUADRATIC if is_gauss(method) else 0
+    elif (
+        kind == COLLOCATION
+        and f.by_time is None
+        and degree is not None
+        and degree <= (QUADRATIC if is_gauss(method) else 0)
     ):
         return EXACT
     elif kind in (ORBITS, VARIATIONAL) and f.kind in ("translation", "rotation"):
@@ -259,7 +268,9 @@ def verify_symmetries(system: System, state: Mapping[str, Any]) -> list[str]:
     """A line for each kind of symmetry; what the rate at the state contradicts is left out."""
     seen = system_of(system)
     numbers = numbers_of(seen, state)
-    at = {s.name: np.ravel(number_array(s.name, state[s.name])).tolist() for s in seen.states if s.name in state}
+    at = {
+        s.name: np.ravel(number_array(s.name, state[s.name])).tolist() for s in seen.states if s.name in state
+    }
     size = sum(s.var.size for s in seen.states)
     found = []
     for f in found_in(seen):

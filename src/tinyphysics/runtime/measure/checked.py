@@ -24,7 +24,9 @@ from tinyphysics.runtime.measure.charges import conserved, found_in
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.system import System
 
-SPREAD = 0.42  # the rms of the rounding of a number, in half ulps of its power of two, over numbers of all sizes
+SPREAD = (
+    0.42  # the rms of the rounding of a number, in half ulps of its power of two, over numbers of all sizes
+)
 WIDE = 10.0  # walks: beyond it is no rounding
 ROUNDED = 8.0  # roundings of the quantity itself, where it is computed
 FORCES = 0.4  # the change of a momentum in a step, relative to it, times the roundings of a force between two bodies
@@ -32,12 +34,17 @@ EPS = {"float64": 2.0**-53, "float32": 2.0**-24, "compensated": 2.0**-46, "mixed
 OF_FORCES = EPS | {"mixed": 2.0**-24, "compensated": 2.0**-24}
 WORDS = ("compensated", "dd")  # precisions whose numbers are more than the first word of a frame
 LOOKS = 16  # frames at which sizes are taken
-TITLES = {"momentum": "Momentum", "angular_momentum": "Angular momentum", "boost": "Centre of mass", "norm": "Norm"}
+TITLES = {
+    "momentum": "Momentum",
+    "angular_momentum": "Angular momentum",
+    "boost": "Centre of mass",
+    "norm": "Norm",
+}
 
 
 @dataclass(frozen=True)
 class Check:
-    """How far quantities of one name went from where they began, over the frames of a run, and how far rounding takes them."""
+    """How far quantities of one name went from where they began, over the frames of a run, and how far rounding goes."""
 
     name: str
     deviation: float
@@ -97,7 +104,10 @@ def checks(origin: Origin, goal: Goal, method: str) -> Checks:
     columns = len(origin.steps) * run.given.members
     # (numbers of a state, frames and members)
     own = {s.name: frames[s.name].reshape(columns, -1).T for s in system.states}
-    own |= {name: np.tile(spread_out(v, run.given.members).T, len(origin.steps)) for name, v in run.given.own.items()}
+    own |= {
+        name: np.tile(spread_out(v, run.given.members).T, len(origin.steps))
+        for name, v in run.given.own.items()
+    }
     times = run.t0 + run.dt * np.asarray(origin.steps, float)
     if origin.between is not None:
         times = np.where(np.isnan(origin.between), times, origin.between)
@@ -188,4 +198,6 @@ def on_columns(roots: list[UOp], env: Mapping[str, Any]) -> list[Any]:
                 values[u] = np.where(hole, 0.0, x[[0 if i is None else i for i in at]])
             else:
                 raise NotImplementedError(u.op)
-    return [np.broadcast_to(values[r], (values[r].shape[0], max(v.shape[1] for v in env.values()))) for r in roots]
+    return [
+        np.broadcast_to(values[r], (values[r].shape[0], max(v.shape[1] for v in env.values()))) for r in roots
+    ]
