@@ -226,6 +226,7 @@ class Trajectory:
     `observed` every observable with its times. `stops` says why members ended early, `metrics` has measurements of the
     run, `losses` what it threw away or approximated, `found` the events. `hash_of` and `hashes` are digests of states;
     `kept` and `origin` serve exact restarts and replays.
+    `print(out.checks)` says whether what the method keeps to rounding was kept.
     `for frame in out` goes through the frames, `out[-1]` is the last of them: `frame.q`, `frame.t`.
     """
 

@@ -572,9 +572,10 @@ def charges_of(system: System) -> tuple[Found, ...]:
 
 
 def known_already(f: Found, known: Sequence[Found], system: System) -> bool:
-    """Is it a function of the energy alone, as the norm of an oscillator is?"""
-    if f.condition or not known or known[0].kind != "energy":
+    """Is it a function of the others, as the norm of an oscillator is of its energy?"""
+    others = [g.expression for g in known if g.by_time is None and not g.condition]
+    if f.condition or not others:
         return False
     if sum(q.size for q in system.q) <= SMALL:
-        return not independent([f.expression], [known[0].expression], system)[0]
-    return Normal().ratio(known[0].expression, f.expression) is not None
+        return not independent([f.expression], others, system)[0]
+    return known[0].kind == "energy" and Normal().ratio(known[0].expression, f.expression) is not None
