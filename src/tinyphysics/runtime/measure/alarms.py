@@ -207,7 +207,7 @@ def applies(r: Run, record: Record, checks: str, approximate: float | None) -> b
     if record.last == record.schedule.first or not r.given.members or r.given.there:
         return False
     # an act may change the energy; the first state is another run's; a stop was said
-    return not r.acts and r.begun is None and not record.stops
+    return all(a.inside for a in r.acts) and r.begun is None and not record.stops
 
 
 def seconds_of(r: Run, steps: int, compiled: Compiled) -> float:
