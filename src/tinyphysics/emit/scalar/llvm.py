@@ -225,7 +225,11 @@ def loop(
     U = range(len(envs))
     before = "chunk"
     on_stack = stacked(f, shape)
-    slots = [k for k in range(len(f.loads)) if k not in on_stack]
+    idle = [k for k, v in enumerate(f.loads) if v in f.idle]  # stay what they are, and in no register
+    slots = [k for k in range(len(f.loads)) if k not in on_stack and k not in idle]
+    for k in idle:
+        for r in U:
+            envs[r][f.loads[k]] = start[k][r]
     for slot in on_stack:
         for r in U:
             w.lines.append(f"  store {w.type(f.loads[slot].dtype)} {start[slot][r]}, ptr %k{slot}.{r}")
@@ -281,6 +285,8 @@ def loop(
     ]
     for k in on_stack:  # read again, so that it need not stay in a register
         values[k] = [w.new(f"load {w.type(f.roots[k].dtype)}, ptr %k{k}.{r}") for r in U]
+    for k in idle:
+        values[k] = start[k]
     if not f.watched:
         return seen, values
     for r in U:  # the watched expressions see the state after the steps

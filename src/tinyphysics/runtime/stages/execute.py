@@ -274,7 +274,8 @@ def looking(
         look = slice(begin, begin + span)
         state = {n: v[look].reshape(-1, *v.shape[2:]) for n, v in frames.items()}
         into = {n: v[look].reshape(-1, *v.shape[2:]) for n, v in out.items()}
-        parts = cut(span * members, engine.numbers, min(v.itemsize for v in state.values()), engine.room)
+        size = min(v.itemsize for v in state.values())
+        parts = cut(span * members, engine.numbers, size, engine.room, engine.workers)
 
         def one(k: int) -> None:
             here = parts[k]  # noqa: B023

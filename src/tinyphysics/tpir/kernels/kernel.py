@@ -123,6 +123,18 @@ class Section:
         )
 
     @cached_property
+    def idle(self) -> frozenset[UOp]:
+        """Loads that a loop neither changes nor reads: what is kept beside a step, for what is done between steps."""
+        if not self.loops or self.tails:
+            return frozenset()
+        same = {v for v, r in zip(self.loads, self.roots) if v is r}
+        if not same:
+            return frozenset()
+        read = {s for u in toposort([*self.roots, *self.guards]) for s in u.src}
+        ends = Counter(self.roots)
+        return frozenset(v for v in same if v not in read and ends[v] == 1)
+
+    @cached_property
     def code(self) -> int:
         """Operations as they are written, a loop over stages once."""
         return count(self.everything)
