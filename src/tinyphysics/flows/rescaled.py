@@ -236,9 +236,8 @@ class Units:
     def _push(self, factor: Factor, u: UOp) -> UOp | None:
         if not u.leaves & self.positions:
             return self.product(factor, u)
-        if u.op in CHOSEN and any(
-            s.leaves & self.positions for s in u.src[1:]
-        ):  # in other units another item
+        # in other units another item
+        if u.op in CHOSEN and any(s.leaves & self.positions for s in u.src[1:]):
             return self.product(factor, u) if self.unit == ONE else None
         if simple(u) or closed(u):
             return self.product(factor / self.unit, u)

@@ -143,9 +143,8 @@ def cast(x: Any, dtype: DType) -> Any:
         return x.ne(0)
     if not x.dtype.is_float or dtype.is_float:
         return x.cast(dtype)
-    if x.op is Ops.WHERE and all(
-        s.op is Ops.CONST for s in x.src[1:]
-    ):  # tp.where(c, 1, 0): no float is needed
+    # tp.where(c, 1, 0): no float is needed
+    if x.op is Ops.WHERE and all(s.op is Ops.CONST for s in x.src[1:]):
         return x.src[0].where(cast(x.src[1], dtype), cast(x.src[2], dtype))
     if x.op is Ops.CONST:
         inside = x.arg == x.arg and -(2.0**63) <= x.arg < 2.0**63

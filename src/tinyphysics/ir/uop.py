@@ -524,9 +524,8 @@ FLOAT_ONLY = (
 def common_type(items: Sequence[UOp]) -> DType:
     """The type of all items of an array."""
     own = items
-    if tracing() and any(
-        x.dtype.is_int for x in items
-    ):  # a whole number of the user's has the type of the others
+    # a whole number of the user's has the type of the others
+    if tracing() and any(x.dtype.is_int for x in items):
         own = [x for x in items if not integers.is_written(x)]
         integers.check_types(Ops.STACK, own, False)
     dtype = own[0].dtype if own else f64

@@ -157,16 +157,8 @@ def decide(
             best = t
     if best is None:
         raise PlanError(refused(system, goal, course, trials), fix=remedy(goal, course, trials))
-    return Decision(
-        best.method,
-        best.dt,
-        best.error,
-        best.drift,
-        course.span,
-        course.reach,
-        course.frequency,
-        tuple(trials),
-    )
+    found = best.method, best.dt, best.error, best.drift
+    return Decision(*found, course.span, course.reach, course.frequency, tuple(trials))
 
 
 def decided(decision: Decision) -> Plan:

@@ -123,9 +123,8 @@ def in_loops(program: Program, members: int) -> bool:
     """
     if any(i.op == "SERIES" for i in program.step):
         return False
-    if any(
-        i.dst == Pointer(GOING) for i in program.step
-    ):  # a step of its own length says itself how it is written
+    # a step of its own length says itself how it is written
+    if any(i.dst == Pointer(GOING) for i in program.step):
         return on_arrays(program) and not loops_refuse(program)
     lanes_are_full = members > FEW_MEMBERS or longest_axis(program) <= COMPONENTS
     if written(program).is_short and (lanes_are_full or longest_axis(program) <= few(program)):

@@ -40,9 +40,8 @@ class Followed:
     start: dict[str, Any] = field(repr=False)  # what a run began with
     last: Shown = field(repr=False)  # the states at this step; empty: to be asked for
     values: Any = field(default=None, repr=False)  # (functions, members) there; None: not known yet
-    alive: Any = field(
-        default=None, repr=False
-    )  # (members,) which are searched; None: no member, because this is a replay
+    # (members,) which are searched; None: no member, because this is a replay
+    alive: Any = field(default=None, repr=False)
     fresh: bool = False  # is it where a run begins?  There a zero is no event
     found: Found = Found()
 

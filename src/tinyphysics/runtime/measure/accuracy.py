@@ -24,13 +24,12 @@ from tinyphysics.runtime.measure.pilot import Pilots, apart, estimate, looks_in,
 from tinyphysics.runtime.measure.tolerance import Tolerances, choose_tolerance, error_of_run
 from tinyphysics.runtime.stages import pilot_cache as decisions
 from tinyphysics.runtime.stages.momenta_of_velocities import given_momenta
-from tinyphysics.runtime.stages.resolve import checked_step
+from tinyphysics.runtime.stages.resolve import Beginning, checked_step
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import Inputs, inputs, sizes_from
 from tinyphysics.runtime.state.first_state import first_state
 from tinyphysics.runtime.state.frames import count_steps
 from tinyphysics.runtime.state.from_frame import BEGINS, opened
-from tinyphysics.runtime.state.run import Checkpoint
 from tinyphysics.runtime.state.schedule import checked_time
 from tinyphysics.system import SizedFamily
 from tinyphysics.trajectory import Trajectory
@@ -168,16 +167,11 @@ def decision(pilots: Pilots, goal: Goal, reach: float | None) -> Decision:
     return decide(sim.system, sim.built.facts, goal, course, pilots.measure, pilots.operations, pilots.effort)
 
 
-def step_of_run(
-    sim: Setup,
-    given: Mapping[str, Any],
-    dt: float | None,
-    steps: Any,
-    until: Any,
-    t0: float,
-    c: Checkpoint | None,
-) -> float:
+def step_of_run(sim: Setup, begin: Beginning) -> float:
     """The step of a run with goals; the first one makes the plan."""
+    dt: float | None = begin.dt
+    given, t0, c = begin.on_host, checked_time(begin.t0), begin.begun
+    steps, until = begin.request.steps, begin.request.until
     if c is not None:
         if sim.goal.decision is None:
             raise InputError(
@@ -297,12 +291,7 @@ def state_error(sim: Setup, out: Trajectory, some: Inputs, who: list[int]) -> fl
 
 # --- a step for a method that is chosen --------------------------------------------------------------------
 def suggest_dt(
-    sim: Setup,
-    given: dict[str, Any],
-    error: float | None,
-    energy_drift: float | None,
-    until: Any,
-    t0: float,
+    sim: Setup, given: dict[str, Any], error: float | None, energy_drift: float | None, until: Any, t0: float
 ) -> float:
     """What `sim.suggest_dt` returns."""
     if sim.compiled.adaptive:

@@ -90,8 +90,7 @@ def heed_step(setup: Setup, at: Beginning) -> Any:
 def meet_goals(setup: Setup, at: Beginning) -> float:
     from tinyphysics.runtime.measure.accuracy import step_of_run
 
-    r = at.request
-    return step_of_run(setup, at.on_host, at.dt, r.steps, r.until, checked_time(at.t0), at.begun)
+    return step_of_run(setup, at)
 
 
 # fmt: off

@@ -39,13 +39,9 @@ class Tolerances:
         return self.pilots.given
 
     def run(self, tolerance: float, span: float, looks: int = LOOKS) -> Any:
+        given = {**as_arguments(self.given), "t0": self.pilots.t0, "dt": span / looks}
         return self.pilots.with_tolerance(tolerance).evolve(
-            **as_arguments(self.given),
-            dt=span / looks,
-            steps=looks,
-            t0=self.pilots.t0,
-            save_every=1,
-            progress=False,
+            **given, steps=looks, save_every=1, progress=False
         )
 
     def substeps(self, tolerance: float, span: float) -> float:

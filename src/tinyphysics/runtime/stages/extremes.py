@@ -75,16 +75,8 @@ def kept_in_the_loop(run: Run, last: int, values: Mapping[str, UOp]) -> tuple[Ex
     if not any(v.arg == WORST for v in engine.kernel.carried):
         return None
     schedule = Schedule(last, None, None, None)
-    running = Running(
-        engine,
-        run.given,
-        schedule,
-        run.dt,
-        run.t0,
-        Record(schedule, {}),
-        system=run.system,
-        encoding=run.encoding,
-    )
+    given = run.given, schedule, run.dt, run.t0, Record(schedule, {})
+    running = Running(engine, *given, system=run.system, encoding=run.encoding)
     begin_tiles(running)
     for tile in running.tiles:
         engine.expect(tile.members, last)

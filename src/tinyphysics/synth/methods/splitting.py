@@ -14,7 +14,7 @@ from tinyphysics.facts import Fact
 from tinyphysics.flows.shears import Shear, ShearFlow
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.step import DT, WORK, Step, Term
+from tinyphysics.step import DT, WORK, Claims, Step, Term
 from tinyphysics.synth.coefficients.clocks import EXACT, Sequence_, TimedPart, composed, joined, timed
 from tinyphysics.synth.methods.derivative import derivative, force_gradient, power, power_of_gradient
 from tinyphysics.system import System
@@ -59,7 +59,7 @@ def split_step(
     T: UOp,
     V: UOp | None,
     sequence: Sequence_,
-    claims: tuple[str, ...],
+    claims: Claims,
     inside: Sequence[str] = (),
     approximate: Approximate | None = None,
     processor: Sequence_ | None = None,

@@ -31,9 +31,8 @@ class RolledStep:
 
     count: int
     body: tuple[Instruction, ...]
-    weights: dict[
-        Register, Row
-    ]  # what stands for it in each stage: a number, a parameter, a register of `init`
+    # what stands for it in each stage: a number, a parameter, a register of `init`
+    weights: dict[Register, Row]
     tails: tuple[Tail, ...] = ()  # in their order; a period divides the next one
 
     @property
@@ -234,9 +233,8 @@ def alike(
     """
     if len({len(part) for part in parts}) > 1:
         return None
-    names: list[dict[Operand, Operand]] = [
-        {} for _ in parts
-    ]  # what a stage has written, by the first stage's name
+    # what a stage has written, by the first stage's name
+    names: list[dict[Operand, Operand]] = [{} for _ in parts]
     body = []
     for same in zip(*parts):
         if len({(i.op, i.type, len(i.operands)) for i in same}) > 1:

@@ -35,9 +35,8 @@ UNITS = "states in other units are"
 SHORT = 2.0**30  # a coefficient that is a multiple of its inverse is that number: 1/2, -1, 3/4
 Words = tuple[Operand, Operand | None]  # where the two words of a number are; None: it has one
 Form = tuple[object, ...]  # an instruction without the numbers of its registers
-Expansion = tuple[
-    list[Operand], list[UOp]
-]  # the registers of the first instruction of that form, and its words
+# the registers of the first instruction of that form, and its words
+Expansion = tuple[list[Operand], list[UOp]]
 
 
 class PairBuilder(ProgramBuilder):
@@ -51,9 +50,8 @@ class PairBuilder(ProgramBuilder):
         # dt, and what is computed from it and numbers alone
         self.steps: dict[Operand, None] = {Param("dt"): None}
         self.times: dict[Operand, None] = {}
-        self.expanded: dict[
-            Form, Expansion
-        ] = {}  # stages repeat each other: most lines are like an earlier one
+        # stages repeat each other: most lines are like an earlier one
+        self.expanded: dict[Form, Expansion] = {}
         for p in program.params:
             self.words[Param(p.name)] = (Param(p.name), None)
 

@@ -246,9 +246,8 @@ class OscillatorReader:
     def kicked_by(self, flows: dict[int, UOp]) -> tuple[int, Fraction, Fraction, int | None] | None:
         """(term, factor, time of means, whose) such that the kicks are that multiple of -dE/dq, at positions or at means."""
         lags = {scalar_of(u.src[2]) for u in toposort(list(flows.values())) if u.op in HARMONIC}
-        lag = next(
-            (abs(x) for h in lags if (x := self.normal.ratio(h, DT)) is not None), Fraction(0)
-        )  # they are even in h
+        # they are even in h
+        lag = next((abs(x) for h in lags if (x := self.normal.ratio(h, DT)) is not None), Fraction(0))
         for term, u in enumerate(self.terms):
             if moving(u) - set(self.positions) or DT in u.leaves:
                 continue
