@@ -11,7 +11,9 @@ from attack.findings import Tally
 from attack.subject import Subject
 
 STEPS = 7
-GROWN = 100  # two runs may differ by so many times what some units in the last place of their first state become
+GROWN = (
+    100  # two runs may differ by so many times what some units in the last place of their first state become
+)
 
 
 def same(a: np.ndarray, b: np.ndarray) -> bool:
