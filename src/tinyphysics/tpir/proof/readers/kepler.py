@@ -131,12 +131,6 @@ class KeplerReader:
         if DT in gm.leaves:
             self.walk.refuse(f"{where} has a gm that depends on dt")
 
-    def step_of(self, h: UOp, where: str) -> Fraction:
-        found = self.normal.ratio(h, DT)
-        if found is None:
-            self.walk.refuse(f"{where}: h is not shown to be a multiple of dt")
-        return Fraction(0) if found is None else found
-
     def propagate(self, i: Instruction) -> None:
         s, dst, where = self.symbolic, i.dst, self.walk.where
         assert isinstance(dst, Register)
@@ -156,7 +150,7 @@ class KeplerReader:
         elif first:
             self.known(u.src[2], where)
             update = self.walk.update(i, u, u.src[3])
-            weight = self.step_of(u.src[3], where)
+            weight = self.walk.step_of(u.src[3], where)
             self.walk.applied.append(Applied(ORBITS, weight, None, update, BOTH, BOTH))
         self.waiting = u if first else None
         s.load(dst.index)
@@ -182,7 +176,7 @@ class KeplerReader:
                 )
             elif share != 1:
                 self.walk.refuse(f"{where} adds {float(share):g} times the force, and PULL once")
-            update, weight = self.walk.update(i, force, h), self.step_of(h, where)
+            update, weight = self.walk.update(i, force, h), self.walk.step_of(h, where)
             self.walk.applied.append(Applied(KICK, weight, None, update, MOMENTA, POSITIONS))
         s.load(dst.index)
 
