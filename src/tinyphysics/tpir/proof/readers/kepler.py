@@ -94,11 +94,8 @@ class KeplerReader:
         node = s.becomes(i, where)
         way, *order = node.arg
         into, back = ("positions", "places") if dst.index == 0 else ("velocities", "momenta")
-        if (
-            way != (into if section == "init" else back)
-            or i.args[1] != dst
-            or (section == "init") == (dst.index in s.frames)
-        ):
+        is_in = section == "init"
+        if way != (into if is_in else back) or i.args[1] != dst or is_in == (dst.index in s.frames):
             raise VerifyError(
                 f"{where} is not the change of {dst} in `{section}:`",
                 fix=f"JACOBI {dst}, {into}, {dst}, ... in `init:`, once; {back} in `final:`.",

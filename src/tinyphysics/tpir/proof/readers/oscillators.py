@@ -106,16 +106,12 @@ class OscillatorReader:
         value = self.symbolic.read(matrix, i.type, where)
         check_type(value, i, where)
         known = isinstance(matrix, Param) and matrix.name.startswith(FLOW) and value not in self.matrices
-        if not (
-            known
-            and self.walk.section == "init"
-            and isinstance(energy, Register)
-            and energy.kind == "E"
-            and energy.index < len(self.terms)
-        ) or moving(h):
-            self.walk.refuse(f"{where} is not a matrix of its own for one term of the energy")
+        known = known and self.walk.section == "init" and not moving(h)
+        term = energy.index if isinstance(energy, Register) and energy.kind == "E" else len(self.terms)
+        if known and term < len(self.terms):
+            self.matrices[value] = (term, h)
         else:
-            self.matrices[value] = (energy.index, h)
+            self.walk.refuse(f"{where} is not a matrix of its own for one term of the energy")
         self.symbolic.env[i.dst] = value
 
     def fresh(self, u: UOp) -> UOp | None:
@@ -187,9 +183,9 @@ class OscillatorReader:
                 if values[k] is u:
                     continue
                 at_rest, expected = substitute([values[k], u], zeros)
-                if not exactly(values[k], v + at_rest, self.normal) or not everywhere(
-                    self.normal.same, at_rest, expected
-                ):
+                if not exactly(values[k], v + at_rest, self.normal):
+                    return False
+                if not everywhere(self.normal.same, at_rest, expected):
                     return False
         return True
 
