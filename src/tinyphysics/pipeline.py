@@ -45,6 +45,8 @@ from tinyphysics.tpir.verifier import Certificate, verify
 from tinyphysics.util import without_collections
 
 schemes.keep(cache.read, cache.write)
+TANGENTS = "tangents"  # the option of a goal: a system has directions beside its states
+BESIDE = "auxiliary"  # the role of those
 
 
 class Build(Built):
@@ -56,6 +58,8 @@ class Build(Built):
 @without_collections()
 def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     """With a loop, or without one: which of them is the planner's to decide where propagator= is left out."""
+    if goal.options.get(TANGENTS):
+        return with_directions(system, goal, requested)
     if goal.propagator is not None:
         return built(system, goal, requested)
     if system.kind == "hamiltonian":
@@ -65,6 +69,30 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     loop = built(system, replace(goal, propagator="loop"), requested)
     count = sum(operations(loop.program.step, loop.program).values())
     return replace(loop, choice=kept(system, loop.facts, goal, count))
+
+
+def with_directions(system: System, goal: Goal, requested: str) -> Build:
+    """A system with directions among its states: the step of the others, and its derivative beside it."""
+    own, beside = (tuple(s for s in system.states if (s.role == BESIDE) is which) for which in (False, True))
+    rest = tuple((name, value) for name, value in goal.more if name != TANGENTS)
+    b = built(replace(system, states=own), replace(goal, more=rest, propagator="loop"), requested)
+    with unrounded() if goal.precision == "dd" else nullcontext():
+        exact = lower(b.step, system.sites, goal.dt, goal.precision, goal.backwards, beside=beside)
+    exact, known = replace(exact, claims=()), b.step.weights
+    signed = known | {
+        -w: -meant for w, meant in known.items()
+    }  # a kick of a direction has the sign in its weight
+    program = replace(in_precision(exact, goal.precision, goal.lattice, signed), math=goal.math)
+    target, why = aimed(program, b.step, b.goal, requested)
+    return replace(
+        b,
+        system=system,
+        exact=exact,
+        program=program,
+        target=target,
+        why=why,
+        goal=replace(b.goal, more=goal.more),
+    )
 
 
 def stepped(b: Build) -> Build:

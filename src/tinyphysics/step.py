@@ -126,6 +126,17 @@ class SubFlow(Protocol):
         """What takes it back; None where that is not known."""
         return None
 
+    def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...] | None:
+        """What moves directions beside the states, with itself among them; None where its derivative is not known.
+
+        A way has for each state its direction, which is a state too; it becomes the derivative of the flow times itself.
+        """
+        return None
+
+    def joined(self, other: SubFlow) -> SubFlow:
+        """This and another of its kind, side by side: both see the states as they were before."""
+        raise TypeError(f"{type(self).__name__} is not what moves states after equations are solved")
+
     def updates(self) -> int:
         """How often a state is rounded in it."""
         return len(self.writes())

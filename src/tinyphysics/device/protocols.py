@@ -35,6 +35,14 @@ class PlainEngine:
         """What it found out in a run, by the names that a record has for it."""
         return {}
 
+    def again(self, m: Any, state: Mapping[str, Any]) -> None:
+        """A loop of one member begins again with some other states; all else that it began with holds."""
+        raise AssertionError("only an engine of arrays begins again")
+
+    def only(self, m: Any, k: int) -> Any:
+        """The loop of one member: what it does is done to the loop of all."""
+        raise AssertionError("only an engine that goes member by member has loops of one")
+
     def record(self, m: Any, rows: int) -> StepRows:
         """So many steps, and the registers after each of them."""
         seen = []

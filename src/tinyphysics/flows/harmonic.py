@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tinyphysics.ir import UOp, graph_rewrite
+from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.formulas.coupled import flowed, matrix_shape
 from tinyphysics.rules.formulas.harmonic import turned
@@ -67,12 +68,22 @@ class HarmonicFlow(Turn):
             out[p] = -weight * (o.b * q if o.f is None else o.b * q + o.f)
         return out
 
+    def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
+        """Directions turn as the states do, around the origin: no state enters an oscillator."""
+        pairs = tuple((way[q], way[p]) for way in ways for q, p in self.pairs)
+        around = tuple(Oscillator(o.a, o.b) for o in self.oscillators) * len(ways)
+        return HarmonicFlow(self.weight, pairs, around), self
+
 
 @dataclass(frozen=True, eq=False)
 class CoupledFlow(Turn):
     """All positions and momenta by the matrix of the first term; there is one for each time."""
 
     energy: UOp  # the first term of the step
+    directions: Pairs = ()  # that are moved instead, by the linear part of the flow
+
+    def writes(self) -> tuple[UOp, ...]:
+        return tuple(x for pair in self.directions or self.pairs for x in pair)
 
     def reads(self) -> frozenset[UOp]:
         return self.energy.leaves
@@ -81,15 +92,23 @@ class CoupledFlow(Turn):
         h = DT if self.weight == 1.0 else self.weight * DT
         if h not in b.matrices:
             name = f"{FLOW}{len(b.matrices)}"
-            b.matrices[h] = matrix = UOp.var(name, matrix_shape(self.writes()))
+            b.matrices[h] = matrix = UOp.var(name, matrix_shape([x for pair in self.pairs for x in pair]))
             b.invariant[matrix] = register = b.temporary()
             time = b.operand(h, section)
             b.emit(b.first, "FLOW", register, Param(name), Register("E", 0), time, u=matrix)
-        rotate(b, list(zip(self.writes(), flowed(self.writes(), b.matrices[h]))), section)
+        states = [x for pair in self.pairs for x in pair]
+        new = flowed(states, b.matrices[h])
+        if self.directions:
+            new = graph_rewrite(jvp(new, states, self.writes()), exact)
+        rotate(b, list(zip(self.writes(), new)), section)
 
     def field(self) -> Mapping[UOp, UOp]:
         slopes = gradient(UOp.const(self.weight) * self.energy, list(self.writes()))
         return Canonical(self.pairs).rates(dict(zip(self.writes(), slopes)))
+
+    def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
+        moved = (tuple((way[q], way[p]) for q, p in self.pairs) for way in ways)
+        return *(replace(self, directions=pairs) for pairs in moved), self
 
 
 def oscillators_of(step: Step) -> tuple[Oscillator, ...] | None:

@@ -382,6 +382,14 @@ class LaneEngine(PlainEngine):
             np.ascontiguousarray(m.carried[:, who]), m.steps, len(who), m.uniform, varying, m.mask, 1
         )
 
+    def apart(self, m: LaneState, members: Sequence[int]) -> LaneState:
+        """Some members, to go on alone for a while; `put` brings them back."""
+        return replace(self.some(m, members), threads=m.threads)
+
+    def put(self, m: LaneState, members: Sequence[int], those: LaneState) -> None:
+        """What members that went on alone have come to."""
+        m.carried[:, members] = those.carried[:, : len(members)]
+
     def overwrite(self, m: LaneState, members: Sequence[int], well: int) -> None:
         m.carried[:, members] = m.carried[:, well : well + 1]
 

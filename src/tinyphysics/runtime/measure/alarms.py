@@ -16,7 +16,6 @@ import numpy as np
 
 from tinyphysics.errors import PhysicsIntegrityError, PhysicsWarning
 from tinyphysics.ir import UOp
-from tinyphysics.planner.choice.propagator import loop_seconds
 from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.planner.methods.method import Method
 from tinyphysics.runtime.stages.compiled import Compiled
@@ -208,11 +207,11 @@ def applies(r: Run, record: Record, checks: str, approximate: float | None) -> b
     if record.last == record.schedule.first or not r.given.members or r.given.there:
         return False
     # an act may change the energy; the first state is another run's; a stop was said
-    return not r.acts and r.begun is None and not record.stops
+    return all(a.inside for a in r.acts) and r.begun is None and not record.stops
 
 
 def seconds_of(r: Run, steps: int, compiled: Compiled) -> float:
-    return steps * r.given.members * loop_seconds(0, compiled.known.operations)
+    return steps * r.given.members * compiled.step_seconds
 
 
 def passed_over(r: Run, steps: int, compiled: Compiled, checks: str) -> bool:

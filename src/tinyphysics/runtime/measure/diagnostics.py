@@ -113,6 +113,31 @@ def looked_for(
     )
 
 
+def answers(f: Finished) -> Found:
+    """Nothing for out.metrics: what can be asked of the run by name is looked for when it is first read."""
+    s = f.setup
+    f.out._later = {**f.out._later, **asked_later(f.out.origin, s.goal, s.compiled.known.method)}
+    return {}
+
+
+def answers_again(f: Repeated) -> None:
+    s = f.setup
+    f.out._later = {**f.out._later, **asked_later(f.out.origin, s.goal, s.compiled.known.method)}
+
+
+def asked_later(origin: Any, goal: Goal, method: str) -> dict[str, Callable[[], Any]]:
+    """out.checks."""
+    if not isinstance(origin, Origin) or origin.run.system.energy is None:
+        return {}
+    return {"checks": partial(checks_of, origin, goal, method)}
+
+
+def checks_of(origin: Origin, goal: Goal, method: str) -> Any:
+    from tinyphysics.runtime.measure.checked import checks
+
+    return checks(origin, goal, method)
+
+
 def lattice(f: Finished) -> Callable[[], Any]:
     states = {s.name: f.given.get(s.name) for s in f.setup.system.states}
     return partial(rounding, f.run.encoding, states, f.call.arrays)
@@ -221,6 +246,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("substeps", applies=lambda f: f.run.adaptive, after=own_steps),
     Diagnostic("events", applies=lambda f: f.run.events, after=events),
     Diagnostic("losses", after=losses, again=losses_again),
+    Diagnostic("answers", after=answers, again=answers_again),
     Diagnostic("solver", applies=lambda f: f.setup.compiled.known.solves and isinstance(f.out.origin, Origin),
                later=lambda f: partial(solver_report, f.out.origin)),
     Diagnostic("propagator", applies=lambda f: f.run.jump is not None, now=lambda f: f.run.jump.few is None,

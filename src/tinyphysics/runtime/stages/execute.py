@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import here
+from tinyphysics.device.engines.host import VmEngine
+from tinyphysics.device.engines.loops import NestEngine
 from tinyphysics.device.engines.pieces import MemberBatches
+from tinyphysics.device.engines.series import SeriesEngine
 from tinyphysics.device.host.cores import available
 from tinyphysics.device.host.threads import spread
 from tinyphysics.ir import UOp
@@ -35,6 +38,7 @@ from tinyphysics.runtime.state.schedule import Schedule
 from tinyphysics.runtime.state.tiles import Tile, cut
 from tinyphysics.runtime.state.windows import FEW, Windows, fitting
 from tinyphysics.runtime.storage.resume import Keeps
+from tinyphysics.synth.methods.embedded import MOVE
 from tinyphysics.system import System
 from tinyphysics.tpir.precision.probe import probe
 from tinyphysics.tpir.program.isa import FLOW, Program
@@ -148,6 +152,13 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
         if r.target.backend == "cuda" and not r.loops:
             inner = MemberBatches(inner)
         search = None
+        if (r.events or at_once) and alone(inner, names):
+            from tinyphysics.runtime.engines.adaptive_arrays import ArraysAdaptive
+            from tinyphysics.runtime.engines.searches import array_curves
+
+            curves = partial(array_curves, r, clock_of(r.system))
+            given = (inner, names, look, None, words, r.advice, fused, at_once)
+            return ArraysAdaptive(*given, curves=curves, events=list(r.events)), fused
         if r.events:
             from tinyphysics.runtime.engines.searches import dense_search
 
@@ -202,7 +213,8 @@ def stepping(r: Run, s: Schedule) -> tuple[Any, bool]:
     if r.series is not None:
         return series_engine(r.target, r.series), False
     if r.loops:
-        return engine_for(r.target, r.program, None, r.threads, r.loops), False
+        at_once = many_looks(s) and not r.given.there
+        return engine_for(r.target, r.program, None, r.threads, r.loops), at_once
     many = many_looks(s) and not r.given.there
     if r.events or many:
         keeping = engine_for(r.target, r.program, None, r.threads, False, None, True)
@@ -210,6 +222,13 @@ def stepping(r: Run, s: Schedule) -> tuple[Any, bool]:
         if r.events or at_once:
             return keeping, at_once
     return engine_for(r.target, r.program, None, r.threads), False
+
+
+def alone(inner: Any, names: Sequence[str]) -> bool:
+    """Does an engine go along the arrays of one member after the other?"""
+    if isinstance(inner, (NestEngine, SeriesEngine)):
+        return True
+    return isinstance(inner, VmEngine) and any(s.name == names[0] + MOVE for s in inner.states)
 
 
 def many_looks(s: Schedule) -> bool:
@@ -243,7 +262,8 @@ def looking(
         look = slice(begin, begin + span)
         state = {n: v[look].reshape(-1, *v.shape[2:]) for n, v in frames.items()}
         into = {n: v[look].reshape(-1, *v.shape[2:]) for n, v in out.items()}
-        parts = cut(span * members, engine.numbers, min(v.itemsize for v in state.values()), engine.room)
+        size = min(v.itemsize for v in state.values())
+        parts = cut(span * members, engine.numbers, size, engine.room, engine.workers)
 
         def one(k: int) -> None:
             here = parts[k]  # noqa: B023

@@ -76,12 +76,12 @@ def kept_in_the_loop(run: Run, last: int, values: Mapping[str, UOp]) -> tuple[Ex
         engine.expect(tile.members, last)
     out = go(running, lambda n: None)
     out.raise_error()
-    flaw = np.zeros(run.given.members)
     for tile in running.tiles:
         rows = engine.held(tile.alone) if tile.kept is None else tile.kept.rows(tile.here)
-        into.worst[tile.here], into.scale[tile.here], flaw[tile.here] = rows[-3:]
+        into.worst[tile.here], into.scale[tile.here] = rows[-2:]
     stopped = [stop.member or 0 for stop in out.stops]
-    apart = np.union1d(np.flatnonzero(np.isnan(flaw)), np.array(stopped, np.int64))
+    flawed = ~(np.isfinite(into.worst) & np.isfinite(into.scale))
+    apart = np.union1d(np.flatnonzero(flawed), np.array(stopped, np.int64))
     if len(apart) and (run.given.there or len(apart) > MOST_APART * run.given.members):
         return None
     return into, apart

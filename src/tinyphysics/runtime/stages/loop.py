@@ -30,15 +30,16 @@ from tinyphysics.trajectory import Stop
 def begin_tiles(run: Running) -> None:
     """The tiles; those of a run that goes on with their loop states, and its first frame."""
     r, i, s = run.record, run.given, run.schedule
-    parts = cut(i.members, run.engine.numbers, min(v.itemsize for v in i.states.values()), run.engine.room)
+    e, size = run.engine, min(v.itemsize for v in i.states.values())
+    parts = cut(i.members, e.numbers, size, e.room, e.workers)
     kept, run.there = None, i.there
     if run.there:  # what is there stays there
         parts = [slice(0, i.members)] if i.members else []
     if len(parts) > 1:
         own = {} if run.windows is not None else {name: v[-1] for name, v in r.frames.items()}
         slots = own or {n: np.empty_like(v) for n, v in i.states.items()}
-        kept = store(slots, run.engine.numbers)
-    run.tiles = [Tile(part, run.engine, i, run.dt, run.t0, kept) for part in parts]
+        kept = store(slots, e.numbers)
+    run.tiles = [Tile(part, e, i, run.dt, run.t0, kept) for part in parts]
     run.n = r.last = s.first
     if run.begun is not None:
         r.hashes += run.begun.hashes
@@ -139,7 +140,7 @@ def nothing(run: Running) -> Record:
     run.n = s.steps
     for n in range(0, s.steps + 1, s.hash_every or s.steps + 1):
         if n > s.first:
-            r.hash(n, state_hash(shaped(run.given)(run.given.states)))
+            r.hash(n, state_hash(shaped(run.given)({name: run.given.states[name] for name in run.hashed})))
     finish(run)
     return r
 
@@ -169,6 +170,7 @@ def commit(run: Running, target: int, done: list[Done]) -> None:
         i = run.given
         parts = [
             (v.dtype, v.shape[0 if i.is_ensemble else 1 :], b"".join(d.leaves[name] for d in done))
-            for name, v in i.states.items()
+            for name in run.hashed
+            for v in [i.states[name]]
         ]
         run.record.hash(target, joined(parts))

@@ -11,10 +11,11 @@ import numpy as np
 
 from tinyphysics.device.cuda.dlpack import empty_like
 from tinyphysics.ir import UOp
+from tinyphysics.pipeline import BESIDE
 from tinyphysics.runtime.engines.collisions import pair_sums
 from tinyphysics.runtime.engines.engine import Distant, Engine, States
 from tinyphysics.runtime.stages.acting import Acts
-from tinyphysics.runtime.state.encoding import FLOAT64, Encoding
+from tinyphysics.runtime.state.encoding import FLOAT64, Encoding, owner
 from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Checkpoint, Run, Watch
@@ -90,6 +91,13 @@ class Running:
         """The sums over pairs in which two particles may meet; derived only if something went wrong."""
         return [] if self.system is None else pair_sums(self.system)
 
+    @cached_property
+    def hashed(self) -> list[str]:
+        """The words that a digest of the state is of: not directions beside it."""
+        states = () if self.system is None else self.system.states
+        beside = {s.name for s in states if s.role == BESIDE}
+        return [name for name in self.given.states if owner(name) not in beside]
+
     @property
     def frozen(self) -> int:
         return sum(len(tile.frozen) for tile in self.tiles)
@@ -129,6 +137,8 @@ class Running:
     def load(self, tile: Tile, n: int) -> Any:
         """The loop state from which step n is left, to be changed by the caller: after acts a new one begins."""
         m = tile.load(n)
+        if self.acts is not None and self.acts.due_inside(n):
+            return self.acts.inside(self.engine, tile, m, n)
         if not self.acts_at(n):
             return m
         new = self.begun_again(tile, self.state_at(tile, m, n), n)

@@ -62,6 +62,9 @@ class BoundAct:
     reads: tuple[str, ...]  # states that it only reads
     shared: tuple[str, ...]  # parameters of the system
     own: Mapping[str, Any]  # (members or 1, shape...) of its own parameters
+    inside: bool = (
+        False  # on what the loop carries: the states of the system keep the bits that they have without it
+    )
 
     def due(self, n: int) -> bool:
         return n > 0 and n % self.every == 0
