@@ -227,7 +227,9 @@ class EventEngine(PlainEngine):
         values = self.joined(first, seen)
         shown = {word: seen[name] for word, name in self.words.items()} if self.in_loop else {}
         apart = self.apart(m, now, seen)
-        changes = self.compared(m, values, lambda steps: self.states_after(m, now, shown, before, steps), apart)
+        changes = self.compared(
+            m, values, lambda steps: self.states_after(m, now, shown, before, steps), apart
+        )
         m.steps, m.values, m.fresh = m.steps + count, values[:, -1], False
         m.last = {word: v[-1] for word, v in shown.items()}
         return shown, changes
