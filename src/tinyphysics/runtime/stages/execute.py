@@ -113,6 +113,12 @@ def execute(
     go(running, tick)
     if running.tiles:
         record.shape = engine.told(running.tiles[0].members)
+    if r.events and r.until is not None and running.n == record.schedule.steps:
+        for tile in running.tiles:
+            m = tile.alone if tile.begun else tile.load(running.n)
+            engine.search_until(m, r.until)
+            if not tile.begun:
+                record.found.extend(engine.findings(m)["found"])
     for tile in (tile for tile in running.tiles if tile.begun):
         for name, found in engine.findings(tile.alone).items():
             getattr(record, name).extend(found)
@@ -185,7 +191,7 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
 
 def with_events(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
     """The engine of a run with steps of one length whose events are searched."""
-    from tinyphysics.runtime.engines.event_steps import EventEngine, JumpEvents
+    from tinyphysics.runtime.engines.event_steps import TIME, EventEngine, JumpEvents
     from tinyphysics.runtime.engines.events import check_events
     from tinyphysics.runtime.engines.searches import fractions, jumps, observed_events
 
@@ -203,9 +209,13 @@ def with_events(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any,
         by = jumps(r, inner, alone)
         return JumpEvents(inner, list(r.events), words, by, seen, look, fused, in_loop), fused
     shown = {words[word.name]: word.var for word in kept} if in_loop else {}
+    time = None
+    if r.system.clock is not None:
+        time = partial(r.encoding.shown, r.system.clock.time)
+        shown |= {TIME: next(x.var for x in r.system.states if x.name == r.system.clock.time)}
     inner = engine_for(r.target, r.program, watcher(r, {**events, **shown}), r.threads, r.loops)
     by = fractions(r, inner, partial(matrices, r))
-    return EventEngine(inner, list(r.events), words, by, seen, look, fused, in_loop), fused
+    return EventEngine(inner, list(r.events), words, by, seen, look, fused, in_loop, time), fused
 
 
 def stepping(r: Run, s: Schedule) -> tuple[Any, bool]:

@@ -173,7 +173,8 @@ def ended(r: Run, state: Mapping[str, Any], until: float) -> End:
     assert clock is not None
 
     def after(fraction: float) -> tuple[float, Mapping[str, Any]]:
-        part = replace(r, given=replace(r.given, states=dict(state)), dt=fraction * r.dt, begun=None)
+        given = replace(r.given, states=dict(state))
+        part = replace(r, given=given, dt=fraction * r.dt, begun=None, events={})
         frames = {name: np.array(v)[None].repeat(2, axis=0) for name, v in state.items()}
         record, *_ = execute(part, Record(Schedule(1, None, None, None), frames), {}, lambda n: None)
         return float(r.encoding.shown(clock.time, record.final)[0]), record.final
