@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,24 +16,13 @@ from tinyphysics.device.cuda import driver as cuda
 from tinyphysics.device.cuda.dlpack import DeviceArray
 from tinyphysics.device.cuda.rows import SHARE, CudaMemory, DeviceRows, Tools, whole
 from tinyphysics.device.engines.series import SeriesEngine, SeriesState
-from tinyphysics.device.protocols import CLOCK
+from tinyphysics.device.protocols import CLOCK, Code
 from tinyphysics.rules.calculus.series import SeriesPlan
 from tinyphysics.tpir.program.isa import StateDecl
 
 WARP = 32
 THREADS = 64  # of a block: a warp waits for the slowest of its members, and other blocks for neither
 RESIDENT = 256  # threads of a processor at once: what they keep is larger than any cache, and more would not be faster
-
-
-@dataclass(frozen=True)
-class DeviceCode:
-    """Kernels of a plan."""
-
-    advance: cuda.Function
-    look: cuda.Function
-    scratch: int  # numbers that a thread needs
-    made: int = 0
-    found: int = 0
 
 
 class CudaSeriesEngine(SeriesEngine):
@@ -48,7 +36,7 @@ class CudaSeriesEngine(SeriesEngine):
         plan: SeriesPlan,
         states: Sequence[StateDecl],
         clock: str,
-        load: Callable[[], DeviceCode],
+        load: Callable[[], Code],
         tools: Tools,
     ) -> None:
         super().__init__(plan, states, clock, load, 1, CudaMemory(tools))

@@ -16,7 +16,7 @@ import numpy as np
 from tinyphysics.device.host.arrays import Evaluator
 from tinyphysics.device.host.rows import MEMBERS
 from tinyphysics.device.host.threads import spread
-from tinyphysics.device.protocols import CLOCK, Function, Memory, PlainEngine
+from tinyphysics.device.protocols import CLOCK, Code, Function, Memory, PlainEngine
 from tinyphysics.ir.dtype import f64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, substitute, toposort
@@ -53,7 +53,7 @@ class SeriesEngine(PlainEngine):
         plan: SeriesPlan,
         states: Sequence[StateDecl],
         clock: str,
-        load: Callable[[], Any],
+        load: Callable[[], Code],
         threads: int = 1,
         memory: Memory = MEMBERS,
     ) -> None:
@@ -139,6 +139,10 @@ class SeriesEngine(PlainEngine):
         take = self.memory.take
         own = m.constants if m.alike else take(m.constants, members)
         return replace(m, state=take(m.state, members), constants=own, members=len(members))
+
+    def only(self, m: SeriesState, k: int) -> SeriesState:
+        own = m.constants if m.alike else m.constants[k : k + 1]
+        return replace(m, state=m.state[k : k + 1], constants=own, members=1)
 
     def overwrite(self, m: SeriesState, members: Sequence[int], well: int) -> None:
         self.memory.fill(m.state, members, well)

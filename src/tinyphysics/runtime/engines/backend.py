@@ -220,13 +220,9 @@ def placed(
 
     `whole`: it is an ensemble with steps of one length, in float64 or float32. A run whose bits are its machine's stays here.
     """
-    if (
-        requested != "auto"
-        or target.backend != "llvm"
-        or not whole
-        or not target.bit_exact
-        or not worth_a_look(*w)
-    ):
+    if requested != "auto" or target.backend != "llvm" or not target.bit_exact or not whole:
+        return target, ""
+    if not worth_a_look(*w):
         return target, ""
     used = cuda.opened.cache_info().currsize > 0
     if not gpu_here():
