@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tinyphysics.charge import Charge
 from tinyphysics.errors import InputError, PlanError, StoreError, TinyPhysicsError
 from tinyphysics.given import shown
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from tinyphysics.runtime.measure.lyapunov import Lyapunov
 
 CHECKS = ("on", "off", "strict")
+PLAIN = (int, float, str, bool, np.ndarray)  # no quantities with units
 
 
 @dataclass(eq=False, repr=False)
@@ -82,6 +85,14 @@ class Simulation(Setup):
             | dict.fromkeys(rates, None)
             | {x.name: empty if x.default is None else x.default for x in source.parameters}
         )
+
+    def in_numbers(self, given: dict[str, Any]) -> dict[str, Any]:
+        """What a call passes by name, with numbers for quantities of pint's, in the units of the system."""
+        if all(type(v) in PLAIN or v is None for v in given.values()):
+            return given
+        from tinyphysics.runtime.api.quantities import as_numbers
+
+        return as_numbers(self.source if self._compiled is None else self.system, given)
 
     # --- looking ------------------------------------------------------------------------------
     @property
