@@ -226,6 +226,7 @@ class Trajectory:
     `observed` every observable with its times. `stops` says why members ended early, `metrics` has measurements of the
     run, `losses` what it threw away or approximated, `found` the events. `hash_of` and `hashes` are digests of states;
     `kept` and `origin` serve exact restarts and replays.
+    `print(out.checks)` says whether what the method keeps to rounding was kept.
     `for frame in out` goes through the frames, `out[-1]` is the last of them: `frame.q`, `frame.t`.
     """
 
@@ -245,6 +246,8 @@ class Trajectory:
     _warned: tuple[str, ...] = ()  # why the run looks wrong
     _acts: Mapping[str, Any] = field(default_factory=dict)  # what changed the state between steps, by name
     _losses: Callable[[], tuple[Loss, ...]] = tuple  # looked for when they are first read
+    # what else can be asked of a run, by name, each found when it is first read; a state of that name goes before
+    _later: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
 
     def __getattr__(self, name: str) -> Any:
         frames = self.__dict__.get("frames", {})
@@ -254,6 +257,10 @@ class Trajectory:
             return self._ask("velocity", name)
         if name == "acts":  # unless a state has that name
             return self.__dict__.get("_acts", {})
+        if name in self.__dict__.get("_later", {}):
+            if name not in self._cache:
+                self._cache[name] = self._later[name]()
+            return self._cache[name]
         raise AttributeError(
             f"a trajectory has no `{name}`; {did_you_mean(name, [*frames, 'energy', 'final', 'drift'])}"
             f"states: {', '.join(frames)}; observables: {', '.join(self.__dict__.get('observed', {})) or 'none'}"
@@ -261,7 +268,9 @@ class Trajectory:
 
     def __dir__(self) -> list[str]:
         """For `out.<TAB>`: the states too, and velocities where the system has them."""
-        return sorted({*super().__dir__(), "acts", *self.frames, *getattr(self.origin, "velocities", ())})
+        return sorted(
+            {*super().__dir__(), "acts", *self._later, *self.frames, *getattr(self.origin, "velocities", ())}
+        )
 
     def _ipython_key_completions_(self) -> list[str]:
         """For `out["<TAB>`."""

@@ -18,7 +18,7 @@ from tinyphysics.context import OPENCL_DEVICE
 from tinyphysics.device.cache import directory
 from tinyphysics.device.host.nests import view
 from tinyphysics.errors import BackendError
-from tinyphysics.tpir.kernels.nests import Buffer, LoopSection, Round
+from tinyphysics.tpir.kernels.nests import Buffer, LoopSection, Nest, Round
 from tinyphysics.util import plural
 
 INSTALL = "pip install tinyphysics[opencl] brings pyopencl and PoCL, for processors that its LLVM knows."
@@ -267,16 +267,16 @@ def on_loops(
     slots = {name: k for k, name in enumerate(names)}
     used = [n for n in names if any(n in t for t in touched) or any(n in swap for swap in section.swaps)]
 
-    def span(extent: int) -> int:
-        d = device()
-        return -(-extent // (SHARES * d.cores)) if d.processor else 1
+    def span(nest: Nest) -> int:
+        d, chains = device(), nest.extent // nest.links
+        return nest.links * (-(-chains // (SHARES * d.cores)) if d.processor else 1)
 
     def call(table: Any, uniform: Any, flags: Any, first: int, steps: int) -> None:
         arrays = {name: view(int(table[slots[name]]), buffers[name]) for name in used}
         copies = {name: there(a) for name, a in arrays.items()}
         held = dict(copies)  # which copy a buffer's name stands for, after so many swaps
         shared, raised = there(uniform), there(flags)
-        spans = [span(nest.extent) for nest in section.nests]
+        spans = [span(nest) for nest in section.nests]
         for k in range(steps):
 
             def do(turn: Round, now: int = first + k) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tinyphysics.charge import Charge
 from tinyphysics.errors import InputError, PlanError, StoreError, TinyPhysicsError
 from tinyphysics.given import shown
 from tinyphysics.options import COMING, COMPILE, heeds
@@ -28,7 +29,7 @@ from tinyphysics.runtime.state.from_frame import BEGINS, opened
 from tinyphysics.runtime.state.schedule import checked_time
 from tinyphysics.system import SizedFamily
 from tinyphysics.trajectory import Trajectory
-from tinyphysics.util import did_you_mean, one_of
+from tinyphysics.util import did_you_mean, one_of, record_of
 
 if TYPE_CHECKING:
     from tinyphysics.runtime.api.stepper import Stepper  # imported when one is made
@@ -93,6 +94,43 @@ class Simulation(Setup):
     def subject(self) -> Observed:
         """The system as the ready-made observables see it."""
         return Observed(self.system.seen)
+
+    @property
+    def conserved(self) -> tuple[Charge, ...]:
+        """What the motion conserves, each with its symmetry, its proof, and how well this method keeps it.
+
+        `for charge in sim.conserved: print(charge)`; `charge(q=..., p=...)` is its value at a state. What is not listed
+        was not shown to be conserved; `sim.find_invariants()` looks further.
+        """
+        from tinyphysics.runtime.measure.charges import conserved
+
+        return conserved(self.system, self.goal, self.compiled.known.method)
+
+    @takes_names
+    @heeds("find_invariants", "sim.find_invariants(degree=4)")
+    def find_invariants(self, degree: int = 4, **given: Any) -> tuple[Charge, ...]:
+        """Looks for polynomials of the state up to a `degree` that are conserved; roots and exponentials of H join them.
+
+        Returns the charges that are known and do not depend on t, then what is new: functions of known ones are left out.
+        Parameters are `given` by name, or have their defaults; a proof holds for these. Where the bracket with H could not be
+        reduced to zero, `charge.proof` says that it is numerical evidence.
+        """
+        from tinyphysics.runtime.measure.charges import find_invariants
+
+        return find_invariants(self.system, self.goal, self.compiled.known.method, degree, given)
+
+    @takes_names
+    @heeds("verify_symmetries", "sim.verify_symmetries(q=..., p=...)")
+    def verify_symmetries(self, *state: Any, **given: Any) -> None:
+        """Prints which symmetries of the energy were proved, and what they conserve: nothing is enforced.
+
+        The states are given in their order, or by name, with parameters; a symmetry that a state contradicts is not printed.
+        """
+        from tinyphysics.runtime.measure.charges import verify_symmetries
+
+        names = [s.name for s in self.system.seen.states]
+        for line in verify_symmetries(self.system, dict(zip(names, state)) | given):
+            print(line)
 
     def explain(self, form: str = "short") -> Report:
         """What was found, chosen and proved, in plain words; `explain("full")` has all of the evidence.
@@ -405,7 +443,9 @@ class Simulation(Setup):
         options           {"frames": 400}: for a system that has a state or a parameter of that name
         given             states and parameters by name: q=[1.0, 0.0], mu=2.0; one more leading axis makes an ensemble
         """
-        request = Request(**{name: value for name, value in locals().items() if name != "self"})
+        said = locals()
+        del said["self"]
+        request = record_of(Request, said)
         if (observe or self.monitors) and observes_chaos(self, observe or {}):
             from tinyphysics.runtime.measure.observed_chaos import evolve_beside
 

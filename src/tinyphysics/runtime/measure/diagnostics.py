@@ -64,7 +64,7 @@ def own_steps(f: Finished) -> Found:
 def events(f: Finished) -> Found:
     """What was found of the functions whose signs were watched: out.events."""
     r, found = f.run, f.record.found
-    ends = last_times(f.record.stops, lambda n: time_at(n, r.dt, r.t0))
+    ends = last_times(f.record.stops, r.system.clock is not None, lambda n: time_at(n, r.dt, r.t0))
     hits = [h for part in found for h in part.hits]
     f.out.found = gathered(r.system, r.encoding, list(r.events), hits, ends, r.dt > 0)
     known = {name for part in found for name in part.numbers}
@@ -77,9 +77,9 @@ def losses(f: Finished) -> Found:
     """Nothing for out.metrics: what was thrown away is looked for when out.losses is read."""
     record = f.record
     apart = [part.apart for part in record.found]
-    f.out._losses = partial(
-        looked_for, f.run, f.setup.goal, f.out.origin, f.call.first, record.measured, apart
-    )
+    r, clock = f.run, f.run.system.clock
+    since = time_at(f.call.first, r.dt, r.t0) if clock is None else float(np.ravel(f.out.t)[0])
+    f.out._losses = partial(looked_for, r, f.setup.goal, f.out.origin, since, record.measured, apart)
     return {}
 
 
@@ -91,7 +91,7 @@ def looked_for(
     r: Run,
     goal: Goal,
     origin: Any,
-    first: int = 0,
+    since: float | None = None,
     tree: Sequence[Mapping[str, float]] = (),
     apart: Sequence[float] = (),
 ) -> tuple[Loss, ...]:
@@ -106,11 +106,36 @@ def looked_for(
             origin=origin if isinstance(origin, Origin) else None,
             tree=tree,
             events=tuple(r.events),
-            searched=time_at(first, r.dt, r.t0),
+            searched=since,
             apart=max(apart, default=None),
             own_steps=r.adaptive,
         )
     )
+
+
+def answers(f: Finished) -> Found:
+    """Nothing for out.metrics: what can be asked of the run by name is looked for when it is first read."""
+    s = f.setup
+    f.out._later = {**f.out._later, **asked_later(f.out.origin, s.goal, s.compiled.known.method)}
+    return {}
+
+
+def answers_again(f: Repeated) -> None:
+    s = f.setup
+    f.out._later = {**f.out._later, **asked_later(f.out.origin, s.goal, s.compiled.known.method)}
+
+
+def asked_later(origin: Any, goal: Goal, method: str) -> dict[str, Callable[[], Any]]:
+    """out.checks."""
+    if not isinstance(origin, Origin) or origin.run.system.energy is None:
+        return {}
+    return {"checks": partial(checks_of, origin, goal, method)}
+
+
+def checks_of(origin: Origin, goal: Goal, method: str) -> Any:
+    from tinyphysics.runtime.measure.checked import checks
+
+    return checks(origin, goal, method)
 
 
 def lattice(f: Finished) -> Callable[[], Any]:
@@ -221,6 +246,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("substeps", applies=lambda f: f.run.adaptive, after=own_steps),
     Diagnostic("events", applies=lambda f: f.run.events, after=events),
     Diagnostic("losses", after=losses, again=losses_again),
+    Diagnostic("answers", after=answers, again=answers_again),
     Diagnostic("solver", applies=lambda f: f.setup.compiled.known.solves and isinstance(f.out.origin, Origin),
                later=lambda f: partial(solver_report, f.out.origin)),
     Diagnostic("propagator", applies=lambda f: f.run.jump is not None, now=lambda f: f.run.jump.few is None,

@@ -75,7 +75,7 @@ def evaluator(sim: Setup, i: Inputs, names: list[str], t0: float) -> Evaluate:
             size = q.size
             places[name] = slice(at, at + size)
             here[name], at = np.ascontiguousarray(x[:, at : at + size]).reshape(here[name].shape), at + size
-        parts = cut(len(who), engine.numbers, 8, engine.room)
+        parts = cut(len(who), engine.numbers, 8, engine.room, engine.workers)
 
         def one(k: int) -> None:
             p = parts[k]

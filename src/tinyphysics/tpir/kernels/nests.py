@@ -9,7 +9,7 @@ from typing import Any
 
 from tinyphysics.ir.dtype import DType, bool_, i8
 from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.reduction import slabs
+from tinyphysics.ir.reduction import PAIR_LANES, slabs
 from tinyphysics.ir.text import dump
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.util import prod
@@ -19,6 +19,7 @@ NEIGHBOURS = 100  # pairs that are looked at for each particle of a list: a gues
 MET, MEETING = 1000, 20
 ROUNDS = 10  # of a loop that ends by itself: a guess, for costs
 STORED = {bool_: i8}  # types that have no size in memory lie there as another: true is 1
+LINKS = 8  # parts of a slab of pairs: their rows add to the same columns, so that one follows the other
 PAD = 8  # numbers behind every plane, so that a last vector may be loaded whole
 SHORT_PAD = 64  # of numbers shorter than 32 bits, of which a vector has more
 
@@ -150,13 +151,19 @@ class Nest:
 
     @property
     def extent(self) -> int:
-        """How far the range goes that threads share out: slabs of pairs, else the outermost loop."""
+        """How far the range goes that threads share out: links of the slabs of pairs, else the outermost loop."""
         if self.kind == "pairs":
-            return len(slabs(self.sizes[0], self.near is not None)) - 1
-        # the order in which items are added is that of the loop
-        if self.kind in ("scatter", "list", "tree", "fold"):
+            return self.parts * LINKS
+        if self.kind == "fold":
+            return -(-self.sizes[0] // PAIR_LANES)
+        if self.kind in ("scatter", "list", "tree"):  # whose items are added in the order of the loop
             return 1
         return self.sizes[0] if len(self.sizes) > (self.kind == "lanes") else 1
+
+    @property
+    def links(self) -> int:
+        """Neighbours in that range that have to be done one after the other, by any threads: links of a chain."""
+        return LINKS if self.kind == "pairs" else 1
 
     @property
     def order(self) -> str:
@@ -355,19 +362,12 @@ class LoopKernel:
         def like(b: Buffer) -> tuple[object, ...]:
             return b.planes, b.axes, b.dtype
 
-        own = [
-            n
-            for n, b in self.buffers.items()
-            if n.startswith(f"{section}.") and like(b) == like(self.buffers[name])
-        ]
+        alike = [n for n, b in self.buffers.items() if like(b) == like(self.buffers[name])]
+        rank = [n for n in alike if n.startswith(f"{section}.")].index(name)
         for other in self.sections:
-            theirs = [
-                n
-                for n, b in self.buffers.items()
-                if n.startswith(f"{other}.") and like(b) == like(self.buffers[name])
-            ]
-            if len(theirs) > own.index(name):
-                return theirs[own.index(name)]
+            theirs = [n for n in alike if n.startswith(f"{other}.")]
+            if len(theirs) > rank:
+                return theirs[rank]
         return name
 
     @property
