@@ -329,8 +329,6 @@ def test_mistakes_are_told():
         )
     with pytest.raises(PlanError, match="the lattice has none"):
         tp.compile(pendulum, dt=0.1, precision="lattice").evolve(q=1.0, p=0.0, steps=3, events=LOOK)
-    with pytest.raises(PlanError, match="cannot be combined with time="):
-        tp.compile(pendulum, dt=0.1, time=lambda q: 1 + q * q).evolve(q=1.0, p=0.0, steps=3, events=LOOK)
     with pytest.raises(InputError, match="one number"):
         tp.compile(chain, dt=0.1, sizes={"n": 3}).evolve(
             q=[1.0] * 3, p=[0.0] * 3, steps=1, events={"q": lambda q: q}

@@ -510,6 +510,14 @@ class NestEngine(PlainEngine):
     def resume(self, *_: Any) -> Any:
         raise AssertionError("this engine keeps the states of its members itself")
 
+    def again(self, m: NestState, state: Arrays) -> None:
+        for name, values in state.items():
+            self.fill(m.members[0], self.kernel.inputs[name], values[0])
+        self.careful_run("init", m.members[0], 0, 1)
+
+    def only(self, m: NestState, k: int) -> NestState:
+        return replace(m, members=m.members[k : k + 1])
+
     def registers(self, m: NestState) -> dict[str, Any]:
         """All that the loop carries, by the names of the program: (members, numbers)."""
         k = self.kernel

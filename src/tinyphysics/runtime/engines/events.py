@@ -128,6 +128,7 @@ def joined(parts: Sequence[Any], dtype: Any, shape: tuple[int, ...] = ()) -> Any
     return np.concatenate([np.zeros((0, *shape), dtype), *(np.asarray(p, dtype) for p in parts)])
 
 
-def last_times(stops: Sequence[Stop], time: Any) -> dict[int, float]:
-    """The time of the last good step of each member that has stopped."""
-    return {s.member or 0: time(s.step - 1) for s in stops if s.cause not in ("interrupted", "store")}
+def last_times(stops: Sequence[Stop], dated: bool, time: Any) -> dict[int, float]:
+    """The time of the last good step of each member that has stopped; `dated` stops know it."""
+    real = [s for s in stops if s.cause not in ("interrupted", "store")]
+    return {s.member or 0: s.t if dated else time(s.step - 1) for s in real}

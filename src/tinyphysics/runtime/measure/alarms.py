@@ -16,7 +16,6 @@ import numpy as np
 
 from tinyphysics.errors import PhysicsIntegrityError, PhysicsWarning
 from tinyphysics.ir import UOp
-from tinyphysics.planner.choice.propagator import loop_seconds
 from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.planner.methods.method import Method
 from tinyphysics.runtime.stages.compiled import Compiled
@@ -212,7 +211,7 @@ def applies(r: Run, record: Record, checks: str, approximate: float | None) -> b
 
 
 def seconds_of(r: Run, steps: int, compiled: Compiled) -> float:
-    return steps * r.given.members * loop_seconds(0, compiled.known.operations)
+    return steps * r.given.members * compiled.step_seconds
 
 
 def passed_over(r: Run, steps: int, compiled: Compiled, checks: str) -> bool:

@@ -64,7 +64,7 @@ def own_steps(f: Finished) -> Found:
 def events(f: Finished) -> Found:
     """What was found of the functions whose signs were watched: out.events."""
     r, found = f.run, f.record.found
-    ends = last_times(f.record.stops, lambda n: time_at(n, r.dt, r.t0))
+    ends = last_times(f.record.stops, r.system.clock is not None, lambda n: time_at(n, r.dt, r.t0))
     hits = [h for part in found for h in part.hits]
     f.out.found = gathered(r.system, r.encoding, list(r.events), hits, ends, r.dt > 0)
     known = {name for part in found for name in part.numbers}
@@ -77,9 +77,9 @@ def losses(f: Finished) -> Found:
     """Nothing for out.metrics: what was thrown away is looked for when out.losses is read."""
     record = f.record
     apart = [part.apart for part in record.found]
-    f.out._losses = partial(
-        looked_for, f.run, f.setup.goal, f.out.origin, f.call.first, record.measured, apart
-    )
+    r, clock = f.run, f.run.system.clock
+    since = time_at(f.call.first, r.dt, r.t0) if clock is None else float(np.ravel(f.out.t)[0])
+    f.out._losses = partial(looked_for, r, f.setup.goal, f.out.origin, since, record.measured, apart)
     return {}
 
 
@@ -91,7 +91,7 @@ def looked_for(
     r: Run,
     goal: Goal,
     origin: Any,
-    first: int = 0,
+    since: float | None = None,
     tree: Sequence[Mapping[str, float]] = (),
     apart: Sequence[float] = (),
 ) -> tuple[Loss, ...]:
@@ -106,7 +106,7 @@ def looked_for(
             origin=origin if isinstance(origin, Origin) else None,
             tree=tree,
             events=tuple(r.events),
-            searched=time_at(first, r.dt, r.t0),
+            searched=since,
             apart=max(apart, default=None),
             own_steps=r.adaptive,
         )

@@ -538,7 +538,7 @@ def recording(k: Kernel) -> Kernel:
     return replace(k, functions=functions, watched=k.carried, observed=seen, _cache={})
 
 
-def hoist(roots: Sequence[UOp], params: frozenset[UOp]) -> tuple[list[UOp], dict[UOp, UOp]]:
+def hoist(roots: Sequence[UOp], params: frozenset[UOp], name: str = "c") -> tuple[list[UOp], dict[UOp, UOp]]:
     """The roots with what depends on parameters alone replaced by variables, and those variables' values."""
     order = toposort(roots)
     varies: dict[UOp, bool | None] = {}  # None: a number
@@ -552,5 +552,5 @@ def hoist(roots: Sequence[UOp], params: frozenset[UOp]) -> tuple[list[UOp], dict
             outside |= {s: None for s in u.src if fixed[s]}
     if not outside:
         return list(roots), {}
-    names = {u: UOp.var(f"c{k}", (), u.dtype) for k, u in enumerate(outside)}
+    names = {u: UOp.var(f"{name}{k}", u.shape, u.dtype) for k, u in enumerate(outside)}
     return substitute(roots, names), {v: u for u, v in names.items()}

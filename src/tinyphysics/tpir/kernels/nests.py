@@ -362,19 +362,12 @@ class LoopKernel:
         def like(b: Buffer) -> tuple[object, ...]:
             return b.planes, b.axes, b.dtype
 
-        own = [
-            n
-            for n, b in self.buffers.items()
-            if n.startswith(f"{section}.") and like(b) == like(self.buffers[name])
-        ]
+        alike = [n for n, b in self.buffers.items() if like(b) == like(self.buffers[name])]
+        rank = [n for n in alike if n.startswith(f"{section}.")].index(name)
         for other in self.sections:
-            theirs = [
-                n
-                for n, b in self.buffers.items()
-                if n.startswith(f"{other}.") and like(b) == like(self.buffers[name])
-            ]
-            if len(theirs) > own.index(name):
-                return theirs[own.index(name)]
+            theirs = [n for n in alike if n.startswith(f"{other}.")]
+            if len(theirs) > rank:
+                return theirs[rank]
         return name
 
     @property
