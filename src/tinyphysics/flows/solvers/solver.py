@@ -24,6 +24,9 @@ TINY = 2.0**-1000  # a size that is not zero
 class LinearSolver(Protocol):
     told: str  # how explain() ends "by Newton's method, ..."
 
+    @property
+    def f(self) -> Slopes: ...
+
     def correction(self, weight: UOp, residual: Sequence[UOp]) -> Arrays:
         """The d with d - weight f' d = residual."""
 

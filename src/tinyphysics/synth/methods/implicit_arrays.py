@@ -124,7 +124,6 @@ class StageSolver:
     """Stage by stage, with what the corrections of earlier ones do to it."""
 
     by: LinearSolver
-    f: Slopes
     lower: list[list[float]]
 
     def correction(self, h: UOp, residuals: Sequence[Arrays]) -> list[Arrays]:
@@ -132,7 +131,7 @@ class StageSolver:
         for r, row in zip(residuals, self.lower):
             own = list(r)
             for d, l in zip(out, row):
-                own = plus(own, l * h, self.f.along(d))
+                own = plus(own, l * h, self.by.f.along(d))
             out.append(self.by.correction(row[len(out)] * h, own))
         return out
 
@@ -160,9 +159,9 @@ def stages_of_arrays(field: ArrayField, method: Collocation, weight: float, name
             for i in range(s)
         ]
     sizes = field.sizes([z, ahead, beyond])
-    by = solver_of(field, ahead, 0.5, sizes)
-    f_at = Slopes(tuple(z), tuple(field.slopes), tuple(ahead))
-    found = StageSolver(by, f_at, lower_factor(method.a)).correction(h, residuals)
+    middle = [x + (0.25 * h) * (v + w) for x, v, w in zip(z, f, g)]
+    by = solver_of(field, middle, 0.5, sizes)
+    found = StageSolver(by, lower_factor(method.a)).correction(h, residuals)
     shears: list[Shear] = []
     for j in range(s):
         shears += along(field.covectors(Y[j], method.c[j]), weight * method.b[j])

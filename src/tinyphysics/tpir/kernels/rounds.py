@@ -78,7 +78,7 @@ def known(roots: Sequence[UOp], unknown: UOp, homes: Mapping[UOp, Home]) -> list
             found += u.src
         elif cost(u, stored) >= WORTH or any(x.op is Ops.REDUCE for x in toposort([u])):
             out[u] = None
-    return list(out)
+    return [u for u in toposort(list(out)) if u in out]  # what one is made of is there before it
 
 
 def spread(u: UOp, like: UOp) -> UOp:
@@ -133,20 +133,21 @@ class RoundsInLoops:
         done = array_round(x, residual, by[0] if by else residual, scale, before)
         kept = known([done.x[0], done.change, done.over], x, {**homes, on: Home(""), before: Home("")})
         place = {v: Home(f"{name}.{what}") for v, what in ((x, "x"), (on, "on"), (before, "before"))}
-        place |= {k: Home(f"{name}.known{n}") for n, k in enumerate(kept)}
+        # under names of their own, since sums in them may be written in parts
+        names = {k: UOp.var(f"{name}.known{n}", k.shape, k.dtype) for n, k in enumerate(kept)}
+        place |= {v: Home(str(v.arg)) for v in names.values()}
         first: Marks = [
             (place[x].buffer, start),
             (place[on].buffer, UOp.const(True, bool_)),
             (place[before].buffer, UOp.const(float("inf"), u.dtype)),
-            *((place[k].buffer, k) for k in kept),
+            *((place[names[k]].buffer, k) for k in kept),
         ]
         out = self.turns(first, homes)
         inside = {**homes, **place}
-        again: Marks = [
-            (place[x].buffer, spread(on, x).where(done.x[0], x)),
-            (place[before].buffer, on.where(done.change, before)),
-            (place[on].buffer, on & UOp(Ops.NOT, bool_, (), (done.over,))),
-        ]
+        moved = spread(on, x).where(done.x[0], x)
+        ends = on & UOp(Ops.NOT, bool_, (), (done.over,))
+        new = substitute([moved, on.where(done.change, before), ends], names)
+        again: Marks = list(zip((place[v].buffer for v in (x, before, on)), new))
         rounds = self.turns(again, inside, place[on].buffer)
         out.append(Repeat(tuple(rounds), u.arg[1]))
         lost = spread(on, x).where(UOp.const(NAN, u.dtype, u.shape), x)
