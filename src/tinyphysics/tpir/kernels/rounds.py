@@ -19,6 +19,7 @@ from tinyphysics.tpir.kernels.materialise import cost
 from tinyphysics.tpir.kernels.nests import Repeat, Round, Turn
 from tinyphysics.tpir.kernels.schedule import Marks, Schedule
 
+ON, LEFT = ".on", ".left"  # after the name of a solution: does it go on, and what is left of its residual?
 WORTH = 3  # operations for which an array that rounds read is stored before them
 Scheduled = Callable[[Marks, Mapping[UOp, Home], str], Schedule]
 
@@ -90,7 +91,7 @@ class RoundsInLoops:
 
     def __init__(self, schedule: Scheduled, done: Callable[[Schedule], int], section: str) -> None:
         self.schedule, self.done, self.section = schedule, done, section
-        self.count = self.parts = 0
+        self.count = self.parts = self.depth = 0
 
     def turns(self, marks: Marks, homes: Mapping[UOp, Home], going: str = "", named: str = "") -> list[Turn]:
         """Marks with all that they need solved before; where the number in `going` is 0 then, the loop around ends."""
@@ -125,30 +126,41 @@ class RoundsInLoops:
         name = f"{self.section}.solve{self.count}"
         self.count += 1
         # the name of its register is another in each section
-        x, on, before = (
-            UOp.var(f"{name}.{what}", shape, dtype)
-            for what, shape, dtype in (("x", u.shape, u.dtype), ("on", (), bool_), ("before", (), u.dtype))
+        x, on, before, left = (
+            UOp.var(name + what, shape, dtype)
+            for what, shape, dtype in (
+                (".x", u.shape, u.dtype),
+                (ON, (), bool_),
+                (".before", (), u.dtype),
+                (LEFT, (), u.dtype),
+            )
         )
         residual, scale, *by = substitute([residual, scale, *by], {unknown_of(u): x})
         done = array_round(x, residual, by[0] if by else residual, scale, before)
         kept = known([done.x[0], done.change, done.over], x, {**homes, on: Home(""), before: Home("")})
-        place = {v: Home(f"{name}.{what}") for v, what in ((x, "x"), (on, "on"), (before, "before"))}
+        place = {v: Home(str(v.arg)) for v in (x, on, before, left)}
         # under names of their own, since sums in them may be written in parts
         names = {k: UOp.var(f"{name}.known{n}", k.shape, k.dtype) for n, k in enumerate(kept)}
         place |= {v: Home(str(v.arg)) for v in names.values()}
-        first: Marks = [
+        first = [
             (place[x].buffer, start),
             (place[on].buffer, UOp.const(True, bool_)),
             (place[before].buffer, UOp.const(float("inf"), u.dtype)),
             *((place[names[k]].buffer, k) for k in kept),
         ]
+        if not self.depth:  # what the rounds of another leave is of no use
+            first.append((place[left].buffer, UOp.const(float("inf"), u.dtype)))
         out = self.turns(first, homes)
         inside = {**homes, **place}
         moved = spread(on, x).where(done.x[0], x)
         ends = on & UOp(Ops.NOT, bool_, (), (done.over,))
-        new = substitute([moved, on.where(done.change, before), ends], names)
-        again: Marks = list(zip((place[v].buffer for v in (x, before, on)), new))
-        rounds = self.turns(again, inside, place[on].buffer)
+        values = {x: moved, before: on.where(done.change, before), on: ends}
+        if not self.depth:
+            values[left] = on.where(done.residual, left)
+        new = substitute(list(values.values()), names)
+        self.depth += 1
+        rounds = self.turns([(place[v].buffer, u) for v, u in zip(values, new)], inside, place[on].buffer)
+        self.depth -= 1
         out.append(Repeat(tuple(rounds), u.arg[1]))
         lost = spread(on, x).where(UOp.const(NAN, u.dtype, u.shape), x)
         return out, lost, {v: place[v] for v in (x, on, before)}
