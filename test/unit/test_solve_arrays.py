@@ -1,5 +1,8 @@
 """Equations of whole arrays: implicit steps of chains and fields, against closed forms, and with the same bits everywhere."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -80,15 +83,25 @@ def pade(method, a):
 
 
 # --- closed forms ---------------------------------------------------------------------------------
-@pytest.mark.parametrize("method", ["implicit_midpoint", "gauss4", "gauss6"])
-@pytest.mark.parametrize("name", ["ring", "open"])
-@pytest.mark.parametrize("dt", [0.3, 20.0])
+FIRST = [("implicit_midpoint", "ring", 0.3), ("gauss4", "ring", 20.0), ("implicit_midpoint", "open", 20.0)]
+EVERY = [
+    (m, name, dt)
+    for m in ("implicit_midpoint", "gauss4", "gauss6")
+    for name in ("ring", "open")
+    for dt in (0.3, 20.0)
+]
+
+
+def in_all(rows, first):
+    """Rows of a test, of which only the first belong to the shorter tiers."""
+    return [*first, *(pytest.param(*row, marks=pytest.mark.all) for row in rows if row not in first)]
+
+
+@pytest.mark.parametrize("method, name, dt", in_all(EVERY, FIRST))
 def test_a_linear_chain_steps_by_the_rational_function_of_its_method(method, name, dt):
     begin, steps = start(name), 4
     out = tp.compile(SYSTEMS[name], dt=dt, method=method).evolve(**begin, steps=steps)
-    a = dt * np.block(
-        [[np.zeros((N, N)), np.eye(N)], [-stiffness(N, name == "ring"), np.zeros((N, N))]]
-    )
+    a = dt * np.block([[np.zeros((N, N)), np.eye(N)], [-stiffness(N, name == "ring"), np.zeros((N, N))]])
     top, bottom = pade(method, a)
     z = np.concatenate([begin["q"], begin["p"]])
     for _ in range(steps):
@@ -108,8 +121,12 @@ def test_the_energy_of_a_quadratic_chain_is_kept_to_rounding():
     assert out.drift("energy") < 2e-14
 
 
-@pytest.mark.parametrize("name", ["field", "mixed", "driven"])
-@pytest.mark.parametrize("method, order", [("implicit_midpoint", 2), ("gauss4", 4)])
+SLOPES = [
+    (name, *m) for name in ("field", "mixed", "driven") for m in (("implicit_midpoint", 2), ("gauss4", 4))
+]
+
+
+@pytest.mark.parametrize("name, method, order", in_all(SLOPES, [SLOPES[0]]))
 def test_errors_fall_as_the_order_says(name, method, order):
     begin = start(name, 0.3)
 
@@ -122,28 +139,34 @@ def test_errors_fall_as_the_order_says(name, method, order):
 
 
 # --- proofs ---------------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", SYSTEMS)
-@pytest.mark.parametrize("method", ["implicit_midpoint", "gauss4", "gauss6"])
+STAGES = [(name, m) for name in SYSTEMS for m in ("implicit_midpoint", "gauss4", "gauss6")]
+FEW_STAGES = [
+    ("ring", "gauss6"),
+    ("mixed", "implicit_midpoint"),
+    ("driven", "gauss4"),
+    ("open", "implicit_midpoint"),
+]
+
+
+@pytest.mark.parametrize("name, method", in_all(STAGES, FEW_STAGES))
 def test_stages_of_arrays_are_certified(name, method):
     c = tp.compile(SYSTEMS[name], dt=0.1, method=method).certificate
     assert c.symplectic and c.symmetric and c.consistent and bool(c.reversible) == (name != "driven")
     assert "to the residual" in c.symplectic.because
 
 
-@pytest.mark.parametrize(
-    "old, new",
-    [("-0.5,", "-0.4,"), ("mul, 0.5, $dt", "mul, 0.4, $dt")],
-)
-def test_a_wrong_coefficient_of_a_stage_is_no_proof(old, new):
-    program = tp.compile(ring(), dt=0.1, method="implicit_midpoint").built.program
-    text = str(program)
-    at = text.index("SOLVE")
-    changed = text[:at].replace(old, new) + text[at:].replace(old, new)
-    if changed == text:
-        pytest.skip("not written so")
-    wrong = parse(changed.replace("claim symplectic", "claim"))
-    certificate = tp.tpir.verify(type(wrong)(**{**wrong.__dict__, "claims": ()}))
-    assert not (certificate.symplectic and certificate.consistent)
+def test_a_wrong_coefficient_of_a_stage_is_no_proof():
+    program = tp.compile(ring(), dt=0.1, method="gauss4").built.program
+    text = str(replace(program, claims=()))
+    assert tp.tpir.verify(parse(text)).symplectic
+    found = 0
+    for constant in sorted(set(re.findall(r"-0\.\d+", text[text.index("SOLVE") :]))):
+        at = text.index("UNTIL")
+        wrong = parse(text[:at].replace(f", {constant}", f", {float(constant) * 1.01!r}") + text[at:])
+        if wrong.hash != program.hash:
+            c = tp.tpir.verify(wrong)
+            found += not (c.symplectic and c.consistent)
+    assert found, "coefficients of stages are among them"
 
 
 def test_the_step_is_measured_to_be_symplectic():
@@ -160,7 +183,9 @@ def test_the_step_is_measured_to_be_symplectic():
 
 
 # --- bits -----------------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize(
+    "name", ["ring", "mixed", *(pytest.param(n, marks=pytest.mark.all) for n in ("open", "field", "driven"))]
+)
 def test_every_backend_has_the_bits_of_the_virtual_machine(name):
     method = "implicit_midpoint" if name in ("open", "mixed") else "gauss4"
     hashes = {
@@ -172,11 +197,11 @@ def test_every_backend_has_the_bits_of_the_virtual_machine(name):
     assert len(set(hashes.values())) == 1, hashes
 
 
-@pytest.mark.parametrize("name", ["ring", "field"])
+@pytest.mark.parametrize("name", ["mixed", pytest.param("ring", marks=pytest.mark.all)])
 def test_a_gpu_has_the_same_bits(fake_cuda, name):
     here, there = (
-        tp.compile(SYSTEMS[name], dt=0.2, method="implicit_midpoint", backend=backend).evolve(
-            **start(name, 0.4), steps=2
+        tp.compile(SYSTEMS[name], dt=0.02, method="implicit_midpoint", backend=backend).evolve(
+            **start(name, 0.4), steps=1
         )
         for backend in ("llvm", "cuda")
     )
@@ -186,9 +211,7 @@ def test_a_gpu_has_the_same_bits(fake_cuda, name):
 def test_members_of_an_ensemble_have_the_bits_that_they_have_alone():
     sim = tp.compile(ring(), dt=0.2, method="gauss4")
     every = [start(size=s, seed=k) for k, s in enumerate((0.1, 0.5, 1.0))]
-    together = sim.evolve(
-        q=[x["q"] for x in every], p=[x["p"] for x in every], b=[0.0, 0.5, 1.0], steps=3
-    )
+    together = sim.evolve(q=[x["q"] for x in every], p=[x["p"] for x in every], b=[0.0, 0.5, 1.0], steps=3)
     for k, (x, b) in enumerate(zip(every, (0.0, 0.5, 1.0))):
         alone = sim.evolve(**x, b=b, steps=3).final
         assert np.array_equal(alone.q, together.final.q[k]) and np.array_equal(alone.p, together.final.p[k])
@@ -202,11 +225,11 @@ def test_threads_change_no_bit():
 
 
 def test_a_run_goes_on_from_a_checkpoint_with_the_same_bits(tmp_path):
-    sim = tp.compile(sine_gordon, dt=0.2, method="gauss4")
+    sim = tp.compile(sine_gordon, dt=0.2, method="implicit_midpoint")
     whole = sim.evolve(**start("field"), steps=6)
     path = tmp_path / "run.ckpt"
     sim.evolve(**start("field"), steps=3, checkpoint=path)
-    assert sim.evolve(resume=path, steps=6).hash == whole.hash
+    assert sim.evolve(resume=path, steps=3).hash == whole.hash
 
 
 # --- what happens in rounds -----------------------------------------------------------------------
@@ -282,7 +305,10 @@ def test_the_reach_of_slopes_is_read_off_their_movement():
     assert reach([q * q.sum()], [q]) is None
 
 
-def test_large_arrays_compile_to_as_many_nests_as_small_ones():
-    programs = [tp.compile(ring(n), dt=0.1, method="implicit_midpoint").built.program for n in (2_000, 100_000)]
-    small, large = (len(build_loops(p).sections["step"].nests) for p in programs)
-    assert large <= small + 25 and len(programs[0].step) == len(programs[1].step)
+def test_large_arrays_are_no_more_instructions_than_small_ones():
+    small, large = (
+        tp.compile(ring(n), dt=0.1, method="implicit_midpoint").built.program for n in (3_000, 99_999)
+    )
+    assert len(small.step) == len(large.step)
+    nests = [len(build_loops(p).sections["step"].nests) for p in (small, large)]
+    assert nests[1] <= nests[0] + 25, "but for sums, which are taken chunk by chunk"

@@ -42,6 +42,10 @@ def reach(roots: Sequence[UOp], states: Sequence[UOp]) -> frozenset[int] | None:
             found = frozenset({0})
         elif u.op in ELEMENTWISE:
             found = joined([of(s) for s in u.src])
+        elif u.op is Ops.ELEMENT and len(u.src[0].shape) == 1:
+            found = shifted(of(u.src[0]), u.arg)
+        elif u.op is Ops.RESHAPE and u.size == 1 and len(u.src[0].shape) <= 1:
+            found = of(u.src[0])
         elif u.op is Ops.ROLL and len(u.shape) == 1:
             found = of(u.src[0])
             for k, _ in u.arg:
@@ -71,9 +75,7 @@ def couples_neighbours(f: Slopes, q: Sequence[int], p: Sequence[int]) -> bool:
     if len(q) != 1 or len(f.states[0].shape) != 1:
         return False
     n = f.states[0].shape[0]
-    own, far = (
-        reach([f.slopes[of]], [f.states[by]]) for of, by in ((q[0], p[0]), (p[0], q[0]))
-    )
+    own, far = (reach([f.slopes[of]], [f.states[by]]) for of, by in ((q[0], p[0]), (p[0], q[0])))
     near = {k % n for k in (-1, 0, 1)}
     return own is not None and far is not None and own <= {0} and {k % n for k in far} <= near
 

@@ -96,9 +96,7 @@ def one_round(
     """`before` is the size of the correction before this one."""
     change = size(corrections, scale)
     residual = change if all(map(is_, residuals, corrections)) else size(residuals, scale)
-    return Round(
-        [a - c for a, c in zip(x, corrections)], change, residual, is_over(change, residual, before)
-    )
+    return Round([a - c for a, c in zip(x, corrections)], change, residual, is_over(change, residual, before))
 
 
 def is_over(change: UOp, residual: UOp, before: UOp) -> UOp:

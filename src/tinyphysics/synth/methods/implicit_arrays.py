@@ -60,9 +60,7 @@ class ArrayField:
     def covectors(self, z: Sequence[UOp], after: float) -> list[tuple[UOp, UOp, str]]:
         """(state, covector, how J acts) at other values."""
         found = self.at(z, after)
-        values = [
-            simplify([-v])[0] if word == "negate" else v for v, word in zip(found, self.words)
-        ]
+        values = [simplify([-v])[0] if word == "negate" else v for v, word in zip(found, self.words)]
         return list(zip(self.z, values, self.words))
 
     def works(self, z: Sequence[UOp], after: float, weight: float) -> list[Shear]:
@@ -99,9 +97,7 @@ def solver_of(field: ArrayField, at: Sequence[UOp], after: float, sizes: Sequenc
     slopes = field.slopes if t is None else substitute(field.slopes, {t: t + after * DT})
     f = Slopes(tuple(field.z), tuple(slopes), tuple(at))
     q, p = field.places(field.system.q), field.places(field.system.p)
-    apart = not any(
-        field.z[k] in field.slopes[m].leaves for own in (q, p) for k in own for m in own
-    )
+    apart = not any(field.z[k] in field.slopes[m].leaves for own in (q, p) for k in own for m in own)
     if not apart:
         return StabilizedGradients(f, tuple(sizes))
     return CyclicReduction(f, q, p) if couples_neighbours(f, q, p) else ConjugateGradients(f, q, p)
@@ -147,15 +143,16 @@ def stages_of_arrays(field: ArrayField, method: Collocation, weight: float, name
     ahead = plus(z, 0.5 * h, f)
     g = field.at(ahead, 0.5)
     beyond = plus(z, h, g)
-    start = [
-        x + (c * h) * ((1.0 - c) * v + c * w) for c in method.c for x, v, w in zip(z, f, g)
-    ]
+    start = [x + (c * h) * ((1.0 - c) * v + c * w) for c in method.c for x, v, w in zip(z, f, g)]
     at = [field.at(y, c) for y, c in zip(Y, method.c)]
     residuals = [[y - x - (0.5 * h) * v for y, x, v in zip(Y[0], z, at[0])]]
     if s > 1:
         moves = [[(b * h) * v for v in slopes] for b, slopes in zip(method.b, at)]
         residuals = [
-            [UOp.sum_of([Y[i][k] - z[k], *(-method.mu[i][j] * moves[j][k] for j in range(s))]) for k in range(n)]
+            [
+                UOp.sum_of([Y[i][k] - z[k], *(-method.mu[i][j] * moves[j][k] for j in range(s))])
+                for k in range(n)
+            ]
             for i in range(s)
         ]
     sizes = field.sizes([z, ahead, beyond])

@@ -180,9 +180,10 @@ def components_of(program: Program) -> int | None:
     Decided once for the whole program: an axis of 32 beside one of 33 is a loop if 32 times the rest would be too long.
     """
     longest = max(axes_of(program), default=1)
-    by_lists = any(i.op == "NEAR" for i in (*program.init, *program.step, *program.final))
-    widest = [] if by_lists or longest_axis(program) <= COMPONENTS else [COMPONENTS]
     every = (*program.init, *program.step, *program.final)
+    # lists have components of their own; the rounds of equations are long enough without those of an axis of 32
+    few_only = any(i.op == "NEAR" or i.op == "SOLVE" for i in every)
+    widest = [] if few_only or longest_axis(program) <= COMPONENTS else [COMPONENTS]
     pairs = [i.type.shape for i in every if i.op == "PAIRS"]  # a sum over pairs leaves one axis as a loop
     ways = [
         n

@@ -1,4 +1,4 @@
-"""How are equations of whole arrays solved in loops?  By rounds of nests: what is known before them, the rounds, what follows.
+"""How are equations of whole arrays solved in loops?  By rounds of nests, after what they know and before what follows.
 
 A solution in the rounds of another is a loop in its loop. All that a round writes is chosen by a number, `on`, that is 0 once
 the solution has arrived: so rounds after the last change nothing, and a machine need not look after each of them.
@@ -25,7 +25,7 @@ Scheduled = Callable[[Marks, Mapping[UOp, Home], str], Schedule]
 
 
 def solutions(roots: Sequence[UOp]) -> list[UOp]:
-    """The equations that are solved before these values are known, each after those that it needs; not those in its rounds."""
+    """The equations that these values need solved, each after those that it needs; not those in its rounds."""
     out: dict[UOp, None] = {}
 
     def visit(u: UOp) -> None:
@@ -164,4 +164,3 @@ class RoundsInLoops:
         out.append(Repeat(tuple(rounds), u.arg[1]))
         lost = spread(on, x).where(UOp.const(NAN, u.dtype, u.shape), x)
         return out, lost, {v: place[v] for v in (x, on, before)}
-

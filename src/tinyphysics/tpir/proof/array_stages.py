@@ -1,8 +1,8 @@
 """Which stages does a program solve for that are whole arrays?  Their coefficients, read off normal forms of arrays.
 
 The unknown is one array whose rows are the states of the first stage, then of the next. A row of the residuals must be
-Y - y less multiples of dt and of the slopes of the declared energy: a multiple is found where a term of a slope occurs, and then
-all of the row is compared. Nothing is taken number by number, so the size of the arrays does not matter.
+Y - y less multiples of dt and of the slopes of the declared energy: a multiple is found where a term of a slope occurs, and
+then all of the row is compared. Nothing is taken number by number, so the size of the arrays does not matter.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ class ArrayStages:
         if any(s.shape != shape for s in self.states) or self.unknown.shape[1:] != shape:
             raise NotShown("its unknowns are not arrays of the shape of the states")
         if self.unknown.shape[0] % m:
-            raise NotShown(f"{self.unknown.shape[0]} arrays of unknowns for {m} states are not read as stages")
+            raise NotShown(
+                f"{self.unknown.shape[0]} arrays of unknowns for {m} states are not read as stages"
+            )
         self.count = self.unknown.shape[0] // m
         names = [UOp.var(f"Y{i}", shape, self.unknown.dtype) for i in range(self.unknown.shape[0])]
         self.named = {component(self.unknown, 0, i): y for i, y in enumerate(names)}
@@ -91,8 +93,7 @@ class ArrayStages:
     def at(self, now: UOp, times: Sequence[UOp]) -> list[list[UOp]]:
         """The slopes at each stage."""
         return [
-            substitute(list(self.slopes), dict(zip(self.states, y)) | {now: t})
-            for y, t in zip(self.Y, times)
+            substitute(list(self.slopes), dict(zip(self.states, y)) | {now: t}) for y, t in zip(self.Y, times)
         ]
 
     def coefficients(self, residual: UOp, at: Sequence[Sequence[UOp]]) -> list[list[Fraction]]:
@@ -103,9 +104,7 @@ class ArrayStages:
             raise NotShown("there are not as many equations as unknowns")
         table: list[list[Fraction]] = []
         for i in range(self.count):
-            moved = [
-                (self.Y[i][k] - z) - opened[i * m + k] for k, z in enumerate(self.states)
-            ]
+            moved = [(self.Y[i][k] - z) - opened[i * m + k] for k, z in enumerate(self.states)]
             row = [self.multiple(moved, at, j) for j in range(self.count)]
             for k in range(m):
                 whole = UOp.sum_of(UOp.const(float(a)) * (DT * at[j][k]) for j, a in enumerate(row))
@@ -122,7 +121,9 @@ class ArrayStages:
             own = next((t for t in mine if not any(t in other for other in others)), None)
             if own is not None:
                 return self.normal.form(move).get(own, Fraction(0)) / mine[own]
-        raise NotShown("no slope of the declared energy tells its stages apart: there is nothing to solve for")
+        raise NotShown(
+            "no slope of the declared energy tells its stages apart: there is nothing to solve for"
+        )
 
     def begins(self, start: UOp) -> bool:
         """Does the unknown start at the state, as dt vanishes?"""

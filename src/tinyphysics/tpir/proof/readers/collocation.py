@@ -192,7 +192,12 @@ class CollocationReader:
     def varied(self, moves: list[Move], states: list[UOp]) -> Stationary | None:
         """Some moves as a step of velocities that make something stationary; None if they are not read so."""
         root = next((m.root for m in moves if m.root is not None), None)
-        if root is None or root.ndim > 1 or not is_over_size(root.src[1]) or any(map(chooses, (*root.src, *self.terms))):
+        if (
+            root is None
+            or root.ndim > 1
+            or not is_over_size(root.src[1])
+            or any(map(chooses, (*root.src, *self.terms)))
+        ):
             return None
         read = reader(self.program, root, [(m.state, m.flow, Normal().ratio(m.h, DT)) for m in moves], states)
         if read is None:
@@ -298,9 +303,7 @@ class CollocationReader:
             if old:
                 raise NotShown(f"{old[0]} is not the state that the stages begin with")
 
-    def understood_arrays(
-        self, root: UOp, moves: list[Move], states: list[UOp], term: int
-    ) -> StageTableau:
+    def understood_arrays(self, root: UOp, moves: list[Move], states: list[UOp], term: int) -> StageTableau:
         """The same of stages that are whole arrays."""
         if not is_array_over_size(root.src[1]):
             raise NotShown("the scale of its equations is not shown to be one over the size of the states")
