@@ -1,11 +1,12 @@
 """What do events and dense output cost?  Ours beside SciPy's DOP853 and a leapfrog in C, in one run.
 
-    python bench/events.py [section ensemble frames] [--rounds 5]
+    python bench/events.py [section ensemble frames arrays] [--rounds 5]
 
 `section` is where an orbit of Hénon and Heiles with E = 1/12 crosses x = 0, up to t = 2,000. The error is the largest of all
 crossing times, against a run in double-double. For each of our settings SciPy's is the cheapest one that is as accurate.
 `ensemble` is the same of 1,000 orbits up to t = 100; SciPy runs 4 of them, and its time is that of 1,000. `frames` are 20,001
-states along one orbit. Times are CPU times of a call, in a process that has run it before: the least of some rounds.
+states along one orbit. `arrays` is a heat equation of 100,000 points up to t = 20, with SciPy at the same tolerance. Times
+are CPU times of a call, in a process that has run it before: the least of some rounds.
 """
 
 from __future__ import annotations
@@ -182,7 +183,39 @@ def frames(rounds: int) -> None:
         )
 
 
-ROWS = {"section": section, "ensemble": ensemble, "frames": frames}
+@tp.ode
+def heat(u: tp.Vec["n"]):
+    return np.roll(u, 1) - 2 * u + np.roll(u, -1)
+
+
+def arrays(rounds: int, n: int = 100_000, end: float = 20.0) -> None:
+    first, tolerance = np.exp(-(((np.arange(n) - n / 2) / 5.0) ** 2)), 1e-9
+    sim = tp.compile(heat, method="dop853", sizes={"n": n}, tolerance=tolerance)
+    looks: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("no events", {"save_at": [end]}),
+        ("one point", {"save_at": [end], "events": {"low": lambda u: u[n // 2] - 0.5}}),
+        ("all squares", {"save_at": [end], "events": {"norm": lambda u: (u * u).sum() - 4.5}}),
+        ("100 frames", {"save_at": np.linspace(end / 100, end, 100)}),
+    )
+    print(f"\nheat equation of {n:,} points with dop853, 1e-9: ms")
+    for name, how in looks:
+        ours, _ = least(rounds, lambda: sim.evolve(u=first, until=end, threads=1, **how))  # noqa: B023
+        print(f"  {name:12} {1e3 * ours:8.0f}")
+    watched: Any = [lambda t, u: (u * u).sum() - 4.5]
+    other, _ = least(
+        1,
+        lambda: solve_ivp(
+            lambda t, u: np.roll(u, 1) - 2 * u + np.roll(u, -1),
+            *((0.0, end), first, "DOP853"),
+            events=watched,
+            rtol=tolerance,
+            atol=tolerance,
+        ),
+    )
+    print(f"  {'SciPy, all squares':12} {1e3 * other:8.0f}")
+
+
+ROWS = {"section": section, "ensemble": ensemble, "frames": frames, "arrays": arrays}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

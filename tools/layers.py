@@ -37,7 +37,7 @@ ROOMS = (
         "errors", "context", "util", "philox", "version", "given", "options", "tracebacks", "up")),
     Room(1,  "ir", "What is an expression, and what does it mean on numbers?"),
     Room(2,  "", "What passes between the stages?", (
-        "structure", "system", "facts", "plan", "step", "target", "report", "loss", "trajectory")),
+        "structure", "system", "facts", "plan", "step", "target", "report", "loss", "charge", "trajectory")),
     Room(3,  "rules.identities", "Which rewrites keep a value?"),
     Room(3,  "rules.digits", "How does one compute with numbers of twice the digits?"),
     Room(3,  "rules.calculus", "What are the derivatives, series and matrices of expressions?"),
@@ -88,7 +88,7 @@ ROOMS = (
     Room(9,  "runtime.measure", "What is measured before, in and after a run?"),
     Room(9,  "runtime.api", "What do users call?"),
     Room(11, "", "What do users import and type?", (
-        "cli", "demo", "doctor", "kernel", "compat", "moved", "mypy_plugin", "script", "__init__", "__main__")),
+        "cli", "demo", "doctor", "kernel", "chaos", "compat", "moved", "mypy_plugin", "script", "__init__", "__main__")),
 )
 # fmt: on
 

@@ -85,7 +85,8 @@ def first_line(value: Any) -> str:
 MEMBERS = {
     "System": "compile rename",
     "PhysicsSystem": "compile rename",
-    "Simulation": "evolve stepper explain ir certificate suggest_dt suggest_split minimise monitor rewind save estimate cite",
+    "Simulation": "evolve stepper explain ir certificate conserved find_invariants verify_symmetries suggest_dt "
+    "suggest_split minimise monitor rewind save estimate cite",
     "Trajectory": "energy drift drift_rate times events words hash stopped losses plot animate to_xarray",
     "Stepper": "step t steps dt frame stopped stops",
     "Report": "to_dict only portable",

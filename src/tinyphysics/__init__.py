@@ -88,6 +88,7 @@ from tinyphysics.util import did_you_mean as _did_you_mean
 from tinyphysics.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from tinyphysics import chaos as chaos
     from tinyphysics import kernel as kernel
     from tinyphysics import physics as physics
     from tinyphysics.compat import AutoLinearizer as AutoLinearizer
@@ -124,7 +125,7 @@ RUNTIME = {
     "HamiltonianSystem": "tinyphysics.compat",
     "LagrangianSystem": "tinyphysics.compat",
 }
-MODULES = ("physics", "kernel")  # imported when they are first used
+MODULES = ("physics", "kernel", "chaos")  # imported when they are first used
 
 
 def __getattr__(name: str) -> Any:

@@ -142,6 +142,8 @@ def number(name: str, value: Any, example: str, noun: str = "number") -> float:
 
 def whole(name: str, value: Any, least: int) -> int:
     """A whole number from `least` on; 1e6 is one."""
+    if type(value) is int and value >= least:
+        return value
     example = f"Pass {name}={1000 if least == 0 else max(least, 2)}."
     if word := no_number(value):
         raise InputError(f"{name}={shown(value)} is not a whole number{because(word)}", fix=example)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from tinyphysics.analysis.analyse import facts_of
@@ -25,7 +25,7 @@ from tinyphysics.planner.choice.propagator import plan_jump
 from tinyphysics.planner.conflicts import FIXED_STEP, OWN_STEPS, Ask, traits_of
 from tinyphysics.planner.cost.cost import operations
 from tinyphysics.planner.cost.target import choose_target, in_series, written_out
-from tinyphysics.planner.explain import explain
+from tinyphysics.planner.explain import Built, explain
 from tinyphysics.planner.methods.catalog import ALIASES, BY_NAME, CHOICES, is_adaptive, method_of
 from tinyphysics.planner.methods.families.exact_flow import jump_of
 from tinyphysics.planner.methods.method import ORBITS, SYMPLECTIC, Job, not_taken, step_of
@@ -45,43 +45,21 @@ from tinyphysics.tpir.verifier import Certificate, verify
 from tinyphysics.util import without_collections
 
 schemes.keep(cache.read, cache.write)
+TANGENTS = "tangents"  # the option of a goal: a system has directions beside its states
+BESIDE = "auxiliary"  # the role of those
 
 
-@dataclass(frozen=True, eq=False)
-class Build:
-    system: System
-    facts: Facts
-    plan: Plan
-    step: Step
-    exact: Program  # before it was given its precision: what the certificate speaks of
-    program: Program
-    certificate: Certificate
-    target: Target
-    why: str  # this target
-    goal: Goal
-    units: tuple[Row, ...]  # what was said about other units
-    choice: Choice | None = None  # about the loop, if it was left to the planner
-
+class Build(Built):
     @cached_property
     def report(self) -> Report:
-        return explain(
-            self.system,
-            self.facts,
-            self.goal,
-            self.plan,
-            self.step,
-            self.program,
-            self.certificate,
-            self.target,
-            self.why,
-            self.units,
-            () if self.choice is None else self.choice.rows,
-        )
+        return explain(self)
 
 
 @without_collections()
 def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     """With a loop, or without one: which of them is the planner's to decide where propagator= is left out."""
+    if goal.options.get(TANGENTS):
+        return with_directions(system, goal, requested)
     if goal.propagator is not None:
         return built(system, goal, requested)
     if system.kind == "hamiltonian":
@@ -91,6 +69,30 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     loop = built(system, replace(goal, propagator="loop"), requested)
     count = sum(operations(loop.program.step, loop.program).values())
     return replace(loop, choice=kept(system, loop.facts, goal, count))
+
+
+def with_directions(system: System, goal: Goal, requested: str) -> Build:
+    """A system with directions among its states: the step of the others, and its derivative beside it."""
+    own, beside = (tuple(s for s in system.states if (s.role == BESIDE) is which) for which in (False, True))
+    rest = tuple((name, value) for name, value in goal.more if name != TANGENTS)
+    b = built(replace(system, states=own), replace(goal, more=rest, propagator="loop"), requested)
+    with unrounded() if goal.precision == "dd" else nullcontext():
+        exact = lower(b.step, system.sites, goal.dt, goal.precision, goal.backwards, beside=beside)
+    exact, known = replace(exact, claims=()), b.step.weights
+    signed = known | {
+        -w: -meant for w, meant in known.items()
+    }  # a kick of a direction has the sign in its weight
+    program = replace(in_precision(exact, goal.precision, goal.lattice, signed), math=goal.math)
+    target, why = aimed(program, b.step, b.goal, requested)
+    return replace(
+        b,
+        system=system,
+        exact=exact,
+        program=program,
+        target=target,
+        why=why,
+        goal=replace(b.goal, more=goal.more),
+    )
 
 
 def stepped(b: Build) -> Build:

@@ -16,6 +16,8 @@ from tinyphysics.ir.drawn import draws
 from tinyphysics.report import Row
 from tinyphysics.system import Parameter, State, System
 
+Claims = tuple[str, ...]  # what a verifier is asked to show
+
 
 def _of_both(operation: Callable[[Any, Any], Any]) -> Any:
     """Arithmetic on the float64 as ever, and on what it stands for."""
@@ -124,6 +126,17 @@ class SubFlow(Protocol):
         """What takes it back; None where that is not known."""
         return None
 
+    def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...] | None:
+        """What moves directions beside the states, with itself among them; None where its derivative is not known.
+
+        A way has for each state its direction, which is a state too; it becomes the derivative of the flow times itself.
+        """
+        return None
+
+    def joined(self, other: SubFlow) -> SubFlow:
+        """This and another of its kind, side by side: both see the states as they were before."""
+        raise TypeError(f"{type(self).__name__} is not what moves states after equations are solved")
+
     def updates(self) -> int:
         """How often a state is rounded in it."""
         return len(self.writes())
@@ -210,7 +223,7 @@ class Step:
     parameters: tuple[Parameter, ...]
     time: UOp | None
     terms: tuple[Term, ...]
-    claims: tuple[str, ...]  # what the verifier is asked to show
+    claims: Claims
     init: tuple[SubFlow, ...]
     body: tuple[SubFlow, ...]
     final: tuple[SubFlow, ...]
@@ -224,7 +237,7 @@ class Step:
         system: System,
         name: str,
         terms: Sequence[Term],
-        claims: tuple[str, ...],
+        claims: Claims,
         evaluations: int,
         init: tuple[SubFlow, ...] = (),
         body: tuple[SubFlow, ...] = (),

@@ -36,32 +36,10 @@ LAGRANGIAN = 3  # the level of an energy that was found from a Lagrangian
 OPTIONS = tuple(name for name in EVOLVE if name not in (*LATER, "options"))
 # what a Trajectory or a Frame has under a name: a state of that name could not be seen as out.name
 SHOWN = (
-    "animate",
-    "drift",
-    "drift_rate",
-    "energy",
-    "every_step",
-    "final",
-    "found",
-    "frames",
-    "hash",
-    "hash_of",
-    "hashes",
-    "kept",
-    "losses",
-    "metrics",
-    "observed",
-    "origin",
-    "plot",
-    "states",
-    "step",
-    "stopped",
-    "stops",
-    "t",
-    "times",
-    "to_xarray",
-    "words",
-)
+    "animate", "drift", "drift_rate", "energy", "every_step", "final", "found", "frames", "hash", "hash_of", "hashes",
+    "kept", "losses", "metrics", "observed", "origin", "plot", "states", "step", "stopped", "stops", "t", "times",
+    "to_xarray", "words",
+)  # fmt: skip
 OF_A_RUN = (  # what a user reads of a run by its name: an observable of that name would look like it
     "t", "energy", "final", "drift", "drift_rate", "hash", "hashes", "stopped", "stops", "metrics", "losses", "steps",
     "times", "words", "events", "plot", "animate", "to_xarray",
@@ -155,8 +133,25 @@ def of_motion(m: Motion | None) -> tuple[UOp, ...]:
     return () if m is None else m.roots
 
 
+class Summand:
+    """What can be made ready to run, alone or with others."""
+
+    @heeds("compile", 'system.compile(dt=0.01, method="leapfrog")')
+    def compile(self, dt: float | None = None, **options: Any) -> Any:
+        """Makes it ready to run with the step `dt`, as tp.compile does; `options` are those of tp.compile."""
+        from tinyphysics import up
+
+        return up.compile(self, dt, **options)
+
+    def __add__(self: Any, other: Any) -> Sum:
+        return Sum((self,)).__add__(other)
+
+    def __radd__(self: Any, other: Any) -> Sum:
+        return Sum((self,)).__radd__(other)
+
+
 @dataclass(frozen=True, eq=False)
-class System:
+class System(Summand):
     """A system as the compiler sees it: states, parameters, and the energy, forces or map as an expression.
 
     The decorators make it: @tp.hamiltonian, @tp.lagrangian, @tp.forces, @tp.ode, @tp.map and @tp.potential.
@@ -175,9 +170,8 @@ class System:
     sites: Mapping[UOp, Site] = field(default_factory=dict)
     site: Site | None = None  # where the function is defined
     function: Callable[..., Any] | None = None
-    axes: Mapping[str, tuple[int | str, ...]] = field(
-        default_factory=dict
-    )  # shapes with letters, as annotated
+    # shapes with letters, as annotated
+    axes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
     linked: str = ""  # of a sum: what its parts have in common
     # of a sum of fast and slow parts: their potentials, the fastest first
     levels: tuple[UOp, ...] = root((), is_equation=False)
@@ -238,13 +232,6 @@ class System:
         """Returns the system itself: its sizes are known already."""
         return self
 
-    @heeds("compile", 'system.compile(dt=0.01, method="leapfrog")')
-    def compile(self, dt: float | None = None, **options: Any) -> Any:
-        """Makes it ready to run with the step `dt`, as tp.compile does; `options` are those of tp.compile."""
-        from tinyphysics import up
-
-        return up.compile(self, dt, **options)
-
     def rename(self, **names: str) -> System:
         """Returns the system with other `names` for some states and parameters: `trap.rename(k="stiffness")`."""
         known = {s.name: s.var for s in self.states} | {x.name: x.var for x in self.parameters}
@@ -275,12 +262,6 @@ class System:
             axes={names.get(name, name): shape for name, shape in self.axes.items()},
         )
 
-    def __add__(self, other: Any) -> Sum:
-        return Sum((self,)).__add__(other)
-
-    def __radd__(self, other: Any) -> Sum:
-        return Sum((self,)).__radd__(other)
-
     def __getstate__(self) -> dict[str, Any]:
         """All but the user's function, which may live nowhere that another process can import."""
         return self.__dict__ | {"function": None}
@@ -293,7 +274,7 @@ SMALLEST_SAMPLE = 4  # more than the neighbours of a stencil, and less than a sc
 
 
 @dataclass(frozen=True, eq=False)
-class SizedFamily:
+class SizedFamily(Summand):
     """One function for every size: the letters in its shapes are still to be bound."""
 
     name: str
@@ -301,9 +282,8 @@ class SizedFamily:
     letters: tuple[str, ...]
     build: Callable[[Mapping[str, int]], System]
     shapes: Mapping[str, tuple[int | str, ...]]  # of each argument, as annotated
-    bound: dict[Any, System] = field(
-        default_factory=dict, init=False, repr=False
-    )  # what has been traced, by its sizes
+    # what has been traced, by its sizes
+    bound: dict[Any, System] = field(default_factory=dict, init=False, repr=False)
 
     def bind(self, sizes: Mapping[str, int] | None = None) -> System:
         """The system of some sizes, traced once: sums of it use the graph that is there."""
@@ -312,24 +292,11 @@ class SizedFamily:
             self.bound[key] = replace(self.build(sizes or {}), axes=self.shapes)
         return self.bound[key]
 
-    @heeds("compile", 'system.compile(dt=0.01, method="leapfrog")')
-    def compile(self, dt: float | None = None, **options: Any) -> Any:
-        """Makes it ready to run with the step `dt`, as tp.compile does; `options` are those of tp.compile."""
-        from tinyphysics import up
-
-        return up.compile(self, dt, **options)
-
     def rename(self, **names: str) -> SizedFamily:
         """The same family with other names for some states and parameters."""
         check_names(self.name, list(self.shapes), names)
         shapes = {names.get(name, name): shape for name, shape in self.shapes.items()}
         return replace(self, build=lambda sizes: self.bind(sizes).rename(**names), shapes=shapes)
-
-    def __add__(self, other: Any) -> Sum:
-        return Sum((self,)).__add__(other)
-
-    def __radd__(self, other: Any) -> Sum:
-        return Sum((self,)).__radd__(other)
 
     def __getattr__(self, name: str) -> Any:
         if not hasattr(System, name) and name not in System.__dataclass_fields__:
@@ -355,7 +322,7 @@ class SizedFamily:
 
 
 @dataclass(frozen=True, eq=False)
-class Sum:
+class Sum(Summand):
     """Systems to be linked: their energies add, and what moves is counted once (planner/systems/link.py)."""
 
     parts: tuple[System | SizedFamily, ...]
@@ -385,13 +352,6 @@ class Sum:
     @property
     def name(self) -> str:
         return " + ".join(part.name for part in self.parts)
-
-    @heeds("compile", 'system.compile(dt=0.01, method="leapfrog")')
-    def compile(self, dt: float | None = None, **options: Any) -> Any:
-        """Makes it ready to run with the step `dt`, as tp.compile does; `options` are those of tp.compile."""
-        from tinyphysics import up
-
-        return up.compile(self, dt, **options)
 
     def __repr__(self) -> str:
         return f"<{self.name}>"

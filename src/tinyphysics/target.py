@@ -41,6 +41,7 @@ class VectorShape:
     unroll: int  # vectors side by side
     # copy after copy, not operation by operation; what is only added to stays on the stack
     in_turn: bool = False
+    bodies: int = 0  # of one system that may share a vector, where its lanes are not members
 
     @property
     def lanes(self) -> int:

@@ -68,8 +68,20 @@ def words_of(kept: Mapping[str, Any], name: str, states: Mapping[str, Any]) -> W
 FROM_FRAME = "from_frame"  # the keyword by which a call is given a frame
 
 
+class StatesByName:
+    """Has its states as attributes, too."""
+
+    states: Mapping[str, Any]
+
+    def __getattr__(self, name: str) -> Any:
+        states = self.__dict__.get("states", {})
+        if name in states:
+            return states[name]
+        raise AttributeError(f"no state `{name}`; this system has {', '.join(states)}")
+
+
 @dataclass(eq=False)
-class Frame:
+class Frame(StatesByName):
     """One synchronised state at its time: `frame.q`, `frame.p`, `frame.t`.
 
     `sim.evolve(**frame, steps=100)` begins there: with its states, its time as t0, and the parameters of its run. What is
@@ -85,12 +97,6 @@ class Frame:
     def words(self, name: str) -> Words:
         """Returns a state by its name, in the numbers that the run computes with."""
         return words_of(self.kept, name, self.states)
-
-    def __getattr__(self, name: str) -> Any:
-        states = self.__dict__.get("states", {})
-        if name in states:
-            return states[name]
-        raise AttributeError(f"no state `{name}`; this system has {', '.join(states)}")
 
     def __getitem__(self, name: str) -> Any:
         if name == FROM_FRAME:
@@ -220,6 +226,7 @@ class Trajectory:
     `observed` every observable with its times. `stops` says why members ended early, `metrics` has measurements of the
     run, `losses` what it threw away or approximated, `found` the events. `hash_of` and `hashes` are digests of states;
     `kept` and `origin` serve exact restarts and replays.
+    `print(out.checks)` says whether what the method keeps to rounding was kept.
     `for frame in out` goes through the frames, `out[-1]` is the last of them: `frame.q`, `frame.t`.
     """
 
@@ -239,6 +246,8 @@ class Trajectory:
     _warned: tuple[str, ...] = ()  # why the run looks wrong
     _acts: Mapping[str, Any] = field(default_factory=dict)  # what changed the state between steps, by name
     _losses: Callable[[], tuple[Loss, ...]] = tuple  # looked for when they are first read
+    # what else can be asked of a run, by name, each found when it is first read; a state of that name goes before
+    _later: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
 
     def __getattr__(self, name: str) -> Any:
         frames = self.__dict__.get("frames", {})
@@ -248,6 +257,10 @@ class Trajectory:
             return self._ask("velocity", name)
         if name == "acts":  # unless a state has that name
             return self.__dict__.get("_acts", {})
+        if name in self.__dict__.get("_later", {}):
+            if name not in self._cache:
+                self._cache[name] = self._later[name]()
+            return self._cache[name]
         raise AttributeError(
             f"a trajectory has no `{name}`; {did_you_mean(name, [*frames, 'energy', 'final', 'drift'])}"
             f"states: {', '.join(frames)}; observables: {', '.join(self.__dict__.get('observed', {})) or 'none'}"
@@ -255,7 +268,9 @@ class Trajectory:
 
     def __dir__(self) -> list[str]:
         """For `out.<TAB>`: the states too, and velocities where the system has them."""
-        return sorted({*super().__dir__(), "acts", *self.frames, *getattr(self.origin, "velocities", ())})
+        return sorted(
+            {*super().__dir__(), "acts", *self._later, *self.frames, *getattr(self.origin, "velocities", ())}
+        )
 
     def _ipython_key_completions_(self) -> list[str]:
         """For `out["<TAB>`."""

@@ -75,6 +75,13 @@ def varied(record: T, **changes: Any) -> T:
     return new
 
 
+def record_of(kind: type[T], fields: Mapping[str, Any]) -> T:
+    """A frozen record without slots from all of its fields, by name: five times sooner than its constructor."""
+    new = object.__new__(kind)
+    new.__dict__.update(fields)
+    return new
+
+
 def one_of(names: Sequence[str], last: str = "or") -> str:
     """`a`, `b` or `c`, for messages."""
     quoted = [f"`{n}`" for n in names]

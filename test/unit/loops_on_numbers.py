@@ -150,9 +150,8 @@ class LoopsOnNumbers:
                     for at in reversed(list(product(*(range(n) for n in f.shares.sizes)))):
                         machine.run(f.body, env | dict(zip(f.shares.variables, at)))
                     continue
-                cuts = sorted(
-                    {0, nest.extent // 3, nest.extent}
-                )  # as two threads of a processor would have it
+                third = nest.extent // nest.links // 3 * nest.links
+                cuts = sorted({0, third, nest.extent})  # as two threads of a processor would have it
                 for lo, hi in reversed(list(zip(cuts, cuts[1:]))):
                     machine.run(f.body, env | {LO: lo, HI: hi})
 

@@ -65,11 +65,6 @@ def force(q):
 
 
 @tp.ode
-def heat(u: tp.Vec["n"]):
-    return tp.roll(u, 1) - 2 * u + tp.roll(u, -1)
-
-
-@tp.ode
 def decay(x):
     return -x
 
@@ -220,9 +215,6 @@ CALLS = [
     lambda: tp.compile(decay).evolve(x=1.0, until=0.1, checkpoint="run.checkpoint", checkpoint_every=1),
     lambda: tp.compile(logistic).evolve(x=0.3, steps=2, events={"crossing": lambda x: x - 0.5}),
     lambda: tp.compile(pendulum, dt=0.01, precision="lattice").evolve(**START, steps=2, events={"crossing": lambda q: q}),
-    lambda: in_time(events={"crossing": lambda q: q}),
-    lambda: tp.compile(heat, method="dopri5", sizes={"n": 100}).evolve(
-        u=np.ones(100), until=0.1, events={"crossing": lambda u: u[0]}),
     lambda: tp.compile(pendulum, method="taylor").evolve(**START, until=1.0, acts=KICK),
     lambda: tp.compile(spring, dt=0.01).evolve(**START, steps=2, acts=KICK),
     lambda: in_time(acts=KICK),

@@ -26,6 +26,7 @@ from tinyphysics.runtime.engines.loaders import LlvmLoader
 from tinyphysics.step import Weight, exactly
 from tinyphysics.synth.coefficients.coefficients import COMPOSITION
 from tinyphysics.target import VectorShape
+from tinyphysics.tpir.kernels import kernel
 from tinyphysics.tpir.precision.precision import in_precision
 
 COMPILED = [b for b in HERE if b != "python"]
@@ -503,3 +504,16 @@ def test_a_method_keeps_its_order_beyond_float64(m):
         )
     coarse, fine = (np.abs((a[0] - b[0]) + (a[1] - b[1])).max() for a, b in zip(ends, ends[1:]))
     assert fine < 2e-16 and abs(np.log2(coarse / fine) - m.order) < 0.1
+
+
+def test_a_kernel_is_written_out_once(monkeypatch):
+    """A run, its drift and the report of a program all read the same one; of long programs that is most of the time."""
+    made, real = [], kernel.Meaning.__init__
+    monkeypatch.setattr(kernel.Meaning, "__init__", lambda self, p: made.append(p) or real(self, p))
+    sim = tp.compile(pendulum, dt=0.0371, precision="dd")
+    out = sim.evolve(q=0.5, p=0.1, steps=3)
+    kernel.build_kernel(sim.tpir)
+    count = sum(p is sim.tpir for p in made)
+    out.drift()
+    sim.explain("full")
+    assert count > 0 and sum(p is sim.tpir for p in made) == count

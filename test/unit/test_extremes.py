@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from here import need
 
 import tinyphysics as tp
-from tinyphysics.device.engines.engine import LaneEngine
+from tinyphysics.device.engines.engine import LaneEngine, kernel_of
+from tinyphysics.ir import UOp
+from tinyphysics.ir.value import evaluate
 from tinyphysics.runtime.engines import backend as engines
 from tinyphysics.runtime.stages import origin
+from tinyphysics.runtime.stages.execute import watcher
+from tinyphysics.runtime.state.run import made
+from tinyphysics.target import PORTABLE
+from tinyphysics.tpir.kernels.extremes import ExtremesOf, larger
+from tinyphysics.tpir.kernels.kernel import build_kernel
+from tinyphysics.tpir.kernels.pressure import kinds
 
 
 @tp.hamiltonian
@@ -89,11 +98,43 @@ EVERY = ["numpy", *(pytest.param(b, marks=pytest.mark.all) for b in ("c", "openc
 
 @pytest.mark.parametrize("backend", EVERY)
 def test_every_backend_keeps_them(backend, monkeypatch):
-    if backend == "opencl":
-        pytest.importorskip("pyopencl")
+    need(backend)
     out = tp.compile(pendulum, dt=0.1, backend=backend).evolve(q=some, p=0.3, steps=20)
     here = tp.compile(pendulum, dt=0.1).evolve(q=some, p=0.3, steps=20)
     assert np.array_equal(both(out, monkeypatch).drift, here.drift())
+
+
+def test_what_is_not_finite_is_larger_than_all_numbers_and_stays():
+    size, x = UOp.var("size"), UOp.var("x")
+    rows = [
+        (1, -3, 3),
+        (2, 1, 2),
+        (2, -np.inf, np.inf),
+        (2, -np.nan, np.nan),
+        (np.inf, 9, np.inf),
+        (np.nan, 9, np.nan),
+    ]
+    for old, new, wanted in (*rows, (0, -0.0, 0)):
+        (found,) = evaluate([larger(size, x)], {"size": float(old), "x": float(new)})
+        assert np.array_equal(found, wanted, equal_nan=True) and not np.signbit(found)
+
+
+def test_the_loop_does_the_energy_and_nothing_beside_it():
+    """Products, fused or not, are what bounds it: a step, the half kick to where one looks, p**2/2 and a cosine."""
+    out = tp.compile(pendulum, dt=0.1).evolve(q=some, p=0.3, steps=2)
+    run, values = out.origin.replayed("energy"), out.origin.watched("energy")
+    step = made(run.program)
+    alone = kinds(build_kernel(step).section("step"))
+    kernel = kernel_of(step, made(watcher(run, values)), PORTABLE, ExtremesOf("value", "scale"))
+    whole = kinds(kernel.section("step"))
+
+    @tp.map
+    def cosine(q: float):
+        return tp.cos(q)
+
+    more = kinds(build_kernel(made(tp.compile(cosine).built.program)).section("step"))
+    assert (alone["fma"] + alone["mul"], more["fma"] + more["mul"]) == (18, 18)
+    assert whole["fma"] + whole["mul"] == 18 + 18 + 3
 
 
 def test_members_that_stop_are_looked_at_apart(monkeypatch):

@@ -33,7 +33,7 @@ KINDS = {  # of every file, by their names
     for file in iter_modules(flows.__path__)
     for m in [import_module(f"{flows.__name__}.{file.name}")]
     for c in vars(m).values()
-    if isinstance(c, type) and SubFlow in c.__mro__ and c is not SubFlow
+    if isinstance(c, type) and SubFlow in c.__mro__ and not c.__subclasses__()
 }
 
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from tinyphysics.pipeline import build
+from tinyphysics.planner.choice import lagrangian
 
 G = 9.8
 
@@ -241,3 +243,20 @@ def test_three_rods_are_stepped_as_their_lagrangian_which_is_cheaper_and_certifi
 def test_what_is_forbidden_is_not_chosen_for_its_cost():
     plan = tp.compile(double_pendulum, 0.01, forbid=["variational_midpoint"]).built.plan
     assert plan.method == "implicit_midpoint" and "operations a step by H" not in plan.because
+
+
+def test_l_is_proved_only_where_that_decides(monkeypatch):
+    """Of two programs of similar cost that of H is taken if it is certified, whatever is shown of the other."""
+    known, asked, real = tp.compile(double_pendulum, 0.01).built, [], lagrangian.certified
+    monkeypatch.setattr(lagrangian, "certified", lambda p: asked.append(p.name) or real(p))
+    assert build(known.system, known.goal).plan.method == "implicit_midpoint"
+    assert asked == ["implicit_midpoint"]
+
+
+def test_a_program_too_long_to_be_proved_for_a_choice_is_not_chosen(monkeypatch):
+    known = tp.compile(double_pendulum, 0.01).built
+    monkeypatch.setattr(lagrangian, "MOST_LINES", 10)
+    found = build(known.system, known.goal)
+    why = next(a.because for a in found.plan.not_chosen if a.method == "implicit_midpoint")
+    assert found.plan.method == "variational_midpoint" and found.certificate.symplectic
+    assert "too many to be proved for a choice" in why

@@ -186,10 +186,6 @@ def test_derivatives_of_large_arrays_get_a_pair_by_default():
 
 
 def test_what_arrays_in_loops_cannot_do_is_said():
-    sim = tp.compile(heat, method="dopri5", sizes={"n": 100})
-    with pytest.raises(PlanError, match="arrays in loops keep only the ends of steps"):
-        sim.evolve(u=bump(100), until=1.0, events={"low": lambda u: u[50] - 0.9})
-
     @tp.ode
     def scattered(x: tp.Vec[70]):
         return tp.stack([-x[(k * k) % 70] for k in range(70)])

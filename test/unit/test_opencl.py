@@ -184,9 +184,10 @@ class DriverError(Exception):
 FP = SimpleNamespace(FMA=32, ROUND_TO_NEAREST=4, DENORM=1, INF_NAN=2)
 
 
-def card(extensions="cl_khr_fp64", config=63, single=63):
+def card(extensions="cl_khr_fp64", config=63, single=63, version="OpenCL 3.0"):
     return SimpleNamespace(
         name="card",
+        version=version,
         extensions=extensions,
         double_fp_config=config,
         single_fp_config=single,
@@ -200,8 +201,16 @@ def driver(*devices, raising=False):
 
     platform = SimpleNamespace(name="maker", get_devices=lambda: list(devices))
     return SimpleNamespace(
-        Error=DriverError, device_fp_config=FP, get_platforms=none if raising else lambda: [platform]
+        Error=DriverError,
+        device_fp_config=FP,
+        get_platforms=none if raising else lambda: [platform],
+        Context=lambda devices: None,
+        Program=lambda context, source: SimpleNamespace(build=unknown_processor),
     )
+
+
+def unknown_processor():
+    raise DriverError("unknown target CPU 'generic'")
 
 
 # fmt: off
@@ -213,6 +222,7 @@ MISSING = {
     "fma":        (lambda: driver(card(config=31)),       "float64 without FMA",         "pip install"),
     "subnormals": (lambda: driver(card(config=62)),       "float64 without DENORM",      "pip install"),
     "small ones": (lambda: driver(card(single=62)),       "float32 without DENORM",      "pip install"),
+    "processor":  (lambda: driver(card(version="PoCL HSTR: pthread-x86_64-generic")), "does not know this processor", "a newer PoCL"),
 }
 # fmt: on
 

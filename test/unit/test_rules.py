@@ -35,7 +35,7 @@ from tinyphysics.ir.spec import SHAPED, UNROLLED, WHOLE, check
 from tinyphysics.rules.identities.exact import exact
 from tinyphysics.rules.identities.fuse import fuse
 from tinyphysics.rules.identities.invariant import reciprocals
-from tinyphysics.rules.equality.normal import Normal, same
+from tinyphysics.rules.equality.normal import Normal, TooLarge, same
 from tinyphysics.rules.identities.denominators import one_division
 from tinyphysics.rules.identities.real import identities, products, real, simplify, sink
 from tinyphysics.rules.calculus.unroll import unroll
@@ -832,6 +832,27 @@ def test_equal_forms_are_equal_numbers(many, seed):
                     assert abs(a - b) <= 8 * (ea + eb) + 1e-13 * (abs(a) + abs(b)) + 1e-300, (
                         f"{u} is not {other}"
                     )
+
+
+def test_functions_are_known_at_zero():
+    """cos(x - x) is 1 and sin(x - x) is nothing, as in the energy of rods in a row."""
+    zero = x * y - y * x
+    for f, value in ((UOp.cos, 1.0), (UOp.exp, 1.0), (UOp.sin, 0.0), (UOp.tanh, 0.0), (abs, 0.0)):
+        assert same(z + y * f(zero), z + value * y), f
+        assert not same(z + y * f(zero + 1e-9), z + value * y), f
+
+
+def test_denominators_are_not_cleared_where_the_work_would_not_be_done():
+    """A sum of 400 terms below another, as far as 300 terms would have to be multiplied by it: it is said at once."""
+    many = [UOp.var(f"v{k}") for k in range(400)]
+    forms = Normal()
+    polys = forms.form(x / UOp.sum_of(many)), forms.form(UOp.sum_of(many[:300]))
+    before = forms.work
+    with pytest.raises(TooLarge):
+        forms.cleared(*polys)
+    assert forms.work == before
+    few = forms.form(x / UOp.sum_of(many[:9])), forms.form(UOp.sum_of(many[:5]))
+    assert [len(p) for p in forms.cleared(*few)] == [1, 25 + 10]
 
 
 def test_a_ratio_is_a_number_or_nothing():

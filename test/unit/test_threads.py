@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 import time
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tinyphysics as tp
 from tinyphysics.context import QUICK
-from tinyphysics.device.host import threads
+from tinyphysics.device.engines import loops
+from tinyphysics.device.host import neighbours, threads
 from tinyphysics.device.host.copies import (
     PIECE,
     all_finite,
@@ -21,8 +24,11 @@ from tinyphysics.device.host.copies import (
     in_pieces,
     pieces_of,
 )
-from tinyphysics.device.host.threads import spread
+from tinyphysics.device.host.threads import Plan, Threads, spread
+from tinyphysics.runtime.engines.loaders import PART, LlvmLoops, c_team
 from tinyphysics.runtime.state.digest import LEAF, joined, leaves, state_hash
+from tinyphysics.tpir.kernels.nests import LINKS
+from tinyphysics.tpir.kernels.shares import Shares
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 64])
@@ -148,3 +154,72 @@ def test_a_hash_does_not_depend_on_the_threads() -> None:
     state = {"q": r.normal(size=3 * LEAF + 5), "p": r.normal(size=(2, LEAF)), "n": np.arange(7)}
     expected = joined((v.dtype, v.shape, leaves(v)) for v in state.values())
     assert {state_hash(state, n) for n in (1, 2, 7)} == {expected}
+
+
+# --- teams (emit/modules/team.py) ---------------------------------------------------------------------
+def teams() -> dict[str, Any]:
+    return {"llvm": LlvmLoops().team, "c": c_team()}
+
+
+@pytest.mark.parametrize("backend", ["llvm", "c"])
+def test_a_team_does_every_piece_once_after_those_before_its_call_and_links_in_turn(backend: str) -> None:
+    begun: list[tuple[str, int, int]] = []
+    ended: list[tuple[str, int, int]] = []
+
+    def part(name: str) -> Any:
+        def call(table: int, uniform: int, flags: int, lo: int, hi: int, now: int) -> None:
+            before = set(ended)
+            begun.append((name, lo, now))
+            time.sleep(0.0003)
+            earlier = {"map": [], "chain": [("map", k, now) for k in range(5)]}[name]
+            earlier += [("chain", k, now - 2) for k in range(3 * LINKS)] if now > 7 else []
+            earlier += [("chain", lo - 1, now)] if name == "chain" and lo % LINKS else []
+            assert before.issuperset(earlier)
+            ended.append((name, lo, now))
+
+        return PART(call)
+
+    calls = {"part.map": part("map"), "part.chain": part("chain")}
+    places = {name: ctypes.cast(f, ctypes.c_void_p).value or 0 for name, f in calls.items()}
+    made = Shares(4, 0.0, places, {})
+    made.call(places["part.map"], [(k, k + 1) for k in range(5)])
+    made.chain(places["part.chain"], 3 * LINKS)
+    made.pieces.append((0, 0, 1, len(made.pieces), -1, 0))
+    table = np.array([11, 22], np.uintp)
+    Threads(4, teams()[backend], table, np.zeros(1), np.zeros(8, np.int8)).run(Plan.of(made), 7, 3, 2)
+    every = [("map", k, now) for now in (7, 9, 11) for k in range(5)]
+    every += [("chain", k, now) for now in (7, 9, 11) for k in range(3 * LINKS)]
+    assert sorted(ended) == sorted(every) and len(begun) == len(ended)
+    assert table.tolist() == [22, 11]  # three exchanges
+
+
+def test_links_let_seven_threads_share_sixteen_slabs_nearly_evenly() -> None:
+    """In whole slabs the busiest of seven threads would have three of sixteen: 5.33 times as fast at most."""
+    made = Shares(7, 0.0, {}, {})
+    made.chain(1, 16 * LINKS)
+    busy, ends = [0.0] * 7, {-1: 0.0}
+    for _, lo, _, before, chain, place in made.pieces:  # each takes as long
+        k = busy.index(min(busy))
+        begins = max(busy[k], ends.get((chain, place - 1), 0.0))
+        busy[k] = ends[chain, place] = begins + 1.0
+        assert before == 0 and lo == chain * LINKS + place
+    assert 16 * LINKS / max(busy) > 6.7
+
+
+@tp.hamiltonian
+def liquid(q: tp.Array["n", 3], p: tp.Array["n", 3], box: tp.Vec[3]):  # noqa: F821
+    s6 = 1 / tp.pair_distance2(q, box=box, cutoff=2.5) ** 3
+    return (p**2).sum() / 2 + tp.pair_sum(4 * (s6 * s6 - s6))
+
+
+@pytest.mark.parametrize("backend", ["llvm", "c"])
+def test_neighbours_have_the_bits_of_one_thread(backend: str, monkeypatch: Any) -> None:
+    """In two slabs of rows, with lists that are made by several threads."""
+    monkeypatch.setattr(loops, "THREAD_WORK", 1.0)
+    monkeypatch.setattr(neighbours, "WORTH_A_PART", 100)
+    k = np.arange(13.0)
+    q = np.stack(np.meshgrid(k, k, k, indexing="ij"), -1).reshape(-1, 3) * 1.2
+    start = {"q": q, "p": np.random.default_rng(3).normal(size=q.shape), "box": np.full(3, 13 * 1.2)}
+    sim = tp.compile(liquid, dt=0.004, backend=backend)
+    outs = [sim.evolve(**start, steps=12, threads=n) for n in (1, 3, 7)]
+    assert len({out.hash for out in outs}) == 1 and np.isfinite(outs[0].final.q).all()

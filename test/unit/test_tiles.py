@@ -17,7 +17,7 @@ from tinyphysics.errors import InputError
 from tinyphysics.physics.zoo import kepler
 from tinyphysics.runtime.stages import execute
 from tinyphysics.runtime.state import tiles, workers
-from tinyphysics.runtime.state.digest import state_hash
+from tinyphysics.runtime.state.digest import LEAF, state_hash
 
 MEMBERS = 3 * 8192 + 77  # three tiles of 8192, the last one longer: a hash has leaves of 8192 doubles
 
@@ -106,7 +106,18 @@ def test_tiles_cover_every_member_once_and_no_leaf_lies_across_two(members, numb
     assert all(a.stop == b.start for a, b in zip(parts, parts[1:]))
     assert all(part.start * itemsize % 65536 == 0 for part in parts)
     sizes = {part.stop - part.start for part in parts[:-1]}
-    assert len(sizes) <= 1 and all(parts[-1].stop - parts[-1].start >= size for size in sizes)
+    assert len(sizes) <= 1 and all(
+        part.stop - part.start <= max(ROOM // 4 // numbers, 2 * LEAF) for part in parts[1:]
+    )
+
+
+def test_the_last_tiles_are_small_so_that_threads_end_together():
+    parts = tiles.cut(4_000_000, 2, 8, ROOM, 16)
+    sizes = [part.stop - part.start for part in parts]
+    assert parts[0].start == 0 and parts[-1].stop == 4_000_000
+    assert all(a.stop == b.start and b.start * 8 % LEAF == 0 for a, b in zip(parts, parts[1:]))
+    assert sizes[0] == ROOM // 8 and max(sizes[-16:]) < 2 * LEAF // 8
+    assert sum(sizes[-16:]) < 0.05 * sum(sizes) and len(sizes) < 2 * len(tiles.cut(4_000_000, 2, 8, ROOM))
 
 
 def test_the_virtual_machine_keeps_its_own_state():

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tinyphysics.ir import UOp, graph_rewrite
+from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.formulas.coupled import flowed, matrix_shape
 from tinyphysics.rules.formulas.harmonic import turned
@@ -27,16 +28,28 @@ def rotate(b: ProgramBuilder, new: Sequence[tuple[UOp, UOp]], section: str) -> N
 
 
 @dataclass(frozen=True, eq=False)
-class HarmonicFlow(SubFlow):
-    """Every pair goes on as its oscillator does for weight * dt: what no state changes of that is computed once."""
+class Turn(SubFlow):
+    """Pairs go on as oscillators do, for weight * dt."""
 
     weight: float
     pairs: Pairs
-    oscillators: tuple[Oscillator, ...]
     traits = frozenset({TURNS})
 
     def writes(self) -> tuple[UOp, ...]:
         return tuple(x for pair in self.pairs for x in pair)
+
+    def inverse(self) -> Turn:
+        return replace(self, weight=-self.weight)
+
+    def updates(self) -> int:
+        return 3
+
+
+@dataclass(frozen=True, eq=False)
+class HarmonicFlow(Turn):
+    """Every pair by its own oscillator: what no state changes of that is computed once."""
+
+    oscillators: tuple[Oscillator, ...]
 
     def reads(self) -> frozenset[UOp]:
         known = [u for o in self.oscillators for u in (o.a, o.b, o.g, o.f) if u is not None]
@@ -55,24 +68,22 @@ class HarmonicFlow(SubFlow):
             out[p] = -weight * (o.b * q if o.f is None else o.b * q + o.f)
         return out
 
-    def inverse(self) -> HarmonicFlow:
-        return replace(self, weight=-self.weight)
-
-    def updates(self) -> int:
-        return 3
+    def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
+        """Directions turn as the states do, around the origin: no state enters an oscillator."""
+        pairs = tuple((way[q], way[p]) for way in ways for q, p in self.pairs)
+        around = tuple(Oscillator(o.a, o.b) for o in self.oscillators) * len(ways)
+        return HarmonicFlow(self.weight, pairs, around), self
 
 
 @dataclass(frozen=True, eq=False)
-class CoupledFlow(SubFlow):
-    """All positions and momenta go on by the matrix of the first term for weight * dt; there is one for each time."""
+class CoupledFlow(Turn):
+    """All positions and momenta by the matrix of the first term; there is one for each time."""
 
-    weight: float
-    pairs: Pairs
     energy: UOp  # the first term of the step
-    traits = frozenset({TURNS})
+    directions: Pairs = ()  # that are moved instead, by the linear part of the flow
 
     def writes(self) -> tuple[UOp, ...]:
-        return tuple(x for pair in self.pairs for x in pair)
+        return tuple(x for pair in self.directions or self.pairs for x in pair)
 
     def reads(self) -> frozenset[UOp]:
         return self.energy.leaves
@@ -81,21 +92,23 @@ class CoupledFlow(SubFlow):
         h = DT if self.weight == 1.0 else self.weight * DT
         if h not in b.matrices:
             name = f"{FLOW}{len(b.matrices)}"
-            b.matrices[h] = matrix = UOp.var(name, matrix_shape(self.writes()))
+            b.matrices[h] = matrix = UOp.var(name, matrix_shape([x for pair in self.pairs for x in pair]))
             b.invariant[matrix] = register = b.temporary()
             time = b.operand(h, section)
             b.emit(b.first, "FLOW", register, Param(name), Register("E", 0), time, u=matrix)
-        rotate(b, list(zip(self.writes(), flowed(self.writes(), b.matrices[h]))), section)
+        states = [x for pair in self.pairs for x in pair]
+        new = flowed(states, b.matrices[h])
+        if self.directions:
+            new = graph_rewrite(jvp(new, states, self.writes()), exact)
+        rotate(b, list(zip(self.writes(), new)), section)
 
     def field(self) -> Mapping[UOp, UOp]:
         slopes = gradient(UOp.const(self.weight) * self.energy, list(self.writes()))
         return Canonical(self.pairs).rates(dict(zip(self.writes(), slopes)))
 
-    def inverse(self) -> CoupledFlow:
-        return replace(self, weight=-self.weight)
-
-    def updates(self) -> int:
-        return 3
+    def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
+        moved = (tuple((way[q], way[p]) for q, p in self.pairs) for way in ways)
+        return *(replace(self, directions=pairs) for pairs in moved), self
 
 
 def oscillators_of(step: Step) -> tuple[Oscillator, ...] | None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tinyphysics.flows.solvers.solver import LinearSolver
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.report import Row
+from tinyphysics.rules.calculus.jvp import jvp
+from tinyphysics.rules.calculus.linear import solved
+from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import SOLVES, SubFlow
 from tinyphysics.tpir.program.lower import ProgramBuilder
 from tinyphysics.util import plural
+
+MOST_ELIMINATED = 24  # unknowns whose derivative is written out
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +87,27 @@ class ImplicitFlow(SubFlow):
         if found is None:
             return None
         return dict(zip(found, substitute(list(found.values()), {self.unknown: self.start})))
+
+    def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...] | None:
+        """Residuals stay zero: that says how the unknowns move with the states, where they are found."""
+        n = self.unknown.size
+        if n > MOST_ELIMINATED:
+            return None
+        units = [
+            UOp.stack([UOp.const(float(j == k)) for j in range(n)], self.unknown.shape) for k in range(n)
+        ]
+        columns = [unroll(jvp([self.residual], [self.unknown], [unit]))[0] for unit in units]
+        matrix = [[columns[k][i] for k in range(n)] for i in range(n)]
+        along = [unroll(jvp([self.residual], list(way), list(way.values())))[0] for way in ways]
+        found = solved(matrix, [[-way[i] for way in along] for i in range(n)])
+        moved: list[Mapping[UOp, UOp]] = []
+        for k, way in enumerate(ways):
+            unknowns = UOp.stack(simplify([row[k] for row in found]), self.unknown.shape)
+            moved.append({**way, self.unknown: unknowns})
+        own = self.moves.tangent(moved)
+        return (
+            None if own is None else (replace(self, moves=own[0].joined(own[1])) if len(own) == 2 else self,)
+        )
 
     def updates(self) -> int:
         return self.moves.updates()

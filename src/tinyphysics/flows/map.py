@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tinyphysics.ir import UOp
+from tinyphysics.rules.calculus.jvp import jvp
+from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import AS_WRITTEN, SubFlow
 from tinyphysics.tpir.program.isa import Register, Word
 from tinyphysics.tpir.program.lower import ProgramBuilder
@@ -33,6 +35,22 @@ class Map(SubFlow):
 
     def rebuilt(self, new: Mapping[UOp, UOp]) -> Map:
         return replace(self, values=tuple((state, new[value]) for state, value in self.values))
+
+    def along(self, way: Mapping[UOp, UOp]) -> Map:
+        """How it moves a direction of the states."""
+        states, values = zip(*self.values)
+        slopes = simplify(jvp(values, list(way), list(way.values())))
+        return Map(tuple(zip((way[x] for x in states), slopes)))
+
+    def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
+        return (
+            (Map(tuple(v for way in ways for v in self.along(way).values)), self) if self.values else (self,)
+        )
+
+    def joined(self, other: SubFlow) -> Map:
+        """Both, with all values computed before the first is put in its place."""
+        assert isinstance(other, Map)
+        return replace(other, values=(*self.values, *other.values))
 
     def lower(self, b: ProgramBuilder, section: str) -> None:
         values = [b.operand(b.at(value, 0.0), section) for _, value in self.values]

@@ -6,10 +6,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tinyphysics.ir import Ops, UOp
+from tinyphysics.ir.ops import MOVEMENT
+from tinyphysics.rules.calculus.jvp import jvp
+from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import AS_WRITTEN, DT, SHEARS, Step, SubFlow
-from tinyphysics.structure import acted
+from tinyphysics.structure import FORCE, acted
 from tinyphysics.tpir.program.isa import Operand, Register, Word
 from tinyphysics.tpir.program.lower import ProgramBuilder
+
+
+def derivative(u: UOp, way: Mapping[UOp, UOp]) -> UOp | None:
+    """Of u along a direction of the states; None where that is zero."""
+    (found,) = simplify(jvp([u], list(way), list(way.values())))
+    return None if is_zero(found) else found
+
+
+def is_zero(u: UOp) -> bool:
+    while u.op in MOVEMENT and u.op is not Ops.CONCAT and u.op is not Ops.STACK:
+        (u,) = u.src
+    return u.op is Ops.CONST and u.arg == 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +64,13 @@ class Shear:
         h = b.operand(DT if self.weight == 1.0 else self.weight * DT, section)
         b.emit(section, "SYMP_STEP", b.state(self.state), flow, h, u=self.state, note=" ")
 
+    def along(self, way: Mapping[UOp, UOp]) -> Shear | None:
+        """How it moves a direction; None where it does not."""
+        slope = derivative(self.covector, way)
+        if slope is None:
+            return None
+        return Shear(way[self.state], slope, FORCE, -self.weight if self.kind == "negate" else self.weight)
+
     @property
     def rate(self) -> UOp:
         return acted(self.kind, self.covector) * UOp.const(self.weight).expand(self.covector.shape)
@@ -69,6 +91,10 @@ class ScaledShear:
 
     def apply(self, b: ProgramBuilder, value: Register, section: str) -> None:
         b.emit(section, "SHIFT", b.state(self.state), value, u=self.state, note=self.note)
+
+    def along(self, way: Mapping[UOp, UOp]) -> ScaledShear | None:
+        slope = derivative(self.value, way)
+        return None if slope is None else ScaledShear(way[self.state], slope)
 
     @property
     def rate(self) -> UOp:
@@ -92,9 +118,8 @@ class ShearFlow(SubFlow):
 
     @property
     def traits(self) -> frozenset[str]:
-        written = any(
-            s.kind == "force" for s in self.plain
-        )  # forces or rates; derivatives of an energy are ours
+        # forces or rates; derivatives of an energy are ours
+        written = any(s.kind == "force" for s in self.plain)
         return frozenset({SHEARS, AS_WRITTEN} if written else {SHEARS})
 
     def writes(self) -> tuple[UOp, ...]:
@@ -141,6 +166,16 @@ class ShearFlow(SubFlow):
             tuple(replace(s, weight=-s.weight) for s in group) for group in (self.plain, self.work)
         )
         return ShearFlow(shears, self.clock, work)
+
+    def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
+        """All directions by the states as they are before it; then the states."""
+        moves = tuple(found for way in ways for s in self.shears if (found := s.along(way)) is not None)
+        return (ShearFlow(moves, self.clock), self) if moves else (self,)
+
+    def joined(self, other: SubFlow) -> ShearFlow:
+        """Both, with all flows evaluated before the first is applied."""
+        assert isinstance(other, ShearFlow)
+        return replace(other, shears=(*self.shears, *other.shears))
 
     def updates(self) -> int:
         return len(self.shears)

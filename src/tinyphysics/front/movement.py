@@ -162,19 +162,6 @@ def vstack(items: Any) -> UOp:
     return _concatenate([r.reshape(1, -1) if r.ndim == 1 else r for r in rows], 0)
 
 
-BY_THEIR_NAMES = (
-    ravel,
-    flip,
-    squeeze,
-    expand_dims,
-    broadcast_to,
-    swapaxes,
-    moveaxis,
-    repeat,
-    tile,
-    pad,
-    hstack,
-    vstack,
-)
-NUMPY.update({f.__name__: f for f in BY_THEIR_NAMES})
+BY_THEIR_NAMES = (ravel, flip, squeeze, expand_dims, broadcast_to, swapaxes, moveaxis, repeat, tile, pad)
+NUMPY.update({f.__name__: f for f in (*BY_THEIR_NAMES, hstack, vstack)})
 NUMPY.update({"flipud": lambda x: flip(x, 0), "fliplr": lambda x: flip(x, 1)})

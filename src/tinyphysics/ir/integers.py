@@ -122,11 +122,11 @@ def product(a: Any, b: Any) -> Any:
     """a @ b in the wider type of the two; summed in int64, whose lower bits are the same."""
     dtype = promote(a.dtype, b.dtype)
     a, b = a.cast(i64), b.cast(i64)
-    total = (
-        (a * b).sum(-1)
-        if b.ndim == 1
-        else (a.reshape(*a.shape, 1) * b.reshape(*b.shape[:-2], *(1,) * (a.ndim > 1), *b.shape[-2:])).sum(-2)
-    )
+    if b.ndim == 1:
+        total = (a * b).sum(-1)
+    else:
+        rows = b.reshape(*b.shape[:-2], *(1,) * (a.ndim > 1), *b.shape[-2:])
+        total = (a.reshape(*a.shape, 1) * rows).sum(-2)
     return total.cast(dtype)
 
 
@@ -143,9 +143,8 @@ def cast(x: Any, dtype: DType) -> Any:
         return x.ne(0)
     if not x.dtype.is_float or dtype.is_float:
         return x.cast(dtype)
-    if x.op is Ops.WHERE and all(
-        s.op is Ops.CONST for s in x.src[1:]
-    ):  # tp.where(c, 1, 0): no float is needed
+    # tp.where(c, 1, 0): no float is needed
+    if x.op is Ops.WHERE and all(s.op is Ops.CONST for s in x.src[1:]):
         return x.src[0].where(cast(x.src[1], dtype), cast(x.src[2], dtype))
     if x.op is Ops.CONST:
         inside = x.arg == x.arg and -(2.0**63) <= x.arg < 2.0**63

@@ -524,9 +524,8 @@ FLOAT_ONLY = (
 def common_type(items: Sequence[UOp]) -> DType:
     """The type of all items of an array."""
     own = items
-    if tracing() and any(
-        x.dtype.is_int for x in items
-    ):  # a whole number of the user's has the type of the others
+    # a whole number of the user's has the type of the others
+    if tracing() and any(x.dtype.is_int for x in items):
         own = [x for x in items if not integers.is_written(x)]
         integers.check_types(Ops.STACK, own, False)
     dtype = own[0].dtype if own else f64
@@ -576,12 +575,8 @@ def as_uop(x: Any, dtype: DType = f64) -> UOp:
 def two_values(x: Any) -> tuple[Any, Any] | None:
     """What an array holds on and off its diagonal, if it is made of np.eye(n): two numbers, one of them 0."""
     sizes = [n for n in getattr(x, "shape", ()) if n != 1]
-    if (
-        len(sizes) != 2
-        or sizes[0] != sizes[1]
-        or getattr(x.dtype, "kind", "") not in "biuf"
-        or x.itemsize > 8
-    ):
+    plain = getattr(x.dtype, "kind", "") in "biuf" and x.itemsize <= 8
+    if len(sizes) != 2 or sizes[0] != sizes[1] or not plain:
         return None
     n, values = sizes[0], x.reshape(-1)
     on, off = values[0].item(), values[1].item()

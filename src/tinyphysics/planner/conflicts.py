@@ -32,7 +32,6 @@ WHOLE = "states of whole numbers"
 KINDS = {"map": MAP, "ode": RATES, "forces": FORCES}
 NOT_HAMILTONIAN, EXPLICIT_TIME = "a system that is not a Hamiltonian", "an energy that depends on t"
 OWN_STEPS, FIXED_STEP = "a method that chooses its own steps", "a method with a fixed step"
-ON_ARRAYS = "steps of their own length on arrays in loops"
 NOT_EACH = "a method that does not control the error of each number"
 NAMED = "a method chosen by name"
 NOT_SPLIT, GRADIENTS = "a method that is not a splitting", "a method with force gradients"
@@ -365,13 +364,6 @@ CONFLICTS: tuple[Conflict, ...] = (
     Conflict("events", "precision", "events",
         "events= needs parts of a step, and the lattice has none",
         'Choose precision="float64" or another.', lambda a: a["events"] and a["precision"] == "lattice"),
-    Conflict("events", "time", "events",
-        "events= cannot be combined with time= yet: its steps have no time of their own",
-        "Leave time= out.", lambda a: a["events"] and a.has("time")),
-    Conflict("events", ON_ARRAYS, "events",
-        "events= needs the curve through every step, and arrays in loops keep only the ends of steps",
-        'Save frames with save_at= and look between them, or watch the quantity with observe=.',
-        lambda a: a["events"] and a.has(ON_ARRAYS)),
     Conflict("acts", OWN_STEPS, "acts",
         "acts= needs steps of dt, and `{a.by}` chooses its own steps",
         'Choose a method with a fixed step, such as method="leapfrog" or "rk4".'),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal, Hierarchy, Plan
+from tinyphysics.planner.choice.deletion import Choice
 from tinyphysics.planner.choice.longest import asked, symplectic
 from tinyphysics.planner.choice.oscillator_resonance import rows as resonance_rows
 from tinyphysics.planner.choice.propagator import rows as propagator_rows
@@ -186,19 +188,26 @@ def flow_rows(step: Step) -> list[Row]:
     return [row for alike in kinds.values() for row in alike[0].rows(len(alike))]
 
 
-def explain(
-    system: System,
-    facts: Facts,
-    goal: Goal,
-    plan: Plan,
-    step: Step,
-    program: Program,
-    certificate: Certificate,
-    target: Target,
-    why: str,
-    units: tuple[Row, ...] = (),
-    loop: tuple[Row, ...] = (),
-) -> Report:
+@dataclass(frozen=True, eq=False)
+class Built:
+    """What the compiler has made of a system and a goal."""
+
+    system: System
+    facts: Facts
+    plan: Plan
+    step: Step
+    exact: Program  # before it was given its precision: what the certificate speaks of
+    program: Program
+    certificate: Certificate
+    target: Target
+    why: str  # this target
+    goal: Goal
+    units: tuple[Row, ...]  # what was said about other units
+    choice: Choice | None = None  # about the loop, if it was left to the planner
+
+
+def explain(b: Built) -> Report:
+    system, facts, goal, plan, step, program = b.system, b.facts, b.goal, b.plan, b.step, b.program
     method = method_of(plan.method)
     chosen = [Row("method", plan.method, f"{method.summary}; {plan.because}")]
     if plan.order:
@@ -246,7 +255,7 @@ def explain(
         chosen += resonance_rows(step, goal.dt)
     if JUMPS in step.traits:
         chosen += propagator_rows(system, facts, goal)
-    chosen += [*loop, *units]
+    chosen += [*(() if b.choice is None else b.choice.rows), *b.units]
     chosen += [Row("not chosen", a.method, a.because) for a in plan.not_chosen]
     given = "energy" if system.kind == "hamiltonian" else system.kind
     given = given if system.motion is None else "Lagrangian"
@@ -257,12 +266,13 @@ def explain(
     cost = [*evaluations, *([] if JUMPS in step.traits else stepping(program))]
     cost.append(Row("state", plural(sum(s.var.size for s in system.states), "number"), level))
     found = [Row(f.name, "yes" if f else "no", f.because, str(f.site) if f.site else "") for f in facts]
-    proved = [Row(name, "yes" if v else "not shown", v.because) for name, v in certificate.items()]
+    proved = [Row(name, "yes" if v else "not shown", v.because) for name, v in b.certificate.items()]
     proved += LATTICE_ROWS if goal.precision == "lattice" else ()
     proved += (NOT_OF_BITS,) if goal.math == "fast" else ()
+    target = b.target
     bits = "exact" if target.bit_exact else "not in the contract"
     machine = [
-        Row("backend", target.backend, f"{why}; {target.device}"),
+        Row("backend", target.backend, f"{b.why}; {target.device}"),
         Row("bits", bits, f"program {program.hash}"),
     ]
     if target.backend != "python" and JUMPS not in step.traits and in_loops(program, 1):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinyphysics.facts import Facts
-from tinyphysics.plan import Goal, Plan
+from tinyphysics.plan import Plan
+from tinyphysics.planner.explain import Built
 from tinyphysics.planner.methods.catalog import method_of
 from tinyphysics.planner.methods.method import Method
 from tinyphysics.report import Report, Row, Section
 from tinyphysics.step import JUMPS as JUMPING
-from tinyphysics.step import NO_ENERGY, Step
+from tinyphysics.step import NO_ENERGY
 from tinyphysics.system import System
 from tinyphysics.tpir.verifier import Certificate
 from tinyphysics.util import plural
@@ -52,10 +53,9 @@ def what_it_is(system: System, facts: Facts) -> str:
     return "; ".join([kind, *more])
 
 
-def conserved(
-    system: System, facts: Facts, goal: Goal, step: Step, method: Method, certificate: Certificate
-) -> str:
+def conserved(b: Built, method: Method) -> str:
     """What a run keeps, and how well.  What is not shown is not said."""
+    system, facts, goal, step, certificate = b.system, b.facts, b.goal, b.step, b.certificate
     if system.kind != "hamiltonian":
         given = {"forces": "the forces", "ode": "the rates of change", "map": "the map"}[system.kind]
         return f"nothing is claimed: no energy is given, only {given}"
@@ -145,20 +145,11 @@ def warnings(facts: Facts, report: Report) -> list[Row]:
     return out
 
 
-def summarised(
-    report: Report,
-    system: System,
-    facts: Facts,
-    goal: Goal,
-    plan: Plan,
-    step: Step,
-    certificate: Certificate,
-    losses: Sequence[str] = (),
-) -> Section:
+def summarised(report: Report, b: Built, losses: Sequence[str] = ()) -> Section:
     """Ten to fifteen lines in plain words; `report` is the full form of the same simulation."""
-    method = method_of(plan.method)
+    system, facts, goal, plan, method = b.system, b.facts, b.goal, b.plan, method_of(b.plan.method)
     rows = [Row("system", what_it_is(system, facts))]
-    rows.append(Row("conserved", conserved(system, facts, goal, step, method, certificate)))
+    rows.append(Row("conserved", conserved(b, method)))
     if system.kind != "map":
         rows.append(Row("method", f"{plan.method}: {method.summary}; {plan.because}"))
     if goal.dt is not None and system.kind != "map":
@@ -172,7 +163,7 @@ def summarised(
     ]
     if text := accuracy(plan, method, facts, report):
         rows.append(Row("accuracy", text))
-    rows += guaranteed(certificate)
+    rows += guaranteed(b.certificate)
     rows.append(Row("cost", cost(report)))
     rows.append(Row("runs on", speed(report)))
     rows += warnings(facts, report)

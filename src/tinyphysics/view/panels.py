@@ -65,16 +65,9 @@ def curves(ax: Axes, xy: Any, x_name: str, y_name: str, equal: bool = True) -> N
         faded(ax, xy[:, 0])
     elif 0 < count <= MOST_CURVES:
         for k in range(count):
-            ax.plot(xy[:, k, 0], xy[:, k, 1], lw=1.1 if len(xy) > 2 else 0, color=COLOURS[k % len(COLOURS)])
-            ax.plot(
-                *last_finite(xy[:, k]),
-                "o",
-                ms=5,
-                color=COLOURS[k % len(COLOURS)],
-                mec="white",
-                mew=0.7,
-                zorder=3,
-            )
+            colour = COLOURS[k % len(COLOURS)]
+            ax.plot(xy[:, k, 0], xy[:, k, 1], lw=1.1 if len(xy) > 2 else 0, color=colour)
+            ax.plot(*last_finite(xy[:, k]), "o", ms=5, color=colour, mec="white", mew=0.7, zorder=3)
     else:
         cloud(ax, xy[0], xy[-1])
     if equal:

@@ -382,6 +382,14 @@ class LaneEngine(PlainEngine):
             np.ascontiguousarray(m.carried[:, who]), m.steps, len(who), m.uniform, varying, m.mask, 1
         )
 
+    def apart(self, m: LaneState, members: Sequence[int]) -> LaneState:
+        """Some members, to go on alone for a while; `put` brings them back."""
+        return replace(self.some(m, members), threads=m.threads)
+
+    def put(self, m: LaneState, members: Sequence[int], those: LaneState) -> None:
+        """What members that went on alone have come to."""
+        m.carried[:, members] = those.carried[:, : len(members)]
+
     def overwrite(self, m: LaneState, members: Sequence[int], well: int) -> None:
         m.carried[:, members] = m.carried[:, well : well + 1]
 
@@ -415,7 +423,9 @@ class LaneEngine(PlainEngine):
         if RECORDED not in self.kernel.observed:
             return super().record(m, rows)
         series = self.seen_in_loop(m, rows, 1)
-        return StepRows(np.ascontiguousarray(series[:, :, : m.members].transpose(1, 0, 2)), self.places)
+        table = series[:, :, : m.members].transpose(1, 0, 2)
+        # of one member some steps are sooner turned than all
+        return StepRows(table if series.shape[2] == 1 else np.ascontiguousarray(table), self.places)
 
     def bad(self, m: LaneState) -> list[int]:
         """The members with a number that is not finite."""

@@ -130,6 +130,17 @@ class VmEngine(PlainEngine):
     def some(self, m: VmState, members: Sequence[int]) -> VmState:
         return VmState([m.loops[k].copy() for k in members], [m.params[k] for k in members], m.dt, m.t0)
 
+    def only(self, m: VmState, k: int) -> VmState:
+        return VmState(m.loops[k : k + 1], m.params[k : k + 1], m.dt, m.t0)
+
+    def again(self, m: VmState, state: Arrays) -> None:
+        (loop,) = m.loops
+        whole = {
+            s.name: state[s.name][0].tolist() if s.name in state else self.machine.state(loop)[s.name]
+            for s in self.states
+        }
+        m.loops[0] = self.machine.start(whole, m.params[0], loop.slots[DT], loop.slots[T0])
+
     def overwrite(self, m: VmState, members: Sequence[int], well: int) -> None:
         for k in members:
             m.loops[k] = m.loops[well].copy()

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,7 +19,7 @@ from tinyphysics.device.host.copies import all_finite, copy
 from tinyphysics.device.host.cores import available
 from tinyphysics.device.host.memory import Arrays, Memory, NestState, Scratch, from_planes, seen_as, to_planes
 from tinyphysics.device.host.neighbours import Builder, NearList, aligned, domain_of
-from tinyphysics.device.host.threads import spread
+from tinyphysics.device.host.threads import Plan, Threads
 from tinyphysics.device.host.tree import Functions, TreePull, softening_of
 from tinyphysics.device.numbers import NUMPY_DTYPE, finite
 from tinyphysics.device.protocols import PlainEngine
@@ -28,13 +28,13 @@ from tinyphysics.tpir.kernels.kernel import loop_registers
 from tinyphysics.tpir.kernels.loops import build_loops
 from tinyphysics.tpir.kernels.neighbours import MADE
 from tinyphysics.tpir.kernels.nests import LoopKernel, Round
+from tinyphysics.tpir.kernels.shares import CALLS, Shares
 from tinyphysics.tpir.kernels.wavefront import wavefront
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.util import prod
 
 BLOCK_WORK = 4e8  # operations in a block of time: some tenths of a second
 THREAD_WORK = 2e6  # operations of a step that are worth a second thread
-PARTS_PER_THREAD = 4
 COPIED = 80.0  # operations of a block for each number that is copied and looked at in it: ten times what that takes
 ROWS_BYTES = 4e6  # of observables that one call fills
 FRAMES_BYTES = 2e5  # of states, which are copied from there: memory that is used again is there at once
@@ -44,6 +44,7 @@ class LoopLoader(Protocol):
     """What a backend offers: every function of a kernel, by name."""
 
     threads: bool
+    team: Any  # what each of several threads calls (emit/modules/team.py), if it has a use for them
     made: int  # modules compiled
     found: int  # modules that were there already
 
@@ -84,6 +85,7 @@ class NestEngine(PlainEngine):
         self.compiling = 0.0
         self._functions: dict[bool, Mapping[str, Any]] = {}
         self._work: dict[str, float] = {}
+        self._plans: dict[Any, Plan] = {}
         self._lock = threading.RLock()
         stored = {s.buffer for n in self.kernel.sections["init"].nests for p in n.pieces for s in p.stores}
         swapped = {x for name in ("init", "step") for s in self.kernel.sections[name].swaps for x in s}
@@ -211,7 +213,11 @@ class NestEngine(PlainEngine):
             own = {what: m.own[spec.name(what)] for what in ("limit", "shifts")} | {
                 "points": scratch[spec.name("points")]
             }
-            m.attach(number, NearList(spec, domain_of(spec, *m.given), own, self.lists_by), self.slots)
+            m.attach(
+                number,
+                NearList(spec, domain_of(spec, *m.given), own, self.lists_by, self.threads),
+                self.slots,
+            )
         if (spec := self.kernel.tree) is not None:
             assert self.trees_by is not None
             softening = softening_of(spec, *m.given)
@@ -228,84 +234,62 @@ class NestEngine(PlainEngine):
         if workers <= 1:
             f[section](m.table, m.uniform, flags, first, steps)
         else:
-            done = self.passes(section, m, first, steps, flags, workers, careful)
-            for k in range(done, steps):
-                if not self.step(section, m, first + k, flags, workers, careful):
-                    break
+            self.share(section, m, first, steps, flags, workers, careful)
         return not flags[0]
 
     def helpers(self, work: float) -> int:
         """The threads that share so many operations."""
         return min(self.threads, int(work // THREAD_WORK)) if self.loader.threads else 1
 
-    def passes(
-        self,
-        section: str,
-        m: Memory,
-        first: int,
-        steps: int,
-        flags: Any,
-        workers: int,
-        careful: bool,
-    ) -> int:
-        """Several steps at once on slabs of rows, then around their edges; how many steps were done."""
+    def share(
+        self, section: str, m: Memory, first: int, steps: int, flags: Any, workers: int, careful: bool
+    ) -> None:
+        """Some steps by threads, all of them in one call where no nest calls Python and no loop ends by itself."""
         s, f = self.kernel.sections[section], self.functions(careful)
-        wave = wavefront(s, self.kernel.buffers)
-        if wave is None or f"part.sweep.{section}" not in f:
-            return 0
-        cuts = wave.slabs(workers * PARTS_PER_THREAD)
-        done = 0
-        while done + wave.steps <= steps:
-            halves = (
-                (f[f"part.sweep.{section}"], list(zip(cuts, cuts[1:]))),
-                (f[f"part.edge.{section}"], [(c, c) for c in cuts[:-1]]),
-            )
-            for call, ranges in halves:
-                spread(
-                    lambda k: call(m.table, m.uniform, flags, *ranges[k], first + done),  # noqa: B023
-                    len(ranges),
-                    workers,
-                )
-            done += wave.steps
-        return done
+        threads = Threads(workers, self.loader.team, m.table, m.uniform, flags)
+
+        def cut(turns: Any, make: Callable[[Shares], Any]) -> Plan:
+            known = section, careful, workers, turns
+            if known not in self._plans:
+                places = {name: call.at for name, call in f.items()}
+                made = Shares(workers, THREAD_WORK / 4, places, self.slots)
+                make(made)
+                self._plans[known] = Plan.of(made)
+            return self._plans[known]
+
+        def together(turn: Round, now: int) -> None:
+            threads.run(cut(turn, lambda c: c.turn(s, turn)), now, 1)
+
+        def do(turn: Round, now: int) -> bool:
+            begin = turn.begin
+            for k in range(turn.begin, turn.end):
+                if s.nests[k].kind in CALLS:
+                    together(Round(begin, k), now)
+                    f[f"part.{section}.{k}"](m.table, m.uniform, flags, 0, 1, now)
+                    begin = k + 1
+            together(replace(turn, begin=begin), now)
+            if not turn.going:
+                return True
+            return bool(ctypes.c_int32.from_address(int(m.table[self.slots[turn.going]])).value)
+
+        if not s.ends_early and not any(n.kind in CALLS for n in s.nests):
+            wave, done = wavefront(s, self.kernel.buffers), 0
+            if wave is not None and f"part.sweep.{section}" in f:
+                groups = steps // wave.steps
+                threads.run(cut("sweep", lambda c: c.sweep(section, wave)), first, groups, wave.steps)
+                done = groups * wave.steps
+            every = cut("", lambda c: [c.turn(s, turn) for turn in s.sequence()])
+            threads.run(every, first + done, steps - done)
+            return
+        for now in range(first, first + steps):
+            if not s.run(partial(do, now=now)):
+                return
 
     def work(self, section: str) -> float:
         """Operations of one run of a section."""
         if section not in self._work:
             self._work[section] = float(self.kernel.sections[section].work)
         return self._work[section]
-
-    def step(self, section: str, m: Memory, now: int, flags: Any, workers: int, careful: bool) -> bool:
-        """One step, by threads; does the loop over steps go on?"""
-        s = self.kernel.sections[section]
-        f = self.functions(careful)
-
-        def do(turn: Round) -> bool:
-            for k in range(turn.begin, turn.end):
-                nest, call = s.nests[k], f[f"part.{section}.{k}"]
-                end = nest.extent
-                pieces = (
-                    min(end, workers * PARTS_PER_THREAD)
-                    if nest.items * nest.operations > THREAD_WORK / 4
-                    else 1
-                )
-                cuts = [end * i // pieces for i in range(pieces + 1)]
-                if pieces == 1:
-                    call(m.table, m.uniform, flags, 0, end, now)
-                    continue
-                spread(
-                    lambda i: call(m.table, m.uniform, flags, cuts[i], cuts[i + 1], now),  # noqa: B023
-                    pieces,
-                    workers,
-                )
-            for a, b in turn.swaps:
-                i, j = self.slots[a], self.slots[b]
-                m.table[i], m.table[j] = m.table[j], m.table[i]
-            return not turn.going or bool(
-                ctypes.c_int32.from_address(int(m.table[self.slots[turn.going]])).value
-            )
-
-        return s.run(do)
 
     def careful_run(self, section: str, m: Memory, first: int, steps: int) -> None:
         before = m.copy(self.threads) if self.kernel.guarded else None
@@ -525,6 +509,14 @@ class NestEngine(PlainEngine):
 
     def resume(self, *_: Any) -> Any:
         raise AssertionError("this engine keeps the states of its members itself")
+
+    def again(self, m: NestState, state: Arrays) -> None:
+        for name, values in state.items():
+            self.fill(m.members[0], self.kernel.inputs[name], values[0])
+        self.careful_run("init", m.members[0], 0, 1)
+
+    def only(self, m: NestState, k: int) -> NestState:
+        return replace(m, members=m.members[k : k + 1])
 
     def registers(self, m: NestState) -> dict[str, Any]:
         """All that the loop carries, by the names of the program: (members, numbers)."""

@@ -123,6 +123,10 @@ class SeriesEngine(PlainEngine):
         own = m.constants[members] if len(m.constants) > 1 else m.constants
         return replace(m, state=m.state[list(members)].copy(), constants=own)
 
+    def only(self, m: SeriesState, k: int) -> SeriesState:
+        own = m.constants[k : k + 1] if len(m.constants) > 1 else m.constants
+        return replace(m, state=m.state[k : k + 1], constants=own)
+
     def overwrite(self, m: SeriesState, members: Sequence[int], well: int) -> None:
         m.state[list(members)] = m.state[well]
 

@@ -82,6 +82,9 @@ class Memory:
     )  # what nests call when a list must be made; kept alive here
     slots: Mapping[str, int] = field(default_factory=dict)
     stopped: BaseException | None = None  # what went wrong in a call
+    places: dict[int, Any] = field(
+        default_factory=dict, repr=False
+    )  # arrays by where they are, once asked for
 
     def copy(self, threads: int = 1) -> Memory:
         own = {name: a if name.startswith(FIXED) else copied(a, threads) for name, a in self.own.items()}
@@ -96,7 +99,7 @@ class Memory:
 
     def put(self, other: Memory) -> None:
         """Becomes what a copy was; what nests call is called here from now on, not there."""
-        self.own, self.table, self.calls = other.own, other.table, []
+        self.own, self.table, self.calls, self.places = other.own, other.table, [], {}
         for number, near in other.lists.items():
             self.attach(number, near, other.slots)
         if other.tree is not None:
@@ -152,7 +155,9 @@ class Memory:
 
     def at(self, slot: int) -> Any:
         """The array that a slot of the table points to."""
-        return next(a for a in self.own.values() if a.ctypes.data == int(self.table[slot]))
+        if not self.places:
+            self.places = {a.ctypes.data: a for a in self.own.values()}
+        return self.places[int(self.table[slot])]
 
 
 @dataclass

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.host.threads import spread
 from tinyphysics.device.numbers import NUMPY_DTYPE
 from tinyphysics.ir.neighbours import (
     BLOCK,
@@ -37,6 +38,8 @@ from tinyphysics.tpir.kernels.nests import Buffer
 Array = Any
 GROUPS = (8, 64, 512)  # points in the boxes of each level
 ROOM = 16  # blocks of a row that a first list has room for, on average
+WORTH_A_PART = 2048  # points
+PARTS_PER_THREAD = 4
 
 
 @dataclass(frozen=True)
@@ -139,8 +142,10 @@ def boxes(low: Array, high: Array, size: int) -> tuple[Array, Array]:
 class NearList:
     """The list of one member. What was made is never changed: copies of a run share it until one makes another."""
 
-    def __init__(self, spec: ListSpec, domain: Domain, own: dict[str, Array], build: Builder) -> None:
-        self.spec, self.domain, self.own = spec, domain, own
+    def __init__(
+        self, spec: ListSpec, domain: Domain, own: dict[str, Array], build: Builder, threads: int = 1
+    ) -> None:
+        self.spec, self.domain, self.own, self.threads = spec, domain, own, threads
         self.build = build(spec.shape[1], domain.cell is not None, spec.cell is None or spec.is_straight)
         self.buffers = {b.name: b for b in spec.buffers()}
         self.times = 0  # that it was made
@@ -201,27 +206,39 @@ class NearList:
         way = [self.domain.skin / x + 1e-9 if x > 0.0 else 0.0 for x in lengths]
         numbers = np.array([*lengths, *cell.ravel(), far, *way])
         counts = [x.shape[1] for x in levels]
-        scratch = [
-            np.empty(size + 1, np.int64) for size in (counts[1], counts[0], counts[0], BLOCK * counts[0])
-        ]
-        room = self.filled
-        while True:
-            blocks = np.empty(room + room // 32 + BLOCK, np.int32)
-            room = self.build(
-                at.ctypes.data,
-                stride,
-                n,
-                *(x.ctypes.data for x in levels),
-                *counts,
-                numbers.ctypes.data,
-                *(x.ctypes.data for x in scratch),
-                starts.ctypes.data,
-                blocks.ctypes.data,
-                len(blocks),
-            )
-            if room <= len(blocks):
-                self.filled = room
-                return blocks
+        parts = max(1, min(self.threads * PARTS_PER_THREAD, n // WORTH_A_PART))
+        cuts = [counts[1] * k // parts for k in range(parts + 1)]
+
+        def part(k: int) -> Array:
+            """The blocks of some rows, whose starts are counted from the first of them."""
+            scratch = [
+                np.empty(m + 1, np.int64) for m in (counts[1], counts[0], counts[0], BLOCK * counts[0])
+            ]
+            room = self.filled // parts
+            while True:
+                blocks = np.empty(room + room // 32 + BLOCK, np.int32)
+                room = self.build(
+                    *(at.ctypes.data, stride, n, *(x.ctypes.data for x in levels), *counts),
+                    *(numbers.ctypes.data, *(x.ctypes.data for x in scratch), starts.ctypes.data),
+                    *(blocks.ctypes.data, len(blocks), cuts[k], cuts[k + 1]),
+                )
+                if room <= len(blocks):
+                    return blocks[:room]
+
+        found = spread(part, parts, self.threads)
+        ends = np.cumsum([len(blocks) for blocks in found]).tolist()
+        self.filled = starts[n] = ends[-1]
+        if parts == 1:
+            return found[0]
+        whole = np.empty(ends[-1], np.int32)
+
+        def join(k: int) -> None:
+            first = ends[k] - len(found[k])
+            whole[first : ends[k]] = found[k]
+            starts[cuts[k] * GROUPS[1] : min(cuts[k + 1] * GROUPS[1], n)] += first
+
+        spread(join, parts, self.threads)
+        return whole
 
     def spans(self, starts: Array, blocks: Array, count: int) -> Array:
         """For each slab of rows, from where to where there are columns that it adds to; of the first, all."""

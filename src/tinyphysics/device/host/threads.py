@@ -6,13 +6,22 @@ being made anew: a step of many bodies has several calls, each shorter than it t
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
+from dataclasses import dataclass
+from functools import cache
 from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
+
+import numpy as np
+
+from tinyphysics.tpir.kernels import shares
+from tinyphysics.tpir.kernels.nests import LINKS
+from tinyphysics.tpir.kernels.shares import APART, JOB, Shares
 
 T = TypeVar("T")
 IDLE = 0.5  # seconds that a thread waits for work before it ends
@@ -127,3 +136,51 @@ def spread(work: Callable[[int], T], pieces: int, threads: int) -> list[T]:
     if errors:
         raise errors[0]
     return out
+
+
+@cache
+def let_others_run() -> int:
+    """The address of the system's function by which a thread does."""
+    if os.name == "nt":
+        f: Any = ctypes.windll.kernel32.SwitchToThread  # type: ignore[attr-defined]
+    else:
+        f = ctypes.CDLL(None).sched_yield
+    return int(ctypes.cast(f, ctypes.c_void_p).value or 0)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Pieces as a team reads them."""
+
+    pieces: Any
+    chains: int
+
+    @classmethod
+    def of(cls, made: Shares) -> Plan:
+        return cls(np.array(made.pieces, np.int64).reshape(-1, shares.WORDS), made.chains)
+
+
+@dataclass(frozen=True)
+class Threads:
+    """A launcher of loop nests: so many threads, each of which calls `team` once for many steps."""
+
+    workers: int
+    team: Any
+    table: Any  # where buffers are
+    uniform: Any
+    flags: Any
+
+    def run(self, plan: Plan, first: int, steps: int, stride: int = 1) -> None:
+        """All pieces of a plan in order, so many times; `stride` steps each time."""
+        n = len(plan.pieces)
+        if not n or not steps:
+            return
+        room = np.zeros(JOB + APART * (plan.chains + 1), np.int64)
+        job = room[-room.ctypes.data % 64 // 8 :]
+        job[shares.COUNT : shares.YIELD + 1] = (
+            *(n, n * steps, first, stride, LINKS),
+            *(plan.pieces.ctypes.data, job[JOB:].ctypes.data, self.table.ctypes.data),
+            *(self.uniform.ctypes.data, self.flags.ctypes.data, let_others_run()),
+        )
+        at = job.ctypes.data
+        spread(lambda k: self.team(at), self.workers, self.workers)

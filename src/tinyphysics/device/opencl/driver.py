@@ -18,10 +18,11 @@ from tinyphysics.context import OPENCL_DEVICE
 from tinyphysics.device.cache import directory
 from tinyphysics.device.host.nests import view
 from tinyphysics.errors import BackendError
-from tinyphysics.tpir.kernels.nests import Buffer, LoopSection, Round
+from tinyphysics.tpir.kernels.nests import Buffer, LoopSection, Nest, Round
 from tinyphysics.util import plural
 
-INSTALL = "pip install tinyphysics[opencl] brings pyopencl and PoCL, which runs on any processor."
+INSTALL = "pip install tinyphysics[opencl] brings pyopencl and PoCL, for processors that its LLVM knows."
+NEWER = "its LLVM does not know this processor; a newer PoCL does"
 OPTIONS = "-cl-std=CL1.2"  # and nothing that lets the compiler change a number
 GROUP = 64  # work-items side by side, where there are many cores
 SHARES = 4  # of a loop for each core of a processor: the slower one takes fewer
@@ -71,8 +72,20 @@ def platforms() -> list[Any]:
         raise BackendError(f"no OpenCL driver is installed: {error}", fix=INSTALL) from error
 
 
+def compiles(device: Any) -> bool:
+    """Does the driver build kernels?  PoCL calls a processor `generic` if its LLVM is older, and then builds none."""
+    if not device.version.endswith("-generic"):
+        return True
+    cl = api()
+    try:
+        cl.Program(cl.Context([device]), "kernel void nothing(void) {}").build()
+    except cl.Error:
+        return False
+    return True
+
+
 def lacks(device: Any) -> str:
-    """What a device has not that float64 needs; empty if it has all."""
+    """What a device lacks for the kernels of this backend; empty if it has all."""
     cl = api()
     if "cl_khr_fp64" not in device.extensions.split():
         return "no float64"
@@ -82,7 +95,9 @@ def lacks(device: Any) -> str:
         return f"float64 without {', '.join(missing)}"
     if not int(device.single_fp_config) & needed.DENORM:  # r**-3 of many pairs begins in float32
         return "float32 without DENORM"
-    return "" if device.endian_little else "not little-endian"
+    if not device.endian_little:
+        return "not little-endian"
+    return "" if compiles(device) else NEWER
 
 
 @dataclass(frozen=True)
@@ -117,7 +132,7 @@ def chosen(number: int) -> OpenClInfo:
         )
     if not usable:
         told = "; ".join(f"{f.name} ({f.lacks})" for f in every)
-        raise BackendError(f"no OpenCL device has the float64 that the backend needs: {told}", fix=INSTALL)
+        raise BackendError(f"no OpenCL device can run the backend: {told}", fix=INSTALL)
     if not 0 <= number < len(usable):
         raise BackendError(
             f"there is no OpenCL device {number} (TINYPHYSICS_OPENCL_DEVICE)",
@@ -252,16 +267,16 @@ def on_loops(
     slots = {name: k for k, name in enumerate(names)}
     used = [n for n in names if any(n in t for t in touched) or any(n in swap for swap in section.swaps)]
 
-    def span(extent: int) -> int:
-        d = device()
-        return -(-extent // (SHARES * d.cores)) if d.processor else 1
+    def span(nest: Nest) -> int:
+        d, chains = device(), nest.extent // nest.links
+        return nest.links * (-(-chains // (SHARES * d.cores)) if d.processor else 1)
 
     def call(table: Any, uniform: Any, flags: Any, first: int, steps: int) -> None:
         arrays = {name: view(int(table[slots[name]]), buffers[name]) for name in used}
         copies = {name: there(a) for name, a in arrays.items()}
         held = dict(copies)  # which copy a buffer's name stands for, after so many swaps
         shared, raised = there(uniform), there(flags)
-        spans = [span(nest.extent) for nest in section.nests]
+        spans = [span(nest) for nest in section.nests]
         for k in range(steps):
 
             def do(turn: Round, now: int = first + k) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tinyphysics.emit.loops.nest_kind import OnArrays
-from tinyphysics.emit.loops.ranges import LANE
+from tinyphysics.emit.loops.ranges import LANE, least, most
 from tinyphysics.emit.loops.sums import combined
-from tinyphysics.emit.text.loopir import Body, For, Function, Statement, load, number, shifted
+from tinyphysics.emit.text.loopir import HI, LO, Body, For, Function, Statement, load, number, shifted
 from tinyphysics.emit.text.loopir import Store as Put
 from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.reduction import PAIR_LANES
@@ -39,6 +39,7 @@ class Fold:
         spans = f"near{nest.near}.spans"
         begin, end = (load(spans, i64, shifted(SLAB * number(2), k)) for k in (0, 1))
         body: list[Statement] = []
+        eight = number(PAIR_LANES)
         for s in nest.pieces[0].stores:
             b = kernel.buffers[s.buffer]
             at = POINT + LANE if lanes > 1 else POINT
@@ -47,7 +48,9 @@ class Fold:
             add: Body = (Put(s.buffer, s.plane, (at,), combined(s, one, other)),)
             if lanes > 1:
                 add = (For(LANE, number(0), number(lanes), add, lanes, lanes=lanes),)
-            body.append(For(POINT, begin, end, add, lanes, independent=True))
+            body.append(
+                For(POINT, most(begin, LO * eight), least(end, HI * eight), add, lanes, independent=True)
+            )
         return Function((For(SLAB, number(1), number(nest.parts), tuple(body)),))
 
     def threaded(self, nest: Nest, kernel: LoopKernel) -> list[Function]:

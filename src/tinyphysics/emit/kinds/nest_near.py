@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tinyphysics.emit.kinds.nest_pairs import Block, PairRow, clear
+from tinyphysics.emit.kinds.nest_pairs import Block, PairRow, clear, rows_of
 from tinyphysics.emit.loops.nest_writer import Names, NestWriter
 from tinyphysics.emit.scalar.llvm import TYPE
 from tinyphysics.ir.dtype import i64
@@ -38,12 +38,13 @@ def near(f: NestWriter) -> None:
     def number(array: str, k: str) -> str:
         return f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr {array}, i64 {k}')}")
 
-    def slab(k: str) -> None:
+    def part(link: str) -> None:
         f.scalar = dict(outside)
-        low, high = number(f"@near.cuts.{size}", k), number(f"@near.cuts.{size}", f.new(f"add i64 {k}, 1"))
+        k, low, high, first = rows_of(f, f"@near.cuts.{size}", link)
         plain.columns_at = whole.columns_at = []
         twice = f.new(f"shl i64 {k}, 1")
-        begin, end = number(spans, twice), number(spans, f.new(f"add i64 {twice}, 1"))
+        end = number(spans, f.new(f"add i64 {twice}, 1"))
+        begin = f.new(f"select i1 {first}, i64 {number(spans, twice)}, i64 {end}")
         for s in whole.columns:
             b = f.kernel.buffers[s.buffer]
             plane = f.new(f"add i64 {f.new(f'mul i64 {k}, {b.planes // (len(cuts) - 1)}')}, {s.plane}")
@@ -83,7 +84,7 @@ def near(f: NestWriter) -> None:
         sums = f.carrying(number(starts, i), number(starts, f.new(f"add i64 {i}, 1")), 1, start, entry)
         whole.store([other], sums)
 
-    f.loop("%lo", "%hi", 1, slab)
+    f.loop("%lo", "%hi", 1, part)
 
 
 def shifted(f: NestWriter, points: Sequence[UOp], shifts: str, way: str, row: PairRow, width: int) -> Names:

@@ -16,7 +16,7 @@ from tinyphysics.ir.dtype import bool_, i64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import PAIR_LANES, slabs
 from tinyphysics.ir.uop import UOp, toposort
-from tinyphysics.tpir.kernels.nests import Piece, Store
+from tinyphysics.tpir.kernels.nests import LINKS, Piece, Store
 
 TOGETHER = 2  # rows
 MOST_CARRIED = 4  # numbers of a pair that are kept from one block to the next
@@ -147,17 +147,17 @@ def pairs(f: NestWriter) -> None:
     for k, s in enumerate(block.rows):
         f.line(f"%row{k} = alloca [{PAIR_LANES} x {TYPE[s.value.dtype.name]}], align 64")
 
-    def slab(k: str) -> None:
+    def part(link: str) -> None:
         f.scalar = dict(outside)
-        after = f.new(f"add i64 {k}, 1")
-        low = f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr @cuts.{size}, i64 {k}')}")
-        high = f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr @cuts.{size}, i64 {after}')}")
+        k, low, high, first = rows_of(f, f"@cuts.{size}", link)
         block.columns_at = []
+        count = -(-size // PAIR_LANES) * PAIR_LANES
+        begin = f.new(f"select i1 {first}, i64 0, i64 {count}")
         for s in block.columns:
             b = f.kernel.buffers[s.buffer]
             plane = f.new(f"add i64 {f.new(f'mul i64 {k}, {b.planes // (len(cuts) - 1)}')}, {s.plane}")
             block.columns_at.append(f.address(s.buffer, plane, [UOp.const(0, i64)], f.scalar))
-            clear(f, s, block.columns_at[-1], -(-size // PAIR_LANES) * PAIR_LANES, width)
+            clear(f, s, block.columns_at[-1], count, width, begin)
         rest = low
         if whole:
             rows = f.new(f"sub i64 {high}, {low}")
@@ -194,7 +194,24 @@ def pairs(f: NestWriter) -> None:
             )
         block.store(rows, sums)
 
-    f.loop("%lo", "%hi", 1, slab)
+    f.loop("%lo", "%hi", 1, part)
+
+
+def rows_of(f: NestWriter, cuts: str, link: str) -> tuple[str, str, str, str]:
+    """(the slab of a link, where its rows begin and end, whether it is the first of them): pairs.py says the same."""
+    k, within = f.new(f"sdiv i64 {link}, {LINKS}"), f.new(f"srem i64 {link}, {LINKS}")
+    after = f.new(f"add i64 {k}, 1")
+    low = f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr {cuts}, i64 {k}')}")
+    high = f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr {cuts}, i64 {after}')}")
+    rows, following = f.new(f"sub i64 {high}, {low}"), f.new(f"add i64 {within}, 1")
+
+    def cut(place: str) -> str:
+        way = f.new(f"sdiv i64 {f.new(f'mul i64 {rows}, {place}')}, {LINKS}")
+        return f.new(f"add i64 {low}, {f.new(f'and i64 {way}, {-PAIR_LANES}')}")
+
+    last = f.new(f"icmp eq i64 {following}, {LINKS}")
+    end = f.new(f"select i1 {last}, i64 {high}, i64 {cut(following)}")
+    return k, cut(within), end, f.new(f"icmp eq i64 {within}, 0")
 
 
 def ahead(

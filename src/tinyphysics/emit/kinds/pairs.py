@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinyphysics.emit.loops.nest_kind import OnArrays
-from tinyphysics.emit.loops.ranges import LANE, least, notes, sums_of
+from tinyphysics.emit.loops.ranges import LANE, least, most, notes, sums_of
 from tinyphysics.emit.loops.sums import combined, identity, joined
 from tinyphysics.emit.text.loopir import (
     HI,
@@ -19,9 +19,11 @@ from tinyphysics.emit.text.loopir import (
     Carry,
     For,
     Function,
+    Let,
     Local,
     Statement,
     Threads,
+    When,
     load,
     number,
     replaced,
@@ -33,9 +35,10 @@ from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import PAIR_LANES, slabs
 from tinyphysics.ir.uop import UOp
 from tinyphysics.tpir.kernels.neighbours import FIRST
-from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, Store
+from tinyphysics.tpir.kernels.nests import LINKS, LoopKernel, Nest, Store
 
-SLAB, BLOCK, ENTRY = (UOp.var(f"@{n}", (), i64) for n in ("slab", "block", "e"))
+SLAB, BLOCK, ENTRY, LINK = (UOp.var(f"@{n}", (), i64) for n in ("slab", "block", "e", "link"))
+BEGIN, END, WITHIN = (UOp.var(f"@{n}", (), i64) for n in ("begin", "end", "within"))
 
 
 def cut(k: UOp, cuts: Sequence[int], first: int = 0) -> UOp:
@@ -45,10 +48,6 @@ def cut(k: UOp, cuts: Sequence[int], first: int = 0) -> UOp:
     half = len(cuts) // 2
     low, high = cut(k, cuts[:half], first), cut(k, cuts[half:], first + half)
     return UOp(Ops.WHERE, i64, (), (k < number(first + half), low, high))
-
-
-def most(a: UOp, b: UOp) -> UOp:
-    return UOp(Ops.WHERE, i64, (), (a < b, b, a))
 
 
 def and_(x: UOp, mask: int) -> UOp:
@@ -110,9 +109,18 @@ class Pairs:
         clear = [
             For(LANE, lo, hi, (Put(s.buffer, s.plane, (LANE + further[s],), identity(s)),)) for s in columns
         ]
-        slab = For(i, cut(SLAB, cuts), cut(shifted(SLAB, 1), cuts), tuple(row))
+        where = (UOp(Ops.TDIV, i64, (), (LINK, number(LINKS))), and_(LINK, LINKS - 1))
+        begin, end = cut(SLAB, cuts), cut(shifted(SLAB, 1), cuts)
+        up_to = BEGIN + link_end(shifted(WITHIN, 1))
+        bounds = BEGIN + link_end(WITHIN), UOp(Ops.WHERE, i64, (), (WITHIN < number(LINKS - 1), up_to, END))
+        part: Body = (
+            Let((SLAB, WITHIN), where),
+            Let((BEGIN, END), (begin, end)),
+            When(WITHIN < number(1), tuple(clear)),
+            For(i, *bounds, tuple(row)),
+        )
         local = [Local(f"row{k}", s.value.dtype, PAIR_LANES) for k, s in enumerate(rows)]
-        return Function((*local, For(SLAB, LO, HI, (*clear, slab))))
+        return Function((*local, For(LINK, LO, HI, part)))
 
     def tiled(self, nest: Nest, kernel: LoopKernel, lanes: int, every: bool = False) -> Function:
         return self.ranged(nest, kernel)
@@ -150,6 +158,11 @@ class Pairs:
             ]
             body.append(For(SLAB, number(0), number(len(cuts) - 1), (loop, *puts)))
         return [Function(tuple(body), Threads((i,), (size,)))]
+
+
+def link_end(place: UOp) -> UOp:
+    """How many rows of a slab come before one of its links: a multiple of the pair lanes."""
+    return and_(UOp(Ops.TDIV, i64, (), ((END - BEGIN) * place, number(LINKS))), -PAIR_LANES)
 
 
 def apart(nest: Nest, kernel: LoopKernel, s: Store) -> int:

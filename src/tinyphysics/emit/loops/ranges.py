@@ -17,6 +17,10 @@ def least(a: UOp, b: UOp) -> UOp:
     return UOp(Ops.WHERE, i64, (), (a < b, a, b))
 
 
+def most(a: UOp, b: UOp) -> UOp:
+    return UOp(Ops.WHERE, i64, (), (a < b, b, a))
+
+
 def whole(begin: UOp, end: UOp, size: int) -> UOp:
     """How far whole blocks of a size that is a power of two reach."""
     if begin.op is end.op is Ops.CONST:

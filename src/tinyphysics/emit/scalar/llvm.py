@@ -120,8 +120,8 @@ def function(
     ends: list[list[str]] = []
     if f.going is not None:
         seen, ends = while_loop(w, f, envs, start)
-    elif is_packed(f, shape, NOW in needed):
-        seen = packed.loop(w, f, envs[0], [name for (name,) in start])
+    elif (layout := layout_of(f, shape, NOW in needed)) is not None:
+        seen = packed.loop(w, f, envs[0], [name for (name,) in start], layout)
     elif f.loops:
         seen, ends = loop(w, f, envs, start, NOW in needed, frozenset(apart), shape)
     else:
@@ -152,10 +152,14 @@ def function(
     ], w.declared
 
 
-def is_packed(f: Section, shape: VectorShape, clock: bool) -> bool:
-    """Does one member run alone, and has it bodies that are alike?"""
+def layout_of(f: Section, shape: VectorShape, clock: bool) -> packed.Layout | None:
+    """How one member that runs alone has its bodies side by side, if they are alike."""
     plain = f.loops and not f.tails and not f.watched and not clock
-    return plain and f.bodies > 1 and shape.lanes == 1 and register_bits(f) == 64
+    if not plain or shape.lanes > 1 or register_bits(f) != 64:
+        return None
+    if f.bodies > 1:
+        return packed.orbits(f)
+    return packed.pairs(f, shape.bodies) if shape.bodies > 1 else None
 
 
 def set_clock(w: Writer, envs: list[dict[UOp, str]], step: str, wanted: bool) -> None:
@@ -221,7 +225,11 @@ def loop(
     U = range(len(envs))
     before = "chunk"
     on_stack = stacked(f, shape)
-    slots = [k for k in range(len(f.loads)) if k not in on_stack]
+    idle = [k for k, v in enumerate(f.loads) if v in f.idle]  # stay what they are, and in no register
+    slots = [k for k in range(len(f.loads)) if k not in on_stack and k not in idle]
+    for k in idle:
+        for r in U:
+            envs[r][f.loads[k]] = start[k][r]
     for slot in on_stack:
         for r in U:
             w.lines.append(f"  store {w.type(f.loads[slot].dtype)} {start[slot][r]}, ptr %k{slot}.{r}")
@@ -277,6 +285,8 @@ def loop(
     ]
     for k in on_stack:  # read again, so that it need not stay in a register
         values[k] = [w.new(f"load {w.type(f.roots[k].dtype)}, ptr %k{k}.{r}") for r in U]
+    for k in idle:
+        values[k] = start[k]
     if not f.watched:
         return seen, values
     for r in U:  # the watched expressions see the state after the steps

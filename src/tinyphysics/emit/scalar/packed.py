@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tinyphysics.emit.scalar.packs import WIDE, Pack, Packs, packs_of
+from tinyphysics.emit.scalar.packs import WIDE, Pack, Packs, is_negation, packs_of, packs_of_pairs, unsigned
 from tinyphysics.emit.text.writer import TYPE, Writer, literal
 from tinyphysics.ir.dtype import bool_
 from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.uop import UOp
+from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.tpir.kernels.kernel import Section
 
 COMPONENTS = 3  # of a point in space
+SIGN = -(1 << 63)  # the bit of it in a double, as an integer
+FEWEST = 3  # bodies, and pairs of them, that share vectors
+LONGEST = 20_000  # operations of a step; sets of all that each of them needs take 50 MB
 
 
 def columns(f: Section) -> list[tuple[int, ...]]:
@@ -30,6 +33,11 @@ def columns(f: Section) -> list[tuple[int, ...]]:
                 rows = slots[COMPONENTS + c :: COMPONENTS]
                 out += [tuple(rows[k : k + WIDE]) for k in range(0, len(rows), WIDE)]
     return [rows for rows in out if len(rows) > 1]
+
+
+Layout = tuple[
+    list[tuple[int, ...]], Packs
+]  # slots that go round the loop as vectors, and what is done in them
 
 
 @dataclass
@@ -53,6 +61,10 @@ class Body:
             return literal(u)
         if u not in self.scalars:
             at = self.origin(u)
+            if at is None and u.op is Ops.NEG:
+                self.scalar(u.src[0])
+                self.w.operation(u, self.scalars)
+                return self.scalars[u]
             assert at is not None
             p, k = at
             self.scalars[u] = self.w.new(f"extractelement {self.type(u, len(p))} {self.vectors[p]}, i64 {k}")
@@ -65,12 +77,16 @@ class Body:
         return self.vectors[p]
 
     def gathered(self, p: Pack) -> str:
+        flips = [is_negation(u) for u in p]
+        if self.packs.signed and any(flips) and self.aside(unsigned(p)):
+            return self.negated(self.vector(unsigned(p)), flips)
         w, t, e = self.w, self.type(p[0], len(p)), TYPE[p[0].dtype.name]
         if all(u.op is Ops.CONST for u in p):
             return "<" + ", ".join(f"{e} {literal(u)}" for u in p) + ">"
         if all(u is p[0] for u in p):
+            one = self.scalar(p[0])
             w.width = len(p)
-            out = w.splat(self.scalar(p[0]), p[0].dtype)
+            out = w.splat(one, p[0].dtype)
             w.width = 1
             return out
         at = [self.origin(u) for u in p]
@@ -82,10 +98,47 @@ class Body:
                 f"i32 {x[1] + len(x[0]) * (x[0] is not sources[0])}" for x in at if x is not None
             )
             return w.new(f"shufflevector {s} {a}, {s} {b}, <{len(p)} x i32> <{lanes}>")
+        if self.packs.signed and all(x is not None for x in at):
+            return self.collected(p, [x for x in at if x is not None])
         out = "poison"
         for k, u in enumerate(p):
             out = w.new(f"insertelement {t} {out}, {e} {self.scalar(u)}, i64 {k}")
         return out
+
+    def aside(self, p: Pack) -> bool:
+        """Are all of them lanes of vectors?"""
+        return all(self.origin(u) is not None for u in p)
+
+    def negated(self, name: str, which: Sequence[bool]) -> str:
+        """Other signs of some lanes, whatever is in them."""
+        n, w = len(which), self.w
+        if all(which):
+            return w.new(f"fneg <{n} x double> {name}")
+        flips = ", ".join(f"i64 {SIGN if x else 0}" for x in which)
+        bits = w.new(f"bitcast <{n} x double> {name} to <{n} x i64>")
+        other = w.new(f"xor <{n} x i64> {bits}, <{flips}>")
+        return w.new(f"bitcast <{n} x i64> {other} to <{n} x double>")
+
+    def collected(self, p: Pack, at: Sequence[tuple[Pack, int]]) -> str:
+        """Lanes from any number of vectors, two at a time."""
+        sources = list(dict.fromkeys(x[0] for x in at))
+        most = max(len(p), *(len(s) for s in sources))
+        t, w = self.type(p[0], most), self.w
+        out, there = self.widened(sources[0], most), {k: x[1] for k, x in enumerate(at) if x[0] is sources[0]}
+        for n, s in enumerate(sources[1:], 1):
+            there |= {k: most + x[1] for k, x in enumerate(at) if x[0] is s}
+            count = len(p) if n == len(sources) - 1 else most
+            lanes = ", ".join(f"i32 {there[k]}" if k in there else "i32 poison" for k in range(count))
+            out = w.new(f"shufflevector {t} {out}, {t} {self.widened(s, most)}, <{count} x i32> <{lanes}>")
+            there = {k: k for k in there}
+        return out
+
+    def widened(self, p: Pack, most: int) -> str:
+        if len(p) == most:
+            return self.vectors[p]
+        t = self.type(p[0], len(p))
+        lanes = ", ".join(f"i32 {k}" if k < len(p) else "i32 poison" for k in range(most))
+        return self.w.new(f"shufflevector {t} {self.vectors[p]}, {t} poison, <{most} x i32> <{lanes}>")
 
     def operands(self, p: Pack) -> list[Pack]:
         return [tuple(u.src[j] for u in p) for j in range(len(p[0].src))]
@@ -93,6 +146,8 @@ class Body:
     def write(self, unit: object) -> None:
         if isinstance(unit, tuple):
             self.together(unit)
+        elif isinstance(unit, UOp) and self.packs.signed and unit.op is Ops.NEG:
+            return  # where it is asked for
         elif isinstance(unit, UOp) and unit not in self.scalars and unit.op not in (Ops.CONST, Ops.VAR):
             for s in unit.src:
                 if s.op is not Ops.CONST:
@@ -103,6 +158,9 @@ class Body:
         if p in self.vectors:
             return
         u, env, src = p[0], dict[UOp, str](), []
+        if len({x.op for x in p}) > 1:
+            self.vectors[p] = self.summed(p)
+            return
         for j, xs in enumerate(self.operands(p)):
             if all(x is xs[0] for x in xs) and xs[0].op is Ops.CONST:
                 src.append(xs[0])
@@ -115,6 +173,12 @@ class Body:
         self.w.operation(one, env)
         self.w.width = 1
         self.vectors[p] = env[one]
+
+    def summed(self, p: Pack) -> str:
+        """Sums and differences: a - b is a + (-b), in its bits too."""
+        a, b = (self.vector(xs) for xs in self.operands(p))
+        b = self.negated(b, [u.op is Ops.SUB for u in p])
+        return self.w.new(f"fadd <{len(p)} x double> {a}, {b}")
 
 
 def in_order(packs: Packs) -> list[object]:
@@ -134,10 +198,37 @@ def in_order(packs: Packs) -> list[object]:
     return list(done)
 
 
-def loop(w: Writer, f: Section, env: dict[UOp, str], start: Sequence[str]) -> list[str]:
-    """The time loop; afterwards `env` has the last step's roots. Returns what the guards have seen, if there are any."""
+def orbits(f: Section) -> Layout:
+    """Bodies that go on orbits, each like the others."""
     rows = columns(f)
-    packs = packs_of([tuple(f.roots[k] for k in slots) for slots in rows], [*f.roots, *f.guards])
+    return rows, packs_of([tuple(f.roots[k] for k in slots) for slots in rows], [*f.roots, *f.guards])
+
+
+def pairs(f: Section, wide: int) -> Layout | None:
+    """Bodies that act on each other in pairs; None where vectors would gain little."""
+    roots = [*f.roots, *f.guards]
+    if f.rows < FEWEST or f.code > LONGEST:
+        return None
+    ops = [u.op for u in toposort(roots)]
+    if ops.count(Ops.DIV) < FEWEST or Ops.SOLVED in ops:  # a solution takes all the time that there is
+        return None
+    arrays: dict[str, list[int]] = {}
+    for slot, v in enumerate(f.loads):
+        arrays.setdefault(str(v.arg).partition(".")[0], []).append(slot)
+    rows = []
+    for slots in arrays.values():
+        each, rest = len(slots) // f.rows, f.rows % wide
+        for c in range(each):
+            rows += [tuple(slots[c : rest * each : each])]
+            rows += [tuple(slots[c + k * each : (k + wide) * each : each]) for k in range(rest, f.rows, wide)]
+    rows = [slots for slots in rows if len(slots) > 1]
+    packs = packs_of_pairs([tuple(f.roots[k] for k in slots) for slots in rows], roots, wide)
+    return (rows, packs) if packs.gains() else None
+
+
+def loop(w: Writer, f: Section, env: dict[UOp, str], start: Sequence[str], layout: Layout) -> list[str]:
+    """The time loop; afterwards `env` has the last step's roots. Returns what the guards have seen, if there are any."""
+    rows, packs = layout
     held = [slots for slots in rows if tuple(f.roots[k] for k in slots) in set(packs.found())]
     alone = [k for k in range(len(f.loads)) if not any(k in slots for slots in held)]
     before = Body(w, packs, dict(env), {})

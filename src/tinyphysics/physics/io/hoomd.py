@@ -12,6 +12,7 @@ import numpy as np
 
 from tinyphysics.errors import InputError, StoreError
 from tinyphysics.physics.io.frames import Frames, from_run, in_one_piece
+from tinyphysics.physics.io.reading import package
 from tinyphysics.physics.io.xyz import located
 from tinyphysics.trajectory import Trajectory
 
@@ -20,11 +21,7 @@ FLOATS = {"single": np.float32, "double": np.float64}
 
 
 def library() -> Any:
-    try:
-        import gsd.hoomd  # an extra: those who want XYZ need not have it
-    except ImportError:
-        raise StoreError("GSD files need the package gsd", fix='pip install "tinyphysics[io]"') from None
-    return gsd.hoomd
+    return package("gsd.hoomd", "GSD files need the package gsd", "io")
 
 
 def opened(path: Any, mode: str, precision: str = "single") -> Any:

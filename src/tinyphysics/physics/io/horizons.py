@@ -102,10 +102,8 @@ def read_horizons(
     tables = [table(p) for p in paths]
     first = tables[0]
     for t in tables[1:]:
-        for what, one, other in (
-            ("centre", first.centre, t.centre),
-            ("reference frame", first.frame, t.frame),
-        ):
+        told = ("centre", first.centre, t.centre), ("reference frame", first.frame, t.frame)
+        for what, one, other in told:
             if one != other:
                 raise StoreError(
                     f"`{t.path}` has the {what} {other or '(not named)'}, and `{first.path}` {one}",
@@ -123,16 +121,8 @@ def read_horizons(
         names.insert(0, first.centre)
         m.insert(0, mass_of(first.centre, first.centre_number, masses or {}, first.path))
         rows = np.concatenate([np.zeros((1, 6)), rows])
-    return Bodies(
-        rows[:, :3],
-        rows[:, 3:],
-        np.array(m),
-        tuple(names),
-        epoch,
-        first.centre,
-        first.frame,
-        info={"files": len(tables)},
-    )
+    states, info = (rows[:, :3], rows[:, 3:]), {"files": len(tables)}
+    return Bodies(*states, np.array(m), tuple(names), epoch, first.centre, first.frame, info=info)
 
 
 def mass_of(name: str, body: int | None, masses: Mapping[str, float], path: str) -> float:
@@ -220,9 +210,7 @@ def by_names(path: str, lines: Sequence[str], rows: Sequence[int]) -> tuple[list
     for k in rows:
         place, line = Place(path, k + 1), lines[k].strip()
         if found := EPOCH.match(line):
-            if states and len(states[-1]) < 6:
-                missing = next(axis for axis in AXES if axis not in states[-1])
-                raise place.wrong(f"the row before has no {missing}", HOW)
+            check_complete(states, place, "the row before")
             times.append(number(place, found[1], "a Julian day", "2451545.0"))
             states.append({})
         elif line and not states:
@@ -233,10 +221,15 @@ def by_names(path: str, lines: Sequence[str], rows: Sequence[int]) -> tuple[list
             states[-1] |= {
                 axis: number(place, word, f"the component {axis}") for axis, word in PAIR.findall(line)
             }
-    if states and len(states[-1]) < 6:
-        missing = next(axis for axis in AXES if axis not in states[-1])
-        raise Place(path, rows[-1] + 1).wrong(f"the last row has no {missing}", HOW)
+    if states:
+        check_complete(states, Place(path, rows[-1] + 1), "the last row")
     return times, [[s[axis] for axis in AXES] for s in states]
+
+
+def check_complete(states: Sequence[Mapping[str, float]], place: Place, which: str) -> None:
+    missing = [axis for axis in AXES if states and axis not in states[-1]]
+    if missing:
+        raise place.wrong(f"{which} has no {missing[0]}", HOW)
 
 
 def query_horizons(

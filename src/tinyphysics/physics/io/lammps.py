@@ -67,6 +67,7 @@ class Header:
 
 
 Row = tuple[Place, list[str]]
+Sections = Mapping[str, tuple[str, list[Row]]]  # for each the word behind its #, and its rows
 
 
 def read_lammps(path: Any, units: str | None = None, style: str | None = None) -> Atoms:
@@ -145,13 +146,7 @@ def heading(place: Place, words: list[str], header: Header) -> None:
 
 
 def assembled(
-    path: str,
-    title: str,
-    units: str,
-    unit: Style,
-    header: Header,
-    sections: Mapping[str, tuple[str, list[Row]]],
-    style: str | None,
+    path: str, title: str, units: str, unit: Style, header: Header, sections: Sections, style: str | None
 ) -> Atoms:
     said, rows = sections["Atoms"]
     columns = COLUMNS[style_of(path, said, style)]
@@ -253,7 +248,7 @@ def atom(place: Place, words: list[str], columns: Sequence[str], edges: Any) -> 
 
 
 def masses_of(
-    path: str, sections: Mapping[str, tuple[str, list[Row]]], header: Header, types: Any
+    path: str, sections: Sections, header: Header, types: Any
 ) -> tuple[dict[int, float], dict[int, str]]:
     """The mass of each type in units of the file, and its word: the comment, the element of that mass, or the number."""
     used = sorted(set(types.tolist()))
@@ -288,9 +283,7 @@ def word_of(t: int, mass: float) -> str:
     return near if abs(WEIGHTS[near] - mass) < NEAREST * 0.1 else str(t)
 
 
-def velocities(
-    path: str, sections: Mapping[str, tuple[str, list[Row]]], index: Mapping[int, int], unit: Style
-) -> Any:
+def velocities(path: str, sections: Sections, index: Mapping[int, int], unit: Style) -> Any:
     """In nm/ps, in the order of the atoms; None without a section."""
     if "Velocities" not in sections:
         return None
@@ -305,12 +298,7 @@ def velocities(
 
 
 def rows_of(
-    path: str,
-    sections: Mapping[str, tuple[str, list[Row]]],
-    name: str,
-    width: int,
-    index: Mapping[int, int],
-    header: Header,
+    path: str, sections: Sections, name: str, width: int, index: Mapping[int, int], header: Header
 ) -> Any:
     """Bonds, angles, dihedrals or impropers as rows of indices from 0."""
     rows = sections.get(name, ("", []))[1]

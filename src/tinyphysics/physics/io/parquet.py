@@ -8,6 +8,7 @@ import numpy as np
 
 from tinyphysics.errors import StoreError
 from tinyphysics.physics.io.comma_separated import Columns, arranged
+from tinyphysics.physics.io.reading import package
 from tinyphysics.physics.io.xyz import located
 
 
@@ -17,12 +18,7 @@ def read_parquet(path: Any, columns: Columns | None = None) -> dict[str, Any]:
     A column of lists of one length is an array of shape (rows, length). Names and `columns` mean what they mean to
     `read_csv`, and numbers stay in the units of the file.
     """
-    try:
-        import pyarrow.parquet as reader  # an extra: those who read text need not have it
-    except ImportError:
-        raise StoreError(
-            "Parquet files need the package pyarrow", fix='pip install "tinyphysics[tables]"'
-        ) from None
+    reader = package("pyarrow.parquet", "Parquet files need the package pyarrow", "tables")
     place = located(path)
     try:
         table = reader.read_table(str(place))

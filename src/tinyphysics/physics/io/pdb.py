@@ -14,22 +14,16 @@ from tinyphysics.errors import InputError, StoreError
 from tinyphysics.physics.cells import cell
 from tinyphysics.physics.io.atoms import Atoms, edges_from, types_of
 from tinyphysics.physics.io.elements import WEIGHTS
-from tinyphysics.physics.io.reading import lines_of, number
+from tinyphysics.physics.io.reading import lines_of, number, package
 from tinyphysics.physics.io.xyz import Place
 
 ANGSTROM = 0.1  # in nm
+CELL = (("a", 6, 15), ("b", 15, 24), ("c", 24, 33), ("alpha", 33, 40), ("beta", 40, 47), ("gamma", 47, 54))
 COORDINATES = (("x", 30, 38), ("y", 38, 46), ("z", 46, 54))  # columns 31 to 54, eight for each
 
 
 def library() -> Any:
-    """The package gemmi; those who read other files need not have it."""
-    try:
-        import gemmi
-    except ImportError:
-        raise StoreError(
-            "PDB and mmCIF files are read by the package gemmi", fix='pip install "tinyphysics[molecules]"'
-        ) from None
-    return gemmi
+    return package("gemmi", "PDB and mmCIF files are read by the package gemmi", "molecules")
 
 
 def read_pdb(path: Any, model: int = 1) -> Atoms:
@@ -70,17 +64,9 @@ def checked(path: str, lines: list[str]) -> None:
                 what = f"the coordinate {axis}, which is in columns {first + 1} to {end}"
                 number(place, line[first:end], what, "  12.345")
         elif record == "CRYST1":
-            for name, first, end in (
-                ("a", 6, 15),
-                ("b", 15, 24),
-                ("c", 24, 33),
-                ("alpha", 33, 40),
-                ("beta", 40, 47),
-                ("gamma", 47, 54),
-            ):
-                number(
-                    place, line[first:end], f"{name} of the cell, in columns {first + 1} to {end}", "25.000"
-                )
+            for name, first, end in CELL:
+                what = f"{name} of the cell, in columns {first + 1} to {end}"
+                number(place, line[first:end], what, "25.000")
     if not atoms:
         raise StoreError(
             f"`{path}` has no ATOM or HETATM record", fix="Is it mmCIF? Read it with read_mmcif."
@@ -113,11 +99,7 @@ def from_structure(path: str, structure: Any, model: int, bonds: dict[int, set[i
         residues=tuple(f"{a.residue.name} {a.residue.seqid} {a.chain.name}".strip() for a in found),
         box=box_of(structure.cell),
         bonds=np.array(pairs, int).reshape(-1, 2),
-        info={
-            "title": structure.name or "",
-            "models": count,
-            "alternatives left out": before - len(found),
-        },
+        info={"title": structure.name or "", "models": count, "alternatives left out": before - len(found)},
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from tinyphysics.errors import StoreError
@@ -16,6 +17,14 @@ def lines_of(path: Any, what: str) -> list[str]:
     if not text.strip():
         raise StoreError(f"`{path}` is empty", fix=f"It should be {what}.")
     return text.splitlines()
+
+
+def package(name: str, what: str, extra: str) -> Any:
+    """An extra package; those who read other files need not have it."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise StoreError(what, fix=f'pip install "tinyphysics[{extra}]"') from None
 
 
 def number(place: Place, word: str, what: str, example: str = "1.25") -> float:

@@ -30,6 +30,7 @@ SPLIT = "variational_trapezoidal"  # is leapfrog where the mass matrix is consta
 ROUNDS = {COLLOCATION: 5, VARIATIONAL: 7}
 # how much cheaper L must seem: rounds depend on the state, and counts for the machines of examples/ are off by up to half
 MARGIN = 2
+MOST_LINES = 5_000  # of a step: longer ones take half a second to prove, or to find that they are not
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,8 @@ def by_cost(
 ) -> Choice | None:
     """The cheaper of the chosen method, which is one of H, and of that of L; None where there are no two."""
     other = BY_NAME.get(SPLIT if chosen.splits and chosen.order == 2 else OF_L.get(chosen.order, ""))
-    plain = (
-        goal.precision == "float64"
-        and goal.scale == "off"
-        and goal.approximate is None
-        and system.clock is None
-    )
+    plain = goal.precision == "float64" and goal.scale == "off"
+    plain = plain and goal.approximate is None and system.clock is None
     if system.motion is None or other is None or other.name in forbidden or not plain:
         return None
     count = sum(x.size for x in system.q) * velocities_of(other)
@@ -74,23 +71,23 @@ def by_cost(
         return Choice(
             chosen, numbers, Alternative(other.name, f"of L itself, about {ell:,} operations a step")
         )
-    shown = certified(theirs)
-    if shown and ell * MARGIN <= h:
-        return Choice(
-            other,
-            numbers,
-            Alternative(chosen.name, f"by H, about {h:,} operations a step, twice as many or more"),
-        )
-    if shown and not certified(ours):
-        return Choice(
-            other,
-            numbers,
-            Alternative(chosen.name, f"by H, about {h:,} operations a step, and not certified"),
-        )
-    why = "not half of what it costs by H" if shown else "it is not certified"
+    half = ell * MARGIN <= h
+    trouble = "" if half else doubt(ours)
+    shown = (half or bool(trouble)) and certified(theirs)
+    if shown:
+        why = "twice as many or more" if half else trouble
+        return Choice(other, numbers, Alternative(chosen.name, f"by H, about {h:,} operations a step, {why}"))
+    why = "it is not certified" if half or trouble else "not half of what it costs by H"
     return Choice(
         chosen, numbers, Alternative(other.name, f"of L itself, about {ell:,} operations a step; {why}")
     )
+
+
+def doubt(program: Program) -> str:
+    """What speaks against a program that is not certified, or that is too long to find out; empty of one that is."""
+    if len(program.step) > MOST_LINES:
+        return f"{len(program.step):,} lines, too many to be proved for a choice"
+    return "" if certified(program) else "and not certified"
 
 
 def certified(program: Program) -> bool:

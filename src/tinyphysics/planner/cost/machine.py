@@ -17,6 +17,7 @@ from tinyphysics.tpir.kernels.pressure import Pressure, kinds, pressure
 MOST_UNROLL = 6
 GOOD_UNROLL = 4
 LEAST_UNROLL = 2
+WIDE = 4  # doubles in a vector from which one system's bodies share it; measured, moves cost two lanes what they gain
 SHORT = 50  # operations of which two groups of copies overlap; measured, longer steps are no faster for it
 MOST_CODE = 1_700  # operations in a loop body
 
@@ -45,7 +46,7 @@ def shape_for(f: Section | SectionOutline, members: int, core: Core, width: int)
     for has to: a store takes an issue slot from the fused multiply-adds of Zen 3, and reading it back is slow.
     """
     if members == 1:
-        return VectorShape(1, 1)
+        return VectorShape(1, 1, bodies=width if f.loops and width >= WIDE else 0)
     enough = -(-members // width)
     if not f.loops:
         return VectorShape(width, 1)

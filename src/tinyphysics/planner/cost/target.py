@@ -123,9 +123,8 @@ def in_loops(program: Program, members: int) -> bool:
     """
     if any(i.op == "SERIES" for i in program.step):
         return False
-    if any(
-        i.dst == Pointer(GOING) for i in program.step
-    ):  # a step of its own length says itself how it is written
+    # a step of its own length says itself how it is written
+    if any(i.dst == Pointer(GOING) for i in program.step):
         return on_arrays(program) and not loops_refuse(program)
     if any(i.op == "SOLVE" and len(i.type.shape) > 1 for i in program.step):  # equations of whole arrays
         return not loops_refuse(program)

@@ -50,10 +50,8 @@ def solved(name: str, summary: str) -> Method:
     )
 
 
-NEEDS = {
-    "nystrom": ("quadratic T",),
-    "force gradient": ("quadratic T", "force gradients"),
-}  # of schemes, by their kind
+# of schemes, by their kind
+NEEDS = {"nystrom": ("quadratic T",), "force gradient": ("quadratic T", "force gradients")}
 
 # fmt: off
 METHODS: tuple[Method, ...] = (

@@ -39,6 +39,7 @@ MOST_DENOMINATORS = 6  # sums that are multiplied out to compare two fractions
 TOL = Fraction(1, 2**48)  # a derivative's constants are rounded a few times: 16 ulp
 ODD = (Ops.SIN, Ops.TAN, Ops.ASIN, Ops.ATAN, Ops.SINH, Ops.TANH, Ops.ERF, Ops.CBRT, Ops.SIGN)
 EVEN = (Ops.COS, Ops.COSH, Ops.ABS)
+AT_ZERO = dict.fromkeys(ODD, 0) | {Ops.COS: 1, Ops.COSH: 1, Ops.EXP: 1, Ops.ABS: 0}
 SPREADS = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.FLIP, Ops.ROLL, Ops.ELEMENT, Ops.GATHER)
 
 
@@ -169,18 +170,19 @@ class Normal:
 
     def plain_product(self, m: Monomial, n: Monomial) -> Monomial | None:
         """The product of two monomials; None where a sum is opened or a choice squared: then it may be several."""
-        exponents = dict(m)
+        exponents: dict[int, Exponent] = dict(m)
         for a, e in n:
             if a in exponents:
                 exponents[a] += e
             else:
                 exponents[a] = e
-        if not self.sums.keys().isdisjoint(exponents):
-            if any(a in self.sums and 1 <= e <= LARGEST_POWER for a, e in exponents.items()):
+        sums, choices, plain = self.sums, self.choices, True
+        for a, e in exponents.items():
+            if a in sums and 1 <= e <= LARGEST_POWER or a in choices and e > 1:
                 return None
-        if any(exponents[a] > 1 for a in self.choices & exponents.keys()):
-            return None
-        return monomial(exponents)
+            if e.__class__ is not int or not e:
+                plain = False
+        return tuple(sorted(exponents.items())) if plain else monomial(exponents)
 
     def product(self, m: Monomial, n: Monomial) -> Poly:
         exponents = dict(m)
@@ -294,6 +296,8 @@ class Normal:
                 return reduce(add, (self.form(component(x, axis, k)) for k in range(x.shape[axis])), {})
             case Ops.REDUCE if u.arg[0] == "sum":
                 return self.sum_over(u.arg, u, src[0])
+            case op if op in AT_ZERO and not src[0]:  # cos(x - x) is 1
+                return {(): ONE} if AT_ZERO[op] else {}
             case op if op in ODD or op in EVEN:
                 p = src[0]
                 if p and key(p)[0][1] < 0:
@@ -359,8 +363,15 @@ class Normal:
         for a in sorted(self.sums, reverse=True):  # a sum may hold sums that were named before it
             low = min((e for p in out for m in p for b, e in m if b == a), default=Fraction(0))
             if low < 0:
+                if self.work + sum(self.opening(p, a, -low) for p in out) > MOST_WORK:
+                    raise TooLarge  # said now, since it would be said in the end
                 out = [self.multiply(p, {monomial({a: -low}): Fraction(1)}) for p in out]
         return out
+
+    def opening(self, p: Poly, a: int, e: Exponent) -> int:
+        """Products of two terms, at least, that p times the sum a to the power e takes."""
+        opened = sum(1 <= dict(m).get(a, 0) + e <= LARGEST_POWER for m in p)
+        return len(p) + opened * len(self.sums[a])
 
     def same(self, u: UOp, v: UOp) -> bool:
         if (u, v) not in self.alike:

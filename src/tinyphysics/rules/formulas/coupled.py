@@ -22,14 +22,8 @@ def matrix_shape(states: Sequence[UOp]) -> tuple[int, int, int]:
 
 def flowed(states: Sequence[UOp], matrix: UOp) -> list[UOp]:
     """The states after the flow: positions and momenta in the order of the matrix."""
-    columns = UOp(
-        Ops.CONCAT,
-        matrix.dtype,
-        (sum(u.size for u in states),),
-        tuple(u.reshape((u.size,)) for u in states),
-        0,
-    )
-    size = columns.shape[0]
+    size, flat = sum(u.size for u in states), tuple(u.reshape((u.size,)) for u in states)
+    columns = UOp(Ops.CONCAT, matrix.dtype, (size,), flat, 0)
     high, low = (matrix[k, :, :size] for k in range(2))
     row = columns.reshape((1, size)).expand((size, size))
     lost = (low * row).sum((1,)) + matrix[1, :, size]

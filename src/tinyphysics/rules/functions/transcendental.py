@@ -172,10 +172,8 @@ small_arguments = PatternMatcher(near_only + everywhere)
 chosen = PatternMatcher(
     [
         (UPat(Ops.WHERE_RARELY, name="u"), lambda u: u.src[0].where(u.src[1], u.src[2])),
-        (
-            UPat(Ops.KEPLER_SLOW, name="u"),
-            lambda u: kepler.far(u.src)[u.arg],
-        ),  # four of them are one computation
+        # four of them are one computation
+        (UPat(Ops.KEPLER_SLOW, name="u"), lambda u: kepler.far(u.src)[u.arg]),
     ]
 )
 usually = PatternMatcher([(UPat(Ops.WHERE_RARELY, name="u"), lambda u: u.src[2])])
@@ -206,9 +204,8 @@ def fast_paths(roots: Sequence[UOp], seen: Collection[UOp] = ()) -> list[tuple[U
             found[u.src[0], turn.too_large] = None
         elif power.is_inverse_cube(u) and u not in seen:
             found[u.src[0], power.too_far] = None
-        elif u.op is Ops.SOLVED and fast_paths(
-            solve.equations(u).roots
-        ):  # one of its rounds may have forbidden it
+        # one of its rounds may have forbidden it
+        elif u.op is Ops.SOLVED and fast_paths(solve.equations(u).roots):
             found[solve.part(u, 0), solve.strayed] = None
     return list(found)
 

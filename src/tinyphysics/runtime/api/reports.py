@@ -26,10 +26,7 @@ def explain(sim: Setup, form: str) -> Report:
         full = full.with_section(Section("losses", tuple(x.row for x in losses)), "certificate")
     if form == "full":
         return full
-    b = sim.built
-    told = [str(x) for x in losses]
-    brief = summarised(full, b.system, b.facts, b.goal, b.plan, b.step, b.certificate, told)
-    return Summary(full.title, full.sections, brief)
+    return Summary(full.title, full.sections, summarised(full, sim.built, [str(x) for x in losses]))
 
 
 def full_report(sim: Setup) -> Report:
@@ -37,18 +34,15 @@ def full_report(sim: Setup) -> Report:
     if sim._acts:
         acts = ", ".join(one.partition(":")[0] for one in sim._acts.split("; "))
         report = report.with_rows("certificate", (Row("acts", acts, BETWEEN),))
-    if sim.compiled.known.way != "loop":
-        return report
-    if sim.compiled.series is not None:
+    if sim.compiled.known.way != "loop" or sim.compiled.series is not None:
         return report
     if (found := rounding_row_of(sim)) is not None:
         report = report.with_row("plan", found)
     report = report.with_machine(layout(sim.target, sim.built.program))
     rows = stability_rows(sim.built.plan.method, sim.frequency, sim.goal.dt)
     told = [] if sim.commutators is None else [sim.commutators.row]
-    report = report.with_rows(
-        "plan", (*told, *rows, *(split_rows(sim.split) if sim.split is not None else ()))
-    )
+    split = [] if sim.split is None else split_rows(sim.split)
+    report = report.with_rows("plan", (*told, *rows, *split))
     if not sim.system.levels:
         return report
     from tinyphysics.runtime.measure.multirate import pace_section
@@ -59,11 +53,9 @@ def full_report(sim: Setup) -> Report:
 def rounding_row_of(sim: Setup) -> Row | None:
     """What is known of rounding at the first state: measured once, when it is first asked for."""
     of = sim.compiled, sim.began
-    if (
-        sim.began is None
-        or sim.compiled.adaptive
-        or never(sim.system, sim.goal, sim.built.facts, sim.compiled.known.traits)
-    ):
+    if sim.began is None or sim.compiled.adaptive:
+        return None
+    if never(sim.system, sim.goal, sim.built.facts, sim.compiled.known.traits):
         return None
     if sim._rounding is None or sim._rounding[0] != of:
         from tinyphysics.runtime.measure.rounding import rounding_row

@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tinyphysics.charge import Charge
 from tinyphysics.errors import InputError, PlanError, StoreError, TinyPhysicsError
 from tinyphysics.given import shown
 from tinyphysics.options import COMING, COMPILE, heeds
+from tinyphysics.pipeline import TANGENTS
 from tinyphysics.planner.methods.cite import Citations
 from tinyphysics.report import Report
 from tinyphysics.runtime.api.by_name import takes_names
@@ -27,10 +29,11 @@ from tinyphysics.runtime.state.from_frame import BEGINS, opened
 from tinyphysics.runtime.state.schedule import checked_time
 from tinyphysics.system import SizedFamily
 from tinyphysics.trajectory import Trajectory
-from tinyphysics.util import did_you_mean, one_of
+from tinyphysics.util import did_you_mean, one_of, record_of
 
 if TYPE_CHECKING:
     from tinyphysics.runtime.api.stepper import Stepper  # imported when one is made
+    from tinyphysics.runtime.measure.lyapunov import Lyapunov
 
 CHECKS = ("on", "off", "strict")
 
@@ -90,6 +93,43 @@ class Simulation(Setup):
     def subject(self) -> Observed:
         """The system as the ready-made observables see it."""
         return Observed(self.system.seen)
+
+    @property
+    def conserved(self) -> tuple[Charge, ...]:
+        """What the motion conserves, each with its symmetry, its proof, and how well this method keeps it.
+
+        `for charge in sim.conserved: print(charge)`; `charge(q=..., p=...)` is its value at a state. What is not listed
+        was not shown to be conserved; `sim.find_invariants()` looks further.
+        """
+        from tinyphysics.runtime.measure.charges import conserved
+
+        return conserved(self.system, self.goal, self.compiled.known.method)
+
+    @takes_names
+    @heeds("find_invariants", "sim.find_invariants(degree=4)")
+    def find_invariants(self, degree: int = 4, **given: Any) -> tuple[Charge, ...]:
+        """Looks for polynomials of the state up to a `degree` that are conserved; roots and exponentials of H join them.
+
+        Returns the charges that are known and do not depend on t, then what is new: functions of known ones are left out.
+        Parameters are `given` by name, or have their defaults; a proof holds for these. Where the bracket with H could not be
+        reduced to zero, `charge.proof` says that it is numerical evidence.
+        """
+        from tinyphysics.runtime.measure.charges import find_invariants
+
+        return find_invariants(self.system, self.goal, self.compiled.known.method, degree, given)
+
+    @takes_names
+    @heeds("verify_symmetries", "sim.verify_symmetries(q=..., p=...)")
+    def verify_symmetries(self, *state: Any, **given: Any) -> None:
+        """Prints which symmetries of the energy were proved, and what they conserve: nothing is enforced.
+
+        The states are given in their order, or by name, with parameters; a symmetry that a state contradicts is not printed.
+        """
+        from tinyphysics.runtime.measure.charges import verify_symmetries
+
+        names = [s.name for s in self.system.seen.states]
+        for line in verify_symmetries(self.system, dict(zip(names, state)) | given):
+            print(line)
 
     def explain(self, form: str = "short") -> Report:
         """What was found, chosen and proved, in plain words; `explain("full")` has all of the evidence.
@@ -227,6 +267,55 @@ class Simulation(Setup):
 
         return suggest_split(self, given, checked_time(t0))
 
+    @takes_names
+    @heeds("lyapunov", "sim.lyapunov(q=..., p=..., until=1e4)")
+    def lyapunov(
+        self,
+        *,
+        steps: int | None = None,
+        until: float | None = None,
+        t0: float = BEGINS,
+        spectrum: int | str | None = None,
+        discard: float | None = None,
+        seed: int = 0,
+        threads: int | None = None,
+        progress: str | bool = "auto",
+        **given: Any,
+    ) -> Lyapunov:
+        """Measures Lyapunov exponents: the rates, per unit of time, at which nearby orbits part.
+
+        The state and the parameters are `given` by name; a leading axis makes an ensemble. Directions move by the derivative
+        of the very step that runs, for `steps` steps or until the time `until`, from `t0`. `spectrum` is how many exponents
+        are measured, "all" of them, or the largest alone. What happens in the time `discard` is left out, by default a tenth
+        of the run. The first directions are random, from `seed`; `threads` and `progress` are those of evolve.
+        """
+        from tinyphysics.runtime.measure.lyapunov import lyapunov
+
+        return lyapunov(self, given, steps, until, t0, spectrum, discard, seed, threads, progress)
+
+    @takes_names
+    @heeds("sensitivity", 'sim.sensitivity(of="q[2]", to="q[1, 0]", until=100.0, q=..., p=...)')
+    def sensitivity(
+        self,
+        *,
+        of: str,
+        to: str,
+        steps: int | None = None,
+        until: float | None = None,
+        t0: float = BEGINS,
+        threads: int | None = None,
+        **given: Any,
+    ) -> Any:
+        """Returns the derivative of a state at the end of a run by one number of its first state.
+
+        `of` names the state, or a part of it, or a difference: "q[2]", "q[2] - q[0]"; `to` names one number: "q[1, 0]". The
+        first state and the parameters are `given` by name; the run takes `steps` steps or ends at `until`, from `t0`, on so
+        many `threads`. The derivative is that of the steps that run.
+        """
+        from tinyphysics.runtime.measure.sensitivity import sensitivity
+
+        return sensitivity(self, of, to, given, steps, until, t0, threads)
+
     @heeds("estimate", "sim.estimate(steps=1_000_000)")
     def estimate(self, *, steps: int, members: int = 1, frames: int | None = None) -> dict[str, float]:
         """Returns the seconds and bytes that a run of so many `steps`, `members` and `frames` will take.
@@ -260,17 +349,18 @@ class Simulation(Setup):
                     f"the monitor `{name}` cannot be pickled: another process could not import `{which}`",
                     fix="Write it as a def at the top of a module, or pass it to each run as observe=.",
                 ) from error
-        return self.__dict__ | {"source": self.system, "_forms": {}}
+        return self.__dict__ | {"source": self.system, "_forms": {}, "_beside": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A simulation of an older release had no patterns of short runs."""
-        self.__dict__.update({"_forms": {}, **state})
+        self.__dict__.update({"_forms": {}, "_beside": {}, **state})
 
     def __copy__(self) -> Simulation:
         """Monitors of its own; the rest is frozen, and shared."""
         new = object.__new__(Simulation)
         new.__dict__.update(
-            self.__dict__ | {"monitors": dict(self.monitors), "_sizes": dict(self._sizes), "_forms": {}}
+            self.__dict__
+            | {"monitors": dict(self.monitors), "_sizes": dict(self._sizes), "_forms": {}, "_beside": {}}
         )
         return new
 
@@ -339,5 +429,17 @@ class Simulation(Setup):
         options           {"frames": 400}: for a system that has a state or a parameter of that name
         given             states and parameters by name: q=[1.0, 0.0], mu=2.0; one more leading axis makes an ensemble
         """
-        request = Request(**{name: value for name, value in locals().items() if name != "self"})
+        said = locals()
+        del said["self"]
+        request = record_of(Request, said)
+        if (observe or self.monitors) and observes_chaos(self, observe or {}):
+            from tinyphysics.runtime.measure.observed_chaos import evolve_beside
+
+            return evolve_beside(self, request)
         return evolve(self, request, DECIDERS, DIAGNOSTICS)
+
+
+def observes_chaos(sim: Simulation, observe: Mapping[str, Any]) -> bool:
+    """Is an indicator of chaos among what is observed, in a run that has no directions yet?"""
+    named = any(hasattr(f, "needs_directions") for f in (*observe.values(), *sim.monitors.values()))
+    return named and TANGENTS not in dict(sim.goal.more)

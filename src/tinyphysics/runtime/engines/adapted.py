@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tinyphysics.runtime.engines.engine import States
-
-if TYPE_CHECKING:  # what searches is imported where there is something to look for
-    from tinyphysics.runtime.engines.dense_search import Searching
 
 
 @dataclass(eq=False)
@@ -26,6 +23,6 @@ class Adapted:
     reached: int = 0  # the step of the grid that all have come to
     # the state at this step, once it was asked for
     seen: dict[str, Any] | None = field(default=None, repr=False)
-    events: Searching | None = None  # of a run that looks for them
+    events: Any = None  # Searching, or ArraySearching, of a run that looks for them
     there: bool = False  # on a GPU, where its states are left
     covered: int = 0  # times so far

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import DeviceArray, stacked
+from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.device.protocols import StepRows
 from tinyphysics.runtime.engines.adapted import Adapted
 from tinyphysics.runtime.engines.engine import States
@@ -23,7 +24,7 @@ from tinyphysics.runtime.engines.step_rows import covered, steps_ahead, whole_ve
 from tinyphysics.runtime.state import device_arrays
 from tinyphysics.runtime.state.schedule import time_at, times_at
 from tinyphysics.synth.methods.embedded import KEPT, MOVE
-from tinyphysics.synth.methods.taylor import CLOCK, JET, LOW, UNTIL
+from tinyphysics.synth.methods.taylor import CLOCK, JET, UNTIL
 
 if TYPE_CHECKING:  # what searches is imported where there is something to look for
     from tinyphysics.runtime.engines.dense_search import Searching
@@ -66,7 +67,8 @@ class AdaptiveEngine(LookedAt[Adapted]):
         self.clock = f"S{list(self.states).index(CLOCK)}"
         # then no coefficients are kept, but where a step ends
         self.on_arrays = names[0] + MOVE in self.states
-        self.in_loops = names[0] + JET not in self.states  # then the engine below keeps them as it likes
+        # then the engine below keeps them as it likes
+        self.in_loops = not self.on_arrays and names[0] + JET not in self.states
         # coefficients, by what is kept of a step
         self.made_by_looking = any(name.endswith(KEPT) for name in self.states)
 
@@ -184,32 +186,47 @@ class AdaptiveEngine(LookedAt[Adapted]):
             self.pace.tell_of_many(self.clocks(m), until, lambda k, h: self.moved(m, k, h))
 
     # --- many times at once -------------------------------------------------------------------
-    def walk(self, m: Adapted, until: float) -> Iterator[StepRows]:
-        """Goes on until every member has a step that covers this time; the registers of all steps on the way.
+    def walk(self, m: Adapted, until: float) -> Iterator[tuple[StepRows, Any]]:
+        """Goes on until every member has a step that covers this time; the registers of steps on the way, and whose they are.
 
-        The step that the members are at comes first. Events are searched in them.
+        The step that the members are at comes first. Events are searched in them. When half of those under way have
+        arrived the others go on alone.
         """
         self.inner.tell(m.inner, str(UNTIL.arg), until)
-        rows = self.with_clock(StepRows.of(self.inner.registers(m.inner)))
+        rows, who, few = (
+            self.with_clock(StepRows.of(self.inner.registers(m.inner))),
+            np.arange(m.members),
+            m.inner,
+        )
         if m.events is not None:
             m.events.begin()
         while True:
             if m.events is not None:
-                m.events.steps(rows, until)
-            yield rows
+                m.events.steps(rows, until, who)
+            yield rows, who
             if not self.unfinished(m, until):
                 break
-            rows = self.with_clock(self.inner.record(m.inner, self.steps_ahead(m, until)))
+            if isinstance(self.inner, LaneEngine) and 2 * len(left := self.behind(m, until, who)) <= len(who):
+                few, who = self.inner.apart(m.inner, left.tolist()), left
+            rows = self.with_clock(self.inner.record(few, self.steps_ahead(m, until, len(who))))
+            if few is not m.inner:
+                rows = replace(rows, table=rows.table[:, :, : len(who)])
+                self.inner.put(m.inner, who, few)
             self.tell(m, until)
         if m.events is not None:
             m.events.finish(until)
+
+    def behind(self, m: Adapted, until: float, who: Any) -> Any:
+        """Those of some members whose step does not cover this time."""
+        high, low, h = self.clocks(m)[:3, who]
+        return who[(until - high) - low > h]
 
     def with_clock(self, rows: StepRows) -> StepRows:
         """Series in loops have one register for all; its last numbers are the clock."""
         return replace(rows, places={**rows.places, self.clock: slice(-4, None)}) if self.in_loops else rows
 
-    def steps_ahead(self, m: Adapted, until: float) -> int:
-        return steps_ahead(self.clocks(m), self.bytes_of_a_step * max(m.members, 1), m.t0, until)
+    def steps_ahead(self, m: Adapted, until: float, members: int) -> int:
+        return steps_ahead(self.clocks(m), self.bytes_of_a_step * max(members, 1), m.t0, until)
 
     @property
     def bytes_of_a_step(self) -> int:
@@ -226,11 +243,13 @@ class AdaptiveEngine(LookedAt[Adapted]):
             return {name: stacked([v[name] for v in seen]) for name in self.words}
         out: dict[str, Any] = {}
         done = np.zeros(m.members, np.int64)  # times that were covered before
-        for rows in self.walk(m, float(times[-1])):
-            which, who, row = covered(rows[self.clock], times, done)
+        for rows, under_way in self.walk(m, float(times[-1])):
+            which, lane, row = covered(rows[self.clock], times, done, under_way)
+            who = under_way[lane]
             for begin in range(0, len(which), LANES):
                 some = slice(begin, begin + LANES)
-                for name, v in self.seen_in(m, rows, times[which[some]], who[some], row[some]).items():
+                at = row[some] * len(under_way) + lane[some]
+                for name, v in self.seen_in(m, rows, times[which[some]], who[some], at).items():
                     if name not in out:
                         out[name] = np.empty((len(times), m.members, *v.shape[1:]))
                     if m.members == 1:
@@ -240,14 +259,13 @@ class AdaptiveEngine(LookedAt[Adapted]):
         self.count_times(m, len(times), float(times[-1]))
         return out
 
-    def seen_in(self, m: Adapted, rows: StepRows, times: Any, who: Any, row: Any) -> dict[str, Any]:
+    def seen_in(self, m: Adapted, rows: StepRows, times: Any, who: Any, at: Any) -> dict[str, Any]:
         """The states of some members at some times, from the registers of the steps that cover them."""
         count, full = len(times), whole_vectors(len(times))
-        times, who, row = times[full], who[full], row[full]
+        times, who, at = times[full], who[full], at[full]
         given = {name: v[who] if len(v) > 1 else v for name, v in m.params.items()}
         given = {**given, str(UNTIL.arg): times}
-        some = rows.some(row * m.members + who)
-        found = self.inner.named_at(some, given, m.dt, m.t0, self.words)
+        found = self.inner.named_at(rows.some(at), given, m.dt, m.t0, self.words)
         return {name: found[name][:count] for name in self.words}
 
     def watch(self, m: Adapted, rows: int, stride: int) -> dict[str, Any]:
@@ -280,28 +298,18 @@ class AdaptiveEngine(LookedAt[Adapted]):
 
     def moved(self, m: Adapted, k: int, h: float) -> float:
         """By how much of its size the last step of a member has changed its state."""
-        if self.on_arrays:
-            register = {name: self.inner.register(m.inner, f"S{i}")[k] for i, name in enumerate(self.states)}
-            first, second = (np.concatenate([register[n + end] for n in self.names]) for end in ("", MOVE))
-            return float(np.abs(second).max() / np.abs(first).max())
-        first, second = self.coefficients(m)[0][k, :2]
-        return float(h * np.abs(second).max() / np.abs(first).max())
-
-    def coefficients(self, m: Adapted) -> tuple[Any, Any]:
-        """Of every member the coefficients of its step (members, order, numbers), and the error words of its state."""
         if self.in_loops:
-            found: tuple[Any, Any] = self.inner.coefficients(m.inner)
-            return found
-        shown = self.inner.synchronised(m.inner) if self.made_by_looking else {}
-        register = {name: self.inner.register(m.inner, f"S{k}") for k, name in enumerate(self.states)}
-        count = len(register[CLOCK])
-        first = np.concatenate([register[name].reshape(count, -1) for name in self.names], axis=1)
-        low = np.concatenate([register[name + LOW].reshape(count, -1) for name in self.names], axis=1)
-        later = [
-            (shown or register)[name + JET][:count].reshape(count, self.states[name + JET][0], -1)
-            for name in self.names
-        ]
-        return np.concatenate([first[:, None], np.concatenate(later, axis=2)], axis=1), low
+            first, second = self.inner.coefficients(m.inner)[0][k, :2]
+            return float(h * np.abs(second).max() / np.abs(first).max())
+        shown = self.inner.synchronised(m.inner) if self.made_by_looking and not self.on_arrays else {}
+        register = {name: self.inner.register(m.inner, f"S{i}")[k] for i, name in enumerate(self.states)}
+        first = np.concatenate([register[n] for n in self.names])
+        if self.on_arrays:
+            h, moves = 1.0, [register[n + MOVE] for n in self.names]
+        else:
+            jets = {n: shown[n][k].ravel() for n in shown} or register
+            moves = [jets[n + JET][: len(register[n])] for n in self.names]
+        return float(h * np.abs(np.concatenate(moves)).max() / np.abs(first).max())
 
     def clocks(self, m: Adapted) -> Any:
         """Of every member the time in two words, the length of the step from there, and steps done."""

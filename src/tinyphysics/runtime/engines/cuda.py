@@ -120,7 +120,7 @@ def kernels_of(device: cuda.Device, space: tuple[int, bool, bool, bool, bool]) -
 class CudaLoops:
     """Loop nests as kernels, queued in order."""
 
-    threads = False
+    threads, team = False, None
     lists = staticmethod(list_kernels)
 
     def __init__(self) -> None:

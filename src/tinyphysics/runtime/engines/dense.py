@@ -28,6 +28,7 @@ from tinyphysics.tpir.program.lower import ProgramBuilder, type_of
 PLACE = UOp.var("run.place")  # the part of a step that is gone
 ROUND, BIT, REACH = UOp.var("run.round"), UOp.var("run.bit"), UOp.var("run.reach")
 LANES = 32  # steps that are looked at together, at least: vectors of one width serve few and many
+ONCE = "run.once"  # of a step: a name that is no user's
 POSITIVE, NUMBER, ZERO = "positive", "number", "zero"  # of a function: where it was, as bits
 ONE, NONE = UOp.const(1.0, f64), UOp.const(0.0, f64)
 
@@ -103,7 +104,8 @@ def scan_program(events: Mapping[str, UOp], step: Step, time: UOp) -> Program:
     """
     place = (ROUND < float(PLACES)).where(ROUND * (1.0 / PLACES), ONE) * REACH
     functions = [u for (u,) in unroll(list(seen_in(events, step, time).values()))]
-    moving, once = hoist(functions, frozenset(u for u in toposort(functions) if u.op is Ops.VAR) - {PLACE})
+    fixed = frozenset(u for u in toposort(functions) if u.op is Ops.VAR) - {PLACE}
+    moving, once = hoist(functions, fixed, ONCE)
     # what is only read is read in the loop, and conditions are no states
     again = [v for v, u in once.items() if u.op is Ops.ELEMENT or not u.src or u.dtype is not f64]
     moving = substitute(moving, {v: once.pop(v) for v in again})
@@ -123,7 +125,9 @@ def scan_program(events: Mapping[str, UOp], step: Step, time: UOp) -> Program:
     roots = [*values, *once.values()]
     used = read_by(roots, step.states)
     first = tuple(once.items())
-    return program_of("scan", [*used, *mine], parameters_of(roots, step), tuple(body), observed, first)
+    return program_of(
+        "scan", [*used, *mine], parameters_of(roots, step.parameters), tuple(body), observed, first
+    )
 
 
 def look_program(events: Mapping[str, UOp], step: Step, time: UOp) -> Program:
@@ -133,12 +137,12 @@ def look_program(events: Mapping[str, UOp], step: Step, time: UOp) -> Program:
     values |= {f"word {name}": u for name, u in words.items()} | {"time": now}
     roots = list(values.values())
     states = [*read_by(roots, step.states), own_state(PLACE)]
-    return program_of("look", states, parameters_of(roots, step), (), values)
+    return program_of("look", states, parameters_of(roots, step.parameters), (), values)
 
 
-def parameters_of(roots: Sequence[UOp], step: Step) -> list[Parameter]:
+def parameters_of(roots: Sequence[UOp], parameters: Sequence[Parameter]) -> list[Parameter]:
     leaves = frozenset().union(*(u.leaves for u in roots))
-    return [p for p in step.parameters if p.var in leaves]
+    return [p for p in parameters if p.var in leaves]
 
 
 class Dense:
@@ -184,3 +188,5 @@ class Dense:
         start = {s.name: start[s.name] for s in engine.states}
         found: dict[str, Any] = engine.synchronised(engine.start(start, params, len(place), 0.0, 0.0))
         return found
+
+    values = look

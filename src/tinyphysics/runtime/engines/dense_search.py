@@ -29,6 +29,7 @@ class Curves(Protocol):
 
     def scan(self, rows: StepRows, params: Mapping[str, Any], reach: Any) -> tuple[Any, Any, Any]: ...
     def look(self, rows: StepRows, params: Mapping[str, Any], place: Any) -> dict[str, Any]: ...
+    def values(self, rows: StepRows, params: Mapping[str, Any], place: Any) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,24 +72,29 @@ class Searching:
     params: Mapping[str, Any]  # (members or 1, shape...)
     members: int
     done: float  # the time up to which all were searched
-    fresh: Any = field(repr=False)  # (members,) is its first step still to come, where a zero is no event?
+    # (members,) is its first step still to come, where a zero is no event?  Or of all
+    fresh: Any = field(repr=False)
     found: Found = Found()
-    ends: Any = field(
-        default=None, repr=False
-    )  # (2, functions, members): sign at the end of the last step, known?
+    # (2, functions, members): sign at the end of the last step, known?
+    ends: Any = field(default=None, repr=False)
     count: Any = field(default=None, repr=False)  # (members,) attempts before
     noted: list[Crossings] = field(default_factory=list, repr=False)  # in a walk, to be located
+    who: Any = field(default=None, repr=False)  # the members whose steps are looked at
+
+    def __post_init__(self) -> None:
+        self.fresh = np.broadcast_to(self.fresh, self.members).copy()
 
     def copy(self) -> Searching:
-        return replace(self, fresh=self.fresh.copy())
+        return replace(self, noted=list(self.noted))
 
     def begin(self) -> None:
         """A walk begins at the step that the members are at, whose beginning was searched before."""
         self.ends = np.zeros((2, len(self.names), self.members), bool)
         self.count = np.full(self.members, -1.0)
 
-    def steps(self, rows: StepRows, until: float) -> None:
-        """Registers after some steps, searched up to a time."""
+    def steps(self, rows: StepRows, until: float, who: Any) -> None:
+        """Registers after some steps of some members, searched up to a time."""
+        self.who = who
         high, low, h = rows[self.clock][:3]
         # before its first step a run has none, nor after an attempt that failed; who has arrived repeats the last
         lanes = np.flatnonzero((h > 0.0) & self.is_new(rows[self.clock]))
@@ -96,7 +102,7 @@ class Searching:
             return
         left = ((until - high) - low).ravel()[lanes]
         reach = parts_within(h.ravel()[lanes], left)
-        positive, number, zero = self.curves.scan(rows.some(lanes), self.own(lanes % self.members), reach)
+        positive, number, zero = self.curves.scan(rows.some(lanes), self.own(self.member(lanes)), reach)
         good = np.zeros(h.shape, bool)
         good.ravel()[lanes] = True
         first = self.first_steps(good, lanes)
@@ -118,46 +124,49 @@ class Searching:
     def is_new(self, clock: Any) -> Any:
         """Is a row another attempt than the one before it?"""
         tried = clock[5 if len(clock) > 5 else 3]
-        new: Any = np.vstack([self.count, tried[:-1]]) != tried
-        self.count = tried[-1].copy()
+        new: Any = np.vstack([self.count[self.who], tried[:-1]]) != tried
+        self.count[self.who] = tried[-1]
         return new
+
+    def member(self, lanes: Any) -> Any:
+        """Whose steps these are."""
+        return self.who[lanes % len(self.who)]
 
     def own(self, who: Any) -> dict[str, Any]:
         return {name: v[who] if len(v) > 1 else v for name, v in self.params.items()}
 
     def first_steps(self, good: Any, lanes: Any) -> Any:
         """Which of the lanes are the first steps of runs that begin here?"""
-        rows = good.argmax(axis=0)
-        first = (self.fresh & good.any(axis=0))[lanes % self.members]
-        out = first & (lanes // self.members == rows[lanes % self.members])
-        self.fresh = self.fresh & ~good.any(axis=0)
+        rows, lane, count = good.argmax(axis=0), lanes % len(self.who), len(self.who)
+        first = (self.fresh[self.who] & good.any(axis=0))[lane]
+        out = first & (lanes // count == rows[lane])
+        self.fresh = self.fresh.copy()
+        self.fresh[self.who] &= ~good.any(axis=0)
         return out
 
     def jumps(self, rows: StepRows, good: Any, lanes: Any, positive: Any, number: Any) -> list[Hits]:
         """Changes of sign from the end of a step to the beginning of the next, by rounding."""
-        steps, count = good.shape[0], len(self.names)
+        steps, count, width = good.shape[0], len(self.names), len(self.who)
         ends, begins = (
-            np.zeros((2, count, steps * self.members), bool) for _ in range(2)
+            np.zeros((2, count, steps * width), bool) for _ in range(2)
         )  # (sign, known) of every step
         ends[0][:, lanes], ends[1][:, lanes] = positive >> LAST & 1, number >> LAST & 1
         begins[0][:, lanes], begins[1][:, lanes] = positive & 1, number & 1
-        ends, begins = (x.reshape(2, count, steps, self.members) for x in (ends, begins))
+        ends, begins = (x.reshape(2, count, steps, width) for x in (ends, begins))
         last = np.maximum.accumulate(np.where(good, np.arange(steps)[:, None], -1), axis=0)
-        before = np.vstack([np.full((1, self.members), -1), last[:-1]])  # the last step before each
+        before = np.vstack([np.full((1, width), -1), last[:-1]])  # the last step before each
+        known = self.ends[:, :, self.who]
         own = np.take_along_axis(ends, np.maximum(before, 0)[None, None], axis=2)
-        own = np.where(before >= 0, own, self.ends[:, :, None])
+        own = np.where(before >= 0, own, known[:, :, None])
         changed = good & own[1] & begins[1] & (own[0] != begins[0])
-        self.ends = np.where(
-            last[-1] >= 0,
-            np.take_along_axis(ends, np.maximum(last[-1], 0)[None, None, None], axis=2)[:, :, 0],
-            self.ends,
-        )
+        now = np.take_along_axis(ends, np.maximum(last[-1], 0)[None, None, None], axis=2)[:, :, 0]
+        self.ends[:, :, self.who] = np.where(last[-1] >= 0, now, known)
         out = []
         for k, name in enumerate(self.names):
             where = np.flatnonzero(changed[k])
             if len(where):
                 seen = self.at(rows, where, np.zeros(len(where)))
-                out.append(hits_of(name, where % self.members, seen, begins[0, k].ravel()[where]))
+                out.append(hits_of(name, self.member(where), seen, begins[0, k].ravel()[where]))
         return out
 
     def note_crossings(
@@ -177,7 +186,7 @@ class Searching:
         a, b = (np.where(p < PLACES, p * (1.0 / PLACES), 1.0) * reach[index] for p in (place, place + 1))
         near = (begin < b * h) & (a * h <= end)
         before = positive[function, index] >> place & 1 != 0
-        some = (where % self.members, function, a, b, before, begin, end)
+        some = (self.member(where), function, a, b, before, begin, end)
         if near.any():
             self.noted.append(Crossings(rows.some(where[near]), *(x[near] for x in some)))
 
@@ -212,14 +221,14 @@ class Searching:
         params = self.own(own.who)
 
         def at(part: Any) -> Any:
-            seen = self.curves.look(own.rows, params, own.place(np.resize(part, len(full))))
+            seen = self.curves.values(own.rows, params, own.place(np.resize(part, len(full))))
             every = np.stack([seen[f"event {k}"] for k in range(self.curves.count)])
             return every[own.function[:count], np.arange(count)]
 
         return at
 
     def at(self, rows: StepRows, where: Any, place: Any) -> dict[str, Any]:
-        return self.curves.look(rows.some(where), self.own(where % self.members), place)
+        return self.curves.look(rows.some(where), self.own(self.member(where)), place)
 
 
 def parts_within(h: Any, left: Any) -> Any:

@@ -25,11 +25,8 @@ def serve(device: cuda.Device) -> bool:
         text, _ = nvptx.ptx(ptx_estimates.module(), device.capability)
     except BackendError:  # no LLVM here, and not in the cache
         return False
-    made_by = (
-        device.name,
-        device.capability,
-        cuda.driver_version(),
-    )  # whose assembler decides what an estimate is
+    # whose assembler decides what an estimate is
+    made_by = (device.name, device.capability, cuda.driver_version())
     note = digest(repr([text, *made_by]).encode()) + ".note"
     known = cache.read(note)
     if known not in (YES, NO):

@@ -16,14 +16,14 @@ from tinyphysics.errors import InputError
 from tinyphysics.ir import UOp
 from tinyphysics.runtime.state.encoding import Encoding
 from tinyphysics.system import System
-from tinyphysics.trajectory import Stop
+from tinyphysics.trajectory import StatesByName, Stop
 
 PLACES = 24  # in a step with a curve; two changes of sign between two of them are not seen
 MOST = 1_000_000  # events of a run
 
 
 @dataclass(frozen=True, eq=False)
-class Events:
+class Events(StatesByName):
     """What was found of one function: an entry for each time that its sign changed, in the order of members and time."""
 
     t: Any
@@ -40,12 +40,6 @@ class Events:
             which = [which]
         states = {name: v[which] for name, v in self.states.items()}
         return Events(self.t[which], states, self.rising[which], self.member[which])
-
-    def __getattr__(self, name: str) -> Any:
-        states = self.__dict__.get("states", {})
-        if name in states:
-            return states[name]
-        raise AttributeError(f"no state `{name}`; this system has {', '.join(states)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +128,7 @@ def joined(parts: Sequence[Any], dtype: Any, shape: tuple[int, ...] = ()) -> Any
     return np.concatenate([np.zeros((0, *shape), dtype), *(np.asarray(p, dtype) for p in parts)])
 
 
-def last_times(stops: Sequence[Stop], time: Any) -> dict[int, float]:
-    """The time of the last good step of each member that has stopped."""
-    return {s.member or 0: time(s.step - 1) for s in stops if s.cause not in ("interrupted", "store")}
+def last_times(stops: Sequence[Stop], dated: bool, time: Any) -> dict[int, float]:
+    """The time of the last good step of each member that has stopped; `dated` stops know it."""
+    real = [s for s in stops if s.cause not in ("interrupted", "store")]
+    return {s.member or 0: s.t if dated else time(s.step - 1) for s in real}

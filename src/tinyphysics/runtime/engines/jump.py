@@ -80,9 +80,8 @@ class Jumped:
     members: int
     dt: float
     steps: int = 0
-    seen: dict[str, Any] | None = field(
-        default=None, repr=False
-    )  # the state at this step, once it was asked for
+    # the state at this step, once it was asked for
+    seen: dict[str, Any] | None = field(default=None, repr=False)
     modes: Solved | None = field(default=None, repr=False)  # of the members, once they were needed
     t0: float = 0.0
 

@@ -23,6 +23,7 @@ from tinyphysics.emit.kinds.neighbours import list_builder as emit_lists
 from tinyphysics.emit.kinds.series.series import SeriesWriter
 from tinyphysics.emit.kinds.trees import tree_walk as emit_tree
 from tinyphysics.emit.modules import nests as emit_nests
+from tinyphysics.emit.modules import team as emit_team
 from tinyphysics.emit.scalar import c as emit_c
 from tinyphysics.emit.scalar import llvm as emit_llvm
 from tinyphysics.ir.uop import UOp
@@ -122,7 +123,7 @@ def on_arrays(f: Any, owner: Any) -> Any:
     def call(table: Any, uniform: Any, flags: Any, *numbers: int) -> None:
         f(pointer(table), pointer(uniform), pointer(flags), *numbers)
 
-    call.owner = owner  # type: ignore[attr-defined]
+    call.owner, call.at = owner, ctypes.cast(f, ctypes.c_void_p).value  # type: ignore[attr-defined]
     return call
 
 
@@ -137,6 +138,22 @@ def function_names(kernel: LoopKernel) -> dict[str, Any]:
     return out
 
 
+TEAM = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+@lru_cache(maxsize=4)
+def team_for(cpu: Cpu) -> Any:
+    """What each of several threads calls."""
+    text = emit_team.llvm(cpu.x86)
+    code, _ = llvm.stored(llvm.object_name(text, cpu), text, cpu)
+    return llvm.link(code, {"team": TEAM})["team"]
+
+
+@lru_cache(maxsize=1)
+def c_team() -> Any:
+    return TEAM(("team", load_library(build(emit_team.C))))
+
+
 LIST = ctypes.CFUNCTYPE(
     ctypes.c_int64,
     ctypes.c_void_p,
@@ -144,7 +161,7 @@ LIST = ctypes.CFUNCTYPE(
     *[ctypes.c_void_p] * 3,
     *[ctypes.c_int64] * 3,
     *[ctypes.c_void_p] * 7,
-    ctypes.c_int64,
+    *[ctypes.c_int64] * 3,
 )
 
 
@@ -218,6 +235,10 @@ class LlvmLoops:
         self.width = self.cpu.width if width is None else width
         self.made = self.found = 0
 
+    @property
+    def team(self) -> Any:
+        return team_for(runs(self.cpu))
+
     def load(self, kernel: LoopKernel, careful: bool) -> dict[str, Any]:
         text = emit_nests.module(kernel, careful, self.width, self.cpu.x86)
         cpu = runs(self.cpu)
@@ -231,6 +252,7 @@ class CLoops:
     """Loop nests through the C compiler that is there."""
 
     threads = True
+    team = property(lambda self: c_team())
     made = found = 0
 
     def __init__(self) -> None:

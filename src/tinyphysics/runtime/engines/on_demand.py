@@ -12,9 +12,8 @@ from tinyphysics.device.cuda.dlpack import DeviceArray, here, stacked
 from tinyphysics.device.protocols import PlainEngine
 from tinyphysics.runtime.state.workers import all_finite
 
-Look = Callable[
-    [Mapping[str, Any], list[int]], dict[str, Any]
-]  # observables of frames (frames, members, ...) at steps
+# observables of frames (frames, members, ...) at steps
+Look = Callable[[Mapping[str, Any], list[int]], dict[str, Any]]
 ROOM = 1 << 26  # bytes of states that are observed together
 
 

@@ -150,9 +150,8 @@ def key_of(kind: str, roots: list[UOp], rest: Any) -> str | None:
         or any(u.op is Ops.CUSTOM and u.arg != RELATIVISTIC for u in toposort(roots))
     ):
         return None
-    flags = {
-        name: f.value for name, f in FLAGS.items() if f is not CUDA_TUNE
-    }  # which decides nothing of a program
+    # which decides nothing of a program
+    flags = {name: f.value for name, f in FLAGS.items() if f is not CUDA_TUNE}
     return digest(repr([FORMAT, sys.version, sys.platform, package, flags, kind, dump(roots), rest]).encode())
 
 
@@ -172,9 +171,8 @@ def plan_key(system: System, goal: Goal, requested: str) -> str | None:
     roots = roots_of(system)
     asked = {name: value for name, value in goal.options.items() if name not in ("dt", "decision")}
     asked["stiff"] = bool(goal.stiff)  # so is the number itself
-    asked["decided"] = (
-        None if goal.decision is None else goal.decision.method
-    )  # its other numbers are run-time values
+    # its other numbers are run-time values
+    asked["decided"] = None if goal.decision is None else goal.decision.method
     clock = None if system.clock is None else [system.clock.way, dump([system.clock.rate])]
     # a map's program has the name of its function; numbers say which roots are which
     own = [system.kind, system.name, len(system.forces), len(system.levels), system.motion is None]

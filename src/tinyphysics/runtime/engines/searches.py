@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction as ExactFraction
 from functools import partial
 from typing import Any
@@ -11,8 +11,10 @@ import numpy as np
 
 from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.device.engines.host import VmEngine
+from tinyphysics.device.protocols import CLOCK as CLOCK_NUMBERS
 from tinyphysics.flows.series import series_of
 from tinyphysics.ir import UOp, f64
+from tinyphysics.runtime.engines.array_curves import TERM, ArrayCurves, curve_program, of_attempts, of_series
 from tinyphysics.runtime.engines.backend import engine_for
 from tinyphysics.runtime.engines.dense import LANES, Dense, look_program, scan_program
 from tinyphysics.runtime.engines.dense_search import Curves, Searching
@@ -24,7 +26,8 @@ from tinyphysics.runtime.engines.series_curves import SeriesCurves
 from tinyphysics.runtime.state.run import LazyProgram, Run
 from tinyphysics.runtime.state.schedule import times_at
 from tinyphysics.step import Step
-from tinyphysics.synth.methods.taylor import CLOCK
+from tinyphysics.synth.methods.taylor import CLOCK, LOW
+from tinyphysics.system import System
 from tinyphysics.tpir.program.isa import FLOW, Program
 from tinyphysics.util import digest
 
@@ -44,19 +47,46 @@ def dense_search(r: Run, time: UOp, inner: Any) -> partial[Searching]:
             for make in (scan_program, look_program)
         )
         curves = Dense(scan, look, registers, len(r.events))
-    return partial(begun, list(r.events), curves, clock)
+    return partial(Searching, list(r.events), curves, clock)
 
 
-def begun(
-    names: list[str],
-    curves: Curves,
-    clock: str,
-    params: Mapping[str, Any],
-    members: int,
-    since: float,
-    fresh: bool,
-) -> Searching:
-    return Searching(names, curves, clock, params, members, since, np.full(members, fresh))
+def array_curves(r: Run, time: UOp) -> ArrayCurves:
+    """What looks into steps of arrays in loops."""
+    events = r.events
+    if r.series is not None:
+        series = series_of(r.series)
+        states, words = of_series(r.system, series.order)
+        program: Any = curve_program("curve", events, states, r.system.parameters, words, time)
+        engine = engine_for(r.target, program, None, r.threads, r.target.backend != "python")
+        return ArrayCurves(engine, partial(terms_of, r.system, series.order), len(events))
+
+    def through_step(events: Mapping[str, UOp], step: Step, time: UOp) -> Program:
+        return curve_program("curve", events, step.states, step.parameters, of_attempts(step), time)
+
+    engine = engine_for(r.target, programmed(r, time, through_step, events), None, r.threads, r.loops)
+    return ArrayCurves(engine, states_of, len(events))
+
+
+def states_of(inner: Any, one: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Of arrays in loops: the states that are asked for."""
+    wanted = set(names)
+    return {
+        s.name: inner.register(one, f"S{k}")[0].reshape(s.type.shape)
+        for k, s in enumerate(inner.states)
+        if s.name in wanted
+    }
+
+
+def terms_of(system: System, order: int, inner: Any, one: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Of the one register of a series in loops: the terms of each state, and its error words."""
+    (numbers,) = inner.registers(one)["S0"]
+    table, at = numbers[:-CLOCK_NUMBERS].reshape(order + 2, -1), 0
+    out: dict[str, Any] = {}
+    for s in system.states:
+        rows = table[:, at : at + s.var.size].reshape(order + 2, *s.var.shape)
+        out |= {f"{s.name}{TERM}{k}": row for k, row in enumerate(rows[:-1])} | {f"{s.name}{LOW}": rows[-1]}
+        at += s.var.size
+    return {**out, CLOCK: numbers[-CLOCK_NUMBERS:]}
 
 
 # --- steps of one length ---------------------------------------------------------------------------------------

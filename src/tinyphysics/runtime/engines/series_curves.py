@@ -49,7 +49,7 @@ class SeriesCurves:
             total = (total + c) * gone
         return table[0] + (table[-1] + total)
 
-    def values(self, states: Any, t: Any, params: Mapping[str, Any]) -> list[Any]:
+    def functions_of(self, states: Any, t: Any, params: Mapping[str, Any]) -> list[Any]:
         at, begins = 0, {}
         for s in self.system.states:
             begins[str(s.var.arg)] = at
@@ -75,7 +75,7 @@ class SeriesCurves:
         high, low, h = own[-CLOCK:][:3]
         gone = np.where(place < 1.0, place * h, h)
         states, t = self.states(own, gone), high + (low + gone)
-        return states, t, self.values(states, t, params)
+        return states, t, self.functions_of(states, t, params)
 
     def scan(self, rows: StepRows, params: Mapping[str, Any], reach: Any) -> tuple[Any, Any, Any]:
         notes: Any = np.zeros((3, self.count, rows[self.register].shape[1]), np.int64)
@@ -94,3 +94,5 @@ class SeriesCurves:
             out[f"word {s.name}"] = states[at : at + s.var.size].T.reshape(-1, *s.var.shape)
             at += s.var.size
         return out
+
+    values = look

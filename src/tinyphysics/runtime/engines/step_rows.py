@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 ROWS_BYTES = 2e6  # of the steps that are kept to look into them: what a cache holds
-LEAST_ROWS, MOST_BYTES = (
-    8,
-    3e8,
-)  # steps that are kept of ensembles for which that is more, as far as there is room
+# steps that are kept of ensembles for which that is more, as far as there is room
+LEAST_ROWS, MOST_BYTES = 8, 3e8
 NARROW = 1 << 16  # bytes of a step of all members, up to which it is sooner kept than looked at by itself
 VECTOR = 64  # members that every vector divides
 TO_BEGIN = 16  # steps, after which the pace of a run is known
@@ -38,13 +36,16 @@ def is_narrow(numbers: int, members: int) -> bool:
     return 8 * members * numbers <= NARROW
 
 
-def covered(clock: Any, times: Any, done: Any) -> tuple[Any, Any, Any]:
-    """(number of the time, member, row) of the first steps that cover times; of each member `done` were before."""
+def covered(clock: Any, times: Any, done: Any, who: Any) -> tuple[Any, Any, Any]:
+    """(number of the time, lane, row) of the first steps that cover times; of each member `done` were before.
+
+    `who` are the members in the lanes.
+    """
     high, low, h = clock[:3]
     out: list[list[Any]] = [[], [], []]
-    for k in range(high.shape[1]):
+    for k, member in enumerate(who.tolist()):
         a, b, c = high[:, k], low[:, k], h[:, k]
-        left = times[done[k] :]
+        left = times[done[member] :]
         ends = np.where(np.isnan(c), np.inf, a + (b + c))  # a member that can go no further is not waited for
         row = np.searchsorted(ends, left)
         before = np.maximum(row - 1, 0)  # what counts is the comparison that a step itself makes
@@ -52,9 +53,9 @@ def covered(clock: Any, times: Any, done: Any) -> tuple[Any, Any, Any]:
         at = np.minimum(row, len(a) - 1)
         row = np.where((row < len(a)) & ((left - a[at]) - b[at] > c[at]), row + 1, row)
         count = int(np.count_nonzero(row < len(a)))
-        out[0].append(np.arange(done[k], done[k] + count))
+        out[0].append(np.arange(done[member], done[member] + count))
         out[1].append(np.full(count, k))
         out[2].append(row[:count])
-        done[k] += count
-    which, who, rows = (np.concatenate(part) for part in out)
-    return which, who, rows
+        done[member] += count
+    which, lane, rows = (np.concatenate(part) for part in out)
+    return which, lane, rows

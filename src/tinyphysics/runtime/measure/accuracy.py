@@ -20,17 +20,16 @@ from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.runtime.measure import multirate as paces
 from tinyphysics.runtime.measure.fast_parts import look_for_paces
 from tinyphysics.runtime.measure.operations import wrong_operations
-from tinyphysics.runtime.measure.pilot import Pilots, apart, estimate, looks_in, part, sample
+from tinyphysics.runtime.measure.pilot import Pilots, apart, estimate, last_row, looks_in, part, sample
 from tinyphysics.runtime.measure.tolerance import Tolerances, choose_tolerance, error_of_run
 from tinyphysics.runtime.stages import pilot_cache as decisions
 from tinyphysics.runtime.stages.momenta_of_velocities import given_momenta
-from tinyphysics.runtime.stages.resolve import checked_step
+from tinyphysics.runtime.stages.resolve import Beginning, checked_step
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import Inputs, inputs, sizes_from
 from tinyphysics.runtime.state.first_state import first_state
 from tinyphysics.runtime.state.frames import count_steps
 from tinyphysics.runtime.state.from_frame import BEGINS, opened
-from tinyphysics.runtime.state.run import Checkpoint
 from tinyphysics.runtime.state.schedule import checked_time
 from tinyphysics.system import SizedFamily
 from tinyphysics.trajectory import Trajectory
@@ -168,16 +167,11 @@ def decision(pilots: Pilots, goal: Goal, reach: float | None) -> Decision:
     return decide(sim.system, sim.built.facts, goal, course, pilots.measure, pilots.operations, pilots.effort)
 
 
-def step_of_run(
-    sim: Setup,
-    given: Mapping[str, Any],
-    dt: float | None,
-    steps: Any,
-    until: Any,
-    t0: float,
-    c: Checkpoint | None,
-) -> float:
+def step_of_run(sim: Setup, begin: Beginning) -> float:
     """The step of a run with goals; the first one makes the plan."""
+    dt: float | None = begin.dt
+    given, t0, c = begin.on_host, checked_time(begin.t0), begin.begun
+    steps, until = begin.request.steps, begin.request.until
     if c is not None:
         if sim.goal.decision is None:
             raise InputError(
@@ -287,22 +281,14 @@ def state_error(sim: Setup, out: Trajectory, some: Inputs, who: list[int]) -> fl
     if row < -1 or any(isinstance(v, DeviceArray) for v in out.origin.frames.values()):
         seen = run.encoding.values({name: here(v[row]) for name, v in out.origin.frames.items()})
         last = {name: seen[name] if run.given.is_ensemble else seen[name][0] for name in last}
-    final = {
-        name: np.asarray(v)[who][None] if run.given.is_ensemble else np.asarray(v)[None, None]
-        for name, v in last.items()
-    }
+    final = last_row(last, who, run.given.is_ensemble)
     mine = {name: np.concatenate([v[:-1], final[name]]) for name, v in finer.items()}
     return estimate(apart(mine, finer, pilots.largest(m.name, dt, more)), m.order, more / steps)
 
 
 # --- a step for a method that is chosen --------------------------------------------------------------------
 def suggest_dt(
-    sim: Setup,
-    given: dict[str, Any],
-    error: float | None,
-    energy_drift: float | None,
-    until: Any,
-    t0: float,
+    sim: Setup, given: dict[str, Any], error: float | None, energy_drift: float | None, until: Any, t0: float
 ) -> float:
     """What `sim.suggest_dt` returns."""
     if sim.compiled.adaptive:

@@ -16,7 +16,6 @@ import numpy as np
 
 from tinyphysics.errors import PhysicsIntegrityError, PhysicsWarning
 from tinyphysics.ir import UOp
-from tinyphysics.planner.choice.propagator import loop_seconds
 from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.planner.methods.method import Method
 from tinyphysics.runtime.stages.compiled import Compiled
@@ -203,35 +202,16 @@ def drifted(
 
 def applies(r: Run, record: Record, checks: str, approximate: float | None) -> bool:
     """Is there an energy that is kept, and something that moved?"""
-    system = r.system
-    if checks == "off" or not r.keeps_energy or system.clock is not None:
+    if checks == "off" or not r.keeps_energy or r.system.clock is not None or approximate is not None:
         return False
-    if approximate is not None or record.last == record.schedule.first or not r.given.members:
+    if record.last == record.schedule.first or not r.given.members or r.given.there:
         return False
-    if r.begun is not None or record.stops:  # the first state is another run's; a stop was said
-        return False
-    if r.acts:  # which may change the energy
-        return False
-    return not r.given.there
-
-
-def judge(
-    r: Run,
-    record: Record,
-    out: Trajectory,
-    compiled: Compiled,
-    checks: str,
-    approximate: float | None,
-    in_memory: bool,
-) -> None:
-    """A note in out.metrics, and a warning or an error, for a run that looks wrong."""
-    steps = record.last - record.schedule.first
-    if applies(r, record, checks, approximate) and not passed_over(r, steps, compiled, checks):
-        look_at(r, record, out, compiled, checks, in_memory)
+    # an act may change the energy; the first state is another run's; a stop was said
+    return all(a.inside for a in r.acts) and r.begun is None and not record.stops
 
 
 def seconds_of(r: Run, steps: int, compiled: Compiled) -> float:
-    return steps * r.given.members * loop_seconds(0, compiled.known.operations)
+    return steps * r.given.members * compiled.step_seconds
 
 
 def passed_over(r: Run, steps: int, compiled: Compiled, checks: str) -> bool:
@@ -243,6 +223,7 @@ def passed_over(r: Run, steps: int, compiled: Compiled, checks: str) -> bool:
 def look_at(
     r: Run, record: Record, out: Trajectory, compiled: Compiled, checks: str, in_memory: bool
 ) -> None:
+    """A note in out.metrics, and a warning or an error, for a run that looks wrong."""
     small, one = compiled.look, r.given.members == 1
     takes = seconds_of(r, record.last - record.schedule.first, compiled)
     count = min(r.given.members, MEMBERS)
@@ -253,11 +234,10 @@ def look_at(
             return
         worst, frame, omegas, who = of_driven(r, record, small, members, in_memory)
     elif small is not None and one:
-        worst, frame, omegas = of_one(r, record, small, in_memory)
-        who = 0
+        (worst, frame, omegas), who = of_one(r, record, small, in_memory), 0
+    elif small is None and takes < WORTH:
+        return
     else:
-        if small is None and takes < WORTH:
-            return
         worst, frame, omegas, who = of_many(r, record, small, members, in_memory)
     if not worst > OFF and not any(abs(r.dt) * x > CALM for x in omegas):
         return

@@ -28,11 +28,10 @@ def order_bodies(setup: Setup, at: Beginning) -> Any:
         assert isinstance(setup.source, System)
         system = setup.source
     c = at.begun
-    start = (
-        inputs(system, at.on_host)
-        if c is None
-        else Inputs(dict(c.start), dict(c.params), c.members, c.is_ensemble)
-    )
+    if c is None:
+        start = inputs(system, at.on_host)
+    else:
+        start = Inputs(dict(c.start), dict(c.params), c.members, c.is_ensemble)
     known = setup.goal.hierarchy
     found = hierarchy_of(system, setup.goal, start, None if known is None else known.order)
     if setup._compiled is None:
@@ -90,8 +89,7 @@ def heed_step(setup: Setup, at: Beginning) -> Any:
 def meet_goals(setup: Setup, at: Beginning) -> float:
     from tinyphysics.runtime.measure.accuracy import step_of_run
 
-    r = at.request
-    return step_of_run(setup, at.on_host, at.dt, r.steps, r.until, checked_time(at.t0), at.begun)
+    return step_of_run(setup, at)
 
 
 # fmt: off

@@ -17,7 +17,7 @@ from tinyphysics.planner.methods.catalog import TURNING
 from tinyphysics.runtime.engines.backend import transferred
 from tinyphysics.runtime.engines.caller_arrays import CallerArrays
 from tinyphysics.runtime.engines.events import gathered, last_times, never_a_number
-from tinyphysics.runtime.measure.alarms import judge, look_at, passed_over
+from tinyphysics.runtime.measure.alarms import applies, look_at, passed_over
 from tinyphysics.runtime.measure.commutators import commutators
 from tinyphysics.runtime.measure.convergence import check_converges
 from tinyphysics.runtime.measure.solver import solver_report
@@ -29,11 +29,10 @@ from tinyphysics.runtime.state.acts import Acted
 from tinyphysics.runtime.state.digest import marked
 from tinyphysics.runtime.state.encoding import Encoding
 from tinyphysics.runtime.state.run import Run
-from tinyphysics.runtime.state.schedule import time_at
+from tinyphysics.runtime.state.schedule import time_at, times_at
 
 if TYPE_CHECKING:
     from tinyphysics.loss import Loss
-from tinyphysics.runtime.state.schedule import times_at
 
 Found = Mapping[str, Any]
 
@@ -65,7 +64,7 @@ def own_steps(f: Finished) -> Found:
 def events(f: Finished) -> Found:
     """What was found of the functions whose signs were watched: out.events."""
     r, found = f.run, f.record.found
-    ends = last_times(f.record.stops, lambda n: time_at(n, r.dt, r.t0))
+    ends = last_times(f.record.stops, r.system.clock is not None, lambda n: time_at(n, r.dt, r.t0))
     hits = [h for part in found for h in part.hits]
     f.out.found = gathered(r.system, r.encoding, list(r.events), hits, ends, r.dt > 0)
     known = {name for part in found for name in part.numbers}
@@ -77,15 +76,10 @@ def events(f: Finished) -> Found:
 def losses(f: Finished) -> Found:
     """Nothing for out.metrics: what was thrown away is looked for when out.losses is read."""
     record = f.record
-    f.out._losses = partial(
-        looked_for,
-        f.run,
-        f.setup.goal,
-        f.out.origin,
-        f.call.first,
-        record.measured,
-        [part.apart for part in record.found],
-    )
+    apart = [part.apart for part in record.found]
+    r, clock = f.run, f.run.system.clock
+    since = time_at(f.call.first, r.dt, r.t0) if clock is None else float(np.ravel(f.out.t)[0])
+    f.out._losses = partial(looked_for, r, f.setup.goal, f.out.origin, since, record.measured, apart)
     return {}
 
 
@@ -97,7 +91,7 @@ def looked_for(
     r: Run,
     goal: Goal,
     origin: Any,
-    first: int = 0,
+    since: float | None = None,
     tree: Sequence[Mapping[str, float]] = (),
     apart: Sequence[float] = (),
 ) -> tuple[Loss, ...]:
@@ -112,11 +106,36 @@ def looked_for(
             origin=origin if isinstance(origin, Origin) else None,
             tree=tree,
             events=tuple(r.events),
-            searched=time_at(first, r.dt, r.t0),
+            searched=since,
             apart=max(apart, default=None),
             own_steps=r.adaptive,
         )
     )
+
+
+def answers(f: Finished) -> Found:
+    """Nothing for out.metrics: what can be asked of the run by name is looked for when it is first read."""
+    s = f.setup
+    f.out._later = {**f.out._later, **asked_later(f.out.origin, s.goal, s.compiled.known.method)}
+    return {}
+
+
+def answers_again(f: Repeated) -> None:
+    s = f.setup
+    f.out._later = {**f.out._later, **asked_later(f.out.origin, s.goal, s.compiled.known.method)}
+
+
+def asked_later(origin: Any, goal: Goal, method: str) -> dict[str, Callable[[], Any]]:
+    """out.checks."""
+    if not isinstance(origin, Origin) or origin.run.system.energy is None:
+        return {}
+    return {"checks": partial(checks_of, origin, goal, method)}
+
+
+def checks_of(origin: Origin, goal: Goal, method: str) -> Any:
+    from tinyphysics.runtime.measure.checked import checks
+
+    return checks(origin, goal, method)
 
 
 def lattice(f: Finished) -> Callable[[], Any]:
@@ -163,11 +182,8 @@ def raise_failure(f: Finished) -> Found:
     """checks="strict": a run that has failed is an error."""
     s = f.out.stopped
     assert s is not None
-    what = (
-        s.where
-        if isinstance(s.where[0], str)
-        else f"the force between particles {s.where[0]} and {s.where[1]}"
-    )
+    a, b = s.where
+    what = s.where if isinstance(a, str) else f"the force between particles {a} and {b}"
     if s.cause == "not solved":
         raise PhysicsIntegrityError(
             f"the equations of step {s.step} (t = {s.t:g}) could not be solved: the "
@@ -196,17 +212,17 @@ def acts(f: Finished) -> Found:
     first, last, told = f.call.first, f.record.last, {}
     for a in f.run.acts:
         steps = np.arange(first - first % a.every + a.every, last + 1, a.every)
-        f.out._acts = {
-            **f.out._acts,
-            a.name: Acted(a.every, steps, times_at(steps, f.run.dt, f.run.t0), a.system),
-        }
+        acted = Acted(a.every, steps, times_at(steps, f.run.dt, f.run.t0), a.system)
+        f.out._acts = {**f.out._acts, a.name: acted}
         told[a.name] = {"every": a.every, "times": len(steps), "program": a.hash}
     return {"acts": told}
 
 
 def alarms(f: Finished) -> Found:
-    s = f.setup
-    judge(f.run, f.record, f.out, s.compiled, s.checks, s.goal.approximate, f.ran.windows is None)
+    s, r, record = f.setup, f.run, f.record
+    if applies(r, record, s.checks, s.goal.approximate):
+        if not passed_over(r, record.last - record.schedule.first, s.compiled, s.checks):
+            look_at(r, record, f.out, s.compiled, s.checks, f.ran.windows is None)
     return {}
 
 
@@ -230,6 +246,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("substeps", applies=lambda f: f.run.adaptive, after=own_steps),
     Diagnostic("events", applies=lambda f: f.run.events, after=events),
     Diagnostic("losses", after=losses, again=losses_again),
+    Diagnostic("answers", after=answers, again=answers_again),
     Diagnostic("solver", applies=lambda f: f.setup.compiled.known.solves and isinstance(f.out.origin, Origin),
                later=lambda f: partial(solver_report, f.out.origin)),
     Diagnostic("propagator", applies=lambda f: f.run.jump is not None, now=lambda f: f.run.jump.few is None,

@@ -24,10 +24,11 @@ from tinyphysics.runtime.state.schedule import whole
 from tinyphysics.runtime.state.tiles import cut
 from tinyphysics.synth.methods.derivative import derivative
 from tinyphysics.tpir.precision.probe import probe
+from tinyphysics.trajectory import StatesByName
 
 
 @dataclass(frozen=True, eq=False)
-class Minimum:
+class Minimum(StatesByName):
     """What was found: `found.q`, and `sim.evolve(**found.states, ...)` goes on from there.
 
     Of an ensemble, energy, force, evaluations and converged have an entry for each member.
@@ -39,12 +40,6 @@ class Minimum:
     evaluations: Any  # of energy and force
     converged: Any
     wanted: float  # the force that was asked for
-
-    def __getattr__(self, name: str) -> Any:
-        states = self.__dict__.get("states", {})
-        if name in states:
-            return states[name]
-        raise AttributeError(f"no state `{name}`; this system has {', '.join(states)}")
 
     def __str__(self) -> str:
         done, energy, force, count = map(
@@ -80,19 +75,13 @@ def evaluator(sim: Setup, i: Inputs, names: list[str], t0: float) -> Evaluate:
             size = q.size
             places[name] = slice(at, at + size)
             here[name], at = np.ascontiguousarray(x[:, at : at + size]).reshape(here[name].shape), at + size
-        parts = cut(len(who), engine.numbers, 8, engine.room)
+        parts = cut(len(who), engine.numbers, 8, engine.room, engine.workers)
 
         def one(k: int) -> None:
             p = parts[k]
             own = {name: v[p] if len(v) > 1 else v for name, v in params.items()}
-            m = engine.start(
-                {n: v[p] for n, v in here.items()},
-                own,
-                p.stop - p.start,
-                dt,
-                t0,
-                None if len(parts) == 1 else 1,
-            )
+            states, threads = {n: v[p] for n, v in here.items()}, None if len(parts) == 1 else 1
+            m = engine.start(states, own, p.stop - p.start, dt, t0, threads)
             out = engine.synchronised(m)
             energy[p] = out["energy"]
             for name, place in places.items():

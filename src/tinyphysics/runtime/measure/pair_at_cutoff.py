@@ -28,9 +28,8 @@ def largest_at(u: UOp, parameters: Mapping[str, Any]) -> float:
     """The largest |u[i, j]| over the pairs i < j, with these parameters (members or 1, shape...)."""
     nodes, n = toposort([u]), u.shape[0]
     by_index = any(x.op is Ops.RANGE for x in nodes)
-    order = {
-        x: UOp.range(n) for x in nodes if x.op is Ops.NEIGHBOURS
-    }  # of the particles, which changes no pair
+    # of the particles, which changes no pair
+    order = {x: UOp.range(n) for x in nodes if x.op is Ops.NEIGHBOURS}
     (u,) = substitute([u], order)
     missing = sorted({str(x.arg) for x in u.leaves} - set(parameters))
     if missing:

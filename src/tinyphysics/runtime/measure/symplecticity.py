@@ -32,9 +32,8 @@ from tinyphysics.tpir.kernels.kernel import NOW, ORIGIN, STEP, build_kernel
 from tinyphysics.tpir.proof.readers.kepler import in_frame
 from tinyphysics.util import a_kind
 
-Measurable = (
-    Setup | System | SizedFamily | Callable[..., Any]
-)  # a simulation, a map, or a plain function of states
+# a simulation, a map, or a plain function of states
+Measurable = Setup | System | SizedFamily | Callable[..., Any]
 BITS = 106  # two doubles
 ROUNDING = 2.0**-90  # of a step of a few thousand operations in 106 bits
 MOST_COMPONENTS = 32

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import here, sent
+from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.device.numbers import LOST
 from tinyphysics.runtime.engines.backend import engine_for
 from tinyphysics.runtime.engines.engine import States
@@ -30,7 +32,40 @@ class Acts:
     look: Callable[[Tile, States, int], dict[str, Any]] | None = None  # what is observed of a state
 
     def due(self, n: int) -> bool:
-        return any(a.due(n) for a in self.run.acts)
+        return any(a.due(n) and not a.inside for a in self.run.acts)
+
+    def due_inside(self, n: int) -> bool:
+        return any(a.due(n) and a.inside for a in self.run.acts)
+
+    def inside(self, engine: Any, tile: Tile, m: Any, n: int) -> Any:
+        """The loop state after what is done to its registers at step n; states that an act does not name stay as they are."""
+        r, threads = self.run, None if tile.kept is None else 1
+        own = tile.params(), tile.members, r.dt, r.t0, n, threads
+        for a in (a for a in r.acts if a.due(n) and a.inside):
+            by = engine_for(r.target, a.program, None, r.threads, a.loops and r.target.backend != "python")
+            if isinstance(engine, LaneEngine) and isinstance(by, LaneEngine):
+                rows = engine.held(m)
+                which = [k for w in a.words for k in rows_of(engine, self.registers[w])]
+                one = by.resume([rows[k] for k in which], {}, tile.members, r.dt, r.t0, n, threads)
+                by.advance(one, 1)
+                for k, row in zip(which, by.held(one)):
+                    rows[k] = row
+                new = engine.resume(rows, *own)
+            else:
+                registers = engine.registers(m)
+                shapes = {w: r.given.states[w].shape[1:] for w in a.words}
+                state = {w: registers[self.registers[w]].reshape(-1, *shape) for w, shape in shapes.items()}
+                for w, v in self.done(a, tile, state, n).items():
+                    registers[self.registers[w]] = v.reshape(tile.members, -1)
+                new = engine.restored(registers, *own)
+            engine.hand_on(m, new)
+            m = new
+        return m
+
+    @cached_property
+    def registers(self) -> dict[str, str]:
+        """The register of each word of the states."""
+        return {s.name: f"S{i}" for i, s in enumerate(self.run.program.states)}
 
     def after(self, tile: Tile, state: States, n: int) -> dict[str, Any]:
         """The states of a tile after the acts of step n."""
@@ -53,6 +88,11 @@ class Acts:
         engine.advance(m, 1)
         new: dict[str, Any] = engine.synchronised(m)
         return new
+
+
+def rows_of(engine: LaneEngine, register: str) -> range:
+    place = engine.places[register]
+    return range(place.start, place.stop)
 
 
 def lost(state: States, whole: Collection[str]) -> dict[int, tuple[str, int]]:

@@ -13,6 +13,7 @@ from tinyphysics.errors import InputError, PlanError, ShapeError, StoreError, Ti
 from tinyphysics.front.spaces import Space
 from tinyphysics.front.trace import map_
 from tinyphysics.given import shown
+from tinyphysics.pipeline import BESIDE
 from tinyphysics.plan import Goal
 from tinyphysics.planner.conflicts import JUMPS, OWN_STEPS, Ask, check
 from tinyphysics.runtime.stages.compiled import Compiled
@@ -36,7 +37,7 @@ def bind_acts(r: Resolved, i: Inputs) -> tuple[BoundAct, ...]:
     c = r.begun
     if not given:
         given = {} if c is None else {name: Act(every, system_of(data)) for name, every, data in c.acts}
-    if given:
+    if given and all(s.role != BESIDE for s in r.setup.system.states):
         compiled = r.setup.compiled
         traits = {OWN_STEPS: compiled.adaptive, JUMPS: compiled.jump is not None}
         check("acts", Ask.of(r.setup.goal, r.setup.system, traits, by=compiled.known.method, acts=given))
@@ -109,6 +110,7 @@ def bound(r: Resolved, i: Inputs, name: Any, one: Any) -> BoundAct:
         reads,
         tuple(p for p in params if p in i.own and p not in states),
         own,
+        {s.name for s in system.states} <= {s.name for s in setup.system.states if s.role == BESIDE},
     )
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.runtime.engines.engine import Continuous, States
-from tinyphysics.runtime.stages.running import Running
+from tinyphysics.runtime.stages.running import Running, Stopped
 from tinyphysics.runtime.state.encoding import owner
 from tinyphysics.runtime.state.tiles import Tile
 from tinyphysics.runtime.state.workers import all_finite
@@ -29,12 +28,7 @@ def frames_at_once(run: Running, k: int) -> None:
 
 
 def frames_between(
-    run: Running,
-    tile: Tile,
-    m: Any,
-    n: int,
-    between: list[tuple[int, float]],
-    stopped: Mapping[int, tuple[Stop, States]],
+    run: Running, tile: Tile, m: Any, n: int, between: list[tuple[int, float]], stopped: Stopped
 ) -> None:
     """Frames between step n, at which the members are, and the next one: for whoever looks, and not fed back."""
     if not run.record.frames:
@@ -61,15 +55,7 @@ def frames_between(
             looked.search_until(m, run.schedule.end)
 
 
-def show_between(
-    run: Running,
-    tile: Tile,
-    n: int,
-    slot: int,
-    t: float,
-    new: States,
-    out: Mapping[int, tuple[Stop, States]],
-) -> None:
+def show_between(run: Running, tile: Tile, n: int, slot: int, t: float, new: States, out: Stopped) -> None:
     """A frame after step n; of those that have stopped it is NaN."""
     if n == run.schedule.steps and t == run.schedule.end:
         check_end(run, tile, n, t, new, out)
@@ -79,7 +65,7 @@ def show_between(
         v[tile.here] = new[name]
 
 
-def state_at(run: Running, tile: Tile, m: Any, n: int, out: Mapping[int, tuple[Stop, States]]) -> States:
+def state_at(run: Running, tile: Tile, m: Any, n: int, out: Stopped) -> States:
     """The state of a tile at step n; of those that have stopped the last good one, so that a step can begin there."""
     if n == run.schedule.first:
         return tile.states()
@@ -101,9 +87,7 @@ def shorter_step(run: Running, tile: Tile, state: States, n: int, t: float) -> S
     return run.states_of(one, run.there)
 
 
-def check_end(
-    run: Running, tile: Tile, n: int, t: float, new: States, out: Mapping[int, tuple[Stop, States]]
-) -> None:
+def check_end(run: Running, tile: Tile, n: int, t: float, new: States, out: Stopped) -> None:
     """A run that fails in the part of a step that it ends with has failed; its final state is that of step n."""
     for name, v in new.items():
         if v.dtype.kind != "f" or all_finite(v):

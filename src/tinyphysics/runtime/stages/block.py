@@ -14,7 +14,7 @@ from tinyphysics.runtime.engines.find_failure import Failure, locate
 from tinyphysics.runtime.engines.rounds_again import not_solved
 from tinyphysics.runtime.stages.acting import lost
 from tinyphysics.runtime.stages.between import frames_between
-from tinyphysics.runtime.stages.running import Done, Running
+from tinyphysics.runtime.stages.running import Done, Running, Stopped
 from tinyphysics.runtime.state.digest import leaves
 from tinyphysics.runtime.state.encoding import owner
 from tinyphysics.runtime.state.tiles import Tile
@@ -79,7 +79,7 @@ def advance_block(run: Running, k: int, n: int, target: int) -> Done:
     return done
 
 
-def act(run: Running, tile: Tile, m: Any, n: int, stopped: dict[int, tuple[Stop, States]]) -> States:
+def act(run: Running, tile: Tile, m: Any, n: int, stopped: Stopped) -> States:
     """The states of a tile after the acts of step n; a member for which there is none stops at the state before them."""
     before = run.states_of(m, run.there)
     assert run.acts is not None
@@ -160,9 +160,7 @@ def silence(run: Running, tile: Tile, m: Any, stopped: Mapping[int, Any]) -> Non
         run.engine.overwrite(m, list(stopped), well)
 
 
-def show(
-    run: Running, tile: Tile, stopped: Mapping[int, tuple[Stop, States]], steps: Any, values: States
-) -> None:
+def show(run: Running, tile: Tile, stopped: Stopped, steps: Any, values: States) -> None:
     """The rows of a piece; what a stopped member shows from its bad step on is NaN."""
     for v in values.values():
         v[:, list(tile.frozen)] = np.nan

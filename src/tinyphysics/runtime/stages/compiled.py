@@ -120,11 +120,11 @@ class Compiled:
 
     def check_length(self, steps: int, members: int, dt: float) -> None:
         """A run that no one will see the end of is refused, with what it would take."""
-        estimate = max(steps * members, steps) * loop_seconds(0, self.known.operations)
+        estimate = max(steps * members, steps) * self.step_seconds
         if self.known.way == "loop" and estimate > LIFETIME:
             raise InputError(
                 f"{float(steps):.3g} steps take about {estimate / YEAR:.2g} years, at "
-                f"{1e9 * loop_seconds(0, self.known.operations):.2g} ns each",
+                f"{1e9 * self.step_seconds:.2g} ns each",
                 fix=f'Pass fewer steps; propagator="{self.known.instead}" makes one jump of them.'
                 if self.known.instead
                 else "Pass fewer steps; sim.estimate(steps=1_000_000) tells what a run takes.",
@@ -132,7 +132,7 @@ class Compiled:
 
     def tell_of_length(self, steps: int, members: int) -> None:
         """Whoever waits for a loop that can be deleted should know."""
-        estimate = steps * members * loop_seconds(0, self.known.operations)
+        estimate = steps * members * self.step_seconds
         if self.known.instead and estimate > LONG:
             LOG.warning(
                 '%s: %s steps one by one take %s or more; propagator="%s" makes one jump of them',
@@ -141,6 +141,11 @@ class Compiled:
                 seconds(estimate),
                 self.known.instead,
             )
+
+    @cached_property
+    def step_seconds(self) -> float:
+        """About what a step of one member takes."""
+        return loop_seconds(0, self.known.operations)
 
     @cached_property
     def look(self) -> Look | None:
@@ -179,11 +184,9 @@ class Compiled:
     def watching(self, name: str) -> Program | LazyProgram:
         """The program that follows the momentum of explicit time too, as a state of that name."""
         key = None if self.key is None else digest(f"{self.key} with {name}".encode())
-        return (
-            watching(self.built, name)
-            if key is None
-            else LazyProgram(key, lambda: watching(self.built, name))
-        )
+        if key is None:
+            return watching(self.built, name)
+        return LazyProgram(key, lambda: watching(self.built, name))
 
     @cached_property
     def energy_in_loops(self) -> bool:
@@ -191,9 +194,8 @@ class Compiled:
         s = self.system
         assert s.energy is not None
         clock = UOp.var("t") if s.time is None else s.time
-        return not loops_refuse(
-            probe(s.states, s.parameters, clock, {"energy": s.energy}, self.encoding.precision)
-        )
+        program = probe(s.states, s.parameters, clock, {"energy": s.energy}, self.encoding.precision)
+        return not loops_refuse(program)
 
     def in_loops(self, members: int) -> bool:
         """Does a run of so many members go along the axes of its states?"""

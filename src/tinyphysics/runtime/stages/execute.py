@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import here
+from tinyphysics.device.engines.host import VmEngine
+from tinyphysics.device.engines.loops import NestEngine
 from tinyphysics.device.engines.pieces import MemberBatches
+from tinyphysics.device.engines.series import SeriesEngine
 from tinyphysics.device.host.cores import available
 from tinyphysics.device.host.threads import spread
 from tinyphysics.ir import UOp
@@ -35,6 +38,7 @@ from tinyphysics.runtime.state.schedule import Schedule
 from tinyphysics.runtime.state.tiles import Tile, cut
 from tinyphysics.runtime.state.windows import FEW, Windows, fitting
 from tinyphysics.runtime.storage.resume import Keeps
+from tinyphysics.synth.methods.embedded import MOVE
 from tinyphysics.system import System
 from tinyphysics.tpir.precision.probe import probe
 from tinyphysics.tpir.program.isa import FLOW, Program
@@ -81,20 +85,15 @@ def execute(
     engine, fused = chosen(r, record, values)
     built = time.perf_counter() - began
     launches, compiling, made, loaded = engine.launches, engine.compiling, engine.made, engine.found
-    running = Running(
+    running = Running.of(
+        r,
         engine,
-        r.given,
-        record.schedule,
-        r.dt,
-        r.t0,
         record,
-        sink,
-        fused,
-        r.system,
-        r.encoding,
-        r.begun,
-        keeper,
-        windows,
+        sink=sink,
+        fused=fused,
+        begun=r.begun,
+        keeper=keeper,
+        windows=windows,
         by_dt=partial(matrices, r),
         acts=Acts(r, partial(look_at_tile, r, values) if values else None) if r.acts else None,
         threads=r.threads or available(),
@@ -114,6 +113,12 @@ def execute(
     go(running, tick)
     if running.tiles:
         record.shape = engine.told(running.tiles[0].members)
+    if r.events and r.until is not None and running.n == record.schedule.steps:
+        for tile in running.tiles:
+            m = tile.alone if tile.begun else tile.load(running.n)
+            engine.search_until(m, r.until)
+            if not tile.begun:
+                record.found.extend(engine.findings(m)["found"])
     for tile in (tile for tile in running.tiles if tile.begun):
         for name, found in engine.findings(tile.alone).items():
             getattr(record, name).extend(found)
@@ -138,15 +143,13 @@ def matrices(r: Run, dt: float) -> dict[str, Any]:
 
 def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
     """The engine of a run, and the names under which its loop observes the states if many are saved."""
-    s = record.schedule
+    s, look = record.schedule, partial(looking, r, values) if values else None
     if r.events and not r.adaptive:
         return with_events(r, record, values)
     if r.jump is not None:
         fused = {x.name: f"frame.{x.name}" for x in r.system.states}
         fused = fused if record.frames and strides_agree(s) else {}
-        return JumpEngine(
-            r.jump, (lambda frames, steps: looking(r, values, frames, steps)) if values else None, fused
-        ), fused
+        return JumpEngine(r.jump, look, fused), fused
     if r.adaptive:
         names = [x.name for x in r.system.states]
         words = [word for name in names for word in r.encoding.precision.names(name)]
@@ -154,8 +157,14 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
         fused = {word: f"frame.{word}" for word in words} if at_once and strides_agree(s) else {}
         if r.target.backend == "cuda" and not r.loops:
             inner = MemberBatches(inner)
-        look = (lambda frames, steps: looking(r, values, frames, steps)) if values else None
         search = None
+        if (r.events or at_once) and alone(inner, names):
+            from tinyphysics.runtime.engines.adaptive_arrays import ArraysAdaptive
+            from tinyphysics.runtime.engines.searches import array_curves
+
+            curves = partial(array_curves, r, clock_of(r.system))
+            given = (inner, names, look, None, words, r.advice, fused, at_once)
+            return ArraysAdaptive(*given, curves=curves, events=list(r.events)), fused
         if r.events:
             from tinyphysics.runtime.engines.searches import dense_search
 
@@ -182,7 +191,7 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
 
 def with_events(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
     """The engine of a run with steps of one length whose events are searched."""
-    from tinyphysics.runtime.engines.event_steps import EventEngine, JumpEvents
+    from tinyphysics.runtime.engines.event_steps import TIME, EventEngine, JumpEvents
     from tinyphysics.runtime.engines.events import check_events
     from tinyphysics.runtime.engines.searches import fractions, jumps, observed_events
 
@@ -192,11 +201,7 @@ def with_events(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any,
     words = {word.name: f"frame.{word.name}" for word in kept}
     in_loop = r.jump is not None or not r.loops  # does it show the states of every step?
     fused = words if record.frames and in_loop and strides_agree(s) and not r.given.there else {}
-    look = (lambda frames, steps: looking(r, values, frames, steps)) if values else None
-
-    def seen(frames: Mapping[str, Any], steps: Sequence[int]) -> dict[str, Any]:
-        return looking(r, events, frames, steps)
-
+    look, seen = partial(looking, r, values) if values else None, partial(looking, r, events)
     inner: Any
     if r.jump is not None:
         inner = JumpEngine(r.jump, seen, words)
@@ -204,9 +209,13 @@ def with_events(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any,
         by = jumps(r, inner, alone)
         return JumpEvents(inner, list(r.events), words, by, seen, look, fused, in_loop), fused
     shown = {words[word.name]: word.var for word in kept} if in_loop else {}
+    time = None
+    if r.system.clock is not None:
+        time = partial(r.encoding.shown, r.system.clock.time)
+        shown |= {TIME: next(x.var for x in r.system.states if x.name == r.system.clock.time)}
     inner = engine_for(r.target, r.program, watcher(r, {**events, **shown}), r.threads, r.loops)
     by = fractions(r, inner, partial(matrices, r))
-    return EventEngine(inner, list(r.events), words, by, seen, look, fused, in_loop), fused
+    return EventEngine(inner, list(r.events), words, by, seen, look, fused, in_loop, time), fused
 
 
 def stepping(r: Run, s: Schedule) -> tuple[Any, bool]:
@@ -214,7 +223,8 @@ def stepping(r: Run, s: Schedule) -> tuple[Any, bool]:
     if r.series is not None:
         return series_engine(r.target, r.series), False
     if r.loops:
-        return engine_for(r.target, r.program, None, r.threads, r.loops), False
+        at_once = many_looks(s) and not r.given.there
+        return engine_for(r.target, r.program, None, r.threads, r.loops), at_once
     many = many_looks(s) and not r.given.there
     if r.events or many:
         keeping = engine_for(r.target, r.program, None, r.threads, False, None, True)
@@ -222,6 +232,13 @@ def stepping(r: Run, s: Schedule) -> tuple[Any, bool]:
         if r.events or at_once:
             return keeping, at_once
     return engine_for(r.target, r.program, None, r.threads), False
+
+
+def alone(inner: Any, names: Sequence[str]) -> bool:
+    """Does an engine go along the arrays of one member after the other?"""
+    if isinstance(inner, (NestEngine, SeriesEngine)):
+        return True
+    return isinstance(inner, VmEngine) and any(s.name == names[0] + MOVE for s in inner.states)
 
 
 def many_looks(s: Schedule) -> bool:
@@ -255,7 +272,8 @@ def looking(
         look = slice(begin, begin + span)
         state = {n: v[look].reshape(-1, *v.shape[2:]) for n, v in frames.items()}
         into = {n: v[look].reshape(-1, *v.shape[2:]) for n, v in out.items()}
-        parts = cut(span * members, engine.numbers, min(v.itemsize for v in state.values()), engine.room)
+        size = min(v.itemsize for v in state.values())
+        parts = cut(span * members, engine.numbers, size, engine.room, engine.workers)
 
         def one(k: int) -> None:
             here = parts[k]  # noqa: B023

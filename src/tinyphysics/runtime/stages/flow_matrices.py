@@ -45,7 +45,7 @@ def generator(program: Program, term: int, values: Values) -> Any:
     for k, v in zip(order, variables):
         begin[k] = range(where, where + v.size)
         where += v.size
-    rows = [n for k in range(len(program.states)) for n in begin[k]] + [where]
+    rows = [n for k in sorted(begin) for n in begin[k]] + [where]
     return [[a[i][j] for j in rows] for i in rows]
 
 

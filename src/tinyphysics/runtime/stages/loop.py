@@ -30,15 +30,16 @@ from tinyphysics.trajectory import Stop
 def begin_tiles(run: Running) -> None:
     """The tiles; those of a run that goes on with their loop states, and its first frame."""
     r, i, s = run.record, run.given, run.schedule
-    parts = cut(i.members, run.engine.numbers, min(v.itemsize for v in i.states.values()), run.engine.room)
+    e, size = run.engine, min(v.itemsize for v in i.states.values())
+    parts = cut(i.members, e.numbers, size, e.room, e.workers)
     kept, run.there = None, i.there
     if run.there:  # what is there stays there
         parts = [slice(0, i.members)] if i.members else []
     if len(parts) > 1:
         own = {} if run.windows is not None else {name: v[-1] for name, v in r.frames.items()}
         slots = own or {n: np.empty_like(v) for n, v in i.states.items()}
-        kept = store(slots, run.engine.numbers)
-    run.tiles = [Tile(part, run.engine, i, run.dt, run.t0, kept) for part in parts]
+        kept = store(slots, e.numbers)
+    run.tiles = [Tile(part, e, i, run.dt, run.t0, kept) for part in parts]
     run.n = r.last = s.first
     if run.begun is not None:
         r.hashes += run.begun.hashes
@@ -79,11 +80,7 @@ def go(run: Running, tick: Callable[[int], None]) -> Record:
             assert target > n, "no room for a step"
             if many:
                 with unbroken():
-                    done = spread(
-                        lambda k: advance_block(run, k, n, target),  # noqa: B023
-                        len(run.tiles),
-                        run.engine.workers,
-                    )
+                    done = advance_tiles(run, n, target)
                     commit(run, target, done)
                     watch(run)
                     safeguard(run, done)
@@ -102,9 +99,8 @@ def go(run: Running, tick: Callable[[int], None]) -> Record:
         r.stops.append(Stop("interrupted", run.n, run.time(run.n), error=stop))
     except StoreError as error:
         r.stops.append(Stop("store", run.n, run.time(run.n), error=error))
-    except (
-        BackendError
-    ) as error:  # a device that has failed gives nothing back: the last frame that is here is the end
+    # a device that has failed gives nothing back: the last frame that is here is the end
+    except BackendError as error:
         if run.n == s.first:
             raise
         run.n = s.last_saved(run.n)
@@ -119,16 +115,18 @@ def go(run: Running, tick: Callable[[int], None]) -> Record:
     return r
 
 
+def advance_tiles(run: Running, n: int, target: int) -> list[Done]:
+    return spread(lambda k: advance_block(run, k, n, target), len(run.tiles), run.engine.workers)
+
+
 def watch(run: Running) -> None:
     """Members stop of which a watch says so; the state that it saw is their last one."""
     n, start = run.n, run.given.states if run.begun is None else run.begun.start
     due = [w for w in run.watches if n % w.every == 0]
     for tile in run.tiles if due and run.frozen < run.given.members else ():
         state = run.state_at(tile, tile.load(n), n)
-        first, now = (
-            run.look(tile, {name: v[tile.here] for name, v in start.items()}, 0),
-            run.look(tile, state, n),
-        )
+        begun = {name: v[tile.here] for name, v in start.items()}
+        first, now = run.look(tile, begun, 0), run.look(tile, state, n)
         for w in due:
             for k in np.flatnonzero(w.bad(first[w.name], now[w.name])).tolist():
                 who = tile.here.start + k if run.given.is_ensemble else None
@@ -142,7 +140,7 @@ def nothing(run: Running) -> Record:
     run.n = s.steps
     for n in range(0, s.steps + 1, s.hash_every or s.steps + 1):
         if n > s.first:
-            r.hash(n, state_hash(shaped(run.given)(run.given.states)))
+            r.hash(n, state_hash(shaped(run.given)({name: run.given.states[name] for name in run.hashed})))
     finish(run)
     return r
 
@@ -172,6 +170,7 @@ def commit(run: Running, target: int, done: list[Done]) -> None:
         i = run.given
         parts = [
             (v.dtype, v.shape[0 if i.is_ensemble else 1 :], b"".join(d.leaves[name] for d in done))
-            for name, v in i.states.items()
+            for name in run.hashed
+            for v in [i.states[name]]
         ]
         run.record.hash(target, joined(parts))

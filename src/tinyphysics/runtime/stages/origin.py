@@ -133,19 +133,11 @@ class Origin:
         parts = []
         for k in range(0, len(steps), size):  # frames may be more than the available memory
             some = {name: v[k : k + size] for name, v in self.frames.items()}
-            parts.append(self.looking(values, some, steps[k : k + size], k))
-        return (
-            parts[0]
-            if len(parts) == 1
-            else {name: np.concatenate([part[name] for part in parts]) for name in values}
-        )
-
-    def looking(
-        self, values: Mapping[str, UOp], frames: Mapping[str, Any], steps: list[int], begin: int
-    ) -> Any:
-        """Values of some frames."""
-        times = None if self.between is None else np.asarray(self.between)[begin : begin + len(steps)]
-        return looking_between(self.run, values, frames, steps, times)
+            times = None if self.between is None else np.asarray(self.between)[k : k + size]
+            parts.append(looking_between(self.run, values, some, steps[k : k + size], times))
+        if len(parts) == 1:
+            return parts[0]
+        return {name: np.concatenate([part[name] for part in parts]) for name in values}
 
     def watched(self, name: str) -> dict[str, UOp]:
         if self.observes(name):
@@ -205,9 +197,7 @@ class Origin:
         steps = min(self.last * LOOKS, LOOKS) if run.gridless else self.last
         nothing = Record(Schedule(steps, None, 1, None), {})
         out, *_ = execute(run, nothing, self.watched(name), lambda n: None, sink)
-        for stop in out.stops:
-            if stop.error is not None:  # half a replay answers nothing
-                raise stop.error
+        out.raise_error()
         return out
 
     def on_grid(self, run: Run) -> Run:
@@ -254,16 +244,14 @@ class Origin:
             return self.drift_of_value(name)
         name = EXTENDED if name == "energy" else name
         wide = self.run.encoding.precision.wide
+        seen = Extremes(self.run.given.members, wide)
         if self.run.jump is not None:
-            seen = Extremes(self.run.given.members, wide)
             seen.add(self.looked(self.watched(name)), slice(None))
             return self.judged(seen, {})
         run = self.replayed(name)
         kept = kept_in_the_loop(run, self.last, self.watched(name))
         if kept is None:
-            seen = Extremes(self.run.given.members, wide)
-            again = self.again(name, seen.add)
-            return self.judged(seen, self.ends(again))
+            return self.judged(seen, self.ends(self.again(name, seen.add)))
         seen, apart = kept
         if not len(apart):
             return self.judged(seen, {})
@@ -284,14 +272,8 @@ class Origin:
         else:
             stops = self.again(name, seen.add).stops
         drift, bad = seen.over({stop.member or 0: stop.step for stop in stops})
-        return Wandering(
-            drift,
-            seen.scale,
-            f"largest sum of |terms of {name}|",
-            bad,
-            self.run.given.is_ensemble,
-            f"`{name}`",
-        )
+        of, many = f"largest sum of |terms of {name}|", self.run.given.is_ensemble
+        return Wandering(drift, seen.scale, of, bad, many, f"`{name}`")
 
     def judged(self, seen: Extremes, stopped: Mapping[int, int]) -> Wandering:
         """Extremes over their scale; NaN where an energy was not finite before its member stopped."""

@@ -36,11 +36,8 @@ def trajectory(
     frames = {name: sealed(v[: len(steps)]) for name, v in record.frames.items()}
     kept = frames if r.given.is_ensemble else {name: v[:, 0] for name, v in frames.items()}
     own = r.system.clock is not None
-    seen = {
-        name: rows if r.given.is_ensemble else rows[:, 0]
-        for name in record.observed
-        for rows in [record.series(name)]
-    }
+    seen = {name: record.series(name) for name in record.observed}
+    seen = seen if r.given.is_ensemble else {name: v[:, 0] for name, v in seen.items()}
     at = seen.pop(AT) if AT in seen else times_at(record.observed_at, r.dt, r.t0) if seen else None
     observed = {name: (at, rows) for name, rows in seen.items()}
     if own:
@@ -49,6 +46,8 @@ def trajectory(
     rows = asked_for(record.schedule, len(steps))
     if rows is not None:
         kept = {name: sealed(v[rows]) for name, v in kept.items()}
+    values = {n: values[n] for n in observed}
+    kept_of = frames, steps, record.last, values, asked, between, rows, record.carried
     out = Trajectory(
         t=t if rows is None else t[rows],
         steps=steps if rows is None else steps[rows],
@@ -59,20 +58,10 @@ def trajectory(
         hashes=record.hashes,
         stops=tuple(record.stops),
         observed=observed,
-        origin=Origin(
-            from_the_start(r),
-            frames,
-            steps,
-            record.last,
-            {n: values[n] for n in observed},
-            asked,
-            between,
-            rows,
-            record.carried,
-        ),
+        origin=Origin(from_the_start(r), *kept_of),
     )
     if r.gridless and observed:  # it has no steps to observe: its frames are observed instead
-        found = out.origin.looked({n: values[n] for n in observed})
+        found = out.origin.looked(values)
         out.observed = {name: (out.t, sealed(out.origin.seen(v))) for name, v in found.items()}
     label(r, record, out)
     return out
@@ -88,12 +77,9 @@ def asked_for(s: Schedule, count: int) -> Any:
 
 def label(r: Run, record: Record, out: Trajectory) -> None:
     """Says which frames were reached by a part of a step. A method that has its solution between steps takes none."""
-    if (
-        not record.schedule.most_between
-        or r.adaptive
-        or r.jump is not None
-        and r.jump.flows(r.given.own, r.dt)
-    ):
+    if not record.schedule.most_between or r.adaptive:
+        return
+    if r.jump is not None and r.jump.flows(r.given.own, r.dt):
         return
     n, end, t = record.last, record.schedule.end, np.asarray(out.t)
     part = (t - times_at(np.asarray(out.steps), r.dt, r.t0)) / r.dt
@@ -144,18 +130,14 @@ def streamed(
 
 def last_frame(r: Run, record: Record, final: Mapping[str, Any]) -> Frame:
     """The end of a run, as it is kept and as it is shown."""
-    states = {
-        name: sealed(v if isinstance(v, DeviceArray) else np.asarray(v))
-        for name, v in shown(r, final).items()
-    }
+    kept = shown(r, final).items()
+    states = {name: sealed(v if isinstance(v, DeviceArray) else np.asarray(v)) for name, v in kept}
     s = record.schedule
-    t = (
-        s.end
-        if s.end is not None and record.last == s.steps and (r.given.is_ensemble or not record.stops)
-        else time_at(record.last, r.dt, r.t0)
-        if r.system.clock is None
-        else times_of(r, {n: v[None] for n, v in final.items()})[0]
-    )
+    t: Any = time_at(record.last, r.dt, r.t0)
+    if s.end is not None and record.last == s.steps and (r.given.is_ensemble or not record.stops):
+        t = s.end
+    elif r.system.clock is not None:
+        t = times_of(r, {n: v[None] for n, v in final.items()})[0]
     return Frame(states, record.last, t, final, not_the_default(r))
 
 
@@ -179,9 +161,9 @@ def from_the_start(r: Run) -> Run:
     """The run of which this one is the last part: what is asked of every step is asked of those before it too."""
     if r.events:  # what was found is known
         r = replace(r, events={})
-    return (
-        r if r.begun is None else replace(r, begun=None, given=replace(r.given, states=dict(r.begun.start)))
-    )
+    if r.begun is None:
+        return r
+    return replace(r, begun=None, given=replace(r.given, states=dict(r.begun.start)))
 
 
 def jumped(r: Run, n: int, way: str) -> dict[str, Any]:

@@ -55,6 +55,7 @@ def place(r: Resolved, s: Scheduled, b: Bound) -> Placed:
         b.acts,
         traits=compiled.known.traits,
         step=compiled.step if compiled.adaptive else None,
+        until=None if setup.system.clock is None or r.until is None else float(r.until),
     )
     if s.schedule.steps and members:
         check_units(run, compiled.scales)

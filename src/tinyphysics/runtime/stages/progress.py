@@ -119,14 +119,8 @@ def throttled(
 
 def logged(name: str, pace: ProgressRate) -> Callable[[int], None]:
     def show(n: int) -> None:
-        LOG.info(
-            "%s: step %s of %s (%.0f %%), %s",
-            name,
-            f"{n:,}",
-            f"{pace.steps:,}",
-            100 * n / pace.steps,
-            pace.told(n),
-        )
+        part = 100 * n / pace.steps
+        LOG.info("%s: step %s of %s (%.0f %%), %s", name, f"{n:,}", f"{pace.steps:,}", part, pace.told(n))
 
     return show
 

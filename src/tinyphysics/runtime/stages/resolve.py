@@ -139,21 +139,8 @@ def resolve(setup: Setup, request: Request, deciders: Sequence[Decider]) -> Reso
             begin = replace(begin, dt=d.decide(setup, begin))
     gridless = setup.compiled.adaptive and dt is None
     dt = 1.0 if setup.system.kind == "map" else checked_step(begin.dt)
-    out = Resolved(
-        setup,
-        request,
-        given,
-        wants,
-        dt,
-        t0,
-        until,
-        seed,
-        hash_every,
-        c,
-        path,
-        gridless=gridless,
-        decided=decided,
-    )
+    call = setup, request, given, wants
+    out = Resolved(*call, dt, t0, until, seed, hash_every, c, path, gridless=gridless, decided=decided)
     return out if arrays is None else with_arrays(out, arrays)
 
 

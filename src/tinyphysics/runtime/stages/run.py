@@ -71,17 +71,8 @@ def run(r: Resolved, s: Scheduled, b: Bound, one: Run, began: float) -> Ran:
 def identity_of(r: Resolved, one: Run) -> Identity:
     if one.begun is not None:
         return one.begun.run
-    seen = shaped(one.given)(one.given.states)
-    return identity(
-        one.system,
-        r.setup.compiled.known.program,
-        one.dt,
-        one.t0,
-        r.seed,
-        seen,
-        one.given.params,
-        told(one.acts),
-    )
+    seen, program = shaped(one.given)(one.given.states), r.setup.compiled.known.program
+    return identity(one.system, program, one.dt, one.t0, r.seed, seen, one.given.params, told(one.acts))
 
 
 def opened(r: Resolved, b: Bound, one: Run, who: Identity) -> Windows:

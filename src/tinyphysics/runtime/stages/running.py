@@ -11,13 +11,14 @@ import numpy as np
 
 from tinyphysics.device.cuda.dlpack import empty_like
 from tinyphysics.ir import UOp
+from tinyphysics.pipeline import BESIDE
 from tinyphysics.runtime.engines.collisions import pair_sums
 from tinyphysics.runtime.engines.engine import Distant, Engine, States
 from tinyphysics.runtime.stages.acting import Acts
-from tinyphysics.runtime.state.encoding import FLOAT64, Encoding
+from tinyphysics.runtime.state.encoding import FLOAT64, Encoding, owner
 from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.runtime.state.record import Record
-from tinyphysics.runtime.state.run import Checkpoint, Watch
+from tinyphysics.runtime.state.run import Checkpoint, Run, Watch
 from tinyphysics.runtime.state.schedule import Schedule, time_at
 from tinyphysics.runtime.state.tiles import Tile
 from tinyphysics.runtime.state.windows import Windows
@@ -28,6 +29,8 @@ from tinyphysics.trajectory import Stop
 
 HASHED_THERE = 1 << 22  # bytes of a state on a GPU that are sooner hashed there than read
 CARRIED = 16 << 20  # bytes of a state up to which a run keeps its loop state to go on from
+# by members of a tile: why they stopped, and their last good states
+Stopped = dict[int, tuple[Stop, States]]
 Sink = Callable[[Mapping[str, Any], slice], None]  # takes observables of some members instead of the record
 
 
@@ -36,7 +39,7 @@ class Done:
     """One tile at the end of a block."""
 
     m: Any = None  # the loop state, if it is not kept elsewhere
-    stopped: dict[int, tuple[Stop, States]] = field(default_factory=dict)
+    stopped: Stopped = field(default_factory=dict)
     leaves: dict[str, bytes] = field(default_factory=dict)
     registers: Mapping[str, Any] = field(default_factory=dict)  # where a checkpoint is due
 
@@ -52,9 +55,8 @@ class Running:
     t0: float
     record: Record
     sink: Sink | None = None
-    fused: Mapping[str, str] = field(
-        default_factory=dict
-    )  # states that are observed in the loop: their frames
+    # states that are observed in the loop: their frames
+    fused: Mapping[str, str] = field(default_factory=dict)
     system: System | None = None
     encoding: Encoding = FLOAT64
     begun: Checkpoint | None = None  # from where a run goes on
@@ -66,16 +68,20 @@ class Running:
     kept: int | None = None  # the step of the last checkpoint
     by_dt: Callable[[float], Mapping[str, Any]] = lambda dt: {}  # parameters that follow from dt
     carried: Mapping[str, Any] | None = None  # the loop state of the last step
-    parting: list[Mapping[str, Any]] = field(
-        default_factory=list
-    )  # the same by tiles, of a run that ends early
+    # the same by tiles, of a run that ends early
+    parting: list[Mapping[str, Any]] = field(default_factory=list)
     acts: Acts | None = None  # what is done between two steps
     threads: int = 1  # that copy a state
     watches: tuple[Watch, ...] = ()
     look: Callable[[Tile, States, int], dict[str, Any]] = lambda tile, state, n: {}  # the values of those
-    bad_end: dict[int, Stop] = field(
-        default_factory=dict
-    )  # members for which the part of a step at the end failed
+    # members for which the part of a step at the end failed
+    bad_end: dict[int, Stop] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, r: Run, engine: Engine, record: Record, **more: Any) -> Running:
+        """Of what a run is done with."""
+        more |= {"system": r.system, "encoding": r.encoding}
+        return cls(engine, r.given, record.schedule, r.dt, r.t0, record, **more)
 
     def time(self, n: int) -> float:
         return time_at(n, self.dt, self.t0)
@@ -85,6 +91,13 @@ class Running:
         """The sums over pairs in which two particles may meet; derived only if something went wrong."""
         return [] if self.system is None else pair_sums(self.system)
 
+    @cached_property
+    def hashed(self) -> list[str]:
+        """The words that a digest of the state is of: not directions beside it."""
+        states = () if self.system is None else self.system.states
+        beside = {s.name for s in states if s.role == BESIDE}
+        return [name for name in self.given.states if owner(name) not in beside]
+
     @property
     def frozen(self) -> int:
         return sum(len(tile.frozen) for tile in self.tiles)
@@ -93,10 +106,8 @@ class Running:
     def stride(self) -> int:
         """Steps from one look inside the loop to the next."""
         s = self.schedule
-        strides = [
-            every for every in (s.observe_every, s.save_every if self.fused else None) if every is not None
-        ]
-        return min(strides)
+        strides = s.observe_every, s.save_every if self.fused else None
+        return min(every for every in strides if every is not None)
 
     def keeps(self, n: int) -> bool:
         return self.keeper is not None and (n == self.schedule.steps or self.schedule.checkpoints(n))
@@ -126,6 +137,8 @@ class Running:
     def load(self, tile: Tile, n: int) -> Any:
         """The loop state from which step n is left, to be changed by the caller: after acts a new one begins."""
         m = tile.load(n)
+        if self.acts is not None and self.acts.due_inside(n):
+            return self.acts.inside(self.engine, tile, m, n)
         if not self.acts_at(n):
             return m
         new = self.begun_again(tile, self.state_at(tile, m, n), n)

@@ -11,7 +11,7 @@ from tinyphysics.errors import InputError
 from tinyphysics.given import path as a_path
 from tinyphysics.ir import f64
 from tinyphysics.philox import checked
-from tinyphysics.planner.conflicts import ON_ARRAYS, Ask, check
+from tinyphysics.planner.conflicts import Ask, check
 from tinyphysics.runtime.stages.encode import Encoded, bare_run
 from tinyphysics.runtime.stages.observed import watched
 from tinyphysics.runtime.stages.own_time import steps_until
@@ -34,8 +34,7 @@ class Scheduled:
 
 def schedule(r: Resolved, e: Encoded) -> Scheduled:
     setup, request, system, i = r.setup, r.request, r.setup.system, e.words
-    on_arrays = {ON_ARRAYS: setup.compiled.adaptive and setup.compiled.in_loops(i.members)}
-    ask = Ask.of(setup.goal, system, on_arrays, events=request.events, save_at=r.wants.at, save=request.save)
+    ask = Ask.of(setup.goal, system, events=request.events, save_at=r.wants.at, save=request.save)
     check("events", ask)
     seen = watched(setup, request.observe or {})
     last, end = last_step(r, i)

@@ -52,6 +52,7 @@ class Setup:
     _bodies: System | None = None  # whose order is not known yet
     _acts: str = ""  # of the last run
     _forms: dict[Any, Any] = field(default_factory=dict)  # patterns of short runs, by the form of their calls
+    _beside: dict[Any, Any] = field(default_factory=dict)  # the same with directions beside the states
 
     def __post_init__(self) -> None:
         if isinstance(self.source, System):

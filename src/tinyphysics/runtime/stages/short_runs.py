@@ -110,8 +110,8 @@ def computed(p: Pattern, block: Any, at: int, states: list[Any]) -> dict[str, An
                 v.reshape(count, members, x.size)[1:] = series[:, x.rows, :members].transpose(0, 2, 1)
     for k in range(0 if p.fused else count - 1):
         call.call("step", at, "carried", "carried", k * p.every, p.every)
-        if not call.went_well(block) or not all_finite(block[call.moved]):
-            return None
+        if k < count - 2 and not (call.went_well(block) and all_finite(block[call.moved])):
+            return None  # the last is looked at below
         call.call("final", at, "carried", "shown", (k + 1) * p.every)
         shown = call.rows(block, "shown")
         for x, v in zip(p.states, frames.values()):
@@ -162,12 +162,13 @@ def recorded(p: Pattern, frames: dict[str, Any]) -> Record:
 
 
 def not_the_default(p: Pattern, i: Inputs) -> dict[str, Any]:
-    usual = {x.name: x.parameter.default for x in p.params}
-    return {
-        name: i.params[name][0]
-        for name, x in usual.items()
-        if x is None or not np.array_equal(i.params[name][0], x)
-    }
+    own = {x.name: (i.params[x.name][0], x.parameter.default) for x in p.params}
+    return {name: a for name, (a, usual) in own.items() if usual is None or not same(a, usual)}
+
+
+def same(a: Any, b: Any) -> bool:
+    """Are the numbers of an array those of a default?"""
+    return bool(a == b) if type(b) is float and a.ndim == 0 else np.array_equal(a, b)
 
 
 def measured(p: Pattern, took: Took) -> Metrics:

@@ -62,6 +62,9 @@ class BoundAct:
     reads: tuple[str, ...]  # states that it only reads
     shared: tuple[str, ...]  # parameters of the system
     own: Mapping[str, Any]  # (members or 1, shape...) of its own parameters
+    inside: bool = (
+        False  # on what the loop carries: the states of the system keep the bits that they have without it
+    )
 
     def due(self, n: int) -> bool:
         return n > 0 and n % self.every == 0
@@ -165,6 +168,8 @@ class Run:
     watches: tuple[Watch, ...] = ()  # that may stop it
     traits: tuple[str, ...] = ()  # of its step
     step: Callable[[], Step] | None = None  # adaptive: the step, made when it is first read
+    # where time is a state: events are looked for up to there, after the last step too
+    until: float | None = None
 
     @property
     def keeps_energy(self) -> bool:

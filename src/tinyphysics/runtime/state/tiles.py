@@ -18,16 +18,19 @@ from tinyphysics.trajectory import Stop
 from tinyphysics.util import prod
 
 
-def cut(members: int, numbers: int, itemsize: int, room: int) -> list[slice]:
+def cut(members: int, numbers: int, itemsize: int, room: int, workers: int = 1) -> list[slice]:
     """Members of each tile; the leaves of a hash never lie across two. No numbers: the engine keeps its state.
 
-    What there is room for is one tile: threads take chunks of it, and blocks are long. Tiles of more are a quarter of that.
+    What there is room for is one tile: threads take chunks of it, and blocks are long. Tiles of more are a quarter of that
+    at most, and the last ones are as small as lets so many threads end together.
     """
     if members * numbers <= room:
         return [slice(0, members)] if members else []
     whole = LEAF // itemsize
-    size = max(1, room // 4 // numbers // whole) * whole
-    starts = [*range(0, max(members - size, 0) + 1, size)]  # what is left over goes to the last one
+    most, left, starts = max(1, room // 4 // numbers // whole), members // whole, [0]
+    while (size := min(most, max(1, left // workers))) < left:
+        starts.append(starts[-1] + size * whole)
+        left -= size
     return [slice(a, b) for a, b in zip(starts, [*starts[1:], members])]
 
 

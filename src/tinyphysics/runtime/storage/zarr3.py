@@ -30,10 +30,8 @@ TYPES = {
     "|u1": "uint8",
     "|b1": "bool",
 }
-NOTHING: dict[str, Any] = {
-    "f": "NaN",
-    "b": False,
-}  # fill value of chunks that were never written, by kind; else 0
+# fill value of chunks that were never written, by kind; else 0
+NOTHING: dict[str, Any] = {"f": "NaN", "b": False}
 
 
 @dataclass(frozen=True)

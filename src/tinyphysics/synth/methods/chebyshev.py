@@ -8,17 +8,23 @@ what they add to the beginning of a step, D_j = Y_j - x, so that the move of a s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
 from tinyphysics.ir import UOp
-from tinyphysics.step import Step, Term
-from tinyphysics.synth.methods.embedded import Embedded, Here, Numbers, Tolerance, Tried, embedded_step, mean
-from tinyphysics.synth.methods.explicit_pair import AnyRates, Tableau, curve, first
-from tinyphysics.synth.methods.rates import ArrayRates, Rates
-from tinyphysics.system import System
+from tinyphysics.step import Step
+from tinyphysics.synth.methods.embedded import (
+    AnyRates,
+    Here,
+    Numbers,
+    Problem,
+    Tolerance,
+    Tried,
+    embedded_step,
+    mean,
+)
+from tinyphysics.synth.methods.explicit_pair import Tableau, first, method_of
 
 STAGES = 20
 DAMPING = Fraction(2, 13)  # of the stability polynomial, so that its edge does not touch 1
@@ -66,29 +72,10 @@ def recurrences(stages: int) -> list[Recurrence]:
     return out
 
 
-def runge_kutta_chebyshev(
-    name: str,
-    system: System,
-    terms: Sequence[Term],
-    rates: Sequence[UOp],
-    tolerance: Tolerance,
-    arrays: bool = False,
-) -> Step:
-    """Number by number, or on whole arrays."""
-    f = (ArrayRates if arrays else Rates)(system, rates)
-    method = Embedded(
-        3,
-        HERMITE.power,
-        LONGER,
-        partial(attempt, f, tolerance),
-        partial(first, HERMITE),
-        partial(curve, HERMITE, f),
-        3,
-        STAGES,
-        2,
-        partial(remade, f),
-    )
-    return embedded_step(name, system, terms, f, method)
+def runge_kutta_chebyshev(p: Problem) -> Step:
+    f = p.slopes
+    method = method_of(HERMITE, f, partial(attempt, f, p.tolerance), partial(remade, f), STAGES)
+    return embedded_step(p, f, method)
 
 
 def move_of(f: AnyRates, begin: Numbers, x: Numbers, t: UOp, h: UOp) -> Numbers:

@@ -53,6 +53,8 @@ TINY = 2.0**-900  # a size that is not zero, a time that is nothing
 
 NOTHING, LOST = UOp.const(0.0, f64), UOp.const(math.nan, f64)
 Numbers = list[UOp]
+AnyRates = Rates | ArrayRates
+Remade = Callable[[Numbers, UOp, UOp], list[Numbers]]  # all rows, of (x, t, h) of a step
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +102,7 @@ class Embedded:
     degree: int
     evaluations: int  # of the rates, in an attempt
     carried: int = 0  # rows that the next attempt needs
-    remade: Callable[[Numbers, UOp, UOp], list[Numbers]] | None = None  # all rows, of (x, t, h) of a step
+    remade: Remade | None = None
 
 
 @dataclass(frozen=True)
@@ -113,12 +115,26 @@ class Tolerance:
     def scale(self, *states: Numbers) -> Numbers:
         """One over what is allowed, at the largest of each number in these states."""
         sizes = [tree([abs(x) for x in group], larger) for group in zip(*states)]
-        more = (
-            larger(largest(sizes) * ROUNDED, UOp.const(TINY))
-            if self.absolute is None
-            else UOp.const(self.absolute, f64)
-        )
+        more = UOp.const(self.absolute or 0.0, f64)
+        if self.absolute is None:
+            more = larger(largest(sizes) * ROUNDED, UOp.const(TINY))
         return [1.0 / size.fma(self.relative, more) for size in sizes]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What a step is made for."""
+
+    name: str
+    system: System
+    terms: Sequence[Term]
+    rates: Sequence[UOp]
+    tolerance: Tolerance
+    arrays: bool = False  # whole ones, or number by number
+
+    @property
+    def slopes(self) -> AnyRates:
+        return (ArrayRates if self.arrays else Rates)(self.system, self.rates)
 
 
 def largest(items: Sequence[UOp]) -> UOp:
@@ -248,16 +264,14 @@ class ArrayLayout(Layout):
         return list(zip(self.own, seen))
 
 
-def embedded_step(
-    name: str, system: System, terms: Sequence[Term], rates: Rates | ArrayRates, method: Embedded
-) -> Step:
+def embedded_step(p: Problem, rates: AnyRates, method: Embedded) -> Step:
     x = (ArrayLayout if isinstance(rates, ArrayRates) else NumberLayout)(rates.own, method)
-    attempt = Attempt(x.going, tried(x, method, system.time is not None))
+    attempt = Attempt(x.going, tried(x, method, p.system.time is not None))
     init = (Map(begun(x, rates, method)),)
-    return own_steps(name, system, x.added, terms, attempt, shown(x, method), init, method.evaluations)
+    return own_steps(p.name, p.system, x.added, p.terms, attempt, shown(x, method), init, method.evaluations)
 
 
-def begun(x: Layout, rates: Rates | ArrayRates, method: Embedded) -> Assignments:
+def begun(x: Layout, rates: AnyRates, method: Embedded) -> Assignments:
     slopes = rates.at(x.x, x.high)
     first = first_length(x.x, slopes)
     return (*x.keep(method.first(slopes)), x.clocks([x.high, x.low, x.h, x.count, first, x.tries]))

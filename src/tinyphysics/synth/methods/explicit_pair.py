@@ -7,21 +7,24 @@ order 4. The slope at the end of a step is the first of the next; the more that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from tinyphysics.ir import UOp
-from tinyphysics.step import Step, Term
+from tinyphysics.step import Step
 from tinyphysics.synth.coefficients import dormand_prince, dormand_prince5
 from tinyphysics.synth.coefficients.dormand_prince import Row
 from tinyphysics.synth.methods.embedded import (
     NOTHING,
     TINY,
+    AnyRates,
     Curve,
     Embedded,
     Here,
     Numbers,
+    Problem,
+    Remade,
     Tolerance,
     Tried,
     combined,
@@ -29,11 +32,7 @@ from tinyphysics.synth.methods.embedded import (
     mean,
     squares,
 )
-from tinyphysics.synth.methods.rates import ArrayRates, Rates
 from tinyphysics.synth.methods.taylor import larger
-from tinyphysics.system import System
-
-AnyRates = Rates | ArrayRates
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,30 +60,19 @@ FIVE = Tableau(dormand_prince5.STAGES, dormand_prince5.WEIGHTS, dormand_prince5.
 # fmt: on
 
 
-def explicit_pair(
-    a: Tableau,
-    name: str,
-    system: System,
-    terms: Sequence[Term],
-    rates: Sequence[UOp],
-    tolerance: Tolerance,
-    arrays: bool = False,
-) -> Step:
-    """Number by number, or on whole arrays."""
-    f = (ArrayRates if arrays else Rates)(system, rates)
-    method = Embedded(
-        1 + len(a.kept),
-        a.power,
-        a.longer,
-        partial(attempt, a, f, tolerance),
-        partial(first, a),
-        partial(curve, a, f),
-        3 + len(a.curve),
-        a.end - 1,
-        2,
-        partial(remade, a, f),
+def explicit_pair(a: Tableau, p: Problem) -> Step:
+    f = p.slopes
+    return embedded_step(
+        p, f, method_of(a, f, partial(attempt, a, f, p.tolerance), partial(remade, a, f), a.end - 1)
     )
-    return embedded_step(name, system, terms, f, method)
+
+
+def method_of(
+    a: Tableau, f: AnyRates, attempt: Callable[[Here], Tried], remade: Remade, evaluations: int
+) -> Embedded:
+    """With the curve of a tableau."""
+    rows, degree, made = 1 + len(a.kept), 3 + len(a.curve), partial(curve, a, f)
+    return Embedded(rows, a.power, a.longer, attempt, partial(first, a), made, degree, evaluations, 2, remade)
 
 
 def first(a: Tableau, slopes: Numbers) -> list[Numbers]:

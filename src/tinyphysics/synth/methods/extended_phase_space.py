@@ -13,7 +13,7 @@ from tinyphysics.flows.map import Map
 from tinyphysics.ir import UOp, elements
 from tinyphysics.rules.calculus.linear import ZERO, Rows, less, times
 from tinyphysics.rules.calculus.unroll import rolled
-from tinyphysics.step import DT, Step, Term
+from tinyphysics.step import DT, Claims, Step, Term
 from tinyphysics.synth.methods.implicit import BY_NEWTON, VectorField, solving
 from tinyphysics.system import System
 
@@ -28,7 +28,7 @@ def crossed(
         moved[k] = moved[k] + h * at[k]
 
 
-def doubled(name: str, system: System, weights: Sequence[float], claims: tuple[str, ...]) -> Step:
+def doubled(name: str, system: System, weights: Sequence[float], claims: Claims) -> Step:
     """A leapfrog of the copies for each weight, between one pair of projections."""
     assert system.energy is not None
     flow = VectorField(system, system.energy)

@@ -21,7 +21,7 @@ from tinyphysics.rules.calculus.solve import ROUNDS
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.step import DT, WORK, Step, SubFlow, Term
+from tinyphysics.step import DT, WORK, Claims, Step, SubFlow, Term
 from tinyphysics.structure import acted
 from tinyphysics.synth.coefficients.clocks import palindrome
 from tinyphysics.synth.methods.derivative import derivative, power
@@ -206,7 +206,7 @@ def half(flow: VectorField, momenta: bool, weight: float, clock: float, name: st
     return solving(unknown, start, residuals, size, moves, rows)
 
 
-def generated(name: str, system: System, weights: Sequence[float], claims: tuple[str, ...]) -> Step:
+def generated(name: str, system: System, weights: Sequence[float], claims: Claims) -> Step:
     """For each weight a step by a generating function and its adjoint: the method of Störmer and Verlet for any H."""
     assert system.energy is not None
     flow, done = VectorField(system, system.energy), 0.0
@@ -258,15 +258,13 @@ def stages(flow: VectorField, method: Collocation, weight: float, name: str) -> 
     return solving(unknown, start, residuals, size * s, ShearFlow(tuple(shears), work=tuple(works)), matrix)
 
 
-def collocate(name: str, system: System, method: Collocation, claims: tuple[str, ...]) -> Step:
+def collocate(name: str, system: System, method: Collocation, claims: Claims) -> Step:
     assert system.energy is not None
     solve = stages(VectorField(system, system.energy), method, 1.0, "?stages")
     return Step.of(system, name, (Term("H", system.energy),), claims, method.stages, body=(solve,))
 
 
-def kicked(
-    name: str, system: System, V: UOp, rest: UOp, weights: Sequence[float], claims: tuple[str, ...]
-) -> Step:
+def kicked(name: str, system: System, V: UOp, rest: UOp, weights: Sequence[float], claims: Claims) -> Step:
     """Half a kick by V, the midpoint rule for the rest, half a kick; neighbouring kicks merged. V is no part of a round."""
     moves = system.structure.flow(dict(zip(system.q, derivative(V, system.q))))
     flow = VectorField(system, rest)

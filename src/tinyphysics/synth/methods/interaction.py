@@ -19,7 +19,7 @@ from tinyphysics.flows.harmonic import CoupledFlow, HarmonicFlow
 from tinyphysics.flows.shears import Shear, ShearFlow, along
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.formulas.harmonic import averaged
-from tinyphysics.step import DT, WORK, Step, SubFlow, Term
+from tinyphysics.step import DT, WORK, Claims, Step, SubFlow, Term
 from tinyphysics.synth.coefficients.clocks import palindrome
 from tinyphysics.synth.coefficients.coefficients import COMPOSITION
 from tinyphysics.synth.coefficients.schemes import drifts_and_kicks
@@ -54,12 +54,7 @@ def kicks_of(sequence: Sequence_) -> int:
 
 
 def interaction_step(
-    name: str,
-    system: System,
-    found: Fact,
-    sequence: Sequence_,
-    claims: tuple[str, ...],
-    mollified: bool = False,
+    name: str, system: System, found: Fact, sequence: Sequence_, claims: Claims, mollified: bool = False
 ) -> Step:
     """The step; `found` is what analysis/interaction.py says. A mollified kick sees means over as long as it acts."""
     pairs = tuple(system.pairs)

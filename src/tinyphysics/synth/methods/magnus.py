@@ -19,7 +19,7 @@ from tinyphysics.flows.shears import Shear, ShearFlow
 from tinyphysics.ir import Ops, UOp, elements, substitute
 from tinyphysics.rules.calculus.unroll import rolled
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.step import DT, Step, Term, Weight
+from tinyphysics.step import DT, Claims, Step, Term, Weight
 from tinyphysics.system import System
 
 CONVERGES = math.pi  # the largest integral of the norm of A over a step (Moan & Niesen 2008)
@@ -38,9 +38,8 @@ def root(n: int, over: int) -> Weight:
 
 
 HALF = Weight(0.5, Fraction(1, 2))
-NODES: dict[
-    int, tuple[Weight, ...]
-] = {  # of Gauss-Legendre quadrature in a step, by the order that they give
+# of Gauss-Legendre quadrature in a step, by the order that they give
+NODES: dict[int, tuple[Weight, ...]] = {
     4: (HALF - root(3, 6), HALF + root(3, 6)),
     6: (HALF - root(15, 10), HALF, HALF + root(15, 10)),
 }
@@ -205,12 +204,7 @@ def any_degrees(system: System, w: Affine) -> tuple[ShearFlow, ...]:
 
 
 def magnus_step(
-    name: str,
-    system: System,
-    quadratic: Fact,
-    order: int,
-    claims: tuple[str, ...],
-    precision: str = "float64",
+    name: str, system: System, quadratic: Fact, order: int, claims: Claims, precision: str = "float64"
 ) -> Step:
     assert system.energy is not None
     w = series(at_nodes(system, generator(system, quadratic), order))

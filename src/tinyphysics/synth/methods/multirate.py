@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from tinyphysics.flows.shears import Shear, ShearFlow, along
 from tinyphysics.ir import UOp
-from tinyphysics.step import WORK, Step, Term
+from tinyphysics.step import WORK, Claims, Step, Term
 from tinyphysics.synth.coefficients.clocks import Sequence_
 from tinyphysics.synth.coefficients.coefficients import rounded
 from tinyphysics.synth.methods.derivative import derivative, power
@@ -50,12 +50,7 @@ def composed(inner: Sequence[int], weights: Sequence[float]) -> Sequence_:
 
 
 def multirate_step(
-    name: str,
-    system: System,
-    T: UOp,
-    inner: Sequence[int],
-    claims: tuple[str, ...],
-    weights: Sequence[float] = (1.0,),
+    name: str, system: System, T: UOp, inner: Sequence[int], claims: Claims, weights: Sequence[float] = (1.0,)
 ) -> Step:
     """The step of a system with fast and slow levels, which are kicked at what T has reached of the time.
 

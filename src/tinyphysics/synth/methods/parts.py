@@ -14,7 +14,7 @@ from functools import cache
 
 from tinyphysics.flows.shears import ShearFlow, along
 from tinyphysics.ir import UOp
-from tinyphysics.step import ExactPart, Step, SubFlow, Term, Weight
+from tinyphysics.step import Claims, ExactPart, Step, SubFlow, Term, Weight
 from tinyphysics.synth.coefficients.coefficients import COMPOSITION, DIGITS
 from tinyphysics.synth.methods.derivative import derivative
 from tinyphysics.system import System
@@ -78,7 +78,7 @@ def in_shears(system: System, parts: Sequence[tuple[str, UOp]]) -> list[ExactPar
 
 
 def strang_step(
-    name: str, system: System, parts: Sequence[ExactPart], weights: Sequence[float], claims: tuple[str, ...]
+    name: str, system: System, parts: Sequence[ExactPart], weights: Sequence[float], claims: Claims
 ) -> Step:
     def flow(k: int, weight: float) -> SubFlow:
         return parts[k].flow(weight)

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from tinyphysics.facts import Fact
 from tinyphysics.flows.propagator import LinearPropagator
-from tinyphysics.step import Step, Term
+from tinyphysics.step import Claims, Step, Term
 from tinyphysics.system import System
 
 FLOW = "exact_flow"
+Parts = tuple[tuple[int, float], ...]  # (number of the term, weight)
 
 
 def flow_step(system: System, split: Fact) -> Step:
@@ -31,13 +32,6 @@ def power_step(
     return jump(name, system, terms, claims, "power", parts)
 
 
-def jump(
-    name: str,
-    system: System,
-    terms: tuple[Term, ...],
-    claims: tuple[str, ...],
-    way: str,
-    parts: tuple[tuple[int, float], ...],
-) -> Step:
+def jump(name: str, system: System, terms: tuple[Term, ...], claims: Claims, way: str, parts: Parts) -> Step:
     all_ = LinearPropagator(way, parts, tuple(system.pairs), tuple(t.energy for t in terms))
     return Step.of(system, name, terms, claims, 0, final=(all_,))

@@ -17,13 +17,14 @@ from tinyphysics.flows.map import Map
 from tinyphysics.ir import UOp, elements, f64
 from tinyphysics.rules.calculus.linear import ZERO, less, solved, times
 from tinyphysics.rules.calculus.solve import HALF_ULP
-from tinyphysics.step import Step, Term
+from tinyphysics.step import Step
 from tinyphysics.synth.methods.embedded import (
     NOTHING,
     Curve,
     Embedded,
     Here,
     Numbers,
+    Problem,
     Tolerance,
     Tried,
     combined,
@@ -32,7 +33,6 @@ from tinyphysics.synth.methods.embedded import (
 )
 from tinyphysics.synth.methods.implicit import solving
 from tinyphysics.synth.methods.rates import Rates
-from tinyphysics.system import System
 
 ROOT = math.sqrt(6)
 PLACES = ((4 - ROOT) / 10, (4 + ROOT) / 10, 1.0)
@@ -64,22 +64,15 @@ ROWS = (2, 0, 1)  # of Z, as they are kept: the move first, and last the error
 QUARTIC = (1.0, -4.5, 6.0, -2.5)
 
 
-def radau(
-    name: str, system: System, terms: Sequence[Term], rates: Sequence[UOp], tolerance: Tolerance
-) -> Step:
-    f = Rates(system, rates)
+def radau(p: Problem) -> Step:
+    f = Rates(p.system, p.rates)
     # evaluations: at the beginning, three in a round and three when it has arrived, two for the error
-    method = Embedded(
-        4,
-        4,
-        8.0,
-        partial(attempt, f, tolerance),
-        lambda slopes: [[NOTHING] * len(slopes)] * 4,
-        lambda x, t, h, kept: curve(kept),
-        4,
-        9,
-    )
-    return embedded_step(name, system, terms, f, method)
+    made = partial(attempt, f, p.tolerance), first, lambda x, t, h, kept: curve(kept)
+    return embedded_step(p, f, Embedded(4, 4, 8.0, *made, 4, 9))
+
+
+def first(slopes: Numbers) -> list[Numbers]:
+    return [[NOTHING] * len(slopes)] * 4
 
 
 def mixed(matrix: Sequence[Sequence[float]], rows: Sequence[Numbers]) -> list[Numbers]:
@@ -179,7 +172,7 @@ def attempt(f: Rates, tolerance: Tolerance, here: Here) -> Tried:
     kept = [*(z[k] for k in ROWS), error]
     within = mean(newton.divided(defect(f, here, h, curve(kept).coefficients)), scale)
     size = size.fma(size, within * within).sqrt()
-    return Tried(kept, [[NOTHING] * n] * 4, (left <= close).where(size, UOp.const(math.inf, f64)), equations)
+    return Tried(kept, first(here.x), (left <= close).where(size, UOp.const(math.inf, f64)), equations)
 
 
 def defect(f: Rates, here: Here, h: UOp, rows: list[Numbers]) -> Numbers:

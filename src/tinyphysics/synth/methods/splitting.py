@@ -14,7 +14,7 @@ from tinyphysics.facts import Fact
 from tinyphysics.flows.shears import Shear, ShearFlow
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.step import DT, WORK, Step, Term
+from tinyphysics.step import DT, WORK, Claims, Step, Term
 from tinyphysics.synth.coefficients.clocks import EXACT, Sequence_, TimedPart, composed, joined, timed
 from tinyphysics.synth.methods.derivative import derivative, force_gradient, power, power_of_gradient
 from tinyphysics.system import System
@@ -59,7 +59,7 @@ def split_step(
     T: UOp,
     V: UOp | None,
     sequence: Sequence_,
-    claims: tuple[str, ...],
+    claims: Claims,
     inside: Sequence[str] = (),
     approximate: Approximate | None = None,
     processor: Sequence_ | None = None,
@@ -74,11 +74,8 @@ def split_step(
     moves = flows(system, T, V, approximate, gradients)
 
     factors: list[float] = []  # of force gradients
-    powers = (
-        {}
-        if V is None
-        else {part: power(u, system.time) for part, u in (("T", T), ("V", V)) if part in inside}
-    )
+    both = {} if V is None else {"T": T, "V": V}
+    powers = {part: power(u, system.time) for part, u in both.items() if part in inside}
     if gradients and "V" in powers:
         slopes, velocities = ([g for _, g, _ in moves[part]] for part in "VT")
         powers["W"] = power_of_gradient(slopes, velocities, system.time, system.p)

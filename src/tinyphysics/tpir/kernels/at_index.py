@@ -121,11 +121,7 @@ class AtIndex:
             value = sum_of_products(order, lambda k: (x[k], y[k]))
             return UOp.const(empty(u), u.dtype) if value is None else value
         (items,) = every
-        value = fold(
-            order,
-            lambda x, y: x.alu(REDUCTION[u.arg[0]], y),
-            items.__getitem__,
-        )
+        value = fold(order, lambda x, y: x.alu(REDUCTION[u.arg[0]], y), items.__getitem__)
         return UOp.const(empty(u), u.dtype) if value is None else value
 
     def moved(self, u: UOp, where: Places) -> UOp:

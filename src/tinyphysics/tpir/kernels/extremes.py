@@ -1,7 +1,8 @@
 """How far did a value go over all steps?  A kernel that keeps the largest change beside the state, and stores no row.
 
 The loop carries the first value, the largest distance from it and the largest scale. They are maxima, so they have the
-bits that a table of every step would give.
+bits that a table of every step would give. Distances and scales have no sign, so they are compared as whole numbers: that
+is one operation where a comparison and a choice are two, and what is not finite is larger than all numbers and stays.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tinyphysics.ir.dtype import f64
+from tinyphysics.ir.dtype import f64, i64
 from tinyphysics.ir.uop import UOp, substitute
 from tinyphysics.tpir.kernels.kernel import NOW, Kernel, Tail
 
-# Registers of the loop, after its own. REST is there where values have two words; FLAW is 0, and NaN from the first value on
-# that is not finite.
-FIRST, REST, WORST, SCALE, FLAW = "first", "rest", "worst", "scale", "flaw"
+# Registers of the loop, after its own. REST is there where values have two words; WORST or SCALE is not finite from the
+# first value on that is not.
+FIRST, REST, WORST, SCALE = "first", "rest", "worst", "scale"
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,8 @@ def keeping_extremes(k: Kernel, probe: Kernel, of: ExtremesOf) -> Kernel | None:
     It cannot if its numbers are not float64, if more than one expression lies between a step and what is seen of it, if it
     ends by itself, or if a step is inexact where what is looked at is exact.
     """
-    if (
-        any(v.dtype is not f64 for v in k.carried)
-        or k.has("leave")
-        or k.going is not None
-        or k.seed is not None
-    ):
+    plain = k.going is None and k.seed is None and not k.has("leave")
+    if not plain or any(v.dtype is not f64 for v in k.carried):
         return None
     names = [name for name in (of.value, of.rest, of.scale) if name is not None]
     order = list(probe.outputs)  # of single numbers
@@ -47,7 +44,7 @@ def keeping_extremes(k: Kernel, probe: Kernel, of: ExtremesOf) -> Kernel | None:
         loaded = dict(zip(probe.carried, substitute(probe.functions["init"], dict(zip(probe.inputs, state)))))
         return substitute([probe.functions["final"][order.index(name)] for name in names], loaded)
 
-    kept = [FIRST, *([] if of.rest is None else [REST]), WORST, SCALE, FLAW]
+    kept = [FIRST, *([] if of.rest is None else [REST]), WORST, SCALE]
     own = tuple(UOp.var(name, (), f64) for name in kept)
 
     looked_at = substitute(seen(k.functions["final"]), {NOW: NOW + 1.0})
@@ -55,19 +52,13 @@ def keeping_extremes(k: Kernel, probe: Kernel, of: ExtremesOf) -> Kernel | None:
     def after(state: Sequence[UOp]) -> tuple[UOp, ...]:
         """What becomes of them at the end of a step."""
         *values, terms = substitute(looked_at, dict(zip(k.carried, state)))
-        *firsts, worst, most, flaw = own
+        *firsts, worst, most = own
         parts = [v - first for v, first in zip(values, firsts)]
-        off = abs(parts[0] + parts[1] if of.rest is not None else parts[0])
-        return (
-            *firsts,
-            (worst < off).where(off, worst),
-            (most < terms).where(terms, most),
-            (terms + off).fma(0.0, flaw),
-        )
+        off = parts[0] + parts[1] if of.rest is not None else parts[0]
+        return (*firsts, larger(worst, off), larger(most, terms))
 
     *values, terms = seen(k.inputs)
-    nothing = NOW.lift(0.0)
-    begin = (*values, nothing, terms, (terms + abs(values[0])).fma(0.0, nothing))
+    begin = (*values, abs(values[0] * 0.0), abs(terms))
     functions = dict(k.functions) | {"init": (*k.functions["init"], *begin)}
     tails = tuple(Tail(t.period, (*t.roots, *own)) for t in k.tails)
     if k.stages == 1:
@@ -77,6 +68,12 @@ def keeping_extremes(k: Kernel, probe: Kernel, of: ExtremesOf) -> Kernel | None:
         tails = (*tails, Tail(k.stages, (*k.carried, *after(k.carried))))
     params = tuple(dict.fromkeys((*k.params, *probe.params)))
     return replace(k, params=params, carried=(*k.carried, *own), functions=functions, tails=tails, _cache={})
+
+
+def larger(size: UOp, x: UOp) -> UOp:
+    """The size or |x|; infinity is larger than a number, and NaN than that."""
+    a, b = size.bitcast(i64), abs(x).bitcast(i64)
+    return (a < b).where(b, a).bitcast(f64)
 
 
 def own_numbers(carried: Sequence[UOp]) -> int:

@@ -46,9 +46,8 @@ def telling_sums(
         left = dict.fromkeys(u for u in toposort(list(values.values())) if fails(u))
         for s, value in values.items():
             plane = (s.buffer, s.plane)
-            shown = dict.fromkeys(
-                u for u in kept_by(value, fails) if u in left
-            )  # not a list: == of nodes makes a node
+            # not a list: == of nodes makes a node
+            shown = dict.fromkeys(u for u in kept_by(value, fails) if u in left)
             if (
                 shown
                 and s.combine is Ops.ADD

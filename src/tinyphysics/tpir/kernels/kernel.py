@@ -45,12 +45,8 @@ from tinyphysics.util import without_collections
 
 NOW = UOp.var("n")  # steps done, as a float: exact up to 2**53
 STEP, ORIGIN = UOp.var("$dt"), UOp.var("$t0")
-LOOPS = (
-    "step",
-    "watch",
-    "enter",
-    "leave",
-)  # sections that are functions of what is carried, and give it back
+# sections that are functions of what is carried, and give it back
+LOOPS = ("step", "watch", "enter", "leave")
 LARGEST = (
     20_000  # scalar operations; beyond, compilers take minutes and a loop over the array is the right form
 )
@@ -91,6 +87,7 @@ class Section:
     going: UOp | None = (
         None  # of the loads: a loop ends where it holds for no lane, because a step would change nothing
     )
+    rows: int = 0  # bodies in arrays that all have as many: what one member's vectors may hold side by side
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {', '.join(str(v.arg) for v in self.loads)}"]
@@ -124,6 +121,18 @@ class Section:
             and ends[r] == 1
             and (r.op is Ops.FMA and r.src[2] is v or r.op is Ops.ADD and any(s is v for s in r.src))
         )
+
+    @cached_property
+    def idle(self) -> frozenset[UOp]:
+        """Loads that a loop neither changes nor reads: what is kept beside a step, for what is done between steps."""
+        if not self.loops or self.tails:
+            return frozenset()
+        same = {v for v, r in zip(self.loads, self.roots) if v is r}
+        if not same:
+            return frozenset()
+        read = {s for u in toposort([*self.roots, *self.guards]) for s in u.src}
+        ends = Counter(self.roots)
+        return frozenset(v for v in same if v not in read and ends[v] == 1)
 
     @cached_property
     def code(self) -> int:
@@ -188,17 +197,16 @@ class Kernel:
     params: tuple[UOp, ...]
     carried: tuple[UOp, ...]
     outputs: dict[str, tuple[DType, tuple[int, ...]]]  # what `final` gives: dtype and shape by name
-    functions: dict[
-        str, tuple[UOp, ...]
-    ]  # init, step (one stage of it), final: before functions are expanded
+    # init, step (one stage of it), final: before functions are expanded
+    functions: dict[str, tuple[UOp, ...]]
     watched: tuple[UOp, ...] = ()  # observables, as functions of what is carried
     observed: dict[str, tuple[DType, tuple[int, ...]]] = field(default_factory=dict)
     stages: int = 1
     weights: dict[UOp, tuple[UOp, ...]] = field(default_factory=dict)  # a variable of the stage -> its values
-    ends: dict[str, tuple[int, dict[UOp, tuple[UOp, ...]]]] = field(
-        default_factory=dict
-    )  # stages, weights: enter, leave
+    # stages, weights: enter, leave
+    ends: dict[str, tuple[int, dict[UOp, tuple[UOp, ...]]]] = field(default_factory=dict)
     bodies: int = 0
+    rows: int = 0
     tails: tuple[Tail, ...] = ()  # what is done after some of the stages
     going: UOp | None = None  # of what is carried
     seed: Seed | None = None  # of math="fast": what its roots begin with
@@ -256,6 +264,7 @@ class Kernel:
                 self.bodies if loops else 0,
                 tuple(Tail(t.period, parts[6 + 2 * k], parts[7 + 2 * k]) for k, t in enumerate(tails)),
                 parts[-2][0] if gate else None,
+                self.rows if loops else 0,
             )
         return self._cache[name, careful, short]
 
@@ -368,9 +377,17 @@ def scalars(roots: Sequence[UOp]) -> list[UOp]:
     return graph_rewrite(flat, exact)
 
 
-@without_collections()
 def build_kernel(program: Program, seed: Seed = PORTABLE) -> Kernel:
-    """The kernel of a program, for a machine with some seed; a PlanError if it would be too long to write out."""
+    """The kernel of a program, for a machine with some seed; a PlanError if it would be too long to write out.
+
+    Made once: a run, what is looked at beside it and the report all ask for it.
+    """
+    return _built(program, seed)
+
+
+@lru_cache(maxsize=8)
+@without_collections()
+def _built(program: Program, seed: Seed) -> Kernel:
     meaning = Meaning(program)
     meaning.run(program.init)
     ends = ends_of(program, lambda r: r in meaning.env and unchanging(program, meaning.env)(r))
@@ -449,6 +466,7 @@ def build_kernel(program: Program, seed: Seed = PORTABLE) -> Kernel:
         stages=stages.count,
         weights=named(weighed.pop("step"), names),
         bodies=bodies_of(program),
+        rows=rows_of(program),
         going=going[0] if going else None,
         tails=tuple(Tail(t.period, tuple(substitute(roots, names))) for t, roots in zip(stages.tails, tails)),
         ends={
@@ -463,6 +481,12 @@ def build_kernel(program: Program, seed: Seed = PORTABLE) -> Kernel:
 def bodies_of(program: Program) -> int:
     """How many rows of its states go on orbits, each like the others?"""
     return program.states[0].type.shape[0] - 1 if any(i.op == "ORBIT" for i in program.step) else 0
+
+
+def rows_of(program: Program) -> int:
+    """How many rows have its states, if all have as many?"""
+    shapes = {r.type.shape for r in program.states}
+    return next(iter(shapes))[0] if len(shapes) == 1 and all(shapes) else 0
 
 
 def named(table: Mapping[UOp, Sequence[UOp]], names: dict[UOp, UOp]) -> dict[UOp, tuple[UOp, ...]]:
@@ -499,27 +523,12 @@ def watching(k: Kernel, probe: Kernel) -> Kernel:
     state = dict(zip(probe.inputs, k.functions["final"]))
     loaded = dict(zip(probe.carried, substitute(probe.functions["init"], state)))
     watched = tuple(substitute(probe.functions["final"], loaded))
-    if k.has("leave"):  # between a step and what is seen of it lies more than one expression
-        params = tuple(dict.fromkeys((*k.params, *probe.params)))
-        return replace(
-            k, params=params, functions=k.functions | {"look": watched}, observed=probe.outputs, _cache={}
-        )
-    functions = k.functions | {"watch": k.functions["step"]}
     params = tuple(dict.fromkeys((*k.params, *probe.params)))  # a probe may draw where a step does not
-    return Kernel(
-        k.name,
-        k.inputs,
-        params,
-        k.carried,
-        k.outputs,
-        functions,
-        watched,
-        probe.outputs,
-        k.stages,
-        k.weights,
-        tails=k.tails,
-        seed=k.seed,
-    )
+    new = replace(k, params=params, observed=probe.outputs, _cache={})
+    if k.has("leave"):  # between a step and what is seen of it lies more than one expression
+        return replace(new, functions=k.functions | {"look": watched})
+    functions = k.functions | {"watch": k.functions["step"]}
+    return replace(new, functions=functions, watched=watched, ends={}, bodies=0, going=None, kinds=())
 
 
 RECORDED = "registers"  # what a kernel observes that keeps all that its loop carries
@@ -528,13 +537,11 @@ RECORDED = "registers"  # what a kernel observes that keeps all that its loop ca
 def recording(k: Kernel) -> Kernel:
     """The kernel whose loop also writes down what it carries, after every step."""
     functions = k.functions | {"watch": k.functions["step"]}
-    seen: dict[str, tuple[DType, tuple[int, ...]]] = {
-        RECORDED: (k.carried[0].dtype, (len(k.carried),)),
-    }
+    seen: dict[str, tuple[DType, tuple[int, ...]]] = {RECORDED: (k.carried[0].dtype, (len(k.carried),))}
     return replace(k, functions=functions, watched=k.carried, observed=seen, _cache={})
 
 
-def hoist(roots: Sequence[UOp], params: frozenset[UOp]) -> tuple[list[UOp], dict[UOp, UOp]]:
+def hoist(roots: Sequence[UOp], params: frozenset[UOp], name: str = "c") -> tuple[list[UOp], dict[UOp, UOp]]:
     """The roots with what depends on parameters alone replaced by variables, and those variables' values."""
     order = toposort(roots)
     varies: dict[UOp, bool | None] = {}  # None: a number
@@ -548,5 +555,5 @@ def hoist(roots: Sequence[UOp], params: frozenset[UOp]) -> tuple[list[UOp], dict
             outside |= {s: None for s in u.src if fixed[s]}
     if not outside:
         return list(roots), {}
-    names = {u: UOp.var(f"c{k}", (), u.dtype) for k, u in enumerate(outside)}
+    names = {u: UOp.var(f"{name}{k}", u.shape, u.dtype) for k, u in enumerate(outside)}
     return substitute(roots, names), {v: u for u, v in names.items()}

@@ -19,27 +19,10 @@ from tinyphysics.tpir.kernels.neighbours import in_order
 
 WEIGHT = {Ops.DIV: 4, Ops.SQRT: 4}  # against one for + - * fma; functions count as a polynomial
 FUNCTION_WEIGHT = 16
-CHEAP = frozenset(
-    {
-        Ops.ADD,
-        Ops.SUB,
-        Ops.MUL,
-        Ops.FMA,
-        Ops.NEG,
-        Ops.ABS,
-        Ops.MIN,
-        Ops.MAX,
-        Ops.WHERE,
-        Ops.LT,
-        Ops.LE,
-        Ops.EQ,
-        Ops.NE,
-        Ops.AND,
-        Ops.OR,
-        Ops.NOT,
-        Ops.CAST,
-    }
-)
+CHEAP = {
+    Ops.ADD, Ops.SUB, Ops.MUL, Ops.FMA, Ops.NEG, Ops.ABS, Ops.MIN, Ops.MAX, Ops.WHERE, Ops.LT, Ops.LE, Ops.EQ, Ops.NE,
+    Ops.AND, Ops.OR, Ops.NOT, Ops.CAST,
+}  # fmt: skip
 MOST_REPEATED = 8  # operations that may be done again rather than stored
 MOST_SUMMED = 1_000  # operations of a sum that is written out term by term in the body of a loop
 

@@ -9,18 +9,17 @@ from typing import Any
 
 from tinyphysics.ir.dtype import DType, bool_, i8
 from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.reduction import slabs
+from tinyphysics.ir.reduction import PAIR_LANES, slabs
 from tinyphysics.ir.text import dump
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.util import prod
 
 NEIGHBOURS = 100  # pairs that are looked at for each particle of a list: a guess, for costs
-MET, MEETING = (
-    1000,
-    20,
-)  # nodes and points that each point of a tree meets, operations for each: guesses, for costs
+# nodes and points that each point of a tree meets, operations for each: guesses, for costs
+MET, MEETING = 1000, 20
 ROUNDS = 10  # of a loop that ends by itself: a guess, for costs
 STORED = {bool_: i8}  # types that have no size in memory lie there as another: true is 1
+LINKS = 8  # parts of a slab of pairs: their rows add to the same columns, so that one follows the other
 PAD = 8  # numbers behind every plane, so that a last vector may be loaded whole
 SHORT_PAD = 64  # of numbers shorter than 32 bits, of which a vector has more
 
@@ -152,17 +151,19 @@ class Nest:
 
     @property
     def extent(self) -> int:
-        """How far the range goes that threads share out: slabs of pairs, else the outermost loop."""
+        """How far the range goes that threads share out: links of the slabs of pairs, else the outermost loop."""
         if self.kind == "pairs":
-            return len(slabs(self.sizes[0], self.near is not None)) - 1
-        if self.kind in (
-            "scatter",
-            "list",
-            "tree",
-            "fold",
-        ):  # the order in which items are added is that of the loop
+            return self.parts * LINKS
+        if self.kind == "fold":
+            return -(-self.sizes[0] // PAIR_LANES)
+        if self.kind in ("scatter", "list", "tree"):  # whose items are added in the order of the loop
             return 1
         return self.sizes[0] if len(self.sizes) > (self.kind == "lanes") else 1
+
+    @property
+    def links(self) -> int:
+        """Neighbours in that range that have to be done one after the other, by any threads: links of a chain."""
+        return LINKS if self.kind == "pairs" else 1
 
     @property
     def order(self) -> str:
@@ -348,9 +349,8 @@ class LoopKernel:
     constants: dict[str, UOp] = field(default_factory=dict)  # buffer -> the numbers in it, one node each
     # lists of neighbours, by number: tpir/kernels/neighbours.py
     lists: dict[int, Any] = field(default_factory=dict)
-    flat: dict[str, str] = field(
-        default_factory=dict
-    )  # array parameter -> a buffer with all its axes in a row
+    # array parameter -> a buffer with all its axes in a row
+    flat: dict[str, str] = field(default_factory=dict)
     tree: Any = None  # the tree that it sums through, if it does: tpir/kernels/tree.py
     counts: tuple[str, ...] = ()  # buffers of states of whole numbers, of which every one is good
     contracts: bool = False  # does a product join a sum over pairs with one rounding?  Under math="fast"
@@ -367,19 +367,12 @@ class LoopKernel:
         def like(b: Buffer) -> tuple[object, ...]:
             return b.planes, b.axes, b.dtype
 
-        own = [
-            n
-            for n, b in self.buffers.items()
-            if n.startswith(f"{section}.") and like(b) == like(self.buffers[name])
-        ]
+        alike = [n for n, b in self.buffers.items() if like(b) == like(self.buffers[name])]
+        rank = [n for n in alike if n.startswith(f"{section}.")].index(name)
         for other in self.sections:
-            theirs = [
-                n
-                for n, b in self.buffers.items()
-                if n.startswith(f"{other}.") and like(b) == like(self.buffers[name])
-            ]
-            if len(theirs) > own.index(name):
-                return theirs[own.index(name)]
+            theirs = [n for n in alike if n.startswith(f"{other}.")]
+            if len(theirs) > rank:
+                return theirs[rank]
         return name
 
     @property

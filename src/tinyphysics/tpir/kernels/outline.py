@@ -17,9 +17,8 @@ from tinyphysics.target import CORES
 from tinyphysics.tpir.kernels.kernel import LOOPS, Kernel, Section
 from tinyphysics.tpir.kernels.pressure import Pressure, pressure
 
-SHORT = max(
-    core.window for core in CORES.values()
-)  # operations of a stage; a longer one is never laid out in turn
+# operations of a stage; a longer one is never laid out in turn
+SHORT = max(core.window for core in CORES.values())
 SIMPLE = 8  # operations of a function; the constants of a longer one leave no registers for that either
 Shapes = dict[str, tuple[DType, tuple[int, ...]]]
 

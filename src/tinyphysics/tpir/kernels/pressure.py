@@ -40,7 +40,7 @@ def pressure(f: Section) -> Pressure:
         s for u in values for s in u.src if s.op is Ops.CONST or s.op is Ops.VAR and s not in changing
     }
     return Pressure(
-        len(f.loads),
+        len(f.loads) - len(f.idle),
         len(f.accumulators),
         most,
         len(constants),

@@ -214,14 +214,8 @@ class NestBuilder:
             Store(f"near{t.near}.points", k, (variable,), pull.at(q, (at, k))) for k in range(q.shape[1])
         )
         limit = UOp(Ops.LOAD, f64, (), (), (f"near{t.near}.limit", 0))
-        return Nest(
-            "list",
-            (variable,),
-            t.sizes,
-            (Piece(0, t.sizes[0], stores),),
-            near=t.near,
-            when=limit < pull.at(way, ()),
-        )
+        piece, when = Piece(0, t.sizes[0], stores), limit < pull.at(way, ())
+        return Nest("list", (variable,), t.sizes, (piece,), near=t.near, when=when)
 
     def pulled(self, t: Task, variable: UOp) -> Nest:
         """Points and masses, to be stored before the tree is asked."""
@@ -373,11 +367,9 @@ def schedule(
             return
         logical[name] = u
         by_list = u.op is Ops.REDUCE and pairs_of(u) == "columns" and len(u.arg[2]) > 2
-        parts = (
-            len(slabs(u.src[0].shape[u.arg[1][0]], by_list)) - 1
-            if u.op is Ops.REDUCE and pairs_of(u) == "columns"
-            else 1
-        )
+        parts = 1
+        if u.op is Ops.REDUCE and pairs_of(u) == "columns":
+            parts = len(slabs(u.src[0].shape[u.arg[1][0]], by_list)) - 1
         home = Home(name, parts, by_list)
         placed.setdefault(u, home)
         task = task_of(u, home, components, u in in_turn)

@@ -31,9 +31,8 @@ class RolledStep:
 
     count: int
     body: tuple[Instruction, ...]
-    weights: dict[
-        Register, Row
-    ]  # what stands for it in each stage: a number, a parameter, a register of `init`
+    # what stands for it in each stage: a number, a parameter, a register of `init`
+    weights: dict[Register, Row]
     tails: tuple[Tail, ...] = ()  # in their order; a period divides the next one
 
     @property
@@ -96,12 +95,8 @@ def with_tails(step: tuple[Instruction, ...], fixed: Callable[[Register], bool])
             continue  # nothing is done at this depth
         parts = [with_sources(step, a, b, written) for a, b in depth]
         period = len(starts) // len(depth)
-        one = (
-            None
-            if any(p is None for p in parts)
-            else alike([p for p in parts if p is not None], written, fixed, weights, period)
-        )
-        if one is None:
+        known = [p for p in parts if p is not None]
+        if len(known) < len(parts) or (one := alike(known, written, fixed, weights, period)) is None:
             return None
         out.append(Tail(period, one))
     stages = RolledStep(len(starts), body, {w: row for row, w in weights.items()}, tuple(out))
@@ -184,11 +179,8 @@ def ends_of(program: Program, fixed: Callable[[Register], bool]) -> RolledEnds:
         """How many stages there are from one end of a section on; `step` is -1 from its last."""
         n = 0
         while (n + 1) * length <= len(section):
-            part = (
-                section[n * length : (n + 1) * length]
-                if step > 0
-                else section[len(section) - (n + 1) * length :][:length]
-            )
+            first = n * length if step > 0 else len(section) - (n + 1) * length
+            part = section[first : first + length]
             if [(i.op, i.type) for i in part] != shape:
                 break
             n += 1
@@ -234,9 +226,8 @@ def alike(
     """
     if len({len(part) for part in parts}) > 1:
         return None
-    names: list[dict[Operand, Operand]] = [
-        {} for _ in parts
-    ]  # what a stage has written, by the first stage's name
+    # what a stage has written, by the first stage's name
+    names: list[dict[Operand, Operand]] = [{} for _ in parts]
     body = []
     for same in zip(*parts):
         if len({(i.op, i.type, len(i.operands)) for i in same}) > 1:

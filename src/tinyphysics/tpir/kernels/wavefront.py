@@ -16,10 +16,8 @@ from tinyphysics.ir.uop import UOp
 from tinyphysics.tpir.kernels.nests import Buffer, LoopSection, Nest
 from tinyphysics.util import prod
 
-CACHES = (
-    20 * 1024,
-    256 * 1024,
-)  # bytes of rows that are kept at once: most of a first-level cache, half of a second
+# bytes of rows that are kept at once: most of a first-level cache, half of a second
+CACHES = (20 * 1024, 256 * 1024)
 MOST_STEPS = 4  # in one pass: more gain little, and a run of fewer steps goes without
 WORTH = 4  # rows of work for each row at the edge that has to wait
 

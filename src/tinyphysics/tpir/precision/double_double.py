@@ -35,9 +35,8 @@ UNITS = "states in other units are"
 SHORT = 2.0**30  # a coefficient that is a multiple of its inverse is that number: 1/2, -1, 3/4
 Words = tuple[Operand, Operand | None]  # where the two words of a number are; None: it has one
 Form = tuple[object, ...]  # an instruction without the numbers of its registers
-Expansion = tuple[
-    list[Operand], list[UOp]
-]  # the registers of the first instruction of that form, and its words
+# the registers of the first instruction of that form, and its words
+Expansion = tuple[list[Operand], list[UOp]]
 
 
 class PairBuilder(ProgramBuilder):
@@ -51,9 +50,8 @@ class PairBuilder(ProgramBuilder):
         # dt, and what is computed from it and numbers alone
         self.steps: dict[Operand, None] = {Param("dt"): None}
         self.times: dict[Operand, None] = {}
-        self.expanded: dict[
-            Form, Expansion
-        ] = {}  # stages repeat each other: most lines are like an earlier one
+        # stages repeat each other: most lines are like an earlier one
+        self.expanded: dict[Form, Expansion] = {}
         for p in program.params:
             self.words[Param(p.name)] = (Param(p.name), None)
 
@@ -76,9 +74,9 @@ class PairBuilder(ProgramBuilder):
     def constants(self, i: Instruction) -> dict[UOp, Wide]:
         """The coefficients of the method, with the digits that a float64 has lost: they make steps of dt, and later times."""
         given = registers(i)
-        if not any(x in self.steps for x in given) or any(
-            x not in self.steps and x not in self.times for x in given
-        ):
+        if not any(x in self.steps for x in given):
+            return {}
+        if any(x not in self.steps and x not in self.times for x in given):
             return {}
         known: dict[UOp, Wide] = {}
         for x in i.args:
@@ -182,11 +180,11 @@ class PairBuilder(ProgramBuilder):
             new = multiply_add(flow, h, own)
         else:
             given = i.args[0]
-            source = (
-                Pair(UOp.const(given, f64, i.type.shape))
-                if isinstance(given, float)
-                else self.value(given, i.type)
-            )
+            source: Pair | UOp
+            if isinstance(given, float):
+                source = Pair(UOp.const(given, f64, i.type.shape))
+            else:
+                source = self.value(given, i.type)
             assert isinstance(source, Pair)
             new = source
         high, low = self.words[i.dst]

@@ -7,9 +7,10 @@ update. A value is recomputed only after a state that it reads was rewritten.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from tinyphysics.errors import PlanError
 from tinyphysics.ir import Ops, UOp, graph_rewrite, substitute, toposort
 from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE
 from tinyphysics.rules.calculus.solve import unknown_of
@@ -285,12 +286,16 @@ def lower(
     precision: str = "float64",
     backwards: bool = False,
     works: str = "",
+    beside: Sequence[State] = (),
 ) -> Program:
     """The program of a step; what may be fused or hoisted is decided here, before anything watches.
 
     With `works`, p_t is a state of that name: nothing reads it, so that the others have the bits that they have without.
+    With `beside`, directions are moved beside the states, whose bits do not change either.
     """
-    if OWN_STEPS not in step.traits:
+    if beside:
+        step = with_directions(step, beside, precision)
+    elif OWN_STEPS not in step.traits:
         step = decided(step, precision)
     if works:
         step = with_works(step, works)
@@ -329,39 +334,96 @@ def lower(
     )
 
 
-DOTS = (
-    "float64",
-    "float32",
-)  # with a product and a sum of one rounding; other precisions have rules for each
+# with a product and a sum of one rounding; other precisions have rules for each
+DOTS = ("float64", "float32")
 
 
-def decided(step: Step, precision: str = "float64") -> Step:
-    """The step with its products fused and its divisions made fewer or cheaper, once and for all; not what a user wrote."""
+def arithmetic(roots: Sequence[UOp], states: frozenset[UOp], precision: str) -> dict[UOp, UOp]:
+    """Each expression with its products fused and its divisions made fewer or cheaper, all of them together."""
+    dots = long_dots if precision in DOTS else list
+    return dict(zip(roots, dots(fuse(short_dots(divided(roots, states, precision))))))
+
+
+def divided(roots: Sequence[UOp], states: frozenset[UOp], precision: str) -> list[UOp]:
+    new = reciprocals(one_division(shared_quotients(graph_rewrite(roots, pairwise))), states)
+    return pair_roots(new) if precision == "float64" else new  # what that is made of is float32
+
+
+def changing(step: Step, roots: Sequence[UOp]) -> frozenset[UOp]:
+    """States; random numbers change with every step, as those do, and unknowns with every round."""
+    unknown = frozenset(v for u in roots for v in u.leaves if str(v.arg).startswith("?"))
+    return frozenset(s.var for s in step.states) | ADDRESS | unknown
+
+
+def decisions(step: Step, precision: str) -> Callable[[SubFlow], Mapping[UOp, UOp]]:
+    """For each flow of a step what becomes of its expressions, once and for all; not of what a user wrote."""
     written = [u for f in step.flows if AS_WRITTEN in f.traits for u in f.expressions()]
     roots = [u for f in step.flows if AS_WRITTEN not in f.traits for u in f.expressions()]
-    # random numbers change with every step, as states do, and unknowns with every round
-    unknown = frozenset(v for u in roots for v in u.leaves if str(v.arg).startswith("?"))
-    states = frozenset(s.var for s in step.states) | ADDRESS | unknown
+    states = changing(step, roots)
     moving = states if step.time is None else states | {step.time}
-
-    def divided(roots: Sequence[UOp]) -> list[UOp]:
-        new = reciprocals(one_division(shared_quotients(graph_rewrite(roots, pairwise))), states)
-        return pair_roots(new) if precision == "float64" else new  # what that is made of is float32
-
     dots = long_dots if precision in DOTS else list
-    new = dict(zip(roots, dots(fuse(short_dots(divided(roots))))))
+    new = arithmetic(roots, states, precision)
     as_written = dict(zip(written, dots(graph_rewrite(written, products))))
 
     def alone(values: Sequence[UOp]) -> list[UOp]:
-        work, once = set_aside(graph_rewrite(divided(values), exact), moving)
+        work, once = set_aside(graph_rewrite(divided(values, states, precision), exact), moving)
         return graph_rewrite(substitute(dots(fuse(short_dots(work))), once), exact)
 
-    def rebuilt(f: SubFlow) -> SubFlow:
-        known = as_written if AS_WRITTEN in f.traits else new
+    def known(f: SubFlow) -> Mapping[UOp, UOp]:
+        table = as_written if AS_WRITTEN in f.traits else new
         own = f.private()
-        return f.rebuilt(ChainMap(dict(zip(own, alone(own))), known) if own else known)
+        return ChainMap(dict(zip(own, alone(own))), table) if own else table
 
-    return step.each(rebuilt)
+    return known
+
+
+def decided(step: Step, precision: str = "float64") -> Step:
+    """The step with its arithmetic as programs have it."""
+    known = decisions(step, precision)
+    return step.each(lambda f: f.rebuilt(known(f)))
+
+
+def with_directions(step: Step, beside: Sequence[State], precision: str) -> Step:
+    """The step with directions as more states, each with a way of its own beside those of the step.
+
+    What moves a state is what it was, to the last bit; what moves a direction is decided for itself.
+    """
+    known, ways = decisions(step, precision), ways_of(step.states, beside)
+    moved: dict[SubFlow, tuple[SubFlow, ...]] = {}
+    for f in step.flows:
+        found = f.tangent(ways)
+        if found is None:
+            raise PlanError(
+                f"the derivative of `{step.name}` along a direction is not known",
+                fix='Choose a method of kicks and drifts, or a Runge-Kutta method: method="leapfrog", method="rk4".',
+            )
+        moved[f] = found
+    own = [
+        u for f, found in moved.items() for g in found if g is not f for u in (*g.expressions(), *g.private())
+    ]
+    new = arithmetic(own, changing(step, own) | {s.var for s in beside}, precision)
+
+    def rebuilt(f: SubFlow) -> Iterator[SubFlow]:
+        table = known(f)
+        yield from (g.rebuilt(table if g is f else ChainMap(dict(table), new)) for g in moved[f])
+
+    def each(part: tuple[SubFlow, ...]) -> tuple[SubFlow, ...]:
+        return tuple(g for f in part for g in rebuilt(f))
+
+    init, body, final = each(step.init), each(step.body), each(step.final)
+    return replace(step, states=(*step.states, *beside), init=init, body=body, final=final)
+
+
+DIRECTION = "d{}_{}"  # the name of a direction of a state
+
+
+def ways_of(states: Sequence[State], beside: Sequence[State]) -> list[dict[UOp, UOp]]:
+    """The directions among some states, a way each: one for every state."""
+    known = {s.name: s.var for s in beside}
+    ways: list[dict[UOp, UOp]] = []
+    while all(DIRECTION.format(len(ways), s.name) in known for s in states):
+        ways.append({s.var: known[DIRECTION.format(len(ways), s.name)] for s in states})
+    return ways
 
 
 def with_works(step: Step, name: str) -> Step:

@@ -218,9 +218,8 @@ class Symbolic:
 
     def made(self, u: UOp, where: str) -> UOp:
         check_node(u, where)
-        return (
-            multiplied_out(u) if u.op is Ops.REDUCE and u.arg[0] == "dot" else u
-        )  # in exact arithmetic it is that
+        # in exact arithmetic it is that
+        return multiplied_out(u) if u.op is Ops.REDUCE and u.arg[0] == "dot" else u
 
     # --- instructions -------------------------------------------------------------------------
     def value(self, i: Instruction, where: str) -> UOp | None:

@@ -15,7 +15,7 @@ from tinyphysics.tpir.kernels.neighbours import FIRST, MASKED, MIXED, NOT_ACROSS
 V, B, W = "<8 x double>", "<8 x i1>", "<8 x i64>"
 ARGUMENTS = (
     "ptr %f, i64 %stride, i64 %n, ptr %b1, ptr %b2, ptr %b3, i64 %n1, i64 %n2, i64 %n3, ptr %numbers, "
-    "ptr %c2, ptr %c1, ptr %seen, ptr %ways, ptr %starts, ptr %blocks, i64 %room"
+    "ptr %c2, ptr %c1, ptr %seen, ptr %ways, ptr %starts, ptr %blocks, i64 %room, i64 %from, i64 %to"
 )
 
 
@@ -186,7 +186,10 @@ class Geometry:
 
 
 def module(d: int, periodic: bool, straight: bool) -> str:
-    """`build` fills starts and blocks, and returns how many blocks there are, also if there was no room for them."""
+    """`build` fills starts and blocks for rows of some groups of 64, and returns how many blocks these have.
+
+    That many also if there was no room for them. Starts are counted from the first block of these rows.
+    """
     c = Code()
     g = Geometry(c, d, periodic, straight)
     many2, many1, many, group, k, block, row = (c.variable("0") for _ in range(7))
@@ -291,10 +294,8 @@ def module(d: int, periodic: bool, straight: bool) -> str:
         c.loop(k, "0", c.get(many1), entry)
 
     outer = c.variable("0")
-    c.loop(outer, "0", "%n2", sixty_four)
-    total = c.get(many)
-    c.line(f"store i64 {total}, ptr {c.new('getelementptr i64, ptr %starts, i64 %n')}")
-    c.line(f"ret i64 {total}")
+    c.loop(outer, "%from", "%to", sixty_four)
+    c.line(f"ret i64 {c.get(many)}")
     declared = [
         "declare double @llvm.maxnum.f64(double, double)",
         "declare double @llvm.minnum.f64(double, double)",

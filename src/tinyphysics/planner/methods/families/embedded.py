@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tinyphysics.errors import PlanError
-from tinyphysics.ir import UOp
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.planner.methods.families.lengths import check_written, in_steps, once
 from tinyphysics.planner.methods.families.rates import rates_of
 from tinyphysics.planner.methods.method import EMBEDDED, Family, Job, tolerance_of
-from tinyphysics.step import Step, Term
-from tinyphysics.synth.methods.embedded import Tolerance
+from tinyphysics.step import Step
+from tinyphysics.synth.methods.embedded import Problem, Tolerance
 from tinyphysics.synth.methods.radau import radau
 from tinyphysics.system import System
 
 OF_AN_ATTEMPT = 160  # operations of a number in an attempt of order 8, beside the rates
 MOST_TRIED = 10_000  # operations of an attempt
-# name, system, terms, rates, tolerance; on whole arrays, or number by number
-ExplicitStep = Callable[[str, System, Sequence[Term], Sequence[UOp], Tolerance, bool], Step]
-MOST_SOLVED = (
-    14  # numbers, of which a matrix of pairs is eliminated in every attempt: 3*n**3 operations if it is full
-)
+# numbers, of which a matrix of pairs is eliminated in every attempt: 3*n**3 operations if it is full
+MOST_SOLVED = 14
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +27,7 @@ class Embedded(Family):
 
     relative: float  # the tolerance of a step, if none is asked for
     slopes: int  # of an attempt
-    explicit: ExplicitStep | None = None  # by slopes alone: then it runs on arrays too
+    explicit: Callable[[Problem], Step] | None = None  # by slopes alone: then it runs on arrays too
     kind = EMBEDDED
     adaptive = True
     each_number = True
@@ -63,9 +59,7 @@ class Embedded(Family):
         arrays = self.explicit is not None and count > MOST_TRIED and has_long_axis(system)
         if not arrays:
             check_written(job, count, MOST_TRIED)
-        if self.explicit is None:
-            return radau(name, system, terms, rates, tolerance)
-        return self.explicit(name, system, terms, rates, tolerance, arrays)
+        return (self.explicit or radau)(Problem(name, system, terms, rates, tolerance, arrays))
 
 
 def has_long_axis(system: System) -> bool:

@@ -150,11 +150,9 @@ class CollocationReader:
         begun = [state_var(self.program, k, n) for k, n in began.items()]
         if any(state_of(v) is not None and all(v is not b for b in begun) for v in move.flow.leaves):
             return False
-        if not roots:
-            return (
-                all(m.state != move.state for m in waiting) and self.normal.ratio(move.h, waiting[0].h) == 1
-            )
-        return True
+        if roots:
+            return True
+        return all(m.state != move.state for m in waiting) and self.normal.ratio(move.h, waiting[0].h) == 1
 
     def understand(self, moves: list[Move], began: dict[int, int], section: str) -> None:
         """Some moves as stages, or as a kick, of the first term of the energy that fits."""
@@ -163,11 +161,11 @@ class CollocationReader:
         for term in (-1, *range(len(self.terms) if len(self.terms) > 1 else 0)):
             try:
                 root = next((m.root for m in moves if m.root is not None), None)
-                found: StageTableau | Kick = (
-                    self.kick(moves, states, term)
-                    if root is None
-                    else self.understood(root, moves, states, term)
-                )
+                found: StageTableau | Kick
+                if root is None:
+                    found = self.kick(moves, states, term)
+                else:
+                    found = self.understood(root, moves, states, term)
             except NotShown as trouble:
                 why = trouble
                 continue
@@ -209,9 +207,8 @@ class CollocationReader:
         except NotStationary as why:
             self.unread = str(why)
             return None
-        self.timed = self.timed or any(
-            NOW in u.leaves for u in (root.src[2], energy, *(m.flow for m in moves))
-        )
+        read_by = root.src[2], energy, *(m.flow for m in moves)
+        self.timed = self.timed or any(NOW in u.leaves for u in read_by)
         return found
 
     def kick(self, moves: list[Move], states: list[UOp], term: int) -> Kick:
@@ -245,21 +242,16 @@ class CollocationReader:
         total: dict[int, Fraction] = {}
         for _, kick in self.ends:
             total[kick.term] = total.get(kick.term, Fraction(0)) + kick.weight
-        if any(abs(w) > TOL for w in total.values()) or [s for s, _ in self.ends] not in (
-            [],
-            ["init", "final"],
-        ):
+        sections = [s for s, _ in self.ends]
+        if any(abs(w) > TOL for w in total.values()) or sections not in ([], ["init", "final"]):
             raise NotShown("what is done in `init` is not taken back in `final`")
 
     @property
     def whole(self) -> list[StageTableau | Kick | Stationary]:
         """One step as one sees it: with its ends, and kicks of a term that follow each other as one."""
         out: list[StageTableau | Kick | Stationary] = []
-        for x in [
-            *(k for s, k in self.ends if s == "init"),
-            *self.steps,
-            *(k for s, k in self.ends if s == "final"),
-        ]:
+        before, after = ([k for s, k in self.ends if s == section] for section in ("init", "final"))
+        for x in (*before, *self.steps, *after):
             last = out[-1] if out else None
             if isinstance(x, Kick) and isinstance(last, Kick) and x.term == last.term:
                 out[-1] = Kick(x.term, x.weight + last.weight)
@@ -279,14 +271,11 @@ class CollocationReader:
         if not is_over_size(root.src[1]):
             raise NotShown("the scale of its equations is not shown to be one over the size of the states")
         self.check_sources(root, moves, states)
-        momenta = [
-            self.program.states[k].role == "momentum" for k, v in enumerate(states) for _ in range(v.size)
-        ]
-        every = list(range(n))
-        if size % n == 0:
-            solved = [every]
-        else:
-            solved = [[k for k in every if momenta[k] is which] for which in (True, False)]
+        roles = [s.role for s in self.program.states]
+        momenta = [role == "momentum" for role, v in zip(roles, states) for _ in range(v.size)]
+        solved = [list(range(n))]
+        if size % n:
+            solved = [[k for k in range(n) if momenta[k] is which] for which in (True, False)]
         why = NotShown("")
         for own in solved:
             try:
@@ -345,10 +334,8 @@ class CollocationReader:
             a = [[self.only(moved[0], [at[0][k] for k in own])]]
         else:
             jacobian = [gradient(f[k], z) for k in own]
-            a = [
-                [self.coefficient(moved[i], Y[j], jacobian, tables[j]) for j in range(count)]
-                for i in range(count)
-            ]
+            each = list(zip(Y, tables))
+            a = [[self.coefficient(m, y, jacobian, table) for y, table in each] for m in moved]
         for i in range(count):
             for k in range(n):
                 whole = UOp.sum_of(exact(a[i][j]) * (DT * at[j][own[k]]) for j in range(count))
@@ -361,14 +348,8 @@ class CollocationReader:
         (first,) = unroll([substitute([start], {DT: UOp.const(0.0)})[0]])
         begins = all(self.normal.same(s, z[k]) for s, k in zip(first, own * count))
         none = [[Fraction(0)] * count for _ in range(count)]
-        return StageTableau(
-            a if any(not momenta[k] for k in own) else none,
-            a if any(momenta[k] for k in own) else none,
-            b,
-            times,
-            begins,
-            term,
-        )
+        of_q, of_p = (a if any(momenta[k] is which for k in own) else none for which in (False, True))
+        return StageTableau(of_q, of_p, b, times, begins, term)
 
     def only(self, moved: list[UOp], slopes: list[UOp]) -> Fraction:
         """a of a single stage."""
@@ -442,29 +423,18 @@ class CollocationReader:
                 raise NotShown(f"{m.where}: h is not shown to be a multiple of dt")
             (flow,) = unroll(substitute([m.flow], {root: unknown}))
             mine = found.setdefault(m.state, {})
-            j = next(
-                (
-                    j
-                    for j, f in enumerate(at)
-                    if j not in mine
-                    and all(self.normal.same(x, f[first[m.state] + k]) for k, x in enumerate(flow))
-                ),
-                None,
-            )
-            if j is None:
+            for j, f in enumerate(at):
+                slopes = f[first[m.state] :]
+                if j not in mine and all(self.normal.same(x, g) for x, g in zip(flow, slopes)):
+                    mine[j] = h
+                    break
+            else:
                 raise NotShown(f"{m.where} is not the slope of the declared energy at a stage")
-            mine[j] = h
-        still = {
-            k
-            for k, s in enumerate(self.program.states)
-            if k not in found
-            and not any(self.normal.form(f[first[k] + m]) for f in at for m in range(prod(s.type.shape)))
-        }
-        rows = [
-            [found.get(k, {}).get(j, Fraction(0)) for j in range(len(at))]
-            for k in range(len(self.program.states))
-            if k not in still
-        ]
+        rows = []
+        for k, s in enumerate(self.program.states):
+            mine, numbers = found.get(k, {}), range(first[k], first[k] + prod(s.type.shape))
+            if mine or any(self.normal.form(f[m]) for f in at for m in numbers):
+                rows.append([mine.get(j, Fraction(0)) for j in range(len(at))])
         if any(abs(x - y) > TOL for row in rows for x, y in zip(row, rows[0])):
             raise NotShown("the states do not move by the same weights")
         return rows[0]

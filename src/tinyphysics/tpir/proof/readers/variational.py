@@ -28,9 +28,8 @@ from tinyphysics.tpir.proof.weights import TOL
 NOW = UOp.var(f"{CLOCK}@0.0")
 LINEAR = (Ops.ADD, Ops.SUB, Ops.MUL, Ops.FMA, Ops.NEG)
 MOST_NUMBERS = 40  # positions and unknowns, whose derivatives are compared two by two
-Place = tuple[
-    int, tuple[Fraction, ...]
-]  # a position q_k, moved by multiples of dt and of the unknowns of the same k
+# a position q_k, moved by multiples of dt and of the unknowns of the same k
+Place = tuple[int, tuple[Fraction, ...]]
 
 
 class NotStationary(Exception):
@@ -194,9 +193,8 @@ class VariationalReader:
         wanted = [self.residuals[self.swapped(i)] for i in range(len(self.residuals))] + [
             -f for f in self.pushes
         ]
-        written = {
-            name: self.written(place) for name, place in self.places.items()
-        }  # not all positions were found as such
+        # not all positions were found as such
+        written = {name: self.written(place) for name, place in self.places.items()}
         return ends == ends[::-1] and all(
             self.normal.same(x, y) or self.normal.same(*substitute([x, y], written))
             for x, y in zip(back, wanted)

@@ -1,0 +1,96 @@
+"""A quantity that a motion conserves: what it is, its symmetry, why it is conserved, and how well a run keeps it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tinyphysics.errors import InputError
+from tinyphysics.ir import UOp, substitute
+from tinyphysics.ir.value import Value, evaluate
+from tinyphysics.util import did_you_mean
+
+EXACT = "to rounding"  # of `kept`: every part of a step keeps it
+
+
+def flat(value: Any) -> list[float]:
+    """The numbers of a value, row-major."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    return [x for item in value for x in flat(item)] if isinstance(value, (list, tuple)) else [float(value)]
+
+
+@dataclass(frozen=True, eq=False)
+class Charge:
+    """A conserved quantity: `name`, `expression`, the `generator` of its symmetry, its `proof`, and how a run has it `kept`.
+
+    `charge(q=..., p=...)` or `charge(out.final)` is its value at a state; parameters that are not given have their defaults.
+    `observe={"L": charge}` records it in a run.
+    """
+
+    name: str
+    expression: UOp
+    generator: str
+    proof: str
+    kept: str = ""
+    takes: Mapping[str, UOp] = field(default_factory=dict, repr=False)  # states, parameters and t, by name
+    defaults: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def names(self) -> list[str]:
+        """What it is a function of."""
+        return [name for name, var in self.takes.items() if var in self.expression.leaves]
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        kind = inspect.Parameter.KEYWORD_ONLY
+        return inspect.Signature([inspect.Parameter(name, kind) for name in self.names])
+
+    def __call__(self, state: Any = None, **given: Any) -> Any:
+        known: dict[str, Any] = dict(self.defaults)
+        if state is not None:
+            own = getattr(state, "states", None)
+            known |= (
+                {"t": getattr(state, "t", 0.0), **getattr(state, "given", {}), **own} if own else dict(state)
+            )
+        known |= given
+        for name in given:
+            if name not in self.takes:
+                raise InputError(
+                    f"the charge `{self.name}` has no argument `{name}`",
+                    fix=f"{did_you_mean(name, self.takes)}It is a function of {', '.join(self.names)}.",
+                )
+        if missing := [name for name in self.names if name not in known]:
+            raise InputError(
+                f"the charge `{self.name}` needs `{missing[0]}`",
+                fix=f"Pass it: charge({', '.join(f'{name}=...' for name in self.names)}).",
+            )
+        if any(isinstance(known[name], UOp) for name in self.names):
+            return substitute(
+                [self.expression], {self.takes[n]: self.symbol(n, known[n]) for n in self.names}
+            )[0]
+        env: dict[str, Value] = {}
+        for name in self.names:
+            var, numbers = self.takes[name], flat(known[name])
+            if len(numbers) == 1 and var.size > 1 and name in self.defaults:
+                numbers *= var.size
+            if len(numbers) != var.size:
+                raise InputError(
+                    f"the charge `{self.name}` takes one state: `{name}` has {len(numbers)} numbers, not {var.size}",
+                    fix=f"Pass an array of shape {var.shape}; of a run, one frame: charge(out[-1]).",
+                )
+            env[str(var.arg)] = numbers if var.shape else numbers[0]
+        (value,) = evaluate([self.expression], env)
+        return float(value) if isinstance(value, (int, float)) else list(value)
+
+    def symbol(self, name: str, value: Any) -> UOp:
+        """A symbol in the place of an argument, of the same shape."""
+        var = self.takes[name]
+        found = value if isinstance(value, UOp) else UOp.const(float(value))
+        return found.expand(var.shape) if found.shape != var.shape else found
+
+    def __str__(self) -> str:
+        kept = f"; {self.kept}" if self.kept else ""
+        return f"{self.name} = {self.expression}: {self.generator}; {self.proof}{kept}"
