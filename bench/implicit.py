@@ -2,8 +2,9 @@
 
     python bench/implicit.py
 
-First H = (1 + q**2) p**2/2 + q**4, then a ring of springs with a quartic part. The C takes the same midpoint rule to its root by Newton's method with exact slopes, member by
-member. Thread CPU time of one core, the smallest of some, variants interleaved.
+First H = (1 + q**2) p**2/2 + q**4, then a ring of springs with a quartic part. The C takes the same midpoint rule to its root
+by Newton's method: member by member with exact slopes, on the ring by elimination with those of one state a step. Thread CPU
+time of one core, the smallest of some, variants interleaved.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ void midpoint(double *q, double *p, long members, long steps, double h) {
   }
 }
 
-/* a ring of n springs, V(d) = d*d/2 + B*d^4/4: Newton's method with the slopes at one state a step, and elimination on the ring */
+/* a ring of n springs, V(d) = d*d/2 + B*d^4/4: Newton's method by elimination, with the slopes at one state a step */
 static double force(double d, double B) { return d + B*d*d*d; }
 static double slope(double d, double B) { return 1 + 3*B*d*d; }
 int ring(double *q, double *p, long n, long steps, double h, double B, double *w) {

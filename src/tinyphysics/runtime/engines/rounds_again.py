@@ -33,10 +33,12 @@ def solves_arrays(program: object) -> bool:
 
 @lru_cache(maxsize=4)
 def engine_of(program: Program) -> NestEngine:
+    loader: Any = LlvmLoops()
     try:
-        return NestEngine(program, LlvmLoops(), threads=1)
+        return NestEngine(program, loader, threads=1)
     except BackendError:
-        return NestEngine(program, numpy_loops(), threads=1)
+        loader = numpy_loops()
+        return NestEngine(program, loader, threads=1)
 
 
 def residuals(
