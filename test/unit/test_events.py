@@ -351,7 +351,9 @@ def test_a_function_that_cannot_change_its_sign_is_refused(options):
             sim.evolve(q=1.0, p=0.0, until=1.0, events={"never": function})
     out = sim.evolve(q=1.0, p=0.0, until=8.0, events={"above": lambda q: q > 0.5, "level": lambda q: q - 0.5})
     above, level = out.events("above"), out.events("level")
-    assert len(level) == 3 and np.abs(above.t - level.t).max() < 1e-14  # a condition is positive where it holds
+    assert (
+        len(level) == 3 and np.abs(above.t - level.t).max() < 1e-14
+    )  # a condition is positive where it holds
 
 
 # --- dense output --------------------------------------------------------------------------------------------

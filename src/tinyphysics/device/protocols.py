@@ -103,7 +103,10 @@ class StepRows:
         """Some steps of some members, side by side; they are counted as `table` lies."""
         flat = self.table.reshape(len(self.table), -1)
         whole = len(lanes) == flat.shape[1] and bool((lanes[1:] > lanes[:-1]).all())
-        return StepRows(flat if whole else np.take(flat, lanes, axis=1), self.places)
+        if flat.flags.c_contiguous:
+            return StepRows(flat if whole else np.take(flat, lanes, axis=1), self.places)
+        steps = flat.T if whole else np.take(flat.T, lanes, axis=0)
+        return StepRows(np.ascontiguousarray(steps.T), self.places)
 
 
 # --- a Taylor step in loops: device/engines/series.py ---------------------------------------------------

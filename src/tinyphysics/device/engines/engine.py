@@ -423,7 +423,9 @@ class LaneEngine(PlainEngine):
         if RECORDED not in self.kernel.observed:
             return super().record(m, rows)
         series = self.seen_in_loop(m, rows, 1)
-        return StepRows(np.ascontiguousarray(series[:, :, : m.members].transpose(1, 0, 2)), self.places)
+        table = series[:, :, : m.members].transpose(1, 0, 2)
+        # of one member some steps are sooner turned than all
+        return StepRows(table if series.shape[2] == 1 else np.ascontiguousarray(table), self.places)
 
     def bad(self, m: LaneState) -> list[int]:
         """The members with a number that is not finite."""

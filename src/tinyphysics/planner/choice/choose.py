@@ -32,11 +32,7 @@ from tinyphysics.planner.methods.families.rates import rates_of
 from tinyphysics.planner.methods.families.taylor import too_long
 from tinyphysics.planner.methods.method import INTERACTION as BY_TURNS
 from tinyphysics.planner.methods.method import LEVELS, ORBITS, Method, tolerance_of
-from tinyphysics.planner.methods.needs import (
-    is_quadratic,
-    objection,
-    splits,
-)
+from tinyphysics.planner.methods.needs import is_quadratic, objection, splits
 from tinyphysics.rules.calculus.jet import order_for
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.synth.coefficients.clocks import leapfrogs
@@ -64,20 +60,12 @@ FEW_NUMBERS = 64  # of a state whose series are never too long
 FEW_DIGITS = 1e-6  # a tolerance from which order 5 is cheaper than order 8
 FOR_ARRAYS = "the default for derivatives of large arrays: it runs in loops"
 TOO_LONG = "its series would be written out number by number, and are too long for that"
-ELSEWHERE = {  # what other libraries call a method, or one that is used for the same
-    "verlet": "leapfrog",
-    "velocity_verlet": "leapfrog",
-    "position_verlet": "leapfrog_dkd",
-    "stormer_verlet": "leapfrog",
-    "rk45": "dopri5",
-    "dop54": "dopri5",
-    "runge_kutta": "rk4",
-    "bdf": "radau",
-    "lsoda": "radau",
-    "ias15": "taylor",
-    "whfast": "wisdom_holman",
-    "forest_ruth": "yoshida4",
-}
+NO_NEED = "A splitting into kicks and drifts does not need"
+# what other libraries call a method, or one that is used for the same
+ELSEWHERE = dict.fromkeys(("verlet", "velocity_verlet", "stormer_verlet"), "leapfrog")
+ELSEWHERE |= {"position_verlet": "leapfrog_dkd", "forest_ruth": "yoshida4", "whfast": "wisdom_holman"}
+ELSEWHERE |= {"rk45": "dopri5", "dop54": "dopri5", "runge_kutta": "rk4", "ias15": "taylor"}
+ELSEWHERE |= dict.fromkeys(("bdf", "lsoda"), "radau")
 
 
 def suggested(name: str) -> str:
@@ -140,24 +128,16 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         if system.levels and m.family.kind != LEVELS:
             raise one_pace(m.name)
         why = objection(m, system, facts)
-        if why and m.family.kind == ORBITS:
-            raise PlanError(
-                f"`{m.name}` does not apply to `{system.name}`: {why}",
-                site=facts[HIERARCHY].site,
-                fix="A splitting into kicks and drifts does not need orbits: leave method= out, or choose order=4.",
-            )
-        if why and m.family.kind == BY_TURNS:
-            raise PlanError(
-                f"`{m.name}` does not apply to `{system.name}`: {why}",
-                site=quadratic_part(system, facts).site,
-                fix="A splitting into kicks and drifts does not need a quadratic part: leave method= out.",
-            )
         if why:
-            raise PlanError(
-                f"`{m.name}` does not apply to `{system.name}`: {why}",
-                site=facts["separable"].site if "separable" in facts else None,
-                fix=instead(system),
-            )
+            site, fix = facts["separable"].site if "separable" in facts else None, instead(system)
+            if m.family.kind == ORBITS:
+                site, fix = facts[HIERARCHY].site, f"{NO_NEED} orbits: leave method= out, or choose order=4."
+            elif m.family.kind == BY_TURNS:
+                site, fix = (
+                    quadratic_part(system, facts).site,
+                    f"{NO_NEED} a quadratic part: leave method= out.",
+                )
+            raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}", site=site, fix=fix)
         if system.levels:
             return at_paces(m, system, facts, goal)
         order = order_for(tolerance_of(m, goal), DECAY[goal.precision]) if m is TAYLOR else m.order

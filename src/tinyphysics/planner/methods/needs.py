@@ -78,11 +78,8 @@ def one_pace(m: Method, system: System, facts: Facts) -> Reason:
 def kinetic_clock(m: Method, system: System, facts: Facts) -> Reason:
     if system.time is None or "separable" not in facts or not facts["separable"]:
         return None
-    return (
-        "T depends on t, and time advances in the drifts"
-        if system.time in facts["separable"].T.leaves
-        else None
-    )
+    timed = system.time in facts["separable"].T.leaves
+    return "T depends on t, and time advances in the drifts" if timed else None
 
 
 def not_linear(m: Method, system: System, facts: Facts) -> Reason:
@@ -91,11 +88,9 @@ def not_linear(m: Method, system: System, facts: Facts) -> Reason:
     if not facts["quadratic"]:
         return f"H is not shown to be of degree 2: {facts['quadratic'].because}"
     size = len(facts["quadratic"].linear)
-    return (
-        None
-        if size <= MOST_NUMBERS
-        else f"{size} numbers have a matrix too large to write out: {MOST_NUMBERS} at most"
-    )
+    if size <= MOST_NUMBERS:
+        return None
+    return f"{size} numbers have a matrix too large to write out: {MOST_NUMBERS} at most"
 
 
 def no_orbits(m: Method, system: System, facts: Facts) -> Reason:
@@ -124,20 +119,16 @@ def not_polynomial(m: Method, system: System, facts: Facts) -> Reason:
     if not facts["polynomial"]:
         return f"its mean along a line is computed exactly of polynomials only, and {facts['polynomial'].because}"
     degree = facts["polynomial"].degree
-    return (
-        None
-        if degree <= MOST_DEGREES
-        else f"the degree of H may be {degree}, and quadratures go up to {MOST_DEGREES}"
-    )
+    if degree <= MOST_DEGREES:
+        return None
+    return f"the degree of H may be {degree}, and quadratures go up to {MOST_DEGREES}"
 
 
 def many_numbers(m: Method, system: System, facts: Facts) -> Reason:
     size = sum(s.var.size for s in system.states)
-    return (
-        None
-        if size <= MOST_INCREMENTS
-        else f"{size} numbers have as many quotients, each of H: {MOST_INCREMENTS} at most"
-    )
+    if size <= MOST_INCREMENTS:
+        return None
+    return f"{size} numbers have as many quotients, each of H: {MOST_INCREMENTS} at most"
 
 
 def all_mixed(m: Method, system: System, facts: Facts) -> Reason:

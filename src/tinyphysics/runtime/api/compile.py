@@ -62,11 +62,8 @@ def check_sizes(system: Any, sizes: Mapping[str, int] | None) -> None:
 def checked_budget(ask: Ask) -> float:
     """A relative error that forces may have."""
     approximate = ask["approximate"]
-    if (
-        isinstance(approximate, bool)
-        or not isinstance(approximate, (int, float))
-        or not 0.0 < approximate < 1.0
-    ):
+    number = isinstance(approximate, (int, float)) and not isinstance(approximate, bool)
+    if not number or not 0.0 < approximate < 1.0:
         raise InputError(f"approximate={approximate!r} is not a relative error", fix="Pass approximate=1e-3.")
     check("approximate", ask)
     return float(approximate)

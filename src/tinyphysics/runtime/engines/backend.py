@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from tinyphysics.context import PROCESSOR
@@ -77,28 +77,18 @@ def new_engine(
     With `extremes` its loop keeps those of the probe's values, where it can: then they are among its registers.
     With `record` it writes down what it carries after every step, by `record`.
     """
-    if (
-        target.backend == "llvm"
-        and not loops
-        and isinstance(program, LazyProgram)
-        and isinstance(probe, LazyProgram | None)
-    ):
-        kernel = outlined(program, probe, target, extremes, record)
-        return LaneEngine(program, LlvmLoader(), None, threads, kernel)
-    if (
-        target.backend == "cuda"
-        and not loops
-        and isinstance(program, LazyProgram)
-        and isinstance(probe, LazyProgram | None)
-    ):
+    if isinstance(program, LazyProgram) and isinstance(probe, LazyProgram | None) and not loops:
+        outline = partial(outlined, program, probe, target, extremes, record)
+        if target.backend == "llvm":
+            return LaneEngine(program, LlvmLoader(), None, threads, outline())
+        if target.backend == "cuda":
 
-        def engine() -> CudaEngine:
-            from tinyphysics.runtime.engines.cuda import CudaLoader
+            def engine() -> CudaEngine:
+                from tinyphysics.runtime.engines.cuda import CudaLoader
 
-            kernel = outlined(program, probe, target, extremes, record)
-            return CudaEngine(program, CudaLoader(), tools(cuda.device()), None, kernel)
+                return CudaEngine(program, CudaLoader(), tools(cuda.device()), None, outline())
 
-        return on_gpus(engine)
+            return on_gpus(engine)
     whole, watch, seed = made(program), None if probe is None else made(probe), seed_of(target)
     if loops and target.backend in LOOPS:
         return NestEngine(whole, LOOPS[target.backend](), watch, threads, list_builder, tree_functions, seed)
@@ -227,13 +217,9 @@ def placed(
 
     `whole`: it is an ensemble with steps of one length, in float64 or float32. A run whose bits are its machine's stays here.
     """
-    if (
-        requested != "auto"
-        or target.backend != "llvm"
-        or not whole
-        or not target.bit_exact
-        or not worth_a_look(*w)
-    ):
+    if requested != "auto" or target.backend != "llvm" or not target.bit_exact or not whole:
+        return target, ""
+    if not worth_a_look(*w):
         return target, ""
     used = cuda.opened.cache_info().currsize > 0
     if not gpu_here():

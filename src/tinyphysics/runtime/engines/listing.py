@@ -27,9 +27,7 @@ from tinyphysics.planner.cost.machine import rows
 from tinyphysics.planner.cost.target import in_loops
 from tinyphysics.report import Row
 from tinyphysics.runtime.engines.backend import MAKES_CODE, named_processor, seed_of
-from tinyphysics.runtime.engines.loaders import (
-    LlvmLoader,
-)
+from tinyphysics.runtime.engines.loaders import LlvmLoader
 from tinyphysics.step import Step
 from tinyphysics.synth.methods.taylor import loop_parts, loop_plan
 from tinyphysics.target import LLVM, PORTABLE, PTX_RSQRT, Seed, Target, VectorShape
@@ -45,11 +43,9 @@ ENSEMBLE = 1 << 16  # members of the runs that are described
 def processor_rows(target: Target) -> tuple[Row, ...]:
     """That a processor was named, for the report on the machine."""
     name = named_processor(target)
-    return (
-        (Row("processor", name, f"named by TINYPHYSICS_PROCESSOR; this one is {host_cpu().name}"),)
-        if name
-        else ()
-    )
+    if not name:
+        return ()
+    return (Row("processor", name, f"named by TINYPHYSICS_PROCESSOR; this one is {host_cpu().name}"),)
 
 
 @without_collections()

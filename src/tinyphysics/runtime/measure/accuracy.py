@@ -20,7 +20,7 @@ from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.runtime.measure import multirate as paces
 from tinyphysics.runtime.measure.fast_parts import look_for_paces
 from tinyphysics.runtime.measure.operations import wrong_operations
-from tinyphysics.runtime.measure.pilot import Pilots, apart, estimate, looks_in, part, sample
+from tinyphysics.runtime.measure.pilot import Pilots, apart, estimate, last_row, looks_in, part, sample
 from tinyphysics.runtime.measure.tolerance import Tolerances, choose_tolerance, error_of_run
 from tinyphysics.runtime.stages import pilot_cache as decisions
 from tinyphysics.runtime.stages.momenta_of_velocities import given_momenta
@@ -281,10 +281,7 @@ def state_error(sim: Setup, out: Trajectory, some: Inputs, who: list[int]) -> fl
     if row < -1 or any(isinstance(v, DeviceArray) for v in out.origin.frames.values()):
         seen = run.encoding.values({name: here(v[row]) for name, v in out.origin.frames.items()})
         last = {name: seen[name] if run.given.is_ensemble else seen[name][0] for name in last}
-    final = {
-        name: np.asarray(v)[who][None] if run.given.is_ensemble else np.asarray(v)[None, None]
-        for name, v in last.items()
-    }
+    final = last_row(last, who, run.given.is_ensemble)
     mine = {name: np.concatenate([v[:-1], final[name]]) for name, v in finer.items()}
     return estimate(apart(mine, finer, pilots.largest(m.name, dt, more)), m.order, more / steps)
 

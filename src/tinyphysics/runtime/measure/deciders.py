@@ -28,11 +28,10 @@ def order_bodies(setup: Setup, at: Beginning) -> Any:
         assert isinstance(setup.source, System)
         system = setup.source
     c = at.begun
-    start = (
-        inputs(system, at.on_host)
-        if c is None
-        else Inputs(dict(c.start), dict(c.params), c.members, c.is_ensemble)
-    )
+    if c is None:
+        start = inputs(system, at.on_host)
+    else:
+        start = Inputs(dict(c.start), dict(c.params), c.members, c.is_ensemble)
     known = setup.goal.hierarchy
     found = hierarchy_of(system, setup.goal, start, None if known is None else known.order)
     if setup._compiled is None:

@@ -184,11 +184,9 @@ class Compiled:
     def watching(self, name: str) -> Program | LazyProgram:
         """The program that follows the momentum of explicit time too, as a state of that name."""
         key = None if self.key is None else digest(f"{self.key} with {name}".encode())
-        return (
-            watching(self.built, name)
-            if key is None
-            else LazyProgram(key, lambda: watching(self.built, name))
-        )
+        if key is None:
+            return watching(self.built, name)
+        return LazyProgram(key, lambda: watching(self.built, name))
 
     @cached_property
     def energy_in_loops(self) -> bool:
@@ -196,9 +194,8 @@ class Compiled:
         s = self.system
         assert s.energy is not None
         clock = UOp.var("t") if s.time is None else s.time
-        return not loops_refuse(
-            probe(s.states, s.parameters, clock, {"energy": s.energy}, self.encoding.precision)
-        )
+        program = probe(s.states, s.parameters, clock, {"energy": s.energy}, self.encoding.precision)
+        return not loops_refuse(program)
 
     def in_loops(self, members: int) -> bool:
         """Does a run of so many members go along the axes of its states?"""

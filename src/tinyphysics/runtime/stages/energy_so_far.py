@@ -29,9 +29,8 @@ class EnergySoFar:
     run: Run
     record: Record
     values: Mapping[str, UOp]
-    of_frames_too: bool = (
-        True  # not where forces go through a tree: the exact energy would take longer than many steps
-    )
+    # not where forces go through a tree: the exact energy would take longer than many steps
+    of_frames_too: bool = True
     worst: float = 0.0
     finite: bool = True
     seen: int = 0  # rows or frames that are counted already
@@ -41,12 +40,9 @@ class EnergySoFar:
 
     def __call__(self, n: int) -> str | None:
         energy, s = self.run.system.seen.energy, self.record.schedule
-        if (
-            energy is None
-            or not self.run.keeps_energy
-            or self.run.system.seen.driven
-            or self.run.given.members == 0
-        ):
+        if energy is None or not self.run.keeps_energy or self.run.system.seen.driven:
+            return None
+        if self.run.given.members == 0:
             return None
         name = next((name for name, u in self.values.items() if u is energy), None)
         frames_only = name is None

@@ -85,20 +85,15 @@ def execute(
     engine, fused = chosen(r, record, values)
     built = time.perf_counter() - began
     launches, compiling, made, loaded = engine.launches, engine.compiling, engine.made, engine.found
-    running = Running(
+    running = Running.of(
+        r,
         engine,
-        r.given,
-        record.schedule,
-        r.dt,
-        r.t0,
         record,
-        sink,
-        fused,
-        r.system,
-        r.encoding,
-        r.begun,
-        keeper,
-        windows,
+        sink=sink,
+        fused=fused,
+        begun=r.begun,
+        keeper=keeper,
+        windows=windows,
         by_dt=partial(matrices, r),
         acts=Acts(r, partial(look_at_tile, r, values) if values else None) if r.acts else None,
         threads=r.threads or available(),
@@ -148,19 +143,21 @@ def matrices(r: Run, dt: float) -> dict[str, Any]:
 
 def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
     """The engine of a run, and the names under which its loop observes the states if many are saved."""
+<<<<<<< HEAD
     s = record.schedule
     if r.events:
         from tinyphysics.runtime.engines.events import check_events
 
         check_events(r.system, clock_of(r.system), r.events)
+=======
+    s, look = record.schedule, partial(looking, r, values) if values else None
+>>>>>>> main
     if r.events and not r.adaptive:
         return with_events(r, record, values)
     if r.jump is not None:
         fused = {x.name: f"frame.{x.name}" for x in r.system.states}
         fused = fused if record.frames and strides_agree(s) else {}
-        return JumpEngine(
-            r.jump, (lambda frames, steps: looking(r, values, frames, steps)) if values else None, fused
-        ), fused
+        return JumpEngine(r.jump, look, fused), fused
     if r.adaptive:
         names = [x.name for x in r.system.states]
         words = [word for name in names for word in r.encoding.precision.names(name)]
@@ -168,7 +165,6 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
         fused = {word: f"frame.{word}" for word in words} if at_once and strides_agree(s) else {}
         if r.target.backend == "cuda" and not r.loops:
             inner = MemberBatches(inner)
-        look = (lambda frames, steps: looking(r, values, frames, steps)) if values else None
         search = None
         if (r.events or at_once) and alone(inner, names):
             from tinyphysics.runtime.engines.adaptive_arrays import ArraysAdaptive
@@ -211,11 +207,7 @@ def with_events(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any,
     words = {word.name: f"frame.{word.name}" for word in kept}
     in_loop = r.jump is not None or not r.loops  # does it show the states of every step?
     fused = words if record.frames and in_loop and strides_agree(s) and not r.given.there else {}
-    look = (lambda frames, steps: looking(r, values, frames, steps)) if values else None
-
-    def seen(frames: Mapping[str, Any], steps: Sequence[int]) -> dict[str, Any]:
-        return looking(r, events, frames, steps)
-
+    look, seen = partial(looking, r, values) if values else None, partial(looking, r, events)
     inner: Any
     if r.jump is not None:
         inner = JumpEngine(r.jump, seen, words)

@@ -197,9 +197,7 @@ class Origin:
         steps = min(self.last * LOOKS, LOOKS) if run.gridless else self.last
         nothing = Record(Schedule(steps, None, 1, None), {})
         out, *_ = execute(run, nothing, self.watched(name), lambda n: None, sink)
-        for stop in out.stops:
-            if stop.error is not None:  # half a replay answers nothing
-                raise stop.error
+        out.raise_error()
         return out
 
     def on_grid(self, run: Run) -> Run:

@@ -51,21 +51,17 @@ def begun_in_time(r: Run, given: Mapping[str, Any]) -> Inputs:
     values = {"H": clock.system.energy, "rate": clock.rate}
     if e.precision.wide:
         values[f"{REST}H"] = clock.system.energy
-    seen = {
-        name: v[0]
-        for name, v in looking(first, values, {n: v[None] for n, v in own.states.items()}, [0]).items()
-    }
+    found = looking(first, values, {n: v[None] for n, v in own.states.items()}, [0])
+    seen = {name: v[0] for name, v in found.items()}
     for k in np.flatnonzero(~((seen["rate"] > 0) & np.isfinite(seen["rate"]))).tolist():
         who = f" of member {k}" if own.is_ensemble else ""
         raise InputError(
             f"at the first state{who} dt/ds = {seen['rate'][k]:g}, which is not a positive, finite rate",
             fix="Leave time= out, or choose another.",
         )
-    words = (
-        dict(zip(e.precision.names(clock.momentum), (-seen["H"], -seen[f"{REST}H"])))
-        if e.precision.wide
-        else e.stored(clock.momentum, -seen["H"])
-    )
+    words = e.stored(clock.momentum, -seen["H"])
+    if e.precision.wide:
+        words = dict(zip(e.precision.names(clock.momentum), (-seen["H"], -seen[f"{REST}H"])))
     times = e.stored(clock.time, np.full(own.members, r.t0))
     return replace(own, states={**own.states, **times, **words})
 
@@ -158,9 +154,7 @@ def counted(r: Run, time: str, steps: int, before: Callable[[Any], Any]) -> tupl
 
     state = next(s.var for s in r.system.states if s.name == time)
     out, *_ = execute(r, Record(Schedule(steps, None, 1, None), {}), {time: state}, lambda n: None, count)
-    for stop in out.stops:
-        if stop.error is not None:
-            raise stop.error
+    out.raise_error()
     return n, last, bool(out.stops)
 
 

@@ -367,11 +367,9 @@ def schedule(
             return
         logical[name] = u
         by_list = u.op is Ops.REDUCE and pairs_of(u) == "columns" and len(u.arg[2]) > 2
-        parts = (
-            len(slabs(u.src[0].shape[u.arg[1][0]], by_list)) - 1
-            if u.op is Ops.REDUCE and pairs_of(u) == "columns"
-            else 1
-        )
+        parts = 1
+        if u.op is Ops.REDUCE and pairs_of(u) == "columns":
+            parts = len(slabs(u.src[0].shape[u.arg[1][0]], by_list)) - 1
         home = Home(name, parts, by_list)
         placed.setdefault(u, home)
         task = task_of(u, home, components, u in in_turn)
