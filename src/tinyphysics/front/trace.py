@@ -679,12 +679,20 @@ def in_pairs(d: Definition, states: Sequence[State], pairs: Sequence[tuple[str, 
 
 
 @heeds("map", '@tp.map, or @tp.map(pairs=[("q", "p")]), before def step(q, p): ...')
-def map_(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None) -> Any:
+def map_(
+    function: Any = None,
+    *,
+    pairs: Sequence[tuple[str, str]] | None = None,
+    step: str | None = None,
+    unsafe: str | None = None,
+) -> Any:
     """Makes a system from an explicit map: one step gives the next state.
 
     `function` takes k states, then parameters, and returns the k new states; an argument `t` is the step number.
     `pairs`, as pairs=[("q", "p")], says which states are canonical pairs. The map is then certified symplectic
-    where its Jacobian M is shown to have M^T J M = J; it runs just the same.
+    where its Jacobian M is shown to have M^T J M = J; it runs just the same. `step`, as step="h", names the parameter that
+    is its time step: sim.check doubles it, to tell a small defect from rounding and to measure the order. `unsafe`, as
+    unsafe="friction", says why a map of pairs is not meant to be symplectic: then it is not demanded.
 
     >>> @map_(pairs=[("q", "p")])
     ... def kicked(q, p, K=0.9):
@@ -694,11 +702,36 @@ def map_(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None
     (q + p + K*q, p + K*q)
     """
     if function is None:
-        return users_frames(lambda f: map_(f, pairs=pairs))
+        return users_frames(lambda f: map_(f, pairs=pairs, step=step, unsafe=unsafe))
     d = definition(function)
+    check_step(d, pairs, step, unsafe)
     if not d.arguments:
         raise d.wrong(f"`{d.name}` needs a state", f"Write def {d.name}(x, ...).")
-    return family(d, "map", lambda sizes: trace_map(d, sizes, pairs=pairs))
+    made = {"step": step or "", "unsafe": unsafe or ""}
+    return family(d, "map", lambda sizes: replace(trace_map(d, sizes, pairs=pairs), **made))
+
+
+def check_step(d: Definition, pairs: Any, step: Any, unsafe: Any) -> None:
+    """What a map says about itself: a parameter with a number as its default, and a reason."""
+    if step is not None:
+        numbers = [
+            a.name
+            for a in d.arguments
+            if isinstance(a.default, (int, float)) and not isinstance(a.default, bool)
+        ]
+        if step not in numbers:
+            raise d.wrong(
+                f"step={step!r} of `{d.name}` is not a parameter with a number as its default",
+                f'Write def {d.name}(..., h=0.01) and step="h".'
+                + (f" Its parameters are {', '.join(numbers)}." if numbers else ""),
+            )
+    if unsafe is not None and (not isinstance(unsafe, str) or not unsafe.strip()):
+        raise d.wrong(f"unsafe={unsafe!r} of `{d.name}` is not a reason", 'Write unsafe="friction".')
+    if unsafe is not None and pairs is None:
+        raise d.wrong(
+            f"unsafe= of `{d.name}` waives what pairs= claims, and there are no pairs",
+            'Leave unsafe= out, or write pairs=[("q", "p")].',
+        )
 
 
 @heeds("ode", "@tp.ode before def rate(x): ...")
