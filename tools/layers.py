@@ -52,6 +52,7 @@ ROOMS = (
     Room(4,  "tpir.proof", "What does a program conserve: the walk, the weights, the certificate?"),
     Room(4,  "tpir.proof.readers", "Which instructions are the flow of which declared term?"),
     Room(4,  "tpir", "In which order do the readers look?", ("verifier",)),
+    Room(5,  "flows.solvers", "How is a correction computed of a residual of whole arrays?"),
     Room(5,  "flows", "What kinds of sub-flow and of coordinates are there?"),
     Room(6,  "synth.coefficients", "What are the weights of a method, exactly?"),
     Room(6,  "synth.methods", "How do facts and weights become a step?"),
