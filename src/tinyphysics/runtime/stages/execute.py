@@ -143,15 +143,11 @@ def matrices(r: Run, dt: float) -> dict[str, Any]:
 
 def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
     """The engine of a run, and the names under which its loop observes the states if many are saved."""
-<<<<<<< HEAD
-    s = record.schedule
+    s, look = record.schedule, partial(looking, r, values) if values else None
     if r.events:
         from tinyphysics.runtime.engines.events import check_events
 
         check_events(r.system, clock_of(r.system), r.events)
-=======
-    s, look = record.schedule, partial(looking, r, values) if values else None
->>>>>>> main
     if r.events and not r.adaptive:
         return with_events(r, record, values)
     if r.jump is not None:
