@@ -31,7 +31,8 @@ from tinyphysics.device.host.memory import (
 from tinyphysics.device.host.neighbours import aligned, domain_of
 from tinyphysics.device.numbers import NUMPY_DTYPE
 from tinyphysics.tpir.kernels.neighbours import MADE
-from tinyphysics.tpir.kernels.nests import Buffer, LoopSection
+from tinyphysics.tpir.kernels.nests import Buffer, LoopSection, Round
+from tinyphysics.tpir.kernels.rounds import ON
 from tinyphysics.tpir.kernels.tree import NUMBERS
 
 BLOCK_WORK = 1e12  # operations in a block of time: some tenths of a second
@@ -40,6 +41,7 @@ NODES = 256  # launches of a graph at most
 WORTH = 16  # launches of a graph at least
 GRAPHS = 8  # that a member keeps
 ATTEMPTS = 4  # of a step that chooses its own length, between two looks at its clock
+LOOK = 3  # rounds of a solution between two looks at whether it has arrived
 CLOCK = 16  # bytes: the step that a graph begins with, and where a run waits for a list of neighbours
 
 
@@ -224,6 +226,10 @@ class CudaLoopEngine(NestEngine):
         clocked = bool(m.lists) or any(c.clocked for nest in f.sections[section] for c in nest)
         if clocked:
             self.tick(f, m, first - m.time)
+        if s.repeats:
+            for k in range(steps):
+                self.step_in_rounds(f, s, m, k)
+            return not (guarded and cuda.read(m.flags, np.zeros(8, np.int8))[0])
         if m.tree_is_new and not m.lists and steps > 1:  # this machine looks at its first evaluation
             self.step_once(f, s, m, 0)
             if clocked:
@@ -272,6 +278,24 @@ class CudaLoopEngine(NestEngine):
                 asked = m.held[m.lists[nest.near].spec.name("asked")]
                 cuda.launch(f.halt, 1, 1, [m.clock, asked, ctypes.c_int64(ahead), ctypes.c_int64(number)])
                 self.launches += 1
+
+    def step_in_rounds(self, f: Loaded, s: LoopSection, m: Place, ahead: int) -> None:
+        """A step with loops that end by themselves: rounds after the last change nothing, so this machine looks seldom."""
+        done: dict[str, int] = {}
+
+        def do(turn: Round) -> bool:
+            for k in range(turn.begin, turn.end):
+                self.launch(f.sections[s.name][k], m, f.workspace, ahead)
+            for a, b in turn.swaps:
+                m.held[a], m.held[b] = m.held[b], m.held[a]
+            if not turn.going.endswith(ON):
+                return True
+            done[turn.going] = done.get(turn.going, 0) + 1
+            if done[turn.going] % LOOK:
+                return True
+            return bool(read(m.held[turn.going], self.kernel.buffers[turn.going])[0])
+
+        s.run(do)
 
     def run_ahead(self, f: Loaded, s: LoopSection, m: Place, first: int, steps: int, careful: bool) -> None:
         """Steps with lists of neighbours, some at a time; the clock tells where they wait for one (device/cuda/ahead.py)."""
