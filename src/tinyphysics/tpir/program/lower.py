@@ -16,6 +16,7 @@ from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE
 from tinyphysics.rules.functions.random import ADDRESS
 from tinyphysics.rules.identities.denominators import one_division
 from tinyphysics.rules.identities.exact import exact
+from tinyphysics.rules.identities.factors import common_numbers
 from tinyphysics.rules.identities.fuse import fuse, long_dots, short_dots
 from tinyphysics.rules.identities.invariant import reciprocals, set_aside
 from tinyphysics.rules.identities.pair_roots import pair_roots
@@ -358,7 +359,9 @@ def with_directions(step: Step, beside: Sequence[State], precision: str) -> Step
     own = [
         u for f, found in moved.items() for g in found if g is not f for u in (*g.expressions(), *g.private())
     ]
-    new = arithmetic(own, changing(step, own) | {s.var for s in beside}, precision)
+    shorter = dict(zip(own, common_numbers(own)))
+    made = arithmetic(list(shorter.values()), changing(step, own) | {s.var for s in beside}, precision)
+    new = {u: made[x] for u, x in shorter.items()}
 
     def rebuilt(f: SubFlow) -> Iterator[SubFlow]:
         table = known(f)
