@@ -86,16 +86,9 @@ class AdaptiveEngine(LookedAt[Adapted]):
         clock[:, 0] = t0
         own = {name: state.get(name, v) for name, v in (blank | {CLOCK: clock}).items()}
         inner = self.inner.start(own, {**params, str(UNTIL.arg): np.array([t0])}, members, dt, t0, threads)
-        return Adapted(
-            inner,
-            members,
-            dt,
-            t0,
-            params=params,
-            start=dict(state),
-            events=self.searching(params, members, t0, True),
-            there=isinstance(next(iter(state.values())), DeviceArray),
-        )
+        events = self.searching(params, members, t0, True)
+        there = isinstance(next(iter(state.values())), DeviceArray)
+        return Adapted(inner, members, dt, t0, 0, params, dict(state), events=events, there=there)
 
     def searching(self, params: States, members: int, since: float, fresh: bool) -> Searching | None:
         return None if self.search is None else self.search(params, members, since, fresh)
@@ -119,16 +112,8 @@ class AdaptiveEngine(LookedAt[Adapted]):
         given = {**params, str(UNTIL.arg): np.array([time_at(steps, dt, t0)])}
         inner = self.inner.restored(registers, given, members, dt, t0, 0, threads)
         self.inner.tell(inner, str(UNTIL.arg), time_at(steps, dt, t0))
-        return Adapted(
-            inner,
-            members,
-            dt,
-            t0,
-            steps,
-            params,
-            reached=steps,
-            events=self.searching(params, members, time_at(steps, dt, t0), False),
-        )
+        events = self.searching(params, members, time_at(steps, dt, t0), False)
+        return Adapted(inner, members, dt, t0, steps, params, reached=steps, events=events)
 
     def snapshot(self, m: Adapted) -> Adapted:
         events = None if m.events is None else m.events.copy()

@@ -144,6 +144,10 @@ def matrices(r: Run, dt: float) -> dict[str, Any]:
 def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
     """The engine of a run, and the names under which its loop observes the states if many are saved."""
     s, look = record.schedule, partial(looking, r, values) if values else None
+    if r.events:
+        from tinyphysics.runtime.engines.events import check_events
+
+        check_events(r.system, clock_of(r.system), r.events)
     if r.events and not r.adaptive:
         return with_events(r, record, values)
     if r.jump is not None:
@@ -192,10 +196,8 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
 def with_events(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
     """The engine of a run with steps of one length whose events are searched."""
     from tinyphysics.runtime.engines.event_steps import TIME, EventEngine, JumpEvents
-    from tinyphysics.runtime.engines.events import check_events
     from tinyphysics.runtime.engines.searches import fractions, jumps, observed_events
 
-    check_events(r.events)
     s, events = record.schedule, observed_events(r.events)
     kept = [word for x in r.system.states for word in r.encoding.precision.kept(x)]
     words = {word.name: f"frame.{word.name}" for word in kept}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tinyphysics.runtime.engines.backend import placed
+from tinyphysics.runtime.engines.events import as_number
 from tinyphysics.runtime.stages.bind import Bound
 from tinyphysics.runtime.stages.check_scaling import check_units
 from tinyphysics.runtime.stages.observed import traced
@@ -47,7 +48,7 @@ def place(r: Resolved, s: Scheduled, b: Bound) -> Placed:
         r.begun,
         compiled.jump,
         compiled.series,
-        {n: traced(setup.system, f, n, "event") for n, f in (r.request.events or {}).items()},
+        {n: as_number(traced(setup.system, f, n, "event")) for n, f in (r.request.events or {}).items()},
         compiled.adaptive,
         compiled.watching,
         (STIFF_ARRAYS if loops else STIFF) if explicit else "",

@@ -13,6 +13,7 @@ from dataclasses import replace
 from tinyphysics.errors import PlanError
 from tinyphysics.ir import Ops, UOp, graph_rewrite, substitute, toposort
 from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE
+from tinyphysics.rules.calculus.solve import unknown_of
 from tinyphysics.rules.functions.random import ADDRESS
 from tinyphysics.rules.identities.denominators import one_division
 from tinyphysics.rules.identities.exact import exact
@@ -125,9 +126,44 @@ class ProgramBuilder:
 
     def operand(self, u: UOp, section: str) -> Operand:
         """Where the value of u is, computing what is missing."""
-        for x in toposort([u]):
+        for x in self.known([u]):
             self.place(x, section)
         return self._find(u)
+
+    def known(self, roots: Sequence[UOp]) -> list[UOp]:
+        """What roots are made of, in order, without what only the rounds of a solution in them know."""
+        every = toposort(roots)
+        if not any(x.op is Ops.SOLVE for x in every):
+            return every
+        free: dict[UOp, frozenset[UOp]] = {}
+        for x in every:
+            own = frozenset([x]) if x.op is Ops.VAR and str(x.arg).startswith("?") else frozenset()
+            free[x] = own.union(*(free[s] for s in x.src))
+            if x.op is Ops.SOLVE:
+                free[x] -= {unknown_of(x)}
+        return [x for x in every if all(v in self.current for v in free[x])]
+
+    def solution(
+        self,
+        unknown: UOp,
+        start: UOp,
+        residual: UOp,
+        scale: UOp,
+        by: Sequence[UOp],
+        rounds: int,
+        section: str,
+    ) -> Register:
+        """An unknown between SOLVE and UNTIL; what does not hold it is computed before."""
+        for x in self.known([start, scale, residual, *by]):
+            if unknown not in x.leaves:
+                self.place(x, section)
+        register, first, size = self.temporary(), self.operand(start, section), self.operand(scale, section)
+        self.emit(section, "SOLVE", register, first, u=unknown, note=" ")
+        self.current[unknown] = register
+        operands = [self.operand(u, section) for u in (residual, *by)]
+        self.emit(section, "UNTIL", register, *operands, size, (rounds,), u=unknown, note=" ")
+        self.current.forget(unknown, unknown)
+        return register
 
     def _find(self, u: UOp) -> Operand:
         if u.op is Ops.CONST and not is_long(u):
@@ -149,6 +185,13 @@ class ProgramBuilder:
             return
         if u.op is Ops.VAR:
             self._place_variable(u, section)
+            return
+        if u.op is Ops.SOLVE:
+            start, scale, residual, *by = u.src
+            unknown = unknown_of(u)
+            found = self.solution(unknown, start, residual, scale, by, u.arg[1], section)
+            self.current.forget(unknown)
+            self.current[u] = found
             return
         fixed = not self.moves(u) and section != "energy"
         where = self.first if fixed else section
