@@ -178,6 +178,7 @@ class System(Summand):
     motion: Motion | None = root(None, take=of_motion, put=Motion.of, is_equation=False)  # of a Lagrangian
     parts: tuple[tuple[str, UOp], ...] = ()  # of a sum: the potential of each part, by its name
     clock: Clock | None = None  # where it is stepped in another time
+    time_unit: str | None = None  # as annotated
     step: str = ""  # of a map: the parameter that is its time step
     unsafe: str = ""  # of a map of pairs: why it is not meant to be symplectic
 

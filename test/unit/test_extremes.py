@@ -7,7 +7,8 @@ import pytest
 from here import need
 
 import tinyphysics as tp
-from tinyphysics.device.engines.engine import LaneEngine, kernel_of
+from tinyphysics.device.engines.engine import LaneEngine
+from tinyphysics.tpir.kernels.rows import kernel_of
 from tinyphysics.ir import UOp
 from tinyphysics.ir.value import evaluate
 from tinyphysics.runtime.engines import backend as engines

@@ -116,6 +116,7 @@ EXTRAS = {
     "molecules": {"gemmi": "src"},
     "planets": {"astroquery": "src"},
     "tables": {"pyarrow": "src"},
+    "units": {"pint": "src"},
     "measure": {"mpmath": "src"},
     "opencl": {"pyopencl": "src"},
     "c": {"ziglang": "src"},
@@ -124,7 +125,7 @@ EXTRAS = {
         ["hypothesis", "mpmath", "scipy", "gsd", "matplotlib", "xarray", "zarr", "nbclient", "ipykernel"],
         "test",
     )
-    | {"pyopencl": "src", "gemmi": "test", "pyarrow": "test"},
+    | {"pyopencl": "src", "gemmi": "test", "pyarrow": "test", "pint": "test"},
     "peers": {"openmm": "test", "pyright": "test"},
     "docs": {},
 }

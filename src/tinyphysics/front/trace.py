@@ -69,7 +69,7 @@ class Definition:
     ) -> System:
         """The system that was traced: `content` is its energy, forces or update; the time is no parameter."""
         own = [a for a in self.arguments if a.name != "t" and a.name not in not_parameters]
-        return System(
+        system = System(
             self.name,
             kind,
             tuple(states),
@@ -78,8 +78,14 @@ class Definition:
             sites=sites,
             site=self.site,
             function=self.function,
+            time_unit=next((a.space.unit for a in self.arguments if a.name == "t"), None),
             **content,
         )
+        if any(a.space.unit is not None for a in self.arguments):  # an error where they do not fit
+            from tinyphysics.rules.equality.measured_in import units_of
+
+            units_of(system)
+        return system
 
 
 def definition(function: Callable[..., Any], kind: str = "") -> Definition:
@@ -205,9 +211,14 @@ def parameter(d: Definition, a: Argument, sizes: Mapping[str, int]) -> Parameter
             f"`{a.name}` means {RESERVED[a.name]} and cannot name a parameter", "Choose another name."
         )
     shape = a.space.bound(sizes)
-    if (found := quantity(a.default)) is not None:
+    value = a.default
+    if a.space.unit is not None and value is not None:
+        from tinyphysics.units import in_unit, unit
+
+        value = in_unit(value, unit(a.space.unit, a.name, d.site), a.name)
+    if (found := quantity(value)) is not None:
         raise d.wrong(f"the default of `{a.name}` is {found[0]}", f"{NO_UNITS} {a.name}=x.{found[1]}.")
-    default = a.default.tolist() if hasattr(a.default, "tolist") else a.default
+    default = value.tolist() if hasattr(value, "tolist") else value
     if default is not None and as_uop(default).shape not in ((), shape):
         annotated = "Give one number for all, or an array of the annotated shape."
         raise d.wrong(

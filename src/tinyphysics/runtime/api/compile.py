@@ -23,13 +23,15 @@ from tinyphysics.planner.methods.catalog import CHOICES, METHODS, is_adaptive
 from tinyphysics.planner.systems.kinetics import relativistic
 from tinyphysics.planner.systems.link import linked
 from tinyphysics.planner.systems.time_transformation import in_another_time
+from tinyphysics.rules.equality.measured_in import units_of
+from tinyphysics.runtime.api.quantities import as_numbers
 from tinyphysics.runtime.api.simulation import CHECKS, Simulation
 from tinyphysics.runtime.engines.backend import ready, resolved
 from tinyphysics.runtime.stages.invariants import checked_invariants
 from tinyphysics.runtime.stages.observed import traced
 from tinyphysics.runtime.stages.resolve import checked_step
 from tinyphysics.synth.methods.taylor import TOLERANCE
-from tinyphysics.system import SizedFamily, Sum
+from tinyphysics.system import SizedFamily, Sum, System
 from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.tpir.program.isa import MATHS
 from tinyphysics.util import a_kind, did_you_mean, one_of, prod
@@ -295,8 +297,12 @@ def compile(
     check_sizes(system, sizes)
     if not isinstance(system, SizedFamily) or sizes is not None:
         source = system.bind(sizes)
+    if isinstance(source, System):
+        units_of(source.seen)  # a sum may add what does not fit
     if dt is not None:
-        dt = checked_step(dt)
+        dt = checked_step(as_numbers(source, {"dt": dt})["dt"])
+    if isinstance(pilot, Mapping):
+        pilot = as_numbers(source, pilot)
     check("system", Ask.of(Goal(dt), source))
     if order is not None and hasattr(order, "__index__"):  # one of NumPy's is as good
         order = operator.index(order)

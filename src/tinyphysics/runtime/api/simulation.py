@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tinyphysics.errors import InputError, PlanError, StoreError, TinyPhysicsError
 from tinyphysics.given import shown
 from tinyphysics.options import COMING, COMPILE, heeds
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from tinyphysics.runtime.api.stepper import Stepper  # imported when one is made
 
 CHECKS = ("on", "off", "strict")
+PLAIN = (int, float, str, bool, np.ndarray)  # no quantities with units
 
 
 @dataclass(eq=False, repr=False)
@@ -78,6 +81,14 @@ class Simulation(Measured):
             | dict.fromkeys(rates, None)
             | {x.name: empty if x.default is None else x.default for x in source.parameters}
         )
+
+    def in_numbers(self, given: dict[str, Any]) -> dict[str, Any]:
+        """What a call passes by name, with numbers for quantities of pint's, in the units of the system."""
+        if all(type(v) in PLAIN or v is None for v in given.values()):
+            return given
+        from tinyphysics.runtime.api.quantities import as_numbers
+
+        return as_numbers(self.source if self._compiled is None else self.system, given)
 
     # --- looking ------------------------------------------------------------------------------
     @property
