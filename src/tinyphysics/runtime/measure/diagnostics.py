@@ -126,10 +126,18 @@ def answers_again(f: Repeated) -> None:
 
 
 def asked_later(origin: Any, goal: Goal, method: str) -> dict[str, Callable[[], Any]]:
-    """out.checks."""
+    """out.checks, and the shadow energy."""
     if not isinstance(origin, Origin) or origin.run.system.energy is None:
         return {}
-    return {"checks": partial(checks_of, origin, goal, method)}
+    asked = {name: partial(shadow_of, name, origin, goal, method) for name in ("shadow_energy", "shadow_gap")}
+    by_order = partial(partial, shadow_of, "shadow", origin, goal, method)  # out.shadow(order=8)
+    return {"checks": partial(checks_of, origin, goal, method), **asked, "shadow": by_order}
+
+
+def shadow_of(name: str, origin: Origin, goal: Goal, method: str, *order: int, **by_name: int) -> Any:
+    from tinyphysics.runtime.measure import shadow
+
+    return getattr(shadow, name)(origin, goal, method, *order, **by_name)
 
 
 def checks_of(origin: Origin, goal: Goal, method: str) -> Any:
