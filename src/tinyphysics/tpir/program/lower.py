@@ -299,7 +299,7 @@ def lower(
     elif OWN_STEPS not in step.traits:
         step = decided(step, precision)
     if works:
-        step = with_works(step, works)
+        step = with_time_momentum(step, works)
     if backwards:  # after that: its flows are those of the step, to the last bit
         step = inverse(step)
     b = ProgramBuilder(step.states, sites or {}, step.coordinates, step.time)
@@ -429,7 +429,7 @@ def ways_of(states: Sequence[State], beside: Sequence[State]) -> list[dict[UOp, 
     return ways
 
 
-def with_works(step: Step, name: str) -> Step:
+def with_time_momentum(step: Step, name: str) -> Step:
     """The step with the momentum of explicit time as one more state, whose own expressions are decided for themselves."""
     old = [u for f in step.flows for u in f.works()]
     new = dict(zip(old, fuse(short_dots(graph_rewrite(old, products)))))
