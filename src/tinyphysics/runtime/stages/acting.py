@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import here, sent
-from tinyphysics.device.engines.engine import LaneEngine, fill
+from tinyphysics.device.engines.engine import LaneEngine
+from tinyphysics.device.host.rows import fill
 from tinyphysics.device.numbers import LOST
 from tinyphysics.runtime.engines.backend import engine_for
 from tinyphysics.runtime.engines.engine import States
