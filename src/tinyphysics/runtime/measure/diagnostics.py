@@ -13,7 +13,7 @@ import numpy as np
 
 from tinyphysics.errors import PhysicsIntegrityError
 from tinyphysics.plan import Goal
-from tinyphysics.planner.methods.catalog import TURNING
+from tinyphysics.planner.methods.catalog import OSCILLATOR_METHODS
 from tinyphysics.runtime.engines.backend import transferred
 from tinyphysics.runtime.engines.caller_arrays import CallerArrays
 from tinyphysics.runtime.engines.events import gathered, last_times, never_a_number
@@ -126,10 +126,18 @@ def answers_again(f: Repeated) -> None:
 
 
 def asked_later(origin: Any, goal: Goal, method: str) -> dict[str, Callable[[], Any]]:
-    """out.checks."""
+    """out.checks, and the shadow energy."""
     if not isinstance(origin, Origin) or origin.run.system.energy is None:
         return {}
-    return {"checks": partial(checks_of, origin, goal, method)}
+    asked = {name: partial(shadow_of, name, origin, goal, method) for name in ("shadow_energy", "shadow_gap")}
+    by_order = partial(partial, shadow_of, "shadow", origin, goal, method)  # out.shadow(order=8)
+    return {"checks": partial(checks_of, origin, goal, method), **asked, "shadow": by_order}
+
+
+def shadow_of(name: str, origin: Origin, goal: Goal, method: str, *order: int, **by_name: int) -> Any:
+    from tinyphysics.runtime.measure import shadow
+
+    return getattr(shadow, name)(origin, goal, method, *order, **by_name)
 
 
 def checks_of(origin: Origin, goal: Goal, method: str) -> Any:
@@ -172,9 +180,9 @@ def turns(f: Finished) -> Found:
 
 
 def goals(f: Finished) -> Found:
-    from tinyphysics.runtime.measure.accuracy import judged
+    from tinyphysics.runtime.measure.accuracy import judge_goals
 
-    judged(f.setup, f.out)
+    judge_goals(f.setup, f.out)
     return {}
 
 
@@ -258,7 +266,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("stability", applies=lambda f: f.setup.frequency is not None or f.setup.goal.decision is not None,
                after=stability),
     Diagnostic("paces", applies=lambda f: f.setup.paces is not None and f.setup.goal.inner, after=inner_steps),
-    Diagnostic("resonance", applies=lambda f: f.setup.compiled.known.method in TURNING, after=turns),
+    Diagnostic("resonance", applies=lambda f: f.setup.compiled.known.method in OSCILLATOR_METHODS, after=turns),
     Diagnostic("goals", applies=lambda f: f.setup.goal.is_accurate, after=goals),
     Diagnostic("strict", applies=lambda f: f.setup.checks == "strict" and f.failed, after=raise_failure),
     Diagnostic("acts", applies=lambda f: f.run.acts, after=acts),
