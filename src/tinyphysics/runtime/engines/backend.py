@@ -44,6 +44,7 @@ from tinyphysics.synth.methods.taylor import CLOCK, loop_parts, loop_plan
 from tinyphysics.target import BUILT, PORTABLE, PTX_RSQRT, Seed, Target
 from tinyphysics.tpir.kernels.extremes import ExtremesOf
 from tinyphysics.tpir.kernels.kernel import RECORDED, build_kernel
+from tinyphysics.tpir.kernels.library import with_library
 from tinyphysics.tpir.kernels.loops import build_loops
 from tinyphysics.tpir.kernels.outline import Outline
 from tinyphysics.tpir.kernels.rows import kernel_of
@@ -84,7 +85,7 @@ def new_engine(
         whole, watch = made(program), None if probe is None else made(probe)
         if target.backend not in LOOPS:
             return VmEngine(whole, watch)
-        return nest_engine(whole, LOOPS[target.backend](), threads, watch, seed_of(target))
+        return nest_engine(whole, LOOPS[target.backend](), threads, watch, seed_of(target), target.backend)
 
     def kernel() -> Any:
         if (
@@ -114,9 +115,11 @@ def nest_engine(
     threads: int | None = None,
     probe: Program | None = None,
     seed: Seed = PORTABLE,
+    backend: str = "",
 ) -> NestEngine:
     """The engine of a program in loop nests, and of its observables: these read the states where they lie."""
     kernel = build_loops(program, None, seed)
+    kernel = with_library(kernel, backend) if program.math == "fast" else kernel
     kind = CudaLoopEngine if getattr(loader, "there", False) else NestEngine
     rest = loader, threads, list_builder, tree_functions
     watch = None if probe is None else kind(probe, build_loops(probe, kernel.components, seed), *rest)

@@ -19,7 +19,6 @@ JOB = 32
 WORDS = 6  # of a piece: function, lo, hi, pieces before its call, chain, place in it
 APART = 8  # words from the counter of a chain to that of the next
 PER_THREAD = 4  # pieces of a nest for each thread: the slower core takes fewer
-CALLS = ("list", "tree")  # kinds that call Python, where other threads are needed: they are no pieces
 
 
 @dataclass
