@@ -348,9 +348,9 @@ def compile(
         goal = replace(goal, project=found, propagator="loop")
     sim = Simulation(source, goal, requested, checks, thresholds)
     if pilot is not None:
-        from tinyphysics.runtime.measure.accuracy import piloted
+        from tinyphysics.runtime.measure.accuracy import plan_by_pilot
 
-        piloted(sim, pilot)
+        plan_by_pilot(sim, pilot)
     if explain:
         print(sim.explain("full" if explain == "full" else "short"))
     return sim

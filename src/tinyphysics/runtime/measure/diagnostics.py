@@ -13,7 +13,7 @@ import numpy as np
 
 from tinyphysics.errors import PhysicsIntegrityError
 from tinyphysics.plan import Goal
-from tinyphysics.planner.methods.catalog import TURNING
+from tinyphysics.planner.methods.catalog import OSCILLATOR_METHODS
 from tinyphysics.runtime.engines.backend import transferred
 from tinyphysics.runtime.engines.caller_arrays import CallerArrays
 from tinyphysics.runtime.engines.events import gathered, last_times, never_a_number
@@ -180,9 +180,9 @@ def turns(f: Finished) -> Found:
 
 
 def goals(f: Finished) -> Found:
-    from tinyphysics.runtime.measure.accuracy import judged
+    from tinyphysics.runtime.measure.accuracy import judge_goals
 
-    judged(f.setup, f.out)
+    judge_goals(f.setup, f.out)
     return {}
 
 
@@ -282,7 +282,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("stability", applies=lambda f: f.setup.frequency is not None or f.setup.goal.decision is not None,
                after=stability),
     Diagnostic("paces", applies=lambda f: f.setup.paces is not None and f.setup.goal.inner, after=inner_steps),
-    Diagnostic("resonance", applies=lambda f: f.setup.compiled.known.method in TURNING, after=turns),
+    Diagnostic("resonance", applies=lambda f: f.setup.compiled.known.method in OSCILLATOR_METHODS, after=turns),
     Diagnostic("goals", applies=lambda f: f.setup.goal.is_accurate, after=goals),
     Diagnostic("strict", applies=lambda f: f.setup.checks == "strict" and f.failed, after=raise_failure),
     Diagnostic("acts", applies=lambda f: f.run.acts, after=acts),
