@@ -400,7 +400,7 @@ def fast(part: Any) -> Sum:
 
     `part` is a system or a sum; its kick is applied in every inner step (docs/multirate.md).
     """
-    return paced(part, 0)
+    return with_level(part, 0)
 
 
 def slow(part: Any, rank: int = 1) -> Sum:
@@ -412,7 +412,7 @@ def slow(part: Any, rank: int = 1) -> Sum:
         raise InputError(
             f"slow(..., {rank!r}): this is not a rank", fix="Ranks are 1, 2, ...; the highest is the slowest."
         )
-    return paced(part, rank)
+    return with_level(part, rank)
 
 
 def checked_sum(part: Any) -> Sum:
@@ -425,7 +425,7 @@ def checked_sum(part: Any) -> Sum:
     return whole
 
 
-def paced(part: Any, rank: int) -> Sum:
+def with_level(part: Any, rank: int) -> Sum:
     whole = checked_sum(part)
     return Sum(whole.parts, (rank,) * len(whole.parts), whole.apart)
 

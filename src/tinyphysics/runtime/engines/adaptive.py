@@ -18,7 +18,7 @@ from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.device.protocols import StepRows
 from tinyphysics.runtime.engines.adapted import Adapted
 from tinyphysics.runtime.engines.engine import States
-from tinyphysics.runtime.engines.on_demand import Look, LookedAt
+from tinyphysics.runtime.engines.on_demand import Look, OnDemandEngine
 from tinyphysics.runtime.engines.step_pace import FramesAhead, StepPace
 from tinyphysics.runtime.engines.step_rows import covered, steps_ahead, whole_vectors
 from tinyphysics.runtime.state import device_arrays
@@ -37,7 +37,7 @@ LANES = 1024  # times that are looked at together
 Search = Callable[[States, int, float, bool], "Searching"]  # of (parameters, members, since, is it fresh?)
 
 
-class AdaptiveEngine(LookedAt[Adapted]):
+class AdaptiveEngine(OnDemandEngine[Adapted]):
     """An engine (runtime/engines/engine.py) on top of one that runs the steps themselves."""
 
     numbers, room, workers = 0, 0, 1

@@ -216,7 +216,7 @@ def gpu_here() -> bool:
     return True
 
 
-def placed(
+def choose_place(
     target: Target, requested: str, program: Source, w: tuple[int, int], whole: bool
 ) -> tuple[Target, str]:
     """(where a run of so many (members, steps) is done, why), if nobody has said it: the bits are the same.

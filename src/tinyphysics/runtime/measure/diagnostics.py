@@ -13,7 +13,7 @@ import numpy as np
 
 from tinyphysics.errors import PhysicsIntegrityError
 from tinyphysics.plan import Goal
-from tinyphysics.planner.methods.catalog import TURNING
+from tinyphysics.planner.methods.catalog import OSCILLATOR_METHODS
 from tinyphysics.runtime.engines.backend import transferred
 from tinyphysics.runtime.engines.caller_arrays import CallerArrays
 from tinyphysics.runtime.engines.events import gathered, last_times, never_a_number
@@ -182,9 +182,9 @@ def turns(f: Finished) -> Found:
 
 
 def goals(f: Finished) -> Found:
-    from tinyphysics.runtime.measure.accuracy import judged
+    from tinyphysics.runtime.measure.accuracy import judge_goals
 
-    judged(f.setup, f.out)
+    judge_goals(f.setup, f.out)
     return {}
 
 
@@ -228,6 +228,22 @@ def acts(f: Finished) -> Found:
     return {"acts": told}
 
 
+def shadow_gap(f: Finished) -> Found:
+    """Of a run whose shadow energy is watched: checks={"shadow": 1e-3}."""
+    if not f.setup.thresholds:
+        return {}
+    from tinyphysics.runtime.measure.shadow_alarm import judge_shadow
+
+    return judge_shadow(f.setup, f.out)
+
+
+def shadow_gap_again(f: Repeated) -> None:
+    if f.setup.thresholds:
+        from tinyphysics.runtime.measure.shadow_alarm import judge_shadow
+
+        f.out.metrics |= judge_shadow(f.setup, f.out)
+
+
 def alarms(f: Finished) -> Found:
     s, r, record = f.setup, f.run, f.record
     if applies(r, record, s.checks, s.goal.approximate):
@@ -268,10 +284,11 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("stability", applies=lambda f: f.setup.frequency is not None or f.setup.goal.decision is not None,
                after=stability),
     Diagnostic("paces", applies=lambda f: f.setup.paces is not None and f.setup.goal.inner, after=inner_steps),
-    Diagnostic("resonance", applies=lambda f: f.setup.compiled.known.method in TURNING, after=turns),
+    Diagnostic("resonance", applies=lambda f: f.setup.compiled.known.method in OSCILLATOR_METHODS, after=turns),
     Diagnostic("goals", applies=lambda f: f.setup.goal.is_accurate, after=goals),
     Diagnostic("strict", applies=lambda f: f.setup.checks == "strict" and f.failed, after=raise_failure),
     Diagnostic("acts", applies=lambda f: f.run.acts, after=acts),
     Diagnostic("alarms", after=alarms, again=alarms_again),
+    Diagnostic("shadow", after=shadow_gap, again=shadow_gap_again),
 )
 # fmt: on

@@ -19,7 +19,7 @@ from tinyphysics.ir import UOp, substitute
 from tinyphysics.physics.draws import normal
 from tinyphysics.rules.calculus.custom import inline
 from tinyphysics.rules.calculus.jvp import jvp
-from tinyphysics.runtime.measure.multirate import set_paces
+from tinyphysics.runtime.measure.multirate import choose_inner_steps
 from tinyphysics.runtime.measure.precise import arithmetic, precise
 from tinyphysics.runtime.stages.flow_matrices import flows_of, with_flows
 from tinyphysics.runtime.stages.invariants import own_invariants
@@ -369,7 +369,7 @@ def measure_symplectic(sim: Measurable, dt: float | None = None, pairs: Any = No
         defaults = {x.name: x.default for x in system.parameters}
         h = checked_step(given.get(system.step, defaults[system.step]))
     if system.levels and not setup.goal.inner:
-        set_paces(setup, given, h, 0.0, None)
+        choose_inner_steps(setup, given, h, 0.0, None)
     i = inputs(system, given_momenta(system, given))
     if i.is_ensemble:
         raise InputError("the symplectic defect is measured for one member at a time", fix="Pass one member.")

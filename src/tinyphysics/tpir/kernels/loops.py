@@ -24,7 +24,7 @@ from tinyphysics.rules.identities.exact import exact
 from tinyphysics.rules.identities.fast_products import fewer
 from tinyphysics.target import PORTABLE, Seed
 from tinyphysics.tpir.kernels.at_index import Home, planes
-from tinyphysics.tpir.kernels.failure_sums import Plane, telling_sums
+from tinyphysics.tpir.kernels.failure_sums import Plane, sums_that_show_failure
 from tinyphysics.tpir.kernels.index import Unsupported
 from tinyphysics.tpir.kernels.kernel import Meaning, carried_registers, implicit, input_of, unchanging
 from tinyphysics.tpir.kernels.layout import long_axes
@@ -330,7 +330,7 @@ def planned_loops(
             """The number of its first nest."""
             for b in s.buffers.values():
                 buffers.setdefault(b.name, b)
-            sums = telling_sums(s.nests, is_inverse_cube if roots_by is None else fast.is_root)
+            sums = sums_that_show_failure(s.nests, is_inverse_cube if roots_by is None else fast.is_root)
             first = sum(len(other.nests) for other, _ in planned[name])
             planned[name].append((s, sums))
             return first
