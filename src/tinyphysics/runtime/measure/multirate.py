@@ -125,7 +125,7 @@ class Paces:
         return radius is not None and grows(radius, own)
 
     def calm(self, inner: Sequence[int], dt: float) -> float | None:
-        """A step that is not near a resonance: below half a fast period, or halved until it does not grow; None: not found."""
+        """A step that meets no resonance: below half a fast period, or halved until it does not grow; None: none found."""
         if self.fastest:
             return NEAR * math.pi / self.fastest
         shorter = (abs(dt) / 2**k for k in range(1, MOST_HALVINGS + 1))
