@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
@@ -47,6 +48,8 @@ from tinyphysics.tpir.kernels.outline import Outline
 from tinyphysics.tpir.program.isa import Program, StateDecl, Type
 from tinyphysics.util import digest
 
+LOG = logging.getLogger("tinyphysics")
+LONG = 10_000  # instructions of a step that take seconds to compile
 Source = Program | LazyProgram
 # what writes code for GPUs and for OpenCL is imported where a run goes there: it is a tenth of a first result
 
@@ -61,6 +64,19 @@ class Engines:
     def __call__(self, target: Target, *rest: Any) -> Any:
         devices = cuda.taken() if target.backend == "cuda" else ()
         return self.known((PROCESSOR.value, *devices), target, *rest)
+
+
+@lru_cache(maxsize=256)  # said once
+def say_if_long(program: Program, backend: str) -> Program:
+    """The program; nobody waits for a long one without knowing what for."""
+    if len(program.step) > LONG and backend != "python":
+        LOG.warning(
+            "%s: one step is %s instructions; compiling it for %s takes some seconds (Ctrl-C ends it)",
+            program.name,
+            f"{len(program.step):,}",
+            backend,
+        )
+    return program
 
 
 def new_engine(
@@ -89,7 +105,8 @@ def new_engine(
                 return CudaEngine(program, CudaLoader(), tools(cuda.device()), None, outline())
 
             return on_gpus(engine)
-    whole, watch, seed = made(program), None if probe is None else made(probe), seed_of(target)
+    whole, watch = say_if_long(made(program), target.backend), None if probe is None else made(probe)
+    seed = seed_of(target)
     if loops and target.backend in LOOPS:
         return NestEngine(whole, LOOPS[target.backend](), watch, threads, list_builder, tree_functions, seed)
     if loops and target.backend == "cuda":
@@ -167,12 +184,12 @@ def outlined(
     kept += [RECORDED] if record else []
     key = digest(" ".join([program.key, "" if probe is None else probe.key, seed.name, *kept]).encode())
     bytes_too = target.backend != "cuda"
-    return outline(
-        key,
-        lambda: kernel_of(
-            program.program, None if probe is None else probe.program, seed, extremes, record, bytes_too
-        ),
-    )
+
+    def kernel() -> Any:
+        whole = say_if_long(program.program, target.backend)
+        return kernel_of(whole, None if probe is None else probe.program, seed, extremes, record, bytes_too)
+
+    return outline(key, kernel)
 
 
 def ready(backend: str) -> None:
