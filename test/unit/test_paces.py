@@ -232,6 +232,15 @@ def test_a_member_without_finite_forces_is_not_a_step_that_grows(caplog):
     assert not any("grows" in x or "resonance" in x for x in caplog.messages)
 
 
+def test_a_large_system_near_a_resonance_is_told_so_without_its_matrix(caplog, monkeypatch):
+    monkeypatch.setattr("tinyphysics.runtime.measure.multirate.MOST_POSITIONS", 2)
+    dt = 0.95 * math.pi / omega(FAST)
+    with caplog.at_level(logging.WARNING, "tinyphysics"):
+        sim = tp.compile(tp.fast(spring) + tp.slow(pull), dt=dt, inner=40, pilot=START)
+    (said,) = caplog.messages
+    assert "a resonance is near. Stay below" in said and "3 positions: a matrix" in str(sim.explain("full"))
+
+
 def test_levels_whose_fastest_is_at_rest_are_counted_without_dividing_by_it():
     with pytest.raises(PlanError, match=r"omega = 1e\+06 .* kicks in a step of 0.1"):
         kicks("chain", [0.0, 1e6, 1.0], 0.1)

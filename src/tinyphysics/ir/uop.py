@@ -785,6 +785,12 @@ def matmul(a: UOp, b: UOp) -> UOp:
             f"`@` of shapes {a.shape} and {b.shape}",
             f"The last axis of the left and the {other} are summed together: {m} and {n} differ.",
         )
+    for m, n in zip(a.shape[-3::-1], b.shape[-3::-1]):
+        if m != n and 1 not in (m, n):
+            raise ShapeError.here(
+                f"`@` of shapes {a.shape} and {b.shape}",
+                f"The axes before the last two number matrices, and must be equal or 1: {m} and {n} differ.",
+            )
     if a.dtype.is_int and b.dtype.is_int:  # as NumPy: in the type of the operands
         out: UOp = integers.product(a, b)
         return out

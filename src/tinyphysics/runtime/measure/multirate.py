@@ -199,7 +199,7 @@ def with_parameters(sim: Setup, r: Run) -> tuple[Paces, str]:
 
 
 # --- decided --------------------------------------------------------------------------------------------------
-def set_paces(
+def choose_inner_steps(
     sim: Setup, given: Mapping[str, Any], dt: float | None, t0: float, c: Checkpoint | None
 ) -> None:
     """What the first run of fast and slow parts without inner= does: it decides how many kicks there are."""
@@ -260,11 +260,12 @@ def judged(sim: Setup, paces: Paces, dt: float) -> dict[str, Any]:
 def warning(paces: Paces, inner: Sequence[int], dt: float) -> str:
     """What is wrong with a step, and the step to take."""
     radius, own = paces.radius(inner, dt)
-    calm, grown = paces.calm(inner, dt), f"the linearised step grows by {radius:.4g} each time"
+    calm = paces.calm(inner, dt)
+    grown = "" if radius is None else f"the linearised step grows by {radius:.4g} each time"
     if not paces.fastest:  # there is no fast period: what grows is a slow part, kicked too rarely
         more = f", the motion itself by {own:.4g}" if own > 1 + 5e-7 else ""
         fix = (
-            f"no step down to {abs(dt) / 2**MOST_HALVINGS:.2g} does not"
+            f"Shorter ones, down to {abs(dt) / 2**MOST_HALVINGS:.2g}, grow as well"
             if calm is None
             else f"Take dt={calm:.2g}"
         )
@@ -276,7 +277,7 @@ def warning(paces: Paces, inner: Sequence[int], dt: float) -> str:
     return f"dt={dt:g} is {half}; {told}. Stay below {NEAR:.3g} of it: dt={calm:.2g}"
 
 
-def pace_section(sim: Setup, dt: float | None) -> Section:
+def multirate_section(sim: Setup, dt: float | None) -> Section:
     """For explain(): frequencies, the safety of the step, and the picture of where it lies."""
     paces, inner = sim.paces, sim.goal.inner
     if not isinstance(paces, Paces):

@@ -20,7 +20,7 @@ from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import UOp
 from tinyphysics.planner.conflicts import ENSEMBLE, Ask, check
 from tinyphysics.rules.equality.ranges import range_of
-from tinyphysics.runtime.stages.execute import execute, looking
+from tinyphysics.runtime.stages.execute import execute, observe_states
 from tinyphysics.runtime.state.digest import state_hash
 from tinyphysics.runtime.state.ensemble import Inputs, inputs
 from tinyphysics.runtime.state.record import Record
@@ -51,7 +51,7 @@ def begun_in_time(r: Run, given: Mapping[str, Any]) -> Inputs:
     values = {"H": clock.system.energy, "rate": clock.rate}
     if e.precision.wide:
         values[f"{REST}H"] = clock.system.energy
-    found = looking(first, values, {n: v[None] for n, v in own.states.items()}, [0])
+    found = observe_states(first, values, {n: v[None] for n, v in own.states.items()}, [0])
     seen = {name: v[0] for name, v in found.items()}
     for k in np.flatnonzero(~((seen["rate"] > 0) & np.isfinite(seen["rate"]))).tolist():
         who = f" of member {k}" if own.is_ensemble else ""
@@ -173,7 +173,8 @@ def ended(r: Run, state: Mapping[str, Any], until: float) -> End:
     assert clock is not None
 
     def after(fraction: float) -> tuple[float, Mapping[str, Any]]:
-        part = replace(r, given=replace(r.given, states=dict(state)), dt=fraction * r.dt, begun=None)
+        given = replace(r.given, states=dict(state))
+        part = replace(r, given=given, dt=fraction * r.dt, begun=None, events={})
         frames = {name: np.array(v)[None].repeat(2, axis=0) for name, v in state.items()}
         record, *_ = execute(part, Record(Schedule(1, None, None, None), frames), {}, lambda n: None)
         return float(r.encoding.shown(clock.time, record.final)[0]), record.final

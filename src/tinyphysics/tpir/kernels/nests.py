@@ -285,6 +285,11 @@ class LoopSection:
         """Is there a turn that may end the loop around it?"""
         return any(t.going for t in rounds(self.turns))
 
+    @property
+    def repeats(self) -> bool:
+        """Has a step loops that end by themselves?"""
+        return any(isinstance(t, Repeat) for t in self.turns)
+
     def times(self) -> Iterator[tuple[Round, int]]:
         """The turns of one step, and how often each is done: by estimate, in a loop that ends by itself."""
 

@@ -21,6 +21,7 @@ from tinyphysics.rules.equality.normal import Normal, TooLarge, chooses
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.tpir.program.isa import Instruction, Program, Register, Type
 from tinyphysics.tpir.program.symbolic import CLOCK, clocks, state_of, state_var
+from tinyphysics.tpir.proof.array_stages import ArrayStages, is_array_over_size, slopes_of_arrays
 from tinyphysics.tpir.proof.blocks import Blocks
 from tinyphysics.tpir.proof.certificate import Verdict, five
 from tinyphysics.tpir.proof.readers.variational import NotStationary, Stationary, reader, stationary
@@ -189,7 +190,12 @@ class CollocationReader:
     def varied(self, moves: list[Move], states: list[UOp]) -> Stationary | None:
         """Some moves as a step of velocities that make something stationary; None if they are not read so."""
         root = next((m.root for m in moves if m.root is not None), None)
-        if root is None or not is_over_size(root.src[1]) or any(map(chooses, (*root.src, *self.terms))):
+        if (
+            root is None
+            or root.ndim > 1
+            or not is_over_size(root.src[1])
+            or any(map(chooses, (*root.src, *self.terms)))
+        ):
             return None
         read = reader(self.program, root, [(m.state, m.flow, Normal().ratio(m.h, DT)) for m in moves], states)
         if read is None:
@@ -256,18 +262,15 @@ class CollocationReader:
     # --- one solution -------------------------------------------------------------------------
     def understood(self, root: UOp, moves: list[Move], states: list[UOp], term: int) -> StageTableau:
         """The coefficients of the stages that a SOLVE is for."""
+        if root.ndim > 1:
+            return self.understood_arrays(root, moves, states, term)
         z = [e for v in states for e in elements(v)]
         n, size = len(z), root.shape[0]
         if size % n and 2 * size != n or size > MOST_UNKNOWNS:
             raise NotShown(f"{size} unknowns for {n} numbers of the state are not read as stages")
         if not is_over_size(root.src[1]):
             raise NotShown("the scale of its equations is not shown to be one over the size of the states")
-        if any(map(chooses, (*root.src, *self.terms))):
-            raise NotShown("an index that is not known chooses what is read")
-        for u in (root.src[2], *(m.flow for m in moves)):
-            old = [v for v in u.leaves if state_of(v) is not None and all(v is not s for s in states)]
-            if old:
-                raise NotShown(f"{old[0]} is not the state that the stages begin with")
+        self.check_sources(root, moves, states)
         roles = [s.role for s in self.program.states]
         momenta = [role == "momentum" for role, v in zip(roles, states) for _ in range(v.size)]
         solved = [list(range(n))]
@@ -280,6 +283,36 @@ class CollocationReader:
             except NotShown as trouble:
                 why = why if str(why) else trouble
         raise why
+
+    def check_sources(self, root: UOp, moves: list[Move], states: list[UOp]) -> None:
+        if any(map(chooses, (*root.src, *self.terms))):
+            raise NotShown("an index that is not known chooses what is read")
+        for u in (root.src[2], *(m.flow for m in moves)):
+            old = [v for v in u.leaves if state_of(v) is not None and all(v is not s for s in states)]
+            if old:
+                raise NotShown(f"{old[0]} is not the state that the stages begin with")
+
+    def understood_arrays(self, root: UOp, moves: list[Move], states: list[UOp], term: int) -> StageTableau:
+        """The same of stages that are whole arrays."""
+        if not is_array_over_size(root.src[1]):
+            raise NotShown("the scale of its equations is not shown to be one over the size of the states")
+        self.check_sources(root, moves, states)
+        unknown = UOp.var(root.arg[0], root.shape, root.dtype)
+        slopes = slopes_of_arrays(self.program, states, self.energy(states, term))
+        read = ArrayStages(self.normal, states, unknown, root, slopes)
+        times = self.times(root.src[2], read.count)
+        at = read.at(NOW, [at_time(c) for c in times])
+        a = read.coefficients(root.src[2], at)
+        known = []
+        for m in moves:
+            h = self.normal.ratio(m.h, DT)
+            if h is None:
+                raise NotShown(f"{m.where}: h is not shown to be a multiple of dt")
+            known.append((m.state, m.flow, h, m.where))
+        rows = read.weights(known, at)
+        if not rows or any(abs(x - y) > TOL for row in rows for x, y in zip(row, rows[0])):
+            raise NotShown("the states do not move by the same weights")
+        return StageTableau(a, a, rows[0], times, read.begins(root.src[0]), term)
 
     def stages(
         self, root: UOp, moves: list[Move], states: list[UOp], own: list[int], momenta: list[bool], term: int
@@ -344,16 +377,20 @@ class CollocationReader:
 
     def slopes(self, states: list[UOp], term: int) -> list[UOp]:
         """J dH, number by number, of a term of the declared energy at these states; -1 is all of it."""
+        ((scalar,),) = unroll([self.energy(states, term)])
+        numbers = [e for v in states for e in elements(v)]
+        slopes = dict(zip(numbers, simplify(gradient(scalar, numbers))))
+        return numbers_moved(self.program, states, slopes)
+
+    def energy(self, states: list[UOp], term: int) -> UOp:
+        """A term of the declared energy at these states; -1 is all of it."""
         own = [state_var(self.program, k, 0) for k in range(len(states))]
         whole = UOp.sum_of(self.terms) if term < 0 else self.terms[term]
         (energy,) = substitute([whole], dict(zip(own, states)))
         if any(clocks(energy)):  # another than 0.0
             raise NotShown("the energy is declared at another time than that at which a step begins")
         self.timed = self.timed or NOW in energy.leaves
-        ((scalar,),) = unroll([energy])
-        numbers = [e for v in states for e in elements(v)]
-        slopes = dict(zip(numbers, simplify(gradient(scalar, numbers))))
-        return numbers_moved(self.program, states, slopes)
+        return energy
 
     def coefficient(
         self, moved: list[UOp], other: list[UOp], jacobian: list[list[UOp]], table: dict[UOp, UOp]
