@@ -433,7 +433,7 @@ class Trajectory:
         observable.
         """
         found = self._ask("drift", name)
-        self.metrics["drift"] = {"scale": float(found.scale.max(initial=0.0)), "of": found.of}
+        self.metrics["drift"] = {"scale": found.largest, "of": found.of}
         notes = tuple(self.metrics.get("notes", ()))
         if found.note and found.note not in notes:
             self.metrics["notes"] = (*notes, found.note)
