@@ -72,7 +72,7 @@ INTO_ROOMS = {
         "routes choose goals longest lagrangian deletion propagator stiff paces=multirate "
         "turning=oscillator_resonance resonance=multirate_resonance"
     ),
-    "emit.text": "writer lines ptx_code seeds solved",
+    "emit.text": "writer ptx_code=code seeds solved",
     "emit.scalar": "llvm packed packs c opencl cuda ptx cmain ptx_tools ptx_moves ptx_leaves",
     "emit.loops": "nest_writer ptx_threads",
     "emit.kinds": (

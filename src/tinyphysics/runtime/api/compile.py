@@ -241,6 +241,9 @@ def compile(
     are those of docs/maths.md, and bits are those of one machine and backend. The default, "exact", has the same everywhere.
 
     approximate=1e-3 sums forces of c*m[i]*m[j]/r through a tree, whose relative error is measured where a run begins.
+
+    checks={"shadow": 1e-3} warns like "on", and at the first step at which the shadow energy of a splitting is further from H
+    than that, relative to the terms of H; the warning has a step that was measured to be short enough.
     """
     ask = Ask(dict(locals()))  # every option as it was given
     if isinstance(system, type):
@@ -277,6 +280,9 @@ def compile(
     choice("math", math, MATHS)
     if scale not in SCALES:
         raise InputError(f"scale={scale!r} is not known", fix=f"scale may be {one_of(SCALES)}.")
+    wanted: Any = checks  # or thresholds of what is watched besides: {"shadow": 1e-3}
+    thresholds = {name: float(x) for name, x in wanted.items()} if isinstance(wanted, Mapping) else {}
+    checks = "on" if thresholds else checks
     if checks not in CHECKS:
         raise InputError(
             f"checks={checks!r} is not known",
@@ -340,7 +346,7 @@ def compile(
         whole = Simulation(source, goal, requested, checks)
         found = checked_invariants(project, source, lambda *f: traced(whole.system, *f), pilot)
         goal = replace(goal, project=found, propagator="loop")
-    sim = Simulation(source, goal, requested, checks)
+    sim = Simulation(source, goal, requested, checks, thresholds)
     if pilot is not None:
         from tinyphysics.runtime.measure.accuracy import plan_by_pilot
 

@@ -226,6 +226,22 @@ def acts(f: Finished) -> Found:
     return {"acts": told}
 
 
+def shadow_gap(f: Finished) -> Found:
+    """Of a run whose shadow energy is watched: checks={"shadow": 1e-3}."""
+    if not f.setup.thresholds:
+        return {}
+    from tinyphysics.runtime.measure.shadow_alarm import judge_shadow
+
+    return judge_shadow(f.setup, f.out)
+
+
+def shadow_gap_again(f: Repeated) -> None:
+    if f.setup.thresholds:
+        from tinyphysics.runtime.measure.shadow_alarm import judge_shadow
+
+        f.out.metrics |= judge_shadow(f.setup, f.out)
+
+
 def alarms(f: Finished) -> Found:
     s, r, record = f.setup, f.run, f.record
     if applies(r, record, s.checks, s.goal.approximate):
@@ -271,5 +287,6 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("strict", applies=lambda f: f.setup.checks == "strict" and f.failed, after=raise_failure),
     Diagnostic("acts", applies=lambda f: f.run.acts, after=acts),
     Diagnostic("alarms", after=alarms, again=alarms_again),
+    Diagnostic("shadow", after=shadow_gap, again=shadow_gap_again),
 )
 # fmt: on
