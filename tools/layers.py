@@ -34,7 +34,7 @@ class Room:
 # fmt: off
 ROOMS = (
     Room(0,  "", "What may every file use?", (
-        "errors", "context", "util", "philox", "version", "given", "options", "tracebacks", "up")),
+        "errors", "context", "util", "philox", "version", "given", "options", "tracebacks", "units", "up")),
     Room(1,  "ir", "What is an expression, and what does it mean on numbers?"),
     Room(2,  "", "What passes between the stages?", (
         "structure", "system", "facts", "plan", "step", "target", "report", "loss", "charge", "trajectory")),
@@ -52,6 +52,7 @@ ROOMS = (
     Room(4,  "tpir.proof", "What does a program conserve: the walk, the weights, the certificate?"),
     Room(4,  "tpir.proof.readers", "Which instructions are the flow of which declared term?"),
     Room(4,  "tpir", "In which order do the readers look?", ("verifier",)),
+    Room(5,  "flows.solvers", "How is a correction computed of a residual of whole arrays?"),
     Room(5,  "flows", "What kinds of sub-flow and of coordinates are there?"),
     Room(6,  "synth.coefficients", "What are the weights of a method, exactly?"),
     Room(6,  "synth.methods", "How do facts and weights become a step?"),
@@ -101,5 +102,6 @@ UP = {
         "runtime.api.pictures",
         "out.plot(), out.animate() and what notebooks show are methods of a noun",
     ),
+    "quantity": ("runtime.api.quantities", 'out.quantity("q") is a method of a noun, for users'),
     "to_xarray": ("runtime.api.dataset", "out.to_xarray() is a method of a noun, for users"),
 }

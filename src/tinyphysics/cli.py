@@ -86,30 +86,21 @@ def load(where: str, whole: bool = False) -> Loaded:
     script = execute(path) if whole else look(path)
     module = script.module
     found = systems(module)
-    if (
-        missed := script.left_out.get(name)
-        if name
-        else None
-        if found
-        else next(iter(script.left_out.values()), None)
-    ):
+    missed = script.left_out.get(name) if name else None
+    if not name and not found:
+        missed = next(iter(script.left_out.values()), None)
+    if missed:
         raise InputError(
             f"`{missed.text}` is executable code, and `{name or path}` is only defined after it runs",
             site=missed,
             fix="This command does not execute the file: define the system above the lines that run something.",
         )
     if not found:
-        models = [
-            n
-            for n, v in vars(module).items()
-            if isinstance(v, type) and issubclass(v, PhysicsSystem) and v is not PhysicsSystem
-        ]
-        raise InputError(
-            f"`{path}` has no system at module level",
-            fix=f"`{models[0]}` is a class; write {models[0].lower()} = {models[0]}()."
-            if models
-            else "Decorate a function with @tp.hamiltonian, @tp.forces or @tp.map.",
-        )
+        classes = {n: v for n, v in vars(module).items() if isinstance(v, type) and v is not PhysicsSystem}
+        fix = "Decorate a function with @tp.hamiltonian, @tp.forces or @tp.map."
+        if model := next((n for n, v in classes.items() if issubclass(v, PhysicsSystem)), None):
+            fix = f"`{model}` is a class; write {model.lower()} = {model}()."
+        raise InputError(f"`{path}` has no system at module level", fix=fix)
     if name and name not in found:
         raise InputError(
             f"`{path}` has no system `{name}`", fix=f"{did_you_mean(name, found)}It has {', '.join(found)}."
@@ -132,16 +123,10 @@ def load(where: str, whole: bool = False) -> Loaded:
     asked = script.of(found[name])
     if not isinstance(dt, (int, float)) and asked is not None:
         dt = asked.dt
-    return Loaded(
-        path,
-        name,
-        system,
-        start,
-        dt if isinstance(dt, (int, float)) else None,
-        steps if isinstance(steps, int) else None,
-        {} if asked is None else {k: v for k, v in asked.options.items() if k not in ("pilot", "sizes")},
-        script.left_out,
-    )
+    dt, steps = dt if isinstance(dt, (int, float)) else None, steps if isinstance(steps, int) else None
+    options = {} if asked is None else asked.options
+    options = {k: v for k, v in options.items() if k not in ("pilot", "sizes")}
+    return Loaded(path, name, system, start, dt, steps, options, script.left_out)
 
 
 def settings(option: str, given: Sequence[str]) -> dict[str, Any]:
@@ -156,14 +141,9 @@ def settings(option: str, given: Sequence[str]) -> dict[str, Any]:
         try:
             out[name.strip()] = ast.literal_eval(value.strip())
         except (ValueError, SyntaxError) as error:
-            raise InputError(
-                f"`{option} {text}` is not a name and a number",
-                fix=(
-                    'Write --set mu=2, --set q=1,0 or --set "q=[[1,0],[0,1]]".'
-                    if option == "--set"
-                    else "Write --size n=16."
-                ),
-            ) from error
+            sets = 'Write --set mu=2, --set q=1,0 or --set "q=[[1,0],[0,1]]".'
+            fix = sets if option == "--set" else "Write --size n=16."
+            raise InputError(f"`{option} {text}` is not a name and a number", fix=fix) from error
     return out
 
 
@@ -182,12 +162,8 @@ def bound(loaded: Loaded, given: Mapping[str, Any], sizes: Mapping[str, int]) ->
 
 def simulation(args: argparse.Namespace, loaded: Loaded, system: System, default: float | None) -> Simulation:
     """Compiled as the file does it, but for what the command line says."""
-    asked = {
-        name: value
-        for name in ("method", "order", "backend", "precision")
-        if (value := getattr(args, name)) is not None
-    }
-    options = {**loaded.options, **asked}
+    asked = {name: getattr(args, name) for name in ("method", "order", "backend", "precision")}
+    options = {**loaded.options, **{name: value for name, value in asked.items() if value is not None}}
     dt = args.dt if args.dt is not None else loaded.dt
     if dt is None and system.kind != "map" and not {"error", "energy_drift"} & set(options):
         dt = default
@@ -202,9 +178,8 @@ def run(args: argparse.Namespace) -> int:
         loaded = load(args.file, whole=True)
     given = {**loaded.start, **settings("--set", args.set)}
     system = bound(loaded, given, settings("--size", args.size))
-    rates = (
-        {} if system.motion is None else {str(p.arg): str(v.arg) for p, v in zip(system.p, system.motion.v)}
-    )
+    velocities = () if system.motion is None else system.motion.v
+    rates = {str(p.arg): str(v.arg) for p, v in zip(system.p, velocities)}
     known = [*(s.name for s in system.states), *rates.values(), *(p.name for p in system.parameters)]
     for name in given:
         if name not in known:
@@ -258,15 +233,10 @@ def complete(
             example = ",".join(["1.0"] + ["0.0"] * (s.var.size - 1)) if s.var.ndim < 2 else '"[[...], ...]"'
             fix = f"Pass --set {s.name}={example}, or write start = dict({s.name}=...) in {loaded.file}."
             missing.append((f"the initial `{s.name}`", fix))
-    needs_dt = system.kind != "map" and not is_adaptive(
-        system.kind, args.method or loaded.options.get("method", "auto")
-    )
-    if (
-        needs_dt
-        and args.dt is None
-        and loaded.dt is None
-        and not {"error", "energy_drift"} & set(loaded.options)
-    ):
+    method = args.method or loaded.options.get("method", "auto")
+    needs_dt = system.kind != "map" and not is_adaptive(system.kind, method)
+    has_dt = args.dt is not None or loaded.dt is not None or {"error", "energy_drift"} & set(loaded.options)
+    if needs_dt and not has_dt:
         missing.append(
             (f"the step of `{loaded.name}`", f"Pass --dt 0.01, or write dt = 0.01 in {loaded.file}.")
         )

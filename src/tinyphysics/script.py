@@ -165,12 +165,8 @@ def look(path: Path) -> Script:
 
 def flags_of(tree: ast.Module) -> int:
     """Of `from __future__ import annotations`, which holds for every line behind it."""
-    names_of = [
-        a.name
-        for n in tree.body
-        if isinstance(n, ast.ImportFrom) and n.module == "__future__"
-        for a in n.names
-    ]
+    imports = [n for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
+    names_of = [a.name for n in imports for a in n.names]
     out = 0
     for name in names_of:
         out |= getattr(__future__, name).compiler_flag

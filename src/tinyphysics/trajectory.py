@@ -487,6 +487,15 @@ class Trajectory:
 
         return up.plot(self, "film", path, kind=kind, x=x, y=y, z=z, **options)
 
+    def quantity(self, name: str) -> Any:
+        """Returns a state, "t", "energy" or an observable, by its `name`, over the frames, as a quantity of pint's.
+
+        Its unit is the annotated one, or follows from those that are.
+        """
+        from tinyphysics import up
+
+        return up.quantity(self, name)
+
     def to_xarray(self) -> Any:
         """Returns an xarray.Dataset with named axes, units, and attributes that reproduce the run."""
         from tinyphysics import up

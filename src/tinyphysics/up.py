@@ -1,6 +1,6 @@
-"""What do nouns ask of the layers above them?  `system.compile`, `out.plot` and `out.to_xarray` are methods for users.
+"""What do nouns ask of the layers above them?  `system.compile`, `out.plot`, `out.to_xarray`, `out.quantity`.
 
-These three functions are the only calls that point up: what they name is imported when it is called.
+These four functions are the only calls that point up: what they name is imported when it is called.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 COMPILE = "tinyphysics.runtime.api.compile"
 PLOT = "tinyphysics.runtime.api.pictures"
+QUANTITY = "tinyphysics.runtime.api.quantities"
 TO_XARRAY = "tinyphysics.runtime.api.dataset"
 
 
@@ -26,6 +27,11 @@ def compile(system: Any, dt: float | None = None, **options: Any) -> Simulation:
 def plot(out: Trajectory, how: str, *args: Any, **options: Any) -> Any:
     """A run as a "figure", a "film" or a "page" for notebooks."""
     return import_module(PLOT).PICTURES[how](out, *args, **options)
+
+
+def quantity(out: Trajectory, name: str) -> Any:
+    """An array of a run with its unit."""
+    return import_module(QUANTITY).quantity(out, name)
 
 
 def to_xarray(out: Trajectory) -> Any:

@@ -14,7 +14,7 @@ import pytest
 TOOLS = Path(__file__).parents[2] / "tools"
 sys.path.insert(0, str(TOOLS))
 
-from attack import certificates, facts, goals, listings, orders, watched, workers  # noqa: E402
+from attack import certificates, facts, goals, listings, orders, segments, watched, workers  # noqa: E402
 from attack.case import Case  # noqa: E402
 from attack.findings import Tally  # noqa: E402
 from attack.minimise import minimised  # noqa: E402
@@ -165,6 +165,33 @@ def test_tampered_listings_are_rejected_or_true():
     t = Tally()
     listings.check(Subject(written("p**2/2", "tp.cos(q)")), t)
     assert not t.findings and sum(t.yes.values()) + sum(t.refused.values()) > 0
+
+
+def test_a_steep_energy_and_a_body_that_is_met_are_no_findings():
+    """exp(13 q**2), whose slopes show from short steps on, and one unit in the last place that grows to 28."""
+    assert not attacked(case_of(818734), frozenset({"listings"})).findings
+    met = attacked(case_of(817627), frozenset({"segments"}))
+    assert not met.findings and met.unclear["two runs"] == 1
+
+
+def test_listings_and_runs_that_are_wrong_are_still_found(monkeypatch):
+    """The same cases with a map that is off by a constant, and with a second run that begins elsewhere."""
+    s, t = Subject(case_of(818734)), Tally()
+    real = listings.Machine.ends
+    monkeypatch.setattr(
+        listings.Machine, "ends", lambda self, z, h, *a, **k: real(self, z, h, *a, **k) + 0.01 * h
+    )
+    listings.judge(s, t, s.sim.tpir, s.sim.certificate, "as it is")
+    assert "listing consistent" in false_ones(t)
+    s, t = Subject(written("p**2/2", "tp.cosh(q)")), Tally()
+    evolve = type(s.sim).evolve
+
+    def elsewhere(sim, **given):
+        return evolve(sim, **given | ({"q": given["q"] + 1e-9} if given.get("t0") else {}))
+
+    monkeypatch.setattr(type(s.sim), "evolve", elsewhere)
+    segments.check(s, t)
+    assert false_ones(t) == {"two runs"}
 
 
 def test_a_case_that_takes_too_long_is_a_hang_and_a_bare_exception_is_a_finding(monkeypatch):

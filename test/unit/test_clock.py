@@ -224,3 +224,49 @@ def test_what_has_no_depth_is_refused(sim):
 
     with pytest.raises(tp.PlanError, match="given by its forces"):
         tp.compile(pull, dt=0.1, time="logarithmic")
+
+
+# --- events ----------------------------------------------------------------------------------------------------
+LOOK = {"apsis": lambda q, p: q @ p, "noon": lambda t: t - 1.5}
+
+
+def same_events(a, b):
+    for name in LOOK:
+        one, two = a.events(name), b.events(name)
+        assert np.array_equal(one.t, two.t) and np.array_equal(one.q, two.q)
+        assert np.array_equal(one.rising, two.rising) and np.array_equal(one.member, two.member)
+
+
+def test_events_have_the_time_of_the_state(sim, tmp_path):
+    """Apses of an ellipse are multiples of half its period; a run ends between two steps, and goes on."""
+    out = sim.evolve(**START, until=10.0, events=LOOK, checkpoint=tmp_path / "c")
+    assert out.hash == sim.evolve(**START, until=10.0).hash
+    assert np.abs(out.events("apsis").t - np.pi * np.arange(1, 4)).max() < 1e-7
+    assert out.events("noon").t == pytest.approx([1.5], rel=1e-15) and "p_t" not in out.events("noon").states
+    (loss,) = out.losses
+    steps = sim.evolve(**START, until=10.0, save_every=1).t
+    assert np.diff(steps)[:-1].max() <= loss.amount < 1.3 * np.diff(steps).max()  # the last one is cut short
+    longer = sim.evolve(**START, until=14.0, events=LOOK)
+    then = sim.evolve(resume=tmp_path / "c", until=14.0, events=LOOK)
+    assert then.hash == longer.hash and len(longer.events("apsis")) == 4
+    joined = np.concatenate([out.events("apsis").t, then.events("apsis").t])
+    assert np.array_equal(np.unique(joined), longer.events("apsis").t)
+    early = sim.evolve(**START, until=1e-3, events={"soon": lambda t: t - 5e-4})
+    assert early.events("soon").t == pytest.approx([5e-4], rel=1e-15) and early.metrics["end"]["of_step"] == 1
+
+
+def test_events_of_members_and_backends(sim):
+    starts = dict(q=[START["q"], [0.2, 0.0]], p=[START["p"], [0.0, 3.0]])
+    how = dict(steps=40, events=LOOK)
+    out = sim.evolve(**starts, **how)
+    assert len(out.events("apsis")) == 4
+    for k in range(2):
+        alone = sim.evolve(q=starts["q"][k], p=starts["p"][k], **how)
+        mine = out.events("apsis")[out.events("apsis").member == k]
+        assert np.array_equal(mine.t, alone.events("apsis").t)
+    for backend in ("numpy", "python"):
+        other = tp.compile(kepler, dt=DT, time="logarithmic", backend=backend).evolve(**starts, **how)
+        assert other.hash == out.hash
+        same_events(out, other)
+    back = tp.compile(kepler, dt=-DT, time="logarithmic").evolve(**START, until=-4.0, events=LOOK)
+    assert np.abs(back.events("apsis").t + np.pi).max() < 1e-7

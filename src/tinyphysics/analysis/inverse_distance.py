@@ -58,14 +58,12 @@ def everywhere(u: UOp, n: int) -> UOp:
 
 def roots(x: UOp, q: UOp) -> list[UOp]:
     """What square roots are taken of that hold q."""
-    halves = [
-        u.src[0]
-        for u in toposort([x])
-        if u.op in (Ops.SQRT, Ops.RSQRT)
-        or u.op is Ops.POW
-        and u.src[1].op is Ops.CONST
-        and abs(u.src[1].arg) == 0.5
-    ]
+
+    def is_half(u: UOp) -> bool:
+        power = u.op is Ops.POW and u.src[1].op is Ops.CONST
+        return u.op in (Ops.SQRT, Ops.RSQRT) or power and abs(u.src[1].arg) == 0.5
+
+    halves = [u.src[0] for u in toposort([x]) if is_half(u)]
     return [u for u in dict.fromkeys(halves) if q in u.leaves and u.shape == x.shape]
 
 
@@ -98,11 +96,8 @@ def attraction(term: UOp, q: UOp, free: frozenset[UOp]) -> Fact | str:
         distance = (d * d).sum(-1)
         (left,) = simplify(substitute([square], {q: UOp.const(0.0, q.dtype, q.shape)}))
         softening = one_number(left)
-        if (
-            softening is None
-            or not softening.leaves <= free
-            or not same(square, distance + everywhere(softening, n))
-        ):
+        known = softening is not None and softening.leaves <= free
+        if softening is None or not known or not same(square, distance + everywhere(softening, n)):
             continue
         (w,) = simplify(substitute([x], {square: ones(square)}))
         if not w.leaves <= free or (found := weights(w, n)) is None:

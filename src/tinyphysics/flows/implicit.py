@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tinyphysics.ir import UOp, substitute, toposort
+from tinyphysics.flows.solvers.solver import LinearSolver
+from tinyphysics.ir import UOp, substitute
 from tinyphysics.report import Row
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.linear import solved
@@ -23,7 +24,8 @@ class ImplicitFlow(SubFlow):
     """A vector of unknowns that makes residuals vanish; then states are moved by what it is.
 
     `start`, `scale` and `matrix` are functions of the states, residuals and moves of the unknown too. The matrix makes
-    corrections of residuals; without one they are the correction. `scale` is one over the size of each unknown.
+    corrections of residuals; without one they are the correction. Of whole arrays, `matrix` is the correction itself, as
+    `by`, a LinearSolver of flows/solvers/, has made it. `scale` is one over the size of each unknown.
     """
 
     unknown: UOp  # a variable whose name begins with ?
@@ -33,6 +35,7 @@ class ImplicitFlow(SubFlow):
     moves: SubFlow  # shears or a map, all evaluated before the first is applied
     matrix: UOp | None = None
     rounds: int = 50
+    by: LinearSolver | None = None  # of whole arrays: what makes corrections
     traits = frozenset({SOLVES})
 
     @property
@@ -47,7 +50,7 @@ class ImplicitFlow(SubFlow):
         return self.moves.writes()
 
     def reads(self) -> frozenset[UOp]:
-        return super().reads() - {self.unknown}
+        return frozenset(v for v in super().reads() if not str(v.arg).startswith("?"))
 
     def expressions(self) -> tuple[UOp, ...]:
         return (*self.equations, *self.moves.expressions())
@@ -74,15 +77,7 @@ class ImplicitFlow(SubFlow):
     def lower(self, b: ProgramBuilder, section: str) -> None:
         """An unknown between SOLVE and UNTIL; what does not hold it is computed before."""
         start, residual, scale, *matrix = (b.at(u, self.clock) for u in self.equations)
-        for x in toposort([start, scale, residual, *matrix]):
-            if self.unknown not in x.leaves:
-                b.place(x, section)
-        register, first, size = b.temporary(), b.operand(start, section), b.operand(scale, section)
-        b.emit(section, "SOLVE", register, first, u=self.unknown, note=" ")
-        b.current[self.unknown] = register
-        operands = [b.operand(u, section) for u in (residual, *matrix)]
-        b.emit(section, "UNTIL", register, *operands, size, (self.rounds,), u=self.unknown, note=" ")
-        b.current.forget(self.unknown, self.unknown)
+        b.solution(self.unknown, start, residual, scale, matrix, self.rounds, section)
         self.moves.lower(b, section)
         b.current.forget(self.unknown)
 
@@ -128,7 +123,9 @@ class ImplicitFlow(SubFlow):
             )
             return [Row("equations", self.count(alike), f"{how}; {again}")]
         how = (
-            "by Newton's method, with the Jacobian at one state per step"
+            f"by Newton's method, {self.by.told}"
+            if self.by is not None
+            else "by Newton's method, with the Jacobian at one state per step"
             if self.matrix is not None
             else "by fixed-point iteration, which needs dt times the steepest slope to be below 1"
         )

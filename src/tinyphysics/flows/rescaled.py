@@ -294,19 +294,13 @@ class Units:
         terms = list(addends(e))
         for u, minus in terms:
             found = self.fixed_multiple(u)
-            other = (
-                None
-                if found is None
-                else next(
-                    (
-                        k
-                        for k, (v, _) in enumerate(terms)
-                        if v is not u and self.cofactor(v, found[1]) is not None
-                    ),
-                    None,
-                )
+            if found is None:
+                out.append((u, minus))
+                continue
+            beside = (
+                k for k, (v, _) in enumerate(terms) if v is not u and self.cofactor(v, found[1]) is not None
             )
-            if found is None or other is None:
+            if (other := next(beside, None)) is None:
                 out.append((u, minus))
                 continue
             f, x = found
@@ -378,12 +372,9 @@ class Degrees:
             return None
         if u.op is Ops.MUL:
             return sum(known)
-        if (
-            u.op in (Ops.ADD, Ops.SUB, Ops.NEG, Ops.STACK)
-            or u.op in MOVEMENT
-            or u.op is Ops.REDUCE
-            and u.arg[0] == "sum"
-        ):
+        if u.op in MOVEMENT | {Ops.ADD, Ops.SUB, Ops.NEG, Ops.STACK}:
+            return max(known)
+        if u.op is Ops.REDUCE and u.arg[0] == "sum":
             return max(known)
         return known[0] if u.op is Ops.DIV and not u.src[1].leaves & self.positions else None
 

@@ -33,11 +33,9 @@ class DType:
     @property
     def numpy(self) -> str:
         """Its name in NumPy, which users know."""
-        return (
-            {"f": "float", "i": "int", "u": "uint"}[self.kind] + str(self.bits)
-            if self.kind != "b"
-            else "bool"
-        )
+        if self.kind == "b":
+            return "bool"
+        return {"f": "float", "i": "int", "u": "uint"}[self.kind] + str(self.bits)
 
     @property
     def limits(self) -> tuple[int, int]:

@@ -72,15 +72,16 @@ def written(i: Any) -> Any:
 
 def is_distance(u: Any) -> bool:
     """The squared distance of neighbours, as front/neighbours.py makes it."""
-    return (
-        u.arg[0] == "sum"
-        and u.arg[1] == (2,)
-        and u.src[0].op is Ops.MUL
-        and u.src[0].src[0] is u.src[0].src[1]
-        and bool(
-            u.src[0].src[0].op in (Ops.IMAGE, Ops.SUB) and any(_in_order(s) for s in u.src[0].src[0].src[:2])
-        )
-    )
+    square = u.src[0]
+    if (
+        u.arg[0] != "sum"
+        or u.arg[1] != (2,)
+        or square.op is not Ops.MUL
+        or square.src[0] is not square.src[1]
+    ):
+        return False
+    apart = square.src[0]
+    return apart.op in (Ops.IMAGE, Ops.SUB) and any(_in_order(s) for s in apart.src[:2])
 
 
 def _in_order(u: Any) -> bool:

@@ -122,11 +122,11 @@ def product(a: Any, b: Any) -> Any:
     """a @ b in the wider type of the two; summed in int64, whose lower bits are the same."""
     dtype = promote(a.dtype, b.dtype)
     a, b = a.cast(i64), b.cast(i64)
-    total = (
-        (a * b).sum(-1)
-        if b.ndim == 1
-        else (a.reshape(*a.shape, 1) * b.reshape(*b.shape[:-2], *(1,) * (a.ndim > 1), *b.shape[-2:])).sum(-2)
-    )
+    if b.ndim == 1:
+        total = (a * b).sum(-1)
+    else:
+        rows = b.reshape(*b.shape[:-2], *(1,) * (a.ndim > 1), *b.shape[-2:])
+        total = (a.reshape(*a.shape, 1) * rows).sum(-2)
     return total.cast(dtype)
 
 

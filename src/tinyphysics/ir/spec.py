@@ -144,9 +144,10 @@ def pulls(u: UOp) -> bool:
 
 
 def solves(u: UOp) -> bool:
-    """SOLVE: vectors of one length, and perhaps a square matrix."""
+    """SOLVE: vectors of one length, and perhaps a square matrix; or arrays of one shape, and perhaps a correction of it."""
     n, (_, rounds) = u.shape, u.arg
-    return len(n) == 1 and rounds > 0 and fits(u, [n, n, n, *([n + n] if len(u.src) == 4 else [])])
+    correction = n + n if len(n) == 1 else n
+    return bool(n) and rounds > 0 and fits(u, [n, n, n, *([correction] if len(u.src) == 4 else [])])
 
 
 def reduces(u: UOp) -> bool:

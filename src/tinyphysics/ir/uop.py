@@ -575,12 +575,8 @@ def as_uop(x: Any, dtype: DType = f64) -> UOp:
 def two_values(x: Any) -> tuple[Any, Any] | None:
     """What an array holds on and off its diagonal, if it is made of np.eye(n): two numbers, one of them 0."""
     sizes = [n for n in getattr(x, "shape", ()) if n != 1]
-    if (
-        len(sizes) != 2
-        or sizes[0] != sizes[1]
-        or getattr(x.dtype, "kind", "") not in "biuf"
-        or x.itemsize > 8
-    ):
+    plain = getattr(x.dtype, "kind", "") in "biuf" and x.itemsize <= 8
+    if len(sizes) != 2 or sizes[0] != sizes[1] or not plain:
         return None
     n, values = sizes[0], x.reshape(-1)
     on, off = values[0].item(), values[1].item()
@@ -790,6 +786,12 @@ def matmul(a: UOp, b: UOp) -> UOp:
             f"`@` of shapes {a.shape} and {b.shape}",
             f"The last axis of the left and the {other} are summed together: {m} and {n} differ.",
         )
+    for m, n in zip(a.shape[-3::-1], b.shape[-3::-1]):
+        if m != n and 1 not in (m, n):
+            raise ShapeError.here(
+                f"`@` of shapes {a.shape} and {b.shape}",
+                f"The axes before the last two number matrices, and must be equal or 1: {m} and {n} differ.",
+            )
     if a.dtype.is_int and b.dtype.is_int:  # as NumPy: in the type of the operands
         out: UOp = integers.product(a, b)
         return out

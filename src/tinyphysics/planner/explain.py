@@ -231,6 +231,10 @@ def explain(b: Built) -> Report:
         chosen.append(tolerance_row(method, goal))
     if goal.is_accurate:
         chosen += goal_rows(goal, plan)
+    if system.unsafe:
+        chosen.append(
+            Row("unsafe", system.unsafe, "not meant to be symplectic: nothing is demanded of its pairs")
+        )
     if system.kind == "map" and system.parameters:
         names = ", ".join(p.name for p in system.parameters)
         chosen.append(

@@ -92,11 +92,8 @@ def plot(
 
 def side_panels(system: System, kind: str) -> list[Any]:
     """What stands beside the picture: the course of single numbers in time, and the energy error."""
-    course = (
-        kind not in ("time", "map")
-        and visible(system)[0].var.shape == ()
-        and (scalar(system) or not system.p)
-    )
+    single = visible(system)[0].var.shape == () and (scalar(system) or not system.p)
+    course = kind not in ("time", "map") and single
     return [over_time] * course + [energy_error] * (system.energy is not None)
 
 

@@ -50,7 +50,7 @@ class VmEngine(PlainEngine):
     made = found = 0
 
     def __init__(self, program: Program, probe: Program | None = None) -> None:
-        self.machine = Machine(program)
+        self.program, self.machine = program, Machine(program)
         self.probe = None if probe is None else Machine(probe)
 
     def block(self, members: int) -> int:

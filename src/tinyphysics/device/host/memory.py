@@ -65,7 +65,7 @@ def strides_of(b: Buffer, shape: tuple[int, ...], components: int) -> list[int]:
 
 
 @dataclass
-class Memory:
+class MemberBuffers:
     """The buffers of one member: what a run changes, and a table of where everything is."""
 
     own: dict[str, Any]
@@ -86,18 +86,18 @@ class Memory:
         default_factory=dict, repr=False
     )  # arrays by where they are, once asked for
 
-    def copy(self, threads: int = 1) -> Memory:
+    def copy(self, threads: int = 1) -> MemberBuffers:
         own = {name: a if name.startswith(FIXED) else copied(a, threads) for name, a in self.own.items()}
         moved = {a.ctypes.data: own[name].ctypes.data for name, a in self.own.items()}
         table = np.array([moved.get(int(p), int(p)) for p in self.table], np.uintp)
-        new = Memory(own, table, self.uniform, self.given)
+        new = MemberBuffers(own, table, self.uniform, self.given)
         for k, near in self.lists.items():
             new.attach(k, near.copy(), self.slots)
         if self.tree is not None:
             new.plant(self.tree.copy(own), self.slots)
         return new
 
-    def put(self, other: Memory) -> None:
+    def put(self, other: MemberBuffers) -> None:
         """Becomes what a copy was; what nests call is called here from now on, not there."""
         self.own, self.table, self.calls, self.places = other.own, other.table, [], {}
         for number, near in other.lists.items():
@@ -109,7 +109,7 @@ class Memory:
         """A list, where the nests that read it find it."""
         self.slots, self.lists[number] = slots, near
 
-        def make(m: Memory) -> None:
+        def make(m: MemberBuffers) -> None:
             m.lists[number].make()
             m.show(number)
 
@@ -120,14 +120,14 @@ class Memory:
         """A tree, where the nests that ask it find it."""
         self.slots, self.tree = slots, tree
 
-        def make(into: str, m: Memory) -> None:
+        def make(into: str, m: MemberBuffers) -> None:
             assert m.tree is not None
             m.tree.make(into)
 
         for k in range(tree.spec.count):
             self.answer(call_of(k), partial(make, pull_of(k)))
 
-    def answer(self, name: str, make: Callable[[Memory], None]) -> None:
+    def answer(self, name: str, make: Callable[[MemberBuffers], None]) -> None:
         """What a nest calls; what goes wrong in it is raised when the section is done."""
         here = weakref.ref(self)  # else nothing would be freed before the collector of garbage comes
 
@@ -182,12 +182,12 @@ class Scratch:
 class NestState:
     """A run between two blocks. With nothing to step, members come into memory one at a time, when asked for."""
 
-    members: list[Memory]
+    members: list[MemberBuffers]
     steps: int
     scratch: Scratch
-    later: Callable[[int], Memory] | None = None
+    later: Callable[[int], MemberBuffers] | None = None
     count: int = 0
     watching: Scratch | None = None
 
-    def each(self) -> Iterator[Memory]:
+    def each(self) -> Iterator[MemberBuffers]:
         yield from self.members if self.later is None else map(self.later, range(self.count))

@@ -8,7 +8,7 @@ sums.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tinyphysics.emit.kinds.kinds import KINDS
@@ -19,7 +19,8 @@ from tinyphysics.emit.text.dialects import TYPE
 from tinyphysics.emit.text.loopir import WORKSPACE, Function, Threads, buffers_of
 from tinyphysics.emit.text.print_c import CPrinter, c_name
 from tinyphysics.errors import PlanError
-from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, rounds
+from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Repeat, Turn
+from tinyphysics.tpir.kernels.rounds import ON
 from tinyphysics.tpir.program.isa import Program
 
 BLOCK = 128  # threads
@@ -72,7 +73,21 @@ def driver(kernel: LoopKernel, section: LoopSection, made: Sequence[Sequence[Lau
         "  for (int64_t k = 0; k < steps; k++) {",
     ]
     lines += [f"    for (int s = 1; s <= {section.passes}; s++) {{"] if section.rolled else []
-    for turn in rounds(section.turns):
+    lines += turn_lines(kernel, section.turns, made, slots)
+    lines += ["    }"] if section.rolled else []
+    return "\n".join([*lines, "  }", "  (void)buffers; (void)uniform; (void)flags; (void)first;", "}"])
+
+
+def turn_lines(
+    kernel: LoopKernel, turns: Iterable[Turn], made: Sequence[Sequence[Launch]], slots: list[str]
+) -> list[str]:
+    """What is done in a step; rounds of a solution go on until it has arrived."""
+    lines: list[str] = []
+    for turn in turns:
+        if isinstance(turn, Repeat):
+            inner = turn_lines(kernel, turn.turns, made, slots)
+            lines += [f"    for (int r = 0; r < {turn.most}; r++) {{", *("  " + x for x in inner), "    }"]
+            continue
         lines += [f"    if (s % {turn.period} == 0) {{"] if turn.period > 1 else []
         lines += [f"    {call(kernel, launch)}" for nest in made[turn.begin : turn.end] for launch in nest]
         for a, b in turn.swaps:
@@ -81,8 +96,12 @@ def driver(kernel: LoopKernel, section: LoopSection, made: Sequence[Sequence[Lau
                 f"    {{ void *x = buffers[{i}]; buffers[{i}] = buffers[{j}]; buffers[{j}] = x; }}  /* {a}, {b} */"
             )
         lines += ["    }"] if turn.period > 1 else []
-    lines += ["    }"] if section.rolled else []
-    return "\n".join([*lines, "  }", "  (void)buffers; (void)uniform; (void)flags; (void)first;", "}"])
+        if turn.going.endswith(ON):  # the number is in memory that both sides see
+            lines += [
+                "    cudaDeviceSynchronize();",
+                f"    if (!*(const signed char *)buffers[{slots.index(turn.going)}]) break;",
+            ]
+    return lines
 
 
 def room(kernel: LoopKernel, nest: Nest) -> int:

@@ -32,11 +32,7 @@ from tinyphysics.planner.methods.families.rates import rates_of
 from tinyphysics.planner.methods.families.taylor import too_long
 from tinyphysics.planner.methods.method import INTERACTION as BY_TURNS
 from tinyphysics.planner.methods.method import LEVELS, ORBITS, Method, tolerance_of
-from tinyphysics.planner.methods.needs import (
-    is_quadratic,
-    objection,
-    splits,
-)
+from tinyphysics.planner.methods.needs import is_quadratic, objection, splits
 from tinyphysics.rules.calculus.jet import order_for
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.synth.coefficients.clocks import leapfrogs
@@ -64,20 +60,12 @@ FEW_NUMBERS = 64  # of a state whose series are never too long
 FEW_DIGITS = 1e-6  # a tolerance from which order 5 is cheaper than order 8
 FOR_ARRAYS = "the default for derivatives of large arrays: it runs in loops"
 TOO_LONG = "its series would be written out number by number, and are too long for that"
-ELSEWHERE = {  # what other libraries call a method, or one that is used for the same
-    "verlet": "leapfrog",
-    "velocity_verlet": "leapfrog",
-    "position_verlet": "leapfrog_dkd",
-    "stormer_verlet": "leapfrog",
-    "rk45": "dopri5",
-    "dop54": "dopri5",
-    "runge_kutta": "rk4",
-    "bdf": "radau",
-    "lsoda": "radau",
-    "ias15": "taylor",
-    "whfast": "wisdom_holman",
-    "forest_ruth": "yoshida4",
-}
+NO_NEED = "A splitting into kicks and drifts does not need"
+# what other libraries call a method, or one that is used for the same
+ELSEWHERE = dict.fromkeys(("verlet", "velocity_verlet", "stormer_verlet"), "leapfrog")
+ELSEWHERE |= {"position_verlet": "leapfrog_dkd", "forest_ruth": "yoshida4", "whfast": "wisdom_holman"}
+ELSEWHERE |= {"rk45": "dopri5", "dop54": "dopri5", "runge_kutta": "rk4", "ias15": "taylor"}
+ELSEWHERE |= dict.fromkeys(("bdf", "lsoda"), "radau")
 
 
 def suggested(name: str) -> str:
@@ -140,26 +128,18 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         if system.levels and m.family.kind != LEVELS:
             raise one_pace(m.name)
         why = objection(m, system, facts)
-        if why and m.family.kind == ORBITS:
-            raise PlanError(
-                f"`{m.name}` does not apply to `{system.name}`: {why}",
-                site=facts[HIERARCHY].site,
-                fix="A splitting into kicks and drifts does not need orbits: leave method= out, or choose order=4.",
-            )
-        if why and m.family.kind == BY_TURNS:
-            raise PlanError(
-                f"`{m.name}` does not apply to `{system.name}`: {why}",
-                site=quadratic_part(system, facts).site,
-                fix="A splitting into kicks and drifts does not need a quadratic part: leave method= out.",
-            )
         if why:
-            raise PlanError(
-                f"`{m.name}` does not apply to `{system.name}`: {why}",
-                site=facts["separable"].site if "separable" in facts else None,
-                fix=instead(system),
-            )
+            site, fix = facts["separable"].site if "separable" in facts else None, instead(system)
+            if m.family.kind == ORBITS:
+                site, fix = facts[HIERARCHY].site, f"{NO_NEED} orbits: leave method= out, or choose order=4."
+            elif m.family.kind == BY_TURNS:
+                site, fix = (
+                    quadratic_part(system, facts).site,
+                    f"{NO_NEED} a quadratic part: leave method= out.",
+                )
+            raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}", site=site, fix=fix)
         if system.levels:
-            return at_paces(m, system, facts, goal)
+            return multirate_plan(m, system, facts, goal)
         order = order_for(tolerance_of(m, goal), DECAY[goal.precision]) if m is TAYLOR else m.order
         if goal.method != "auto":
             return Plan(m.name, order, "chosen by name", ())
@@ -171,9 +151,9 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         paced = PACED.get(2 if goal.order is None else goal.order)
         if paced is None or paced.name in forbidden:
             raise one_pace(f"a method of order {goal.order}" if goal.order else "what is left")
-        return at_paces(paced, system, facts, goal)
+        return multirate_plan(paced, system, facts, goal)
     if goal.stiff:
-        return turned(goal)
+        return oscillator_plan(goal)
     order = (2 if system.clock is None else IN_ANOTHER_TIME) if goal.order is None else goal.order
     if not isinstance(order, int) or not 1 <= order <= max(ORDERS):
         raise PlanError(
@@ -258,7 +238,7 @@ def of_order(order: int, quadratic: bool, system: System, facts: Facts, goal: Go
     return [*splittings, *parts, *by_solving(order)]
 
 
-def turned(goal: Goal) -> Plan:
+def oscillator_plan(goal: Goal) -> Plan:
     """The plan where the splitting into kicks and drifts would not stay bounded."""
     order = goal.order or INTERACTION.order
     own = BY_NAME[f"{INTERACTION.name}{order if order > INTERACTION.order else ''}"]
@@ -283,7 +263,7 @@ def one_pace(what: str) -> PlanError:
     )
 
 
-def at_paces(method: Method, system: System, facts: Facts, goal: Goal) -> Plan:
+def multirate_plan(method: Method, system: System, facts: Facts, goal: Goal) -> Plan:
     """The plan for fast and slow parts."""
     why = objection(method, system, facts)
     if why is not None:

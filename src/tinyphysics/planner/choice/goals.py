@@ -98,11 +98,8 @@ def told(t: Trial) -> str:
     if not math.isfinite(t.error) and t.verdict:
         return f"dt = {t.dt:.3g}: {t.verdict}"
     energy = "" if t.drift is None else f", energy drift {t.drift:.1e}"
-    seen = (
-        f"dt = {t.dt:.3g}: error {t.error:.1e}{energy}"
-        if math.isfinite(t.error)
-        else f"dt = {t.dt:.3g}: not finite"
-    )
+    measured = f"error {t.error:.1e}{energy}" if math.isfinite(t.error) else "not finite"
+    seen = f"dt = {t.dt:.3g}: {measured}"
     return f"{seen}; {t.verdict}" if t.verdict else seen
 
 
@@ -133,17 +130,14 @@ def decide(
     while waiting:
         steps = {m.name: guess(m, goal, course, felt) if course.dt is None else course.steps for m in waiting}
         m = min(waiting, key=lambda m: m.stages * steps[m.name])
-        waiting = [other for other in waiting if other is not m]
+        waiting, why = [other for other in waiting if other is not m], ""
         if best is not None:
             worse = m.stages * steps[m.name] / (BY_NAME[best.method].stages * course.span / abs(best.dt))
             if course.dt is not None or worse > FINALISTS or len(trials) >= MOST_FINALISTS:
                 why = f"not piloted: about {worse:.2g} times the work of {best.method}"
-                trials.append(
-                    Trial(m.name, course.span / steps[m.name], math.inf, None, math.inf, False, why)
-                )
-                continue
-        if best is None and spent > MOST_SPENT:
+        elif spent > MOST_SPENT:
             why = "not piloted: no method before it came near, and the pilots took long"
+        if why:
             trials.append(Trial(m.name, course.span / steps[m.name], math.inf, None, math.inf, False, why))
             continue
         if course.dt is not None:
@@ -161,25 +155,16 @@ def decide(
     return Decision(*found, course.span, course.reach, course.frequency, tuple(trials))
 
 
-def decided(decision: Decision) -> Plan:
+def plan_of_pilots(decision: Decision) -> Plan:
     """The plan that follows from what was measured."""
     work = next(t.work for t in decision.trials if t.method == decision.method)
-    turned = tuple(
-        Alternative(
-            t.method, told(t) if not t.meets else f"{told(t)}; {t.work / work:.2g} times the operations"
-        )
-        for t in decision.trials
-        if t.method != decision.method
-    )
-    return Plan(
-        decision.method,
-        BY_NAME[decision.method].order,
-        "the least work that was measured to meet the goals"
-        if decision.tolerance is None
-        else "with the largest tolerance that was measured to meet the goal",
-        turned,
-        decision,
-    )
+    others = [t for t in decision.trials if t.method != decision.method]
+    more = [f"; {t.work / work:.2g} times the operations" if t.meets else "" for t in others]
+    turned = tuple(Alternative(t.method, told(t) + words) for t, words in zip(others, more))
+    why = "the least work that was measured to meet the goals"
+    if decision.tolerance is not None:
+        why = "with the largest tolerance that was measured to meet the goal"
+    return Plan(decision.method, BY_NAME[decision.method].order, why, turned, decision)
 
 
 def provisional(plan: Plan) -> Plan:

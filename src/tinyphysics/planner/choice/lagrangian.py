@@ -56,12 +56,8 @@ def by_cost(
 ) -> Choice | None:
     """The cheaper of the chosen method, which is one of H, and of that of L; None where there are no two."""
     other = BY_NAME.get(SPLIT if chosen.splits and chosen.order == 2 else OF_L.get(chosen.order, ""))
-    plain = (
-        goal.precision == "float64"
-        and goal.scale == "off"
-        and goal.approximate is None
-        and system.clock is None
-    )
+    plain = goal.precision == "float64" and goal.scale == "off"
+    plain = plain and goal.approximate is None and system.clock is None
     if system.motion is None or other is None or other.name in forbidden or not plain:
         return None
     count = sum(x.size for x in system.q) * velocities_of(other)

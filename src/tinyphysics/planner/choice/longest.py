@@ -226,11 +226,8 @@ class StepSearch:
         if self.stuck < STUCK:
             return False
         error, drift = asked(self.goal)
-        self.rounded = (
-            "error"
-            if drift is None or trial.error / error >= (trial.drift or 0.0) / drift
-            else "energy_drift"
-        )
+        of_state = drift is None or trial.error / error >= (trial.drift or 0.0) / drift
+        self.rounded = "error" if of_state else "energy_drift"
         lowest = min(self.missed, key=lambda t: t.measured(self.rounded))
         self.near = n, off, lowest
         self.verdict = (

@@ -38,25 +38,14 @@ OTHER = frozenset({Ops.NEIGHBOURS, Ops.TREE, Ops.RANDOM, Ops.CUSTOM})  # what is
 
 def may_be(system: System, goal: Goal) -> bool:
     """Is it a question at all?  Only where leapfrog would be taken because nothing else was asked for."""
-    plain = (
-        goal.method in CHOICES
-        and goal.order in (None, *SOLVED)
-        and not goal.forbid
-        and not goal.is_accurate
-        and goal.precision == "float64"
-        and goal.scale == "off"
-        and goal.approximate is None
-        and goal.propagator in (None, "loop")
-        and not goal.inner
-        and not goal.backwards
-    )
-    return (
-        plain
-        and goal.dt is not None
-        and system.kind == "hamiltonian"
-        and not system.levels
-        and sum(q.size for q in system.q) <= MOST_NUMBERS
-    )
+    if goal.method not in CHOICES or goal.order not in (None, *SOLVED) or goal.dt is None:
+        return False
+    if goal.forbid or goal.is_accurate or goal.inner or goal.backwards or goal.approximate is not None:
+        return False
+    if goal.precision != "float64" or goal.scale != "off" or goal.propagator not in (None, "loop"):
+        return False
+    own = system.kind == "hamiltonian" and not system.levels
+    return own and sum(q.size for q in system.q) <= MOST_NUMBERS
 
 
 @lru_cache(maxsize=64)  # steps are tried one after the other
@@ -73,9 +62,9 @@ def stiffest(system: System, goal: Goal) -> float:
         return 0.0
     assert system.energy is not None and goal.dt is not None
     values = defaults(system.parameters)
-    if any(p.name not in values for p in system.parameters) or any(
-        u.op in OTHER for u in toposort([system.energy])
-    ):
+    if any(p.name not in values for p in system.parameters):
+        return 0.0
+    if any(u.op in OTHER for u in toposort([system.energy])):
         return 0.0
     found = quadratic(system)
     pairs = curvatures(found.oscillators, values) if found and found.oscillators else None

@@ -126,6 +126,8 @@ def in_loops(program: Program, members: int) -> bool:
     # a step of its own length says itself how it is written
     if any(i.dst == Pointer(GOING) for i in program.step):
         return on_arrays(program) and not loops_refuse(program)
+    if any(i.op == "SOLVE" and len(i.type.shape) > 1 for i in program.step):  # equations of whole arrays
+        return not loops_refuse(program)
     lanes_are_full = members > FEW_MEMBERS or longest_axis(program) <= COMPONENTS
     if written(program).is_short and (lanes_are_full or longest_axis(program) <= few(program)):
         return False

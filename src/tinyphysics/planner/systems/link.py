@@ -27,14 +27,7 @@ def linked(whole: Sum) -> System | SizedFamily:
 
     def build(sizes: Mapping[str, int]) -> System:
         given = {n: size if isinstance(size, int) else sizes[size] for n, size in known.items()}
-        return link(
-            [
-                part.bind({n: given[n] for n in part.letters}) if isinstance(part, SizedFamily) else part
-                for part in whole.parts
-            ],
-            whole.ranks,
-            whole.apart,
-        )
+        return link([bound(part, given) for part in whole.parts], whole.ranks, whole.apart)
 
     letters = tuple(dict.fromkeys(n for n in known.values() if isinstance(n, str)))
     if not letters:
@@ -45,6 +38,10 @@ def linked(whole: Sum) -> System | SizedFamily:
         for name, shape in shapes_of(part).items()
     }
     return SizedFamily(whole.name, "hamiltonian", letters, build, shapes)
+
+
+def bound(part: System | SizedFamily, sizes: Mapping[str, int]) -> System:
+    return part.bind({n: sizes[n] for n in part.letters}) if isinstance(part, SizedFamily) else part
 
 
 def shapes_of(part: System | SizedFamily) -> Mapping[str, tuple[int | str, ...]]:

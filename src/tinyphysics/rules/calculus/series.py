@@ -66,13 +66,8 @@ def plan_of(states: Sequence[UOp], rates: Sequence[UOp], order: int) -> SeriesPl
         }
         below = max(level[s] for s in u.src if s.leaves & moving)
         fixed = [not s.leaves & moving for s in u.src]
-        if (
-            u.op in (Ops.ADD, Ops.SUB, Ops.NEG)
-            or u.op is Ops.MUL
-            and any(fixed)
-            or u.op is Ops.DIV
-            and fixed[1]
-        ):
+        scaled = u.op is Ops.MUL and any(fixed) or u.op is Ops.DIV and fixed[1]
+        if scaled or u.op in (Ops.ADD, Ops.SUB, Ops.NEG):
             level[u] = below
             linear.setdefault(below, []).append(u)
         elif u.op in KINDS and not (u.op is Ops.POW and u.src[1].op is not Ops.CONST):

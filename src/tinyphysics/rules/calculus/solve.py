@@ -96,10 +96,37 @@ def one_round(
     """`before` is the size of the correction before this one."""
     change = size(corrections, scale)
     residual = change if all(map(is_, residuals, corrections)) else size(residuals, scale)
+    return Round([a - c for a, c in zip(x, corrections)], change, residual, is_over(change, residual, before))
+
+
+def is_over(change: UOp, residual: UOp, before: UOp) -> UOp:
     shrinks = change < HARDLY * before
     stays = UOp(Ops.NOT, bool_, (), (shrinks,)) & (before <= CLOSE)
     arrived = ((change <= HALF_ULP) | stays) & (residual <= SMALL)
-    return Round([a - c for a, c in zip(x, corrections)], change, residual, arrived | change.ne(change))
+    return arrived | change.ne(change)
+
+
+# --- of whole arrays ---------------------------------------------------------------------------------
+def of_arrays(u: UOp) -> bool:
+    """Is a SOLVE one of whole arrays, which is not written out?  Its sizes are then the largest, not sums."""
+    return u.op is Ops.SOLVE and u.ndim > 1
+
+
+def unknown_of(u: UOp) -> UOp:
+    """The variable that the rounds of a SOLVE change."""
+    return UOp.var(u.arg[0], u.shape, u.dtype)
+
+
+def array_round(x: UOp, residual: UOp, correction: UOp, scale: UOp, before: UOp) -> Round:
+    """A round of arrays: the largest correction counts, in parts of the size of its number; NaN if there is one."""
+    axes = tuple(range(x.ndim))
+
+    def largest(v: UOp) -> UOp:
+        return (magnitude(v) * magnitude(scale)).reduce("max", axes)
+
+    change = largest(correction)
+    left = change if residual is correction else largest(residual)
+    return Round([x - correction], change, left, is_over(change, left, before))
 
 
 # --- from an open equation to a closed one -----------------------------------------------------------

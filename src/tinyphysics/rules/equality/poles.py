@@ -71,9 +71,8 @@ def cancelled(roots: Sequence[UOp]) -> list[UOp]:
     for u in toposort(roots):
         for a, b in (u.src, u.src[::-1]) if u.op is Ops.MUL else ():
             parts, terms = factors(a), summands(b)
-            if len(terms) > 1 and any(
-                t.op is Ops.DIV and any(t.src[1] is x for x in parts) for _, t in terms
-            ):
+            below = [t.src[1] for _, t in terms if t.op is Ops.DIV]
+            if len(terms) > 1 and any(d is x for d in below for x in parts):
                 found = [times(parts, t) * sign for sign, t in terms]
                 table[u] = sum(found[1:], found[0])
                 break
@@ -289,12 +288,8 @@ def exponent(u: UOp) -> Fraction | None:
 def is_number(u: UOp) -> bool:
     """Is it shown to be finite, and not zero whatever its parameters are?"""
     bad = [x for x in toposort([u]) if x.op is Ops.CONST and x.dtype.is_float and not math.isfinite(x.arg)]
-    zero = [
-        x
-        for x in toposort([u])
-        if x.op in (Ops.DIV, Ops.POW, Ops.RSQRT, Ops.LOG)
-        and any(s.op is Ops.CONST and s.arg == 0 for s in x.src)
-    ]
+    able = [x for x in toposort([u]) if x.op in (Ops.DIV, Ops.POW, Ops.RSQRT, Ops.LOG)]
+    zero = [x for x in able if any(s.op is Ops.CONST and s.arg == 0 for s in x.src)]
     try:
         return not bad and not zero and bool(Normal().form(u))
     except TooLarge:

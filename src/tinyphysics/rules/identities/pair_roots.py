@@ -32,12 +32,8 @@ def pair_roots(roots: Sequence[UOp]) -> list[UOp]:
     new: dict[UOp, UOp] = {}
     for u in toposort(roots):
         src = tuple(new[s] for s in u.src)
-        if (
-            u.op is Ops.REDUCE
-            and u.arg[0] == "pairs"
-            and len(u.arg[2]) == 2
-            and u.src[0].shape[u.arg[1][0]] > COMPONENTS
-        ):
+        pairs = u.op is Ops.REDUCE and u.arg[0] == "pairs" and len(u.arg[2]) == 2
+        if pairs and u.src[0].shape[u.arg[1][0]] > COMPONENTS:
             src = tuple(graph_rewrite(src, inverse_cubes))
         new[u] = u.replace(src)
     return [new[r] for r in roots]

@@ -27,12 +27,7 @@ def factors(u: UOp) -> Powers:
         x, k = waiting.pop()
         if x.op is Ops.MUL and x.dtype.is_float:
             waiting += [(s, k) for s in reversed(x.src)]
-        elif (
-            x.op is Ops.POW
-            and x.src[1].op is Ops.CONST
-            and float(x.src[1].arg).is_integer()
-            and 0 < x.src[1].arg <= 64
-        ):
+        elif x.op is Ops.POW and x.src[1].op is Ops.CONST and x.src[1].arg in range(1, 65):
             waiting.append((x.src[0], k * int(x.src[1].arg)))
         else:
             out[x] = out.get(x, 0) + k

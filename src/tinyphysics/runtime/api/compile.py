@@ -23,13 +23,15 @@ from tinyphysics.planner.methods.catalog import CHOICES, METHODS, is_adaptive
 from tinyphysics.planner.systems.kinetics import relativistic
 from tinyphysics.planner.systems.link import linked
 from tinyphysics.planner.systems.time_transformation import in_another_time
+from tinyphysics.rules.equality.measured_in import units_of
+from tinyphysics.runtime.api.quantities import as_numbers
 from tinyphysics.runtime.api.simulation import CHECKS, Simulation
 from tinyphysics.runtime.engines.backend import ready, resolved
 from tinyphysics.runtime.stages.invariants import checked_invariants
 from tinyphysics.runtime.stages.observed import traced
 from tinyphysics.runtime.stages.resolve import checked_step
 from tinyphysics.synth.methods.taylor import TOLERANCE
-from tinyphysics.system import SizedFamily, Sum
+from tinyphysics.system import SizedFamily, Sum, System
 from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.tpir.program.isa import MATHS
 from tinyphysics.util import a_kind, did_you_mean, one_of, prod
@@ -62,11 +64,8 @@ def check_sizes(system: Any, sizes: Mapping[str, int] | None) -> None:
 def checked_budget(ask: Ask) -> float:
     """A relative error that forces may have."""
     approximate = ask["approximate"]
-    if (
-        isinstance(approximate, bool)
-        or not isinstance(approximate, (int, float))
-        or not 0.0 < approximate < 1.0
-    ):
+    number = isinstance(approximate, (int, float)) and not isinstance(approximate, bool)
+    if not number or not 0.0 < approximate < 1.0:
         raise InputError(f"approximate={approximate!r} is not a relative error", fix="Pass approximate=1e-3.")
     check("approximate", ask)
     return float(approximate)
@@ -298,8 +297,12 @@ def compile(
     check_sizes(system, sizes)
     if not isinstance(system, SizedFamily) or sizes is not None:
         source = system.bind(sizes)
+    if isinstance(source, System):
+        units_of(source.seen)  # a sum may add what does not fit
     if dt is not None:
-        dt = checked_step(dt)
+        dt = checked_step(as_numbers(source, {"dt": dt})["dt"])
+    if isinstance(pilot, Mapping):
+        pilot = as_numbers(source, pilot)
     check("system", Ask.of(Goal(dt), source))
     if order is not None and hasattr(order, "__index__"):  # one of NumPy's is as good
         order = operator.index(order)
@@ -339,9 +342,9 @@ def compile(
         goal = replace(goal, project=found, propagator="loop")
     sim = Simulation(source, goal, requested, checks)
     if pilot is not None:
-        from tinyphysics.runtime.measure.accuracy import piloted
+        from tinyphysics.runtime.measure.accuracy import plan_by_pilot
 
-        piloted(sim, pilot)
+        plan_by_pilot(sim, pilot)
     if explain:
         print(sim.explain("full" if explain == "full" else "short"))
     return sim

@@ -75,12 +75,12 @@ def check_arrays(
 
 def host_copies(given: Mapping[str, Any]) -> dict[str, Any]:
     """Copies on this machine, for what looks at a state before it runs."""
-    return {
-        name: Words({w: exchange.here(v) for w, v in value.arrays.items()})
-        if isinstance(value, Words)
-        else exchange.here(value)
-        for name, value in given.items()
+    words = {
+        n: {w: exchange.here(v) for w, v in x.arrays.items()}
+        for n, x in given.items()
+        if isinstance(x, Words)
     }
+    return {n: Words(words[n]) if n in words else exchange.here(x) for n, x in given.items()}
 
 
 def return_arrays(out: Trajectory, arrays: CallerArrays, here: bool = False) -> None:

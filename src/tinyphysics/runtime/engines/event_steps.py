@@ -16,12 +16,13 @@ from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.device.protocols import PlainEngine
 from tinyphysics.runtime.engines.engine import Distant, States
 from tinyphysics.runtime.engines.events import Found, Hits
-from tinyphysics.runtime.engines.on_demand import Look, LookedAt
+from tinyphysics.runtime.engines.on_demand import Look, OnDemandEngine
 from tinyphysics.runtime.engines.roots import Values, first_places
 from tinyphysics.runtime.state.schedule import times_at
 
 ROWS_BYTES = 4e5  # of what is seen of steps in one call: what a cache holds
 ROWS, MOST_BYTES = 64, 3e7  # steps of ensembles for which that is more, as far as there is room
+TIME = "time of a step"  # where that is a state; no name of a user's has a space
 Shown = dict[str, Any]  # words of the states, (hits, shape...)
 # of (loop state, states, members, steps, parts of a step): values of the functions (functions, hits), and the states
 Fraction = Callable[["Followed", Shown, Any, Any, Any], tuple[Any, Shown]]
@@ -86,11 +87,14 @@ class EventEngine(PlainEngine):
         look: Look | None,
         frames: Mapping[str, str],
         in_loop: bool,
+        time: Callable[[Shown], Any] | None = None,
     ) -> None:
         """`words` are the names under which the loop shows the states, if it does so (`in_loop`).
 
-        `values` are the functions of states that are given, `look` is what a user observes of them.
+        `values` are the functions of states that are given, `look` is what a user observes of them; `time` is read off the
+        states, where it is one of them.
         """
+        self.time = time
         self.inner, self.names, self.words, self.fraction = inner, names, dict(words), fraction
         self.look_at, self.look, self.frames, self.in_loop = values, look, dict(frames), in_loop
         self.workers = inner.workers
@@ -222,10 +226,20 @@ class EventEngine(PlainEngine):
         seen = self.inner.watch(m.inner, count, 1)
         values = self.joined(first, seen)
         shown = {word: seen[name] for word, name in self.words.items()} if self.in_loop else {}
-        changes = self.compared(m, values, lambda steps: self.states_after(m, now, shown, before, steps))
+        apart = self.apart(m, now, seen)
+        changes = self.compared(
+            m, values, lambda steps: self.states_after(m, now, shown, before, steps), apart
+        )
         m.steps, m.values, m.fresh = m.steps + count, values[:, -1], False
         m.last = {word: v[-1] for word, v in shown.items()}
         return shown, changes
+
+    def apart(self, m: Followed, now: Shown, seen: Mapping[str, Any]) -> float:
+        """The longest time between the ends of two of the steps."""
+        if self.time is None:
+            return abs(m.dt)
+        t = np.concatenate([np.asarray(self.time(now), np.float64)[None], seen[TIME]])
+        return float(np.abs(np.diff(t, axis=0)).max(initial=0.0, where=np.isfinite(np.diff(t, axis=0))))
 
     def joined(self, first: Any, seen: Mapping[str, Any]) -> Any:
         """The functions at a step and after further ones: (functions, steps, members)."""
@@ -260,14 +274,16 @@ class EventEngine(PlainEngine):
         return out
 
     # --- the search ----------------------------------------------------------------------------
-    def compared(self, m: Followed, values: Any, states: Callable[[Any], list[Shown]]) -> Changes | None:
+    def compared(
+        self, m: Followed, values: Any, states: Callable[[Any], list[Shown]], apart: float
+    ) -> Changes | None:
         """The changes of sign between steps: (functions, steps, members)."""
         positive = values > 0.0
         if m.fresh:  # where a run begins nothing has happened yet
             positive[:, 0] = np.where(values[:, 0] == 0.0, positive[:, 1], positive[:, 0])
         changed = (positive[:, 1:] != positive[:, :-1]) & m.alive
         known = [k for k, v in enumerate(values) if v[-1, 0] == v[-1, 0] or not np.isnan(v).all()]
-        m.found = m.found.with_hits([], abs(m.dt), [self.names[k] for k in known])
+        m.found = m.found.with_hits([], apart, [self.names[k] for k in known])
         function, step, who = np.unravel_index(np.flatnonzero(changed), changed.shape)
         ends = [values[function, step + j, who] for j in (0, 1)]
         number = ~np.logical_or(*map(np.isnan, ends))
@@ -279,8 +295,8 @@ class EventEngine(PlainEngine):
         begin = {word: np.stack([s[word] for s in every])[where, who] for word in every[0]}
         return Changes(begin, who, m.steps + step, function, positive[function, step, who], at_a, at_b)
 
-    def locate(self, m: Followed, changes: Sequence[Changes | None], part: float = 1.0) -> None:
-        """The times of changes of sign, all together; up to a part of their steps."""
+    def locate(self, m: Followed, changes: Sequence[Changes | None], until: float | None = None) -> None:
+        """The times of changes of sign, all together; up to a time in their steps."""
         some = [c for c in changes if c is not None]
         if not some:
             return
@@ -293,14 +309,19 @@ class EventEngine(PlainEngine):
 
         u = first_places(among, c.at_a, c.at_b, c.before)
         seen = self.fraction(m, c.begin, c.who, c.step, u)[1]
-        ends = times_at(c.step + 1, m.dt, m.t0)
-        t = np.where(u < 1.0, times_at(c.step, m.dt, m.t0) + u * m.dt, ends)
+        begins, ends = (times_at(c.step + j, m.dt, m.t0) for j in (0, 1))
+        if self.time is None:
+            t = np.where(u < 1.0, begins + u * m.dt, ends)
+            inside = True if until is None else u <= (until - begins) / m.dt
+        else:
+            t = np.asarray(self.time(seen), np.float64)
+            inside = True if until is None else np.sign(m.dt) * t <= np.sign(m.dt) * until
         hits = []
         for k, name in enumerate(self.names):
-            mine = np.flatnonzero((c.function == k) & (u <= part))
+            mine = np.flatnonzero((c.function == k) & inside)
             words = {word: v[mine] for word, v in seen.items()}
             hits.append(Hits(name, c.who[mine], t[mine], ~c.before[mine], words))
-        m.found = m.found.with_hits(hits, abs(m.dt), ())
+        m.found = m.found.with_hits(hits, 0.0, ())
 
     def search_until(self, m: Followed, t: float) -> None:
         """In the part of the next step that ends at a time: as in the whole step, whoever takes it."""
@@ -308,11 +329,11 @@ class EventEngine(PlainEngine):
             return
         now, first = self.states_now(m), self.values_now(m)
         seen = self.inner.watch(self.inner.snapshot(m.inner), 1, 1)
-        part = (t - float(times_at([m.steps], m.dt, m.t0)[0])) / m.dt
-        self.locate(m, [self.compared(m, self.joined(first, seen), lambda steps: [now])], part)
+        apart = self.apart(m, now, seen)
+        self.locate(m, [self.compared(m, self.joined(first, seen), lambda steps: [now], apart)], t)
 
 
-class JumpEvents(EventEngine, LookedAt[Followed]):
+class JumpEvents(EventEngine, OnDemandEngine[Followed]):
     """The same of a run without a loop: its states between steps are jumps of their own."""
 
     def state(self, m: Followed) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from functools import lru_cache
 
 from tinyphysics.context import PROCESSOR
 from tinyphysics.device.cuda import nvptx
-from tinyphysics.device.engines.engine import kernel_of
 from tinyphysics.device.host.llvm import assembly, host_cpu
 from tinyphysics.device.host.processor import processor
 from tinyphysics.emit.kinds.series.ptx_series import PtxSeriesWriter
@@ -27,14 +26,13 @@ from tinyphysics.planner.cost.machine import rows
 from tinyphysics.planner.cost.target import in_loops
 from tinyphysics.report import Row
 from tinyphysics.runtime.engines.backend import MAKES_CODE, named_processor, seed_of
-from tinyphysics.runtime.engines.loaders import (
-    LlvmLoader,
-)
+from tinyphysics.runtime.engines.loaders import LlvmLoader
 from tinyphysics.step import Step
 from tinyphysics.synth.methods.taylor import loop_parts, loop_plan
 from tinyphysics.target import LLVM, PORTABLE, PTX_RSQRT, Seed, Target, VectorShape
 from tinyphysics.tpir.kernels.loops import build_loops
 from tinyphysics.tpir.kernels.nests import LoopKernel
+from tinyphysics.tpir.kernels.rows import kernel_of
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.util import without_collections
 
@@ -45,11 +43,9 @@ ENSEMBLE = 1 << 16  # members of the runs that are described
 def processor_rows(target: Target) -> tuple[Row, ...]:
     """That a processor was named, for the report on the machine."""
     name = named_processor(target)
-    return (
-        (Row("processor", name, f"named by TINYPHYSICS_PROCESSOR; this one is {host_cpu().name}"),)
-        if name
-        else ()
-    )
+    if not name:
+        return ()
+    return (Row("processor", name, f"named by TINYPHYSICS_PROCESSOR; this one is {host_cpu().name}"),)
 
 
 @without_collections()

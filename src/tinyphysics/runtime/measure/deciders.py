@@ -28,11 +28,10 @@ def order_bodies(setup: Setup, at: Beginning) -> Any:
         assert isinstance(setup.source, System)
         system = setup.source
     c = at.begun
-    start = (
-        inputs(system, at.on_host)
-        if c is None
-        else Inputs(dict(c.start), dict(c.params), c.members, c.is_ensemble)
-    )
+    if c is None:
+        start = inputs(system, at.on_host)
+    else:
+        start = Inputs(dict(c.start), dict(c.params), c.members, c.is_ensemble)
     known = setup.goal.hierarchy
     found = hierarchy_of(system, setup.goal, start, None if known is None else known.order)
     if setup._compiled is None:
@@ -46,10 +45,10 @@ def inner_is_open(setup: Setup, at: Beginning) -> bool:
 
 
 def inner_steps(setup: Setup, at: Beginning) -> Any:
-    from tinyphysics.runtime.measure.multirate import set_paces
+    from tinyphysics.runtime.measure.multirate import choose_inner_steps
 
     dt = None if at.dt is None else checked_step(at.dt)
-    set_paces(setup, at.on_host, dt, checked_time(at.t0), at.begun)
+    choose_inner_steps(setup, at.on_host, dt, checked_time(at.t0), at.begun)
     return at.dt
 
 
@@ -88,9 +87,9 @@ def heed_step(setup: Setup, at: Beginning) -> Any:
 
 
 def meet_goals(setup: Setup, at: Beginning) -> float:
-    from tinyphysics.runtime.measure.accuracy import step_of_run
+    from tinyphysics.runtime.measure.accuracy import resolve_dt
 
-    return step_of_run(setup, at)
+    return resolve_dt(setup, at)
 
 
 # fmt: off

@@ -13,7 +13,7 @@ import numpy as np
 
 from tinyphysics.errors import PhysicsIntegrityError
 from tinyphysics.plan import Goal
-from tinyphysics.planner.methods.catalog import TURNING
+from tinyphysics.planner.methods.catalog import OSCILLATOR_METHODS
 from tinyphysics.runtime.engines.backend import transferred
 from tinyphysics.runtime.engines.caller_arrays import CallerArrays
 from tinyphysics.runtime.engines.events import gathered, last_times, never_a_number
@@ -64,7 +64,7 @@ def own_steps(f: Finished) -> Found:
 def events(f: Finished) -> Found:
     """What was found of the functions whose signs were watched: out.events."""
     r, found = f.run, f.record.found
-    ends = last_times(f.record.stops, lambda n: time_at(n, r.dt, r.t0))
+    ends = last_times(f.record.stops, r.system.clock is not None, lambda n: time_at(n, r.dt, r.t0))
     hits = [h for part in found for h in part.hits]
     f.out.found = gathered(r.system, r.encoding, list(r.events), hits, ends, r.dt > 0)
     known = {name for part in found for name in part.numbers}
@@ -77,9 +77,9 @@ def losses(f: Finished) -> Found:
     """Nothing for out.metrics: what was thrown away is looked for when out.losses is read."""
     record = f.record
     apart = [part.apart for part in record.found]
-    f.out._losses = partial(
-        looked_for, f.run, f.setup.goal, f.out.origin, f.call.first, record.measured, apart
-    )
+    r, clock = f.run, f.run.system.clock
+    since = time_at(f.call.first, r.dt, r.t0) if clock is None else float(np.ravel(f.out.t)[0])
+    f.out._losses = partial(looked_for, r, f.setup.goal, f.out.origin, since, record.measured, apart)
     return {}
 
 
@@ -91,7 +91,7 @@ def looked_for(
     r: Run,
     goal: Goal,
     origin: Any,
-    first: int = 0,
+    since: float | None = None,
     tree: Sequence[Mapping[str, float]] = (),
     apart: Sequence[float] = (),
 ) -> tuple[Loss, ...]:
@@ -106,7 +106,7 @@ def looked_for(
             origin=origin if isinstance(origin, Origin) else None,
             tree=tree,
             events=tuple(r.events),
-            searched=time_at(first, r.dt, r.t0),
+            searched=since,
             apart=max(apart, default=None),
             own_steps=r.adaptive,
         )
@@ -126,10 +126,18 @@ def answers_again(f: Repeated) -> None:
 
 
 def asked_later(origin: Any, goal: Goal, method: str) -> dict[str, Callable[[], Any]]:
-    """out.checks."""
+    """out.checks, and the shadow energy."""
     if not isinstance(origin, Origin) or origin.run.system.energy is None:
         return {}
-    return {"checks": partial(checks_of, origin, goal, method)}
+    asked = {name: partial(shadow_of, name, origin, goal, method) for name in ("shadow_energy", "shadow_gap")}
+    by_order = partial(partial, shadow_of, "shadow", origin, goal, method)  # out.shadow(order=8)
+    return {"checks": partial(checks_of, origin, goal, method), **asked, "shadow": by_order}
+
+
+def shadow_of(name: str, origin: Origin, goal: Goal, method: str, *order: int, **by_name: int) -> Any:
+    from tinyphysics.runtime.measure import shadow
+
+    return getattr(shadow, name)(origin, goal, method, *order, **by_name)
 
 
 def checks_of(origin: Origin, goal: Goal, method: str) -> Any:
@@ -172,9 +180,9 @@ def turns(f: Finished) -> Found:
 
 
 def goals(f: Finished) -> Found:
-    from tinyphysics.runtime.measure.accuracy import judged
+    from tinyphysics.runtime.measure.accuracy import judge_goals
 
-    judged(f.setup, f.out)
+    judge_goals(f.setup, f.out)
     return {}
 
 
@@ -258,7 +266,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("stability", applies=lambda f: f.setup.frequency is not None or f.setup.goal.decision is not None,
                after=stability),
     Diagnostic("paces", applies=lambda f: f.setup.paces is not None and f.setup.goal.inner, after=inner_steps),
-    Diagnostic("resonance", applies=lambda f: f.setup.compiled.known.method in TURNING, after=turns),
+    Diagnostic("resonance", applies=lambda f: f.setup.compiled.known.method in OSCILLATOR_METHODS, after=turns),
     Diagnostic("goals", applies=lambda f: f.setup.goal.is_accurate, after=goals),
     Diagnostic("strict", applies=lambda f: f.setup.checks == "strict" and f.failed, after=raise_failure),
     Diagnostic("acts", applies=lambda f: f.run.acts, after=acts),

@@ -25,6 +25,7 @@ PILOT, FEW = 128, 64  # steps that are looked at one by one, and members, to cho
 ROWS, ROOM = 2048, 1 << 22  # of the history: at most so many, and numbers of all members together
 FEWEST_ROWS, FEWEST_BLOCKS = 64, 8
 LONGEST = 3  # levels of blocks that an error is read off: of 8 to 64 blocks
+POWERS = 12.0  # directions of regular orbits grow by powers of the time, whose logarithm is less than that
 MARGIN = 1.5  # by which the error of so few blocks differs by chance
 
 
@@ -215,7 +216,7 @@ def exponents_of(times: Any, g: Any, r: Run, steps: int, stride: int) -> Lyapuno
     exponents, errors, converged = (np.take_along_axis(x, order, 1) for x in (exponents, errors, converged))
     so_far = (g[1:] - g[0]) / (times[1:] - times[0])[:, None, None]
     value = exponents[:, 0]
-    chaotic = value > 2.0 * errors[:, 0]
+    chaotic = (value > 2.0 * errors[:, 0]) & (value * abs(span) > POWERS)
     rate = np.where(chaotic, value, 1.0)
     delta = max(eps, truncation(r, float(value.max()), steps)) if chaotic.any() else eps
     whole = r.wanted.count == sum(s.var.size for s in r.plain.system.states) > 1

@@ -173,7 +173,7 @@ def with_parameters(sim: Setup, r: Run) -> tuple[Paces, str]:
 
 
 # --- decided --------------------------------------------------------------------------------------------------
-def set_paces(
+def choose_inner_steps(
     sim: Setup, given: Mapping[str, Any], dt: float | None, t0: float, c: Checkpoint | None
 ) -> None:
     """What the first run of fast and slow parts without inner= does: it decides how many kicks there are."""
@@ -237,7 +237,7 @@ def judged(sim: Setup, paces: Paces, dt: float) -> dict[str, Any]:
     }
 
 
-def pace_section(sim: Setup, dt: float | None) -> Section:
+def multirate_section(sim: Setup, dt: float | None) -> Section:
     """For explain(): frequencies, the safety of the step, and the picture of where it lies."""
     paces, inner = sim.paces, sim.goal.inner
     if not isinstance(paces, Paces):

@@ -57,6 +57,12 @@ def as_arguments(i: Inputs) -> dict[str, Any]:
     return {**i.states, **{name: v if len(v) > 1 or i.members == 1 else v[0] for name, v in i.own.items()}}
 
 
+def last_row(states: Mapping[str, Any], who: list[int], is_ensemble: bool) -> dict[str, Any]:
+    """A state of some members, as the last of frames."""
+    arrays = {name: np.asarray(v) for name, v in states.items()}
+    return {name: v[who][None] if is_ensemble else v[None, None] for name, v in arrays.items()}
+
+
 def apart(a: Mapping[str, Any], b: Mapping[str, Any], largest: Mapping[str, Any] | None = None) -> float:
     """The error of the worst state of the worst member: arrays of (times, members, shape...); `largest` by member.
 

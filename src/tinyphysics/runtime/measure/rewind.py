@@ -55,13 +55,9 @@ def rewind(sim: Setup, out: Any, steps: Any, checkpoint: Any = None) -> Trajecto
 
 def inverts(sim: Setup, out: Trajectory) -> bool:
     """Is there an inverse of its step?  Not of one that asks for the time, or of a part of one; nor where members stopped."""
-    return (
-        sim.goal.precision == "lattice"
-        and not out.origin.run.acts
-        and not sim.compiled.known.timed
-        and "end" not in out.metrics
-        and not any(stop.member is not None for stop in out.stops)
-    )
+    if sim.goal.precision != "lattice" or out.origin.run.acts or sim.compiled.known.timed:
+        return False
+    return "end" not in out.metrics and not any(stop.member is not None for stop in out.stops)
 
 
 @lru_cache(maxsize=16)  # a run may go back in many pieces

@@ -17,12 +17,14 @@ from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.rules.calculus.custom import inline
 from tinyphysics.rules.calculus.solve import COUNT, RESIDUAL, part
 from tinyphysics.rules.functions.transcendental import lower
+from tinyphysics.runtime.engines.rounds_again import residuals, solves_arrays
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.runtime.state.run import made
 from tinyphysics.tpir.kernels.kernel import NOW, ORIGIN, STEP, Kernel, build_kernel
 from tinyphysics.tpir.program.isa import Program
 
 MOST = 1024  # states that are looked at, over frames and members
+MOST_ARRAYS, MOST_NUMBERS = 32, 2_000_000  # and numbers in them, where equations are of whole arrays
 
 
 def whole_step(program: Program) -> tuple[Kernel, dict[UOp, UOp], list[UOp]]:
@@ -74,7 +76,10 @@ def solver_report(origin: Origin) -> dict[str, Any]:
     """The rounds and the largest residual, in parts of the state, of steps that begin at frames."""
     if not origin.run.given.members:
         return {"states": 0}
-    kernel, solves, evaluator = looker(made(origin.run.program))
+    program = made(origin.run.program)
+    if solves_arrays(program):
+        return array_report(origin, program)
+    kernel, solves, evaluator = looker(program)
     env, good = at_frames(origin, kernel)
     with np.errstate(all="ignore"):
         values = [np.broadcast_to(v, len(good))[good] for v in evaluator(env)]
@@ -86,4 +91,29 @@ def solver_report(origin: Origin) -> dict[str, Any]:
         "most_rounds": int(counts.max()),
         "residual": float(residuals.max()),
         "states": int(good.sum()),
+    }
+
+
+def array_report(origin: Origin, program: Program) -> dict[str, Any]:
+    """The same of equations of whole arrays, from fewer states."""
+    r = origin.run
+    count, members = next(iter(origin.frames.values())).shape[:2]
+    size = sum(s.var.size for s in r.system.states)
+    most = max(1, min(MOST_ARRAYS, MOST_NUMBERS // size, count * members))
+    found = []
+    for chosen in np.unique(np.linspace(0, count * members - 1, most).astype(int)):
+        at, who = divmod(int(chosen), members)
+        state = {name: np.asarray(v[at])[who : who + 1] for name, v in origin.frames.items()}
+        if not all(np.isfinite(v).all() for v in state.values()):
+            continue
+        params = {name: v[[who if len(v) > 1 else 0]] for name, v in r.given.params.items()}
+        found.append(residuals(program, state, params, r.dt, r.t0, int(origin.steps[at])))
+    rounds = [x for x in found if x]
+    if not rounds:
+        return {"states": 0}
+    return {
+        "rounds": float(np.mean([len(x) for x in rounds])),
+        "most_rounds": max(map(len, rounds)),
+        "residual": max(x[-1] for x in rounds),
+        "states": len(rounds),
     }

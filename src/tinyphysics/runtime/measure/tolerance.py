@@ -16,7 +16,7 @@ import numpy as np
 from tinyphysics.errors import PlanError
 from tinyphysics.plan import Decision, Goal, Trial
 from tinyphysics.planner.choice.longest import AIM, LOOKS, MARGIN
-from tinyphysics.runtime.measure.pilot import WORK, Pilots, apart, as_arguments
+from tinyphysics.runtime.measure.pilot import WORK, Pilots, apart, as_arguments, last_row
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import Inputs
 
@@ -108,8 +108,5 @@ def error_of_run(sim: Setup, out: Any, some: Inputs, who: list[int]) -> float:
     other = t.pilots.states(t.run(tolerance, run.dt * steps))
     if other is None:
         return math.inf
-    last = {
-        name: np.asarray(v)[who][None] if run.given.is_ensemble else np.asarray(v)[None, None]
-        for name, v in out.final.states.items()
-    }
+    last = last_row(out.final.states, who, run.given.is_ensemble)
     return apart({name: np.concatenate([v[:-1], last[name]]) for name, v in other.items()}, other)

@@ -36,9 +36,13 @@ def keep(run: Running, parts: list[Mapping[str, Any]]) -> None:
     if run.windows is not None:  # a checkpoint never knows of frames that are not on the disk
         run.windows.hand_on(run.n)
         run.windows.target.settle()
-    frozen = {tile.here.start + k: v for tile in run.tiles for k, v in tile.frozen.items()}
-    run.keeper.keep(run.n, joined_registers(parts), run.record, frozen)
+    run.keeper.keep(carried(run, joined_registers(parts)), run.record)
     run.kept = run.n
+
+
+def carried(run: Running, registers: Mapping[str, Any]) -> Carried:
+    frozen = {tile.here.start + k: v for tile in run.tiles for k, v in tile.frozen.items()}
+    return Carried(run.n, registers, frozen)
 
 
 def keep_last(run: Running) -> None:
@@ -65,8 +69,7 @@ def carry_on(run: Running) -> None:
         return
     if run.carried is None:
         run.carried = joined_registers(run.parting)
-    frozen = {tile.here.start + k: v for tile in run.tiles for k, v in tile.frozen.items()}
-    run.record.carried = Carried(run.n, run.carried, frozen)
+    run.record.carried = carried(run, run.carried)
 
 
 def finish(run: Running) -> None:
@@ -90,12 +93,18 @@ def finish(run: Running) -> None:
     leave(run)
     if not run.frozen:
         return
-    for name, v in r.final.items():
-        r.final[name] = empty_like(v)
-        copy(v, r.final[name], run.engine.workers)
-        for tile in run.tiles:
-            for k, (_, last) in tile.frozen.items():
-                r.final[name][tile.here.start + k] = last[name]
+    good = {tile.here.start + k: last for tile in run.tiles for k, (_, last) in tile.frozen.items()}
+    put_final(run, good)
+
+
+def put_final(run: Running, good: Mapping[int, States]) -> None:
+    """Other final states of some members, in a copy: the arrays are those of a frame."""
+    final = run.record.final
+    for name, v in final.items():
+        final[name] = empty_like(v)
+        copy(v, final[name], run.engine.workers)
+        for k, state in good.items():
+            final[name][k] = state[name]
 
 
 def judge_end(run: Running, whole: States) -> None:
@@ -104,11 +113,7 @@ def judge_end(run: Running, whole: States) -> None:
     if not run.bad_end:
         return
     r.stops += [run.bad_end[k] for k in sorted(run.bad_end)]
-    for name, v in r.final.items():
-        r.final[name] = empty_like(v)
-        copy(v, r.final[name], run.engine.workers)
-        for k in run.bad_end:
-            r.final[name][k] = whole[name][k]
+    put_final(run, {k: {name: v[k] for name, v in whole.items()} for k in run.bad_end})
 
 
 def leave(run: Running) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.ir import UOp
-from tinyphysics.runtime.stages.execute import looking
+from tinyphysics.runtime.stages.execute import observe_states
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Run
 
@@ -29,9 +29,8 @@ class EnergySoFar:
     run: Run
     record: Record
     values: Mapping[str, UOp]
-    of_frames_too: bool = (
-        True  # not where forces go through a tree: the exact energy would take longer than many steps
-    )
+    # not where forces go through a tree: the exact energy would take longer than many steps
+    of_frames_too: bool = True
     worst: float = 0.0
     finite: bool = True
     seen: int = 0  # rows or frames that are counted already
@@ -41,12 +40,9 @@ class EnergySoFar:
 
     def __call__(self, n: int) -> str | None:
         energy, s = self.run.system.seen.energy, self.record.schedule
-        if (
-            energy is None
-            or not self.run.keeps_energy
-            or self.run.system.seen.driven
-            or self.run.given.members == 0
-        ):
+        if energy is None or not self.run.keeps_energy or self.run.system.seen.driven:
+            return None
+        if self.run.given.members == 0:
             return None
         name = next((name for name, u in self.values.items() if u is energy), None)
         frames_only = name is None
@@ -83,6 +79,6 @@ class EnergySoFar:
         parts = [self.run.given.states] * (self.seen == 0) + [r.frame_of(rows - 1)]
         frames = {name: np.stack([np.asarray(part[name]) for part in parts]) for name in r.frames}
         steps = [r.schedule.first] * (self.seen == 0) + [int(r.schedule.steps_of(rows - 1, rows)[0])]
-        out = looking(self.run, {"energy": energy}, frames, steps)["energy"]
+        out = observe_states(self.run, {"energy": energy}, frames, steps)["energy"]
         self.spent += time.monotonic() - start
         return out

@@ -14,7 +14,7 @@ import numpy as np
 
 from tinyphysics.ir import UOp
 from tinyphysics.runtime.engines.backend import engine_for
-from tinyphysics.runtime.stages.execute import watcher
+from tinyphysics.runtime.stages.execute import observer_program
 from tinyphysics.runtime.stages.loop import begin_tiles, go
 from tinyphysics.runtime.stages.running import Running
 from tinyphysics.runtime.state.record import Record
@@ -60,30 +60,22 @@ class Extremes:
 
 def kept_in_the_loop(run: Run, last: int, values: Mapping[str, UOp]) -> tuple[Extremes, Any] | None:
     """The extremes, and the members that have to be looked at apart; None where all have to be."""
-    if (
-        run.acts
-        or run.jump is not None
-        or run.adaptive
-        or run.loops
-        or run.target.backend == "python"
-        or last == 0
-    ):
+    if run.acts or run.jump is not None or run.adaptive or run.loops:
+        return None
+    if run.target.backend == "python" or last == 0:
         return None
     into = Extremes(run.given.members, run.encoding.precision.wide)
     names = ExtremesOf("value", "scale", f"{REST}value" if into.wide else None)
-    engine = engine_for(run.target, run.program, watcher(run, values), run.threads, False, names)
+    engine = engine_for(run.target, run.program, observer_program(run, values), run.threads, False, names)
     if not any(v.arg == WORST for v in engine.kernel.carried):
         return None
     schedule = Schedule(last, None, None, None)
-    given = run.given, schedule, run.dt, run.t0, Record(schedule, {})
-    running = Running(engine, *given, system=run.system, encoding=run.encoding)
+    running = Running.of(run, engine, Record(schedule, {}))
     begin_tiles(running)
     for tile in running.tiles:
         engine.expect(tile.members, last)
     out = go(running, lambda n: None)
-    for stop in out.stops:
-        if stop.error is not None:
-            raise stop.error
+    out.raise_error()
     for tile in running.tiles:
         rows = engine.held(tile.alone) if tile.kept is None else tile.kept.rows(tile.here)
         into.worst[tile.here], into.scale[tile.here] = rows[-2:]

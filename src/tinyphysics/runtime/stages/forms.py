@@ -22,8 +22,8 @@ from tinyphysics.plan import Goal
 from tinyphysics.runtime.stages.bind import Bound
 from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.stages.diagnose import Diagnostic, Finished, Repeated, costs
-from tinyphysics.runtime.stages.execute import chosen
-from tinyphysics.runtime.stages.origin import Asked
+from tinyphysics.runtime.stages.execute import choose_engine
+from tinyphysics.runtime.stages.origin import CompileRecord
 from tinyphysics.runtime.stages.place import Placed
 from tinyphysics.runtime.stages.resolve import Request, Resolved
 from tinyphysics.runtime.stages.run import Ran
@@ -91,7 +91,7 @@ class Pattern:
     steps: Any  # of the frames
     t: Any
     threads: int
-    asked: Asked
+    asked: CompileRecord
     metrics: Mapping[str, Any]
     diagnostics: Sequence[Callable[[Repeated], None]]
 
@@ -107,20 +107,9 @@ def is_plain(r: Resolved, s: Scheduled, b: Bound, p: Placed, ran: Ran) -> bool:
     c, sched, run = r.setup.compiled, s.schedule, p.run
     stays = r.begun is None and r.arrays is None and r.lent is None and ran.windows is None
     steps = run.jump is None and not run.adaptive and not run.loops and not r.decided
-    looks = (
-        not b.values
-        and not run.events
-        and not run.acts
-        and not run.watches
-        and sched.checkpoint_every is None
-    )
-    starts = (
-        c.system.clock is None
-        and c.system.motion is None
-        and not c.scales
-        and not c.selects
-        and not c.known.draws
-    )
+    looks = not (b.values or run.events or run.acts or run.watches) and sched.checkpoint_every is None
+    plain = c.system.clock is None and c.system.motion is None
+    starts = plain and not c.scales and not c.selects and not c.known.draws
     frames = sched.steps > 0 and sched.marks is None and sched.end is None and sched.shown is None
     own = {x.name for x in c.system.parameters}
     names = own.union(x.name for x in c.system.states).issuperset(r.request.given)
@@ -137,7 +126,7 @@ def pattern_of(
     if not is_plain(r, s, b, p, ran) or any(found.values()):
         return None
     asked = [d for d in diagnostics if d.applies(Finished(r, given, run, ran, out, found))]
-    engine, fused = chosen(run, ran.record, {})
+    engine, fused = choose_engine(run, ran.record, {})
     if not all(d.again for d in asked) or not callable_by_address(engine):
         return None
     steps, every = s.schedule.steps, s.schedule.save_every or s.schedule.steps
@@ -151,29 +140,24 @@ def pattern_of(
         return None
     lead = (i.members,) if i.is_ensemble else ()
     where = places(engine.kernel.observed if fused else engine.kernel.outputs)
-    states = [
-        GivenState(
-            x.name, (*lead, *x.var.shape), x.var.shape, x.var.size, where[fused[x.name] if fused else x.name]
-        )
-        for x in c.system.states
-    ]
-    params = [
-        GivenParameter(x.name, x, [engine.slots[word] for word in words(x) if word in engine.slots])
-        for x in c.system.parameters
-        if x.name in given
-    ]
+    states = []
+    for x in c.system.states:
+        place, shape = where[fused[x.name] if fused else x.name], x.var.shape
+        states.append(GivenState(x.name, (*lead, *shape), shape, x.var.size, place))
+    asked_for = [x for x in c.system.parameters if x.name in given]
+    slots = [[engine.slots[word] for word in words(x) if word in engine.slots] for x in asked_for]
+    params = [GivenParameter(x.name, x, own) for x, own in zip(asked_for, slots)]
     if any(np.shape(given[x.name]) != x.shape for x in states):
         return None
-    if any(
-        np.shape(given[x.name]) != x.parameter.var.shape or len(x.slots) < x.parameter.var.size
-        for x in params
-    ):
+    if any(np.shape(given[x.name]) != x.parameter.var.shape for x in params):
+        return None
+    if any(len(x.slots) < x.parameter.var.size for x in params):
         return None
     at = s.schedule.frames(steps)[0]
     return Pattern(
         c, setup.goal, setup.checks, PROCESSOR.value, varied(run, given=Inputs({}, i.params, i.members, i.is_ensemble)),
         call, tuple(states), tuple(params), every, bool(fused), at, times_of((at, None), run.dt, run.t0),
-        run.threads or available(), Asked(setup.goal, setup.requested, setup.checks, c.known.program, r.seed),
+        run.threads or available(), CompileRecord(setup.goal, setup.requested, setup.checks, c.known.program, r.seed),
         {**costs(r, p, ran), "steps": steps, "not_finite": 0}, [d.again for d in asked if d.again is not None],
     )  # fmt: skip
 

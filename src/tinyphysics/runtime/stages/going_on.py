@@ -6,7 +6,6 @@ takes as long as the run took. A checkpoint needs neither.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -25,9 +24,8 @@ from tinyphysics.runtime.state.record import Carried, Record
 from tinyphysics.runtime.state.run import Checkpoint, Run, told
 from tinyphysics.runtime.state.schedule import Schedule
 from tinyphysics.runtime.storage.checkpoint import read
-from tinyphysics.runtime.storage.resume import identity
-from tinyphysics.trajectory import Stop, Trajectory
-from tinyphysics.version import __version__
+from tinyphysics.runtime.storage.resume import checkpoint_at, identity
+from tinyphysics.trajectory import Trajectory
 
 OUT = Path("out")  # what messages call it, where they would name a file
 
@@ -38,14 +36,8 @@ class Catch:
 
     found: Carried | None = None
 
-    def keep(
-        self,
-        step: int,
-        registers: Mapping[str, Any],
-        record: Record,
-        frozen: Mapping[int, tuple[Stop, Mapping[str, Any]]],
-    ) -> None:
-        self.found = Carried(step, registers, frozen)
+    def keep(self, at: Carried, record: Record) -> None:
+        self.found = at
 
 
 def begun_before(resume: Any) -> tuple[Checkpoint, Path]:
@@ -79,24 +71,8 @@ def checkpoint_of(out: Trajectory) -> Checkpoint:
     carried = origin.carried if origin.carried is not None else computed_again(r, origin.last)
     start = {name: np.asarray(here(v)) for name, v in r.given.states.items()}
     seen = shaped(r.given)(start)
-    frozen = carried.frozen
-    last = {name: np.array([state[name] for _, state in frozen.values()]) for name in start} if frozen else {}
-    return Checkpoint(
-        identity(r.system, asked.program, r.dt, r.t0, asked.seed, seen, r.given.params, told(r.acts)),
-        __version__,
-        carried.step,
-        r.schedule.save_every if r.schedule.told_every else None,
-        r.schedule.hash_every,
-        r.given.members,
-        r.given.is_ensemble,
-        r.given.own,
-        start,
-        carried.registers,
-        list(out.hashes),
-        {k: stop for k, (stop, _) in frozen.items()},
-        last,
-        acts_data(r.acts),
-    )
+    who = identity(r.system, asked.program, r.dt, r.t0, asked.seed, seen, r.given.params, told(r.acts))
+    return checkpoint_at(carried, who, r.schedule, r.given, start, list(out.hashes), acts_data(r.acts))
 
 
 def computed_again(r: Run, last: int) -> Carried:
@@ -105,9 +81,6 @@ def computed_again(r: Run, last: int) -> Carried:
         return Carried(last, {}, {})
     catch = Catch()
     record = Record(Schedule(last, None, None, None), {})
-    out, *_ = execute(r, record, {}, lambda n: None, keeper=catch)
-    for stop in out.stops:
-        if stop.error is not None:  # half a replay is no place to go on from
-            raise stop.error
+    execute(r, record, {}, lambda n: None, keeper=catch)[0].raise_error()
     assert catch.found is not None
     return catch.found

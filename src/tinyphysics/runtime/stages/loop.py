@@ -80,11 +80,7 @@ def go(run: Running, tick: Callable[[int], None]) -> Record:
             assert target > n, "no room for a step"
             if many:
                 with unbroken():
-                    done = spread(
-                        lambda k: advance_block(run, k, n, target),  # noqa: B023
-                        len(run.tiles),
-                        run.engine.workers,
-                    )
+                    done = advance_tiles(run, n, target)
                     commit(run, target, done)
                     watch(run)
                     safeguard(run, done)
@@ -119,16 +115,18 @@ def go(run: Running, tick: Callable[[int], None]) -> Record:
     return r
 
 
+def advance_tiles(run: Running, n: int, target: int) -> list[Done]:
+    return spread(lambda k: advance_block(run, k, n, target), len(run.tiles), run.engine.workers)
+
+
 def watch(run: Running) -> None:
     """Members stop of which a watch says so; the state that it saw is their last one."""
     n, start = run.n, run.given.states if run.begun is None else run.begun.start
     due = [w for w in run.watches if n % w.every == 0]
     for tile in run.tiles if due and run.frozen < run.given.members else ():
         state = run.state_at(tile, tile.load(n), n)
-        first, now = (
-            run.look(tile, {name: v[tile.here] for name, v in start.items()}, 0),
-            run.look(tile, state, n),
-        )
+        begun = {name: v[tile.here] for name, v in start.items()}
+        first, now = run.look(tile, begun, 0), run.look(tile, state, n)
         for w in due:
             for k in np.flatnonzero(w.bad(first[w.name], now[w.name])).tolist():
                 who = tile.here.start + k if run.given.is_ensemble else None

@@ -13,7 +13,7 @@ from tinyphysics.ir import UOp
 from tinyphysics.plan import Goal
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.runtime.stages.drift_of_values import Excursion
-from tinyphysics.runtime.stages.execute import clock_of, execute, looking
+from tinyphysics.runtime.stages.execute import clock_of, execute, observe_states
 from tinyphysics.runtime.stages.extremes import Extremes, kept_in_the_loop, only
 from tinyphysics.runtime.stages.glance import drift_over_frames
 from tinyphysics.runtime.stages.own_time import AT, with_times
@@ -40,18 +40,18 @@ def looking_between(
     run: Run, values: Mapping[str, UOp], frames: Mapping[str, Any], steps: list[int], times: Any
 ) -> dict[str, Any]:
     """Values of some frames; those between two steps have times of their own, which are not NaN."""
-    out, clock = looking(run, values, frames, steps), clock_of(run.system)
+    out, clock = observe_states(run, values, frames, steps), clock_of(run.system)
     if times is None or not any(clock in u.leaves for u in values.values()):
         return out
     for k in np.flatnonzero(~np.isnan(times)).tolist():
         one = {name: v[k : k + 1] for name, v in frames.items()}
-        for name, v in looking(replace(run, t0=float(times[k])), values, one, [0]).items():
+        for name, v in observe_states(replace(run, t0=float(times[k])), values, one, [0]).items():
             out[name][k] = v[0]
     return out
 
 
 @dataclass(frozen=True)
-class Asked:
+class CompileRecord:
     """What a run was compiled from."""
 
     goal: Goal
@@ -93,7 +93,7 @@ class Origin:
     steps: Any
     last: int
     values: Mapping[str, UOp] = field(default_factory=dict)  # that were observed
-    asked: Asked | None = None
+    asked: CompileRecord | None = None
     between: Any = None  # (frames,): the times of those between two steps; NaN: the step itself
     rows: Any = None  # of the frames, those that the user sees; None: all
     carried: Carried | None = None  # the loop state at the end
@@ -197,9 +197,7 @@ class Origin:
         steps = min(self.last * LOOKS, LOOKS) if run.gridless else self.last
         nothing = Record(Schedule(steps, None, 1, None), {})
         out, *_ = execute(run, nothing, self.watched(name), lambda n: None, sink)
-        for stop in out.stops:
-            if stop.error is not None:  # half a replay answers nothing
-                raise stop.error
+        out.raise_error()
         return out
 
     def on_grid(self, run: Run) -> Run:

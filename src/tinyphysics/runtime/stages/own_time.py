@@ -20,7 +20,7 @@ from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import UOp
 from tinyphysics.planner.conflicts import ENSEMBLE, Ask, check
 from tinyphysics.rules.equality.ranges import range_of
-from tinyphysics.runtime.stages.execute import execute, looking
+from tinyphysics.runtime.stages.execute import execute, observe_states
 from tinyphysics.runtime.state.digest import state_hash
 from tinyphysics.runtime.state.ensemble import Inputs, inputs
 from tinyphysics.runtime.state.record import Record
@@ -51,21 +51,17 @@ def begun_in_time(r: Run, given: Mapping[str, Any]) -> Inputs:
     values = {"H": clock.system.energy, "rate": clock.rate}
     if e.precision.wide:
         values[f"{REST}H"] = clock.system.energy
-    seen = {
-        name: v[0]
-        for name, v in looking(first, values, {n: v[None] for n, v in own.states.items()}, [0]).items()
-    }
+    found = observe_states(first, values, {n: v[None] for n, v in own.states.items()}, [0])
+    seen = {name: v[0] for name, v in found.items()}
     for k in np.flatnonzero(~((seen["rate"] > 0) & np.isfinite(seen["rate"]))).tolist():
         who = f" of member {k}" if own.is_ensemble else ""
         raise InputError(
             f"at the first state{who} dt/ds = {seen['rate'][k]:g}, which is not a positive, finite rate",
             fix="Leave time= out, or choose another.",
         )
-    words = (
-        dict(zip(e.precision.names(clock.momentum), (-seen["H"], -seen[f"{REST}H"])))
-        if e.precision.wide
-        else e.stored(clock.momentum, -seen["H"])
-    )
+    words = e.stored(clock.momentum, -seen["H"])
+    if e.precision.wide:
+        words = dict(zip(e.precision.names(clock.momentum), (-seen["H"], -seen[f"{REST}H"])))
     times = e.stored(clock.time, np.full(own.members, r.t0))
     return replace(own, states={**own.states, **times, **words})
 
@@ -158,9 +154,7 @@ def counted(r: Run, time: str, steps: int, before: Callable[[Any], Any]) -> tupl
 
     state = next(s.var for s in r.system.states if s.name == time)
     out, *_ = execute(r, Record(Schedule(steps, None, 1, None), {}), {time: state}, lambda n: None, count)
-    for stop in out.stops:
-        if stop.error is not None:
-            raise stop.error
+    out.raise_error()
     return n, last, bool(out.stops)
 
 
@@ -179,7 +173,8 @@ def ended(r: Run, state: Mapping[str, Any], until: float) -> End:
     assert clock is not None
 
     def after(fraction: float) -> tuple[float, Mapping[str, Any]]:
-        part = replace(r, given=replace(r.given, states=dict(state)), dt=fraction * r.dt, begun=None)
+        given = replace(r.given, states=dict(state))
+        part = replace(r, given=given, dt=fraction * r.dt, begun=None, events={})
         frames = {name: np.array(v)[None].repeat(2, axis=0) for name, v in state.items()}
         record, *_ = execute(part, Record(Schedule(1, None, None, None), frames), {}, lambda n: None)
         return float(r.encoding.shown(clock.time, record.final)[0]), record.final

@@ -18,7 +18,7 @@ from tinyphysics.runtime.stages.acting import Acts
 from tinyphysics.runtime.state.encoding import FLOAT64, Encoding, owner
 from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.runtime.state.record import Record
-from tinyphysics.runtime.state.run import Checkpoint, Watch
+from tinyphysics.runtime.state.run import Checkpoint, Run, Watch
 from tinyphysics.runtime.state.schedule import Schedule, time_at
 from tinyphysics.runtime.state.tiles import Tile
 from tinyphysics.runtime.state.windows import Windows
@@ -77,6 +77,12 @@ class Running:
     # members for which the part of a step at the end failed
     bad_end: dict[int, Stop] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, r: Run, engine: Engine, record: Record, **more: Any) -> Running:
+        """Of what a run is done with."""
+        more |= {"system": r.system, "encoding": r.encoding}
+        return cls(engine, r.given, record.schedule, r.dt, r.t0, record, **more)
+
     def time(self, n: int) -> float:
         return time_at(n, self.dt, self.t0)
 
@@ -100,10 +106,8 @@ class Running:
     def stride(self) -> int:
         """Steps from one look inside the loop to the next."""
         s = self.schedule
-        strides = [
-            every for every in (s.observe_every, s.save_every if self.fused else None) if every is not None
-        ]
-        return min(strides)
+        strides = s.observe_every, s.save_every if self.fused else None
+        return min(every for every in strides if every is not None)
 
     def keeps(self, n: int) -> bool:
         return self.keeper is not None and (n == self.schedule.steps or self.schedule.checkpoints(n))

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tinyphysics.device.engines.lane_call import ShortSteps
-from tinyphysics.device.host.threads import spread
 from tinyphysics.runtime.stages.bind import Bound, bind
-from tinyphysics.runtime.stages.block import advance_block
 from tinyphysics.runtime.stages.diagnose import Diagnostic, examine
 from tinyphysics.runtime.stages.encode import encode
-from tinyphysics.runtime.stages.execute import chosen, matrices
-from tinyphysics.runtime.stages.loop import begin_tiles, commit
+from tinyphysics.runtime.stages.execute import choose_engine, matrices
+from tinyphysics.runtime.stages.loop import advance_tiles, begin_tiles, commit
 from tinyphysics.runtime.stages.outcome import not_the_default, sealed, shown
 from tinyphysics.runtime.stages.own_time import times_of
 from tinyphysics.runtime.stages.place import place
@@ -57,11 +56,8 @@ class Stepping:
         examine(r.setup, run, self.diagnostics)
         self.run: Run = replace(run, schedule=ENDLESS)
         record = Record(ENDLESS, {})
-        engine, _ = chosen(self.run, record, {})
-        self.loop = Running(
-            engine, run.given, ENDLESS, run.dt, run.t0, record, system=run.system, encoding=run.encoding,
-            by_dt=lambda dt: matrices(run, dt),
-        )  # fmt: skip
+        engine, _ = choose_engine(self.run, record, {})
+        self.loop = Running.of(run, engine, record, by_dt=partial(matrices, run))
         begin_tiles(self.loop)
         self.began, self.loop.n, self.stops = self.n, self.n, ()
         if self.n:
@@ -93,12 +89,7 @@ class Stepping:
         while loop.n < target and loop.frozen < members:
             begin, end = loop.n, min(loop.n + size, target)
             with unbroken(len(loop.tiles) > 1):
-                done = spread(
-                    lambda k: advance_block(loop, k, begin, end),  # noqa: B023
-                    len(loop.tiles),
-                    loop.engine.workers,
-                )
-                commit(loop, end, done)
+                commit(loop, end, advance_tiles(loop, begin, end))
         self.n = loop.n if members else target
         found = [stop for tile in loop.tiles for stop, _ in tile.frozen.values()]
         self.stops = tuple(sorted(found, key=lambda stop: (stop.step, stop.member or 0)))

@@ -86,6 +86,12 @@ class Record:
     def observed_at(self) -> range:
         return self.schedule.observed(self.last)
 
+    def raise_error(self) -> None:
+        """Of a replay, which answers nothing if it ended half way."""
+        for stop in self.stops:
+            if stop.error is not None:
+                raise stop.error
+
     def series(self, name: str) -> Any:
         return self.observed[name][: len(self.observed_at)]
 

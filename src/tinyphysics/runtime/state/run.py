@@ -168,6 +168,8 @@ class Run:
     watches: tuple[Watch, ...] = ()  # that may stop it
     traits: tuple[str, ...] = ()  # of its step
     step: Callable[[], Step] | None = None  # adaptive: the step, made when it is first read
+    # where time is a state: events are looked for up to there, after the last step too
+    until: float | None = None
 
     @property
     def keeps_energy(self) -> bool:

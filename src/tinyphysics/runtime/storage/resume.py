@@ -14,11 +14,11 @@ from tinyphysics.given import check_writable
 from tinyphysics.runtime.state.digest import BITS, state_hash
 from tinyphysics.runtime.state.encoding import Encoding, owner
 from tinyphysics.runtime.state.ensemble import Inputs, inputs, own_of
-from tinyphysics.runtime.state.record import Record
+from tinyphysics.runtime.state.record import Carried, Record
 from tinyphysics.runtime.state.run import Checkpoint, Identity
+from tinyphysics.runtime.state.schedule import Schedule
 from tinyphysics.runtime.storage.checkpoint import read, write
 from tinyphysics.system import SizedFamily, System
-from tinyphysics.trajectory import Stop
 from tinyphysics.version import __version__
 
 
@@ -108,13 +108,7 @@ def agreed(option: str, value: Any, default: Any, kept: Any, path: Path) -> Any:
 class Keeps(Protocol):
     """Takes the loop state of a run at a step."""
 
-    def keep(
-        self,
-        step: int,
-        registers: Mapping[str, Any],
-        record: Record,
-        frozen: Mapping[int, tuple[Stop, Mapping[str, Any]]],
-    ) -> None: ...
+    def keep(self, at: Carried, record: Record) -> None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,38 +121,30 @@ class Keeper:
     start: Mapping[str, Any]  # the states at step 0
     acts: Sequence[Any] = ()  # as a checkpoint holds them
 
-    def keep(
-        self,
-        step: int,
-        registers: Mapping[str, Any],
-        record: Record,
-        frozen: Mapping[int, tuple[Stop, Mapping[str, Any]]],
-    ) -> None:
-        s, i = record.schedule, self.given
-        last = (
-            {name: np.array([state[name] for _, state in frozen.values()]) for name in self.start}
-            if frozen
-            else {}
-        )
+    def keep(self, at: Carried, record: Record) -> None:
         write(
-            Checkpoint(
-                self.run,
-                __version__,
-                step,
-                s.save_every if s.told_every else None,
-                s.hash_every,
-                i.members,
-                i.is_ensemble,
-                i.own,
-                self.start,
-                registers,
-                record.hashes,
-                {k: stop for k, (stop, _) in frozen.items()},
-                last,
-                self.acts,
-            ),
+            checkpoint_at(at, self.run, record.schedule, self.given, self.start, record.hashes, self.acts),
             self.path,
         )
+
+
+def checkpoint_at(
+    at: Carried,
+    run: Identity,
+    s: Schedule,
+    i: Inputs,
+    start: Mapping[str, Any],
+    hashes: Any,
+    acts: Sequence[Any],
+) -> Checkpoint:
+    """Of a run in this loop state that began with these states."""
+    lost = at.frozen.values()
+    last = {name: np.array([state[name] for _, state in lost]) for name in start if lost}
+    stopped = {k: stop for k, (stop, _) in at.frozen.items()}
+    every = s.save_every if s.told_every else None
+    more: Any = {"registers": at.registers, "hashes": hashes, "stopped": stopped, "last": last, "acts": acts}
+    own = i.members, i.is_ensemble, i.own
+    return Checkpoint(run, __version__, at.step, every, s.hash_every, *own, start, **more)
 
 
 def check_target(path: Path, resumed: Checkpoint | None) -> None:

@@ -139,11 +139,9 @@ def axis_names(
     out: list[str] = []
     for k, n in enumerate(shape):
         declared = axes[name][k] if len(axes.get(name, ())) == len(shape) else n
-        called = (
-            declared
-            if isinstance(declared, str) and declared not in (TIME, OBSERVED, MEMBER)
-            else f"axis_{n}"
-        )
+        called = f"axis_{n}"
+        if isinstance(declared, str) and declared not in (TIME, OBSERVED, MEMBER):
+            called = declared
         out.append(called if called not in out else f"{called}_{k}")
     return tuple(out)
 

@@ -115,11 +115,9 @@ class Tolerance:
     def scale(self, *states: Numbers) -> Numbers:
         """One over what is allowed, at the largest of each number in these states."""
         sizes = [tree([abs(x) for x in group], larger) for group in zip(*states)]
-        more = (
-            larger(largest(sizes) * ROUNDED, UOp.const(TINY))
-            if self.absolute is None
-            else UOp.const(self.absolute, f64)
-        )
+        more = UOp.const(self.absolute or 0.0, f64)
+        if self.absolute is None:
+            more = larger(largest(sizes) * ROUNDED, UOp.const(TINY))
         return [1.0 / size.fma(self.relative, more) for size in sizes]
 
 

@@ -74,11 +74,8 @@ def split_step(
     moves = flows(system, T, V, approximate, gradients)
 
     factors: list[float] = []  # of force gradients
-    powers = (
-        {}
-        if V is None
-        else {part: power(u, system.time) for part, u in (("T", T), ("V", V)) if part in inside}
-    )
+    both = {} if V is None else {"T": T, "V": V}
+    powers = {part: power(u, system.time) for part, u in both.items() if part in inside}
     if gradients and "V" in powers:
         slopes, velocities = ([g for _, g, _ in moves[part]] for part in "VT")
         powers["W"] = power_of_gradient(slopes, velocities, system.time, system.p)

@@ -34,12 +34,8 @@ def keeping_extremes(k: Kernel, probe: Kernel, of: ExtremesOf) -> Kernel | None:
     It cannot if its numbers are not float64, if more than one expression lies between a step and what is seen of it, if it
     ends by itself, or if a step is inexact where what is looked at is exact.
     """
-    if (
-        any(v.dtype is not f64 for v in k.carried)
-        or k.has("leave")
-        or k.going is not None
-        or k.seed is not None
-    ):
+    plain = k.going is None and k.seed is None and not k.has("leave")
+    if not plain or any(v.dtype is not f64 for v in k.carried):
         return None
     names = [name for name in (of.value, of.rest, of.scale) if name is not None]
     order = list(probe.outputs)  # of single numbers

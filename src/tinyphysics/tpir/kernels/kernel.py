@@ -311,6 +311,9 @@ class Meaning(Symbolic):
     def made(self, u: UOp, where: str) -> UOp:
         return check_node(u, where)
 
+    def rooted(self, u: UOp) -> UOp:
+        return u
+
     def time(self, i: Instruction, where: str) -> UOp:
         c, *words = (self.env[x] if isinstance(x, Register) else x for x in i.args)
         return instant(NOW, STEP, ORIGIN, i.type.dtype, c, *words)

@@ -24,13 +24,14 @@ from tinyphysics.rules.identities.exact import exact
 from tinyphysics.rules.identities.fast_products import fewer
 from tinyphysics.target import PORTABLE, Seed
 from tinyphysics.tpir.kernels.at_index import Home, planes
-from tinyphysics.tpir.kernels.failure_sums import Plane, telling_sums
+from tinyphysics.tpir.kernels.failure_sums import Plane, sums_that_show_failure
 from tinyphysics.tpir.kernels.index import Unsupported
 from tinyphysics.tpir.kernels.kernel import Meaning, carried_registers, implicit, input_of, unchanging
 from tinyphysics.tpir.kernels.layout import long_axes
 from tinyphysics.tpir.kernels.materialise import cost, weight
 from tinyphysics.tpir.kernels.neighbours import ListSpec, asked, shift_of, specs
-from tinyphysics.tpir.kernels.nests import Buffer, LoopKernel, LoopSection, Nest, Piece, Round, kept_as
+from tinyphysics.tpir.kernels.nests import Buffer, LoopKernel, LoopSection, Nest, Piece, Round, Turn, kept_as
+from tinyphysics.tpir.kernels.rounds import RoundsInLoops
 from tinyphysics.tpir.kernels.schedule import Marks, Schedule, schedule
 from tinyphysics.tpir.kernels.stages import RolledStep, rolled_up
 from tinyphysics.tpir.kernels.tree import tree_of
@@ -179,9 +180,10 @@ def components_of(program: Program) -> int | None:
     Decided once for the whole program: an axis of 32 beside one of 33 is a loop if 32 times the rest would be too long.
     """
     longest = max(axes_of(program), default=1)
-    by_lists = any(i.op == "NEAR" for i in (*program.init, *program.step, *program.final))
-    widest = [] if by_lists or longest_axis(program) <= COMPONENTS else [COMPONENTS]
     every = (*program.init, *program.step, *program.final)
+    # lists have components of their own; the rounds of equations are long enough without those of an axis of 32
+    few_only = any(i.op == "NEAR" or i.op == "SOLVE" for i in every)
+    widest = [] if few_only or longest_axis(program) <= COMPONENTS else [COMPONENTS]
     pairs = [i.type.shape for i in every if i.op == "PAIRS"]  # a sum over pairs leaves one axis as a loop
     ways = [
         n
@@ -235,8 +237,8 @@ def planned_loops(
         raise Unsupported("a program without axes")
     if any(i.op == "JACOBI" for i in program.init):
         raise Unsupported("Kepler orbits")
-    if any(i.op == "SOLVE" for _, _, i in program.numbered()):
-        raise Unsupported("equations that are solved")
+    if any(i.op == "SOLVE" and len(i.type.shape) == 1 for _, _, i in program.numbered()):
+        raise Unsupported("equations that are written out number by number")
     start = Meaning(program)
     init_marks, _ = updates(start, program.init)
     needed = reads_before_writing((*program.step, *program.final))
@@ -311,7 +313,7 @@ def planned_loops(
     first = given | lists | {input_of(program, i): Home(f"S{i}") for i in range(len(program.states))}
     before: Marks = [*first_marks, *((home.buffer, u) for u, home in constants.items())]
     planned: dict[str, list[tuple[Schedule, Mapping[Plane, Collection[UOp]]]]] = {}
-    turns_of: dict[str, list[Round]] = {}
+    turns_of: dict[str, list[Turn]] = {}
     periods = (1,) if stages is None else (1, *(t.period for t in stages.tails))
     assert not gates or stages is None, "a step that chooses its own length has no stages"
     for name, parts, homes in (
@@ -319,18 +321,27 @@ def planned_loops(
         ("step", [gates, *steps] if gates else steps, here | lists | constants),
         ("final", [final_marks], here | lists | constants),
     ):
-        planned[name], turns, count = [], turns_of.setdefault(name, []), 0
-        for k, marks in enumerate(parts):
-            prefix = f"{name}.{f'after{k}.' if k else ''}"
-            s = schedule(marks, homes, components, prefix, flat, apart=bool(gates))
+        planned[name], turns = [], turns_of.setdefault(name, [])
+
+        def scheduled(marks: Marks, homes: Mapping[UOp, Home], prefix: str) -> Schedule:
+            return schedule(marks, dict(homes), components, prefix, flat, apart=bool(gates))
+
+        def done(s: Schedule, name: str = name) -> int:
+            """The number of its first nest."""
             for b in s.buffers.values():
                 buffers.setdefault(b.name, b)
-            sums = telling_sums(s.nests, is_inverse_cube if roots_by is None else fast.is_root)
-            going = GATE if marks is gates else ""
-            period = periods[k] if stages is not None and name == "step" else 1
-            turns.append(Round(count, count + len(s.nests), tuple(s.swaps), period, going))
-            count += len(s.nests)
+            sums = sums_that_show_failure(s.nests, is_inverse_cube if roots_by is None else fast.is_root)
+            first = sum(len(other.nests) for other, _ in planned[name])
             planned[name].append((s, sums))
+            return first
+
+        rounds = RoundsInLoops(scheduled, done, name)
+        for k, marks in enumerate(parts):
+            prefix = f"{name}.{f'after{k}.' if k else ''}"
+            *before_it, last = rounds.turns(marks, homes, GATE if marks is gates else "", prefix)
+            assert isinstance(last, Round)
+            period = periods[k] if stages is not None and name == "step" else 1
+            turns += [*before_it, replace(last, period=period)]
     scalars = [u for p in program.params if not (u := start.env[Param(p.name)]).shape]
 
     def section(name: str, careful: bool) -> LoopSection:

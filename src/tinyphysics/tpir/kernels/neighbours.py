@@ -120,16 +120,8 @@ def shifts_in(u: UOp) -> bool:
 
 def list_of(x: UOp) -> int | None:
     """The list in whose order the particles of an expression are."""
-    return next(
-        (
-            s.arg[1]
-            for u in toposort([x])
-            if u.op is Ops.GATHER
-            for s in u.src[1:]
-            if s.op is Ops.NEIGHBOURS and s.arg[0] == "order"
-        ),
-        None,
-    )
+    chosen = (s for u in toposort([x]) if u.op is Ops.GATHER for s in u.src[1:])
+    return next((s.arg[1] for s in chosen if s.op is Ops.NEIGHBOURS and s.arg[0] == "order"), None)
 
 
 def unordered(roots: Sequence[UOp]) -> list[UOp]:

@@ -285,6 +285,11 @@ class LoopSection:
         """Is there a turn that may end the loop around it?"""
         return any(t.going for t in rounds(self.turns))
 
+    @property
+    def repeats(self) -> bool:
+        """Has a step loops that end by themselves?"""
+        return any(isinstance(t, Repeat) for t in self.turns)
+
     def times(self) -> Iterator[tuple[Round, int]]:
         """The turns of one step, and how often each is done: by estimate, in a loop that ends by itself."""
 
@@ -362,19 +367,12 @@ class LoopKernel:
         def like(b: Buffer) -> tuple[object, ...]:
             return b.planes, b.axes, b.dtype
 
-        own = [
-            n
-            for n, b in self.buffers.items()
-            if n.startswith(f"{section}.") and like(b) == like(self.buffers[name])
-        ]
+        alike = [n for n, b in self.buffers.items() if like(b) == like(self.buffers[name])]
+        rank = [n for n in alike if n.startswith(f"{section}.")].index(name)
         for other in self.sections:
-            theirs = [
-                n
-                for n, b in self.buffers.items()
-                if n.startswith(f"{other}.") and like(b) == like(self.buffers[name])
-            ]
-            if len(theirs) > own.index(name):
-                return theirs[own.index(name)]
+            theirs = [n for n in alike if n.startswith(f"{other}.")]
+            if len(theirs) > rank:
+                return theirs[rank]
         return name
 
     @property

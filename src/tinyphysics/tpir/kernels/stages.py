@@ -95,12 +95,8 @@ def with_tails(step: tuple[Instruction, ...], fixed: Callable[[Register], bool])
             continue  # nothing is done at this depth
         parts = [with_sources(step, a, b, written) for a, b in depth]
         period = len(starts) // len(depth)
-        one = (
-            None
-            if any(p is None for p in parts)
-            else alike([p for p in parts if p is not None], written, fixed, weights, period)
-        )
-        if one is None:
+        known = [p for p in parts if p is not None]
+        if len(known) < len(parts) or (one := alike(known, written, fixed, weights, period)) is None:
             return None
         out.append(Tail(period, one))
     stages = RolledStep(len(starts), body, {w: row for row, w in weights.items()}, tuple(out))
@@ -183,11 +179,8 @@ def ends_of(program: Program, fixed: Callable[[Register], bool]) -> RolledEnds:
         """How many stages there are from one end of a section on; `step` is -1 from its last."""
         n = 0
         while (n + 1) * length <= len(section):
-            part = (
-                section[n * length : (n + 1) * length]
-                if step > 0
-                else section[len(section) - (n + 1) * length :][:length]
-            )
+            first = n * length if step > 0 else len(section) - (n + 1) * length
+            part = section[first : first + length]
             if [(i.op, i.type) for i in part] != shape:
                 break
             n += 1

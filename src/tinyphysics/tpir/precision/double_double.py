@@ -74,9 +74,9 @@ class PairBuilder(ProgramBuilder):
     def constants(self, i: Instruction) -> dict[UOp, Wide]:
         """The coefficients of the method, with the digits that a float64 has lost: they make steps of dt, and later times."""
         given = registers(i)
-        if not any(x in self.steps for x in given) or any(
-            x not in self.steps and x not in self.times for x in given
-        ):
+        if not any(x in self.steps for x in given):
+            return {}
+        if any(x not in self.steps and x not in self.times for x in given):
             return {}
         known: dict[UOp, Wide] = {}
         for x in i.args:
@@ -180,11 +180,11 @@ class PairBuilder(ProgramBuilder):
             new = multiply_add(flow, h, own)
         else:
             given = i.args[0]
-            source = (
-                Pair(UOp.const(given, f64, i.type.shape))
-                if isinstance(given, float)
-                else self.value(given, i.type)
-            )
+            source: Pair | UOp
+            if isinstance(given, float):
+                source = Pair(UOp.const(given, f64, i.type.shape))
+            else:
+                source = self.value(given, i.type)
             assert isinstance(source, Pair)
             new = source
         high, low = self.words[i.dst]

@@ -345,8 +345,8 @@ ISA: dict[str, InstructionRow] = {
         no_part_of=("maps", "stages", "turns")),
     "SOLVE":     InstructionRow("x, start", "T", "an unknown; the lines from here to its UNTIL are repeated", "[rc]",
         run="rounds", kind="open", numbers="solved", rolls=False, reader="stages", no_part_of=("maps", "turns")),
-    "UNTIL":     InstructionRow("x, residual, [matrix], scale, (rounds,)", "T",
-        "x := x - residual, or x - matrix times residual; repeated until the correction no longer gets smaller; "
+    "UNTIL":     InstructionRow("x, residual, [matrix or correction], scale, (rounds,)", "T",
+        "x := x - residual, or x - matrix times residual, or x - correction; repeated until that no longer gets smaller; "
         "scale is one over the size of x; NaN if that takes more rounds",
         "r{1,2}[rc]n", run="rounds", kind="close", numbers="solved", rolls=False, no_part_of=("maps", "turns")),
     "FLOW":      InstructionRow("dst, $matrix, energy, h", "T",

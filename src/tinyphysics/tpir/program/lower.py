@@ -13,9 +13,11 @@ from dataclasses import replace
 from tinyphysics.errors import PlanError
 from tinyphysics.ir import Ops, UOp, graph_rewrite, substitute, toposort
 from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE
+from tinyphysics.rules.calculus.solve import unknown_of
 from tinyphysics.rules.functions.random import ADDRESS
 from tinyphysics.rules.identities.denominators import one_division
 from tinyphysics.rules.identities.exact import exact
+from tinyphysics.rules.identities.factors import common_numbers
 from tinyphysics.rules.identities.fuse import fuse, long_dots, short_dots
 from tinyphysics.rules.identities.invariant import reciprocals, set_aside
 from tinyphysics.rules.identities.pair_roots import pair_roots
@@ -124,9 +126,44 @@ class ProgramBuilder:
 
     def operand(self, u: UOp, section: str) -> Operand:
         """Where the value of u is, computing what is missing."""
-        for x in toposort([u]):
+        for x in self.known([u]):
             self.place(x, section)
         return self._find(u)
+
+    def known(self, roots: Sequence[UOp]) -> list[UOp]:
+        """What roots are made of, in order, without what only the rounds of a solution in them know."""
+        every = toposort(roots)
+        if not any(x.op is Ops.SOLVE for x in every):
+            return every
+        free: dict[UOp, frozenset[UOp]] = {}
+        for x in every:
+            own = frozenset([x]) if x.op is Ops.VAR and str(x.arg).startswith("?") else frozenset()
+            free[x] = own.union(*(free[s] for s in x.src))
+            if x.op is Ops.SOLVE:
+                free[x] -= {unknown_of(x)}
+        return [x for x in every if all(v in self.current for v in free[x])]
+
+    def solution(
+        self,
+        unknown: UOp,
+        start: UOp,
+        residual: UOp,
+        scale: UOp,
+        by: Sequence[UOp],
+        rounds: int,
+        section: str,
+    ) -> Register:
+        """An unknown between SOLVE and UNTIL; what does not hold it is computed before."""
+        for x in self.known([start, scale, residual, *by]):
+            if unknown not in x.leaves:
+                self.place(x, section)
+        register, first, size = self.temporary(), self.operand(start, section), self.operand(scale, section)
+        self.emit(section, "SOLVE", register, first, u=unknown, note=" ")
+        self.current[unknown] = register
+        operands = [self.operand(u, section) for u in (residual, *by)]
+        self.emit(section, "UNTIL", register, *operands, size, (rounds,), u=unknown, note=" ")
+        self.current.forget(unknown, unknown)
+        return register
 
     def _find(self, u: UOp) -> Operand:
         if u.op is Ops.CONST and not is_long(u):
@@ -148,6 +185,13 @@ class ProgramBuilder:
             return
         if u.op is Ops.VAR:
             self._place_variable(u, section)
+            return
+        if u.op is Ops.SOLVE:
+            start, scale, residual, *by = u.src
+            unknown = unknown_of(u)
+            found = self.solution(unknown, start, residual, scale, by, u.arg[1], section)
+            self.current.forget(unknown)
+            self.current[u] = found
             return
         fixed = not self.moves(u) and section != "energy"
         where = self.first if fixed else section
@@ -255,7 +299,7 @@ def lower(
     elif OWN_STEPS not in step.traits:
         step = decided(step, precision)
     if works:
-        step = with_works(step, works)
+        step = with_time_momentum(step, works)
     if backwards:  # after that: its flows are those of the step, to the last bit
         step = inverse(step)
     b = ProgramBuilder(step.states, sites or {}, step.coordinates, step.time)
@@ -358,7 +402,9 @@ def with_directions(step: Step, beside: Sequence[State], precision: str) -> Step
     own = [
         u for f, found in moved.items() for g in found if g is not f for u in (*g.expressions(), *g.private())
     ]
-    new = arithmetic(own, changing(step, own) | {s.var for s in beside}, precision)
+    shorter = dict(zip(own, common_numbers(own)))
+    made = arithmetic(list(shorter.values()), changing(step, own) | {s.var for s in beside}, precision)
+    new = {u: made[x] for u, x in shorter.items()}
 
     def rebuilt(f: SubFlow) -> Iterator[SubFlow]:
         table = known(f)
@@ -383,7 +429,7 @@ def ways_of(states: Sequence[State], beside: Sequence[State]) -> list[dict[UOp, 
     return ways
 
 
-def with_works(step: Step, name: str) -> Step:
+def with_time_momentum(step: Step, name: str) -> Step:
     """The step with the momentum of explicit time as one more state, whose own expressions are decided for themselves."""
     old = [u for f in step.flows for u in f.works()]
     new = dict(zip(old, fuse(short_dots(graph_rewrite(old, products)))))

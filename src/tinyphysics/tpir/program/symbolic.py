@@ -254,7 +254,11 @@ class Symbolic:
         unknown = UOp.var(name, i.type.shape, i.type.dtype)
         for x in [r for r, u in self.env.items() if unknown in u.leaves]:
             del self.env[x]
-        return check_node(out, where)
+        return self.rooted(check_node(out, where))
+
+    def rooted(self, u: UOp) -> UOp:
+        """A solution: how arrays are corrected on the way to it is no part of what it is."""
+        return u.replace(u.src[:3]) if u.ndim > 1 else u
 
     def check_kinds(self, i: Instruction, where: str) -> None:
         """A flow is made of the right gradient, and moves its own state."""

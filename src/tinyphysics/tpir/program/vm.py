@@ -19,7 +19,7 @@ from tinyphysics.ir.uop import Shape, UOp, elements, substitute, toposort
 from tinyphysics.ir.value import NAN, Value, cell_of, node, scalar
 from tinyphysics.philox import checked, key_words
 from tinyphysics.rules.calculus.custom import inline
-from tinyphysics.rules.calculus.solve import named, one_round, product
+from tinyphysics.rules.calculus.solve import array_round, named, one_round, product
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.digits.floats import magnitude
 from tinyphysics.rules.formulas import jacobi
@@ -177,6 +177,8 @@ class Machine:
         """Rounds until the correction no longer gets smaller; NaN if they are not enough."""
         *rest, most = last.args
         assert isinstance(most, tuple) and isinstance(most[0], int)
+        if len(last.type.shape) > 1:
+            return self._solve_arrays(first, body, last, most[0])
         n, rounds = last.type.shape[0], most[0]
         square = Type(last.type.dtype, (n, n))
         types = [last.type, *([square] if len(rest) == 3 else []), last.type]
@@ -192,6 +194,25 @@ class Machine:
                 if over:
                     return
             r[x] = [NAN] * n
+
+        return act
+
+    def _solve_arrays(self, first: Instruction, body: list[Action], last: Instruction, rounds: int) -> Action:
+        """The same of whole arrays, whose sizes are those of their largest numbers."""
+        *rest, _ = last.args
+        x, where = self._slot(last.dst), [self._read(r, last.type) for r in rest]
+        start, f = self._read(first.args[0], first.type), array_round_of(last.type, len(rest))
+        lost = [NAN] * prod(last.type.shape)
+
+        def act(r: Slots) -> None:
+            r[x], before = list(r[start]), INFINITE
+            for _ in range(rounds):
+                for each in body:
+                    each(r)
+                r[x], before, over = f(r[x], before, *(r[k] for k in where))
+                if over:
+                    return
+            r[x] = lost
 
         return act
 
@@ -406,6 +427,16 @@ def round_of(n: int, by_matrix: bool) -> Expression:
     before = UOp.var("before")
     done = one_round(x, r, product(m, r) if by_matrix else r, [magnitude(s) for s in w], before)
     return Expression([*done.x, done.change, done.over], [str(v.arg) for v in (*x, before, *r, *m, *w)])
+
+
+@lru_cache(maxsize=64)
+def array_round_of(type_: Type, operands: int) -> Expression:
+    """(x, before, residual, [correction], scale) to (x, the size of the correction, whether it is over)."""
+    letters = ("x", "r", *("c" for _ in range(operands - 2)), "w")
+    x, r, *c, w = (UOp.var(letter, type_.shape, type_.dtype) for letter in letters)
+    before = UOp.var("before")
+    done = array_round(x, r, c[0] if c else r, w, before)
+    return Expression([*done.x, done.change, done.over], [str(v.arg) for v in (x, before, r, *c, w)])
 
 
 @lru_cache(maxsize=64)  # a corrector has many stages that are alike

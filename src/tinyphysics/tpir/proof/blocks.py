@@ -133,11 +133,9 @@ class Blocks:
         assert isinstance(i.dst, Register)
         own = symbolic.read(i.dst, i.type, where)
         flow = symbolic.read(i.args[0], i.type, where)
-        h = (
-            symbolic.read(i.args[1], Type(i.type.dtype), where)
-            if i.row.numbers == "by_flow"
-            else UOp.const(1.0)
-        )
+        h = UOp.const(1.0)
+        if i.row.numbers == "by_flow":
+            h = symbolic.read(i.args[1], Type(i.type.dtype), where)
         if i.row.numbers == "by_sum":
             check_type(flow, i, where)
             sum_ = added(

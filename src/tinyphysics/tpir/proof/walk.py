@@ -7,6 +7,7 @@ where it does anything else: an instruction without a rule never leads to a yes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property
 from typing import Protocol
 
@@ -20,7 +21,7 @@ from tinyphysics.tpir.program.isa import Instruction, Program, Register
 from tinyphysics.tpir.program.liveness import reads_before_writing
 from tinyphysics.tpir.program.symbolic import Symbolic, clocks, state_of, state_var, structure_at
 from tinyphysics.tpir.proof.certificate import Verdict
-from tinyphysics.tpir.proof.units import moving
+from tinyphysics.tpir.proof.units import DT, moving
 from tinyphysics.tpir.proof.weights import STEPS_DONE, Applied, Update
 
 
@@ -94,6 +95,13 @@ class Walk:
 
     def refuse(self, why: str) -> None:
         self.trouble = self.trouble or why
+
+    def step_of(self, h: UOp, where: str) -> Fraction:
+        """A time in units of dt."""
+        found = self.normal.ratio(h, DT)
+        if found is None:
+            self.refuse(f"{where}: h is not shown to be a multiple of dt")
+        return Fraction(0) if found is None else found
 
     def read(self, reader: Lines) -> None:
         for self.section, self.symbolic.steps in STEPS_DONE.items():

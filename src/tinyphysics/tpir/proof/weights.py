@@ -105,15 +105,9 @@ def at_once(a: float | None, b: float | None) -> bool:
 
 def uneven(flows: list[Applied]) -> str:
     """Why n steps are not n times one step; empty if they are."""
-    final, init = (
-        [
-            replace(f, time=None if f.time is None else f.time - STEPS_DONE[name])
-            for f in flows
-            if f.update.section == name
-        ]
-        for name in ("final", "init")
-    )
-    if merged([*final, *init]):
+    ends = [f for name in ("final", "init") for f in flows if f.update.section == name]
+    done = [None if f.time is None else f.time - STEPS_DONE[f.update.section] for f in ends]
+    if merged([replace(f, time=time) for f, time in zip(ends, done)]):
         return "what `final` does is not undone by `init`, so that n steps are not n times one step"
     return ""
 

@@ -58,11 +58,10 @@ def check_written(job: Job, count: int, most: int = LARGEST) -> None:
 def check_solved(job: Job, slopes: int = 1) -> None:
     """Of methods that solve equations: at the beginning, ahead, at every stage, and for the moves."""
     system = job.system
-    own = (
-        once(rates_of(system)[0])
-        if system.kind == "hamiltonian" and system.motion is None
-        else OF_A_GRADIENT * once([u for u in (system.energy,) if u is not None])
-    )
+    if system.kind == "hamiltonian" and system.motion is None:
+        own = once(rates_of(system)[0])
+    else:
+        own = OF_A_GRADIENT * once([u for u in (system.energy,) if u is not None])
     numbers = sum(s.var.size for s in system.states)
     # of few numbers with a long energy the count is an estimate too rough to refuse by
     most = LARGEST if numbers > MOST_COMPONENTS else 50 * LARGEST

@@ -21,6 +21,7 @@ from tinyphysics.rules.equality.normal import Normal, TooLarge, chooses
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.tpir.program.isa import Instruction, Program, Register, Type
 from tinyphysics.tpir.program.symbolic import CLOCK, clocks, state_of, state_var
+from tinyphysics.tpir.proof.array_stages import ArrayStages, is_array_over_size, slopes_of_arrays
 from tinyphysics.tpir.proof.blocks import Blocks
 from tinyphysics.tpir.proof.certificate import Verdict, five
 from tinyphysics.tpir.proof.readers.variational import NotStationary, Stationary, reader, stationary
@@ -149,11 +150,9 @@ class CollocationReader:
         begun = [state_var(self.program, k, n) for k, n in began.items()]
         if any(state_of(v) is not None and all(v is not b for b in begun) for v in move.flow.leaves):
             return False
-        if not roots:
-            return (
-                all(m.state != move.state for m in waiting) and self.normal.ratio(move.h, waiting[0].h) == 1
-            )
-        return True
+        if roots:
+            return True
+        return all(m.state != move.state for m in waiting) and self.normal.ratio(move.h, waiting[0].h) == 1
 
     def understand(self, moves: list[Move], began: dict[int, int], section: str) -> None:
         """Some moves as stages, or as a kick, of the first term of the energy that fits."""
@@ -162,11 +161,11 @@ class CollocationReader:
         for term in (-1, *range(len(self.terms) if len(self.terms) > 1 else 0)):
             try:
                 root = next((m.root for m in moves if m.root is not None), None)
-                found: StageTableau | Kick = (
-                    self.kick(moves, states, term)
-                    if root is None
-                    else self.understood(root, moves, states, term)
-                )
+                found: StageTableau | Kick
+                if root is None:
+                    found = self.kick(moves, states, term)
+                else:
+                    found = self.understood(root, moves, states, term)
             except NotShown as trouble:
                 why = trouble
                 continue
@@ -191,7 +190,12 @@ class CollocationReader:
     def varied(self, moves: list[Move], states: list[UOp]) -> Stationary | None:
         """Some moves as a step of velocities that make something stationary; None if they are not read so."""
         root = next((m.root for m in moves if m.root is not None), None)
-        if root is None or not is_over_size(root.src[1]) or any(map(chooses, (*root.src, *self.terms))):
+        if (
+            root is None
+            or root.ndim > 1
+            or not is_over_size(root.src[1])
+            or any(map(chooses, (*root.src, *self.terms)))
+        ):
             return None
         read = reader(self.program, root, [(m.state, m.flow, Normal().ratio(m.h, DT)) for m in moves], states)
         if read is None:
@@ -203,9 +207,8 @@ class CollocationReader:
         except NotStationary as why:
             self.unread = str(why)
             return None
-        self.timed = self.timed or any(
-            NOW in u.leaves for u in (root.src[2], energy, *(m.flow for m in moves))
-        )
+        read_by = root.src[2], energy, *(m.flow for m in moves)
+        self.timed = self.timed or any(NOW in u.leaves for u in read_by)
         return found
 
     def kick(self, moves: list[Move], states: list[UOp], term: int) -> Kick:
@@ -239,21 +242,16 @@ class CollocationReader:
         total: dict[int, Fraction] = {}
         for _, kick in self.ends:
             total[kick.term] = total.get(kick.term, Fraction(0)) + kick.weight
-        if any(abs(w) > TOL for w in total.values()) or [s for s, _ in self.ends] not in (
-            [],
-            ["init", "final"],
-        ):
+        sections = [s for s, _ in self.ends]
+        if any(abs(w) > TOL for w in total.values()) or sections not in ([], ["init", "final"]):
             raise NotShown("what is done in `init` is not taken back in `final`")
 
     @property
     def whole(self) -> list[StageTableau | Kick | Stationary]:
         """One step as one sees it: with its ends, and kicks of a term that follow each other as one."""
         out: list[StageTableau | Kick | Stationary] = []
-        for x in [
-            *(k for s, k in self.ends if s == "init"),
-            *self.steps,
-            *(k for s, k in self.ends if s == "final"),
-        ]:
+        before, after = ([k for s, k in self.ends if s == section] for section in ("init", "final"))
+        for x in (*before, *self.steps, *after):
             last = out[-1] if out else None
             if isinstance(x, Kick) and isinstance(last, Kick) and x.term == last.term:
                 out[-1] = Kick(x.term, x.weight + last.weight)
@@ -264,26 +262,20 @@ class CollocationReader:
     # --- one solution -------------------------------------------------------------------------
     def understood(self, root: UOp, moves: list[Move], states: list[UOp], term: int) -> StageTableau:
         """The coefficients of the stages that a SOLVE is for."""
+        if root.ndim > 1:
+            return self.understood_arrays(root, moves, states, term)
         z = [e for v in states for e in elements(v)]
         n, size = len(z), root.shape[0]
         if size % n and 2 * size != n or size > MOST_UNKNOWNS:
             raise NotShown(f"{size} unknowns for {n} numbers of the state are not read as stages")
         if not is_over_size(root.src[1]):
             raise NotShown("the scale of its equations is not shown to be one over the size of the states")
-        if any(map(chooses, (*root.src, *self.terms))):
-            raise NotShown("an index that is not known chooses what is read")
-        for u in (root.src[2], *(m.flow for m in moves)):
-            old = [v for v in u.leaves if state_of(v) is not None and all(v is not s for s in states)]
-            if old:
-                raise NotShown(f"{old[0]} is not the state that the stages begin with")
-        momenta = [
-            self.program.states[k].role == "momentum" for k, v in enumerate(states) for _ in range(v.size)
-        ]
-        every = list(range(n))
-        if size % n == 0:
-            solved = [every]
-        else:
-            solved = [[k for k in every if momenta[k] is which] for which in (True, False)]
+        self.check_sources(root, moves, states)
+        roles = [s.role for s in self.program.states]
+        momenta = [role == "momentum" for role, v in zip(roles, states) for _ in range(v.size)]
+        solved = [list(range(n))]
+        if size % n:
+            solved = [[k for k in range(n) if momenta[k] is which] for which in (True, False)]
         why = NotShown("")
         for own in solved:
             try:
@@ -291,6 +283,36 @@ class CollocationReader:
             except NotShown as trouble:
                 why = why if str(why) else trouble
         raise why
+
+    def check_sources(self, root: UOp, moves: list[Move], states: list[UOp]) -> None:
+        if any(map(chooses, (*root.src, *self.terms))):
+            raise NotShown("an index that is not known chooses what is read")
+        for u in (root.src[2], *(m.flow for m in moves)):
+            old = [v for v in u.leaves if state_of(v) is not None and all(v is not s for s in states)]
+            if old:
+                raise NotShown(f"{old[0]} is not the state that the stages begin with")
+
+    def understood_arrays(self, root: UOp, moves: list[Move], states: list[UOp], term: int) -> StageTableau:
+        """The same of stages that are whole arrays."""
+        if not is_array_over_size(root.src[1]):
+            raise NotShown("the scale of its equations is not shown to be one over the size of the states")
+        self.check_sources(root, moves, states)
+        unknown = UOp.var(root.arg[0], root.shape, root.dtype)
+        slopes = slopes_of_arrays(self.program, states, self.energy(states, term))
+        read = ArrayStages(self.normal, states, unknown, root, slopes)
+        times = self.times(root.src[2], read.count)
+        at = read.at(NOW, [at_time(c) for c in times])
+        a = read.coefficients(root.src[2], at)
+        known = []
+        for m in moves:
+            h = self.normal.ratio(m.h, DT)
+            if h is None:
+                raise NotShown(f"{m.where}: h is not shown to be a multiple of dt")
+            known.append((m.state, m.flow, h, m.where))
+        rows = read.weights(known, at)
+        if not rows or any(abs(x - y) > TOL for row in rows for x, y in zip(row, rows[0])):
+            raise NotShown("the states do not move by the same weights")
+        return StageTableau(a, a, rows[0], times, read.begins(root.src[0]), term)
 
     def stages(
         self, root: UOp, moves: list[Move], states: list[UOp], own: list[int], momenta: list[bool], term: int
@@ -312,10 +334,8 @@ class CollocationReader:
             a = [[self.only(moved[0], [at[0][k] for k in own])]]
         else:
             jacobian = [gradient(f[k], z) for k in own]
-            a = [
-                [self.coefficient(moved[i], Y[j], jacobian, tables[j]) for j in range(count)]
-                for i in range(count)
-            ]
+            each = list(zip(Y, tables))
+            a = [[self.coefficient(m, y, jacobian, table) for y, table in each] for m in moved]
         for i in range(count):
             for k in range(n):
                 whole = UOp.sum_of(exact(a[i][j]) * (DT * at[j][own[k]]) for j in range(count))
@@ -328,14 +348,8 @@ class CollocationReader:
         (first,) = unroll([substitute([start], {DT: UOp.const(0.0)})[0]])
         begins = all(self.normal.same(s, z[k]) for s, k in zip(first, own * count))
         none = [[Fraction(0)] * count for _ in range(count)]
-        return StageTableau(
-            a if any(not momenta[k] for k in own) else none,
-            a if any(momenta[k] for k in own) else none,
-            b,
-            times,
-            begins,
-            term,
-        )
+        of_q, of_p = (a if any(momenta[k] is which for k in own) else none for which in (False, True))
+        return StageTableau(of_q, of_p, b, times, begins, term)
 
     def only(self, moved: list[UOp], slopes: list[UOp]) -> Fraction:
         """a of a single stage."""
@@ -363,16 +377,20 @@ class CollocationReader:
 
     def slopes(self, states: list[UOp], term: int) -> list[UOp]:
         """J dH, number by number, of a term of the declared energy at these states; -1 is all of it."""
+        ((scalar,),) = unroll([self.energy(states, term)])
+        numbers = [e for v in states for e in elements(v)]
+        slopes = dict(zip(numbers, simplify(gradient(scalar, numbers))))
+        return numbers_moved(self.program, states, slopes)
+
+    def energy(self, states: list[UOp], term: int) -> UOp:
+        """A term of the declared energy at these states; -1 is all of it."""
         own = [state_var(self.program, k, 0) for k in range(len(states))]
         whole = UOp.sum_of(self.terms) if term < 0 else self.terms[term]
         (energy,) = substitute([whole], dict(zip(own, states)))
         if any(clocks(energy)):  # another than 0.0
             raise NotShown("the energy is declared at another time than that at which a step begins")
         self.timed = self.timed or NOW in energy.leaves
-        ((scalar,),) = unroll([energy])
-        numbers = [e for v in states for e in elements(v)]
-        slopes = dict(zip(numbers, simplify(gradient(scalar, numbers))))
-        return numbers_moved(self.program, states, slopes)
+        return energy
 
     def coefficient(
         self, moved: list[UOp], other: list[UOp], jacobian: list[list[UOp]], table: dict[UOp, UOp]
@@ -405,29 +423,18 @@ class CollocationReader:
                 raise NotShown(f"{m.where}: h is not shown to be a multiple of dt")
             (flow,) = unroll(substitute([m.flow], {root: unknown}))
             mine = found.setdefault(m.state, {})
-            j = next(
-                (
-                    j
-                    for j, f in enumerate(at)
-                    if j not in mine
-                    and all(self.normal.same(x, f[first[m.state] + k]) for k, x in enumerate(flow))
-                ),
-                None,
-            )
-            if j is None:
+            for j, f in enumerate(at):
+                slopes = f[first[m.state] :]
+                if j not in mine and all(self.normal.same(x, g) for x, g in zip(flow, slopes)):
+                    mine[j] = h
+                    break
+            else:
                 raise NotShown(f"{m.where} is not the slope of the declared energy at a stage")
-            mine[j] = h
-        still = {
-            k
-            for k, s in enumerate(self.program.states)
-            if k not in found
-            and not any(self.normal.form(f[first[k] + m]) for f in at for m in range(prod(s.type.shape)))
-        }
-        rows = [
-            [found.get(k, {}).get(j, Fraction(0)) for j in range(len(at))]
-            for k in range(len(self.program.states))
-            if k not in still
-        ]
+        rows = []
+        for k, s in enumerate(self.program.states):
+            mine, numbers = found.get(k, {}), range(first[k], first[k] + prod(s.type.shape))
+            if mine or any(self.normal.form(f[m]) for f in at for m in numbers):
+                rows.append([mine.get(j, Fraction(0)) for j in range(len(at))])
         if any(abs(x - y) > TOL for row in rows for x, y in zip(row, rows[0])):
             raise NotShown("the states do not move by the same weights")
         return rows[0]

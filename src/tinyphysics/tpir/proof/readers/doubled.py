@@ -180,17 +180,9 @@ class DoubledReader:
         """The values by names, where they are found in the program; what is made of them is short then."""
         nodes, out, table = by_depth(self.roots), dict(values), dict[UOp, UOp]()
         for k, value in values.items():
-            found = next(
-                (
-                    u
-                    for u in nodes
-                    if u.op not in (Ops.CONST, Ops.VAR)
-                    and not u.shape
-                    and u.leaves == value.leaves
-                    and self.normal.same(u, value)
-                ),
-                None,
-            )
+            able = (u for u in nodes if not u.shape and u.leaves == value.leaves)
+            own = (u for u in able if u.op not in (Ops.CONST, Ops.VAR))
+            found = next((u for u in own if self.normal.same(u, value)), None)
             if found is not None:
                 out[k] = table[found] = UOp.var(f"{prefix}.{k}")
         self.roots = substitute(self.roots, table)

@@ -94,11 +94,8 @@ class KeplerReader:
         node = s.becomes(i, where)
         way, *order = node.arg
         into, back = ("positions", "places") if dst.index == 0 else ("velocities", "momenta")
-        if (
-            way != (into if section == "init" else back)
-            or i.args[1] != dst
-            or (section == "init") == (dst.index in s.frames)
-        ):
+        is_in = section == "init"
+        if way != (into if is_in else back) or i.args[1] != dst or is_in == (dst.index in s.frames):
             raise VerifyError(
                 f"{where} is not the change of {dst} in `{section}:`",
                 fix=f"JACOBI {dst}, {into}, {dst}, ... in `init:`, once; {back} in `final:`.",
@@ -131,12 +128,6 @@ class KeplerReader:
         if DT in gm.leaves:
             self.walk.refuse(f"{where} has a gm that depends on dt")
 
-    def step_of(self, h: UOp, where: str) -> Fraction:
-        found = self.normal.ratio(h, DT)
-        if found is None:
-            self.walk.refuse(f"{where}: h is not shown to be a multiple of dt")
-        return Fraction(0) if found is None else found
-
     def propagate(self, i: Instruction) -> None:
         s, dst, where = self.symbolic, i.dst, self.walk.where
         assert isinstance(dst, Register)
@@ -156,7 +147,7 @@ class KeplerReader:
         elif first:
             self.known(u.src[2], where)
             update = self.walk.update(i, u, u.src[3])
-            weight = self.step_of(u.src[3], where)
+            weight = self.walk.step_of(u.src[3], where)
             self.walk.applied.append(Applied(ORBITS, weight, None, update, BOTH, BOTH))
         self.waiting = u if first else None
         s.load(dst.index)
@@ -182,7 +173,7 @@ class KeplerReader:
                 )
             elif share != 1:
                 self.walk.refuse(f"{where} adds {float(share):g} times the force, and PULL once")
-            update, weight = self.walk.update(i, force, h), self.step_of(h, where)
+            update, weight = self.walk.update(i, force, h), self.walk.step_of(h, where)
             self.walk.applied.append(Applied(KICK, weight, None, update, MOMENTA, POSITIONS))
         s.load(dst.index)
 

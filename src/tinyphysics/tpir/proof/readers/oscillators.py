@@ -106,16 +106,12 @@ class OscillatorReader:
         value = self.symbolic.read(matrix, i.type, where)
         check_type(value, i, where)
         known = isinstance(matrix, Param) and matrix.name.startswith(FLOW) and value not in self.matrices
-        if not (
-            known
-            and self.walk.section == "init"
-            and isinstance(energy, Register)
-            and energy.kind == "E"
-            and energy.index < len(self.terms)
-        ) or moving(h):
-            self.walk.refuse(f"{where} is not a matrix of its own for one term of the energy")
+        known = known and self.walk.section == "init" and not moving(h)
+        term = energy.index if isinstance(energy, Register) and energy.kind == "E" else len(self.terms)
+        if known and term < len(self.terms):
+            self.matrices[value] = (term, h)
         else:
-            self.matrices[value] = (energy.index, h)
+            self.walk.refuse(f"{where} is not a matrix of its own for one term of the energy")
         self.symbolic.env[i.dst] = value
 
     def fresh(self, u: UOp) -> UOp | None:
@@ -124,12 +120,6 @@ class OscillatorReader:
         if any(str(v.arg)[0] == "S" and v not in now for v in u.leaves):
             return None
         return substitute([u], now)[0]
-
-    def step_of(self, h: UOp, where: str) -> Fraction:
-        found = self.normal.ratio(h, DT)
-        if found is None:
-            self.walk.refuse(f"{where}: h is not shown to be a multiple of dt")
-        return Fraction(0) if found is None else found
 
     # --- turns --------------------------------------------------------------------------------
     def turn(self, i: Instruction) -> None:
@@ -151,19 +141,14 @@ class OscillatorReader:
             self.symbolic.load(k)
         if len(values) < len(self.program.states):
             return
-        times = {
-            h
-            for u in toposort(list(values.values()))
-            if u.op in HARMONIC and u.op is not Ops.HARMONIC_LAG
-            for h in [scalar_of(u.src[2])]
-        }
-        h = times.pop() if len(times) == 1 else None
-        term = (
-            None
-            if h is None
-            else next((k for k in self.solved if self.is_flow(values, self.solved[k], h)), None)
-        )
-        if not times and h is None:
+        turns = [
+            u for u in toposort(list(values.values())) if u.op in HARMONIC and u.op is not Ops.HARMONIC_LAG
+        ]
+        times = {scalar_of(u.src[2]) for u in turns}
+        term, h = None, times.pop() if len(times) == 1 else None
+        if h is not None:
+            term = next((k for k in self.solved if self.is_flow(values, self.solved[k], h)), None)
+        elif not times:
             term, h = self.by_matrix(values)
         if h is None or term is None:
             self.walk.refuse(
@@ -171,7 +156,7 @@ class OscillatorReader:
             )
             return
         everything = frozenset(range(len(self.program.states)))
-        weight = self.step_of(h, where)
+        weight = self.walk.step_of(h, where)
         self.walk.applied.append(Applied(term, weight, None, update, everything, everything))
 
     def by_matrix(self, values: dict[int, UOp]) -> tuple[int | None, UOp | None]:
@@ -182,9 +167,9 @@ class OscillatorReader:
         states = [self.var(k) for k in range(len(self.program.states))]
         term, h = self.matrices[used[0]]
         wanted = flowed(states, used[0])
-        if any(values[k] is not u for k, u in enumerate(wanted)) or not_constant(
-            self.program, [self.terms[term]]
-        ):
+        if any(values[k] is not u for k, u in enumerate(wanted)):
+            return None, None
+        if not_constant(self.program, [self.terms[term]]):
             return None, None
         return (None, None) if DT in self.terms[term].leaves else (term, h)
 
@@ -198,9 +183,9 @@ class OscillatorReader:
                 if values[k] is u:
                     continue
                 at_rest, expected = substitute([values[k], u], zeros)
-                if not exactly(values[k], v + at_rest, self.normal) or not everywhere(
-                    self.normal.same, at_rest, expected
-                ):
+                if not exactly(values[k], v + at_rest, self.normal):
+                    return False
+                if not everywhere(self.normal.same, at_rest, expected):
                     return False
         return True
 
@@ -240,7 +225,7 @@ class OscillatorReader:
         term, factor, lag, means = found
         part = self.kicks.setdefault((term, lag, means), len(self.terms) + len(self.kicks))
         moved = frozenset(p for _, p in self.pairs)
-        weight, time = factor * self.step_of(h, where), times[0] if times else None
+        weight, time = factor * self.walk.step_of(h, where), times[0] if times else None
         self.walk.applied.append(Applied(part, weight, time, update, moved, frozenset(self.positions)))
 
     def kicked_by(self, flows: dict[int, UOp]) -> tuple[int, Fraction, Fraction, int | None] | None:

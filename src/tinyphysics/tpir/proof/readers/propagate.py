@@ -58,18 +58,13 @@ class JumpReader:
         i, terms = jump_of(self.program), self.walk.terms
         assert i is not None
         parts, flow = parts_of(i), i.args[0] == Word("flow")
-        if (
-            why := self.walk.trouble
-            or not_constant(self.program, terms)
-            or ("" if flow else self.not_shears(parts))
-        ):
-            return five(*[Verdict(False, why)] * 5)
-        what = (
-            "exp(n dt J H'') with a constant H''"
-            if flow
-            else "a power of shears, each exp(w dt J H'') with a constant H''"
+        why = (
+            self.walk.trouble or not_constant(self.program, terms) or ("" if flow else self.not_shears(parts))
         )
-        kept = Verdict(True, f"{what}; how far a run is from it is in its metrics")
+        if why:
+            return five(*[Verdict(False, why)] * 5)
+        what = "exp(n dt J H'')" if flow else "a power of shears, each exp(w dt J H'')"
+        kept = Verdict(True, f"{what} with a constant H''; how far a run is from it is in its metrics")
         palindrome = Verdict(
             True, "the flow of one energy" if flow else "the sub-flows of a step are a palindrome"
         )

@@ -1,0 +1,1 @@
+"""How is a correction computed of a residual of whole arrays?"""
