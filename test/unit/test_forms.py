@@ -277,8 +277,6 @@ REFUSED = {
     "taylor with sines": (phases(100), dict(method="taylor")),
     "a long linear series": (heat(10_000), dict(method="taylor")),
     "radau": (heat(400), dict(method="radau")),
-    "gauss4 of a long chain": (chain(20_000), dict(dt=0.01, method="gauss4")),
-    "implicit_midpoint of a long chain": (chain(20_000), dict(dt=0.01, method="implicit_midpoint")),
 }
 
 

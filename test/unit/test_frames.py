@@ -434,7 +434,7 @@ def test_the_drift_of_an_observable_is_one_for_each_member():
 def test_repr_tells_the_drift_and_runs_nothing(monkeypatch):
     small = tp.compile(kepler, dt=0.05).evolve(**ORBIT, steps=300)
     large = tp.compile(cluster, dt=0.001).evolve(**STARS, steps=20)
-    for place in ("origin.execute", "origin.looking"):
+    for place in ("origin.execute", "origin.observe_states"):
         monkeypatch.setattr(f"tinyphysics.runtime.stages.{place}", None)
     assert "energy drift" in repr(small) and "over its frames" in repr(small) and "drift" not in repr(large)
     monkeypatch.undo()

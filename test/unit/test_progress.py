@@ -181,7 +181,7 @@ def test_energies_of_frames_take_a_small_share_of_the_time(monkeypatch):
         at[0] += 3.0  # seconds for the energy of a frame
         return {"energy": np.ones((len(steps), 1))}
 
-    monkeypatch.setattr(wander, "looking", slow)
+    monkeypatch.setattr(wander, "observe_states", slow)
     seen = types.SimpleNamespace(energy=object(), driven=False)
     system = types.SimpleNamespace(seen=seen)
     given = types.SimpleNamespace(members=1, states={"q": np.zeros(1)})

@@ -230,8 +230,8 @@ def test_progress_sums_over_all_pairs_only_if_the_forces_do(monkeypatch, approxi
     asked = []
     monkeypatch.setattr(progress, "MINUTE", 0.0)
     monkeypatch.setattr(wander, "WAIT", -1e9)
-    looking = wander.looking
-    monkeypatch.setattr(wander, "looking", lambda *given: asked.append(1) or looking(*given))
+    observe = wander.observe_states
+    monkeypatch.setattr(wander, "observe_states", lambda *given: asked.append(1) or observe(*given))
     sim = tp.compile(gravity, dt=0.02, approximate=approximate)
     sim.evolve(**plummer(40, seed=1), softening=0.1, steps=4, save_every=2, progress="log")
     assert bool(asked) == (approximate is None)
