@@ -17,6 +17,7 @@ import tinyphysics as tp
 from tinyphysics.device.engines.loops import NestEngine
 from tinyphysics.device.host.neighbours import aligned
 from tinyphysics.ir.dtype import f64
+from tinyphysics.runtime.engines.backend import nest_engine
 from tinyphysics.runtime.engines.loaders import LlvmLoops
 from tinyphysics.tpir.kernels.nests import Buffer
 
@@ -101,7 +102,7 @@ def populations(n: int) -> Any:
 def engine_of(system: Any, size: int, threads: int = 1, dt: float | None = None) -> NestEngine:
     options = {} if dt is None else {"dt": dt}
     sim = tp.compile(system, backend="llvm", sizes={"n": size}, **options)
-    return NestEngine(sim.tpir, LlvmLoops(), threads=threads)
+    return nest_engine(sim.tpir, LlvmLoops(), threads=threads)
 
 
 def advancing(

@@ -18,8 +18,8 @@ from taylor import arenstorf, pendulum
 
 import tinyphysics as tp
 from tinyphysics.context import QUICK
-from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.runtime.engines.adaptive import AdaptiveEngine
+from tinyphysics.runtime.engines.backend import lane_engine
 from tinyphysics.runtime.engines.loaders import LlvmLoader
 
 PERIOD = 17.0652165601579625588917206249
@@ -38,7 +38,7 @@ def engine_call(
     sim: Any, start: dict[str, Any], params: dict[str, Any], until: float
 ) -> Callable[[], dict[str, float]]:
     """By the engine alone, as bench/problems.py runs it: what steps, and what of that is not the kernel."""
-    inner = LaneEngine(sim.tpir, LlvmLoader(), threads=1)
+    inner = lane_engine(sim.tpir, LlvmLoader(), threads=1)
     engine = AdaptiveEngine(inner, list(start), None)
     given, own = ({name: np.asarray(v, float)[None] for name, v in x.items()} for x in (start, params))
     spent, launch = [0.0], inner.launch

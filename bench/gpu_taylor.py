@@ -23,7 +23,8 @@ from taylor import arenstorf, stars
 import tinyphysics as tp
 from tinyphysics.context import QUICK
 from tinyphysics.device.cuda import driver as cuda
-from tinyphysics.device.engines import cuda_lanes, cuda_series
+from tinyphysics.device.cuda import rows as cuda_rows
+from tinyphysics.device.engines import cuda_series
 from tinyphysics.errors import BackendError
 from tinyphysics.runtime.engines.backend import engine_for, series_engine
 
@@ -160,15 +161,15 @@ def compare(name: str, row: Row, small: bool, gpu: bool) -> None:
 
 def shapes(small: bool) -> None:
     """What the steps take with other blocks, and the series in loops with other numbers of threads at once."""
-    usual = cuda_lanes.THREADS
+    usual = cuda_rows.THREADS
     for name in ("kepler", "arenstorf"):
         row = ROWS[name]
         n = row.few if small else row.members // 2
         print(f"\n  {name} again: ns a member by threads of a block")
         for threads in (32, 64, 128, 256):
-            cuda_lanes.THREADS = threads
+            cuda_rows.THREADS = threads
             print(f"  {threads:4} {measured(row, 'cuda', n)[0] / n * 1e9:16.1f}", flush=True)
-    cuda_lanes.THREADS = usual
+    cuda_rows.THREADS = usual
     row, kept = ROWS["pleiades"], (cuda_series.THREADS, cuda_series.RESIDENT)
     n = row.few if small else row.members // 4
     print("\n  the stars again: ns a member by threads of a block and of a processor")

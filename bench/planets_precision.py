@@ -19,8 +19,8 @@ import numpy as np
 
 import tinyphysics as tp
 from tinyphysics.context import QUICK
-from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.physics.particles import gravity, solar_system
+from tinyphysics.runtime.engines.backend import lane_engine
 from tinyphysics.runtime.engines.loaders import LlvmLoader
 
 DAYS, YEARS = 36525.0, 100
@@ -41,7 +41,7 @@ def ours(method: str, n: int) -> Run:
     start = solar_system()
     sim = tp.compile(gravity, DAYS / n, method=method, backend="llvm")
     sim.evolve(**start, steps=1)
-    engine = LaneEngine(sim.tpir, LlvmLoader(), threads=1)
+    engine = lane_engine(sim.tpir, LlvmLoader(), threads=1)
     params = {"m": start["m"][None], "G": np.array([start["G"]]), "softening": np.zeros(1)}
     state = {name: start[name][None] for name in ("q", "p")}
 

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 import tinyphysics as tp
-from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.runtime.engines.adaptive import AdaptiveEngine
-from tinyphysics.runtime.engines.backend import engine_for, series_engine
+from tinyphysics.runtime.engines.backend import engine_for, lane_engine, series_engine
 from tinyphysics.runtime.engines.loaders import LlvmLoader
 
 TOLERANCES = tuple(10.0**-k for k in range(3, 16))
@@ -92,7 +91,7 @@ def ours_embedded(p: Any, method: str) -> Iterator[Setting]:
 def ours_fixed(p: Any, method: str) -> Iterator[Setting]:
     system, start, steps = p.stepped[method]
     sim = tp.compile(system, method=method, dt=p.until / steps, backend="llvm", **p.options)
-    engine = LaneEngine(sim.tpir, LlvmLoader(), threads=1)
+    engine = lane_engine(sim.tpir, LlvmLoader(), threads=1)
     given = members(p.parameters)
     while steps * sim.built.step.evaluations < MOST:
 

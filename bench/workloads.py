@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 import tinyphysics as tp
-from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.device.host.cc import compiler
 from tinyphysics.planner.cost.machine import cycles
+from tinyphysics.runtime.engines.backend import lane_engine
 from tinyphysics.runtime.engines.loaders import LlvmLoader
 from tinyphysics.synth.coefficients.coefficients import COMPOSITION
 from tinyphysics.tpir.kernels.kernel import build_kernel
@@ -81,7 +81,7 @@ def solar_system() -> tuple[Any, Any, Any]:
 def ours(system, start: dict, steps: int, params: dict | None = None, **options) -> Contender:
     """Our steps alone: state loaded, everything compiled, one thread."""
     sim = tp.compile(system, backend="llvm", **options)
-    engine = LaneEngine(sim.tpir, LlvmLoader(), threads=1)
+    engine = lane_engine(sim.tpir, LlvmLoader(), threads=1)
     members = len(next(iter(start.values())))
     given = {name: np.asarray(value)[None] for name, value in (params or {}).items()}
     first = engine.start(start, given, members, options["dt"], 0.0)

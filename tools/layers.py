@@ -34,7 +34,7 @@ class Room:
 # fmt: off
 ROOMS = (
     Room(0,  "", "What may every file use?", (
-        "errors", "context", "util", "philox", "version", "given", "options", "tracebacks", "up")),
+        "errors", "context", "util", "philox", "version", "given", "options", "tracebacks", "units", "up")),
     Room(1,  "ir", "What is an expression, and what does it mean on numbers?"),
     Room(2,  "", "What passes between the stages?", (
         "structure", "system", "facts", "plan", "step", "target", "report", "loss", "charge", "trajectory")),
@@ -97,10 +97,12 @@ UPWARD: dict[tuple[str, str], str] = {}
 
 # What nouns ask of above, by the functions of up.py, which import it when they are called: (who answers, why).
 UP = {
+    "autopsy": ("runtime.measure.autopsy", "out.stopped.report() is a method of a noun, for users"),
     "compile": ("runtime.api.compile", "system.compile(dt) is a method of a noun, for users"),
     "plot": (
         "runtime.api.pictures",
         "out.plot(), out.animate() and what notebooks show are methods of a noun",
     ),
+    "quantity": ("runtime.api.quantities", 'out.quantity("q") is a method of a noun, for users'),
     "to_xarray": ("runtime.api.dataset", "out.to_xarray() is a method of a noun, for users"),
 }

@@ -18,7 +18,7 @@ import tinyphysics as tp
 from measure_methods import PROBLEMS, error
 from tinyphysics.physics import chains, fields, fluids, molecular, particles
 from tinyphysics.physics.starts import lattice, maxwell
-from tinyphysics.physics.zoo import kepler
+from tinyphysics.physics.zoo import henon_heiles, kepler
 from tinyphysics.planner.choice.multirate_resonance import grid
 from tinyphysics.planner.methods.catalog import METHODS
 
@@ -423,6 +423,47 @@ def draw_tongues(left, right) -> None:
     right.set(title="largest energy error in 100 steps, slow curvature 0.2", xlabel=x_name, ylim=(1e-6, 1e12))
 
 
+def draw_chaos(left, right) -> None:
+    """Hénon and Heiles at E = 1/8: 60 orbits in a section, and MEGNO of 512 x 512 of them."""
+    sim = tp.compile(henon_heiles, dt=0.05, order=4, checks="off")
+
+    def at(y, py, energy=1 / 8):
+        square = 2 * energy - py**2 - y**2 + 2 * y**3 / 3
+        zero, px = np.zeros_like(y), np.sqrt(np.maximum(square, 0.0))
+        return {"q": np.stack([zero, y], -1), "p": np.stack([px, py], -1)}, square > 0
+
+    y = np.concatenate([np.linspace(-0.38, 0.62, 40), np.linspace(-0.2, 0.5, 20)])
+    py = np.concatenate([np.zeros(40), np.linspace(0.05, 0.3, 20)])
+    start, inside = at(y, py)
+    start = {name: v[inside] for name, v in start.items()}
+    found = tp.chaos.section(sim, lambda q: q[0], **start, until=2500.0)
+    left.scatter(found.q[:, 1], found.p[:, 1], c=found.member, s=0.4, cmap="tab20", linewidths=0)
+    left.set(
+        title="60 orbits where they go through x = 0",
+        xlabel="y",
+        ylabel="p_y",
+        xlim=(-0.5, 0.75),
+        ylim=(-0.52, 0.52),
+    )
+    grid_y, grid_p = np.meshgrid(np.linspace(-0.5, 0.75, 512), np.linspace(-0.52, 0.52, 512))
+    start, inside = at(grid_y.ravel(), grid_p.ravel())
+    few = {name: v[inside] for name, v in start.items()}
+    out = sim.evolve(**few, until=1000.0, observe={"Y": tp.chaos.megno}, observe_every=20_000, frames=2)
+    megno = np.full(inside.size, np.nan)
+    megno[inside] = out["Y"][-1]
+    shown = right.imshow(
+        megno.reshape(512, 512),
+        origin="lower",
+        extent=(-0.5, 0.75, -0.52, 0.52),
+        vmin=1,
+        vmax=8,
+        cmap="magma",
+        aspect="auto",
+    )
+    right.figure.colorbar(shown, ax=right, label="MEGNO at t = 1000")
+    right.set(title="512 x 512 orbits: 2 is regular, more is chaos", xlabel="y", ylabel="p_y")
+
+
 def draw_problems() -> None:
     """What bench/problems.py --json docs/pictures/problems.json measured last; ours in red."""
     measured = json.loads((HERE / "problems.json").read_text())
@@ -489,6 +530,7 @@ def main() -> None:
         "molecular": draw_molecular,
         "planets": draw_planets,
         "tongues": draw_tongues,
+        "chaos": draw_chaos,
     }
     for name in sys.argv[1:] or [*WHOLE, *families]:
         if name in WHOLE:

@@ -110,7 +110,8 @@ def make_rooms() -> list[str]:
 def homeless() -> list[str]:
     """Files of a package with rooms that lie beside the rooms, and are none of those that may."""
     out = []
-    for package in {room.package for room in ROOMS if "." in room.place}:
+    whole = {room.place for room in ROOMS if not room.files}  # these are rooms themselves
+    for package in {room.package for room in ROOMS if "." in room.place} - whole:
         kept = {f for room in ROOMS if room.place == package for f in room.files} | {"__init__"}
         out += [f"{package}/{p.name}" for p in sorted((SOURCE / package).glob("*.py")) if p.stem not in kept]
     return out

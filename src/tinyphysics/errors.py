@@ -72,9 +72,14 @@ class ShapeError(TinyPhysicsError, ValueError):
 
 
 class UnitError(TinyPhysicsError, ValueError):
-    """Two quantities with different units were added or compared."""
+    """Units do not fit: terms of a sum differ, a function is given a length, or a unit has no name here."""
 
-    causes = ("reserved: units are carried along, but not checked yet",)
+    causes = (
+        "two terms of an energy have different units, or the same in different sizes: km and m",
+        "`tp.exp(q)` where q is a length: divide by another length",
+        "a quantity was passed for a parameter whose unit is unknown, or of another dimension",
+        "a unit in an annotation is misspelt",
+    )
 
 
 class PlanError(TinyPhysicsError, ValueError):

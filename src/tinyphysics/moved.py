@@ -72,7 +72,7 @@ INTO_ROOMS = {
         "routes choose goals longest lagrangian deletion propagator stiff paces=multirate "
         "turning=oscillator_resonance resonance=multirate_resonance"
     ),
-    "emit.text": "writer lines ptx_code seeds solved",
+    "emit.text": "writer ptx_code=code seeds solved",
     "emit.scalar": "llvm packed packs c opencl cuda ptx cmain ptx_tools ptx_moves ptx_leaves",
     "emit.loops": "nest_writer ptx_threads",
     "emit.kinds": (
@@ -135,7 +135,7 @@ PARTED = {
 ROOMS = frozenset(
     ("device.cuda", "device.host", "device.opencl", "planner.cost", "synth.coefficients", "tpir.precision")
 )
-# classes that have another name, or another place, by their module; what an old pickle says of a step is not read
+# what has another name, or another place, by its module; what an old pickle says of a step is not read
 RENAMED = {
     "step": {
         "Shear": "flows.shears.Shear",
@@ -154,6 +154,13 @@ RENAMED = {
     "device.engines.host": {"Host": "device.engines.host.VmEngine"},
     "physics.io.xyz": {"Frame": "physics.io.xyz.XyzFrame"},
     "runtime.engines.plans": {"Known": "runtime.engines.plans.PlanSummary"},
+    "runtime.engines.on_demand": {"LookedAt": "runtime.engines.on_demand.OnDemandEngine"},
+    "runtime.stages.execute": {
+        "chosen": "runtime.stages.execute.choose_engine",
+        "looking": "runtime.stages.execute.observe_states",
+        "watcher": "runtime.stages.execute.observer_program",
+    },
+    "runtime.stages.origin": {"Asked": "runtime.stages.origin.CompileRecord"},
     "runtime.state.run": {"Recipe": "runtime.state.run.LazyProgram"},
     "system": {"Family": "system.SizedFamily"},
     "tpir.program.isa": {"Row": "tpir.program.isa.InstructionRow"},

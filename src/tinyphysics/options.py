@@ -50,6 +50,13 @@ def a_number(example: str, noun: str) -> Check:
     return lambda name, value: given.number(name, value, f"{name}={example}", noun)
 
 
+def a_time(example: str, noun: str) -> Check:
+    """A number, or a quantity of pint's, which the units of a system decide about."""
+    return lambda name, value: (
+        None if hasattr(value, "m_as") else given.number(name, value, f"{name}={example}", noun)
+    )
+
+
 def a_count(least: int) -> Check:
     return lambda name, value: given.whole(name, value, least)
 
@@ -71,9 +78,18 @@ def a_dict(example: str) -> Check:
 
 def the_checks(name: str, value: Any) -> None:
     if isinstance(value, Mapping):
-        raise PlanError(
-            f"{name}={shown(value)}: the thresholds of checks cannot be set yet", fix=f'Pass {name}="strict".'
-        )
+        for key, threshold in value.items():
+            if key != "shadow":
+                raise PlanError(
+                    f"{name}={shown(value)}: there is no threshold for {shown(key)}",
+                    fix=f'Pass {name}={{"shadow": 1e-3}}.',
+                )
+            if given.number(f"{name}[{key!r}]", threshold, '{"shadow": 1e-3}') <= 0:
+                raise InputError(
+                    f"{name}={shown(value)}: a threshold is above zero",
+                    fix=f'Pass {name}={{"shadow": 1e-3}}.',
+                )
+        return
     given.word(name, value, f'{name}="strict"')
 
 
@@ -111,7 +127,7 @@ def printed(name: str, value: Any) -> None:
 
 # fmt: off
 COMPILE: dict[str, Option] = {
-    "dt":           Option(None, or_none(a_number("0.01", "time step")), "the time step; with a goal it may be left out"),
+    "dt":           Option(None, or_none(a_time("0.01", "time step")), "the time step; with a goal it may be left out"),
     "method":       Option("auto", a_word("leapfrog"),
         'the name of a method (docs/methods.md); "auto" lets the compiler choose'),
     "order":        Option(None, no_truth_value,  # those that exist are listed where one is chosen

@@ -19,7 +19,7 @@ from tinyphysics.plan import Goal, Plan
 from tinyphysics.planner import conflicts
 from tinyphysics.planner.choice.choose import asked_for, choose
 from tinyphysics.planner.choice.deletion import Choice, deleted, kept
-from tinyphysics.planner.choice.goals import decided as of_pilots
+from tinyphysics.planner.choice.goals import plan_of_pilots as of_pilots
 from tinyphysics.planner.choice.goals import provisional
 from tinyphysics.planner.choice.propagator import plan_jump
 from tinyphysics.planner.conflicts import FIXED_STEP, OWN_STEPS, Ask, traits_of
@@ -201,14 +201,14 @@ def check_promised(system: System, facts: Facts, step: Step, certificate: Certif
     )
 
 
-def follows(b: Build) -> bool:
+def follows_time_momentum(b: Build) -> bool:
     """Does its step say what it does to the momentum of explicit time?"""
     return any(f.works() for f in b.step.body)
 
 
-def watching(b: Build, name: str) -> Program:
+def with_time_momentum(b: Build, name: str) -> Program:
     """The program with the momentum of explicit time as one more state, of that name."""
-    if not follows(b):
+    if not follows_time_momentum(b):
         raise PlanError(
             f"`{b.system.name}` depends on t, so H + p_t is the conserved quantity, and `{b.plan.method}`"
             f"{' in other units' if b.step.coordinates.scales else ''} does not compute p_t",

@@ -98,7 +98,7 @@ class Canonical(Structure):
     words = ("pass", "negate")
     facts = (
         "linked", "Legendre", "separable", "shears", "T quadratic", "polynomial", "quadratic", "explicit time", "smooth",
-        "even in p", "reads", "pairs",
+        "even in p", "reads", "pairs", "units",
     )  # fmt: skip
 
     @classmethod
@@ -139,7 +139,7 @@ class Nothing(Structure):
     """No energy moves a state: maps, and systems of derivatives."""
 
     roles = ("field",)
-    facts = ("explicit time", "smooth", "random numbers", "reads")
+    facts = ("explicit time", "smooth", "random numbers", "reads", "units")
     states = ()
 
     @classmethod

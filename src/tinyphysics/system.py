@@ -178,6 +178,9 @@ class System(Summand):
     motion: Motion | None = root(None, take=of_motion, put=Motion.of, is_equation=False)  # of a Lagrangian
     parts: tuple[tuple[str, UOp], ...] = ()  # of a sum: the potential of each part, by its name
     clock: Clock | None = None  # where it is stepped in another time
+    time_unit: str | None = None  # as annotated
+    step: str = ""  # of a map: the parameter that is its time step
+    unsafe: str = ""  # of a map of pairs: why it is not meant to be symplectic
 
     @property
     def seen(self) -> System:
@@ -260,6 +263,7 @@ class System(Summand):
                 replace(x, name=names.get(x.name, x.name), var=to.get(x.var, x.var)) for x in self.parameters
             ),
             axes={names.get(name, name): shape for name, shape in self.axes.items()},
+            step=names.get(self.step, self.step),
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -396,7 +400,7 @@ def fast(part: Any) -> Sum:
 
     `part` is a system or a sum; its kick is applied in every inner step (docs/multirate.md).
     """
-    return paced(part, 0)
+    return with_level(part, 0)
 
 
 def slow(part: Any, rank: int = 1) -> Sum:
@@ -408,7 +412,7 @@ def slow(part: Any, rank: int = 1) -> Sum:
         raise InputError(
             f"slow(..., {rank!r}): this is not a rank", fix="Ranks are 1, 2, ...; the highest is the slowest."
         )
-    return paced(part, rank)
+    return with_level(part, rank)
 
 
 def checked_sum(part: Any) -> Sum:
@@ -421,7 +425,7 @@ def checked_sum(part: Any) -> Sum:
     return whole
 
 
-def paced(part: Any, rank: int) -> Sum:
+def with_level(part: Any, rank: int) -> Sum:
     whole = checked_sum(part)
     return Sum(whole.parts, (rank,) * len(whole.parts), whole.apart)
 

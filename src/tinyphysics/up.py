@@ -1,6 +1,6 @@
-"""What do nouns ask of the layers above them?  `system.compile`, `out.plot` and `out.to_xarray` are methods for users.
+"""What do nouns ask of the layers above them?  `system.compile`, `out.plot`, `out.to_xarray`, `out.stopped.report`, …
 
-These three functions are the only calls that point up: what they name is imported when it is called.
+These five functions are the only calls that point up: what they name is imported when it is called.
 """
 
 from __future__ import annotations
@@ -10,11 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tinyphysics.runtime.api.simulation import Simulation
-    from tinyphysics.trajectory import Trajectory
+    from tinyphysics.trajectory import Stop, Trajectory
 
+AUTOPSY = "tinyphysics.runtime.measure.autopsy"
 COMPILE = "tinyphysics.runtime.api.compile"
 PLOT = "tinyphysics.runtime.api.pictures"
+QUANTITY = "tinyphysics.runtime.api.quantities"
 TO_XARRAY = "tinyphysics.runtime.api.dataset"
+
+
+def autopsy(stop: Stop) -> Any:
+    """Why a run stopped."""
+    return import_module(AUTOPSY).autopsy(stop)
 
 
 def compile(system: Any, dt: float | None = None, **options: Any) -> Simulation:
@@ -26,6 +33,11 @@ def compile(system: Any, dt: float | None = None, **options: Any) -> Simulation:
 def plot(out: Trajectory, how: str, *args: Any, **options: Any) -> Any:
     """A run as a "figure", a "film" or a "page" for notebooks."""
     return import_module(PLOT).PICTURES[how](out, *args, **options)
+
+
+def quantity(out: Trajectory, name: str) -> Any:
+    """An array of a run with its unit."""
+    return import_module(QUANTITY).quantity(out, name)
 
 
 def to_xarray(out: Trajectory) -> Any:

@@ -16,4 +16,4 @@ print("symplectic:", bool(sim.certificate.symplectic))
 print(tp.assert_symplectic(standard, theta=1.0, p=0.3))
 
 # prints: symplectic: True
-# prints: `standard` is symplectic at this state and the next two
+# prints: Function standard is symplectic at this state and the next two

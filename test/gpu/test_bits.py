@@ -15,7 +15,7 @@ from test_near import lennard_jones
 from test_parity import SUITE, ensemble, henon_heiles, kepler, pendulum, torture, trig
 from test_rounded import sharp
 from tinyphysics.device.cuda import driver as cuda
-from tinyphysics.device.engines import cuda_lanes
+from tinyphysics.device.cuda import rows as cuda_rows
 from tinyphysics.errors import PlanError
 from tinyphysics.physics.particles import cold_sphere, gravity, plummer
 from tinyphysics.planner.methods.catalog import METHODS
@@ -91,8 +91,8 @@ def test_neither_the_grid_nor_the_members_of_a_thread_change_a_bit(gpu, monkeypa
     start = ensemble(dict(q=[0.4, 0.5], p=[0.3, -0.7]), gpu.members(5000))
     hashes = set()
     for threads, waves, full in ((128, 32, 2048), (32, 1, 2048), (256, 4, 1), (64, 1, 1)):
-        monkeypatch.setattr(cuda_lanes, "THREADS", threads)
-        monkeypatch.setattr(cuda_lanes, "WAVES", waves)
+        monkeypatch.setattr(cuda_rows, "THREADS", threads)
+        monkeypatch.setattr(cuda_rows, "WAVES", waves)
         monkeypatch.setattr(loading, "FULL", full)
         hashes.add(tp.compile(trig, dt=0.05, backend="cuda").evolve(**start, steps=gpu.steps(50)).hash)
     assert len(hashes) == 1

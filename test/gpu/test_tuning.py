@@ -8,6 +8,7 @@ import tinyphysics as tp
 from test_parity import ensemble, henon_heiles, pendulum
 from tinyphysics.context import CUDA_TUNE
 from tinyphysics.device.cuda import driver as cuda
+from tinyphysics.device.cuda import rows as cuda_rows
 from tinyphysics.device.engines import cuda_lanes
 from tinyphysics.device.cuda.tuning import BLOCKS, MEMBERS, ThreadLayout
 from tinyphysics.runtime.engines import backend
@@ -17,7 +18,7 @@ CASES = [(pendulum, dict(q=1.0, p=0.3)), (henon_heiles, dict(q=[0.1, 0.2], p=[0.
 
 def members_of(most):
     """Enough that so many in a thread leave no processor without a block, and some that fill no thread."""
-    return cuda.device().processors * cuda_lanes.THREADS * most + 3
+    return cuda.device().processors * cuda_rows.THREADS * most + 3
 
 
 @pytest.mark.parametrize("system, start", CASES, ids=lambda x: getattr(x, "name", ""))

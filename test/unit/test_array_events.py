@@ -132,7 +132,7 @@ def test_several_in_a_step_and_what_touches_zero():
     look = {
         "down": lambda x: x[3],
         "both": lambda x, v: x[3] * v[3],
-        "touch": lambda x: x[3] ** 2,  # never changes sign
+        "touch": lambda x: x[3] * x[4],  # never changes sign
         "at": lambda x: (
             x[3] - 1.0
         ),  # begins at zero, and falls: no event until it comes back, where it touches

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from tinyphysics.runtime.engines.backend import lane_engine, nest_engine
 from here import HERE
 from tinyphysics.device.host.arrays import ArraysLoader
 from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.device.engines.host import VmEngine
-from tinyphysics.device.engines.loops import NestEngine
 from tinyphysics.errors import InputError, StoreError, TinyPhysicsError
 from tinyphysics.runtime.storage import checkpoint, resume
 from tinyphysics.runtime.engines.loaders import LlvmLoader, LlvmLoops, numpy_loops
@@ -282,10 +282,10 @@ final:
 def engines(program):
     return {
         "python": VmEngine(program),
-        "numpy": LaneEngine(program, ArraysLoader()),
-        "llvm": LaneEngine(program, LlvmLoader()),
-        "loops": NestEngine(program, LlvmLoops()),
-        "numpy loops": NestEngine(program, numpy_loops()),
+        "numpy": lane_engine(program, ArraysLoader()),
+        "llvm": lane_engine(program, LlvmLoader()),
+        "loops": nest_engine(program, LlvmLoops()),
+        "numpy loops": nest_engine(program, numpy_loops()),
     }
 
 

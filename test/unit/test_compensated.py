@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from tinyphysics.runtime.engines.backend import lane_engine
 from tinyphysics import tpir
 from tinyphysics.context import C_LEVEL
 from tinyphysics.device.host.cc import compiler
@@ -177,7 +178,7 @@ def test_every_width_and_number_of_threads_gives_the_same_bits(precision):
     wanted = sim.evolve(**start, steps=9, threads=1).hash
     assert sim.evolve(**start, steps=9, threads=2).hash == wanted
     for shape in (VectorShape(1, 1), VectorShape(4, 1), VectorShape(8, 3), VectorShape(8, 2, in_turn=True)):
-        engine = LaneEngine(sim.tpir, LlvmLoader(shape=shape))
+        engine = lane_engine(sim.tpir, LlvmLoader(shape=shape))
         m = engine.start(i.states, i.params, 29, 0.02, 0.0)
         engine.advance(m, 9)
         assert state_hash(engine.synchronised(m)) == wanted, shape

@@ -19,7 +19,8 @@ from test_loops import SYSTEMS, cluster, mean_field, pendulums, ring, rotors, st
 from test_loops import compiled as of_loops
 from test_parity import SUITE, ensemble, growth, henon_heiles, kepler, pendulum, powers, torture, trig
 from tinyphysics.device.cuda import driver as cuda, nvptx
-from tinyphysics.device.engines import cuda_lanes, cuda_loops
+from tinyphysics.device.cuda import rows as cuda_rows
+from tinyphysics.device.engines import cuda_loops
 from tinyphysics.emit.scalar import ptx as emit
 from tinyphysics.emit.modules import ptx_nests
 from tinyphysics.emit.scalar import ptx_tools
@@ -97,8 +98,8 @@ def test_neither_the_grid_nor_the_order_of_its_warps_changes_a_bit(fake_cuda, mo
     fake_cuda.warps = warps
     hashes = set()
     for threads, waves in ((128, 32), (32, 1), (64, 1)):
-        monkeypatch.setattr(cuda_lanes, "THREADS", threads)
-        monkeypatch.setattr(cuda_lanes, "WAVES", waves)
+        monkeypatch.setattr(cuda_rows, "THREADS", threads)
+        monkeypatch.setattr(cuda_rows, "WAVES", waves)
         hashes.add(tp.compile(trig, dt=0.05, backend="cuda").evolve(**start, steps=5, save_every=5).hash)
     assert ("step", 2, 32) in fake_cuda.launches and ("step", 2, 64) in fake_cuda.launches
     assert hashes == {tp.compile(trig, dt=0.05).evolve(**start, steps=5).hash}

@@ -19,7 +19,7 @@ from tinyphysics.runtime.stages import running
 from tinyphysics.context import CUDA_DEVICE
 from tinyphysics.device.cuda import driver as cuda, nvptx
 from tinyphysics.device.engines import cuda_series
-from tinyphysics.device.engines.cuda_lanes import SHARE
+from tinyphysics.device.cuda.rows import SHARE
 from tinyphysics.device.engines.cuda_series import CudaSeriesEngine
 from tinyphysics.device.engines.pieces import MemberBatches
 from tinyphysics.emit.kinds.series.ptx_series import PtxSeriesWriter

@@ -10,6 +10,7 @@ import tinyphysics as tp
 from test_parity import ensemble, henon_heiles, kepler, pendulum
 from tinyphysics.context import CUDA_DEVICE, CUDA_TUNE
 from tinyphysics.device import cache
+from tinyphysics.device.cuda import rows as cuda_rows
 from tinyphysics.device.engines import cuda_lanes
 from tinyphysics.device.cuda import tuning as cuda_tuning
 from tinyphysics.device.cuda.tuning import BLOCKS, MEMBERS, ThreadLayout
@@ -38,7 +39,7 @@ class Timed(FakeDriver):
 def small_blocks(monkeypatch):
     """Forms for few members: blocks of 4, 8 and 16 threads, and every thread one of two processors."""
     monkeypatch.setattr(cuda_tuning, "BLOCKS", (4, 8, 16))
-    monkeypatch.setattr(cuda_lanes, "THREADS", 8)
+    monkeypatch.setattr(cuda_rows, "THREADS", 8)
 
 
 @pytest.fixture
@@ -238,7 +239,7 @@ def test_without_memory_for_a_copy_the_estimate_runs(driver, monkeypatch):
     def none(self):
         raise BackendError("no memory")
 
-    monkeypatch.setattr(cuda_lanes.DeviceRows, "like", none)
+    monkeypatch.setattr(cuda_rows.DeviceRows, "like", none)
     with CUDA_TUNE(2):
         out = run()
     assert out.metrics["shape"]["chosen"] == "estimated" and out.hash == ours().hash

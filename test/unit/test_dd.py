@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from tinyphysics.runtime.engines.backend import lane_engine
 from here import HERE
 from test_parity import SUITE, ensemble
 from tinyphysics import tpir
 from tinyphysics.device.host.arrays import ArraysLoader
-from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.physics.chains import fput, normal_mode
 from tinyphysics.physics.particles import gravity, plummer
 from tinyphysics.physics.zoo import henon_heiles, kepler, pendulum
@@ -202,7 +202,7 @@ def test_vector_widths_and_interleaving_change_nothing():
         "numpy": ArraysLoader()
     }
     for name, loader in loaders.items():
-        engine = LaneEngine(program, loader)
+        engine = lane_engine(program, loader)
         m = engine.start(state, {"mu": np.array([1.0])}, 29, 0.05, 0.0)
         engine.advance(m, 4)
         found[name] = state_hash(engine.synchronised(m))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.device.engines.engine import LaneEngine
+from tinyphysics.runtime.engines.backend import lane_engine
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.runtime.engines import adaptive, step_pace
 from tinyphysics.runtime.engines.adaptive import AdaptiveEngine
@@ -310,7 +310,7 @@ def test_every_width_has_the_same_bits(width, unroll, method):
     sim = tp.compile(van_der_pol, dt=0.25, method=method, tolerance=1e-4)
     x, v, eps = np.linspace(0.2, 2.0, 11), np.zeros(11), np.geomspace(1.0, 0.01, 11)
     wanted = sim.evolve(x=x, v=v, eps=eps, steps=7)
-    inner = LaneEngine(sim.built.program, LlvmLoader(shape=VectorShape(width, unroll)))
+    inner = lane_engine(sim.built.program, LlvmLoader(shape=VectorShape(width, unroll)))
     engine = AdaptiveEngine(inner, ["x", "v"], None)
     m = engine.start({"x": x, "v": v}, {"eps": eps}, 11, 0.25, 0.0)
     engine.advance(m, 7)

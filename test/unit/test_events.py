@@ -276,7 +276,7 @@ def test_time_may_run_back():
 @pytest.mark.parametrize("name", ["leapfrog", "taylor", "dop853"])
 def test_functions_that_never_change_sign_and_that_are_no_numbers(name):
     look = {
-        "never": lambda q: q * q + 1,
+        "never": lambda q: q + 10,
         "lost": lambda q: tp.log(-1 - q * q),
         "partly": lambda q: tp.sqrt(q) - 0.5,
     }
@@ -333,6 +333,27 @@ def test_mistakes_are_told():
         tp.compile(chain, dt=0.1, sizes={"n": 3}).evolve(
             q=[1.0] * 3, p=[0.0] * 3, steps=1, events={"q": lambda q: q}
         )
+
+
+@pytest.mark.parametrize("options", [{"dt": 0.1}, {"method": "dop853"}], ids=["steps", "curves"])
+def test_a_function_that_cannot_change_its_sign_is_refused(options):
+    sim = tp.compile(pendulum, **options)
+    for function, why in (
+        (lambda q: q * q, "never negative"),
+        (lambda q: q**2, "never negative"),
+        (lambda p: abs(p), "never negative"),
+        (lambda q: 1 + q * q, "is positive whatever the state is"),
+        (lambda p: -abs(p), "never positive"),
+        (lambda g: g - 3, "depends neither on a state nor on t"),
+        (lambda q: 2.0, "depends neither on a state nor on t"),
+    ):
+        with pytest.raises(InputError, match=why):
+            sim.evolve(q=1.0, p=0.0, until=1.0, events={"never": function})
+    out = sim.evolve(q=1.0, p=0.0, until=8.0, events={"above": lambda q: q > 0.5, "level": lambda q: q - 0.5})
+    above, level = out.events("above"), out.events("level")
+    assert (
+        len(level) == 3 and np.abs(above.t - level.t).max() < 1e-14
+    )  # a condition is positive where it holds
 
 
 # --- dense output --------------------------------------------------------------------------------------------

@@ -7,12 +7,13 @@ import pytest
 from here import need
 
 import tinyphysics as tp
-from tinyphysics.device.engines.engine import LaneEngine, kernel_of
+from tinyphysics.device.engines.engine import LaneEngine
+from tinyphysics.tpir.kernels.rows import kernel_of
 from tinyphysics.ir import UOp
 from tinyphysics.ir.value import evaluate
 from tinyphysics.runtime.engines import backend as engines
 from tinyphysics.runtime.stages import origin
-from tinyphysics.runtime.stages.execute import watcher
+from tinyphysics.runtime.stages.execute import observer_program
 from tinyphysics.runtime.state.run import made
 from tinyphysics.target import PORTABLE
 from tinyphysics.tpir.kernels.extremes import ExtremesOf, larger
@@ -125,7 +126,7 @@ def test_the_loop_does_the_energy_and_nothing_beside_it():
     run, values = out.origin.replayed("energy"), out.origin.watched("energy")
     step = made(run.program)
     alone = kinds(build_kernel(step).section("step"))
-    kernel = kernel_of(step, made(watcher(run, values)), PORTABLE, ExtremesOf("value", "scale"))
+    kernel = kernel_of(step, made(observer_program(run, values)), PORTABLE, ExtremesOf("value", "scale"))
     whole = kinds(kernel.section("step"))
 
     @tp.map

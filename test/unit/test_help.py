@@ -13,13 +13,25 @@ import tinyphysics as tp
 from tinyphysics.physics import io
 from tinyphysics.physics.molecular import liquid
 from tinyphysics.physics.zoo import ZOO
+from tinyphysics.runtime.api.measured import Measured
+from tinyphysics.system import Summand
 from tinyphysics.trajectory import Frame
 
 PUBLIC = [name for name in dir(tp) if not name.startswith("_")]
-CLASSES = (tp.Simulation, tp.Trajectory, tp.System, tp.Report, tp.PhysicsSystem, Frame)
+CLASSES = (tp.Simulation, Measured, tp.Trajectory, Summand, tp.System, tp.Report, tp.PhysicsSystem, Frame)
 # what the stages of a run ask of a simulation and of a trajectory; users do not call them
 INSIDE = {
-    *("bare", "checkpointing", "decide", "identity", "in_own_time", "not_set", "order_bodies", "own_names"),
+    *(
+        "bare",
+        "checkpointing",
+        "decide",
+        "identity",
+        "in_numbers",
+        "in_own_time",
+        "not_set",
+        "order_bodies",
+        "own_names",
+    ),
     *("takes", "traced", "watched", "windows", "with_machine", "with_row", "with_rows", "with_section"),
 }
 

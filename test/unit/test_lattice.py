@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from tinyphysics.runtime.engines.backend import lane_engine
 from here import HERE
 from tinyphysics import tpir
 from tinyphysics.device.host.arrays import ArraysLoader
 from tinyphysics.device.host.cc import compiler
-from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError
 from tinyphysics.physics import starts
 from tinyphysics.physics.molecular import lennard_jones
@@ -310,7 +310,7 @@ def test_widths_and_threads_agree():
     hashes = set()
     loaders = [LlvmLoader(shape=VectorShape(*s)) for s in ((1, 1), (2, 3), (4, 4), (8, 1))]
     for loader in (*loaders, ArraysLoader()):
-        engine = LaneEngine(program, loader, threads=2)
+        engine = lane_engine(program, loader, threads=2)
         m = engine.start(state, {"mu": np.ones(1)}, 40, 0.02, 0.0)
         engine.advance(m, 30)
         hashes.add(state_hash(engine.synchronised(m)))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from tinyphysics.runtime.engines.backend import nest_engine
 from tinyphysics.device.engines import loops as device_loops
 from tinyphysics.device.host.cc import compiler
-from tinyphysics.device.engines.loops import NestEngine
 from tinyphysics.device.host.memory import from_planes, to_planes
 from tinyphysics.emit.kinds import nest_registers
 from tinyphysics.ir import UOp
@@ -149,7 +149,7 @@ def compiled(system, n):
 
 
 def loops(sim, loader, state, params, steps, threads=1):
-    engine = NestEngine(sim.tpir, loader, None, threads)
+    engine = nest_engine(sim.tpir, loader, threads)
     given = {k: np.asarray(v, float)[None] for k, v in params.items()}
     m = engine.start({k: v[None] for k, v in state.items()}, given, 1, 0.01, 0.25)
     engine.advance(m, steps)
@@ -363,7 +363,7 @@ def test_what_sections_need_for_themselves_lies_in_one_place():
     kernel = build_loops(compiled(cluster, 1_024).tpir)
     own = [name for name in kernel.buffers if name.partition(".")[0] in kernel.sections]
     assert len({kernel.place(name) for name in own}) == len(own) / 3  # beginning, step and end have the same
-    engine = NestEngine(compiled(cluster, 1_024).tpir, LlvmLoops(), None, 1)
+    engine = nest_engine(compiled(cluster, 1_024).tpir, LlvmLoops(), 1)
     state, params = start_of(cluster, 1_024)
     m = engine.start(
         {k: v[None] for k, v in state.items()},

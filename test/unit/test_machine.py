@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from tinyphysics.runtime.engines.backend import lane_engine
+from tinyphysics.tpir.kernels.rows import kernel_of
 from tinyphysics.device.host.arrays import ArraysLoader
 from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.ir import UOp
@@ -138,7 +140,7 @@ def test_copies_in_turn_give_the_same_bits_and_observations(system, options, unr
     hashes, seen = set(), []
     for loader in (ArraysLoader(), LlvmLoader(shape=VectorShape(4, unroll, in_turn=True))):
         for program in (None, watched):
-            engine = LaneEngine(sim.tpir, loader, program)
+            engine = LaneEngine(sim.tpir, kernel_of(sim.tpir, program), loader)
             m = engine.start(start, params, 23, options.get("dt", 1.0), 0.0)
             if program is None:
                 engine.advance(m, 6)
@@ -158,7 +160,7 @@ def test_groups_of_any_number_of_vectors_have_the_bits_of_single_lanes(method, g
     members, dt = 50, 0.05
     start = {"q": np.linspace(-1, 1, 5 * members).reshape(-1, 5), "p": np.ones((members, 5)) / 3}
     sim = tp.compile(rows, dt, method=method, backend="llvm")
-    engine = LaneEngine(sim.tpir, LlvmLoader(shape=VectorShape(8 * groups, 2, in_turn=True)))
+    engine = lane_engine(sim.tpir, LlvmLoader(shape=VectorShape(8 * groups, 2, in_turn=True)))
     m = engine.start(start, {}, members, dt, 0.0)
     engine.advance(m, 7)
     end = sim.evolve(q=start["q"][41], p=start["p"][41], steps=7).final

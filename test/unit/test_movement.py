@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tinyphysics as tp
-from tinyphysics.device.engines.loops import NestEngine
+from tinyphysics.runtime.engines.backend import nest_engine
 from tinyphysics.ir import UOp, evaluate
 from tinyphysics.runtime.engines.loaders import CLoops, LlvmLoops, numpy_loops
 from tinyphysics.tpir.kernels.index import LONGEST, Unsupported, divided, over
@@ -42,7 +42,7 @@ FIXED = {
 
 def in_loops(sim, loader, state, params):
     """One step of the loops, whatever the sizes would have made of it."""
-    engine = NestEngine(sim.tpir, loader(), None, 1)
+    engine = nest_engine(sim.tpir, loader(), 1)
     m = engine.start(
         {k: v[None] for k, v in state.items()}, {k: v[None] for k, v in params.items()}, 1, 1.0, 0.0
     )

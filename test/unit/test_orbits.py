@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from tinyphysics.runtime.engines.backend import lane_engine
 from here import HERE
 from tinyphysics.device.host.arrays import Evaluator
-from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.emit.scalar import llvm
 from tinyphysics.emit.scalar.packed import columns
 from tinyphysics.emit.scalar.packs import packs_of
@@ -419,7 +419,7 @@ def test_vectors_of_bodies_have_the_bits_of_scalars(monkeypatch):
     sim.evolve(**start, steps=1)
 
     def run():
-        engine = LaneEngine(sim.tpir, LlvmLoader(), threads=1)
+        engine = lane_engine(sim.tpir, LlvmLoader(), threads=1)
         params = {"m": start["m"][None], "G": np.ones(1), "softening": np.zeros(1)}
         m = engine.start({name: start[name][None] for name in ("q", "p")}, params, 1, 0.3, 0.0)
         engine.advance(m, 40)

@@ -116,6 +116,7 @@ EXTRAS = {
     "molecules": {"gemmi": "src"},
     "planets": {"astroquery": "src"},
     "tables": {"pyarrow": "src"},
+    "units": {"pint": "src"},
     "measure": {"mpmath": "src"},
     "opencl": {"pyopencl": "src"},
     "c": {"ziglang": "src"},
@@ -124,7 +125,7 @@ EXTRAS = {
         ["hypothesis", "mpmath", "scipy", "gsd", "matplotlib", "xarray", "zarr", "nbclient", "ipykernel"],
         "test",
     )
-    | {"pyopencl": "src", "gemmi": "test", "pyarrow": "test"},
+    | {"pyopencl": "src", "gemmi": "test", "pyarrow": "test", "pint": "test"},
     "peers": {"openmm": "test", "pyright": "test"},
     "docs": {},
 }
@@ -147,7 +148,7 @@ def test_an_extra_installs_what_is_imported_and_nothing_else():
         assert packages - TOOLS == set(folders), extra
         for package, folder in folders.items():
             text = "".join(p.read_text(encoding="utf-8") for p in (ROOT / folder).rglob("*.py"))
-            looks = rf"^\s*(import|from) {package}\b|(importorskip|find_spec|import_module)\(\"{package}|xarray.open_{package}\("
+            looks = rf"^\s*(import|from) {package}\b|(importorskip|find_spec|import_module|package)\(\"{package}|xarray.open_{package}\("
             assert re.search(looks, text, re.MULTILINE), f"{extra}: nothing in {folder}/ imports {package}"
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.device.engines.loops import NestEngine
+from tinyphysics.runtime.engines.backend import nest_engine
 from tinyphysics.ir import Ops, UOp, evaluate, f32, toposort
 from tinyphysics.ir.reduction import CHUNK, LANES, fold, long_sum, slabs, trees
 from tinyphysics.runtime.engines.loaders import LlvmLoops
@@ -309,12 +309,12 @@ def test_distances_out_of_the_range_of_float32_are_right_to_the_bit(far):
 
 @pytest.mark.parametrize("n", [33, 41, 70])
 def test_rows_that_go_together_have_the_bits_of_single_ones(n):
-    """Two at a time where eight columns are one vector, one at a time elsewhere; slabs begin at odd rows too."""
+    """Four at a time where eight columns are one vector, one at a time elsewhere; some are left at the end."""
     start = bodies(n)
     program = tp.compile(cluster, dt=2.0**-10, sizes={"n": n}).tpir
     found = []
     for width in (1, 2, 4, 8):
-        engine = NestEngine(program, LlvmLoops(width=width), None, 1)
+        engine = nest_engine(program, LlvmLoops(width=width), 1)
         given = {"m": start["m"][None], "eps": np.array([0.1])}
         m = engine.start({k: start[k][None] for k in "qp"}, given, 1, 2.0**-10, 0.0)
         engine.advance(m, 3)

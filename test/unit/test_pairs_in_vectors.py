@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.device.engines.engine import LaneEngine
+from tinyphysics.runtime.engines.backend import lane_engine
 from tinyphysics.emit.scalar import llvm, packed
 from tinyphysics.emit.scalar.packs import packs_of_pairs, unsigned
 from tinyphysics.ir.ops import Ops
@@ -48,7 +48,7 @@ def start(n: int, d: int):
 
 def lanes(sim, at, wide: int, steps: int):
     """The last state as bytes, and the engine."""
-    engine = LaneEngine(sim.tpir, LlvmLoader(shape=VectorShape(1, 1, bodies=wide)), threads=1)
+    engine = lane_engine(sim.tpir, LlvmLoader(shape=VectorShape(1, 1, bodies=wide)), threads=1)
     state = {name: at.get(name, np.zeros_like(at["q"]))[None] for name in engine.kernel.outputs}
     m = engine.start(state, {"m": at["m"][None]}, 1, 0.01, 0.0)
     engine.advance(m, steps)

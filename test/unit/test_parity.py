@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from tinyphysics.runtime.engines.backend import lane_engine
 from tinyphysics.context import C_LEVEL, PROCESSOR, QUICK
 from tinyphysics.device.engines import engine
 from tinyphysics.device.host import cc, llvm
@@ -13,7 +14,6 @@ from tinyphysics.device.host.arrays import ArraysLoader
 from tinyphysics.runtime.engines import backend as engines
 from tinyphysics.runtime.engines.loaders import CLoader
 from tinyphysics.runtime.engines.loaders import LlvmLoader
-from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.device.host.processor import named, processor
 from tinyphysics.target import VectorShape
 from tinyphysics.runtime.state.digest import state_hash
@@ -173,7 +173,7 @@ def test_a_large_ensemble_agrees_for_every_thread_count(precision):
 
 def engine_hash(system, options, start, loader, steps, precision):
     program = tp.compile(system, backend="python", precision=precision, **options).tpir
-    engine = LaneEngine(program, loader)
+    engine = lane_engine(program, loader)
     arrays = {k: np.asarray(v, float) for k, v in start.items()}
     members = len(next(iter(arrays.values())))
     params = {p.name: np.array([p.default]) for p in system.parameters}
@@ -275,7 +275,7 @@ def unfused(program: Program) -> Program:
 
 
 def program_hash(program, start, loader, dt=0.1):
-    engine = LaneEngine(program, loader)
+    engine = lane_engine(program, loader)
     m = engine.start({k: np.asarray(v) for k, v in start.items()}, {}, len(start["q"]), dt, 0.0)
     engine.advance(m, 50)
     return state_hash(engine.synchronised(m))

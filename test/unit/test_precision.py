@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from tinyphysics.runtime.engines.backend import lane_engine
 from tinyphysics import tpir
 from tinyphysics.device.host.arrays import ArraysLoader
 from tinyphysics.device.host.cc import compiler
-from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.ir import f32, f64
 from tinyphysics.ir.dtype import round_f32
 from tinyphysics.runtime.state.digest import state_hash
@@ -104,7 +104,7 @@ def test_a_shear_is_rounded_once():
     program = tpir.parse(TIE.format(h=h))
     ends = {"vm": tpir.vm.run(program, {"q": 1.0, "p": p}, 1)["q"]}
     for name, loader in (("llvm", LlvmLoader()), ("c", CLoader()), ("numpy", ArraysLoader())):
-        engine = LaneEngine(program, loader)
+        engine = lane_engine(program, loader)
         m = engine.start({"q": np.ones(3), "p": np.full(3, p)}, {}, 3, 1.0, 0.0)
         engine.advance(m, 1)
         ends[name] = engine.synchronised(m)["q"][2]

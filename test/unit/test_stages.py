@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from tinyphysics.runtime.engines.backend import lane_engine
 from tinyphysics import tpir
 from tinyphysics.device.host.arrays import ArraysLoader
-from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.ir.uop import elements, substitute
 from tinyphysics.ir.ops import Ops
 from tinyphysics.runtime.engines.loaders import CLoader, LlvmLoader
@@ -241,7 +241,7 @@ def test_only_stages_that_are_equal_up_to_weights_are_rolled(step, stages):
     shapes = [VectorShape(1, 1), VectorShape(4, 2), VectorShape(4, 2, in_turn=True)]
     loaders = [ArraysLoader(), CLoader(), LlvmLoader(), *(LlvmLoader(shape=s) for s in shapes)]
     for loader in loaders:
-        engine = LaneEngine(program, loader)
+        engine = lane_engine(program, loader)
         m = engine.start(start, {"a": a}, 9, 0.1, 0.0)
         engine.advance(m, 5)
         out = engine.synchronised(m)

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from tinyphysics.runtime.engines.backend import lane_engine
 from tinyphysics.context import QUICK, REWRITE_LIMIT
 from tinyphysics.device import cache
 from tinyphysics.device.host import cc
@@ -114,7 +115,6 @@ def test_the_cache_forgets_the_oldest_first(fresh, monkeypatch):
 
 def test_an_object_for_another_processor_has_another_name(fresh):
     from tinyphysics.runtime.engines.loaders import LlvmLoader
-    from tinyphysics.device.engines.engine import LaneEngine
     from tinyphysics.device.host.processor import named
     from processors import HERE
 
@@ -122,7 +122,7 @@ def test_an_object_for_another_processor_has_another_name(fresh):
     arrays = {k: np.array([v]) for k, v in START.items()}
     for cpu in (None, *map(named, HERE)):
         before = len(list(fresh.iterdir())) if fresh.exists() else 0
-        LaneEngine(program, LlvmLoader(cpu)).start(arrays, {"mu": np.ones(1)}, 1, 0.01, 0.0)
+        lane_engine(program, LlvmLoader(cpu)).start(arrays, {"mu": np.ones(1)}, 1, 0.01, 0.0)
         assert len(list(fresh.iterdir())) > before
 
 

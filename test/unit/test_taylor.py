@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.device.engines.engine import LaneEngine
+from tinyphysics.runtime.engines.backend import lane_engine
 from tinyphysics.errors import InputError, PlanError, TraceError
 from tinyphysics.runtime.engines.adaptive import AdaptiveEngine
 from tinyphysics.runtime.engines.loaders import LlvmLoader
@@ -114,7 +114,7 @@ def test_every_width_has_the_same_bits(width, unroll):
     q = np.stack([np.linspace(0.2, 1.0, 11), np.zeros(11)], 1)
     p = np.stack([np.zeros(11), np.linspace(1.2, 0.9, 11)], 1)
     wanted = sim.evolve(q=q, p=p, steps=7)
-    inner = LaneEngine(sim.built.program, LlvmLoader(shape=VectorShape(width, unroll)))
+    inner = lane_engine(sim.built.program, LlvmLoader(shape=VectorShape(width, unroll)))
     engine = AdaptiveEngine(inner, ["q", "p"], None)
     m = engine.start({"q": q, "p": p}, {"mu": np.array([1.0])}, 11, 0.5, 0.0)
     engine.advance(m, 7)

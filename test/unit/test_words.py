@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tinyphysics.runtime.engines.backend import lane_engine
 from tinyphysics import tpir
 from tinyphysics.device.host.arrays import ArraysLoader
-from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.errors import VerifyError
 from tinyphysics.runtime.state.digest import state_hash
 from tinyphysics.runtime.state.encoding import Encoding
@@ -74,7 +74,7 @@ def test_words_run_alike_everywhere_and_keep_what_one_word_loses():
     kept = Encoding(PAIR).stored("q", x)
     hashes = set()
     for loader in (LlvmLoader(), CLoader(), ArraysLoader()):
-        engine = LaneEngine(program, loader)
+        engine = lane_engine(program, loader)
         m = engine.start({n: v[None] for n, v in kept.items()}, {}, 1, 1e-9, 0.0)
         engine.advance(m, 1000)
         hashes.add(state_hash({n: v[0] for n, v in engine.synchronised(m).items()}))

@@ -99,6 +99,8 @@ CALLS: dict[str, Callable[[], Any]] = {
     "events of a map": lambda: go("map", steps=1, events={"x": lambda x: x}),
     "events on the lattice": lambda: go("lattice", steps=1, events={"x": lambda q: q[0]}),
     "events that are a list": lambda: go("series", until=1.0, events=[1]),
+    "an event that cannot change sign": lambda: go("series", until=1.0, events={"x": lambda q: q[0] * q[0]}),
+    "an event that is a number": lambda: go("series", until=1.0, events={"x": lambda q: 1.0}),
     "an event of two numbers": lambda: go("series", until=1.0, events={"x": lambda q: q}),
     "progress of text": lambda: go(steps=1, progress="loud"),
     # --- files

@@ -78,6 +78,8 @@ CALLS: dict[str, Callable[[], Any]] = {
     "states of two shapes": lambda: H(shaped(lambda q, p: p @ p / 2, q=tp.Vec[2], p=tp.Vec[3])),
     "shapes that do not fit": lambda: H(shaped(lambda q, p, w: p @ p / 2 + w @ q, **PLANE, w=tp.Vec[3])),
     "a matrix product that does not fit": lambda: H(shaped(lambda q, p, A: p @ p / 2 + q @ A @ q, **PLANE, A=tp.Array[3, 3])),
+    "batches of matrices that do not fit": lambda: H(shaped(lambda q, p, A, B: p @ p / 2 + (A @ B).sum() + q @ q, **PLANE, A=tp.Array[2, 3, 3], B=tp.Array[4, 3, 3])),
+    "an einsum that does not fit": lambda: H(shaped(lambda q, p, A: p @ p / 2 + np.einsum("ij,j->i", A, q).sum(), **PLANE, A=tp.Array[3, 3])),
     "reshape to another size": lambda: H(shaped(lambda q, p: p @ p / 2 + q.reshape(3).sum(), **PLANE)),
     "an axis that is not there": lambda: H(shaped(lambda q, p: p @ p / 2 + q.sum(2), **PLANE)),
     "random numbers in an energy": lambda: H(lambda q, p: p**2 / 2 + tp.random.normal() * q),

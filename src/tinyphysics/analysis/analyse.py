@@ -16,8 +16,22 @@ from tinyphysics.analysis.symmetry import even_in_p
 from tinyphysics.analysis.timedep import explicit_time
 from tinyphysics.facts import Fact, Facts
 from tinyphysics.ir import UOp
+from tinyphysics.rules.equality.measured_in import added_to_momentum, units_of
 from tinyphysics.structure import Nothing
 from tinyphysics.system import System
+
+
+def units(system: System) -> Fact | None:
+    """Whether annotated units fit, and which follow from them; without any, whether positions are added to momenta."""
+    found = units_of(system)
+    if found is not None:
+        told = ", ".join(f"{name} {u}" for name, u in found.rows().items())
+        return Fact.yes("units", f"terms agree: {told}")
+    if not system.p or (u := added_to_momentum(system)) is None:
+        return None
+    why = f"{u} adds a position to a momentum: right only where both are measured in one unit"
+    return Fact.no("units", why, system.sites.get(u))
+
 
 QUADRATIC = "L is quadratic in the velocities: H is explicit, with momenta dL/dv"
 
@@ -54,6 +68,7 @@ QUESTIONS: dict[str, Callable[[System, Facts], Fact | None]] = {
     "random numbers": lambda s, f: drawn(s, parts_of(s, f)) or None,
     "reads":          lambda s, f: reads(s, parts_of(s, f)),
     "pairs":          lambda s, f: pairwise(s),
+    "units":          lambda s, f: units(s),
 }
 # fmt: on
 

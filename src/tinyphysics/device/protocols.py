@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,6 +12,26 @@ from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernels.kernel import Section
 
 Parts = Sequence[tuple[Section, VectorShape]]  # sections that are compiled together, each for its shape
+
+
+class Memory(Protocol):
+    """What is done with rows of numbers, a column for each member: device/host/rows.py, and on a GPU device/cuda/rows.py."""
+
+    def empty(self, shape: Sequence[int], dtype: Any) -> Any: ...
+    def put(self, a: Any) -> Any: ...  # what is here, there
+    def get(self, rows: Any, first: int = 0, end: int | None = None) -> Any: ...  # some rows, here
+    def copy(self, rows: Any) -> Any: ...
+    def take(self, rows: Any, members: Sequence[int]) -> Any: ...
+    def fill(self, rows: Any, members: Sequence[int], well: int) -> None: ...  # as copies of one that is well
+    def bad(self, rows: Any, members: int) -> list[int]: ...  # those with a number that is none
+
+    # arrays (members, shape...) to rows and back; `mixed`: rows have another type than the numbers in them
+    def encode(
+        self, arrays: Mapping[str, Any], numbers: int, members: int, lanes: int, dtype: Any
+    ) -> Any: ...
+    def decode(
+        self, rows: Any, outputs: Mapping[str, Any], members: int, names: Collection[str], mixed: bool
+    ) -> dict[str, Any]: ...
 
 
 class PlainEngine:
@@ -118,8 +138,8 @@ Function = Callable[[Any, Any, Any, Any, float, int], None]  # state, constants,
 class Code:
     """What a backend makes of a plan."""
 
-    advance: Function
-    look: Function  # the states at a time, into the scratch
-    scratch: int  # numbers of it
+    advance: Any  # a Function, or a kernel of a GPU
+    look: Any  # the states at a time, into the scratch
+    scratch: int  # numbers of it, of a thread
     made: int = 0  # modules compiled for it
     found: int = 0

@@ -28,7 +28,7 @@ def rotate(b: ProgramBuilder, new: Sequence[tuple[UOp, UOp]], section: str) -> N
 
 
 @dataclass(frozen=True, eq=False)
-class Turn(SubFlow):
+class OscillatorFlow(SubFlow):
     """Pairs go on as oscillators do, for weight * dt."""
 
     weight: float
@@ -38,7 +38,7 @@ class Turn(SubFlow):
     def writes(self) -> tuple[UOp, ...]:
         return tuple(x for pair in self.pairs for x in pair)
 
-    def inverse(self) -> Turn:
+    def inverse(self) -> OscillatorFlow:
         return replace(self, weight=-self.weight)
 
     def updates(self) -> int:
@@ -46,7 +46,7 @@ class Turn(SubFlow):
 
 
 @dataclass(frozen=True, eq=False)
-class HarmonicFlow(Turn):
+class HarmonicFlow(OscillatorFlow):
     """Every pair by its own oscillator: what no state changes of that is computed once."""
 
     oscillators: tuple[Oscillator, ...]
@@ -76,7 +76,7 @@ class HarmonicFlow(Turn):
 
 
 @dataclass(frozen=True, eq=False)
-class CoupledFlow(Turn):
+class CoupledFlow(OscillatorFlow):
     """All positions and momenta by the matrix of the first term; there is one for each time."""
 
     energy: UOp  # the first term of the step

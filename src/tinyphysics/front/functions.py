@@ -338,6 +338,13 @@ def einsum(subscripts: str, *operands: Any) -> UOp:
             "Use one letter per axis, no letter twice in an operand or in the result, and no ellipsis.",
         )
     letters = "".join(dict.fromkeys("".join(names)))
+    for c in letters:
+        sizes = {a.shape[n.index(c)] for n, a in zip(names, arrays) if c in n} - {1}
+        if len(sizes) > 1:
+            raise ShapeError.here(
+                f"einsum({subscripts!r}) of shapes {' and '.join(str(a.shape) for a in arrays)}",
+                f"Axes of one letter must have one size: `{c}` is {' and '.join(map(str, sorted(sizes)))}.",
+            )
     if not arrow:
         right = "".join(sorted(c for c in letters if "".join(names).count(c) == 1))
     order = right + "".join(c for c in letters if c not in right)

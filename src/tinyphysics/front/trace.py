@@ -69,7 +69,7 @@ class Definition:
     ) -> System:
         """The system that was traced: `content` is its energy, forces or update; the time is no parameter."""
         own = [a for a in self.arguments if a.name != "t" and a.name not in not_parameters]
-        return System(
+        system = System(
             self.name,
             kind,
             tuple(states),
@@ -78,8 +78,14 @@ class Definition:
             sites=sites,
             site=self.site,
             function=self.function,
+            time_unit=next((a.space.unit for a in self.arguments if a.name == "t"), None),
             **content,
         )
+        if any(a.space.unit is not None for a in self.arguments):  # an error where they do not fit
+            from tinyphysics.rules.equality.measured_in import units_of
+
+            units_of(system)
+        return system
 
 
 def definition(function: Callable[..., Any], kind: str = "") -> Definition:
@@ -205,9 +211,14 @@ def parameter(d: Definition, a: Argument, sizes: Mapping[str, int]) -> Parameter
             f"`{a.name}` means {RESERVED[a.name]} and cannot name a parameter", "Choose another name."
         )
     shape = a.space.bound(sizes)
-    if (found := quantity(a.default)) is not None:
+    value = a.default
+    if a.space.unit is not None and value is not None:
+        from tinyphysics.units import in_unit, unit
+
+        value = in_unit(value, unit(a.space.unit, a.name, d.site), a.name)
+    if (found := quantity(value)) is not None:
         raise d.wrong(f"the default of `{a.name}` is {found[0]}", f"{NO_UNITS} {a.name}=x.{found[1]}.")
-    default = a.default.tolist() if hasattr(a.default, "tolist") else a.default
+    default = value.tolist() if hasattr(value, "tolist") else value
     if default is not None and as_uop(default).shape not in ((), shape):
         annotated = "Give one number for all, or an array of the annotated shape."
         raise d.wrong(
@@ -679,12 +690,20 @@ def in_pairs(d: Definition, states: Sequence[State], pairs: Sequence[tuple[str, 
 
 
 @heeds("map", '@tp.map, or @tp.map(pairs=[("q", "p")]), before def step(q, p): ...')
-def map_(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None) -> Any:
+def map_(
+    function: Any = None,
+    *,
+    pairs: Sequence[tuple[str, str]] | None = None,
+    step: str | None = None,
+    unsafe: str | None = None,
+) -> Any:
     """Makes a system from an explicit map: one step gives the next state.
 
     `function` takes k states, then parameters, and returns the k new states; an argument `t` is the step number.
     `pairs`, as pairs=[("q", "p")], says which states are canonical pairs. The map is then certified symplectic
-    where its Jacobian M is shown to have M^T J M = J; it runs just the same.
+    where its Jacobian M is shown to have M^T J M = J; it runs just the same. `step`, as step="h", names the parameter that
+    is its time step: sim.check doubles it, to tell a small defect from rounding and to measure the order. `unsafe`, as
+    unsafe="friction", says why a map of pairs is not meant to be symplectic: then it is not demanded.
 
     >>> @map_(pairs=[("q", "p")])
     ... def kicked(q, p, K=0.9):
@@ -694,11 +713,36 @@ def map_(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None
     (q + p + K*q, p + K*q)
     """
     if function is None:
-        return users_frames(lambda f: map_(f, pairs=pairs))
+        return users_frames(lambda f: map_(f, pairs=pairs, step=step, unsafe=unsafe))
     d = definition(function)
+    check_step(d, pairs, step, unsafe)
     if not d.arguments:
         raise d.wrong(f"`{d.name}` needs a state", f"Write def {d.name}(x, ...).")
-    return family(d, "map", lambda sizes: trace_map(d, sizes, pairs=pairs))
+    made = {"step": step or "", "unsafe": unsafe or ""}
+    return family(d, "map", lambda sizes: replace(trace_map(d, sizes, pairs=pairs), **made))
+
+
+def check_step(d: Definition, pairs: Any, step: Any, unsafe: Any) -> None:
+    """What a map says about itself: a parameter with a number as its default, and a reason."""
+    if step is not None:
+        numbers = [
+            a.name
+            for a in d.arguments
+            if isinstance(a.default, (int, float)) and not isinstance(a.default, bool)
+        ]
+        if step not in numbers:
+            raise d.wrong(
+                f"step={step!r} of `{d.name}` is not a parameter with a number as its default",
+                f'Write def {d.name}(..., h=0.01) and step="h".'
+                + (f" Its parameters are {', '.join(numbers)}." if numbers else ""),
+            )
+    if unsafe is not None and (not isinstance(unsafe, str) or not unsafe.strip()):
+        raise d.wrong(f"unsafe={unsafe!r} of `{d.name}` is not a reason", 'Write unsafe="friction".')
+    if unsafe is not None and pairs is None:
+        raise d.wrong(
+            f"unsafe= of `{d.name}` waives what pairs= claims, and there are no pairs",
+            'Leave unsafe= out, or write pairs=[("q", "p")].',
+        )
 
 
 @heeds("ode", "@tp.ode before def rate(x): ...")

@@ -12,7 +12,6 @@ import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
-from itertools import islice
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
@@ -786,6 +785,12 @@ def matmul(a: UOp, b: UOp) -> UOp:
             f"`@` of shapes {a.shape} and {b.shape}",
             f"The last axis of the left and the {other} are summed together: {m} and {n} differ.",
         )
+    for m, n in zip(a.shape[-3::-1], b.shape[-3::-1]):
+        if m != n and 1 not in (m, n):
+            raise ShapeError.here(
+                f"`@` of shapes {a.shape} and {b.shape}",
+                f"The axes before the last two number matrices, and must be equal or 1: {m} and {n} differ.",
+            )
     if a.dtype.is_int and b.dtype.is_int:  # as NumPy: in the type of the operands
         out: UOp = integers.product(a, b)
         return out
@@ -820,7 +825,7 @@ def toposort(roots: Sequence[UOp], before: dict[UOp, None] | None = None) -> lis
     What is in `before`, with all that is below it, is left out; what is found is put there.
     """
     order: dict[UOp, None] = {} if before is None else before
-    known = len(order)
+    found: list[UOp] = []
     stack = list(reversed(roots))
     while stack:
         u = stack[-1]
@@ -831,8 +836,9 @@ def toposort(roots: Sequence[UOp], before: dict[UOp, None] | None = None) -> lis
             stack += waiting
         else:
             order[u] = None
+            found.append(u)
             stack.pop()
-    return list(islice(order, known, None)) if known else list(order)
+    return found
 
 
 def substitute(roots: Sequence[UOp], table: dict[UOp, UOp]) -> list[UOp]:

@@ -22,7 +22,7 @@ from tinyphysics.device.engines.loops import NestEngine
 from tinyphysics.device.host.memory import (
     FIXED,
     Arrays,
-    Memory,
+    MemberBuffers,
     NestState,
     Scratch,
     strides_of,
@@ -68,17 +68,12 @@ class Loaded:
     go_on: cuda.Function | None = None
 
 
-def on_device(b: Buffer) -> cuda.Buffer:
-    """A buffer of zeros."""
-    return cuda.zero(cuda.Buffer(b.size * b.dtype.bits // 8))
-
-
 def copied(b: cuda.Buffer) -> cuda.Buffer:
     return cuda.copy(b, cuda.Buffer(b.size))
 
 
 @dataclass
-class Place(Memory):
+class Place(MemberBuffers):
     """The buffers of one member on the device; `held` is what each name stands for, after so many swaps."""
 
     held: dict[str, cuda.Buffer] = field(default_factory=dict)
@@ -111,7 +106,7 @@ class Place(Memory):
             pace=replace(self.pace),
         )
 
-    def put(self, other: Memory) -> None:
+    def put(self, other: MemberBuffers) -> None:
         assert isinstance(other, Place)
         self.own, self.held, self.lists, self.tree = other.own, other.held, other.lists, other.tree
 
@@ -141,31 +136,17 @@ class CudaLoopEngine(NestEngine):
         return found
 
     # --- memory -------------------------------------------------------------------------------
-    def scratch(self) -> Scratch:
-        return Scratch(self.kernel, on_device)
+    def zeros(self, b: Buffer) -> cuda.Buffer:
+        return cuda.zero(cuda.Buffer(b.size * b.dtype.bits // 8))
+
+    def looking(self, one: MemberBuffers) -> dict[str, Any]:
+        assert isinstance(one, Place)
+        if not one.looking:
+            one.looking = self.parameters(*one.given)
+        return one.looking
 
     def parameters(self, params: Arrays, k: int) -> dict[str, Any]:
         return {name: cuda.upload(a) for name, a in super().parameters(params, k).items()}
-
-    def memory(
-        self,
-        state: Arrays,
-        params: Arrays,
-        k: int,
-        dt: float,
-        t0: float,
-        scratch: Scratch,
-        shared: dict[str, Any],
-    ) -> Place:
-        kernel = self.kernel
-        own: dict[str, Any] = {n: on_device(kernel.buffers[n]) for n in self.kept}
-        varies = any(len(params[name]) > 1 for name in kernel.arrays)
-        own |= self.parameters(params, k) if varies else shared
-        uniform = self.uniform(params, k, dt, t0)
-        m = self.placed(own, scratch, uniform, (params, k))
-        for name, buffer in kernel.inputs.items():
-            self.fill(m, buffer, state[name][k])
-        return m
 
     def placed(self, own: dict[str, Any], scratch: Scratch, uniform: Any, given: tuple[Arrays, int]) -> Place:
         made = {s.name(what) for s in self.kernel.lists.values() for what in (*MADE, "call")}
@@ -176,7 +157,7 @@ class CudaLoopEngine(NestEngine):
         self.listed(m, scratch)
         return m
 
-    def listed(self, m: Memory, scratch: Scratch) -> Memory:
+    def listed(self, m: MemberBuffers, scratch: Scratch) -> MemberBuffers:
         """With the lists of neighbours that the kernel asks for, still to be made."""
         assert isinstance(m, Place)
         for number, spec in self.kernel.lists.items():
@@ -201,11 +182,11 @@ class CudaLoopEngine(NestEngine):
         cuda.launch(f.go_on, 1, 1, [m.clock, m.held[near.spec.name("asked")]])
         self.launches += cuda.device().launches - before
 
-    def contents(self, one: Memory, name: str) -> Any:
+    def contents(self, one: MemberBuffers, name: str) -> Any:
         assert isinstance(one, Place)
         return read(one.held[name], self.kernel.buffers[name])
 
-    def fill(self, one: Memory, name: str, values: Any) -> None:
+    def fill(self, one: MemberBuffers, name: str, values: Any) -> None:
         assert isinstance(one, Place)
         b = self.kernel.buffers[name]
         if isinstance(values, DeviceArray):
@@ -234,7 +215,7 @@ class CudaLoopEngine(NestEngine):
                 cuda.launch(c.function, c.blocks, c.block, given)
         self.launches += len(calls)
 
-    def run(self, section: str, m: Memory, first: int, steps: int, careful: bool = False) -> bool:
+    def run(self, section: str, m: MemberBuffers, first: int, steps: int, careful: bool = False) -> bool:
         """Some steps of a section; was every argument small enough?"""
         assert isinstance(m, Place)
         f = self.loaded(careful)
@@ -418,21 +399,6 @@ class CudaLoopEngine(NestEngine):
             BLOCK_LAUNCHES / (each * max(members, 1) + 1),
         )
         return max(1, int(min(most)))
-
-    def observe(self, m: NestState, one: Memory) -> dict[str, Any]:
-        p = self.probe
-        assert isinstance(p, CudaLoopEngine) and isinstance(one, Place)
-        self.careful_run("final", one, m.steps, 1)
-        if m.watching is None:
-            m.watching = p.scratch()
-        if not one.looking:
-            one.looking = p.parameters(*one.given)
-        own = {buffer: m.scratch[f"&{name}"] for name, buffer in p.kernel.inputs.items()} | one.looking
-        values = dict(zip(self.scalars, one.uniform))
-        look = p.placed(own, m.watching, np.array([values[q] for q in p.kernel.params]), one.given)
-        p.careful_run("init", look, m.steps, 1)
-        p.careful_run("final", look, m.steps, 1)
-        return p.outputs(m.watching)
 
     def left(self, scratch: Scratch, buffer: str) -> Any:
         return read(scratch[buffer], self.kernel.buffers[buffer])

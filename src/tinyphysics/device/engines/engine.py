@@ -1,14 +1,14 @@
 """How does a kernel run an ensemble?  Components as rows, members as lanes, chunks handed out to threads.
 
-The same for every backend that can call a section of a kernel: a `Loader` turns a section into a
-function. A chunk in which a guard fired has stored nothing; it is done again with the careful section.
+The same for every backend that can call a section of a kernel: a `Loader` turns a section into a function, a `Memory` says
+what is done with rows. A chunk in which a guard fired has stored nothing; it is done again with the careful section.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import addressof
 from ctypes import c_char as Byte
 from dataclasses import dataclass, replace
@@ -19,23 +19,14 @@ import numpy as np
 
 from tinyphysics.context import QUICK
 from tinyphysics.device.host.cores import available
+from tinyphysics.device.host.rows import HOST, as_numbers, as_rows, fill, observed
 from tinyphysics.device.host.threads import spread
 from tinyphysics.device.numbers import NUMPY_DTYPE, finite
-from tinyphysics.device.protocols import Parts, PlainEngine, StepRows
-from tinyphysics.ir.dtype import DType
+from tinyphysics.device.protocols import Memory, Parts, PlainEngine, StepRows
 from tinyphysics.ir.uop import UOp
-from tinyphysics.target import PORTABLE, Seed, VectorShape
-from tinyphysics.tpir.kernels.extremes import ExtremesOf, keeping_extremes, own_numbers
-from tinyphysics.tpir.kernels.kernel import (
-    RECORDED,
-    Kernel,
-    Section,
-    build_kernel,
-    recording,
-    watching,
-)
-from tinyphysics.tpir.kernels.rows import in_rows
-from tinyphysics.tpir.program.isa import Program
+from tinyphysics.target import VectorShape
+from tinyphysics.tpir.kernels.extremes import own_numbers
+from tinyphysics.tpir.kernels.kernel import RECORDED, Section
 from tinyphysics.util import prod
 
 Arrays = Mapping[str, Any]
@@ -43,7 +34,6 @@ BLOCK_WORK = 4e7  # operations in a block of time: some tens of milliseconds
 LEAST_BLOCK = 64  # steps: fewer, and a large ensemble would go through memory at every step
 THREAD_WORK = 4e6  # operations that are worth a second thread
 CHUNKS_PER_THREAD = 8  # the slower core takes fewer
-FEW = 1 << 12  # numbers that are sooner counted than looked at with the interpreter left to other threads
 ROOM = 1 << 19  # numbers in the loop states that run as one tile: some megabytes, which a cache holds
 ROWS_BYTES = 4e6  # of observables that one call fills
 QUICK_WORK = (
@@ -78,32 +68,18 @@ class LaneState:
     varying: Any
     mask: tuple[bool, ...]  # which parameters vary from member to member
     threads: int | None = None  # None: as many as the engine has
+    shared: Any = None  # `uniform`, where the rows are
+    form: Any = None  # how members are laid over the threads of a device
 
 
 class LaneEngine(PlainEngine):
     room = ROOM
-    bytes_too = True  # may rows be of bytes?
 
     def __init__(
-        self,
-        program: Any,
-        loader: Loader,
-        probe: Program | None = None,
-        threads: int | None = None,
-        kernel: Any = None,
-        seed: Seed = PORTABLE,
-        extremes: ExtremesOf | None = None,
-        record: bool = False,
+        self, program: Any, kernel: Any, loader: Loader, threads: int | None = None, memory: Memory = HOST
     ) -> None:
-        """With a kernel or its outline given, nothing is asked of the program but its states.
-
-        `seed` is what roots begin with under math="fast", if the loader's machine has one.
-        """
-        self.program = program
-        self.loader = loader
-        if kernel is None:
-            kernel = kernel_of(program, probe, seed, extremes, record, self.bytes_too)
-        self.kernel = kernel
+        """Of a kernel (tpir/kernels/rows.py: kernel_of) or its outline; of the program it asks the states alone."""
+        self.program, self.kernel, self.loader, self.memory = program, kernel, loader, memory
         assert len({v.dtype for v in self.kernel.carried}) <= 1, "a row for each number: all have one type"
         self.threads = available() if threads is None else threads
         self.workers = self.threads if loader.threads else 1  # threads that may call at once
@@ -239,20 +215,8 @@ class LaneEngine(PlainEngine):
     ) -> None:
         with self._lock:
             self.launches += 1
-        f(
-            source,
-            out,
-            m.uniform,
-            m.varying,
-            flags,
-            series,
-            begin,
-            end,
-            source.shape[1],
-            m.steps,
-            rows,
-            stride,
-        )
+        numbers = begin, end, source.shape[1], m.steps, rows, stride
+        f(source, out, m.uniform, m.varying, flags, series, *numbers)
 
     # --- what the runtime asks ----------------------------------------------------------------
     def block(self, members: int) -> int:
@@ -267,53 +231,61 @@ class LaneEngine(PlainEngine):
         """Rows of observables that one call should fill, so that they stay in a cache."""
         return max(1, int(ROWS_BYTES // (8 * max(len(self.kernel.watched), 1) * m.carried.shape[1])))
 
+    # --- loop states, wherever their rows are ----------------------------------------------------
+    def lanes(self, members: int) -> int:
+        """Columns for so many members: a whole number of what a function does at once."""
+        one = self.shape(members).lanes
+        return -(-members // one) * one
+
+    def at_once(self, m: LaneState) -> int:
+        """Members that a function does at once."""
+        return self.shape(m.members).lanes
+
+    def layout(self, members: int, mask: tuple[bool, ...]) -> Any:
+        """How members are laid over the threads of a device, if that is to be chosen."""
+        return None
+
+    def begun(
+        self, carried: Any, params: Arrays, members: int, dt: Any, t0: Any, steps: int, threads: int | None
+    ) -> LaneState:
+        uniform, varying, mask = parameters(self.kernel.params, params, dt, t0, members, carried.shape[1])
+        own, shared = None if varying is None else self.memory.put(varying), self.memory.put(uniform)
+        form = self.layout(members, mask)
+        return LaneState(carried, steps, members, uniform, own, mask, threads, shared, form)
+
     def start(
         self, state: Arrays, params: Arrays, members: int, dt: float, t0: float, threads: int | None = None
     ) -> LaneState:
-        k = self.kernel
-        lanes = -(-members // self.shape(members).lanes) * self.shape(members).lanes
+        k, lanes = self.kernel, self.lanes(members)
         dtype: Any = NUMPY_DTYPE[k.inputs[0].dtype.name] if k.inputs else np.float64
-        source, at = np.empty((len(k.inputs), lanes), dtype), 0
-        for v in state.values() if members else ():
-            rows = as_rows(v, dtype).reshape(members, -1).T
-            source[at : at + len(rows), :members] = rows
-            at += len(rows)
-        fill(source, members)
-        uniform, varying, mask = parameters(self.kernel.params, params, dt, t0, members, lanes)
-        m = LaneState(np.empty((len(k.carried), lanes), dtype), 0, members, uniform, varying, mask, threads)
-        self.call("init", m, source, m.carried, 1)
-        if k.has("enter"):
-            self.call("enter", m, m.carried, m.carried, 1)
+        carried = self.memory.empty((len(k.carried), lanes), dtype)
+        m = self.begun(carried, params, members, dt, t0, 0, threads)
+        if members:
+            source = self.memory.encode(state, len(k.inputs), members, lanes, dtype)
+            self.call("init", m, source, m.carried, 1)
+            if k.has("enter"):
+                self.call("enter", m, m.carried, m.carried, 1)
         return m
 
     def held(self, m: LaneState) -> Any:
         """All that the loop carries, a row per number."""
-        return m.carried[:, : m.members]
+        return self.memory.get(m.carried)[:, : m.members]
 
     def resume(
-        self,
-        rows: Sequence[Any],
-        params: Arrays,
-        members: int,
-        dt: float,
-        t0: float,
-        steps: int,
+        self, rows: Sequence[Any], params: Arrays, members: int, dt: float, t0: float, steps: int,
         threads: int | None,
-    ) -> LaneState:
+    ) -> LaneState:  # fmt: skip
         """A loop from what was held of it after so many steps."""
-        lanes = -(-members // self.shape(members).lanes) * self.shape(members).lanes
-        uniform, varying, mask = parameters(self.kernel.params, params, dt, t0, members, lanes)
-        carried = np.empty((len(rows), lanes), rows[0].dtype)
+        carried: Any = np.empty((len(rows), self.lanes(members)), rows[0].dtype)
         for k, row in enumerate(rows):
             carried[k, :members] = row
         fill(carried, members)
-        return LaneState(carried, steps, members, uniform, varying, mask, threads)
+        return self.begun(self.memory.put(carried), params, members, dt, t0, steps, threads)
 
     def registers(self, m: LaneState) -> dict[str, Any]:
         """All that the loop carries, by the names of the program: (members, numbers)."""
-        return {
-            name: self.numbers_in(m.carried[rows, : m.members].T, rows) for name, rows in self.places.items()
-        }
+        here = self.held(m)
+        return {name: self.numbers_in(here[rows].T, rows) for name, rows in self.places.items()}
 
     def numbers_in(self, rows: Any, at: slice) -> Any:
         """Numbers of the loop in their own type."""
@@ -321,20 +293,48 @@ class LaneEngine(PlainEngine):
         return as_numbers(rows, kinds[at.start]) if kinds else np.ascontiguousarray(rows)
 
     def restored(
-        self,
-        registers: Arrays,
-        params: Arrays,
-        members: int,
-        dt: float,
-        t0: float,
-        steps: int,
+        self, registers: Arrays, params: Arrays, members: int, dt: float, t0: float, steps: int,
         threads: int | None = None,
-    ) -> LaneState:
+    ) -> LaneState:  # fmt: skip
         """A loop from its registers after so many steps."""
         dtype = NUMPY_DTYPE[self.kernel.carried[0].dtype.name]
         given = {name: as_rows(registers[name], dtype).reshape(members, -1) for name in self.places}
         rows = [row for name in self.places for row in given[name].T]
         return self.resume(rows, params, members, dt, t0, steps, threads)
+
+    def register(self, m: LaneState, name: str) -> Any:
+        here = self.places[name]
+        return self.memory.get(m.carried, here.start, here.stop)[:, : m.members].T
+
+    def tell(self, m: LaneState, name: str, value: float) -> None:
+        """Another value of a parameter that all members share, for this loop alone."""
+        m.uniform = m.uniform.copy()
+        m.uniform[self.slots[f"${name}"]] = value
+        m.shared = self.memory.put(m.uniform)
+
+    def snapshot(self, m: LaneState) -> LaneState:
+        return replace(m, carried=self.memory.copy(m.carried))
+
+    def some(self, m: LaneState, members: Sequence[int]) -> LaneState:
+        """Some members alone, to be replayed; the bits are those that they have among the others.
+
+        As many as one function does at once, which is there already: the last one fills the rest.
+        """
+        who = [*members, *[members[-1]] * (-len(members) % self.at_once(m))]
+        take = self.memory.take
+        own = None if m.varying is None else take(m.varying, who)
+        return replace(m, carried=take(m.carried, who), members=len(who), varying=own, threads=1)
+
+    def apart(self, m: LaneState, members: Sequence[int]) -> LaneState:
+        """Some members, to go on alone for a while; `put` brings them back."""
+        return replace(self.some(m, members), threads=m.threads)
+
+    def put(self, m: LaneState, members: Sequence[int], those: LaneState) -> None:
+        """What members that went on alone have come to."""
+        m.carried[:, members] = those.carried[:, : len(members)]
+
+    def overwrite(self, m: LaneState, members: Sequence[int], well: int) -> None:
+        self.memory.fill(m.carried, members, well)
 
     @cached_property
     def places(self) -> dict[str, slice]:
@@ -350,48 +350,14 @@ class LaneEngine(PlainEngine):
     def states(self) -> Any:
         return self.program.states
 
-    def tell(self, m: LaneState, name: str, value: float) -> None:
-        """Another value of a parameter that all members share, for this loop alone."""
-        m.uniform = m.uniform.copy()
-        m.uniform[self.slots[f"${name}"]] = value
-
     @cached_property
     def slots(self) -> dict[str, int]:
         """Where a parameter is among those of the kernel."""
         return {str(p.arg): k for k, p in enumerate(self.kernel.params)}
 
-    def register(self, m: LaneState, name: str) -> Any:
-        return m.carried[self.places[name], : m.members].T
-
     def patience(self, m: LaneState, work: float) -> int:
         """Steps of so many operations."""
         return max(LEAST_BLOCK, int(work / (self.kernel.section("step").operations * max(m.members, 1) + 1)))
-
-    def snapshot(self, m: LaneState) -> LaneState:
-        return replace(m, carried=m.carried.copy())
-
-    def some(self, m: LaneState, members: Sequence[int]) -> LaneState:
-        """Some members alone, to be replayed; the bits are those that they have among the others.
-
-        As many as one function does at once, which is there already: the last one fills the rest.
-        """
-        lanes = self.shape(m.members).lanes
-        who = [*members, *[members[-1]] * (-len(members) % lanes)]
-        varying = None if m.varying is None else np.ascontiguousarray(m.varying[:, who])
-        return LaneState(
-            np.ascontiguousarray(m.carried[:, who]), m.steps, len(who), m.uniform, varying, m.mask, 1
-        )
-
-    def apart(self, m: LaneState, members: Sequence[int]) -> LaneState:
-        """Some members, to go on alone for a while; `put` brings them back."""
-        return replace(self.some(m, members), threads=m.threads)
-
-    def put(self, m: LaneState, members: Sequence[int], those: LaneState) -> None:
-        """What members that went on alone have come to."""
-        m.carried[:, members] = those.carried[:, : len(members)]
-
-    def overwrite(self, m: LaneState, members: Sequence[int], well: int) -> None:
-        m.carried[:, members] = m.carried[:, well : well + 1]
 
     def advance(self, m: LaneState, steps: int) -> None:
         self.call("step", m, m.carried, m.carried, steps)
@@ -399,24 +365,24 @@ class LaneEngine(PlainEngine):
 
     def watch(self, m: LaneState, rows: int, stride: int) -> dict[str, Any]:
         """Advances rows*stride steps; the observables after every stride: (rows, members, shape...)."""
-        k = self.kernel
-        if k.has("look"):
-            series = np.empty(
-                (rows, sum(prod(shape) for _, shape in k.observed.values()), m.carried.shape[1])
-            )
-            for row in series:
-                self.advance(m, stride)
-                self.call("look", m, self.left(m), row, 1)
-        else:
-            series = self.seen_in_loop(m, rows, stride)
+        k, lanes = self.kernel, m.carried.shape[1]
+        if not k.has("look"):
+            return observed(self.seen_in_loop(m, rows, stride), k.observed, m.members)
+        width = sum(prod(shape) for _, shape in k.observed.values())
+        series, out = np.empty((rows, width, lanes)), self.memory.empty((width, lanes), np.float64)
+        for row in series:
+            self.advance(m, stride)
+            self.call("look", m, self.left(m), out, 1)
+            row[:] = self.memory.get(out)
         return observed(series, k.observed, m.members)
 
     def seen_in_loop(self, m: LaneState, rows: int, stride: int) -> Any:
         """What the loop itself observes after every stride: (rows, numbers, lanes)."""
-        series = np.empty((rows, len(self.kernel.watched), m.carried.shape[1]))
+        shape = rows, len(self.kernel.watched), m.carried.shape[1]
+        series = self.memory.empty(shape, np.float64)
         self.call("watch", m, m.carried, m.carried, rows, stride, series)
         m.steps += rows * stride
-        return series
+        return self.memory.get(series).reshape(shape)
 
     def record(self, m: LaneState, rows: int) -> StepRows:
         """In the loop, where the kernel was made for it."""
@@ -429,13 +395,11 @@ class LaneEngine(PlainEngine):
 
     def bad(self, m: LaneState) -> list[int]:
         """The members with a number that is not finite."""
-        if self.counts:
-            return sorted({k for rows in self.lossy for k in self.bad_in(m.carried[rows, : m.members], rows)})
-        good = finite(m.carried[: self.moved, : m.members])
-        well = (
-            np.count_nonzero(good) == good.size if good.size < FEW else good.all()
-        )  # which leaves the others be
-        return [] if well else np.flatnonzero(~good.all(axis=0)).tolist()
+        if not self.counts:
+            return self.memory.bad(m.carried[: self.moved], m.members)
+        # rows of several types, which are told apart here
+        here: Any = self.held(m) if self.lossy else None
+        return sorted({k for rows in self.lossy for k in self.bad_in(here[rows], rows)})
 
     @cached_property
     def counts(self) -> bool:
@@ -458,7 +422,7 @@ class LaneEngine(PlainEngine):
 
     def first_bad(self, m: LaneState, k: int) -> tuple[str, int] | None:
         """(state, index) of the first bad number of a member."""
-        return self.bad_place(m.carried[:, k])
+        return self.bad_place(self.memory.get(self.memory.take(m.carried, [k]))[:, 0])
 
     def bad_place(self, numbers: Any) -> tuple[str, int] | None:
         """Of all that a member carries, the states first."""
@@ -475,8 +439,14 @@ class LaneEngine(PlainEngine):
         """What is carried, as `final` takes it."""
         if not self.kernel.has("leave"):
             return m.carried
-        out = np.empty_like(m.carried)
+        out = self.memory.empty(m.carried.shape, m.carried.dtype)
         self.call("leave", m, m.carried, out, 1)
+        return out
+
+    def final(self, m: LaneState) -> Any:
+        """What `final` gives, a row per number."""
+        out = self.memory.empty((self.shown, m.carried.shape[1]), self.output_type)
+        self.call("final", m, self.left(m), out, 1)
         return out
 
     def synchronised(self, m: LaneState) -> dict[str, Any]:
@@ -485,19 +455,16 @@ class LaneEngine(PlainEngine):
     def named(self, m: LaneState, names: Sequence[str]) -> dict[str, Any]:
         """Of what `final` gives, that of these names."""
         k = self.kernel
-        out = np.empty((self.shown, m.carried.shape[1]), self.output_type)
-        self.call("final", m, self.left(m), out, 1)
-        return unpacked(out, k.outputs, m.members, names)
+        return self.memory.decode(self.final(m), k.outputs, m.members, names, bool(k.kinds))
 
     def named_at(
         self, rows: StepRows, params: Arrays, dt: float, t0: float, names: Sequence[str]
     ) -> dict[str, Any]:
         """The registers are read where they are, if they are a whole number of vectors."""
         lanes = rows.table.shape[1]
-        if lanes % self.shape(lanes).lanes or type(self).start is not LaneEngine.start:
+        if lanes % self.shape(lanes).lanes or self.memory is not HOST:
             return super().named_at(rows, params, dt, t0, names)
-        uniform, varying, mask = parameters(self.kernel.params, params, dt, t0, lanes, lanes)
-        return self.named(LaneState(rows.table, 0, lanes, uniform, varying, mask), names)
+        return self.named(self.begun(rows.table, params, lanes, dt, t0, 0, None), names)
 
     @cached_property
     def output_type(self) -> Any:
@@ -512,75 +479,10 @@ class LaneEngine(PlainEngine):
         return sum(prod(shape) for _, shape in self.kernel.outputs.values())
 
 
-def kernel_of(
-    program: Program,
-    probe: Program | None,
-    seed: Seed,
-    extremes: ExtremesOf | None = None,
-    record: bool = False,
-    bytes_too: bool = True,
-) -> Kernel:
-    """The kernel of a program, with the observables of a probe fused into its loop, or where it can, their extremes.
-
-    With `record` its loop keeps what it carries after every step.
-    """
-    kernel, states = build_kernel(program, seed), [s.name for s in program.states]
-    if record:
-        return recording(kernel)
-    if probe is None:
-        return in_rows(kernel, states, bytes_too)
-    seen = build_kernel(probe)
-    kept = None if extremes is None else keeping_extremes(kernel, seen, extremes)
-    return in_rows(watching(kernel, seen) if kept is None else kept, states, bytes_too)
-
-
 def stretches(starts: Any, lanes: int) -> list[tuple[int, int]]:
     """(begin, end) of chunks that lie side by side."""
     cuts = np.flatnonzero(np.diff(starts) != lanes) + 1
     return [(int(part[0]), int(part[-1]) + lanes) for part in np.split(starts, cuts)]
-
-
-def unpacked(
-    rows: Any, outputs: Mapping[str, tuple[Any, tuple[int, ...]]], members: int, names: Collection[str]
-) -> dict[str, Any]:
-    """Rows of components as arrays (members, shape...), of those with these names."""
-    result, at = {}, 0
-    for name, (dtype, shape) in outputs.items():
-        size = prod(shape)
-        if name in names:
-            result[name] = as_numbers(rows[at : at + size, :members].T, dtype).reshape(members, *shape)
-        at += size
-    return result
-
-
-def as_rows(a: Any, dtype: Any) -> Any:
-    """Numbers as rows of some type have them: whole numbers by value, beside which floats stand by their bits."""
-    floats = a.dtype.kind == "f" and np.dtype(dtype).kind != "f"
-    return (np.ascontiguousarray(a).view(f"i{a.itemsize}") if floats else a).astype(dtype, copy=False)
-
-
-def as_numbers(rows: Any, dtype: DType) -> Any:
-    """The other way."""
-    whole = np.ascontiguousarray(rows)
-    if dtype.is_float and whole.dtype.kind != "f":
-        return whole.astype(f"i{dtype.bits // 8}", copy=False).view(NUMPY_DTYPE[dtype.name])
-    return whole.astype(NUMPY_DTYPE[dtype.name], copy=False)
-
-
-def observed(series: Any, names: Mapping[str, tuple[Any, tuple[int, ...]]], members: int) -> dict[str, Any]:
-    """Rows of numbers, of each time a group, as (rows, members, shape...)."""
-    out, at = {}, 0
-    for name, (_, shape) in names.items():
-        part = series[:, at : at + prod(shape), :members]
-        out[name] = np.ascontiguousarray(np.moveaxis(part, 1, 2)).reshape(len(series), members, *shape)
-        at += prod(shape)
-    return out
-
-
-def fill(rows: Any, members: int) -> None:
-    """The columns that make up a whole number of vectors: copies of the last member, whose numbers are harmless."""
-    if 0 < members < rows.shape[1]:
-        rows[:, members:] = rows[:, members - 1 : members]
 
 
 def parameters(

@@ -13,11 +13,10 @@ from tinyphysics.device.engines.engine import (
     THREAD_WORK,
     LaneEngine,
     LaneState,
-    fill,
     parameters,
     pointer,
-    unpacked,
 )
+from tinyphysics.device.host.rows import fill, unpacked
 from tinyphysics.device.numbers import finite
 from tinyphysics.util import prod
 

@@ -17,18 +17,24 @@ import numpy as np
 
 from tinyphysics.device.host.copies import all_finite, copy
 from tinyphysics.device.host.cores import available
-from tinyphysics.device.host.memory import Arrays, Memory, NestState, Scratch, from_planes, seen_as, to_planes
+from tinyphysics.device.host.memory import (
+    Arrays,
+    MemberBuffers,
+    NestState,
+    Scratch,
+    from_planes,
+    seen_as,
+    to_planes,
+)
 from tinyphysics.device.host.neighbours import Builder, NearList, aligned, domain_of
 from tinyphysics.device.host.threads import Plan, Threads
 from tinyphysics.device.host.tree import Functions, TreePull, softening_of
 from tinyphysics.device.numbers import NUMPY_DTYPE, finite
 from tinyphysics.device.protocols import PlainEngine
-from tinyphysics.target import PORTABLE, Seed
 from tinyphysics.tpir.kernels.kernel import loop_registers
-from tinyphysics.tpir.kernels.loops import build_loops
 from tinyphysics.tpir.kernels.neighbours import MADE
-from tinyphysics.tpir.kernels.nests import LoopKernel, Round
-from tinyphysics.tpir.kernels.shares import CALLS, Shares
+from tinyphysics.tpir.kernels.nests import CALLS, Buffer, LoopKernel, Round
+from tinyphysics.tpir.kernels.shares import Shares
 from tinyphysics.tpir.kernels.wavefront import wavefront
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.util import prod
@@ -59,24 +65,18 @@ class NestEngine(PlainEngine):
     def __init__(
         self,
         program: Program,
+        kernel: LoopKernel,
         loader: LoopLoader,
-        probe: Program | None = None,
         threads: int | None = None,
         lists: Builder | None = None,
         trees: Callable[[], Functions] | None = None,
-        seed: Seed = PORTABLE,
-        components: int | None = None,
+        probe: NestEngine | None = None,
     ) -> None:
-        self.program, self.loader, self.lists_by, self.trees_by = program, loader, lists, trees
-        self.kernel = build_loops(program, components, seed)
-        self.slots = {name: k for k, name in enumerate(self.kernel.buffers)}
+        """The probe's kernel has buffers of the same layout: it reads the states where they lie."""
+        self.program, self.kernel, self.loader, self.probe = program, kernel, loader, probe
+        self.lists_by, self.trees_by = lists, trees
+        self.slots = {name: k for k, name in enumerate(kernel.buffers)}
         self.threads = available() if threads is None else threads
-        # it reads the states where they lie, so its buffers have their layout
-        self.probe = (
-            None
-            if probe is None
-            else type(self)(probe, loader, None, threads, lists, trees, seed, self.kernel.components)
-        )
         # the probe's too: it may draw where a step does not
         self.scalars = tuple(
             dict.fromkeys((*self.kernel.params, *(self.probe.kernel.params if self.probe else ())))
@@ -117,16 +117,18 @@ class NestEngine(PlainEngine):
             return self._functions[careful]
 
     # --- memory -------------------------------------------------------------------------------
-    def scratch(self) -> Scratch:
-        return Scratch(self.kernel)
+    def zeros(self, b: Buffer) -> Any:
+        """MemberBuffers for a buffer."""
+        return aligned(b)
 
-    def contents(self, one: Memory, name: str) -> Any:
+    def contents(self, one: MemberBuffers, name: str) -> Any:
         """What a buffer of a member holds now."""
         return one.at(self.slots[name])
 
-    def fill(self, one: Memory, name: str, values: Any) -> None:
+    def fill(self, one: MemberBuffers, name: str, values: Any) -> None:
         """An array into a buffer of a member."""
-        to_planes(values, self.kernel.buffers[name], self.kernel.components, one.at(self.slots[name]))
+        b, out = self.kernel.buffers[name], one.at(self.slots[name])
+        to_planes(values, b, self.kernel.components, out, self.threads)
 
     def parameters(self, params: Arrays, k: int) -> dict[str, Any]:
         """The array parameters of a member, in their layout; what all share is laid out once."""
@@ -162,23 +164,30 @@ class NestEngine(PlainEngine):
         return out
 
     def memory(
-        self,
-        state: Arrays,
-        params: Arrays,
-        k: int,
-        dt: float,
-        t0: float,
-        scratch: Scratch,
-        shared: dict[str, Any],
-    ) -> Memory:
+        self, state: Arrays, params: Arrays, k: int, dt: float, t0: float, scratch: Scratch, shared: dict[str, Any]
+    ) -> MemberBuffers:  # fmt: skip
         kernel = self.kernel
-        own = {n: aligned(kernel.buffers[n]) for n in self.kept}
+        own = {n: self.zeros(kernel.buffers[n]) for n in self.kept}
         varies = any(len(params[name]) > 1 for name in kernel.arrays)
         own |= self.parameters(params, k) if varies else shared
+        m = self.placed(own, scratch, self.uniform(params, k, dt, t0), (params, k))
         for name, buffer in kernel.inputs.items():
-            to_planes(state[name][k], kernel.buffers[buffer], kernel.components, own[buffer], self.threads)
-        table = self.addresses(own, scratch)
-        return self.listed(Memory(own, table, self.uniform(params, k, dt, t0), (params, k)), scratch)
+            self.fill(m, buffer, state[name][k])
+        return m
+
+    def placed(
+        self, own: dict[str, Any], scratch: Scratch, uniform: Any, given: tuple[Arrays, int]
+    ) -> MemberBuffers:
+        """The buffers of a member, with a table of where each is; a list says itself where it has what it made."""
+        made = {s.name(what) for s in self.kernel.lists.values() for what in MADE}
+        places = []
+        for n, b in self.kernel.buffers.items():
+            there = None if n in made else own[n] if n in own else scratch[n]
+            assert there is None or there.nbytes >= b.size * b.dtype.bits // 8, (
+                f"{n} has not the room it needs"
+            )
+            places.append(0 if there is None else there.ctypes.data)
+        return self.listed(MemberBuffers(own, np.array(places, np.uintp), uniform, given), scratch)
 
     def uniform(self, params: Arrays, k: int, dt: float, t0: float) -> Any:
         """The scalars of a member."""
@@ -194,25 +203,12 @@ class NestEngine(PlainEngine):
             )
         return out
 
-    def addresses(self, own: Mapping[str, Any], scratch: Scratch) -> Any:
-        """Where every buffer is; a list says itself where it has what it made."""
-        made = {s.name(what) for s in self.kernel.lists.values() for what in MADE}
-        places = []
-        for n, b in self.kernel.buffers.items():
-            there = None if n in made else own[n] if n in own else scratch[n]
-            assert there is None or there.nbytes >= b.size * b.dtype.bits // 8, (
-                f"{n} has not the room it needs"
-            )
-            places.append(0 if there is None else there.ctypes.data)
-        return np.array(places, np.uintp)
-
-    def listed(self, m: Memory, scratch: Scratch) -> Memory:
+    def listed(self, m: MemberBuffers, scratch: Scratch) -> MemberBuffers:
         """With the lists of neighbours and the tree that the kernel asks for, still to be made."""
         for number, spec in self.kernel.lists.items():
             assert self.lists_by is not None
-            own = {what: m.own[spec.name(what)] for what in ("limit", "shifts")} | {
-                "points": scratch[spec.name("points")]
-            }
+            names = {what: spec.name(what) for what in ("limit", "shifts", "points")}
+            own = {what: m.own[n] if n in m.own else scratch[n] for what, n in names.items()}
             m.attach(
                 number,
                 NearList(spec, domain_of(spec, *m.given), own, self.lists_by, self.threads),
@@ -222,10 +218,11 @@ class NestEngine(PlainEngine):
             assert self.trees_by is not None
             softening = softening_of(spec, *m.given)
             m.plant(TreePull(spec, softening, m.own, self.trees_by(), self.threads), self.slots)
+        m.look_up(self.kernel, self.slots)
         return m
 
     # --- calls --------------------------------------------------------------------------------
-    def run(self, section: str, m: Memory, first: int, steps: int, careful: bool = False) -> bool:
+    def run(self, section: str, m: MemberBuffers, first: int, steps: int, careful: bool = False) -> bool:
         """Some steps of a section; was every argument small enough?"""
         f = self.functions(careful)
         flags = np.zeros(8, np.int8)
@@ -242,7 +239,7 @@ class NestEngine(PlainEngine):
         return min(self.threads, int(work // THREAD_WORK)) if self.loader.threads else 1
 
     def share(
-        self, section: str, m: Memory, first: int, steps: int, flags: Any, workers: int, careful: bool
+        self, section: str, m: MemberBuffers, first: int, steps: int, flags: Any, workers: int, careful: bool
     ) -> None:
         """Some steps by threads, all of them in one call where no nest calls Python and no loop ends by itself."""
         s, f = self.kernel.sections[section], self.functions(careful)
@@ -252,7 +249,7 @@ class NestEngine(PlainEngine):
             known = section, careful, workers, turns
             if known not in self._plans:
                 places = {name: call.at for name, call in f.items()}
-                made = Shares(workers, THREAD_WORK / 4, places, self.slots)
+                made = Shares(workers, THREAD_WORK / 256, places, self.slots)
                 make(made)
                 self._plans[known] = Plan.of(made)
             return self._plans[known]
@@ -291,7 +288,7 @@ class NestEngine(PlainEngine):
             self._work[section] = float(self.kernel.sections[section].work)
         return self._work[section]
 
-    def careful_run(self, section: str, m: Memory, first: int, steps: int) -> None:
+    def careful_run(self, section: str, m: MemberBuffers, first: int, steps: int) -> None:
         before = m.copy(self.threads) if self.kernel.guarded else None
         made = {k: near.made for k, near in m.lists.items() if section == "final"}
         chosen = m.tree.chosen if m.tree is not None and section == "final" else None
@@ -333,11 +330,11 @@ class NestEngine(PlainEngine):
         chosen: Any = None,
     ) -> NestState:
         """Members at the beginning of a run; `chosen` is what trees chose when it really began."""
-        scratch = self.scratch()
+        scratch = Scratch(self.kernel, self.zeros)
         varies = any(len(params[name]) > 1 for name in self.kernel.arrays)
         shared = {} if varies else self.parameters(params, 0)
 
-        def one(k: int) -> Memory:
+        def one(k: int) -> MemberBuffers:
             m = self.memory(state, params, k, dt, t0, scratch, shared)
             if chosen is not None:
                 assert m.tree is not None
@@ -395,30 +392,24 @@ class NestEngine(PlainEngine):
                 self.show(m, out, row, j)
         return out
 
-    def observe(self, m: NestState, one: Memory) -> dict[str, Any]:
+    def observe(self, m: NestState, one: MemberBuffers) -> dict[str, Any]:
         """The probe's values, from the synchronised state where it lies."""
         p = self.probe
         assert p is not None
         self.careful_run("final", one, m.steps, 1)
         if m.watching is None:
-            m.watching = p.scratch()
-        own = {buffer: m.scratch[f"&{name}"] for name, buffer in p.kernel.inputs.items()}
-        own |= {buffer: one.own[buffer] for buffer in p.kernel.arrays.values()}
-        own |= p.tables(own)
-        scratch = m.watching
-        own |= {
-            s.name(what): scratch[s.name(what)]
-            for s in p.kernel.lists.values()
-            for what in ("limit", "shifts")
-        }
-        table = p.addresses(own, scratch)
+            m.watching = Scratch(p.kernel, p.zeros)
+        own = {buffer: m.scratch[f"&{name}"] for name, buffer in p.kernel.inputs.items()} | p.looking(one)
         values = dict(zip(self.scalars, one.uniform))
-        look = p.listed(
-            Memory(own, table, np.array([values[q] for q in p.kernel.params]), one.given), scratch
-        )
+        look = p.placed(own, m.watching, np.array([values[q] for q in p.kernel.params]), one.given)
         p.careful_run("init", look, m.steps, 1)
         p.careful_run("final", look, m.steps, 1)
-        return p.outputs(scratch)
+        return p.outputs(m.watching)
+
+    def looking(self, one: MemberBuffers) -> dict[str, Any]:
+        """The array parameters of a member as a probe wants them."""
+        own = {buffer: one.own[buffer] for buffer in self.kernel.arrays.values()}
+        return own | self.tables(own)
 
     def outputs(self, scratch: Scratch) -> dict[str, Any]:
         k = self.kernel
@@ -454,7 +445,7 @@ class NestEngine(PlainEngine):
         return {name: v[0] for name, v in out.items()}
 
     def empty_frames(self, rows: int, members: int) -> dict[str, Any]:
-        """Memory for what `final` gives: (rows, members, shape...)."""
+        """MemberBuffers for what `final` gives: (rows, members, shape...)."""
         return {
             name: np.empty((rows, members, *shape), NUMPY_DTYPE[d.name])
             for name, (_, d, shape) in self.kernel.outputs.items()
@@ -485,16 +476,18 @@ class NestEngine(PlainEngine):
             one.uniform = one.uniform.copy()
             one.uniform[slot] = value
 
+    @cached_property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of all that the loop carries."""
+        return {name: shape for name, (_, shape) in loop_registers(self.program).items()}
+
     def register(self, m: NestState, name: str) -> Any:
         """A register of all members: (members, numbers)."""
-        k = self.kernel
-        shape = loop_registers(self.program)[name][1]
-        return np.array(
-            [
-                from_planes(self.contents(one, name), k.buffers[name], shape, k.components).reshape(-1)
-                for one in m.members
-            ]
-        )
+        k, shape = self.kernel, self.shapes[name]
+        rows = [
+            from_planes(self.contents(one, name), k.buffers[name], shape, k.components) for one in m.members
+        ]
+        return np.array([row.reshape(-1) for row in rows])
 
     def patience(self, m: NestState, work: float) -> int:
         """Steps of so many operations."""
@@ -503,12 +496,6 @@ class NestEngine(PlainEngine):
     def named(self, m: NestState, names: Sequence[str]) -> dict[str, Any]:
         """Of what `final` gives, that of these names."""
         return {name: v for name, v in self.synchronised(m).items() if name in names}
-
-    def held(self, m: NestState) -> Any:
-        raise AssertionError("this engine keeps the states of its members itself")
-
-    def resume(self, *_: Any) -> Any:
-        raise AssertionError("this engine keeps the states of its members itself")
 
     def again(self, m: NestState, state: Arrays) -> None:
         for name, values in state.items():
@@ -520,16 +507,7 @@ class NestEngine(PlainEngine):
 
     def registers(self, m: NestState) -> dict[str, Any]:
         """All that the loop carries, by the names of the program: (members, numbers)."""
-        k = self.kernel
-        out = {
-            name: np.array(
-                [
-                    from_planes(self.contents(one, name), k.buffers[name], shape, k.components).reshape(-1)
-                    for one in m.members
-                ]
-            )
-            for name, (_, shape) in loop_registers(self.program).items()
-        }
+        k, out = self.kernel, {name: self.register(m, name) for name in self.shapes}
         points = {
             f"near{number}": [one.lists[number].points.T.ravel() for one in m.members] for number in k.lists
         }
@@ -556,8 +534,7 @@ class NestEngine(PlainEngine):
         threads: int | None = None,
     ) -> NestState:
         """A loop from its registers after so many steps; what depends on parameters alone is computed again."""
-        shapes = loop_registers(self.program)
-        whole = {name: registers[name].reshape(members, *shape) for name, (_, shape) in shapes.items()}
+        whole = {name: registers[name].reshape(members, *shape) for name, shape in self.shapes.items()}
         state = {s.name: whole[f"S{i}"] for i, s in enumerate(self.program.states)}
         m = self.start(state, params, members, dt, t0, threads, registers.get("tree"))
         for j, one in enumerate(m.members):

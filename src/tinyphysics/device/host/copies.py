@@ -13,7 +13,7 @@ import numpy as np
 from tinyphysics.device.host.threads import spread
 from tinyphysics.device.numbers import finite
 
-EACH = 8  # pieces that are worth a thread
+EACH = 4  # pieces that are worth a thread
 PIECE = 1 << 17  # numbers that are copied or looked at in one go: a megabyte
 
 

@@ -65,7 +65,7 @@ def strides_of(b: Buffer, shape: tuple[int, ...], components: int) -> list[int]:
 
 
 @dataclass
-class Memory:
+class MemberBuffers:
     """The buffers of one member: what a run changes, and a table of where everything is."""
 
     own: dict[str, Any]
@@ -82,34 +82,39 @@ class Memory:
     )  # what nests call when a list must be made; kept alive here
     slots: Mapping[str, int] = field(default_factory=dict)
     stopped: BaseException | None = None  # what went wrong in a call
+    kernel: LoopKernel | None = None  # whose products a library does
     places: dict[int, Any] = field(
         default_factory=dict, repr=False
     )  # arrays by where they are, once asked for
 
-    def copy(self, threads: int = 1) -> Memory:
+    def copy(self, threads: int = 1) -> MemberBuffers:
         own = {name: a if name.startswith(FIXED) else copied(a, threads) for name, a in self.own.items()}
         moved = {a.ctypes.data: own[name].ctypes.data for name, a in self.own.items()}
         table = np.array([moved.get(int(p), int(p)) for p in self.table], np.uintp)
-        new = Memory(own, table, self.uniform, self.given)
+        new = MemberBuffers(own, table, self.uniform, self.given)
         for k, near in self.lists.items():
             new.attach(k, near.copy(), self.slots)
         if self.tree is not None:
             new.plant(self.tree.copy(own), self.slots)
+        if self.kernel is not None:
+            new.look_up(self.kernel, self.slots)
         return new
 
-    def put(self, other: Memory) -> None:
+    def put(self, other: MemberBuffers) -> None:
         """Becomes what a copy was; what nests call is called here from now on, not there."""
         self.own, self.table, self.calls, self.places = other.own, other.table, [], {}
         for number, near in other.lists.items():
             self.attach(number, near, other.slots)
         if other.tree is not None:
             self.plant(other.tree, other.slots)
+        if other.kernel is not None:
+            self.look_up(other.kernel, other.slots)
 
     def attach(self, number: int, near: NearList, slots: Mapping[str, int]) -> None:
         """A list, where the nests that read it find it."""
         self.slots, self.lists[number] = slots, near
 
-        def make(m: Memory) -> None:
+        def make(m: MemberBuffers) -> None:
             m.lists[number].make()
             m.show(number)
 
@@ -120,14 +125,35 @@ class Memory:
         """A tree, where the nests that ask it find it."""
         self.slots, self.tree = slots, tree
 
-        def make(into: str, m: Memory) -> None:
+        def make(into: str, m: MemberBuffers) -> None:
             assert m.tree is not None
             m.tree.make(into)
 
         for k in range(tree.spec.count):
             self.answer(call_of(k), partial(make, pull_of(k)))
 
-    def answer(self, name: str, make: Callable[[Memory], None]) -> None:
+    def look_up(self, kernel: LoopKernel, slots: Mapping[str, int]) -> None:
+        """What nests of kind `call` find: NumPy's product of the matrices that the table points to by then."""
+        if not kernel.library:
+            return
+        self.slots, self.kernel = slots, kernel
+
+        def matrix(m: MemberBuffers, name: str, turned: bool = False) -> Any:
+            b = kernel.buffers[name]
+            size, number = prod(b.axes), ctypes.c_double if b.dtype.bits == 64 else ctypes.c_float
+            flat = np.ctypeslib.as_array((number * size).from_address(int(m.table[slots[name]])))
+            whole = flat.reshape(b.axes)
+            return whole.T if turned else whole
+
+        def multiply(p: Any, m: MemberBuffers) -> None:
+            left, right = matrix(m, p.left, p.left_turned), matrix(m, p.right, p.right_turned)
+            with np.errstate(all="ignore"):
+                np.matmul(left, right, out=matrix(m, p.into))
+
+        for name, p in kernel.library.items():
+            self.answer(name, partial(multiply, p))
+
+    def answer(self, name: str, make: Callable[[MemberBuffers], None]) -> None:
         """What a nest calls; what goes wrong in it is raised when the section is done."""
         here = weakref.ref(self)  # else nothing would be freed before the collector of garbage comes
 
@@ -182,12 +208,12 @@ class Scratch:
 class NestState:
     """A run between two blocks. With nothing to step, members come into memory one at a time, when asked for."""
 
-    members: list[Memory]
+    members: list[MemberBuffers]
     steps: int
     scratch: Scratch
-    later: Callable[[int], Memory] | None = None
+    later: Callable[[int], MemberBuffers] | None = None
     count: int = 0
     watching: Scratch | None = None
 
-    def each(self) -> Iterator[Memory]:
+    def each(self) -> Iterator[MemberBuffers]:
         yield from self.members if self.later is None else map(self.later, range(self.count))

@@ -24,7 +24,7 @@ from tinyphysics.tpir.kernels.shares import (
     YIELD,
 )
 
-SPINS = 2000  # looks at a counter before a thread lets others run: some tens of microseconds
+SPINS = 200  # looks at a counter before a thread lets others run: some microseconds, where each has a core
 
 C = f"""#include <stdatomic.h>
 #include <stdint.h>

@@ -139,7 +139,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
                 )
             raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}", site=site, fix=fix)
         if system.levels:
-            return at_paces(m, system, facts, goal)
+            return multirate_plan(m, system, facts, goal)
         order = order_for(tolerance_of(m, goal), DECAY[goal.precision]) if m is TAYLOR else m.order
         if goal.method != "auto":
             return Plan(m.name, order, "chosen by name", ())
@@ -151,9 +151,9 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         paced = PACED.get(2 if goal.order is None else goal.order)
         if paced is None or paced.name in forbidden:
             raise one_pace(f"a method of order {goal.order}" if goal.order else "what is left")
-        return at_paces(paced, system, facts, goal)
+        return multirate_plan(paced, system, facts, goal)
     if goal.stiff:
-        return turned(goal)
+        return oscillator_plan(goal)
     order = (2 if system.clock is None else IN_ANOTHER_TIME) if goal.order is None else goal.order
     if not isinstance(order, int) or not 1 <= order <= max(ORDERS):
         raise PlanError(
@@ -238,7 +238,7 @@ def of_order(order: int, quadratic: bool, system: System, facts: Facts, goal: Go
     return [*splittings, *parts, *by_solving(order)]
 
 
-def turned(goal: Goal) -> Plan:
+def oscillator_plan(goal: Goal) -> Plan:
     """The plan where the splitting into kicks and drifts would not stay bounded."""
     order = goal.order or INTERACTION.order
     own = BY_NAME[f"{INTERACTION.name}{order if order > INTERACTION.order else ''}"]
@@ -263,7 +263,7 @@ def one_pace(what: str) -> PlanError:
     )
 
 
-def at_paces(method: Method, system: System, facts: Facts, goal: Goal) -> Plan:
+def multirate_plan(method: Method, system: System, facts: Facts, goal: Goal) -> Plan:
     """The plan for fast and slow parts."""
     why = objection(method, system, facts)
     if why is not None:

@@ -155,7 +155,7 @@ def decide(
     return Decision(*found, course.span, course.reach, course.frequency, tuple(trials))
 
 
-def decided(decision: Decision) -> Plan:
+def plan_of_pilots(decision: Decision) -> Plan:
     """The plan that follows from what was measured."""
     work = next(t.work for t in decision.trials if t.method == decision.method)
     others = [t for t in decision.trials if t.method != decision.method]

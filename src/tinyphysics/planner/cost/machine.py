@@ -50,10 +50,10 @@ def shape_for(f: Section | SectionOutline, members: int, core: Core, width: int)
     enough = -(-members // width)
     if not f.loops:
         return VectorShape(width, 1)
-    state = len(f.loads)
+    p = wanted(f)
+    state = len(f.loads) if p is None else p.state
     fitting = min(core.registers // max(state, 1), MOST_CODE // max(f.code, 1))
     unroll = min(enough, max(LEAST_UNROLL, min(MOST_UNROLL, fitting)))
-    p = wanted(f)
     if p is None:
         return VectorShape(width, unroll)
     # chains so long that hiding them is worth more than registers; measured

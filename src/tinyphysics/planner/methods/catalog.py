@@ -217,7 +217,7 @@ MAP = Method("map", 0, "the map as it is written", AsWritten())
 TAYLOR = BY_NAME["taylor"]
 PACED = {m.order: m for m in METHODS if m.family.kind == LEVELS}  # those for fast and slow parts
 INTERACTION = BY_NAME["interaction"]
-TURNING = frozenset(m.name for m in METHODS if m.family.kind == BY_TURNS)
+OSCILLATOR_METHODS = frozenset(m.name for m in METHODS if m.family.kind == BY_TURNS)
 OF_FLOW = Method(FLOW, 0, "the exact flow of H", ExactFlow())  # by propagator="exact" alone
 
 

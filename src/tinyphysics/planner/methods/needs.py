@@ -26,7 +26,7 @@ class Need:
     lacking: Callable[[Method, System, Facts], Reason]
 
 
-def not_split(m: Method, system: System, facts: Facts) -> Reason:
+def not_separable(m: Method, system: System, facts: Facts) -> Reason:
     if system.kind == "ode":
         return "it is given by derivatives: no energy says what kicks and what drifts"
     if system.kind != "hamiltonian" or facts["separable"]:
@@ -34,7 +34,7 @@ def not_split(m: Method, system: System, facts: Facts) -> Reason:
     return f"H is not shown to be separable: {facts['separable'].because}"
 
 
-def two_clocks(m: Method, system: System, facts: Facts) -> Reason:
+def time_in_both_parts(m: Method, system: System, facts: Facts) -> Reason:
     if system.kind != "hamiltonian":
         return None
     time = facts["explicit time"]
@@ -105,7 +105,7 @@ def not_shears(m: Method, system: System, facts: Facts) -> Reason:
     return None if facts["shears"] else f"H is not shown to be a sum of shears: {facts['shears'].because}"
 
 
-def a_clock(m: Method, system: System, facts: Facts) -> Reason:
+def depends_on_time(m: Method, system: System, facts: Facts) -> Reason:
     return "H depends on t" if facts["explicit time"] else None
 
 
@@ -124,7 +124,7 @@ def not_polynomial(m: Method, system: System, facts: Facts) -> Reason:
     return f"the degree of H may be {degree}, and quadratures go up to {MOST_DEGREES}"
 
 
-def many_numbers(m: Method, system: System, facts: Facts) -> Reason:
+def state_too_large(m: Method, system: System, facts: Facts) -> Reason:
     size = sum(s.var.size for s in system.states)
     if size <= MOST_INCREMENTS:
         return None
@@ -149,28 +149,28 @@ def splits(system: System, facts: Facts) -> bool:
     return system.kind != "hamiltonian" or bool(facts["separable"])
 
 
-def nothing_to_turn(m: Method, system: System, facts: Facts) -> Reason:
+def no_quadratic_part(m: Method, system: System, facts: Facts) -> Reason:
     found = quadratic_part(system, facts)
     return None if found else f"no quadratic part and rest are shown: {found.because}"
 
 
 # fmt: off
 NEEDS: dict[str, Need] = {
-    "separable": Need("the energy is T(p) + V(q), or a force depends on positions alone", not_split),
-    "one clock": Need("t occurs in T or in V; in both only for compositions of leapfrogs", two_clocks),
+    "separable": Need("the energy is T(p) + V(q), or a force depends on positions alone", not_separable),
+    "one clock": Need("t occurs in T or in V; in both only for compositions of leapfrogs", time_in_both_parts),
     "quadratic T": Need("T is quadratic in p, with masses that may be parameters", not_quadratic),
     "force gradients": Need("an energy without lists of neighbours: forces are differentiated once more", no_gradients),
     "still T": Need("t does not occur in T", kinetic_clock),
     "orbits": Need("bodies that attract each other as 1/r, and move almost on Kepler orbits at the start", no_orbits),
     "shears": Need("a term mixes q and p, and every term is a shear: it moves no variable it depends on", not_shears),
-    "no clock": Need("H does not depend on t", a_clock),
+    "no clock": Need("H does not depend on t", depends_on_time),
     "smooth rates": Need("no abs, floor, min, max, sign or choice by the state in the equations of motion", not_analytic),
     "an energy": Need("a system given by its energy", no_energy),
     "a potential apart": Need("some terms of the energy contain no momenta, and none contains t", all_mixed),
-    "quadratic part": Need("an oscillator for each number of q, and a rest that depends on positions", nothing_to_turn),
+    "quadratic part": Need("an oscillator for each number of q, and a rest that depends on positions", no_quadratic_part),
     "linear": Need(f"H is of degree 2 in q and p, of {MOST_NUMBERS} numbers at most; it may depend on t", not_linear),
     "a polynomial": Need(f"H is a polynomial of the state, of degree {MOST_DEGREES} at most", not_polynomial),
-    "few numbers": Need(f"{MOST_INCREMENTS} numbers of the state at most", many_numbers),
+    "few numbers": Need(f"{MOST_INCREMENTS} numbers of the state at most", state_too_large),
     "a Lagrangian": Need("a system given by its Lagrangian", no_lagrangian),
     "levels": Need("a sum of parts marked as fast and slow", one_pace),
 }

@@ -22,6 +22,10 @@ class NamesItsInputs(Protocol):
         """States and parameters by name, each with its default."""
         ...
 
+    def in_numbers(self, given: dict[str, Any]) -> dict[str, Any]:
+        """What was passed by name, quantities with units as numbers."""
+        ...
+
 
 class OfOne:
     """A method bound to one simulation; called, it does what the method does."""
@@ -33,7 +37,7 @@ class OfOne:
 
     @users_frames  # the last frame of ours that an error leaves
     def __call__(self, *args: Any, **given: Any) -> Any:
-        return self.__func__(self.__self__, *args, **given)
+        return self.__func__(self.__self__, *args, **self.__self__.in_numbers(given))
 
     def __get__(self, instance: Any, owner: Any = None) -> OfOne:
         """Having this, it counts as a routine for help()."""

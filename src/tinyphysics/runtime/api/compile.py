@@ -23,13 +23,15 @@ from tinyphysics.planner.methods.catalog import CHOICES, METHODS, is_adaptive
 from tinyphysics.planner.systems.kinetics import relativistic
 from tinyphysics.planner.systems.link import linked
 from tinyphysics.planner.systems.time_transformation import in_another_time
+from tinyphysics.rules.equality.measured_in import units_of
+from tinyphysics.runtime.api.quantities import as_numbers
 from tinyphysics.runtime.api.simulation import CHECKS, Simulation
 from tinyphysics.runtime.engines.backend import ready, resolved
 from tinyphysics.runtime.stages.invariants import checked_invariants
 from tinyphysics.runtime.stages.observed import traced
 from tinyphysics.runtime.stages.resolve import checked_step
 from tinyphysics.synth.methods.taylor import TOLERANCE
-from tinyphysics.system import SizedFamily, Sum
+from tinyphysics.system import SizedFamily, Sum, System
 from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.tpir.program.isa import MATHS
 from tinyphysics.util import a_kind, did_you_mean, one_of, prod
@@ -239,6 +241,9 @@ def compile(
     are those of docs/maths.md, and bits are those of one machine and backend. The default, "exact", has the same everywhere.
 
     approximate=1e-3 sums forces of c*m[i]*m[j]/r through a tree, whose relative error is measured where a run begins.
+
+    checks={"shadow": 1e-3} warns like "on", and at the first step at which the shadow energy of a splitting is further from H
+    than that, relative to the terms of H; the warning has a step that was measured to be short enough.
     """
     ask = Ask(dict(locals()))  # every option as it was given
     if isinstance(system, type):
@@ -275,6 +280,9 @@ def compile(
     choice("math", math, MATHS)
     if scale not in SCALES:
         raise InputError(f"scale={scale!r} is not known", fix=f"scale may be {one_of(SCALES)}.")
+    wanted: Any = checks  # or thresholds of what is watched besides: {"shadow": 1e-3}
+    thresholds = {name: float(x) for name, x in wanted.items()} if isinstance(wanted, Mapping) else {}
+    checks = "on" if thresholds else checks
     if checks not in CHECKS:
         raise InputError(
             f"checks={checks!r} is not known",
@@ -295,8 +303,12 @@ def compile(
     check_sizes(system, sizes)
     if not isinstance(system, SizedFamily) or sizes is not None:
         source = system.bind(sizes)
+    if isinstance(source, System):
+        units_of(source.seen)  # a sum may add what does not fit
     if dt is not None:
-        dt = checked_step(dt)
+        dt = checked_step(as_numbers(source, {"dt": dt})["dt"])
+    if isinstance(pilot, Mapping):
+        pilot = as_numbers(source, pilot)
     check("system", Ask.of(Goal(dt), source))
     if order is not None and hasattr(order, "__index__"):  # one of NumPy's is as good
         order = operator.index(order)
@@ -334,11 +346,11 @@ def compile(
         whole = Simulation(source, goal, requested, checks)
         found = checked_invariants(project, source, lambda *f: traced(whole.system, *f), pilot)
         goal = replace(goal, project=found, propagator="loop")
-    sim = Simulation(source, goal, requested, checks)
+    sim = Simulation(source, goal, requested, checks, thresholds)
     if pilot is not None:
-        from tinyphysics.runtime.measure.accuracy import piloted
+        from tinyphysics.runtime.measure.accuracy import plan_by_pilot
 
-        piloted(sim, pilot)
+        plan_by_pilot(sim, pilot)
     if explain:
         print(sim.explain("full" if explain == "full" else "short"))
     return sim

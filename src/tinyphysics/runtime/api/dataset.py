@@ -9,7 +9,7 @@ import numpy as np
 from tinyphysics.device.cuda.dlpack import numbers
 from tinyphysics.errors import BackendError, PlanError
 from tinyphysics.runtime.stages.description import described
-from tinyphysics.runtime.stages.origin import Asked, Origin
+from tinyphysics.runtime.stages.origin import CompileRecord, Origin
 from tinyphysics.runtime.state.ensemble import shaped
 from tinyphysics.runtime.state.run import Run, told
 from tinyphysics.runtime.storage.open_store import arrays_given, described_run, layouts
@@ -65,7 +65,7 @@ def valued(found: Any, out: Trajectory) -> Any:
     return found
 
 
-def attributes_of(run: Run, asked: Asked) -> dict[str, Any]:
+def attributes_of(run: Run, asked: CompileRecord) -> dict[str, Any]:
     shown, acts = shaped(run.given)(run.given.states), told(run.acts)
     who = identity(run.system, asked.program, run.dt, run.t0, asked.seed, shown, run.given.params, acts)
     data = described(run.system, asked.goal, asked.backend, asked.checks, asked.program, run.acts)

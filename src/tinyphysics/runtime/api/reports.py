@@ -45,9 +45,9 @@ def full_report(sim: Setup) -> Report:
     report = report.with_rows("plan", (*told, *rows, *split))
     if not sim.system.levels:
         return report
-    from tinyphysics.runtime.measure.multirate import pace_section
+    from tinyphysics.runtime.measure.multirate import multirate_section
 
-    return report.with_section(pace_section(sim, sim.goal.dt), "plan")
+    return report.with_section(multirate_section(sim, sim.goal.dt), "plan")
 
 
 def rounding_row_of(sim: Setup) -> Row | None:

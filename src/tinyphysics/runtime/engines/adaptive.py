@@ -18,7 +18,7 @@ from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.device.protocols import StepRows
 from tinyphysics.runtime.engines.adapted import Adapted
 from tinyphysics.runtime.engines.engine import States
-from tinyphysics.runtime.engines.on_demand import Look, LookedAt
+from tinyphysics.runtime.engines.on_demand import Look, OnDemandEngine
 from tinyphysics.runtime.engines.step_pace import FramesAhead, StepPace
 from tinyphysics.runtime.engines.step_rows import covered, steps_ahead, whole_vectors
 from tinyphysics.runtime.state import device_arrays
@@ -37,7 +37,7 @@ LANES = 1024  # times that are looked at together
 Search = Callable[[States, int, float, bool], "Searching"]  # of (parameters, members, since, is it fresh?)
 
 
-class AdaptiveEngine(LookedAt[Adapted]):
+class AdaptiveEngine(OnDemandEngine[Adapted]):
     """An engine (runtime/engines/engine.py) on top of one that runs the steps themselves."""
 
     numbers, room, workers = 0, 0, 1
@@ -86,16 +86,9 @@ class AdaptiveEngine(LookedAt[Adapted]):
         clock[:, 0] = t0
         own = {name: state.get(name, v) for name, v in (blank | {CLOCK: clock}).items()}
         inner = self.inner.start(own, {**params, str(UNTIL.arg): np.array([t0])}, members, dt, t0, threads)
-        return Adapted(
-            inner,
-            members,
-            dt,
-            t0,
-            params=params,
-            start=dict(state),
-            events=self.searching(params, members, t0, True),
-            there=isinstance(next(iter(state.values())), DeviceArray),
-        )
+        events = self.searching(params, members, t0, True)
+        there = isinstance(next(iter(state.values())), DeviceArray)
+        return Adapted(inner, members, dt, t0, 0, params, dict(state), events=events, there=there)
 
     def searching(self, params: States, members: int, since: float, fresh: bool) -> Searching | None:
         return None if self.search is None else self.search(params, members, since, fresh)
@@ -119,16 +112,8 @@ class AdaptiveEngine(LookedAt[Adapted]):
         given = {**params, str(UNTIL.arg): np.array([time_at(steps, dt, t0)])}
         inner = self.inner.restored(registers, given, members, dt, t0, 0, threads)
         self.inner.tell(inner, str(UNTIL.arg), time_at(steps, dt, t0))
-        return Adapted(
-            inner,
-            members,
-            dt,
-            t0,
-            steps,
-            params,
-            reached=steps,
-            events=self.searching(params, members, time_at(steps, dt, t0), False),
-        )
+        events = self.searching(params, members, time_at(steps, dt, t0), False)
+        return Adapted(inner, members, dt, t0, steps, params, reached=steps, events=events)
 
     def snapshot(self, m: Adapted) -> Adapted:
         events = None if m.events is None else m.events.copy()

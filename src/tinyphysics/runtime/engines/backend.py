@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 from tinyphysics.context import PROCESSOR
@@ -12,7 +14,7 @@ from tinyphysics.device.engines.cuda_lanes import CudaEngine
 from tinyphysics.device.engines.cuda_loops import CudaLoopEngine
 from tinyphysics.device.engines.cuda_many import SpreadEngine
 from tinyphysics.device.engines.cuda_series import CudaSeriesEngine
-from tinyphysics.device.engines.engine import LaneEngine, kernel_of
+from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.device.engines.host import VmEngine
 from tinyphysics.device.engines.loops import NestEngine
 from tinyphysics.device.engines.series import SeriesEngine
@@ -43,10 +45,15 @@ from tinyphysics.synth.methods.taylor import CLOCK, loop_parts, loop_plan
 from tinyphysics.target import BUILT, PORTABLE, PTX_RSQRT, Seed, Target
 from tinyphysics.tpir.kernels.extremes import ExtremesOf
 from tinyphysics.tpir.kernels.kernel import RECORDED, build_kernel
+from tinyphysics.tpir.kernels.library import with_library
+from tinyphysics.tpir.kernels.loops import build_loops
 from tinyphysics.tpir.kernels.outline import Outline
+from tinyphysics.tpir.kernels.rows import kernel_of
 from tinyphysics.tpir.program.isa import Program, StateDecl, Type
 from tinyphysics.util import digest
 
+LOG = logging.getLogger("tinyphysics")
+LONG = 10_000  # instructions of a step that take seconds to compile
 Source = Program | LazyProgram
 # what writes code for GPUs and for OpenCL is imported where a run goes there: it is a tenth of a first result
 
@@ -63,6 +70,19 @@ class Engines:
         return self.known((PROCESSOR.value, *devices), target, *rest)
 
 
+@lru_cache(maxsize=256)  # said once
+def say_if_long(program: Program, backend: str) -> Program:
+    """The program; nobody waits for a long one without knowing what for."""
+    if len(program.step) > LONG and backend != "python":
+        LOG.warning(
+            "%s: one step is %s instructions; compiling it for %s takes some seconds (Ctrl-C ends it)",
+            program.name,
+            f"{len(program.step):,}",
+            backend,
+        )
+    return program
+
+
 def new_engine(
     target: Target,
     program: Source,
@@ -77,47 +97,50 @@ def new_engine(
     With `extremes` its loop keeps those of the probe's values, where it can: then they are among its registers.
     With `record` it writes down what it carries after every step, by `record`.
     """
-    if isinstance(program, LazyProgram) and isinstance(probe, LazyProgram | None) and not loops:
-        outline = partial(outlined, program, probe, target, extremes, record)
-        if target.backend == "llvm":
-            return LaneEngine(program, LlvmLoader(), None, threads, outline())
-        if target.backend == "cuda":
+    if target.backend == "python" or loops:
+        whole, watch = say_if_long(made(program), target.backend), None if probe is None else made(probe)
+        if target.backend not in LOOPS:
+            return VmEngine(whole, watch)
+        return nest_engine(whole, LOOPS[target.backend](), threads, watch, seed_of(target), target.backend)
 
-            def engine() -> CudaEngine:
-                from tinyphysics.runtime.engines.cuda import CudaLoader
+    def kernel() -> Any:
+        if (
+            target.backend in OUTLINED
+            and isinstance(program, LazyProgram)
+            and isinstance(probe, LazyProgram | None)
+        ):
+            return outlined(program, probe, target, extremes, record)
+        watch = None if probe is None else made(probe)
+        whole = say_if_long(made(program), target.backend)
+        return kernel_of(whole, watch, seed_of(target), extremes, record, target.backend != "cuda")
 
-                return CudaEngine(program, CudaLoader(), tools(cuda.device()), None, outline())
+    if target.backend == "cuda":
+        from tinyphysics.runtime.engines.cuda import CudaLoader
 
-            return on_gpus(engine)
-    whole, watch, seed = made(program), None if probe is None else made(probe), seed_of(target)
-    if loops and target.backend in LOOPS:
-        return NestEngine(whole, LOOPS[target.backend](), watch, threads, list_builder, tree_functions, seed)
-    if loops and target.backend == "cuda":
-        from tinyphysics.runtime.engines.cuda import CudaLoops
+        return on_gpus(lambda: CudaEngine(program, kernel(), CudaLoader(), tools(cuda.device())))
+    return LaneEngine(program, kernel(), LOADERS[target.backend](), threads)
 
-        return CudaLoopEngine(whole, CudaLoops(), watch, 1, list_builder, tree_functions, seed)
-    match target.backend:
-        case "llvm":
-            return LaneEngine(
-                whole, LlvmLoader(), watch, threads, seed=seed, extremes=extremes, record=record
-            )
-        case "c":
-            return LaneEngine(whole, CLoader(), watch, threads, extremes=extremes, record=record)
-        case "numpy":
-            return LaneEngine(whole, ArraysLoader(), watch, threads, extremes=extremes, record=record)
-        case "opencl":
-            from tinyphysics.runtime.engines.opencl import OpenClLoader
 
-            return LaneEngine(whole, OpenClLoader(), watch, threads, extremes=extremes, record=record)
-        case "cuda":
-            from tinyphysics.runtime.engines.cuda import CudaLoader
+def lane_engine(program: Program, loader: Any, threads: int | None = None) -> LaneEngine:
+    """The engine of a program written out, with a loader of the caller's."""
+    return LaneEngine(program, kernel_of(program), loader, threads)
 
-            return on_gpus(
-                lambda: CudaEngine(
-                    whole, CudaLoader(), tools(cuda.device()), watch, None, seed, extremes, record
-                )
-            )
-    return VmEngine(whole, watch)
+
+def nest_engine(
+    program: Program,
+    loader: Any,
+    threads: int | None = None,
+    probe: Program | None = None,
+    seed: Seed = PORTABLE,
+    backend: str = "",
+) -> NestEngine:
+    """The engine of a program in loop nests, and of its observables: these read the states where they lie."""
+    kernel = build_loops(program, None, seed)
+    kernel = with_library(kernel, backend) if program.math == "fast" else kernel
+    kind = CudaLoopEngine if getattr(loader, "there", False) else NestEngine
+    rest = loader, threads, list_builder, tree_functions
+    watch = None if probe is None else kind(probe, build_loops(probe, kernel.components, seed), *rest)
+    return kind(program, kernel, *rest, watch)
 
 
 engine_for = Engines(new_engine, 64)
@@ -167,12 +190,12 @@ def outlined(
     kept += [RECORDED] if record else []
     key = digest(" ".join([program.key, "" if probe is None else probe.key, seed.name, *kept]).encode())
     bytes_too = target.backend != "cuda"
-    return outline(
-        key,
-        lambda: kernel_of(
-            program.program, None if probe is None else probe.program, seed, extremes, record, bytes_too
-        ),
-    )
+
+    def kernel() -> Any:
+        whole = say_if_long(program.program, target.backend)
+        return kernel_of(whole, None if probe is None else probe.program, seed, extremes, record, bytes_too)
+
+    return outline(key, kernel)
 
 
 def ready(backend: str) -> None:
@@ -210,7 +233,7 @@ def gpu_here() -> bool:
     return True
 
 
-def placed(
+def choose_place(
     target: Target, requested: str, program: Source, w: tuple[int, int], whole: bool
 ) -> tuple[Target, str]:
     """(where a run of so many (members, steps) is done, why), if nobody has said it: the bits are the same.
@@ -250,18 +273,21 @@ def transferred(target: Target) -> dict[str, int]:
     return {"transfers": sum(d.transfers for d in every), "bytes_moved": sum(d.moved for d in every)}
 
 
-def opencl_loops() -> Any:
-    from tinyphysics.runtime.engines.opencl import OpenClLoops
+def named(module: str, name: str) -> Callable[[], Any]:
+    """What a module makes that is imported when it is first asked for."""
+    return lambda: getattr(import_module(f"tinyphysics.runtime.engines.{module}"), name)()
 
-    return OpenClLoops()
 
-
-LOOPS: dict[str, Callable[[], Any]] = {
-    "llvm": LlvmLoops,
-    "c": CLoops,
-    "numpy": numpy_loops,
-    "opencl": opencl_loops,
+# fmt: off
+LOADERS: dict[str, Callable[[], Any]] = {
+    "llvm": LlvmLoader, "c": CLoader, "numpy": ArraysLoader, "opencl": named("opencl", "OpenClLoader"),
 }
+LOOPS: dict[str, Callable[[], Any]] = {
+    "llvm": LlvmLoops, "c": CLoops, "numpy": numpy_loops, "opencl": named("opencl", "OpenClLoops"),
+    "cuda": named("cuda", "CudaLoops"),
+}
+# fmt: on
+OUTLINED = ("llvm", "cuda")  # backends that keep what became of a kernel by its outline
 
 MAKES_CODE = ("llvm", "c")  # backends whose code is for the processor that is named
 NO_FMA = "this processor has no fused multiply-add: the bits hold, the speed does not"

@@ -40,7 +40,7 @@ def pair_sums(system: System) -> list[UOp]:
     ]
 
 
-def meeting(sums: Sequence[UOp], values: Mapping[str, Any]) -> Pair | None:
+def colliding_pair(sums: Sequence[UOp], values: Mapping[str, Any]) -> Pair | None:
     """The first (i, j), i < j, at which a term of one of the sums is not finite."""
     found = []
     for u in sums:

@@ -11,11 +11,10 @@ from tinyphysics.device import cache
 from tinyphysics.device.cuda import driver as cuda
 from tinyphysics.device.cuda import nvptx
 from tinyphysics.device.cuda.neighbours import space_of
+from tinyphysics.device.cuda.rows import Tools
 from tinyphysics.device.cuda.sort import Kernels
-from tinyphysics.device.engines.cuda_lanes import Tools
 from tinyphysics.device.engines.cuda_loops import Call, Loaded
-from tinyphysics.device.engines.cuda_series import DeviceCode
-from tinyphysics.device.protocols import Parts
+from tinyphysics.device.protocols import Code, Parts
 from tinyphysics.emit.kinds.neighbours import ptx_lists
 from tinyphysics.emit.kinds.series import ptx_series
 from tinyphysics.emit.modules import ptx_nests
@@ -98,13 +97,13 @@ class CudaLoader:
         return digest(repr(["cuda", known, varying, made_by]).encode()) + ".note"
 
 
-def series_kernels(plan: SeriesPlan, parts: Any) -> DeviceCode:
+def series_kernels(plan: SeriesPlan, parts: Any) -> Code:
     """A Taylor series in loops."""
     w = ptx_series.PtxSeriesWriter(plan, *parts)
     text, kept = nvptx.ptx(w.module(), cuda.device().capability)
     (advance, look), found = cuda.load(text, ptx_series.NAMES)
     there = kept and found
-    return DeviceCode(advance, look, w.scratch, int(not there), int(there))
+    return Code(advance, look, w.scratch, int(not there), int(there))
 
 
 def list_kernels(spec: ListSpec) -> Kernels:
@@ -120,7 +119,7 @@ def kernels_of(device: cuda.Device, space: tuple[int, bool, bool, bool, bool]) -
 class CudaLoops:
     """Loop nests as kernels, queued in order."""
 
-    threads, team = False, None
+    threads, team, there = False, None, True
     lists = staticmethod(list_kernels)
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.device.protocols import PlainEngine
 from tinyphysics.runtime.engines.engine import Distant, States
 from tinyphysics.runtime.engines.events import Found, Hits
-from tinyphysics.runtime.engines.on_demand import Look, LookedAt
+from tinyphysics.runtime.engines.on_demand import Look, OnDemandEngine
 from tinyphysics.runtime.engines.roots import Values, first_places
 from tinyphysics.runtime.state.schedule import times_at
 
@@ -333,7 +333,7 @@ class EventEngine(PlainEngine):
         self.locate(m, [self.compared(m, self.joined(first, seen), lambda steps: [now], apart)], t)
 
 
-class JumpEvents(EventEngine, LookedAt[Followed]):
+class JumpEvents(EventEngine, OnDemandEngine[Followed]):
     """The same of a run without a loop: its states between steps are jumps of their own."""
 
     def state(self, m: Followed) -> dict[str, Any]:

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.errors import InputError
-from tinyphysics.ir import UOp
+from tinyphysics.ir import Ops, UOp, f64
+from tinyphysics.ir.dtype import bool_
+from tinyphysics.rules.equality.ranges import range_of
 from tinyphysics.runtime.state.encoding import Encoding
 from tinyphysics.system import System
 from tinyphysics.trajectory import StatesByName, Stop
@@ -79,14 +81,42 @@ class Found:
         return Found(self.hits + new, count, max(self.apart, apart), self.numbers.union(numbers))
 
 
-def check_events(events: Mapping[str, UOp]) -> None:
+def check_events(system: System, time: UOp, events: Mapping[str, UOp]) -> None:
     """An event is where one number changes its sign."""
+    moving = {x.var for x in system.states} | {time}
     for name, u in events.items():
         if u.shape != ():
             raise InputError(
                 f"the event `{name}` has shape {u.shape}",
                 fix="An event function must return one number; the event is where that number changes sign.",
             )
+        if not u.leaves & moving:
+            raise InputError(
+                f"the event `{name}` is {u} throughout a run: it depends neither on a state nor on t",
+                fix="An event is where a number changes sign: return a function of the states, such as q[0].",
+            )
+        if (why := has_one_sign(u)) is not None:
+            raise InputError(
+                f"the event `{name}` never changes sign: {u} is {why} whatever the state is",
+                fix="Watch what is inside, or its distance from a level: lambda q: q[0] - 0.5.",
+            )
+
+
+def has_one_sign(u: UOp) -> str | None:
+    """What is known of its sign, of a function that cannot change it; a zero that is touched counts as no change."""
+    low, high = range_of(u, {})
+    if low > 0.0:
+        return "positive"
+    if high <= 0.0:
+        return "never positive"
+    square = u.op is Ops.MUL and u.src[0] is u.src[1]
+    even = u.op is Ops.POW and u.src[1].op is Ops.CONST and float(u.src[1].arg) % 2 == 0
+    return "never negative" if square or even or u.op in (Ops.ABS, Ops.SQRT) else None
+
+
+def as_number(u: UOp) -> UOp:
+    """A condition is positive where it holds."""
+    return u if u.dtype.is_float else u.where(1.0, 0.0) if u.dtype is bool_ else u.cast(f64)
 
 
 def never_a_number(name: str) -> InputError:

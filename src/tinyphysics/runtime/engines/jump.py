@@ -16,7 +16,7 @@ from tinyphysics.device.linear.mixed_modes import MixedModes
 from tinyphysics.device.linear.modes import at_times
 from tinyphysics.runtime.engines.engine import States
 from tinyphysics.runtime.engines.few import Few
-from tinyphysics.runtime.engines.on_demand import Look, LookedAt
+from tinyphysics.runtime.engines.on_demand import Look, OnDemandEngine
 from tinyphysics.runtime.engines.propagator import Propagator
 from tinyphysics.runtime.engines.propagators import flat, unflat
 from tinyphysics.runtime.state.schedule import time_at
@@ -86,7 +86,7 @@ class Jumped:
     t0: float = 0.0
 
 
-class JumpEngine(LookedAt[Jumped]):
+class JumpEngine(OnDemandEngine[Jumped]):
     """An engine (runtime/engines/engine.py) whose steps cost nothing."""
 
     launches, compiling, made, found, numbers, room, workers = 0, 0.0, 0, 0, 0, 0, 1

@@ -6,7 +6,6 @@ from functools import lru_cache
 
 from tinyphysics.context import PROCESSOR
 from tinyphysics.device.cuda import nvptx
-from tinyphysics.device.engines.engine import kernel_of
 from tinyphysics.device.host.llvm import assembly, host_cpu
 from tinyphysics.device.host.processor import processor
 from tinyphysics.emit.kinds.series.ptx_series import PtxSeriesWriter
@@ -33,6 +32,7 @@ from tinyphysics.synth.methods.taylor import loop_parts, loop_plan
 from tinyphysics.target import LLVM, PORTABLE, PTX_RSQRT, Seed, Target, VectorShape
 from tinyphysics.tpir.kernels.loops import build_loops
 from tinyphysics.tpir.kernels.nests import LoopKernel
+from tinyphysics.tpir.kernels.rows import kernel_of
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.util import without_collections
 

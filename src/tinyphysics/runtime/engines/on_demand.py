@@ -25,7 +25,7 @@ class Begun(Protocol):
 M = TypeVar("M", bound=Begun)
 
 
-class LookedAt(PlainEngine, ABC, Generic[M]):
+class OnDemandEngine(PlainEngine, ABC, Generic[M]):
     look: Look | None
 
     @abstractmethod

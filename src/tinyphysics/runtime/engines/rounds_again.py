@@ -17,6 +17,7 @@ from tinyphysics.device.engines.loops import NestEngine
 from tinyphysics.errors import BackendError, PhysicsIntegrityError
 from tinyphysics.runtime.engines.loaders import LlvmLoops, numpy_loops
 from tinyphysics.tpir.kernels.index import Unsupported
+from tinyphysics.tpir.kernels.loops import build_loops
 from tinyphysics.tpir.kernels.nests import Round
 from tinyphysics.tpir.kernels.rounds import LEFT, ON
 from tinyphysics.tpir.program.isa import Program
@@ -35,10 +36,10 @@ def solves_arrays(program: object) -> bool:
 def engine_of(program: Program) -> NestEngine:
     loader: Any = LlvmLoops()
     try:
-        return NestEngine(program, loader, threads=1)
+        return NestEngine(program, build_loops(program), loader, 1)
     except BackendError:
         loader = numpy_loops()
-        return NestEngine(program, loader, threads=1)
+        return NestEngine(program, build_loops(program), loader, 1)
 
 
 def residuals(

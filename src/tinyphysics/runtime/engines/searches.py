@@ -19,7 +19,6 @@ from tinyphysics.runtime.engines.backend import engine_for
 from tinyphysics.runtime.engines.dense import LANES, Dense, look_program, scan_program
 from tinyphysics.runtime.engines.dense_search import Curves, Searching
 from tinyphysics.runtime.engines.event_steps import Followed, Fraction, Shown
-from tinyphysics.runtime.engines.events import check_events
 from tinyphysics.runtime.engines.jump import Jumped
 from tinyphysics.runtime.engines.plans import probe_key
 from tinyphysics.runtime.engines.series_curves import SeriesCurves
@@ -34,7 +33,6 @@ from tinyphysics.util import digest
 
 def dense_search(r: Run, time: UOp, inner: Any) -> partial[Searching]:
     """Of a run whose steps have curves: (parameters, members, since, is it fresh?) -> Searching."""
-    check_events(r.events)
     names = [s.name for s in inner.states]
     registers = {name: f"S{k}" for k, name in enumerate(names)}
     clock = registers[CLOCK]

@@ -38,7 +38,7 @@ LOG = logging.getLogger("tinyphysics")
 
 
 # --- before a run -------------------------------------------------------------------------------------------
-def piloted(sim: Setup, pilot: Any) -> None:
+def plan_by_pilot(sim: Setup, pilot: Any) -> None:
     """What `compile(..., pilot=)` does: the plan is made for this state now."""
     if not isinstance(pilot, Mapping):
         raise InputError(
@@ -167,7 +167,7 @@ def decision(pilots: Pilots, goal: Goal, reach: float | None) -> Decision:
     return decide(sim.system, sim.built.facts, goal, course, pilots.measure, pilots.operations, pilots.effort)
 
 
-def step_of_run(sim: Setup, begin: Beginning) -> float:
+def resolve_dt(sim: Setup, begin: Beginning) -> float:
     """The step of a run with goals; the first one makes the plan."""
     dt: float | None = begin.dt
     given, t0, c = begin.on_host, checked_time(begin.t0), begin.begun
@@ -211,7 +211,7 @@ def outruns(sim: Setup, steps: Any, until: Any, dt: float | None, t0: float) -> 
 
 # --- after a run --------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class Verdict:
+class GoalVerdict:
     """What a run was measured to be."""
 
     asked: float
@@ -222,7 +222,7 @@ class Verdict:
         return self.measured <= self.asked
 
 
-def judged(sim: Setup, out: Trajectory) -> None:
+def judge_goals(sim: Setup, out: Trajectory) -> None:
     """The goals, measured in the run itself: out.metrics["goals"]. What fails is said, or raised if checks are strict."""
     if sim.checks == "off" or out.origin is None or out.origin.last == 0:
         return
@@ -234,11 +234,11 @@ def judged(sim: Setup, out: Trajectory) -> None:
     some = part(run.given, who)
     (error, drift), note = asked(sim.goal), ""
     measure = error_of_run if run.adaptive else state_error
-    found = {"error": Verdict(error, measure(sim, out, some, who))}
+    found = {"error": GoalVerdict(error, measure(sim, out, some, who))}
     if drift is not None:
         again = replace(out.origin, run=replace(run, given=some))
         wandering = again.drift("energy")
-        found["energy_drift"] = Verdict(drift, float(np.max(wandering.value)))
+        found["energy_drift"] = GoalVerdict(drift, float(np.max(wandering.value)))
         note = wandering.note
     met = all(v.met for v in found.values())
     out.metrics["goals"] = {

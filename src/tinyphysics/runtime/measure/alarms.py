@@ -20,7 +20,7 @@ from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.planner.methods.method import Method
 from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.stages.energies import Look, computed, fastest
-from tinyphysics.runtime.stages.execute import looking
+from tinyphysics.runtime.stages.execute import observe_states
 from tinyphysics.runtime.stages.terms import addends
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Run
@@ -114,7 +114,7 @@ def of_many(
         assert H is not None
         given = replace(r.given, params=r.given.params | params, members=len(members))
         values = {"value": H, "scale": UOp.sum_of(abs(x) for x in addends(H))}
-        found = looking(replace(r, given=given), values, kept, steps)
+        found = observe_states(replace(r, given=given), values, kept, steps)
         energies, scales = found["value"], found["scale"]
     else:
         shape = len(steps), len(members)
@@ -158,7 +158,7 @@ def begins_lost(r: Run, member: int) -> bool:
     params = {n: v[[member]] if len(v) > 1 else v for n, v in r.given.params.items()}
     states = {n: v[[member]] for n, v in r.given.states.items()}
     one = replace(r, given=replace(r.given, states=states, params=params, members=1))
-    found = looking(one, {"energy": H}, {n: v[None] for n, v in states.items()}, [r.schedule.first])
+    found = observe_states(one, {"energy": H}, {n: v[None] for n, v in states.items()}, [r.schedule.first])
     return not np.isfinite(found["energy"]).all()
 
 

@@ -11,7 +11,7 @@ from tinyphysics.errors import TinyPhysicsError
 from tinyphysics.pipeline import Build
 from tinyphysics.report import Row
 from tinyphysics.rules.calculus.brackets import strang_error
-from tinyphysics.runtime.stages.execute import looking
+from tinyphysics.runtime.stages.execute import observe_states
 from tinyphysics.runtime.state.run import Run
 
 MOST_TERMS, MOST_POSITIONS = 8, 32  # parts and numbers whose brackets are written out
@@ -50,7 +50,7 @@ def commutators(b: Build, r: Run) -> Commutators | None:
         }
     except TinyPhysicsError:
         return None
-    found: dict[str, Any] = looking(
+    found: dict[str, Any] = observe_states(
         r, values, {name: v[None] for name, v in r.given.states.items()}, [r.schedule.first]
     )
     size = np.abs(found["error"][0]) * r.dt**2

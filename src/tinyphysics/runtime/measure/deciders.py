@@ -45,10 +45,10 @@ def inner_is_open(setup: Setup, at: Beginning) -> bool:
 
 
 def inner_steps(setup: Setup, at: Beginning) -> Any:
-    from tinyphysics.runtime.measure.multirate import set_paces
+    from tinyphysics.runtime.measure.multirate import choose_inner_steps
 
     dt = None if at.dt is None else checked_step(at.dt)
-    set_paces(setup, at.on_host, dt, checked_time(at.t0), at.begun)
+    choose_inner_steps(setup, at.on_host, dt, checked_time(at.t0), at.begun)
     return at.dt
 
 
@@ -87,9 +87,9 @@ def heed_step(setup: Setup, at: Beginning) -> Any:
 
 
 def meet_goals(setup: Setup, at: Beginning) -> float:
-    from tinyphysics.runtime.measure.accuracy import step_of_run
+    from tinyphysics.runtime.measure.accuracy import resolve_dt
 
-    return step_of_run(setup, at)
+    return resolve_dt(setup, at)
 
 
 # fmt: off

@@ -13,7 +13,7 @@ import numpy as np
 
 from tinyphysics.errors import PhysicsIntegrityError
 from tinyphysics.plan import Goal
-from tinyphysics.planner.methods.catalog import TURNING
+from tinyphysics.planner.methods.catalog import OSCILLATOR_METHODS
 from tinyphysics.runtime.engines.backend import transferred
 from tinyphysics.runtime.engines.caller_arrays import CallerArrays
 from tinyphysics.runtime.engines.events import gathered, last_times, never_a_number
@@ -28,7 +28,7 @@ from tinyphysics.runtime.stages.resolve import on_host
 from tinyphysics.runtime.state.acts import Acted
 from tinyphysics.runtime.state.digest import marked
 from tinyphysics.runtime.state.encoding import Encoding
-from tinyphysics.runtime.state.run import Run
+from tinyphysics.runtime.state.run import Run, made
 from tinyphysics.runtime.state.schedule import time_at, times_at
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def looked_for(
     apart: Sequence[float] = (),
 ) -> tuple[Loss, ...]:
     from tinyphysics.runtime.measure.losses import Case, losses
+    from tinyphysics.tpir.kernels.library import handed_over
 
     return losses(
         Case(
@@ -108,6 +109,7 @@ def looked_for(
             events=tuple(r.events),
             searched=since,
             apart=max(apart, default=None),
+            called=handed_over(made(r.program), r.target.backend) if r.loops and goal.math == "fast" else (),
             own_steps=r.adaptive,
         )
     )
@@ -126,10 +128,18 @@ def answers_again(f: Repeated) -> None:
 
 
 def asked_later(origin: Any, goal: Goal, method: str) -> dict[str, Callable[[], Any]]:
-    """out.checks."""
+    """out.checks, and the shadow energy."""
     if not isinstance(origin, Origin) or origin.run.system.energy is None:
         return {}
-    return {"checks": partial(checks_of, origin, goal, method)}
+    asked = {name: partial(shadow_of, name, origin, goal, method) for name in ("shadow_energy", "shadow_gap")}
+    by_order = partial(partial, shadow_of, "shadow", origin, goal, method)  # out.shadow(order=8)
+    return {"checks": partial(checks_of, origin, goal, method), **asked, "shadow": by_order}
+
+
+def shadow_of(name: str, origin: Origin, goal: Goal, method: str, *order: int, **by_name: int) -> Any:
+    from tinyphysics.runtime.measure import shadow
+
+    return getattr(shadow, name)(origin, goal, method, *order, **by_name)
 
 
 def checks_of(origin: Origin, goal: Goal, method: str) -> Any:
@@ -172,9 +182,9 @@ def turns(f: Finished) -> Found:
 
 
 def goals(f: Finished) -> Found:
-    from tinyphysics.runtime.measure.accuracy import judged
+    from tinyphysics.runtime.measure.accuracy import judge_goals
 
-    judged(f.setup, f.out)
+    judge_goals(f.setup, f.out)
     return {}
 
 
@@ -218,6 +228,22 @@ def acts(f: Finished) -> Found:
     return {"acts": told}
 
 
+def shadow_gap(f: Finished) -> Found:
+    """Of a run whose shadow energy is watched: checks={"shadow": 1e-3}."""
+    if not f.setup.thresholds:
+        return {}
+    from tinyphysics.runtime.measure.shadow_alarm import judge_shadow
+
+    return judge_shadow(f.setup, f.out)
+
+
+def shadow_gap_again(f: Repeated) -> None:
+    if f.setup.thresholds:
+        from tinyphysics.runtime.measure.shadow_alarm import judge_shadow
+
+        f.out.metrics |= judge_shadow(f.setup, f.out)
+
+
 def alarms(f: Finished) -> Found:
     s, r, record = f.setup, f.run, f.record
     if applies(r, record, s.checks, s.goal.approximate):
@@ -258,10 +284,11 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("stability", applies=lambda f: f.setup.frequency is not None or f.setup.goal.decision is not None,
                after=stability),
     Diagnostic("paces", applies=lambda f: f.setup.paces is not None and f.setup.goal.inner, after=inner_steps),
-    Diagnostic("resonance", applies=lambda f: f.setup.compiled.known.method in TURNING, after=turns),
+    Diagnostic("resonance", applies=lambda f: f.setup.compiled.known.method in OSCILLATOR_METHODS, after=turns),
     Diagnostic("goals", applies=lambda f: f.setup.goal.is_accurate, after=goals),
     Diagnostic("strict", applies=lambda f: f.setup.checks == "strict" and f.failed, after=raise_failure),
     Diagnostic("acts", applies=lambda f: f.run.acts, after=acts),
     Diagnostic("alarms", after=alarms, again=alarms_again),
+    Diagnostic("shadow", after=shadow_gap, again=shadow_gap_again),
 )
 # fmt: on

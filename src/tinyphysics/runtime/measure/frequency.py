@@ -20,7 +20,7 @@ from tinyphysics.physics.draws import uniform
 from tinyphysics.planner.methods.families.rates import kinetic
 from tinyphysics.runtime.measure.descent import dot
 from tinyphysics.runtime.stages.compiled import Compiled
-from tinyphysics.runtime.stages.execute import looking
+from tinyphysics.runtime.stages.execute import observe_states
 from tinyphysics.runtime.state.encoding import FLOAT64
 from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.runtime.state.run import Run
@@ -88,7 +88,10 @@ def products(s: Stiffness, compiled: Compiled, given: Inputs, t0: float) -> Prod
         own = cut(along_q, s.along_q, q) | cut(along_p, s.along_p, p)
         i = replace(given, states=states, params=params | own)
         r = Run(program, s.system, target, i, Schedule(0, None, None, None), 1.0, t0, None, FLOAT64, loops)
-        out = {name: v[0].reshape(given.members, -1) for name, v in looking(r, values, frames, [0]).items()}
+        out = {
+            name: v[0].reshape(given.members, -1)
+            for name, v in observe_states(r, values, frames, [0]).items()
+        }
         bends = np.concatenate([out[f"bend.{k}"] for k in range(len(s.bends))], axis=1)
         return bends, np.concatenate([out[f"move.{k}"] for k in range(len(s.moves))], axis=1)
 

@@ -19,7 +19,7 @@ import numpy as np
 from tinyphysics.ir import UOp
 from tinyphysics.physics.draws import uniform
 from tinyphysics.runtime.stages.compiled import Compiled
-from tinyphysics.runtime.stages.execute import execute, looking
+from tinyphysics.runtime.stages.execute import execute, observe_states
 from tinyphysics.runtime.state.encoding import Encoding
 from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.runtime.state.record import Record, beginning
@@ -162,7 +162,7 @@ class Copies:
         """Of the energy, by state, where the first copy of each line is."""
         first = replace(self.run, given=members(self.samples, self.every[::COPIES]))
         here = {name: v[frame][None, ::COPIES] for name, v in self.kept.items()}
-        found = looking(first, values, here, [0])
+        found = observe_states(first, values, here, [0])
         return {s.name: found[f"slope.{s.name}"][0] for s in self.compiled.system.states}
 
     def energies(self, values: Mapping[str, UOp], frame: int, beside: Arrays | None = None) -> Any:

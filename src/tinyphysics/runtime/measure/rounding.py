@@ -25,16 +25,9 @@ from tinyphysics.physics.draws import uniform
 from tinyphysics.planner.cost.rounding import NAME, NOT_ESTIMATED, roundings
 from tinyphysics.planner.methods.method import ROUNDS
 from tinyphysics.report import Row
-from tinyphysics.runtime.measure.roughness import (
-    COPIES,
-    FEW,
-    Copies,
-    advanced,
-    backend_of,
-    members,
-)
+from tinyphysics.runtime.measure.roughness import COPIES, FEW, Copies, advanced, backend_of, members
 from tinyphysics.runtime.stages.compiled import Compiled
-from tinyphysics.runtime.stages.execute import looking
+from tinyphysics.runtime.stages.execute import observe_states
 from tinyphysics.runtime.stages.origin import CANCELLED, SLOPES, TERMS
 from tinyphysics.runtime.stages.terms import addends
 from tinyphysics.runtime.state.ensemble import Inputs
@@ -145,7 +138,7 @@ def estimate(c: Compiled, began: FirstState) -> Rounding | str:
     if pilot.stops:
         return f"a pilot from the first state stopped at step {pilot.stops[0].step:,}"
     values = watched(c)
-    seen = looking(r, values, pilot.frames, pilot.steps)
+    seen = observe_states(r, values, pilot.frames, pilot.steps)
     scale, of = scale_of(seen)
     if scale is None:
         return of
@@ -182,7 +175,7 @@ def estimate(c: Compiled, began: FirstState) -> Rounding | str:
     p, constant = c.encoding.precision, 0.0
     if p.forces is f32 and (p.state is not f32 or p.low is not None):  # in float32 the walk is larger
         moving = seen["moving"] / scale
-        rates = looking(
+        rates = observe_states(
             r, {"moving": values["moving"]}, {n: v[[0, FEW]] for n, v in on.frames.items()}, [0, 0]
         )
         speed = rms((rates["moving"][1] - rates["moving"][0]) / scale[who] / FEW)

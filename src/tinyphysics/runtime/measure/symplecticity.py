@@ -9,22 +9,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import FunctionType
 from typing import Any
 
 from tinyphysics.errors import InputError, VerifyError
 from tinyphysics.front.trace import map_
 from tinyphysics.ir import UOp, substitute
+from tinyphysics.physics.draws import normal
 from tinyphysics.rules.calculus.custom import inline
 from tinyphysics.rules.calculus.jvp import jvp
-from tinyphysics.runtime.measure.multirate import set_paces
+from tinyphysics.runtime.measure.multirate import choose_inner_steps
 from tinyphysics.runtime.measure.precise import arithmetic, precise
 from tinyphysics.runtime.stages.flow_matrices import flows_of, with_flows
 from tinyphysics.runtime.stages.invariants import own_invariants
 from tinyphysics.runtime.stages.momenta_of_velocities import given_momenta
 from tinyphysics.runtime.stages.resolve import checked_step
 from tinyphysics.runtime.stages.setup import Setup
-from tinyphysics.runtime.state.ensemble import inputs
+from tinyphysics.runtime.state.ensemble import Inputs, inputs
 from tinyphysics.runtime.state.from_frame import opened
 from tinyphysics.structure import FIVE, Canonical, Structure
 from tinyphysics.system import SizedFamily, System
@@ -36,18 +38,29 @@ from tinyphysics.util import a_kind
 Measurable = Setup | System | SizedFamily | Callable[..., Any]
 BITS = 106  # two doubles
 ROUNDING = 2.0**-90  # of a step of a few thousand operations in 106 bits
-MOST_COMPONENTS = 32
+MOST_COMPONENTS = 32  # whose Jacobian is written out; of more, random directions are measured
+MOST_HALVINGS, LOST_DIGITS = (
+    4,
+    2.0**-46,
+)  # of the step whose order is measured; of a float64, with some to spare
+SAMPLES, STREAM = 3, 0x5EED  # pairs of those, and where they are drawn
 
 
 @dataclass(frozen=True)
 class Defect:
-    """|MᵀJM - J| / |M|² of one step, at dt, 2 dt and 4 dt; of a map, at a state and the next two of its orbit."""
+    """|MᵀJM - J| / |M|² of one step, at dt, 2 dt and 4 dt; of a map without step=, at a state and the next two of its orbit.
+
+    `determinant` is det M - 1 at the same places, `reversibility` how far a step, a turned momentum, a step and a turned
+    momentum lead away from where they began, relative to the state, and `order` how the error of a step falls with it.
+    """
 
     step: str
     dt: float | None  # None: a map, which has no step to be shortened
     values: tuple[float, float, float]
     claim: str = field(default=FIVE[0], repr=False)  # what a step without a defect is
     form: str = field(default=Structure.measured, repr=False)  # what is measured
+    of: OneStep | None = field(default=None, repr=False, compare=False)
+    unsafe: str = field(default="", repr=False)  # why it is not meant to be symplectic
 
     @property
     def symplectic(self) -> bool:
@@ -60,17 +73,221 @@ class Defect:
             return None
         return math.log2(self.values[2] / self.values[1])
 
+    @cached_property
+    def determinant(self) -> tuple[float, float, float] | None:
+        """det M - 1; None of a step whose Jacobian is not written out."""
+        return None if self.of is None else self.of.determinants()
+
+    @cached_property
+    def reversibility(self) -> tuple[float, float, float] | None:
+        """None where no momentum is known that could be turned."""
+        return None if self.of is None else self.of.reversals()
+
+    @property
+    def volume_preserving(self) -> bool | None:
+        return None if self.determinant is None else max(map(abs, self.determinant)) < ROUNDING
+
+    @property
+    def reversible(self) -> bool | None:
+        return None if self.reversibility is None else max(self.reversibility) < ROUNDING
+
+    @cached_property
+    def order(self) -> float | None:
+        """By one step of h against two of h/2, at ever shorter steps; None of a map without step=."""
+        return None if self.of is None or self.dt is None else self.of.order()
+
+    @property
+    def called(self) -> str:
+        """The step, as messages call it."""
+        return f"`{self.step}`" if self.of is None or not self.of.is_map else f"Function {self.step}"
+
     def __str__(self) -> str:
         if self.dt is None:
             if self.symplectic:
-                return f"`{self.step}` is {self.claim} at this state and the next two: {self.form}/|M|² is rounding"
+                return f"{self.called} is {self.claim} at this state and the next two: {self.form}/|M|² is rounding"
             return (
-                f"`{self.step}` is not {self.claim}: {self.form}/|M|² is {max(self.values):.2e} on its orbit"
+                f"{self.called} is not {self.claim}: {self.form}/|M|² is {max(self.values):.2e} on its orbit"
             )
+        h = "dt" if self.of is None or not self.of.is_map else self.of.system.step
         if self.symplectic:
-            return f"`{self.step}` is {self.claim}: {self.form}/|M|² is rounding at dt, 2 dt and 4 dt"
-        power = "" if self.power is None else f" and falls as dt^{self.power:.1f}"
-        return f"`{self.step}` is not {self.claim}: {self.form}/|M|² is {self.values[0]:.2e} at dt = {self.dt:g}{power}"
+            return f"{self.called} is {self.claim}: {self.form}/|M|² is rounding at {h}, 2 {h} and 4 {h}"
+        power = "" if self.power is None else f" and falls as {h}^{self.power:.1f}"
+        return f"{self.called} is not {self.claim}: {self.form}/|M|² is {self.values[0]:.2e} at {h} = {self.dt:g}{power}"
+
+
+@dataclass(frozen=True)
+class StepCheck(Defect):
+    """What `sim.check` found of one step at a state: print it."""
+
+    def __str__(self) -> str:
+        lines = [Defect.__str__(self)]
+        if self.unsafe:
+            lines.append(f"  not claimed: unsafe={self.unsafe!r}")
+        if self.determinant is not None:
+            off = max(self.determinant, key=abs)
+            lines.append(
+                f"  volume        {'kept: det M is 1' if self.volume_preserving else f'det M - 1 is {off:.2e}'}"
+            )
+        if self.reversibility is not None:
+            told = "yes" if self.reversible else f"no: off by {max(self.reversibility):.2e} of the state"
+            lines.append(f"  reversible    {told}")
+        if self.order is not None:
+            lines.append(f"  order         {self.order:.2f}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class OneStep:
+    """One step as scalar expressions of the numbers of a state, evaluated in 106 bits."""
+
+    system: System
+    inputs: tuple[UOp, ...]
+    outputs: list[UOp]
+    structure: Structure
+    h: float  # of a map without step=: 1
+    start: list[Any]
+    given_at: Callable[[float], dict[UOp, Any]]  # parameters, by the step
+
+    @property
+    def is_map(self) -> bool:
+        return self.system.kind == "map"
+
+    @property
+    def has_step(self) -> bool:
+        return not self.is_map or bool(self.system.step)
+
+    @property
+    def written_out(self) -> bool:
+        return len(self.inputs) <= MOST_COMPONENTS
+
+    @cached_property
+    def places(self) -> dict[UOp, int]:
+        sizes = [s.var.size for s in self.system.states]
+        return {s.var: sum(sizes[:k]) for k, s in enumerate(self.system.states)}
+
+    def at(self, h: float, z: Sequence[Any]) -> dict[UOp, Any]:
+        return self.given_at(h) | dict(zip(self.inputs, z))
+
+    def image(self, h: float, z: Sequence[Any], t: float = 0.0) -> list[Any]:
+        """The state after one step that begins at a time, in the working precision."""
+        mp = arithmetic()
+        with mp.workprec(BITS):
+            return list(precise(self.outputs, self.at(h, z) | {ORIGIN: t}, mp))
+
+    @cached_property
+    def looks(self) -> list[tuple[float, list[Any], int]]:
+        """(step, state, number of the step) where it is measured: longer steps, or the next states of a map."""
+        if self.has_step:
+            return [(self.h * k, self.start, 0) for k in (1, 2, 4)]
+        orbit = [self.start]
+        for _ in range(2):
+            orbit.append(self.image(self.h, orbit[-1]))
+        return [(self.h, z, n) for n, z in enumerate(orbit)]
+
+    @cached_property
+    def columns(self) -> list[list[UOp]]:
+        n = len(self.inputs)
+        units = ([UOp.const(float(j == k)) for j in range(n)] for k in range(n))
+        return [jvp(self.outputs, list(self.inputs), unit) for unit in units]
+
+    @cached_property
+    def jacobians(self) -> list[tuple[list[list[Any]], list[Any], list[Any]]]:
+        """(M, state, new state) at each look; M[i] is row i."""
+        mp, n, found = arithmetic(), len(self.inputs), []
+        with mp.workprec(BITS):
+            for h, z, count in self.looks:
+                env = self.at(h, z) | {NOW: count}
+                flat = precise([*self.outputs, *(u for c in self.columns for u in c)], env, mp)
+                M = [[flat[n * (k + 1) + i] for k in range(n)] for i in range(n)]
+                found.append((M, list(z), list(flat[:n])))
+        return found
+
+    def defects(self) -> list[float]:
+        mp, out = arithmetic(), []
+        if not self.written_out:
+            return self.sampled()
+        with mp.workprec(BITS):
+            for M, z, new in self.jacobians:
+                n = len(M)
+                worst, size = mp.mpf(0), max(sum(row[k] * row[k] for row in M) for k in range(n))
+                for _, _, products, wanted in self.structure.defect(M, self.places, z, new):
+                    form = sum(products)
+                    worst = max(worst, abs(form - wanted)) if mp.isfinite(form) else mp.inf
+                out.append(float(worst / max(size, 1)))
+        return out
+
+    def sampled(self) -> list[float]:
+        """ω(Mu, Mv) - ω(u, v) of random directions u, v of length 1, relative to those of Mu and Mv."""
+        if not isinstance(self.structure, Canonical):
+            raise InputError(
+                f"{len(self.inputs)} components are too many to write the Jacobian out",
+                fix=f"Measure a system of the same kind with up to {MOST_COMPONENTS}.",
+            )
+        mp, n, out = arithmetic(), len(self.inputs), []
+        rows = normal(2 * SAMPLES * n, 0, STREAM).ravel()[: 2 * SAMPLES * n].reshape(2 * SAMPLES, n)
+        unit = [(row / math.sqrt(float(row @ row))).tolist() for row in rows]
+        moved = [jvp(self.outputs, list(self.inputs), [UOp.const(x) for x in u]) for u in unit]
+        places = [(self.places[q], self.places[p], q.size) for q, p in self.structure.pairs]
+
+        def form(u: Sequence[Any], v: Sequence[Any]) -> Any:
+            return sum(
+                u[q + i] * v[p + i] - u[p + i] * v[q + i] for q, p, size in places for i in range(size)
+            )
+
+        with mp.workprec(BITS):
+            for h, z, count in self.looks:
+                flat = precise([x for m in moved for x in m], self.at(h, z) | {NOW: count}, mp)
+                images = [flat[k * n : (k + 1) * n] for k in range(2 * SAMPLES)]
+                worst = mp.mpf(0)
+                for k in range(0, 2 * SAMPLES, 2):
+                    (u, v), (mu, mv) = unit[k : k + 2], images[k : k + 2]
+                    size = mp.sqrt(sum(x * x for x in mu) * sum(x * x for x in mv))
+                    worst = max(worst, abs(form(mu, mv) - form([mp.mpf(x) for x in u], v)) / max(size, 1))
+                out.append(float(worst))
+        return out
+
+    def determinants(self) -> tuple[float, float, float] | None:
+        if not self.written_out:
+            return None
+        mp = arithmetic()
+        with mp.workprec(BITS):
+            one, two, four = (float(mp.det(mp.matrix(M)) - 1) for M, _, _ in self.jacobians)
+        return one, two, four
+
+    def reversals(self) -> tuple[float, float, float] | None:
+        if not isinstance(self.structure, Canonical) or self.system.time is not None:
+            return None
+        turned = {self.places[p] + i for _, p in self.structure.pairs for i in range(p.size)}
+
+        def mirror(z: Sequence[Any]) -> list[Any]:
+            return [-x if k in turned else x for k, x in enumerate(z)]
+
+        mp, out = arithmetic(), []
+        with mp.workprec(BITS):
+            for h, z, _ in self.looks:
+                back = mirror(self.image(h, mirror(self.image(h, z))))
+                size = max(max(abs(x) for x in z), 1e-300)
+                out.append(float(max(abs(a - b) for a, b in zip(back, z)) / size))
+        return out[0], out[1], out[2]
+
+    def order(self) -> float | None:
+        """One step of h and two of h/2 differ by h to the order and one more; at the shortest steps that show it.
+
+        Coefficients of a method are float64: what they have lost is no error of the method.
+        """
+        mp, size = arithmetic(), max(max(abs(x) for x in self.start), 1.0)
+        errors: list[Any] = []
+        with mp.workprec(BITS):
+            for k in range(MOST_HALVINGS):
+                h = self.h / 2.0**k
+                half = self.image(h / 2, self.image(h / 2, self.start), h / 2)
+                found = max(abs(a - b) for a, b in zip(self.image(h, self.start), half))
+                if found < LOST_DIGITS * abs(h) * size:
+                    break
+                errors.append(found)
+            if len(errors) < 2:
+                return None  # exact, or too good to be measured
+            return float(mp.log(errors[-2] / errors[-1], 2)) - 1.0
 
 
 def subject(what: Measurable) -> Setup:
@@ -148,8 +365,11 @@ def measure_symplectic(sim: Measurable, dt: float | None = None, pairs: Any = No
         raise InputError(f"`{system.name}` is a map: it has no dt", fix="Leave dt= out.")
     h = 1.0 if is_map else checked_step(setup.goal.dt if dt is None else dt)
     given, _ = opened(setup.own_names, given, 0.0)
+    if is_map and system.step:
+        defaults = {x.name: x.default for x in system.parameters}
+        h = checked_step(given.get(system.step, defaults[system.step]))
     if system.levels and not setup.goal.inner:
-        set_paces(setup, given, h, 0.0, None)
+        choose_inner_steps(setup, given, h, 0.0, None)
     i = inputs(system, given_momenta(system, given))
     if i.is_ensemble:
         raise InputError("the symplectic defect is measured for one member at a time", fix="Pass one member.")
@@ -160,48 +380,11 @@ def measure_symplectic(sim: Measurable, dt: float | None = None, pairs: Any = No
         )
     if setup.compiled.jump is not None:
         return defect_of_jump(setup, h, given)
-    kernel = build_kernel(setup.built.exact)
-    if len(kernel.inputs) > MOST_COMPONENTS:
-        raise InputError(
-            f"{len(kernel.inputs)} components are too many to write the Jacobian out",
-            fix=f"Measure a system of the same kind with up to {MOST_COMPONENTS}; the certificate is in sim.explain().",
-        )
-    start = dict(zip(kernel.carried, kernel.functions["init"]))
-    after = dict(zip(kernel.carried, substitute(kernel.whole_step(), start)))
-    outputs = inline(
-        substitute(substitute(kernel.functions["final"], after), own_invariants(setup.goal, system, kernel))
-    )
-    columns = []
-    for k in range(len(kernel.inputs)):
-        direction = [UOp.const(float(j == k)) for j in range(len(kernel.inputs))]
-        columns.append(jvp(outputs, list(kernel.inputs), direction))
-    env: dict[UOp, Any] = {NOW: 0, ORIGIN: 0}
-    flat = [x for s in system.states for x in i.states[s.name][0].ravel().tolist()]
-    env |= dict(zip(kernel.inputs, flat))
-
-    def given_at(dt: float) -> dict[UOp, Any]:
-        """All that a step of this length reads: the matrices of turns are others for another one."""
-        now = with_flows(i, setup.built.exact, dt) if flows_of(setup.built.exact) else i
-        out = env | {STEP: dt}
-        for p in kernel.params:
-            name, _, index = str(p.arg)[1:].partition(".")
-            if p is not STEP and p is not ORIGIN and name in now.params:
-                out[p] = now.params[name][0].ravel()[int(index or 0)].item()
-        return out
-
-    sizes = [s.var.size for s in system.states]
-    places = {s.var: sum(sizes[:k]) for k, s in enumerate(system.states)}
-
-    def measured(env: Mapping[UOp, Any]) -> float:
-        return defect(columns, outputs, kernel.inputs, env, structure, places)
-
+    step = one_step(setup, i, h, structure)
     try:
-        if is_map:
-            values = tuple(map(measured, orbit(outputs, kernel.inputs, given_at(h), 3)))
-        else:
-            values = tuple(measured(given_at(h * k)) for k in (1, 2, 4))
+        values = step.defects()
     except (ZeroDivisionError, TypeError, ValueError):  # 1/0, and complex values of real functions
-        values = (math.nan,) * 3
+        values = [math.nan] * 3
     if not all(map(math.isfinite, values)):
         raise InputError(
             f"a step of `{system.name}` is not finite at this state",
@@ -209,8 +392,36 @@ def measure_symplectic(sim: Measurable, dt: float | None = None, pairs: Any = No
         )
     what = system.name if is_map else f"{setup.built.plan.method} of {system.name}"
     return Defect(
-        what, None if is_map else h, (values[0], values[1], values[2]), structure.headline, structure.measured
+        what,
+        h if step.has_step else None,
+        (values[0], values[1], values[2]),
+        structure.headline,
+        structure.measured,
+        step,
+        system.unsafe,
     )
+
+
+def one_step(setup: Setup, i: Inputs, h: float, structure: Structure) -> OneStep:
+    system, kernel = setup.system, build_kernel(setup.built.exact)
+    start = dict(zip(kernel.carried, kernel.functions["init"]))
+    after = dict(zip(kernel.carried, substitute(kernel.whole_step(), start)))
+    outputs = inline(
+        substitute(substitute(kernel.functions["final"], after), own_invariants(setup.goal, system, kernel))
+    )
+
+    def given_at(dt: float) -> dict[UOp, Any]:
+        """All that a step of this length reads: the matrices of turns are others for another one."""
+        now = with_flows(i, setup.built.exact, dt) if flows_of(setup.built.exact) else i
+        out: dict[UOp, Any] = {NOW: 0, ORIGIN: 0, STEP: dt}
+        for p in kernel.params:
+            name, _, index = str(p.arg)[1:].partition(".")
+            if p is not STEP and p is not ORIGIN and name in now.params:
+                out[p] = dt if name == system.step else now.params[name][0].ravel()[int(index or 0)].item()
+        return out
+
+    flat = [x for s in system.states for x in i.states[s.name][0].ravel().tolist()]
+    return OneStep(system, kernel.inputs, outputs, structure, h, flat, given_at)
 
 
 def defect_of_jump(sim: Setup, dt: float, given: Mapping[str, Any]) -> Defect:
@@ -225,36 +436,6 @@ def defect_of_jump(sim: Setup, dt: float, given: Mapping[str, Any]) -> Defect:
     return Defect(f"{sim.built.plan.method} of {sim.system.name}", dt, (one, two, four))
 
 
-def orbit(outputs: list[UOp], inputs: Sequence[UOp], env: dict[UOp, Any], count: int) -> list[dict[UOp, Any]]:
-    """The state of a map and those that follow, in the working precision."""
-    mp, out = arithmetic(), [env]
-    with mp.workprec(BITS):
-        for step in range(1, count):
-            now = precise(outputs, out[-1], mp)
-            out.append(env | dict(zip(inputs, now)) | {NOW: step})
-    return out
-
-
-def defect(
-    columns: list[list[UOp]],
-    outputs: list[UOp],
-    inputs: Sequence[UOp],
-    env: Mapping[UOp, Any],
-    structure: Structure,
-    places: Mapping[UOp, int],
-) -> float:
-    mp = arithmetic()
-    with mp.workprec(BITS):
-        flat = precise([*outputs, *(u for c in columns for u in c)], env, mp)
-        n = len(columns)
-        new, M = flat[:n], [[flat[n * (k + 1) + i] for k in range(n)] for i in range(n)]  # M[i] is row i
-        worst, size = mp.mpf(0), max(sum(row[k] * row[k] for row in M) for k in range(n))
-        for _, _, products, wanted in structure.defect(M, places, [env[x] for x in inputs], new):
-            form = sum(products)
-            worst = max(worst, abs(form - wanted)) if mp.isfinite(form) else mp.inf
-        return float(worst / max(size, 1))
-
-
 def assert_symplectic(sim: Measurable, dt: float | None = None, pairs: Any = None, **given: Any) -> Defect:
     """Raises a VerifyError unless one step of a simulation is measured to be symplectic, up to rounding.
 
@@ -262,9 +443,32 @@ def assert_symplectic(sim: Measurable, dt: float | None = None, pairs: Any = Non
     """
     found = measure_symplectic(sim, dt, pairs, **given)
     if not found.symplectic:
-        raise VerifyError(
-            str(found),
-            fix="Splitting methods are symplectic; friction, noise and Runge–Kutta steps are not "
-            "meant to be, so do not assert it for them.",
-        )
+        raise not_symplectic(found)
+    return found
+
+
+def not_symplectic(found: Defect) -> VerifyError:
+    own = (
+        ' In a map of your own, unsafe="friction" says that it is not.'
+        if found.called.startswith("F")
+        else ""
+    )
+    return VerifyError(
+        str(Defect.__str__(found)),
+        fix="Splitting methods are symplectic; friction, noise and Runge–Kutta steps are not "
+        f"meant to be, so do not assert it for them.{own}",
+    )
+
+
+def check_step(setup: Setup, dt: float | None, given: Mapping[str, Any]) -> StepCheck:
+    """What a step is at a state, against what it claims: the pairs of a map, or the certificate of a method."""
+    d = measure_symplectic(setup, dt, None, **given)
+    found = StepCheck(d.step, d.dt, d.values, d.claim, d.form, d.of, d.unsafe)
+    claimed = (
+        bool(setup.system.p) and not found.unsafe
+        if setup.system.kind == "map"
+        else bool(setup.built.certificate[d.claim])
+    )
+    if claimed and not found.symplectic:
+        raise not_symplectic(found)
     return found

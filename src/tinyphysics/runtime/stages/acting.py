@@ -15,6 +15,7 @@ import numpy as np
 
 from tinyphysics.device.cuda.dlpack import here, sent
 from tinyphysics.device.engines.engine import LaneEngine
+from tinyphysics.device.host.rows import fill
 from tinyphysics.device.numbers import LOST
 from tinyphysics.runtime.engines.backend import engine_for
 from tinyphysics.runtime.engines.engine import States
@@ -50,6 +51,9 @@ class Acts:
                 by.advance(one, 1)
                 for k, row in zip(which, by.held(one)):
                     rows[k] = row
+                if isinstance(m.carried, np.ndarray):  # they are rows of it
+                    fill(m.carried, m.members)
+                    continue
                 new = engine.resume(rows, *own)
             else:
                 registers = engine.registers(m)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from tinyphysics.device.cuda.dlpack import empty_like
 from tinyphysics.device.host.cores import available
 from tinyphysics.ir import UOp
-from tinyphysics.planner.methods.catalog import TURNING
+from tinyphysics.planner.methods.catalog import OSCILLATOR_METHODS
 from tinyphysics.rules.functions.random import draws
 from tinyphysics.runtime.stages.acts import bind_acts
 from tinyphysics.runtime.stages.encode import Encoded, bare_run
@@ -95,7 +95,7 @@ def invariants(r: Resolved, b: Bound) -> Inputs:
 
 def turns_by_matrices(r: Resolved, b: Bound) -> bool:
     compiled = r.setup.compiled
-    return compiled.known.method in TURNING and bool(flows_of(made(compiled.program)))
+    return compiled.known.method in OSCILLATOR_METHODS and bool(flows_of(made(compiled.program)))
 
 
 def matrices(r: Resolved, b: Bound) -> Inputs:

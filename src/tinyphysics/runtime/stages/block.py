@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import here
-from tinyphysics.runtime.engines.collisions import meeting
+from tinyphysics.runtime.engines.collisions import colliding_pair
 from tinyphysics.runtime.engines.engine import States
 from tinyphysics.runtime.engines.find_failure import Failure, locate
-from tinyphysics.runtime.engines.rounds_again import not_solved
 from tinyphysics.runtime.stages.acting import lost
 from tinyphysics.runtime.stages.between import frames_between
 from tinyphysics.runtime.stages.running import Done, Running, Stopped
@@ -141,12 +140,14 @@ def stop_of(run: Running, tile: Tile, k: int, failure: Failure, search: bool) ->
     if search and run.pairs:  # they met where the step went, or were together when it began
         params = {name: v[member if len(v) > 1 else 0] for name, v in run.given.params.items()}
         met = (
-            meeting(run.pairs, {"t": run.time(t), **params, **run.encoding.values(s)})
+            colliding_pair(run.pairs, {"t": run.time(t), **params, **run.encoding.values(s)})
             for t, s in ((n, failure.after), (n - 1, before))
         )
         where = next((pair for pair in met if pair is not None), where)
     error = None
     if search and run.encoding.solves:
+        from tinyphysics.runtime.engines.rounds_again import not_solved
+
         own = {name: v[[member if len(v) > 1 else 0]] for name, v in run.given.params.items()}
         error = not_solved(getattr(run.engine, "program", None), before, own, run.dt, run.t0, n - 1)
     who = member if run.given.is_ensemble else None

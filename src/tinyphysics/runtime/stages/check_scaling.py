@@ -8,7 +8,7 @@ import numpy as np
 
 from tinyphysics.errors import InputError
 from tinyphysics.ir.value import evaluate
-from tinyphysics.runtime.stages.execute import looking
+from tinyphysics.runtime.stages.execute import observe_states
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.step import Scale
 
@@ -33,6 +33,8 @@ def unit(r: Run, s: Scale) -> Any:
     """Its value: (members or 1, shape...)."""
     given = {str(v.arg): r.given.params[str(v.arg)] for v in s.factor.leaves if str(v.arg) != "dt"}
     if any(len(a) > 1 for a in given.values()):
-        return looking(r, {"unit": s.factor}, {n: v[None] for n, v in r.given.states.items()}, [0])["unit"][0]
+        return observe_states(r, {"unit": s.factor}, {n: v[None] for n, v in r.given.states.items()}, [0])[
+            "unit"
+        ][0]
     values = {name: a[0].ravel().tolist() if a[0].ndim else float(a[0]) for name, a in given.items()}
     return np.asarray(evaluate([s.factor], values | {"dt": r.dt})[0])[None]

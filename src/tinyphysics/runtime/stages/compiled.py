@@ -11,7 +11,7 @@ from typing import Any
 
 from tinyphysics.errors import InputError, StoreError
 from tinyphysics.ir import UOp, parse
-from tinyphysics.pipeline import Build, build, follows, stepped, watching
+from tinyphysics.pipeline import Build, build, follows_time_momentum, stepped, with_time_momentum
 from tinyphysics.plan import Goal
 from tinyphysics.planner.choice.propagator import few, loop_seconds, seconds
 from tinyphysics.planner.choice.stiff import stiffest
@@ -179,14 +179,14 @@ class Compiled:
     @property
     def follows_energy(self) -> bool:
         """Can what its energy should be be followed?  H itself, or H + p_t where it depends on t."""
-        return not self.system.driven or follows(self.built)
+        return not self.system.driven or follows_time_momentum(self.built)
 
     def watching(self, name: str) -> Program | LazyProgram:
         """The program that follows the momentum of explicit time too, as a state of that name."""
         key = None if self.key is None else digest(f"{self.key} with {name}".encode())
         if key is None:
-            return watching(self.built, name)
-        return LazyProgram(key, lambda: watching(self.built, name))
+            return with_time_momentum(self.built, name)
+        return LazyProgram(key, lambda: with_time_momentum(self.built, name))
 
     @cached_property
     def energy_in_loops(self) -> bool:

@@ -44,6 +44,7 @@ def system_data(whole: System) -> dict[str, Any]:
         "graph": dump(roots.pop(GIVEN_BY[s.kind])),
         "levels": "",
         **({} if clock is None else {"clock": [clock.way, dump([clock.rate])]}),
+        **{name: word for name in ("step", "unsafe") if (word := getattr(s, name))},
         "motion": "",
         **{name: dump(us) for name, us in roots.items()},
     }
@@ -75,6 +76,8 @@ def system_of(s: Mapping[str, Any]) -> System:
         parameters,
         UOp.var("t") if s["time"] else None,
         axes={name: tuple(shape) for name, shape in s.get("axes", {}).items()},
+        step=str(s.get("step", "")),
+        unsafe=str(s.get("unsafe", "")),
         **{name: how[name].put(parse(text)) for name, text in graphs.items()},
     )
     if "clock" in s:

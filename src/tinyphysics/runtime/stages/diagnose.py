@@ -10,7 +10,7 @@ from tinyphysics.runtime.engines.backend import named_processor, notes, running_
 from tinyphysics.runtime.engines.caller_arrays import return_arrays
 from tinyphysics.runtime.stages.bind import Bound
 from tinyphysics.runtime.stages.encode import Encoded
-from tinyphysics.runtime.stages.origin import Asked
+from tinyphysics.runtime.stages.origin import CompileRecord
 from tinyphysics.runtime.stages.outcome import trajectory
 from tinyphysics.runtime.stages.own_time import end_at
 from tinyphysics.runtime.stages.place import Placed
@@ -96,7 +96,7 @@ def diagnose(
     diagnostics: Sequence[Diagnostic],
 ) -> Trajectory:
     setup, one, record = r.setup, p.run, ran.record
-    asked = Asked(setup.goal, setup.requested, setup.checks, setup.compiled.known.program, r.seed)
+    asked = CompileRecord(setup.goal, setup.requested, setup.checks, setup.compiled.known.program, r.seed)
     out = trajectory(one, record, ran.windows, b.values, asked)
     if setup.system.clock is not None and r.until is not None and not out.stops:
         end_at(one, record, out, float(r.until))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.ir import UOp
-from tinyphysics.runtime.stages.execute import looking
+from tinyphysics.runtime.stages.execute import observe_states
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Run
 
@@ -79,6 +79,6 @@ class EnergySoFar:
         parts = [self.run.given.states] * (self.seen == 0) + [r.frame_of(rows - 1)]
         frames = {name: np.stack([np.asarray(part[name]) for part in parts]) for name in r.frames}
         steps = [r.schedule.first] * (self.seen == 0) + [int(r.schedule.steps_of(rows - 1, rows)[0])]
-        out = looking(self.run, {"energy": energy}, frames, steps)["energy"]
+        out = observe_states(self.run, {"energy": energy}, frames, steps)["energy"]
         self.spent += time.monotonic() - start
         return out

@@ -54,7 +54,7 @@ def clock_of(system: System) -> UOp:
     return UOp.var("t") if system.time is None else system.time
 
 
-def watcher(r: Run, values: Mapping[str, UOp]) -> Program | LazyProgram:
+def observer_program(r: Run, values: Mapping[str, UOp]) -> Program | LazyProgram:
     def make() -> Program:
         return probe(r.system.states, r.system.parameters, clock_of(r.system), values, r.encoding.precision)
 
@@ -82,7 +82,7 @@ def execute(
 ) -> tuple[Record, int, float, str]:
     """(what was recorded, how often the engine was launched, seconds it spent compiling, where its code is from)."""
     began = time.perf_counter()
-    engine, fused = chosen(r, record, values)
+    engine, fused = choose_engine(r, record, values)
     built = time.perf_counter() - began
     launches, compiling, made, loaded = engine.launches, engine.compiling, engine.made, engine.found
     running = Running.of(
@@ -104,7 +104,9 @@ def execute(
     for tile in running.tiles:
         engine.expect(tile.members, record.schedule.steps - record.schedule.first)
     if values:
-        first = looking(r, values, {n: v[None] for n, v in r.given.states.items()}, [record.schedule.first])
+        first = observe_states(
+            r, values, {n: v[None] for n, v in r.given.states.items()}, [record.schedule.first]
+        )
         if sink is not None:
             sink(first, slice(0, r.given.members))
         else:
@@ -129,7 +131,9 @@ def execute(
 def look_at_tile(r: Run, values: Mapping[str, UOp], tile: Tile, state: States, n: int) -> dict[str, Any]:
     """What is observed of the members of a tile, in a state at step n."""
     own = replace(r.given, params=tile.params(), members=tile.members)
-    seen = looking(replace(r, given=own), values, {name: here(v)[None] for name, v in state.items()}, [n])
+    seen = observe_states(
+        replace(r, given=own), values, {name: here(v)[None] for name, v in state.items()}, [n]
+    )
     return {name: v[0] for name, v in seen.items()}
 
 
@@ -141,9 +145,13 @@ def matrices(r: Run, dt: float) -> dict[str, Any]:
     return {name: v for name, v in found.items() if name.startswith(FLOW)}
 
 
-def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
+def choose_engine(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
     """The engine of a run, and the names under which its loop observes the states if many are saved."""
-    s, look = record.schedule, partial(looking, r, values) if values else None
+    s, look = record.schedule, partial(observe_states, r, values) if values else None
+    if r.events:
+        from tinyphysics.runtime.engines.events import check_events
+
+        check_events(r.system, clock_of(r.system), r.events)
     if r.events and not r.adaptive:
         return with_events(r, record, values)
     if r.jump is not None:
@@ -181,10 +189,14 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
         else:
             fused = {word.name: f"frame.{word.name}" for word in kept}
             states = {fused[word.name]: word.var for word in kept}
-            engine = engine_for(r.target, r.program, watcher(r, {**values, **states}), r.threads, r.loops)
+            engine = engine_for(
+                r.target, r.program, observer_program(r, {**values, **states}), r.threads, r.loops
+            )
         if s.save_every is not None and engine.block(r.given.members) >= 2 * s.save_every:
             return engine, fused
-    engine = engine_for(r.target, r.program, watcher(r, values) if values else None, r.threads, r.loops)
+    engine = engine_for(
+        r.target, r.program, observer_program(r, values) if values else None, r.threads, r.loops
+    )
     engine.block(r.given.members)  # writes the kernel out
     return engine, {}
 
@@ -192,20 +204,18 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
 def with_events(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
     """The engine of a run with steps of one length whose events are searched."""
     from tinyphysics.runtime.engines.event_steps import TIME, EventEngine, JumpEvents
-    from tinyphysics.runtime.engines.events import check_events
     from tinyphysics.runtime.engines.searches import fractions, jumps, observed_events
 
-    check_events(r.events)
     s, events = record.schedule, observed_events(r.events)
     kept = [word for x in r.system.states for word in r.encoding.precision.kept(x)]
     words = {word.name: f"frame.{word.name}" for word in kept}
     in_loop = r.jump is not None or not r.loops  # does it show the states of every step?
     fused = words if record.frames and in_loop and strides_agree(s) and not r.given.there else {}
-    look, seen = partial(looking, r, values) if values else None, partial(looking, r, events)
+    look, seen = partial(observe_states, r, values) if values else None, partial(observe_states, r, events)
     inner: Any
     if r.jump is not None:
         inner = JumpEngine(r.jump, seen, words)
-        alone = engine_for(r.target, watcher(r, events), None, r.threads, r.loops)
+        alone = engine_for(r.target, observer_program(r, events), None, r.threads, r.loops)
         by = jumps(r, inner, alone)
         return JumpEvents(inner, list(r.events), words, by, seen, look, fused, in_loop), fused
     shown = {words[word.name]: word.var for word in kept} if in_loop else {}
@@ -213,7 +223,7 @@ def with_events(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any,
     if r.system.clock is not None:
         time = partial(r.encoding.shown, r.system.clock.time)
         shown |= {TIME: next(x.var for x in r.system.states if x.name == r.system.clock.time)}
-    inner = engine_for(r.target, r.program, watcher(r, {**events, **shown}), r.threads, r.loops)
+    inner = engine_for(r.target, r.program, observer_program(r, {**events, **shown}), r.threads, r.loops)
     by = fractions(r, inner, partial(matrices, r))
     return EventEngine(inner, list(r.events), words, by, seen, look, fused, in_loop, time), fused
 
@@ -259,11 +269,11 @@ def strides_agree(s: Schedule) -> bool:
     return s.save_every % every == 0 or every % s.save_every == 0
 
 
-def looking(
+def observe_states(
     r: Run, values: Mapping[str, UOp], frames: Mapping[str, Any], steps: Sequence[int]
 ) -> dict[str, Any]:
     """Observables of synchronised states (frames, members, shape...) at these steps, by a program of their own."""
-    engine = engine_for(r.target, watcher(r, values), None, r.threads, r.loops)
+    engine = engine_for(r.target, observer_program(r, values), None, r.threads, r.loops)
     members, clock = r.given.members, clock_of(r.system)
     out = {name: np.empty((len(steps), members, *u.shape)) for name, u in values.items()}
     timeless = not any(clock in u.leaves or draws(u) for u in values.values())

@@ -14,7 +14,7 @@ import numpy as np
 
 from tinyphysics.ir import UOp
 from tinyphysics.runtime.engines.backend import engine_for
-from tinyphysics.runtime.stages.execute import watcher
+from tinyphysics.runtime.stages.execute import observer_program
 from tinyphysics.runtime.stages.loop import begin_tiles, go
 from tinyphysics.runtime.stages.running import Running
 from tinyphysics.runtime.state.record import Record
@@ -66,7 +66,7 @@ def kept_in_the_loop(run: Run, last: int, values: Mapping[str, UOp]) -> tuple[Ex
         return None
     into = Extremes(run.given.members, run.encoding.precision.wide)
     names = ExtremesOf("value", "scale", f"{REST}value" if into.wide else None)
-    engine = engine_for(run.target, run.program, watcher(run, values), run.threads, False, names)
+    engine = engine_for(run.target, run.program, observer_program(run, values), run.threads, False, names)
     if not any(v.arg == WORST for v in engine.kernel.carried):
         return None
     schedule = Schedule(last, None, None, None)

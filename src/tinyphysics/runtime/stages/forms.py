@@ -22,8 +22,8 @@ from tinyphysics.plan import Goal
 from tinyphysics.runtime.stages.bind import Bound
 from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.stages.diagnose import Diagnostic, Finished, Repeated, costs
-from tinyphysics.runtime.stages.execute import chosen
-from tinyphysics.runtime.stages.origin import Asked
+from tinyphysics.runtime.stages.execute import choose_engine
+from tinyphysics.runtime.stages.origin import CompileRecord
 from tinyphysics.runtime.stages.place import Placed
 from tinyphysics.runtime.stages.resolve import Request, Resolved
 from tinyphysics.runtime.stages.run import Ran
@@ -91,7 +91,7 @@ class Pattern:
     steps: Any  # of the frames
     t: Any
     threads: int
-    asked: Asked
+    asked: CompileRecord
     metrics: Mapping[str, Any]
     diagnostics: Sequence[Callable[[Repeated], None]]
 
@@ -126,7 +126,7 @@ def pattern_of(
     if not is_plain(r, s, b, p, ran) or any(found.values()):
         return None
     asked = [d for d in diagnostics if d.applies(Finished(r, given, run, ran, out, found))]
-    engine, fused = chosen(run, ran.record, {})
+    engine, fused = choose_engine(run, ran.record, {})
     if not all(d.again for d in asked) or not callable_by_address(engine):
         return None
     steps, every = s.schedule.steps, s.schedule.save_every or s.schedule.steps
@@ -157,7 +157,7 @@ def pattern_of(
     return Pattern(
         c, setup.goal, setup.checks, PROCESSOR.value, varied(run, given=Inputs({}, i.params, i.members, i.is_ensemble)),
         call, tuple(states), tuple(params), every, bool(fused), at, times_of((at, None), run.dt, run.t0),
-        run.threads or available(), Asked(setup.goal, setup.requested, setup.checks, c.known.program, r.seed),
+        run.threads or available(), CompileRecord(setup.goal, setup.requested, setup.checks, c.known.program, r.seed),
         {**costs(r, p, ran), "steps": steps, "not_finite": 0}, [d.again for d in asked if d.again is not None],
     )  # fmt: skip
 

@@ -15,7 +15,7 @@ from tinyphysics.ir import Ops, UOp, dump, elements, parse, substitute, toposort
 from tinyphysics.plan import Goal
 from tinyphysics.planner.conflicts import Ask, check
 from tinyphysics.rules.calculus.unroll import unroll
-from tinyphysics.runtime.stages.execute import looking
+from tinyphysics.runtime.stages.execute import observe_states
 from tinyphysics.runtime.state.ensemble import Inputs, number_array
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.system import SizedFamily, System
@@ -135,7 +135,7 @@ def with_invariants(i: Inputs, start: Mapping[str, Any], goal: Goal, r: Run) -> 
     values = {kept_name(k): parse(text)[0] for k, (_, text) in enumerate(goal.project)}
     check_parameters(r.system, i, dict(zip((name for name, _ in goal.project), values.values())))
     first = replace(r, given=replace(i, states=dict(start)))
-    seen = looking(first, values, {n: v[None] for n, v in start.items()}, [0])
+    seen = observe_states(first, values, {n: v[None] for n, v in start.items()}, [0])
     return replace(i, params=i.params | {name: np.asarray(v[0], np.float64) for name, v in seen.items()})
 
 

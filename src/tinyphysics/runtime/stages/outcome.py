@@ -12,7 +12,7 @@ import numpy as np
 from tinyphysics.device.cuda.dlpack import DeviceArray
 from tinyphysics.device.host.cores import available
 from tinyphysics.ir import UOp
-from tinyphysics.runtime.stages.origin import Asked, Origin
+from tinyphysics.runtime.stages.origin import CompileRecord, Origin
 from tinyphysics.runtime.stages.own_time import AT, dated, times_of
 from tinyphysics.runtime.state.digest import state_hash
 from tinyphysics.runtime.state.ensemble import shaped
@@ -26,7 +26,7 @@ from tinyphysics.trajectory import Frame, Trajectory
 
 
 def trajectory(
-    r: Run, record: Record, windows: Windows | None, values: Mapping[str, UOp], asked: Asked
+    r: Run, record: Record, windows: Windows | None, values: Mapping[str, UOp], asked: CompileRecord
 ) -> Trajectory:
     steps, between = record.schedule.frames(record.last)
     view = shaped(r.given)
@@ -105,7 +105,7 @@ def streamed(
     windows: Windows,
     final: Mapping[str, Any],
     values: Mapping[str, UOp],
-    asked: Asked,
+    asked: CompileRecord,
 ) -> Trajectory:
     """Of a run whose frames are elsewhere: read when they are asked for."""
     e, last = r.encoding, last_frame(r, record, final)

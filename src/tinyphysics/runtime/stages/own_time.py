@@ -20,7 +20,7 @@ from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import UOp
 from tinyphysics.planner.conflicts import ENSEMBLE, Ask, check
 from tinyphysics.rules.equality.ranges import range_of
-from tinyphysics.runtime.stages.execute import execute, looking
+from tinyphysics.runtime.stages.execute import execute, observe_states
 from tinyphysics.runtime.state.digest import state_hash
 from tinyphysics.runtime.state.ensemble import Inputs, inputs
 from tinyphysics.runtime.state.record import Record
@@ -51,7 +51,7 @@ def begun_in_time(r: Run, given: Mapping[str, Any]) -> Inputs:
     values = {"H": clock.system.energy, "rate": clock.rate}
     if e.precision.wide:
         values[f"{REST}H"] = clock.system.energy
-    found = looking(first, values, {n: v[None] for n, v in own.states.items()}, [0])
+    found = observe_states(first, values, {n: v[None] for n, v in own.states.items()}, [0])
     seen = {name: v[0] for name, v in found.items()}
     for k in np.flatnonzero(~((seen["rate"] > 0) & np.isfinite(seen["rate"]))).tolist():
         who = f" of member {k}" if own.is_ensemble else ""

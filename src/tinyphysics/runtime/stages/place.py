@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tinyphysics.runtime.engines.backend import placed
+from tinyphysics.runtime.engines.backend import choose_place
+from tinyphysics.runtime.engines.events import as_number
 from tinyphysics.runtime.stages.bind import Bound
 from tinyphysics.runtime.stages.check_scaling import check_units
 from tinyphysics.runtime.stages.observed import traced
@@ -29,7 +30,7 @@ def place(r: Resolved, s: Scheduled, b: Bound) -> Placed:
     if r.arrays is None:
         apart = compiled.adaptive or compiled.jump is not None or loops  # only some engines can
         work = members, s.schedule.steps - r.first
-        target, why = placed(setup.target, setup.requested, compiled.program, work, not apart)
+        target, why = choose_place(setup.target, setup.requested, compiled.program, work, not apart)
     else:
         target, why = r.arrays.target, "the states are there"
     explicit = compiled.known.method in EXPLICIT and setup.system.kind == "ode"
@@ -47,7 +48,7 @@ def place(r: Resolved, s: Scheduled, b: Bound) -> Placed:
         r.begun,
         compiled.jump,
         compiled.series,
-        {n: traced(setup.system, f, n, "event") for n, f in (r.request.events or {}).items()},
+        {n: as_number(traced(setup.system, f, n, "event")) for n, f in (r.request.events or {}).items()},
         compiled.adaptive,
         compiled.watching,
         (STIFF_ARRAYS if loops else STIFF) if explicit else "",

@@ -17,7 +17,7 @@ from tinyphysics.device.engines.lane_call import ShortSteps
 from tinyphysics.runtime.stages.bind import Bound, bind
 from tinyphysics.runtime.stages.diagnose import Diagnostic, examine
 from tinyphysics.runtime.stages.encode import encode
-from tinyphysics.runtime.stages.execute import chosen, matrices
+from tinyphysics.runtime.stages.execute import choose_engine, matrices
 from tinyphysics.runtime.stages.loop import advance_tiles, begin_tiles, commit
 from tinyphysics.runtime.stages.outcome import not_the_default, sealed, shown
 from tinyphysics.runtime.stages.own_time import times_of
@@ -56,7 +56,7 @@ class Stepping:
         examine(r.setup, run, self.diagnostics)
         self.run: Run = replace(run, schedule=ENDLESS)
         record = Record(ENDLESS, {})
-        engine, _ = chosen(self.run, record, {})
+        engine, _ = choose_engine(self.run, record, {})
         self.loop = Running.of(run, engine, record, by_dt=partial(matrices, run))
         begin_tiles(self.loop)
         self.began, self.loop.n, self.stops = self.n, self.n, ()

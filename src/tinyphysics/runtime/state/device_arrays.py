@@ -11,7 +11,7 @@ import numpy as np
 from tinyphysics.device.cuda import dlpack as exchange
 from tinyphysics.device.cuda import driver as cuda
 from tinyphysics.device.cuda.dlpack import DeviceArray
-from tinyphysics.device.engines.cuda_lanes import KINDS, DeviceRows, Tools, whole
+from tinyphysics.device.cuda.rows import KINDS, DeviceRows, Tools, whole
 from tinyphysics.device.numbers import LOST, NUMPY_DTYPE
 from tinyphysics.emit.scalar import ptx_leaves, ptx_moves, ptx_tools
 from tinyphysics.errors import InputError

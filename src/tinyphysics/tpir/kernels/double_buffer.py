@@ -10,7 +10,7 @@ from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.tpir.kernels.nests import Nest
 
 
-def settled(
+def assign_buffers(
     nests: Sequence[Nest], target: dict[str, str]
 ) -> tuple[list[Nest], list[tuple[str, str]], dict[str, str]]:
     """The nests with versions made buffers: in place where nobody reads the old value any more."""

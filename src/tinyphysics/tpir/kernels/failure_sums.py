@@ -30,7 +30,7 @@ def kept_by(root: UOp, fails: Callable[[UOp], bool] = is_inverse_cube) -> list[U
     return [u for u in reached if fails(u)]
 
 
-def telling_sums(
+def sums_that_show_failure(
     nests: Sequence[Nest], fails: Callable[[UOp], bool] = is_inverse_cube
 ) -> dict[Plane, list[UOp]]:
     """For each plane of sums that is looked at afterwards, the inverse cubes whose failure it shows.

@@ -12,7 +12,10 @@ from dataclasses import replace
 from tinyphysics.ir.dtype import DTYPES, DType, bool_, i8, i64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, substitute, toposort
-from tinyphysics.tpir.kernels.kernel import Kernel, Tail
+from tinyphysics.target import PORTABLE, Seed
+from tinyphysics.tpir.kernels.extremes import ExtremesOf, keeping_extremes
+from tinyphysics.tpir.kernels.kernel import Kernel, Tail, build_kernel, recording, watching
+from tinyphysics.tpir.program.isa import Program
 
 
 def row_type(kinds: Iterable[DType], bytes_too: bool) -> DType | None:
@@ -62,3 +65,25 @@ def in_rows(k: Kernel, states: Collection[str], bytes_too: bool = True) -> Kerne
         kinds=kinds,
         _cache={},
     )
+
+
+def kernel_of(
+    program: Program,
+    probe: Program | None = None,
+    seed: Seed = PORTABLE,
+    extremes: ExtremesOf | None = None,
+    record: bool = False,
+    bytes_too: bool = True,
+) -> Kernel:
+    """The kernel of a program, with the observables of a probe fused into its loop, or where it can, their extremes.
+
+    With `record` its loop keeps what it carries after every step.
+    """
+    kernel, states = build_kernel(program, seed), [s.name for s in program.states]
+    if record:
+        return recording(kernel)
+    if probe is None:
+        return in_rows(kernel, states, bytes_too)
+    seen = build_kernel(probe)
+    kept = None if extremes is None else keeping_extremes(kernel, seen, extremes)
+    return in_rows(watching(kernel, seen) if kept is None else kept, states, bytes_too)

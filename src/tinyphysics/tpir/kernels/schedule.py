@@ -15,7 +15,7 @@ from tinyphysics.ir.reduction import one_by_one, pairs_of, slabs
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.ir.value import NAN, REDUCTION
 from tinyphysics.tpir.kernels.at_index import AtIndex, Home, NotHere, Places, inside, is_component, planes
-from tinyphysics.tpir.kernels.double_buffer import settled
+from tinyphysics.tpir.kernels.double_buffer import assign_buffers
 from tinyphysics.tpir.kernels.index import Cut, Index, Place, Unsupported, expr, rolled
 from tinyphysics.tpir.kernels.layout import component_places, long_axes, peeled
 from tinyphysics.tpir.kernels.materialise import is_stored, long_sums, short_sums, to_store
@@ -392,7 +392,7 @@ def schedule(
         else:
             place(root, version)
     b.close()
-    nests, swaps, physical = settled(b.nests, target)
+    nests, swaps, physical = assign_buffers(b.nests, target)
     buffers = {}
     for name, u in logical.items():
         parts = placed[u].parts if placed[u].buffer == name else 1

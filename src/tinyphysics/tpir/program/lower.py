@@ -17,6 +17,7 @@ from tinyphysics.rules.calculus.solve import unknown_of
 from tinyphysics.rules.functions.random import ADDRESS
 from tinyphysics.rules.identities.denominators import one_division
 from tinyphysics.rules.identities.exact import exact
+from tinyphysics.rules.identities.factors import common_numbers
 from tinyphysics.rules.identities.fuse import fuse, long_dots, short_dots
 from tinyphysics.rules.identities.invariant import reciprocals, set_aside
 from tinyphysics.rules.identities.pair_roots import pair_roots
@@ -298,7 +299,7 @@ def lower(
     elif OWN_STEPS not in step.traits:
         step = decided(step, precision)
     if works:
-        step = with_works(step, works)
+        step = with_time_momentum(step, works)
     if backwards:  # after that: its flows are those of the step, to the last bit
         step = inverse(step)
     b = ProgramBuilder(step.states, sites or {}, step.coordinates, step.time)
@@ -401,7 +402,9 @@ def with_directions(step: Step, beside: Sequence[State], precision: str) -> Step
     own = [
         u for f, found in moved.items() for g in found if g is not f for u in (*g.expressions(), *g.private())
     ]
-    new = arithmetic(own, changing(step, own) | {s.var for s in beside}, precision)
+    shorter = dict(zip(own, common_numbers(own)))
+    made = arithmetic(list(shorter.values()), changing(step, own) | {s.var for s in beside}, precision)
+    new = {u: made[x] for u, x in shorter.items()}
 
     def rebuilt(f: SubFlow) -> Iterator[SubFlow]:
         table = known(f)
@@ -426,7 +429,7 @@ def ways_of(states: Sequence[State], beside: Sequence[State]) -> list[dict[UOp, 
     return ways
 
 
-def with_works(step: Step, name: str) -> Step:
+def with_time_momentum(step: Step, name: str) -> Step:
     """The step with the momentum of explicit time as one more state, whose own expressions are decided for themselves."""
     old = [u for f in step.flows for u in f.works()]
     new = dict(zip(old, fuse(short_dots(graph_rewrite(old, products)))))

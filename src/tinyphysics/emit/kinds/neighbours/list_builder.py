@@ -7,72 +7,14 @@ in it (tpir/kernels/neighbours.py). Nothing here is part of the meaning of a pro
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from tinyphysics.emit.text.lines import Lines
+from tinyphysics.emit.text.code import B, V, Vectors, W, function
+from tinyphysics.emit.text.code import module as module_of
 from tinyphysics.tpir.kernels.neighbours import FIRST, MASKED, MIXED, NOT_ACROSS, WAY
 
-V, B, W = "<8 x double>", "<8 x i1>", "<8 x i64>"
 ARGUMENTS = (
     "ptr %f, i64 %stride, i64 %n, ptr %b1, ptr %b2, ptr %b3, i64 %n1, i64 %n2, i64 %n3, ptr %numbers, "
     "ptr %c2, ptr %c1, ptr %seen, ptr %ways, ptr %starts, ptr %blocks, i64 %room, i64 %from, i64 %to"
 )
-
-
-class Code(Lines):
-    """With variables in memory, which LLVM takes into registers."""
-
-    def variable(self, value: str) -> str:
-        """A whole number that changes."""
-        place = self.new("alloca i64")
-        self.line(f"store i64 {value}, ptr {place}")
-        return place
-
-    def get(self, place: str) -> str:
-        return self.new(f"load i64, ptr {place}")
-
-    def put(self, place: str, value: str) -> None:
-        self.line(f"store i64 {value}, ptr {place}")
-
-    def item(self, array: str, index: str, t: str = "i64") -> str:
-        return self.new(f"load {t}, ptr {self.new(f'getelementptr {t}, ptr {array}, i64 {index}')}")
-
-    def append(self, array: str, counter: str, value: str) -> None:
-        k = self.get(counter)
-        self.line(f"store i64 {value}, ptr {self.new(f'getelementptr i64, ptr {array}, i64 {k}')}")
-        self.put(counter, self.new(f"add i64 {k}, 1"))
-
-    def loop(self, place: str, begin: str, end: str, body: Callable[[str], None]) -> None:
-        """`place` counts from begin to end; it is made outside, once."""
-        head, inside, out = (self.label(k) for k in ("head", "body", "out"))
-        self.put(place, begin)
-        self.line(f"br label %{head}")
-        self.at(head)
-        i = self.get(place)
-        self.line(f"br i1 {self.new(f'icmp slt i64 {i}, {end}')}, label %{inside}, label %{out}")
-        self.at(inside)
-        body(i)
-        self.put(place, self.new(f"add i64 {i}, 1"))
-        self.line(f"br label %{head}")
-        self.at(out)
-
-    def when(self, condition: str, body: Callable[[], None]) -> None:
-        yes, out = self.label("yes"), self.label("on")
-        self.line(f"br i1 {condition}, label %{yes}, label %{out}")
-        self.at(yes)
-        body()
-        self.line(f"br label %{out}")
-        self.at(out)
-
-    def minimum(self, a: str, b: str) -> str:
-        return self.new(f"select i1 {self.new(f'icmp slt i64 {a}, {b}')}, i64 {a}, i64 {b}")
-
-    def maximum(self, a: str, b: str) -> str:
-        return self.new(f"select i1 {self.new(f'icmp sgt i64 {a}, {b}')}, i64 {a}, i64 {b}")
-
-    def call(self, name: str, t: str, *args: str) -> str:
-        suffix = {"double": "f64", V: "v8f64"}[t]
-        return self.new(f"call {t} @llvm.{name}.{suffix}({', '.join(f'{t} {a}' for a in args)})")
 
 
 class Geometry:
@@ -82,7 +24,7 @@ class Geometry:
     come together while the list is in use, as a part of it.
     """
 
-    def __init__(self, c: Code, d: int, periodic: bool, straight: bool) -> None:
+    def __init__(self, c: Vectors, d: int, periodic: bool, straight: bool) -> None:
         self.c, self.d, self.periodic, self.straight = c, d, periodic, straight
         axes = range(d)
         names = [
@@ -91,22 +33,18 @@ class Geometry:
             "reach",
             *(f"way{k}" for k in axes),
         ]
-        self.number = {name: c.item("%numbers", str(k), "double") for k, name in enumerate(names)}
+        self.number = {name: c.get("%numbers", str(k), "double") for k, name in enumerate(names)}
         self.square = c.new(f"fmul double {self.number['reach']}, {self.number['reach']}")
-        self.wide = {name: self.splat(x) for name, x in self.number.items()}
-        self.wide_square = self.splat(self.square)
-        self.far, self.three = self.splat("1.0e3"), self.splat("3.0")
-
-    def splat(self, x: str) -> str:
-        one = self.c.new(f"insertelement {V} poison, double {x}, i64 0")
-        return self.c.new(f"shufflevector {V} {one}, {V} poison, <8 x i32> zeroinitializer")
+        self.wide = {name: self.c.splat(x) for name, x in self.number.items()}
+        self.wide_square = self.c.splat(self.square)
+        self.far, self.three = self.c.splat("1.0e3"), self.c.splat("3.0")
 
     def box(self, array: str, count: str, i: str) -> list[str]:
         """low and high of a box along each axis; arrays lie one behind the other."""
         places = [
             self.c.new(f"add i64 {self.c.new(f'mul i64 {count}, {k}')}, {i}") for k in range(2 * self.d)
         ]
-        return [self.c.item(array, p, "double") for p in places]
+        return [self.c.get(array, p, "double") for p in places]
 
     def close(self, a: list[str], b: list[str]) -> str:
         """May two boxes hold points within reach?"""
@@ -114,15 +52,15 @@ class Geometry:
         for k in range(d):
             x = c.new(f"fsub double {a[k]}, {b[d + k]}")
             y = c.new(f"fsub double {b[k]}, {a[d + k]}")
-            gap = c.call("maxnum", "double", c.call("maxnum", "double", x, y), "0.0")
+            gap = c.call("maxnum", c.call("maxnum", x, y, t="double"), "0.0", t="double")
             if self.periodic:
-                back = c.new(f"fadd double 1.0, {c.call('minnum', 'double', x, y)}")
-                gap = c.call("minnum", "double", gap, c.call("maxnum", "double", back, "0.0"))
+                back = c.new(f"fadd double 1.0, {c.call('minnum', x, y, t='double')}")
+                gap = c.call("minnum", gap, c.call("maxnum", back, "0.0", t="double"), t="double")
             way = c.new(f"fmul double {gap}, {self.number[f'length{k}']}")
             if self.straight:
                 total = c.new(f"fadd double {total}, {c.new(f'fmul double {way}, {way}')}")
             else:
-                total = c.call("maxnum", "double", total, way)
+                total = c.call("maxnum", total, way, t="double")
         return c.new(f"fcmp ole double {total}, {self.square if self.straight else self.number['reach']}")
 
     def apart(self, a: list[str], b: list[str]) -> str:
@@ -131,7 +69,7 @@ class Geometry:
         for k in range(d):
             x = c.new(f"fsub double {a[d + k]}, {b[k]}")
             y = c.new(f"fsub double {b[d + k]}, {a[k]}")
-            span = c.new(f"fadd double {c.call('maxnum', 'double', x, y)}, {self.number[f'way{k}']}")
+            span = c.new(f"fadd double {c.call('maxnum', x, y, t='double')}, {self.number[f'way{k}']}")
             found = c.new(f"or i1 {found}, {c.new(f'fcmp oge double {span}, 0.5')}")
         return found
 
@@ -148,9 +86,9 @@ class Geometry:
             parts, code = [], ""
             for k in range(d):
                 start = c.new(f"add i64 {c.new(f'mul i64 %stride, {k}')}, {c.new(f'add i64 {j}, {other}')}")
-                x = c.new(f"fsub {V} {own[k]}, {self.splat(c.item('%f', start, 'double'))}")
+                x = c.new(f"fsub {V} {own[k]}, {c.splat(c.get('%f', start, 'double'))}")
                 if across:
-                    turn = c.call("rint", V, x)
+                    turn = c.call("rint", x)
                     x = c.new(f"fsub {V} {x}, {turn}")  # the code is 9*kx + 3*ky + kz
                     code = (
                         turn
@@ -169,20 +107,17 @@ class Geometry:
             near = c.new(f"fcmp ole {V} {total}, {self.wide_square}")
             some = c.new(f"or {B} {some}, {near}")
             if across and self.straight:
-                least = c.call("minnum", V, least, c.new(f"select {B} {near}, {V} {code}, {V} {self.far}"))
-                most = c.call("maxnum", V, most, c.new(f"select {B} {near}, {V} {code}, {V} {beyond}"))
+                least = c.call("minnum", least, c.new(f"select {B} {near}, {V} {code}, {V} {self.far}"))
+                most = c.call("maxnum", most, c.new(f"select {B} {near}, {V} {code}, {V} {beyond}"))
         mask = c.new(f"zext i8 {c.new(f'bitcast {B} {some} to i8')} to i64")
         if not across:
             return mask, ""
         if not self.straight:
-            return mask, self.whole(NOT_ACROSS << WAY | MIXED)
+            return mask, self.c.whole(NOT_ACROSS << WAY | MIXED)
         one = c.new(f"fcmp oeq {V} {least}, {most}")
-        number = c.new(f"add {W} {c.new(f'fptosi {V} {least} to {W}')}, {self.whole(NOT_ACROSS)}")
-        way = c.new(f"shl {W} {number}, {self.whole(WAY)}")
-        return mask, c.new(f"select {B} {one}, {W} {way}, {W} {self.whole(NOT_ACROSS << WAY | MIXED)}")
-
-    def whole(self, x: int) -> str:
-        return f"<{', '.join([f'i64 {x}'] * 8)}>"
+        number = c.new(f"add {W} {c.new(f'fptosi {V} {least} to {W}')}, {self.c.whole(NOT_ACROSS)}")
+        way = c.new(f"shl {W} {number}, {self.c.whole(WAY)}")
+        return mask, c.new(f"select {B} {one}, {W} {way}, {W} {self.c.whole(NOT_ACROSS << WAY | MIXED)}")
 
 
 def module(d: int, periodic: bool, straight: bool) -> str:
@@ -190,37 +125,37 @@ def module(d: int, periodic: bool, straight: bool) -> str:
 
     That many also if there was no room for them. Starts are counted from the first block of these rows.
     """
-    c = Code()
+    c = Vectors()
     g = Geometry(c, d, periodic, straight)
     many2, many1, many, group, k, block, row = (c.variable("0") for _ in range(7))
 
     def sixty_four(s: str) -> None:
         own = g.box("%b2", "%n2", s)
-        c.put(many2, "0")
+        c.set(many2, "0")
 
         def five_hundred(t: str) -> None:
             def those() -> None:
                 first = c.maximum(c.new(f"mul i64 {t}, 8"), s)
                 last = c.minimum(c.new(f"add i64 {c.new(f'mul i64 {t}, 8')}, 8"), "%n2")
-                c.loop(k, first, last, one_of_them)
+                c.each(k, first, last, one_of_them)
 
             def one_of_them(u: str) -> None:
                 c.when(g.close(own, g.box("%b2", "%n2", u)), lambda: c.append("%c2", many2, u))
 
             c.when(g.close(own, g.box("%b3", "%n3", t)), those)
 
-        c.loop(group, c.new(f"sdiv i64 {s}, 8"), "%n3", five_hundred)
+        c.each(group, c.new(f"sdiv i64 {s}, 8"), "%n3", five_hundred)
         first = c.new(f"mul i64 {s}, 8")
-        c.loop(block, first, c.minimum(c.new(f"add i64 {first}, 8"), "%n1"), eight)
+        c.each(block, first, c.minimum(c.new(f"add i64 {first}, 8"), "%n1"), eight)
 
     def eight(b: str) -> None:
         own = g.box("%b1", "%n1", b)
-        c.put(many1, "0")
+        c.set(many1, "0")
 
         def near_64(q: str) -> None:
-            t = c.new(f"mul i64 {c.item('%c2', q)}, 8")
+            t = c.new(f"mul i64 {c.get('%c2', q)}, 8")
             last = c.minimum(c.new(f"add i64 {t}, 8"), "%n1")
-            c.loop(k, c.maximum(t, b), last, lambda u: near_box(u, g.box("%b1", "%n1", u)))
+            c.each(k, c.maximum(t, b), last, lambda u: near_box(u, g.box("%b1", "%n1", u)))
 
         def near_box(u: str, box: list[str]) -> None:
             def keep() -> None:
@@ -229,7 +164,7 @@ def module(d: int, periodic: bool, straight: bool) -> str:
 
             c.when(g.close(own, box), keep)
 
-        c.loop(group, "0", c.get(many2), near_64)
+        c.each(group, "0", c.value(many2), near_64)
         first = c.new(f"mul i64 {b}, 8")
         places = [c.new(f"add i64 {c.new(f'mul i64 %stride, {a}')}, {first}") for a in range(d)]
         rows = [
@@ -247,24 +182,24 @@ def module(d: int, periodic: bool, straight: bool) -> str:
                 )
 
         def points(q: str) -> None:
-            found = c.item("%c1", q)
+            found = c.get("%c1", q)
             j, apart = c.new(f"ashr i64 {found}, 1"), c.new(f"trunc i64 {found} to i1")
             c.when(c.new(f"xor i1 {apart}, true"), lambda: look(q, j, False))
             if periodic:
                 c.when(apart, lambda: look(q, j, True))
 
-        c.loop(k, "0", c.get(many1), points)
-        c.loop(row, first, c.minimum(c.new(f"add i64 {first}, 8"), "%n"), one)
+        c.each(k, "0", c.value(many1), points)
+        c.each(row, first, c.minimum(c.new(f"add i64 {first}, 8"), "%n"), one)
 
     def one(i: str) -> None:
         """A row: what it sees of what its block sees."""
-        c.line(f"store i64 {c.get(many)}, ptr {c.new(f'getelementptr i64, ptr %starts, i64 {i}')}")
+        c.line(f"store i64 {c.value(many)}, ptr {c.new(f'getelementptr i64, ptr %starts, i64 {i}')}")
         place, after = c.new(f"and i64 {i}, 7"), c.new(f"ashr i64 {c.new(f'add i64 {i}, 1')}, 3")
 
         def entry(q: str) -> None:
-            found = c.item("%c1", q)
+            found = c.get("%c1", q)
             j = c.new(f"ashr i64 {found}, 1")
-            seen = c.item("%seen", q)
+            seen = c.get("%seen", q)
             bit = c.new(f"trunc i64 {c.new(f'lshr i64 {seen}, {place}')} to i1")
 
             def keep() -> None:
@@ -273,13 +208,13 @@ def module(d: int, periodic: bool, straight: bool) -> str:
                 cut = c.new(
                     f"or i1 {c.new(f'icmp sle i64 {begin}, {i}')}, {c.new(f'icmp sgt i64 {end}, %n')}"
                 )
-                way = c.item("%ways", c.new(f"add i64 {c.new(f'shl i64 {q}, 3')}, {place}"))
+                way = c.get("%ways", c.new(f"add i64 {c.new(f'shl i64 {q}, 3')}, {place}"))
                 way = c.new(
                     f"select i1 {c.new(f'trunc i64 {found} to i1')}, i64 {way}, i64 {NOT_ACROSS << WAY}"
                 )
                 flags = c.new(f"or i64 {c.new(f'select i1 {cut}, i64 {MASKED}, i64 0')}, {way}")
                 value = c.new(f"or i64 {c.new(f'shl i64 {j}, {FIRST}')}, {flags}")
-                so_far = c.get(many)
+                so_far = c.value(many)
                 c.when(
                     c.new(f"icmp slt i64 {so_far}, %room"),
                     lambda: c.line(
@@ -287,30 +222,13 @@ def module(d: int, periodic: bool, straight: bool) -> str:
                         f"{c.new(f'getelementptr i32, ptr %blocks, i64 {so_far}')}"
                     ),
                 )
-                c.put(many, c.new(f"add i64 {so_far}, 1"))
+                c.set(many, c.new(f"add i64 {so_far}, 1"))
 
             c.when(c.new(f"and i1 {bit}, {c.new(f'icmp sge i64 {j}, {after}')}"), keep)
 
-        c.loop(k, "0", c.get(many1), entry)
+        c.each(k, "0", c.value(many1), entry)
 
     outer = c.variable("0")
-    c.loop(outer, "%from", "%to", sixty_four)
-    c.line(f"ret i64 {c.get(many)}")
-    declared = [
-        "declare double @llvm.maxnum.f64(double, double)",
-        "declare double @llvm.minnum.f64(double, double)",
-        f"declare {V} @llvm.rint.v8f64({V})",
-        f"declare {V} @llvm.minnum.v8f64({V}, {V})",
-        f"declare {V} @llvm.maxnum.v8f64({V}, {V})",
-    ]
-    return "\n".join(
-        [
-            *declared,
-            f"define i64 @build({ARGUMENTS}) #0 {{",
-            "entry:",
-            *c.lines,
-            "}",
-            'attributes #0 = { nounwind "prefer-vector-width"="512" }',
-            "",
-        ]
-    )
+    c.each(outer, "%from", "%to", sixty_four)
+    c.line(f"ret i64 {c.value(many)}")
+    return module_of([function("i64", "build", ARGUMENTS, c)], list(c.declared.values()))

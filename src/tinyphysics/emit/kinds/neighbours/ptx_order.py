@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from tinyphysics.emit.text.ptx_code import Code, Values
+from tinyphysics.emit.text.code import Code, Values
 from tinyphysics.ir.neighbours import BLOCK, INSIDE
 
 EXPONENT = 0x7FF << 52  # all ones: not a number, or infinite

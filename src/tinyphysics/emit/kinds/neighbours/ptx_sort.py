@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tinyphysics.emit.text.ptx_code import Code, Values, kernel
+from tinyphysics.emit.text.code import Code, Values, kernel
 
 DIGITS = 256
 NAMES = ("sums", "spread", "sweep", "digits", "move")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tinyphysics.emit.loops.nest_writer import NestWriter
+from tinyphysics.emit.text.code import Arithmetic
 from tinyphysics.emit.text.loopir import WORKSPACE
 from tinyphysics.tpir.kernels.tree import BOX, GROUP, PLANES, levels_of
 from tinyphysics.util import prod
@@ -77,54 +78,17 @@ def arrays_of(n: int) -> tuple[dict[str, int], int]:
     return out, at
 
 
-class Numbers:
+class Numbers(Arithmetic):
     """Lines of one thread; arithmetic as emit/kinds/trees/tree_walk.py has it for eight."""
 
     def __init__(self, f: NestWriter) -> None:
-        self.f, self.new = f, f.new
+        self.f, self.new, self.declared = f, f.new, f.w.declared
         places, _ = arrays_of(
             prod(f.nest.sizes)
         )  # here, where every path comes by; what nobody uses leaves no trace
         self.arrays = {
             x: self.new(f"getelementptr i8, ptr {f.pointer[WORKSPACE]}, i64 {at}") for x, at in places.items()
         }
-
-    # --- arithmetic ---------------------------------------------------------------------------
-    def op(self, name: str, a: str, b: str) -> str:
-        return self.new(f"{name} double {a}, {b}")
-
-    def call(self, name: str, *args: str) -> str:
-        self.f.w.declared[f"@llvm.{name}.f64"] = (
-            f"declare double @llvm.{name}.f64({', '.join(['double'] * len(args))})"
-        )
-        return self.new(f"call double @llvm.{name}.f64({', '.join(f'double {a}' for a in args)})")
-
-    def fma(self, a: str, b: str, c: str) -> str:
-        return self.call("fma", a, b, c)
-
-    def root(self, x: str) -> str:
-        return self.call("sqrt", x)
-
-    def minus(self, x: str) -> str:
-        return self.new(f"fneg double {x}")
-
-    def splat(self, x: str) -> str:
-        return x
-
-    def unless_own(self, ids: str, who: str, x: str) -> str:
-        return self.chosen(self.new(f"icmp ne i64 {ids}, {who}"), x, "0.0")
-
-    def whole(self, x: int) -> str:
-        return str(x)
-
-    def ints(self, op: str, a: str, b: str) -> str:
-        return self.new(f"{op} i64 {a}, {b}")
-
-    def if_set(self, x: str, bit: int, a: str, b: str) -> str:
-        return self.chosen(self.new(f"icmp ne i64 {self.ints('and', x, str(bit))}, 0"), a, b, "i64")
-
-    def chosen(self, condition: str, a: str, b: str, t: str = "double") -> str:
-        return self.new(f"select i1 {condition}, {t} {a}, {t} {b}")
 
     def less(self, a: str, b: str) -> str:
         """Of whole numbers."""

@@ -9,60 +9,25 @@ of a program: it has one order, whatever runs it and on however many threads.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
-from tinyphysics.emit.kinds.neighbours.list_builder import B, Code, V, W
+from tinyphysics.emit.text.code import Arithmetic, B, V, Vectors, W, function
+from tinyphysics.emit.text.code import module as module_of
 from tinyphysics.tpir.kernels.tree import BITS, BOX, MASS, MOMENTS, SIZE, TRACE
 
 LANES = ", ".join(f"i64 {k}" for k in range(8))
 
 
-class Writer(Code):
-    """With vectors, and loops that carry some of them in registers."""
-
-    def splat(self, x: str, t: str = "double") -> str:
-        v = f"<8 x {t}>"
-        one = self.new(f"insertelement {v} poison, {t} {x}, i64 0")
-        return self.new(f"shufflevector {v} {one}, {v} poison, <8 x i32> zeroinitializer")
+class Writer(Vectors):
+    """With loops that carry some vectors in registers."""
 
     def plane(self, array: str, stride: str, k: int, index: str) -> str:
         """Where the number with an index is in a plane."""
         at = self.new(f"add i64 {self.new(f'mul i64 {stride}, {k}')}, {index}")
         return self.new(f"getelementptr double, ptr {array}, i64 {at}")
 
-    def vector(self, place: str, v: str = V) -> str:
-        return self.new(f"load {v}, ptr {place}, align 8")
-
     def wide(self, array: str, stride: str, k: int, index: str) -> str:
         """One number, for all lanes."""
         return self.splat(self.new(f"load double, ptr {self.plane(array, stride, k, index)}"))
-
-    def op(self, name: str, a: str, b: str) -> str:
-        return self.new(f"{name} {V} {a}, {b}")
-
-    def fma(self, a: str, b: str, c: str) -> str:
-        return self.new(f"call {V} @llvm.fma.v8f64({V} {a}, {V} {b}, {V} {c})")
-
-    def root(self, x: str) -> str:
-        return self.new(f"call {V} @llvm.sqrt.v8f64({V} {x})")
-
-    def minus(self, x: str) -> str:
-        return self.new(f"fneg {V} {x}")
-
-    def unless_own(self, ids: str, who: str, x: str) -> str:
-        """Zero where it is the point itself."""
-        other = self.new(f"icmp ne {W} {ids}, {self.splat(who, 'i64')}")
-        return self.new(f"select {B} {other}, {V} {x}, {V} zeroinitializer")
-
-    def whole(self, x: int) -> str:
-        return f"<{', '.join([f'i64 {x}'] * 8)}>"
-
-    def ints(self, op: str, a: str, b: str) -> str:
-        return self.new(f"{op} {W} {a}, {b}")
-
-    def if_set(self, x: str, bit: int, a: str, b: str) -> str:
-        is_set = self.new(f"icmp ne {W} {self.ints('and', x, self.whole(bit))}, zeroinitializer")
-        return self.new(f"select {B} {is_set}, {W} {a}, {W} {b}")
 
     def carrying(
         self, end: str, start: Sequence[str], body: Callable[[str, list[str]], list[str]]
@@ -88,20 +53,6 @@ class Writer(Code):
         self.line(f"br i1 {self.new(f'icmp slt i64 {following}, {end}')}, label %{inside}, label %{out}")
         self.at(out)
         return [self.new(f"phi {V} [ {a}, %{before} ], [ {b}, %{inside} ]") for a, b in zip(start, new)]
-
-
-class Arithmetic(Protocol):
-    """What is written of eight points at once here, of one in emit/kinds/trees/ptx_tree.py."""
-
-    def op(self, name: str, a: str, b: str) -> str: ...
-    def fma(self, a: str, b: str, c: str) -> str: ...
-    def root(self, x: str) -> str: ...
-    def minus(self, x: str) -> str: ...
-    def splat(self, x: str) -> str: ...
-    def unless_own(self, ids: str, who: str, x: str) -> str: ...
-    def whole(self, x: int) -> str: ...
-    def ints(self, op: str, a: str, b: str) -> str: ...
-    def if_set(self, x: str, bit: int, a: str, b: str) -> str: ...
 
 
 class Lanes:
@@ -150,14 +101,6 @@ class Lanes:
         return [c.fma(minus, x, a) for x, a in zip(turned, flat)]
 
 
-def function(name: str, result: str, arguments: str, c: Code) -> list[str]:
-    return [f"define {result} @{name}({arguments}) #0 {{", "entry:", *c.lines, "}"]
-
-
-def each(c: Writer, begin: str, end: str, body: Callable[[str], None]) -> None:
-    c.loop(c.variable("0"), begin, end, body)
-
-
 def along_the_curve(c: Arithmetic, x: list[str]) -> str:
     """Where points with whole coordinates are along Hilbert's curve: Skilling 2004, AIP Conference Proceedings 707, 381."""
     bits = [1 << k for k in reversed(range(1, BITS))]
@@ -183,30 +126,28 @@ def along_the_curve(c: Arithmetic, x: list[str]) -> str:
     return key
 
 
-def keys() -> list[str]:
+def keys(c: Writer) -> list[str]:
     """Where points are along the curve, eight at a time."""
-    c = Writer()
 
     def eight(b: str) -> None:
         first = c.new(f"shl i64 {b}, 3")
         x = []
         for k in range(3):
-            low, scale = (c.splat(c.item("%numbers", str(k + 3 * j), "double")) for j in (0, 1))
+            low, scale = (c.splat(c.get("%numbers", str(k + 3 * j), "double")) for j in (0, 1))
             at = c.op("fmul", c.op("fsub", c.vector(c.plane("%p", "%stride", k, first)), low), scale)
-            at = c.call("maxnum", V, at, "zeroinitializer")
-            at = c.call("minnum", V, at, c.splat(f"{float(2**BITS - 1)!r}"))
+            at = c.call("maxnum", at, "zeroinitializer")
+            at = c.call("minnum", at, c.splat(f"{float(2**BITS - 1)!r}"))
             x.append(c.new(f"fptosi {V} {at} to {W}"))
         key = along_the_curve(c, x)
         c.line(f"store {W} {key}, ptr {c.new(f'getelementptr i64, ptr %out, i64 {first}')}, align 8")
 
-    each(c, "0", "%blocks", eight)
+    c.each(c.variable("0"), "0", "%blocks", eight)
     c.line("ret void")
-    return function("keys", "void", "ptr %p, i64 %stride, i64 %blocks, ptr %numbers, ptr %out", c)
+    return function("void", "keys", "ptr %p, i64 %stride, i64 %blocks, ptr %numbers, ptr %out", c)
 
 
-def direct() -> list[str]:
+def direct(c: Writer) -> list[str]:
     """Eight points at a time, pulled by every other one after the other."""
-    c = Writer()
     softening = c.splat("%softening")
 
     def eight(b: str) -> None:
@@ -224,35 +165,34 @@ def direct() -> list[str]:
         for k, s in enumerate(sums):
             c.line(f"store {V} {s}, ptr {c.plane('%out', '%room', k, first)}, align 8")
 
-    each(c, "0", "%blocks", eight)
+    c.each(c.variable("0"), "0", "%blocks", eight)
     c.line("ret void")
     return function(
-        "direct",
         "void",
+        "direct",
         "ptr %p, i64 %stride, i64 %n, ptr %targets, ptr %ids, i64 %room, i64 %blocks, "
         "double %softening, ptr %out",
         c,
     )
 
 
-def walk() -> list[str]:
+def walk(c: Writer) -> list[str]:
     """The groups from %from to %to of a list; the number of nodes and points that a group was pulled by, summed."""
-    c = Writer()
     softening, angle = c.splat("%softening"), c.splat("%angle")
     waiting, whole, opened, total = (c.variable("0") for _ in range(4))
 
     def group(i: str) -> None:
-        g = c.item("%groups", i)
+        g = c.get("%groups", i)
         first = c.new(f"shl i64 {g}, 3")
         box = [c.wide("%nodes", "%wide", BOX + k, g) for k in range(6)]
-        c.put(whole, "0")
-        c.put(opened, "0")
+        c.set(whole, "0")
+        c.set(opened, "0")
         c.line("store i64 %root, ptr %stack")
-        c.put(waiting, "1")
+        c.set(waiting, "1")
         look, found, out = (c.label(k) for k in ("look", "found", "out"))
         c.line(f"br label %{look}")
         c.at(look)
-        left = c.get(waiting)
+        left = c.value(waiting)
         c.line(f"br i1 {c.new(f'icmp sgt i64 {left}, 0')}, label %{found}, label %{out}")
         c.at(found)
         left = c.new(f"sub i64 {left}, 1")
@@ -263,34 +203,34 @@ def walk() -> list[str]:
         lanes = Lanes(c, [c.vector(c.plane("%p", "%stride", k, first)) for k in range(3)], ids, softening)
 
         def as_a_whole(k: str, sums: list[str]) -> list[str]:
-            at = c.item("%whole", k)
+            at = c.get("%whole", k)
             return lanes.node(lambda f: c.wide("%nodes", "%wide", f, at), sums)
 
         def point_by_point(k: str, sums: list[str]) -> list[str]:
-            leaf = c.new(f"shl i64 {c.item('%opened', k)}, 3")
+            leaf = c.new(f"shl i64 {c.get('%opened', k)}, 3")
             for j in range(8):
                 who = c.new(f"add i64 {leaf}, {j}")
                 at = [c.wide("%p", "%stride", a, who) for a in range(4)]
                 sums = lanes.point(at[:3], at[3], who, sums)
             return sums
 
-        nodes, leaves = c.get(whole), c.get(opened)
+        nodes, leaves = c.value(whole), c.value(opened)
         sums = c.carrying(nodes, ["zeroinitializer"] * 3, as_a_whole)
         sums = c.carrying(leaves, sums, point_by_point)
         for k, s in enumerate(sums):
             c.line(f"store {V} {s}, ptr {c.plane('%out', '%stride', k, first)}, align 8")
         many = c.new(f"add i64 {nodes}, {c.new(f'shl i64 {leaves}, 3')}")
-        c.put(total, c.new(f"add i64 {c.get(total)}, {many}"))
+        c.set(total, c.new(f"add i64 {c.value(total)}, {many}"))
 
     def children(box: list[str], left: str) -> None:
         """Which children of a waiting node are small for their distance, and what becomes of the others."""
-        kids = c.item("%kids", c.item("%stack", left))
+        kids = c.get("%kids", c.get("%stack", left))
         first, count = c.new(f"ashr i64 {kids}, 4"), c.new(f"and i64 {kids}, 15")
         square = "zeroinitializer"
         for k in range(3):
             at = c.vector(c.plane("%nodes", "%wide", k, first))
-            away = c.call("maxnum", V, c.op("fsub", box[k], at), c.op("fsub", at, box[3 + k]))
-            away = c.call("maxnum", V, away, "zeroinitializer")
+            away = c.call("maxnum", c.op("fsub", box[k], at), c.op("fsub", at, box[3 + k]))
+            away = c.call("maxnum", away, "zeroinitializer")
             square = c.fma(away, away, square)
         size = c.vector(c.plane("%nodes", "%wide", SIZE, first))
         small = c.new(f"fcmp olt {V} {size}, {c.op('fmul', angle, square)}")
@@ -298,14 +238,14 @@ def walk() -> list[str]:
         taken = c.new(f"and {B} {small}, {there}")
         rest = c.new(f"xor {B} {taken}, {there}")
         index = c.new(f"add {W} {c.splat(first, 'i64')}, <{LANES}>")
-        so_far, open_ = c.get(whole), c.get(opened)
-        c.put(whole, c.new(f"add i64 {so_far}, {pressed(index, '%whole', so_far, taken)}"))
+        so_far, open_ = c.value(whole), c.value(opened)
+        c.set(whole, c.new(f"add i64 {so_far}, {pressed(index, '%whole', so_far, taken)}"))
         are_leaves = c.new(f"icmp slt i64 {first}, %leaves")
         array = c.new(f"select i1 {are_leaves}, ptr %opened, ptr %stack")
         many = pressed(index, array, c.new(f"select i1 {are_leaves}, i64 {open_}, i64 {left}"), rest)
         more = c.new(f"select i1 {are_leaves}, i64 {many}, i64 0")
-        c.put(opened, c.new(f"add i64 {open_}, {more}"))
-        c.put(waiting, c.new(f"add i64 {left}, {c.new(f'sub i64 {many}, {more}')}"))
+        c.set(opened, c.new(f"add i64 {open_}, {more}"))
+        c.set(waiting, c.new(f"add i64 {left}, {c.new(f'sub i64 {many}, {more}')}"))
 
     def pressed(values: str, array: str, begin: str, mask: str) -> str:
         """Appends the values that a mask chooses; how many."""
@@ -314,11 +254,11 @@ def walk() -> list[str]:
         ones = c.new(f"call i8 @llvm.ctpop.i8(i8 {c.new(f'bitcast {B} {mask} to i8')})")
         return c.new(f"zext i8 {ones} to i64")
 
-    each(c, "%from", "%to", group)
-    c.line(f"ret i64 {c.get(total)}")
+    c.each(c.variable("0"), "%from", "%to", group)
+    c.line(f"ret i64 {c.value(total)}")
     return function(
-        "walk",
         "i64",
+        "walk",
         "ptr %p, i64 %stride, ptr %nodes, i64 %wide, i64 %leaves, i64 %root, ptr %kids, "
         "double %angle, double %softening, ptr %groups, i64 %from, i64 %to, ptr %out, ptr %stack, "
         "ptr %whole, ptr %opened",
@@ -327,21 +267,11 @@ def walk() -> list[str]:
 
 
 def module() -> str:
-    declared = [
-        f"declare {V} @llvm.{name}.v8f64({', '.join([V] * count)})"
-        for name, count in (("fma", 3), ("sqrt", 1), ("maxnum", 2), ("minnum", 2))
-    ]
-    declared += [
-        f"declare void @llvm.masked.compressstore.v8i64({W}, ptr, {B})",
-        "declare i8 @llvm.ctpop.i8(i8)",
-    ]
-    return "\n".join(
-        [
-            *declared,
-            *keys(),
-            *direct(),
-            *walk(),
-            'attributes #0 = { nounwind "prefer-vector-width"="512" }',
-            "",
-        ]
-    )
+    declared = {"compress": f"declare void @llvm.masked.compressstore.v8i64({W}, ptr, {B})"}
+    declared["ones"] = "declare i8 @llvm.ctpop.i8(i8)"
+    functions = []
+    for write in (keys, direct, walk):
+        c = Writer()
+        functions.append(write(c))
+        declared |= c.declared
+    return module_of(functions, list(declared.values()))
