@@ -441,6 +441,44 @@ def linear(system: System, vector: Sequence[Fraction], q: list[UOp], p: list[UOp
     )  # fmt: skip
 
 
+def boost_along(
+    system: System, energy: UOp, vector: Sequence[Fraction], q: list[UOp], p: list[UOp], name: str
+) -> Found | None:
+    """The sum of a m q less t times the momentum along a, where that is conserved; a is any direction."""
+    split = separable(system)
+    fact = masses(system, split.T) if split else None
+    if not fact:
+        return None
+    inverse = [e for w in fact.inverse for e in unroll([w])[0]]
+    mass = dict(
+        zip(((str(u.src[0].arg), u.arg) if u.op is Ops.ELEMENT else (str(u.arg), -1) for u in p), inverse)
+    )
+    along = dict(zip(mass, vector))
+    items = Items(lambda u, places: None, frozenset())
+
+    def rule(u: UOp, places: Places) -> UOp | None:
+        where = -1
+        if u.shape:
+            where = 0
+            for i, size in zip(places, u.shape):
+                if isinstance(i, Place):
+                    raise NotFollowed
+                where = where * size + i
+        c = along.get((str(u.arg), where), Fraction(0))
+        return float(-c) / items.value(mass[str(u.arg), where]) if c else None
+
+    total = UOp.sum_of(float(c) * x for x, c in zip(p, vector) if c)
+    why = proved(system, energy, rule, -total)
+    if why is None:
+        return None
+    place = UOp.sum_of(float(c) * x / w for x, w, c in zip(q, inverse, vector) if c)
+    (place, told) = simplify([place, total])
+    return Found(
+        name.replace("momentum", "boost"), place - UOp.var("t") * told, f"a change of the velocities of {name}", why[0],
+        rule, -total, condition=why[1], kind="boost",
+    )  # fmt: skip
+
+
 def by_numbers(system: System, known: Sequence[Found]) -> Iterator[Found]:
     """Directions that no term sees, and planes between the numbers of a short array, where they are none in space."""
     whole = written_out(system)
@@ -460,7 +498,10 @@ def by_numbers(system: System, known: Sequence[Found]) -> Iterator[Found]:
         stem = "momentum" if any(vector[:n]) else "position"
         name = next(name for k in range(2 * n + 1) if (name := f"{stem}[{k}]") not in taken)
         taken.add(name)
-        yield linear(system, vector, q, p, name)
+        found = linear(system, vector, q, p, name)
+        yield found
+        if not any(vector[n:]) and (more := boost_along(system, energy, vector, q, p, name)) is not None:
+            yield more
     layout = layout_of(system)
     if layout.dimensions > 1 or not 2 <= n <= PLANES or len(q) != len(p):
         return
