@@ -110,3 +110,42 @@ def test_a_stop_alone_says_where_to_ask():
     with pytest.raises(tp.InputError, match="out.stopped.report"):
         tp.Stop("not finite", 1, 0.1).report()
     assert "interrupted" in str(tp.Stop("interrupted", 1, 0.1).report())
+
+
+# --- poles that a run passed ------------------------------------------------------------------------
+@tp.hamiltonian
+def soft(q: tp.Vec[2], p: tp.Vec[2]):
+    return p @ p / 2 - 1 / tp.sqrt(q @ q + 0.01)
+
+
+@pytest.mark.filterwarnings("default::tinyphysics.PhysicsWarning")
+def test_a_fall_into_a_centre_is_named_at_its_step():
+    sim = tp.compile(kepler, dt=0.01, method="leapfrog")
+    with pytest.warns(
+        tp.PhysicsWarning, match=r"step 111 passes a pole of mu/sqrt\(sum\(q\*q\)\) \(test_autopsy.py:"
+    ):
+        out = sim.evolve(q=[1.0, 0.0], p=[0.0, 0.0], steps=300)
+    found = out.metrics["singularity"]
+    # r = (mu dt**2/2)**(1/3) is where dt**2 V'' is 4
+    assert found["step"] == 111 and found["distance"] < (0.01**2 / 2) ** (1 / 3)
+
+
+@pytest.mark.filterwarnings("default::tinyphysics.PhysicsWarning")
+def test_two_bodies_that_meet_between_two_steps_are_named():
+    start = {"q": [[0.0, 0.0], [1.0, 0.0], [5.0, 0.0]], "p": np.zeros((3, 2)), "m": [1.0, 1.0, 1.0]}
+    with pytest.warns(tp.PhysicsWarning, match="between particles 0 and 1"):
+        out = tp.compile(bodies, dt=0.01, method="leapfrog").evolve(**start, steps=300)
+    # both fall towards each other for a time of pi/4
+    assert out.metrics["singularity"]["step"] == 79 and out.metrics["singularity"]["where"] == (0, 1)
+
+
+def test_no_pole_no_alarm():
+    for system, start in (
+        (kepler, {"q": [1.0, 0.0], "p": [0.0, 0.6]}),
+        (soft, {"q": [1.0, 0.0], "p": [0.0, 0.0]}),
+    ):
+        out = tp.compile(system, dt=0.01, method="leapfrog").evolve(**start, steps=2000)
+        assert "singularity" not in out.metrics
+    # an energy that moves without a pole
+    out = tp.compile(spring, dt=1.99, method="leapfrog", propagator="loop").evolve(q=1.0, p=0.0, steps=100)
+    assert "singularity" not in out.metrics

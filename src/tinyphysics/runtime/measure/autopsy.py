@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tinyphysics.errors import InputError, TinyPhysicsError
 from tinyphysics.ir import Ops, UOp, evaluate, toposort
 from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.rules.calculus.jvp import jvp
+from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.runtime.engines.backend import engine_for
@@ -365,10 +367,15 @@ class Examined:
             return math.nan
         return math.sqrt(square) if square > 0 else 0.0
 
-    def second(self, xs: list[UOp], env: Mapping[str, Any]) -> Any:
+    @cached_property
+    def by_numbers(self) -> UOp:
+        """The energy with its sums over pairs written out: a particle and itself are no pair, also in derivatives."""
         H = self.run.system.seen.energy
         assert H is not None
-        slopes, n, columns = gradient(H, xs), sum(x.size for x in xs), []
+        return simplify(unroll([H])[0])[0]
+
+    def second(self, xs: list[UOp], env: Mapping[str, Any]) -> Any:
+        slopes, n, columns = gradient(self.by_numbers, xs), sum(x.size for x in xs), []
         for k in range(n):
             ways, at = [], 0
             for x in xs:
