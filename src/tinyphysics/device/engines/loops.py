@@ -249,7 +249,7 @@ class NestEngine(PlainEngine):
             known = section, careful, workers, turns
             if known not in self._plans:
                 places = {name: call.at for name, call in f.items()}
-                made = Shares(workers, THREAD_WORK / 4, places, self.slots)
+                made = Shares(workers, THREAD_WORK / 256, places, self.slots)
                 make(made)
                 self._plans[known] = Plan.of(made)
             return self._plans[known]
