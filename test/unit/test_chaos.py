@@ -284,6 +284,17 @@ def test_what_is_asked_wrongly_is_answered():
         tp.compile(lorenz, dt=0.1, method="dop853").lyapunov(x=1.0, y=1.0, z=20.0, until=100.0)
 
 
+def test_members_that_escape_have_no_exponent_and_the_others_do():
+    sim = tp.compile(henon_heiles, dt=0.05, order=4, checks="off")
+    many = sim.lyapunov(q=[[0.0, 0.1], [0.0, 2.0]], p=[[0.4, 0.0], [0.5, 1.0]], until=200.0)
+    alone = sim.lyapunov(q=[0.0, 0.1], p=[0.4, 0.0], until=200.0)
+    assert np.isnan(many.value[1]) and np.isfinite(many.value[0])
+    assert many.value.shape == many.error.shape == many.horizon.shape == (2,)
+    assert abs(many.value[0] - alone.value) < 0.05  # the stride of a run is that of all its members
+    with pytest.raises(tp.InputError, match="the run stopped at step"):
+        sim.lyapunov(q=[0.0, 2.0], p=[0.5, 1.0], until=200.0)
+
+
 # --- long rows --------------------------------------------------------------------------------------
 @pytest.mark.all
 def test_the_exponent_of_henon_heiles_and_its_error():

@@ -309,7 +309,7 @@ def test_distances_out_of_the_range_of_float32_are_right_to_the_bit(far):
 
 @pytest.mark.parametrize("n", [33, 41, 70])
 def test_rows_that_go_together_have_the_bits_of_single_ones(n):
-    """Two at a time where eight columns are one vector, one at a time elsewhere; slabs begin at odd rows too."""
+    """Four at a time where eight columns are one vector, one at a time elsewhere; some are left at the end."""
     start = bodies(n)
     program = tp.compile(cluster, dt=2.0**-10, sizes={"n": n}).tpir
     found = []

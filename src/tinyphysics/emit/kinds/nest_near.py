@@ -70,7 +70,7 @@ def near(f: NestWriter) -> None:
                 else ""
             )
             seen = shifted(f, points, shifts, way, own, width)
-            first, from_plain = plain.add([own], j, False, sums, lambda v: seen), f.block
+            first, from_plain = plain.add([own], j, False, sums, lambda v: [seen]), f.block
             f.line(f"br label %both{n}")
             f.label(f"other{n}")
             second, from_other = whole.add([other], j, True, sums), f.block

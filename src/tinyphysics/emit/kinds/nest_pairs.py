@@ -1,8 +1,8 @@
 """How does a nest over pairs run in LLVM IR?  Rows in slabs, eight columns at a time, both sums of a pair at once.
 
-Where eight columns are one vector, two rows are done together: what they read and add to is loaded once. Where there
-are fewer registers, what waits for the divider is begun a block ahead: otherwise a processor would have to look past
-a whole block to find the next division that it could begin. Neither changes the order of a sum.
+Where eight columns are one vector, two or four rows are done together: what they read and add to is loaded once. Where
+they are not, or where there are many registers, what waits for the divider is begun a block ahead: otherwise a processor
+would have to look past a whole block to find the next division that it could begin. Neither changes the order of a sum.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from tinyphysics.ir.reduction import PAIR_LANES, slabs
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.tpir.kernels.nests import LINKS, Piece, Store
 
-TOGETHER = 2  # rows
+TOGETHER = 2  # rows, of the same block of eight
+MORE = 4  # with the registers of AVX-512; measured on Zen 5, two take 1.12 times as long and eight 0.96 times
+WIDE = 512  # bits of a vector, where there are 32 of them
+DIVIDER = (Ops.SQRT, Ops.DIV, Ops.RSQRT_ESTIMATE)
 MOST_CARRIED = 4  # numbers of a pair that are kept from one block to the next
 
 
@@ -87,14 +90,14 @@ class Block:
         j: str,
         masked: bool,
         sums: list[str],
-        known: Callable[[int], Names] = lambda v: {},
+        known: Callable[[int], Sequence[Names]] | None = None,
     ) -> list[str]:
         """The sums after it. Columns get their rows in order, after everything that is read was read."""
         f, out = self.f, list(sums)
         for v in self.vectors:
             at = f.new(f"add i64 {j}, {v * self.width}") if v else j
-            carried = known(v)
-            envs = [self.values(row, self.roots, at, carried) for row in rows]
+            carried = known(v) if known else [{}] * len(rows)
+            envs = [self.values(row, self.roots, at, own) for row, own in zip(rows, carried)]
             inside = [mask(f, at, row.i) if masked else "" for row in rows]
             for r, env in enumerate(envs):
                 for k, s in enumerate(self.rows):
@@ -141,7 +144,9 @@ def pairs(f: NestWriter) -> None:
     outside = dict(f.scalar)
     block = Block(f, piece, width, [])
     whole = whole and not any(u.op is Ops.RSQRT_ESTIMATE for u in value_nodes(block.roots))
-    early = [] if whole else begun_early(block.roots, block.j)
+    plenty = whole and f.width * 8 * BYTES[block.roots[0].dtype.name] >= WIDE
+    together = MORE if plenty else TOGETHER
+    early = begun_early(block.roots, block.j, plenty) if plenty or not whole else []
     if not whole:
         numbers_on_stack(f, block.roots, width)
     for k, s in enumerate(block.rows):
@@ -161,21 +166,19 @@ def pairs(f: NestWriter) -> None:
         rest = low
         if whole:
             rows = f.new(f"sub i64 {high}, {low}")
-            rest = f.new(f"add i64 {low}, {f.new(f'and i64 {rows}, {-TOGETHER}')}")
+            rest = f.new(f"add i64 {low}, {f.new(f'and i64 {rows}, {-together}')}")
             f.loop(
                 low,
                 rest,
-                TOGETHER,
-                lambda i: some_rows([i, *(f.new(f"add i64 {i}, {r}") for r in range(1, TOGETHER))]),
+                together,
+                lambda i: some_rows([i, *(f.new(f"add i64 {i}, {r}") for r in range(1, together))]),
             )
         f.loop(rest, high, 1, lambda i: some_rows([i]))
 
     def some_rows(indices: Sequence[str]) -> None:
         rows = [block.row(i) for i in indices]
         first = f.new(f"and i64 {f.new(f'add i64 {indices[0]}, 1')}, {-PAIR_LANES}")
-        inner = f.new(
-            f"add i64 {first}, {PAIR_LANES}"
-        )  # above both rows: the second is at most in the block before
+        inner = f.new(f"add i64 {first}, {PAIR_LANES}")  # above all rows: they are in the block before
         last = size // PAIR_LANES * PAIR_LANES
         begins = f.new(f"icmp slt i64 {inner}, {last}")
         stop = f.new(f"select i1 {begins}, i64 {last}, i64 {inner}")
@@ -183,7 +186,7 @@ def pairs(f: NestWriter) -> None:
         kinds, sums = [kind for kind, _ in begun], [name for _, name in begun]
         sums = block.add(rows, first, True, sums)
         if early:
-            sums = ahead(block, rows[0], early, (inner, stop, begins), list(zip(kinds, sums)))
+            sums = ahead(block, rows, early, (inner, stop, begins), list(zip(kinds, sums)))
         else:
             start, finish = list(zip(kinds, sums)), lambda j, sums: block.add(rows, j, False, sums)  # noqa: E731
             sums = f.carrying(inner, stop, PAIR_LANES, start, finish)
@@ -216,42 +219,45 @@ def rows_of(f: NestWriter, cuts: str, link: str) -> tuple[str, str, str, str]:
 
 def ahead(
     block: Block,
-    row: PairRow,
+    rows: Sequence[PairRow],
     early: Sequence[UOp],
     bounds: tuple[str, str, str],
     start: list[tuple[str, str]],
 ) -> list[str]:
-    """The blocks of a row, each of their vectors after the one of the next block is begun."""
-    f, (inner, stop, begins), count = block.f, bounds, len(start)
+    """The blocks of some rows, each of their vectors after the one of the next block is begun."""
+    f, (inner, stop, begins), count, each = block.f, bounds, len(start), len(rows) * len(early)
 
     def begun(j: str, v: int) -> list[str]:
-        env = block.values(row, early, f.new(f"add i64 {j}, {v * block.width}") if v else j, {})
+        at = f.new(f"add i64 {j}, {v * block.width}") if v else j
+        envs = [block.values(row, early, at, {}) for row in rows]
         f.w.width = 1
-        return [env[u] for u in early]
+        return [env[u] for env in envs for u in early]
 
     def both(j: str, names: list[str]) -> list[str]:
         after: list[str] = []
         following = f.new(f"add i64 {j}, {PAIR_LANES}")
 
-        def known(v: int) -> Names:
+        def known(v: int) -> list[Names]:
             after.extend(begun(following, v))
-            return dict(zip(early, names[count + v * len(early) :]))
+            own = names[count + v * each :]
+            return [dict(zip(early, own[r * len(early) :])) for r in range(len(rows))]
 
-        return [*block.add([row], j, False, names[:count], known), *after]
+        return [*block.add(rows, j, False, names[:count], known), *after]
 
     # where there is no block to do, the one that is begun is any that there is
     somewhere = f.new(f"select i1 {begins}, i64 {inner}, i64 0")
     waiting = [name for v in block.vectors for name in begun(somewhere, v)]
     f.w.width = block.width
-    kinds = [f.w.type(u.dtype) for _ in block.vectors for u in early]
+    kinds = [f.w.type(u.dtype) for _ in block.vectors for _ in rows for u in early]
     f.w.width = 1
     return f.carrying(inner, stop, PAIR_LANES, start + list(zip(kinds, waiting)), both)[:count]
 
 
-def begun_early(roots: Sequence[UOp], x: UOp) -> list[UOp]:
+def begun_early(roots: Sequence[UOp], x: UOp, plenty: bool) -> list[UOp]:
     """What is carried from the block before: what the divider gives, and what led there and is needed again.
 
-    Loads and single operations on them are done again instead: they are cheaper than a register.
+    Loads and single operations on them are done again instead: they are cheaper than a register. With plenty of those
+    nothing that waits for the divider is begun with it: it would fill the queue that the next division waits in.
     """
     nodes = [u for u in value_nodes(roots) if x in u.leaves]
     users: dict[UOp, dict[UOp, None]] = {u: {} for u in nodes}
@@ -259,12 +265,8 @@ def begun_early(roots: Sequence[UOp], x: UOp) -> list[UOp]:
         for s in u.src if u.op is not Ops.LOAD else ():
             if s in users:
                 users[s][u] = None
-    done = dict.fromkeys(
-        u
-        for u in value_nodes([u for u in nodes if u.op in (Ops.SQRT, Ops.DIV, Ops.RSQRT_ESTIMATE)])
-        if u in users
-    )
-    for u in nodes:  # and what needs nothing else, if there is not more to carry after it
+    done = dict.fromkeys(u for u in value_nodes([u for u in nodes if u.op in DIVIDER]) if u in users)
+    for u in () if plenty else nodes:  # and what needs nothing else, if there is not more to carry after it
         below = [s for s in u.src if s in users] if u.op is not Ops.LOAD else []
         if below and u not in done and all(s in done and len(users[s]) == 1 for s in below):
             done[u] = None

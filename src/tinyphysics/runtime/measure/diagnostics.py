@@ -28,7 +28,7 @@ from tinyphysics.runtime.stages.resolve import on_host
 from tinyphysics.runtime.state.acts import Acted
 from tinyphysics.runtime.state.digest import marked
 from tinyphysics.runtime.state.encoding import Encoding
-from tinyphysics.runtime.state.run import Run
+from tinyphysics.runtime.state.run import Run, made
 from tinyphysics.runtime.state.schedule import time_at, times_at
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def looked_for(
     apart: Sequence[float] = (),
 ) -> tuple[Loss, ...]:
     from tinyphysics.runtime.measure.losses import Case, losses
+    from tinyphysics.tpir.kernels.library import handed_over
 
     return losses(
         Case(
@@ -108,6 +109,7 @@ def looked_for(
             events=tuple(r.events),
             searched=since,
             apart=max(apart, default=None),
+            called=handed_over(made(r.program), r.target.backend) if r.loops and goal.math == "fast" else (),
             own_steps=r.adaptive,
         )
     )
