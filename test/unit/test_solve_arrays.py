@@ -261,6 +261,11 @@ def test_explain_names_the_solver():
     assert "conjugate gradients" in text and "630 unknowns" in text
 
 
+def test_what_needs_every_number_written_out_says_so():
+    with pytest.raises(tp.PlanError, match="equations of whole arrays run in loops"):
+        tp.measure_symplectic(tp.compile(ring(), dt=0.1, method="implicit_midpoint"), **start())
+
+
 # --- the parts ------------------------------------------------------------------------------------
 PROGRAM = """
 program root
@@ -390,7 +395,7 @@ def test_stiff_steps_have_the_bits_of_the_virtual_machine(system):
         backend: tp.compile(system, method="rodas", sizes={"n": n}, tolerance=1e-2, backend=backend)
         .evolve(**begin, until=0.01, frames=3)
         .hash
-        for backend in ("python", "numpy", "llvm", "c")
+        for backend in ("python", "llvm", *(() if system is heat else ("numpy", "c")))
     }
     assert len(set(hashes.values())) == 1, hashes
 
