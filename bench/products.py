@@ -1,6 +1,7 @@
 """How fast are products of matrices?  A @ z, z @ A and A @ B as maps, beside NumPy's BLAS and C by hand, on one thread.
 
     python bench/products.py [rounds] [size of A @ z and z @ A] [size of A @ B]
+    python bench/products.py calls     # A @ B on each backend, without and with a call of NumPy's BLAS (math="fast")
 
 CPU time of one product, the least of some rounds, all contenders interleaved; then the ratio to NumPy of the same round, as a
 median. A product of tinyphysics is a step of a map: the time of a run with many steps less that of one with one step.
@@ -96,7 +97,26 @@ def main(rounds: int = 9, vector: int = 384, matrix: int = 1024) -> None:
         row(system, n, repeat, rounds, library)
 
 
+def calls(rounds: int = 5) -> None:
+    rng = np.random.default_rng(1)
+    for backend in ("llvm", "c", "numpy"):
+        for n in (64, 128, 256, 512):
+            a, z, found = rng.normal(size=(n, n)) / n, rng.normal(size=(n, n)), {}
+            for math in ("exact", "fast"):
+                if backend == "numpy" and math == "exact" and n > 128:
+                    continue
+                sim = tp.compile(of_matrices, sizes={"d": n}, backend=backend, math=math)
+
+                def once(steps: int) -> float:
+                    return seconds(lambda: sim.evolve(z=z, A=a, steps=steps, frames=2, threads=1))  # noqa: B023
+
+                once(1)
+                found[math] = min((once(11) - once(1)) / 10 for _ in range(rounds))
+            text = "  ".join(f"{math} {1e6 * t:9.1f} us" for math, t in found.items())
+            print(f"{backend:6} {n:5}  {text}", flush=True)
+
+
 if __name__ == "__main__":
     if not ONE_THREAD.items() <= os.environ.items():  # NumPy reads these when it is imported
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | ONE_THREAD)
-    main(*map(int, sys.argv[1:]))
+    calls() if sys.argv[1:] == ["calls"] else main(*map(int, sys.argv[1:]))

@@ -97,6 +97,7 @@ UPWARD: dict[tuple[str, str], str] = {}
 
 # What nouns ask of above, by the functions of up.py, which import it when they are called: (who answers, why).
 UP = {
+    "autopsy": ("runtime.measure.autopsy", "out.stopped.report() is a method of a noun, for users"),
     "compile": ("runtime.api.compile", "system.compile(dt) is a method of a noun, for users"),
     "plot": (
         "runtime.api.pictures",

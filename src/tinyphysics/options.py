@@ -78,9 +78,18 @@ def a_dict(example: str) -> Check:
 
 def the_checks(name: str, value: Any) -> None:
     if isinstance(value, Mapping):
-        raise PlanError(
-            f"{name}={shown(value)}: the thresholds of checks cannot be set yet", fix=f'Pass {name}="strict".'
-        )
+        for key, threshold in value.items():
+            if key != "shadow":
+                raise PlanError(
+                    f"{name}={shown(value)}: there is no threshold for {shown(key)}",
+                    fix=f'Pass {name}={{"shadow": 1e-3}}.',
+                )
+            if given.number(f"{name}[{key!r}]", threshold, '{"shadow": 1e-3}') <= 0:
+                raise InputError(
+                    f"{name}={shown(value)}: a threshold is above zero",
+                    fix=f'Pass {name}={{"shadow": 1e-3}}.',
+                )
+        return
     given.word(name, value, f'{name}="strict"')
 
 

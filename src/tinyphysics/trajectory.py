@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tinyphysics.errors import InputError, PlanError
@@ -30,6 +30,16 @@ class Stop:
     member: int | None = None
     where: Any = None  # (i, j) of two particles that met, else (state, index) of the first bad number
     error: BaseException | None = None
+    of: Any = field(default=None, repr=False, compare=False)  # the run, where it is known
+
+    def report(self) -> Any:
+        """Says why: the last steps are done again, and the cause, the term with its line, a table and the fix are shown.
+
+        `print(out.stopped.report())`.
+        """
+        from tinyphysics import up
+
+        return up.autopsy(self)
 
 
 @dataclass(frozen=True)
@@ -269,7 +279,13 @@ class Trajectory:
     def __dir__(self) -> list[str]:
         """For `out.<TAB>`: the states too, and velocities where the system has them."""
         return sorted(
-            {*super().__dir__(), "acts", *self._later, *self.frames, *getattr(self.origin, "velocities", ())}
+            {
+                *super().__dir__(),
+                "acts",
+                *self.__dict__.get("_later", ()),
+                *self.frames,
+                *getattr(self.origin, "velocities", ()),
+            }
         )
 
     def _ipython_key_completions_(self) -> list[str]:
@@ -379,7 +395,7 @@ class Trajectory:
     @property
     def stopped(self) -> Stop | None:
         """The first reason why the run, or a member of it, ended early; None if it went to its end."""
-        return min(self.stops, key=lambda s: s.step) if self.stops else None
+        return replace(min(self.stops, key=lambda s: s.step), of=self) if self.stops else None
 
     def _ask(self, question: str, *args: str) -> Any:
         """Asked once, remembered."""
@@ -423,7 +439,7 @@ class Trajectory:
         observable.
         """
         found = self._ask("drift", name)
-        self.metrics["drift"] = {"scale": float(found.scale.max(initial=0.0)), "of": found.of}
+        self.metrics["drift"] = {"scale": found.largest, "of": found.of}
         notes = tuple(self.metrics.get("notes", ()))
         if found.note and found.note not in notes:
             self.metrics["notes"] = (*notes, found.note)

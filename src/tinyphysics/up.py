@@ -1,6 +1,6 @@
-"""What do nouns ask of the layers above them?  `system.compile`, `out.plot`, `out.to_xarray`, `out.quantity`.
+"""What do nouns ask of the layers above them?  `system.compile`, `out.plot`, `out.to_xarray`, `out.stopped.report`, …
 
-These four functions are the only calls that point up: what they name is imported when it is called.
+These five functions are the only calls that point up: what they name is imported when it is called.
 """
 
 from __future__ import annotations
@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tinyphysics.runtime.api.simulation import Simulation
-    from tinyphysics.trajectory import Trajectory
+    from tinyphysics.trajectory import Stop, Trajectory
 
+AUTOPSY = "tinyphysics.runtime.measure.autopsy"
 COMPILE = "tinyphysics.runtime.api.compile"
 PLOT = "tinyphysics.runtime.api.pictures"
 QUANTITY = "tinyphysics.runtime.api.quantities"
 TO_XARRAY = "tinyphysics.runtime.api.dataset"
+
+
+def autopsy(stop: Stop) -> Any:
+    """Why a run stopped."""
+    return import_module(AUTOPSY).autopsy(stop)
 
 
 def compile(system: Any, dt: float | None = None, **options: Any) -> Simulation:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,6 +23,8 @@ from attack.one import attacked  # noqa: E402
 from attack.programs import WRITERS, case_of  # noqa: E402
 from attack.subject import Subject  # noqa: E402
 from attack.truth import Truth  # noqa: E402
+from tinyphysics.planner.methods.catalog import BY_NAME  # noqa: E402
+from tinyphysics.planner.methods.families.splitting import Splitting  # noqa: E402
 
 SCALARS = (("q", (), 1, "position"), ("p", (), 1, "momentum"))
 
@@ -131,6 +134,48 @@ def test_an_order_that_is_claimed_and_not_there_is_found(monkeypatch):
     monkeypatch.setattr(orders, "claimed", lambda s: 4)
     orders.check(s, t)
     assert false_ones(t) == {"order"}
+
+
+def test_slopes_of_a_range_that_is_not_asymptotic_are_measured_again_in_double_double(monkeypatch):
+    """Steady slopes of 5.26 for order 6 in float64, where the reference's own error is seen; 6.0 in shorter steps."""
+    seen, again = [], orders.again
+    monkeypatch.setattr(orders, "again", lambda *a: seen.append((a[-1], again(*a))) or seen[-1][1])
+    t = attacked(case_of(1005683), frozenset({"orders"}))
+    assert not t.findings and t.yes["order"] == 1
+    ((low, found),) = seen
+    assert low < 5.5 and found == pytest.approx(6.0, abs=0.02)
+
+
+HENON = written("p @ p/2", "q @ q/2", "q[0]**2*q[1]", "-q[1]**3/3", signature=(
+    "@tp.hamiltonian\ndef system(q: tp.Vec[2], p: tp.Vec[2]):"
+)).without(layout=(("q", (2,), 2, "position"), ("p", (2,), 2, "momentum")))  # fmt: skip
+
+
+@pytest.mark.parametrize("off", [1e-3, 1e-6])
+def test_a_weight_that_is_wrong_is_found_in_double_double_too(monkeypatch, off):
+    """Order 8 with two weights that are off by as much in both directions: their sum, and all certificates, stay."""
+    monkeypatch.setattr("tinyphysics.runtime.engines.plans.sources", lambda: None)  # its plan is not kept
+    right = BY_NAME["kahan_li8"]
+    (a, x), (b, y), (c, z), *rest = right.family.sequence()
+    wrong = [(a, x + off), (b, y), (c, z - off), *rest]
+    monkeypatch.setitem(BY_NAME, right.name, replace(right, family=Splitting(lambda: wrong), symmetric=False))
+    options = {"dt": 0.2, "method": right.name, "backend": "llvm"}
+    s, t, seen, again = Subject(HENON.without(options=options)), Tally(), [], orders.again
+    monkeypatch.setattr(orders, "again", lambda *a: seen.append(again(*a)) or seen[-1])
+    monkeypatch.setattr(orders, "claimed", lambda s: 8)
+    orders.check(s, t)
+    assert false_ones(t) == {"order"} and seen and max(seen) < 2.5
+
+
+def test_an_order_of_four_that_is_called_six_is_found_in_double_double_too(monkeypatch):
+    s, t = Subject(HENON.without(options={"dt": 0.2, "order": 4, "backend": "llvm"})), Tally()
+    monkeypatch.setattr(orders, "claimed", lambda s: 6)
+    orders.check(s, t)
+    assert false_ones(t) == {"order"}
+    z = s.case.start(salt=20) * 0.8
+    end = s.truth.flow(z, 0.0, orders.SPAN)
+    assert orders.again(s, 6, z, orders.SPAN, end, 3.0) == pytest.approx(4.0, abs=0.1)
+    assert orders.again(s, 6, z, orders.SPAN, end + 1e-7, 3.0) == 3.0  # it goes somewhere else
 
 
 def test_a_goal_that_is_said_to_be_met_is_measured(monkeypatch):

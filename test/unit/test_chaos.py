@@ -169,6 +169,14 @@ def test_a_rate_that_still_wanders_is_not_converged():
     assert block_errors(walk)[1].mean() < 0.1 and block_errors(steady)[1].mean() > 0.7
 
 
+@pytest.mark.requirement("S2-76")
+def test_the_module_has_its_names():
+    import tinyphysics.chaos as chaos
+
+    assert chaos is tp.chaos
+    assert {"Lyapunov", "ftle", "gali", "megno", "sali", "section"} <= set(chaos.__all__)
+
+
 # --- indicators -------------------------------------------------------------------------------------
 def test_indicators_tell_an_island_from_the_sea():
     sim = tp.compile(henon_heiles, dt=0.05, method="yoshida4")
@@ -282,6 +290,17 @@ def test_what_is_asked_wrongly_is_answered():
         sim.lyapunov(**start, steps=10)
     with pytest.raises(tp.PlanError, match="derivative of `dop853`"):
         tp.compile(lorenz, dt=0.1, method="dop853").lyapunov(x=1.0, y=1.0, z=20.0, until=100.0)
+
+
+def test_members_that_escape_have_no_exponent_and_the_others_do():
+    sim = tp.compile(henon_heiles, dt=0.05, order=4, checks="off")
+    many = sim.lyapunov(q=[[0.0, 0.1], [0.0, 2.0]], p=[[0.4, 0.0], [0.5, 1.0]], until=200.0)
+    alone = sim.lyapunov(q=[0.0, 0.1], p=[0.4, 0.0], until=200.0)
+    assert np.isnan(many.value[1]) and np.isfinite(many.value[0])
+    assert many.value.shape == many.error.shape == many.horizon.shape == (2,)
+    assert abs(many.value[0] - alone.value) < 0.05  # the stride of a run is that of all its members
+    with pytest.raises(tp.InputError, match="the run stopped at step"):
+        sim.lyapunov(q=[0.0, 2.0], p=[0.5, 1.0], until=200.0)
 
 
 # --- long rows --------------------------------------------------------------------------------------

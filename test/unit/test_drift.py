@@ -79,6 +79,21 @@ def test_terms_that_cancel_are_no_scale():
     assert not any("cancel" in note for note in other.metrics["notes"])
 
 
+def test_the_drift_of_a_member_is_the_same_alone_and_among_others():
+    """At distance 1 + 2e-9 the terms cancel but not to rounding: 1e-9 are its scale, whoever is beside it; at 1 they are not."""
+    sim = tp.compile(vortices, dt=0.01)
+    far = np.array([1.0, 1.0 + 2e-9, 3.0])
+    q, p = far[:, None] * [0.5, -0.5], np.zeros((3, 2))
+    alone = [float(sim.evolve(q=x, p=y, steps=50, progress=False).drift("energy")) for x, y in zip(q, p)]
+    for some in ([0, 1, 2], [2, 1], [1, 0], [0, 2], [1]):
+        out = sim.evolve(q=q[some], p=p[some], steps=50, progress=False)
+        assert out.drift("energy").tolist() == [alone[k] for k in some]
+        assert any("cancel in 1 member:" in note for note in out.metrics["notes"]) == (0 in some)
+        if 0 in some:
+            assert out.metrics["drift"]["scale"] == pytest.approx(1.0, rel=0.5)
+    assert 1e-9 < alone[1] < 1e-6 and alone[0] < 1e-12
+
+
 def test_a_real_drift_over_small_terms_stays_one():
     out = tp.compile(oscillator, dt=0.5, method="leapfrog").evolve(q=1e-9, p=0.0, steps=50)
     assert out.drift("energy") > 0.01 and out.metrics["drift"]["of"] == "largest sum of |terms of H|"

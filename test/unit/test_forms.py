@@ -3,6 +3,7 @@
 import itertools
 import logging
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,8 +16,9 @@ from tinyphysics.planner.cost import target
 from tinyphysics.planner.cost.target import MOST_LINES, written
 from tinyphysics.tpir.kernels import materialise as stored
 from tinyphysics.tpir.kernels.kernel import LARGEST
-from tinyphysics.tpir.kernels.loops import build_loops, components_of, planned_loops
+from tinyphysics.tpir.kernels.loops import build_loops, components_of, follows, planned_loops
 from tinyphysics.tpir.precision.probe import probe
+from tinyphysics.tpir.program.isa import Instruction, Register, Word
 from tinyphysics.tpir.program.written import lines
 
 rng = np.random.default_rng(7)
@@ -140,6 +142,45 @@ def test_sums_of_sums_are_no_long_expressions(monkeypatch):
     assert body(build(program)()) < 2_000
     monkeypatch.setattr(stored, "MOST_SUMMED", 10**9)
     assert body(build(program)()) > 5_000
+
+
+@tp.hamiltonian
+def mixed(q: tp.Vec[2], p: tp.Vec[2]):
+    return p @ p / 2 + q @ q / 2 + tp.sin(q[1]) * p[0] + tp.tan(0.3 * q[1]) - 0.26 * tp.sin(p[0])
+
+
+@pytest.mark.parametrize("make", [
+    lambda: tp.compile(mixed, dt=0.2, order=2, precision="dd"),
+    lambda: tp.compile(field(4, 4), dt=0.1),
+    lambda: tp.compile(inside(6, 7), dt=0.1, order=4),
+    lambda: tp.compile(curved(5, 6), dt=0.1),
+    lambda: tp.compile(field(3, 3, 3), dt=0.1, precision="compensated"),
+])  # fmt: skip
+def test_where_instructions_show_that_loops_follow_they_do(make):
+    program = make().tpir
+    assert follows(program)
+    planned_loops.__wrapped__(program, 1)
+
+
+def test_large_arrays_and_scatters_are_planned_to_know_it():
+    assert not follows(tp.compile(field(12, 12), dt=0.1).tpir)
+    program = tp.compile(field(4, 4), dt=0.1).tpir
+    line = Instruction("MOVE", (Register("T", 999), Word("scatter")), program.step[0].type)
+    assert follows(program) and not follows(replace(program, final=(*program.final, line)))
+
+
+def test_a_long_step_is_planned_when_it_runs_and_says_what_is_waited_for(monkeypatch, caplog):
+    """14,000 lines in pairs of float64: the plan of their loops takes longer than all the rest."""
+    monkeypatch.setattr(
+        target, "planned_loops", lambda program: pytest.fail("planned only to know whether it can be")
+    )
+    sim = tp.compile(mixed, dt=0.2, order=4, precision="dd", backend="numpy")
+    assert sim.compiled.in_loops(1) and written(sim.tpir).lines > MOST_LINES
+    with caplog.at_level(logging.WARNING, "tinyphysics"):
+        outs = [sim.evolve(q=[0.1, 0.2], p=[0.3, 0.1], steps=1, progress=False) for _ in range(2)]
+    (said,) = [x for x in caplog.messages if "instructions" in x]
+    assert f"{len(sim.tpir.step):,} instructions; compiling it for numpy" in said and "Ctrl-C" in said
+    assert outs[0].hash == outs[1].hash
 
 
 def test_a_sum_over_data_is_a_loop_along_them():

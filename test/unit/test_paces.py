@@ -192,6 +192,60 @@ def test_what_runs_away_by_itself_is_no_resonance(caplog):
     assert not caplog.messages and "no resonance" in str(sim.explain("full"))
 
 
+@tp.hamiltonian
+def free(q: tp.Vec[2], p: tp.Vec[2]):
+    return (p @ p) / 2 - 0.02 * (q @ q)
+
+
+@tp.potential
+def stiff(q: tp.Vec[2]):
+    return 50.0 * q[0] ** 2
+
+
+@tp.potential
+def walled(q: tp.Vec[2]):
+    return 0.5 * np.arcsin(1.5 * q[0])
+
+
+def test_without_a_fast_vibration_there_is_no_half_period_and_the_step_is_still_judged(caplog):
+    """The fast part runs away and the slow one vibrates with omega 10: nothing to divide by, and no resonance."""
+    start = dict(q=[0.1, 0.2], p=[0.0, 0.1])
+    with caplog.at_level(logging.WARNING, "tinyphysics"):
+        sim = tp.compile(tp.fast(free) + tp.slow(stiff), dt=0.5, inner=2, pilot=start)
+    (said,) = caplog.messages
+    assert sim.paces.fastest == 0 and "the fast part does not vibrate here" in said
+    assert "grows by" in said and "Take dt=0.12" in said and "resonance" not in said
+    assert "too long for the slow part" in str(sim.explain("full")) and "half fast" not in str(
+        sim.explain("full")
+    )
+    assert not sim.evolve(**start, steps=1).metrics["paces"]["safe"]
+    assert sim.evolve(**start, steps=1, dt=0.12).metrics["paces"]["safe"] and len(caplog.messages) == 1
+
+
+def test_a_member_without_finite_forces_is_not_a_step_that_grows(caplog):
+    """Of two members the arcsine of one is not a number: its own stop says so, and the step of the other is judged."""
+    sim = tp.compile(tp.fast(free + walled) + tp.slow(stiff), dt=0.05, checks="on")
+    with caplog.at_level(logging.WARNING, "tinyphysics"):
+        out = sim.evolve(q=[[0.1, 0.2], [0.9, 0.2]], p=np.zeros((2, 2)), steps=1)
+    assert [stop.member for stop in out.stops] == [1]
+    assert math.isfinite(out.metrics["paces"]["radius"]) and len(sim.paces.members) == 1
+    assert not any("grows" in x or "resonance" in x for x in caplog.messages)
+
+
+def test_a_large_system_near_a_resonance_is_told_so_without_its_matrix(caplog, monkeypatch):
+    monkeypatch.setattr("tinyphysics.runtime.measure.multirate.MOST_POSITIONS", 2)
+    dt = 0.95 * math.pi / omega(FAST)
+    with caplog.at_level(logging.WARNING, "tinyphysics"):
+        sim = tp.compile(tp.fast(spring) + tp.slow(pull), dt=dt, inner=40, pilot=START)
+    (said,) = caplog.messages
+    assert "a resonance is near. Stay below" in said and "3 positions: a matrix" in str(sim.explain("full"))
+
+
+def test_levels_whose_fastest_is_at_rest_are_counted_without_dividing_by_it():
+    with pytest.raises(PlanError, match=r"omega = 1e\+06 .* kicks in a step of 0.1"):
+        kicks("chain", [0.0, 1e6, 1.0], 0.1)
+
+
 @pytest.mark.requirement("S2-09")
 def test_the_picture_shows_the_tongues_and_this_step():
     sim = tp.compile(tp.fast(spring) + tp.slow(pull), dt=0.2, inner=8, pilot=START)

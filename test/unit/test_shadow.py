@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -131,3 +132,59 @@ def test_differences_are_exact_for_polynomials():
         for k in range(9):
             slope = sum(c * float(j) ** k for j, c in enumerate(w))
             assert slope == pytest.approx(k * float(at) ** (k - 1) if k else 0.0, abs=1e-6)
+
+
+# --- checks={"shadow": ...} ------------------------------------------------------------------------------------
+def test_the_first_step_beyond_the_threshold_is_named_with_the_term_its_line_and_a_step_to_take():
+    sim = tp.compile(kepler, 0.02, checks={"shadow": 1e-3})
+    with pytest.warns(tp.PhysicsWarning) as found:
+        out = sim.evolve(q=[1.0, 0.0], p=[0.0, 0.6], steps=400)
+    (message,) = (str(w.message) for w in found)
+    assert message.startswith(
+        "At step 72, your Shadow Energy deviates by 1.1e-3. Your step size is too large for the curvature of potential "
+    )
+    line = kepler.function.__code__.co_firstlineno + 2
+    assert "mu/sqrt" in message and f"(test_shadow.py:{line})" in message
+    assert found[0].filename == __file__ and out.metrics["shadow"]["step"] == 72
+    dt = out.metrics["shadow"]["dt"]
+    assert f"dt <= {dt:g}" in message
+    # the step was measured: with it the same run is quiet
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tp.PhysicsWarning)
+        quiet = tp.compile(kepler, dt, checks={"shadow": 1e-3}).evolve(q=[1.0, 0.0], p=[0.0, 0.6], until=8.0)
+    assert quiet.metrics["shadow"]["largest"] < 1e-3 < out.metrics["shadow"]["largest"]
+
+
+def test_watching_it_changes_no_bit_and_healthy_runs_are_quiet():
+    plain = tp.compile(kepler, 0.02).evolve(q=[1.0, 0.0], p=[0.0, 1.2], steps=300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tp.PhysicsWarning)
+        for _ in range(3):  # the last ones go the way of short runs
+            sim = tp.compile(kepler, 0.02, checks={"shadow": 1e-3})
+            out = sim.evolve(q=[1.0, 0.0], p=[0.0, 1.2], steps=300)
+    assert out.hash == plain.hash and out.metrics["shadow"]["largest"] < 1e-4
+
+
+def test_a_member_of_an_ensemble_and_another_splitting_are_watched():
+    p = np.stack([np.zeros(3), [1.2, 0.6, 1.1]], axis=1)
+    sim = tp.compile(kepler, 0.02, method="leapfrog", checks={"shadow": 1e-3})
+    with pytest.warns(
+        tp.PhysicsWarning, match="At step 72, your Shadow Energy of member 1 deviates by 1.1e-3"
+    ):
+        sim.evolve(q=np.tile([1.0, 0.0], (3, 1)), p=p, steps=100)
+    sim = tp.compile(kepler, 0.05, method="yoshida4", checks={"shadow": 1e-3})
+    with pytest.warns(tp.PhysicsWarning, match="your Shadow Energy deviates"):
+        sim.evolve(q=[1.0, 0.0], p=[0.0, 0.4], steps=100)
+
+
+@pytest.mark.parametrize(
+    ("checks", "words"),
+    [
+        ({"shade": 1e-3}, "no threshold for 'shade'"),
+        ({"shadow": "a"}, "not a number"),
+        ({"shadow": -1.0}, "above zero"),
+    ],
+)
+def test_a_threshold_that_is_none_is_refused(checks, words):
+    with pytest.raises(tp.TinyPhysicsError, match=words):
+        tp.compile(kepler, 0.02, checks=checks)

@@ -228,3 +228,13 @@ def test_whole_numbers_and_lattices_have_no_directions():
         tp.compile(henon_heiles, dt=0.05, project="energy").lyapunov(**HH, until=100.0)
     with pytest.raises(tp.PlanError, match="lattice"):
         tp.compile(henon_heiles, dt=0.05, precision="lattice", lattice=2.0**-40).lyapunov(**HH, until=100.0)
+
+
+def test_directions_on_a_gpu_have_the_bits_that_they_have_here(fake_cuda):
+    ends = []
+    for backend in ("llvm", "cuda"):
+        sim, state = compiled("kicks", backend=backend)
+        many = {n: np.array([v, np.multiply(v, 0.9), np.multiply(v, -0.7)]) for n, v in state.items()}
+        r = run_with_directions(sim, Wanted(), many, 0.0, 3, "a test")
+        ends.append(r.evolve(3, steps=7, frames=2).final)
+    assert all(np.array_equal(ends[0][n], ends[1][n]) for n in ends[0].states)

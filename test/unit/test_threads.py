@@ -181,7 +181,7 @@ def test_a_team_does_every_piece_once_after_those_before_its_call_and_links_in_t
 
     calls = {"part.map": part("map"), "part.chain": part("chain")}
     places = {name: ctypes.cast(f, ctypes.c_void_p).value or 0 for name, f in calls.items()}
-    made = Shares(4, 0.0, places, {})
+    made = Shares(4, 1.0, places, {})
     made.call(places["part.map"], [(k, k + 1) for k in range(5)])
     made.chain(places["part.chain"], 3 * LINKS)
     made.pieces.append((0, 0, 1, len(made.pieces), -1, 0))
@@ -195,7 +195,7 @@ def test_a_team_does_every_piece_once_after_those_before_its_call_and_links_in_t
 
 def test_links_let_seven_threads_share_sixteen_slabs_nearly_evenly() -> None:
     """In whole slabs the busiest of seven threads would have three of sixteen: 5.33 times as fast at most."""
-    made = Shares(7, 0.0, {}, {})
+    made = Shares(7, 1.0, {}, {})
     made.chain(1, 16 * LINKS)
     busy, ends = [0.0] * 7, {-1: 0.0}
     for _, lo, _, before, chain, place in made.pieces:  # each takes as long

@@ -1,5 +1,8 @@
 """Does the error at a fixed time fall with dt as the plan says?  Slopes against SciPy's DOP853.
 
+A slope that is too low is measured again in double-double, with steps so short that nothing but the leading term is left;
+float64 and the reference round before that. The limit of those steps must be the reference's end.
+
 A method that chooses its own steps has a tolerance instead of dt: its error falls with the number of steps that it took.
 """
 
@@ -22,6 +25,10 @@ LEAST, MOST = (
 )  # errors between which slopes are looked at: above rounding and the reference's tolerance
 BELOW = 0.5  # how far below its order a slope may lie
 STEADY = 0.25  # between two slopes in a row, for a range that is asymptotic
+# in double-double
+SHORTER = tuple(16 * 2**k for k in range(9))  # steps
+FINE = 1e-25  # differences below may be rounding
+AGREES = 1e-8  # between the limit and the reference, whose own differences leave 2e-11
 # of methods that choose their own steps
 OWN_SPAN = 3.0  # a step of order 8 is long
 TOLERANCES = (1e-3, 1e-5, 1e-7, 1e-9, 1e-11)
@@ -72,8 +79,9 @@ def check(s: Subject, t: Tally) -> None:
         slopes = slopes_of([float(np.abs(x - end).max()) for x in ends])
         if len(slopes) < 2 or abs(slopes[-1] - slopes[-2]) > STEADY:
             continue
-        low.append(slopes[-1])
-        if slopes[-1] >= order - BELOW:
+        found = slopes[-1] if slopes[-1] >= order - BELOW else again(s, order, z, span, end, slopes[-1])
+        low.append(found)
+        if found >= order - BELOW:
             break  # one steady slope that is right is enough; a wrong one is looked at twice
     if not low:
         t.unclear["order"] += 1
@@ -81,6 +89,34 @@ def check(s: Subject, t: Tally) -> None:
     t.check(
         case.seed, "order", max(low) < order - BELOW, name, f"slopes {', '.join(f'{x:.2f}' for x in low)}"
     )
+
+
+def again(s: Subject, order: int, z: np.ndarray, span: float, end: np.ndarray, low: float) -> float:
+    """The slope with shorter steps of the same method in double-double; the lower one where that shows nothing better."""
+    dropped = ("order", "method", "precision", "backend")
+    given = {k: v for k, v in s.options.items() if k not in dropped}
+    method = s.sim.compiled.known.method
+    try:
+        sim = tp.compile(s.system, **given, method=method, precision="dd", backend="llvm")
+    except tp.TinyPhysicsError:
+        return low
+    case, ends, slopes = s.case, [], [low]
+    for n in SHORTER:
+        out = sim.evolve(
+            **case.given(z), **case.params, steps=n, dt=span / n, t0=case.t0, save_every=n, progress=False
+        )
+        words = [[np.ravel(w) for w in out.final.words(name)] for name, *_ in case.layout]
+        high, rest = (np.concatenate([w[k] for w in words]) for k in (0, 1))
+        if out.stopped or not usable(high[None]).all():
+            return low
+        ends.append((high, rest))
+        moved = [float(np.abs((a - c) + (b - d)).max()) for (a, b), (c, d) in zip(ends, ends[1:])]
+        if moved and moved[-1] < FINE:
+            break
+        slopes = [float(np.log2(a / b)) for a, b in zip(moved, moved[1:])]
+    # the last two, of the shortest steps: a small error of low order shows late
+    agrees = np.abs(ends[-1][0] - end).max() <= AGREES
+    return min(slopes[-2:]) if agrees and len(slopes) > 1 else low
 
 
 def own_steps(s: Subject, order: int, t: Tally) -> None:

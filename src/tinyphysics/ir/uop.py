@@ -12,7 +12,6 @@ import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
-from itertools import islice
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
@@ -826,7 +825,7 @@ def toposort(roots: Sequence[UOp], before: dict[UOp, None] | None = None) -> lis
     What is in `before`, with all that is below it, is left out; what is found is put there.
     """
     order: dict[UOp, None] = {} if before is None else before
-    known = len(order)
+    found: list[UOp] = []
     stack = list(reversed(roots))
     while stack:
         u = stack[-1]
@@ -837,8 +836,9 @@ def toposort(roots: Sequence[UOp], before: dict[UOp, None] | None = None) -> lis
             stack += waiting
         else:
             order[u] = None
+            found.append(u)
             stack.pop()
-    return list(islice(order, known, None)) if known else list(order)
+    return found
 
 
 def substitute(roots: Sequence[UOp], table: dict[UOp, UOp]) -> list[UOp]:

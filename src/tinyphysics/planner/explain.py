@@ -13,7 +13,7 @@ from tinyphysics.planner.choice.longest import asked, symplectic
 from tinyphysics.planner.choice.oscillator_resonance import rows as resonance_rows
 from tinyphysics.planner.choice.propagator import rows as propagator_rows
 from tinyphysics.planner.cost.cost import describe, operations
-from tinyphysics.planner.cost.fast import NOT_OF_BITS, fast_rows
+from tinyphysics.planner.cost.fast import NOT_OF_BITS, fast_rows, library_rows
 from tinyphysics.planner.cost.loops import loop_rows
 from tinyphysics.planner.cost.rounding import rounding_rows
 from tinyphysics.planner.cost.target import in_loops
@@ -246,7 +246,7 @@ def explain(b: Built) -> Report:
         note = IN_SERIES if method.adaptive else PRECISIONS[goal.precision].note
         chosen.append(Row("precision", goal.precision, note))
     if goal.math == "fast":
-        chosen += fast_rows(goal.precision)
+        chosen += fast_rows(goal.precision) + library_rows(program, b.target.backend)
     if goal.precision == "lattice":
         chosen += lattice_rows(system, goal, program)
     if system.kind != "map" and JUMPS not in step.traits and not method.adaptive:

@@ -33,8 +33,8 @@ from tinyphysics.device.numbers import NUMPY_DTYPE, finite
 from tinyphysics.device.protocols import PlainEngine
 from tinyphysics.tpir.kernels.kernel import loop_registers
 from tinyphysics.tpir.kernels.neighbours import MADE
-from tinyphysics.tpir.kernels.nests import Buffer, LoopKernel, Round
-from tinyphysics.tpir.kernels.shares import CALLS, Shares
+from tinyphysics.tpir.kernels.nests import CALLS, Buffer, LoopKernel, Round
+from tinyphysics.tpir.kernels.shares import Shares
 from tinyphysics.tpir.kernels.wavefront import wavefront
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.util import prod
@@ -218,6 +218,7 @@ class NestEngine(PlainEngine):
             assert self.trees_by is not None
             softening = softening_of(spec, *m.given)
             m.plant(TreePull(spec, softening, m.own, self.trees_by(), self.threads), self.slots)
+        m.look_up(self.kernel, self.slots)
         return m
 
     # --- calls --------------------------------------------------------------------------------
@@ -248,7 +249,7 @@ class NestEngine(PlainEngine):
             known = section, careful, workers, turns
             if known not in self._plans:
                 places = {name: call.at for name, call in f.items()}
-                made = Shares(workers, THREAD_WORK / 4, places, self.slots)
+                made = Shares(workers, THREAD_WORK / 256, places, self.slots)
                 make(made)
                 self._plans[known] = Plan.of(made)
             return self._plans[known]

@@ -82,6 +82,7 @@ class MemberBuffers:
     )  # what nests call when a list must be made; kept alive here
     slots: Mapping[str, int] = field(default_factory=dict)
     stopped: BaseException | None = None  # what went wrong in a call
+    kernel: LoopKernel | None = None  # whose products a library does
     places: dict[int, Any] = field(
         default_factory=dict, repr=False
     )  # arrays by where they are, once asked for
@@ -95,6 +96,8 @@ class MemberBuffers:
             new.attach(k, near.copy(), self.slots)
         if self.tree is not None:
             new.plant(self.tree.copy(own), self.slots)
+        if self.kernel is not None:
+            new.look_up(self.kernel, self.slots)
         return new
 
     def put(self, other: MemberBuffers) -> None:
@@ -104,6 +107,8 @@ class MemberBuffers:
             self.attach(number, near, other.slots)
         if other.tree is not None:
             self.plant(other.tree, other.slots)
+        if other.kernel is not None:
+            self.look_up(other.kernel, other.slots)
 
     def attach(self, number: int, near: NearList, slots: Mapping[str, int]) -> None:
         """A list, where the nests that read it find it."""
@@ -126,6 +131,27 @@ class MemberBuffers:
 
         for k in range(tree.spec.count):
             self.answer(call_of(k), partial(make, pull_of(k)))
+
+    def look_up(self, kernel: LoopKernel, slots: Mapping[str, int]) -> None:
+        """What nests of kind `call` find: NumPy's product of the matrices that the table points to by then."""
+        if not kernel.library:
+            return
+        self.slots, self.kernel = slots, kernel
+
+        def matrix(m: MemberBuffers, name: str, turned: bool = False) -> Any:
+            b = kernel.buffers[name]
+            size, number = prod(b.axes), ctypes.c_double if b.dtype.bits == 64 else ctypes.c_float
+            flat = np.ctypeslib.as_array((number * size).from_address(int(m.table[slots[name]])))
+            whole = flat.reshape(b.axes)
+            return whole.T if turned else whole
+
+        def multiply(p: Any, m: MemberBuffers) -> None:
+            left, right = matrix(m, p.left, p.left_turned), matrix(m, p.right, p.right_turned)
+            with np.errstate(all="ignore"):
+                np.matmul(left, right, out=matrix(m, p.into))
+
+        for name, p in kernel.library.items():
+            self.answer(name, partial(multiply, p))
 
     def answer(self, name: str, make: Callable[[MemberBuffers], None]) -> None:
         """What a nest calls; what goes wrong in it is raised when the section is done."""

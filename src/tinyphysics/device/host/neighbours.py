@@ -75,19 +75,32 @@ def domain_of(spec: ListSpec, params: Mapping[str, Any], member: int) -> Domain:
     return Domain(cutoff, skin_of(cutoff, skin, cell), cell, spec.curve)
 
 
-def fractions(points: Array, domain: Domain, periods: Array) -> tuple[Array, list[float]]:
-    """As in ir/neighbours.py: (places between 0 and 1 along each axis, lengths of the axes); `periods` is filled."""
+def finite_numbers(points: Array) -> Array:
+    """In float64, what is no number as 0."""
     whole = points.astype(np.float64)  # (d, n)
     if not np.isfinite(whole).all():
         whole[~np.isfinite(whole)] = 0.0
+    return whole
+
+
+def axes_of(points: Array, domain: Domain) -> tuple[Array, list[float]]:
+    """(where the axes begin, how long they are); in open space they reach as far as points do."""
+    if domain.cell is not None:
+        return np.zeros(len(points)), widths(domain.cell)
+    whole = finite_numbers(points)
+    low = whole.min(1) if whole.size else np.zeros(len(whole))
+    return low, ((whole.max(1) if whole.size else low) - low).tolist()
+
+
+def fractions(points: Array, domain: Domain, periods: Array, axes: tuple[Array, list[float]]) -> Array:
+    """As in ir/neighbours.py: places between 0 and 1 along each axis; `periods` is filled."""
+    whole = finite_numbers(points)
     if domain.cell is None:
         periods[:] = 0.0
-        low = whole.min(1) if whole.size else np.zeros(len(whole))
-        lengths = (whole.max(1) if whole.size else low) - low
-        for x, first, length in zip(whole, low, lengths):
+        for x, first, length in zip(whole, *axes):
             x -= first
             x /= length if length > 0.0 else 1.0
-        return np.minimum(whole, INSIDE, out=whole), lengths.tolist()
+        return np.minimum(whole, INSIDE, out=whole)
     back, at = inverse(domain.cell), np.empty_like(whole)
     for k, x in enumerate(at):
         np.multiply(whole[0], back[0][k], out=x)
@@ -95,23 +108,38 @@ def fractions(points: Array, domain: Domain, periods: Array) -> tuple[Array, lis
             x += whole[i] * back[i][k]
         periods[k] = np.floor(x)
         x -= np.floor(x)
-    return np.minimum(at, INSIDE, out=at), widths(domain.cell)
+    return np.minimum(at, INSIDE, out=at)
 
 
-def arranged(points: Array, domain: Domain, periods: Array) -> tuple[Array, Array, list[float]]:
+def arranged(
+    points: Array, domain: Domain, periods: Array, threads: int = 1
+) -> tuple[Array, Array, list[float]]:
     """(the order; places in that order along each axis, NaN behind the last; lengths of the axes); `periods` is filled."""
-    at, lengths = fractions(points, domain, periods)
-    n = points.shape[1]
-    parts = columns(lengths, n)
+    d, n = points.shape
+    axes = axes_of(points, domain)
+    parts = columns(axes[1], n)
     index, depth = bits(parts, n)
-    keys = by_bits(at, levels(len(at), n)) if domain.curve == MORTON else by_columns(at, parts, depth)
-    keys = keys << index | np.arange(n)
+    at, keys = np.empty((d, n)), np.empty(n, np.int64)
+    cuts = cuts_of(n, n, threads)
+
+    def some(k: int) -> None:
+        here = slice(cuts[k], cuts[k + 1])
+        x = at[:, here] = fractions(points[:, here], domain, periods[:, here], axes)
+        own = by_bits(x, levels(d, n)) if domain.curve == MORTON else by_columns(x, parts, depth)
+        keys[here] = own << index | np.arange(cuts[k], cuts[k + 1])
+
+    spread(some, len(cuts) - 1, threads)
     keys.sort()
     keys &= (1 << index) - 1
-    placed = np.full((len(at), -(-n // BLOCK) * BLOCK), np.nan)
-    for x, y in zip(at, placed):
-        np.take(x, keys, out=y[:n])
-    return keys, placed, lengths
+    placed = np.full((d, -(-n // BLOCK) * BLOCK), np.nan)
+    spread(lambda k: np.take(at[k], keys, out=placed[k, :n]), d, threads)
+    return keys, placed, axes[1]
+
+
+def cuts_of(points: int, extent: int, threads: int) -> list[int]:
+    """Where a range of so many points is cut for threads."""
+    parts = max(1, min(threads * PARTS_PER_THREAD, points // WORTH_A_PART))
+    return [extent * k // parts for k in range(parts + 1)]
 
 
 def by_columns(at: Array, parts: list[int], depth: int) -> Array:
@@ -133,10 +161,12 @@ def by_bits(at: Array, depth: int) -> Array:
     return keys
 
 
-def boxes(low: Array, high: Array, size: int) -> tuple[Array, Array]:
+def boxes(low: Array, high: Array, size: int, threads: int = 1) -> tuple[Array, Array]:
     """The boxes of so many boxes that follow each other: (axes, boxes)."""
-    starts = np.arange(0, low.shape[1], size)
-    return np.minimum.reduceat(low, starts, 1), np.maximum.reduceat(high, starts, 1)
+    starts, d = np.arange(0, low.shape[1], size), len(low)
+    rows = [(np.minimum, x) for x in low] + [(np.maximum, x) for x in high]
+    found = spread(lambda k: rows[k][0].reduceat(rows[k][1], starts), len(rows), threads)
+    return np.array(found[:d]), np.array(found[d:])
 
 
 class NearList:
@@ -186,7 +216,8 @@ class NearList:
         n = self.spec.shape[0]
         new = {what: self.room(what) for what in MADE if what != "blocks"}
         self.planes(new["ref"])[:] = points
-        order, at, lengths = arranged(self.planes(new["ref"]), self.domain, self.planes(new["images"]))
+        ref, images = self.planes(new["ref"]), self.planes(new["images"])
+        order, at, lengths = arranged(ref, self.domain, images, self.threads)
         new["order"][:n] = order
         new["inverse"][order] = np.arange(n)
         new["blocks"] = self.near(at, lengths, new["starts"])
@@ -199,15 +230,15 @@ class NearList:
         n, stride = self.spec.shape[0], at.shape[1]
         levels, low, high = [], at[:, :n], at[:, :n]
         for _ in GROUPS:
-            low, high = boxes(low, high, BLOCK)
+            low, high = boxes(low, high, BLOCK, self.threads if low.shape[1] > WORTH_A_PART else 1)
             levels.append(np.ascontiguousarray(np.concatenate([low, high])))
         cell = np.diag(lengths) if self.domain.cell is None else np.array(self.domain.cell)
         far = reach(self.domain.cutoff, self.domain.skin)
         way = [self.domain.skin / x + 1e-9 if x > 0.0 else 0.0 for x in lengths]
         numbers = np.array([*lengths, *cell.ravel(), far, *way])
         counts = [x.shape[1] for x in levels]
-        parts = max(1, min(self.threads * PARTS_PER_THREAD, n // WORTH_A_PART))
-        cuts = [counts[1] * k // parts for k in range(parts + 1)]
+        cuts = cuts_of(n, counts[1], self.threads)
+        parts = len(cuts) - 1
 
         def part(k: int) -> Array:
             """The blocks of some rows, whose starts are counted from the first of them."""

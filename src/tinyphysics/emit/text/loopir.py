@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from tinyphysics.ir.dtype import DType, i64
 from tinyphysics.ir.ops import Ops
@@ -219,10 +218,20 @@ def buffers_of(f: Function) -> list[str]:
     return [name for name in found if name not in own]
 
 
-@lru_cache(maxsize=1 << 14)
-def reads(u: UOp) -> frozenset[str]:
-    """The buffers that a value is read from."""
-    return frozenset(x.arg[0] for x in toposort([u]) if x.op is Ops.LOAD)
+class Reads:
+    """The buffers that values are read from; each node is looked at once."""
+
+    def __init__(self) -> None:
+        self.seen: dict[UOp, None] = {}
+        self.of: dict[UOp, frozenset[str]] = {}
+
+    def __call__(self, u: UOp) -> frozenset[str]:
+        if u not in self.of:
+            for x in toposort([u], self.seen):
+                parts = {self.of[s] for s in x.src}
+                own = frozenset((x.arg[0],)) if x.op is Ops.LOAD else frozenset[str]()
+                self.of[x] = own.union(*parts) if own or len(parts) != 1 else next(iter(parts))
+        return self.of[u]
 
 
 def locals_of(body: Sequence[Statement]) -> dict[str, Local]:

@@ -21,6 +21,7 @@ from tinyphysics.emit.text.loopir import (
     Let,
     Local,
     Note,
+    Reads,
     Statement,
     Store,
     Threads,
@@ -30,7 +31,6 @@ from tinyphysics.emit.text.loopir import (
     buffers_of,
     expressions,
     locals_of,
-    reads,
     stored,
     unconditional,
     walk,
@@ -60,6 +60,7 @@ class CPrinter:
     names: dict[UOp, str] = field(default_factory=dict)
     pointers: dict[str, str] = field(default_factory=dict)
     locals: dict[str, Local] = field(default_factory=dict)
+    reads: Reads = field(default_factory=Reads)
     depth: int = 1
     count: int = 0
 
@@ -88,7 +89,7 @@ class CPrinter:
         """What was read from memory that has changed since is read again."""
         changed = frozenset(buffers)
         if changed:
-            self.names = {u: n for u, n in self.names.items() if not reads(u) & changed}
+            self.names = {u: n for u, n in self.names.items() if changed.isdisjoint(self.reads(u))}
 
     def place(self, buffer: str, plane: int, index: Sequence[UOp]) -> str:
         b = self.kernel.buffers.get(buffer)
@@ -170,7 +171,11 @@ class CPrinter:
         inner = {*names, *(v for s in walk(body) for v in bound(s))}
         changed = frozenset(stored(body))
         for u in toposort([e for s in unconditional(body) for e in expressions(s)]):
-            fixed = not u.leaves & inner and not reads(u) & changed and all(v in self.names for v in u.leaves)
+            fixed = (
+                not u.leaves & inner
+                and changed.isdisjoint(self.reads(u))
+                and all(v in self.names for v in u.leaves)
+            )
             if fixed and u.op not in (Ops.CONST, Ops.VAR):
                 self.compute([u])
 

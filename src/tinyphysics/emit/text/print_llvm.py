@@ -23,6 +23,7 @@ from tinyphysics.emit.text.loopir import (
     Let,
     Local,
     Note,
+    Reads,
     Statement,
     Store,
     When,
@@ -32,7 +33,6 @@ from tinyphysics.emit.text.loopir import (
     buffers_of,
     expressions,
     locals_of,
-    reads,
     stored,
     unconditional,
     walk,
@@ -81,6 +81,7 @@ class LlvmPrinter:
     places: dict[tuple[object, ...], str] = field(default_factory=dict)
     depth: dict[UOp, int] = field(default_factory=dict)  # of the loop that binds a name
     locals: dict[str, Local] = field(default_factory=dict)
+    reads: Reads = field(default_factory=Reads)
     level: int = 0
     block: str = "entry"
     labels: int = 0
@@ -309,8 +310,8 @@ class LlvmPrinter:
         """What was read from memory that has changed since is read again."""
         changed = frozenset(buffers)
         if changed:
-            self.env = {u: n for u, n in self.env.items() if not reads(u) & changed}
-            self.splats = {u: n for u, n in self.splats.items() if not reads(u) & changed}
+            self.env = {u: n for u, n in self.env.items() if changed.isdisjoint(self.reads(u))}
+            self.splats = {u: n for u, n in self.splats.items() if changed.isdisjoint(self.reads(u))}
 
     def loop(self, s: For) -> None:
         once = s.begin.op is s.end.op is Ops.CONST and 0 < s.end.arg - s.begin.arg <= s.step

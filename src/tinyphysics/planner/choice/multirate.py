@@ -31,10 +31,11 @@ def kicks(name: str, frequencies: Sequence[float], dt: float) -> tuple[int, ...]
         out.append(max(1, math.ceil(omega * h / aim * (1 - 1e-9))))
         h /= out[-1]
     if math.prod(out) > MOST_KICKS:
+        fastest = max(frequencies)  # usually of the first; a part that was called faster may be at rest
         raise PlanError(
-            f"the fastest part of `{name}` vibrates with omega = {frequencies[0]:.4g} and would need "
+            f"the fastest part of `{name}` vibrates with omega = {fastest:.4g} and would need "
             f"{math.prod(out):,} kicks in a step of {abs(dt):g}",
-            fix=f"Shorten dt below {NEAR * math.pi / frequencies[0]:.2g}, where no resonance is near; "
+            fix=f"Shorten dt below {NEAR * math.pi / fastest:.2g}, where no resonance is near; "
             "or choose inner= yourself.",
         )
     return tuple(reversed(out))

@@ -145,14 +145,16 @@ def ruler(xs: Sequence[float]) -> str:
     return "".join(out).rstrip()
 
 
-def radius_row(found: float | None, own: float, positions: int, why_not: str) -> Row:
+def radius_row(found: float | None, own: float, positions: int, why_not: str, vibrates: bool = True) -> Row:
+    """`vibrates` says it of the fast part: where it does not, slow kicks meet no resonance."""
     if found is None:
         return Row("spectral radius", "not measured", why_not)
     told = (
         f"1 + {found - 1:.1e}" if 1 + 5e-4 > found > 1 + 5e-7 else f"{found:.3f}" if found > 1 + 5e-7 else "1"
     )
     if grows(found, own):
-        verdict = "UNSTABLE: this step is in a resonance, and the motion grows without bound"
+        cause = "is in a resonance" if vibrates else "is too long for the slow part"
+        verdict = f"UNSTABLE: this step {cause}, and the motion grows without bound"
     elif own > 1 + 5e-7:
         verdict = f"as the motion itself, which runs away here by {own:.4g} in a step: no resonance"
     else:

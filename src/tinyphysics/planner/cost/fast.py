@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from tinyphysics.report import Row
 from tinyphysics.rules.functions.fast import BOUNDS
+from tinyphysics.tpir.kernels.library import LEAST, handed_over
+from tinyphysics.tpir.program.isa import Program
+from tinyphysics.util import plural
 
 NOT_OF_BITS = Row(
     "arithmetic",
@@ -11,6 +14,22 @@ NOT_OF_BITS = Row(
     "what is shown above is of exact arithmetic; this run departs from it by more "
     "roundings than an exact one, and not in the same way on every machine",
 )
+
+
+def library_rows(program: Program, backend: str) -> list[Row]:
+    """Products of matrices that a library does, or that it would do on another backend."""
+    if products := handed_over(program, backend):
+        why = f"{plural(len(products), 'large product')} of matrices: an order of sums of its own, and bits of one machine"
+        return [Row("library call", "NumPy's BLAS", why)]
+    if backend not in LEAST and handed_over(program, "c"):
+        return [
+            Row(
+                "library call",
+                "none",
+                f"`{backend}` multiplies matrices itself; `c` and `numpy` call NumPy's BLAS",
+            )
+        ]
+    return []
 
 
 def fast_rows(precision: str) -> list[Row]:

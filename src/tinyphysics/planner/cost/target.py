@@ -12,7 +12,7 @@ from tinyphysics.planner.cost.cost import operations
 from tinyphysics.target import BUILT, PLANNED, Target
 from tinyphysics.tpir.kernels.index import Unsupported
 from tinyphysics.tpir.kernels.kernel import LARGEST
-from tinyphysics.tpir.kernels.loops import components_of, few, longest_axis, planned_loops
+from tinyphysics.tpir.kernels.loops import components_of, few, follows, longest_axis, planned_loops
 from tinyphysics.tpir.kernels.stages import rolled_up
 from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.tpir.program.isa import GOING, Operand, Pointer, Program, Word
@@ -108,6 +108,8 @@ def loops_refuse(program: Program) -> str:
     """Why a program cannot run as loops along its axes; empty if it can."""
     if components_of(program) is None:
         return "it has no axis that is long enough for a loop"
+    if follows(program):  # a plan of 40,000 instructions takes two seconds, and is made when it runs
+        return ""
     try:
         planned_loops(program)
     except Unsupported as why:

@@ -241,6 +241,9 @@ def compile(
     are those of docs/maths.md, and bits are those of one machine and backend. The default, "exact", has the same everywhere.
 
     approximate=1e-3 sums forces of c*m[i]*m[j]/r through a tree, whose relative error is measured where a run begins.
+
+    checks={"shadow": 1e-3} warns like "on", and at the first step at which the shadow energy of a splitting is further from H
+    than that, relative to the terms of H; the warning has a step that was measured to be short enough.
     """
     ask = Ask(dict(locals()))  # every option as it was given
     if isinstance(system, type):
@@ -277,6 +280,9 @@ def compile(
     choice("math", math, MATHS)
     if scale not in SCALES:
         raise InputError(f"scale={scale!r} is not known", fix=f"scale may be {one_of(SCALES)}.")
+    wanted: Any = checks  # or thresholds of what is watched besides: {"shadow": 1e-3}
+    thresholds = {name: float(x) for name, x in wanted.items()} if isinstance(wanted, Mapping) else {}
+    checks = "on" if thresholds else checks
     if checks not in CHECKS:
         raise InputError(
             f"checks={checks!r} is not known",
@@ -307,24 +313,12 @@ def compile(
     if order is not None and hasattr(order, "__index__"):  # one of NumPy's is as good
         order = operator.index(order)
     forbidden = (forbid,) if isinstance(forbid, str) else tuple(forbid or ())
-    goal = Goal(
-        dt,
-        method,
-        order,
-        forbidden,
-        precision,
-        scale,
-        approximate,
-        inner=counts,
-        lattice=units,
-        energy_drift=energy_drift,
-        error=error,
-        propagator=propagator,
-        math=math,
-        tolerance=None if tolerance is None else checked_tolerance(tolerance, precision),
-        absolute=None if absolute is None else checked_absolute(absolute, method),
-        more=tuple((name, ask[name]) for name, o in COMPILE.items() if o.of_goal and ask.has(name)),
-    )
+    found: dict[str, Any] = {"inner": counts, "lattice": units, "propagator": propagator, "math": math}
+    found |= {"energy_drift": energy_drift, "error": error}
+    found["tolerance"] = None if tolerance is None else checked_tolerance(tolerance, precision)
+    found["absolute"] = None if absolute is None else checked_absolute(absolute, method)
+    found["more"] = tuple((name, ask[name]) for name, o in COMPILE.items() if o.of_goal and ask.has(name))
+    goal = Goal(dt, method, order, forbidden, precision, scale, approximate, **found)
     adapts = is_adaptive(source.kind, method)
     check("steps", Ask.of(goal, source, {OWN_STEPS: adapts}, pilot=pilot))
     if goal.is_accurate or pilot is not None:
@@ -338,9 +332,9 @@ def compile(
     if project is not None:
         check("project", ask)
         whole = Simulation(source, goal, requested, checks)
-        found = checked_invariants(project, source, lambda *f: traced(whole.system, *f), pilot)
-        goal = replace(goal, project=found, propagator="loop")
-    sim = Simulation(source, goal, requested, checks)
+        held = checked_invariants(project, source, lambda *f: traced(whole.system, *f), pilot)
+        goal = replace(goal, project=held, propagator="loop")
+    sim = Simulation(source, goal, requested, checks, thresholds)
     if pilot is not None:
         from tinyphysics.runtime.measure.accuracy import plan_by_pilot
 

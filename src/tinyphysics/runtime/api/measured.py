@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tinyphysics.charge import Charge
 from tinyphysics.options import heeds
 from tinyphysics.runtime.api.by_name import takes_names
 from tinyphysics.runtime.stages.setup import Setup
@@ -14,6 +13,7 @@ from tinyphysics.runtime.state.schedule import checked_time
 from tinyphysics.system import SizedFamily
 
 if TYPE_CHECKING:
+    from tinyphysics.charge import Charge
     from tinyphysics.runtime.measure.lyapunov import Lyapunov  # imported when they are measured
     from tinyphysics.runtime.measure.symplecticity import StepCheck
 

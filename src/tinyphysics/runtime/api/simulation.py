@@ -207,8 +207,8 @@ class Simulation(Measured):
         return self.__dict__ | {"source": self.system, "_forms": {}, "_beside": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """A simulation of an older release had no patterns of short runs."""
-        self.__dict__.update({"_forms": {}, "_beside": {}, **state})
+        """A simulation of an older release had no patterns of short runs, and no thresholds."""
+        self.__dict__.update({"_forms": {}, "_beside": {}, "thresholds": {}, **state})
 
     def __copy__(self) -> Simulation:
         """Monitors of its own; the rest is frozen, and shared."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
@@ -44,12 +45,15 @@ from tinyphysics.synth.methods.taylor import CLOCK, loop_parts, loop_plan
 from tinyphysics.target import BUILT, PORTABLE, PTX_RSQRT, Seed, Target
 from tinyphysics.tpir.kernels.extremes import ExtremesOf
 from tinyphysics.tpir.kernels.kernel import RECORDED, build_kernel
+from tinyphysics.tpir.kernels.library import with_library
 from tinyphysics.tpir.kernels.loops import build_loops
 from tinyphysics.tpir.kernels.outline import Outline
 from tinyphysics.tpir.kernels.rows import kernel_of
 from tinyphysics.tpir.program.isa import Program, StateDecl, Type
 from tinyphysics.util import digest
 
+LOG = logging.getLogger("tinyphysics")
+LONG = 10_000  # instructions of a step that take seconds to compile
 Source = Program | LazyProgram
 # what writes code for GPUs and for OpenCL is imported where a run goes there: it is a tenth of a first result
 
@@ -64,6 +68,19 @@ class Engines:
     def __call__(self, target: Target, *rest: Any) -> Any:
         devices = cuda.taken() if target.backend == "cuda" else ()
         return self.known((PROCESSOR.value, *devices), target, *rest)
+
+
+@lru_cache(maxsize=256)  # said once
+def say_if_long(program: Program, backend: str) -> Program:
+    """The program; nobody waits for a long one without knowing what for."""
+    if len(program.step) > LONG and backend != "python":
+        LOG.warning(
+            "%s: one step is %s instructions; compiling it for %s takes some seconds (Ctrl-C ends it)",
+            program.name,
+            f"{len(program.step):,}",
+            backend,
+        )
+    return program
 
 
 def new_engine(
@@ -81,10 +98,10 @@ def new_engine(
     With `record` it writes down what it carries after every step, by `record`.
     """
     if target.backend == "python" or loops:
-        whole, watch = made(program), None if probe is None else made(probe)
+        whole, watch = say_if_long(made(program), target.backend), None if probe is None else made(probe)
         if target.backend not in LOOPS:
             return VmEngine(whole, watch)
-        return nest_engine(whole, LOOPS[target.backend](), threads, watch, seed_of(target))
+        return nest_engine(whole, LOOPS[target.backend](), threads, watch, seed_of(target), target.backend)
 
     def kernel() -> Any:
         if (
@@ -94,7 +111,8 @@ def new_engine(
         ):
             return outlined(program, probe, target, extremes, record)
         watch = None if probe is None else made(probe)
-        return kernel_of(made(program), watch, seed_of(target), extremes, record, target.backend != "cuda")
+        whole = say_if_long(made(program), target.backend)
+        return kernel_of(whole, watch, seed_of(target), extremes, record, target.backend != "cuda")
 
     if target.backend == "cuda":
         from tinyphysics.runtime.engines.cuda import CudaLoader
@@ -114,9 +132,11 @@ def nest_engine(
     threads: int | None = None,
     probe: Program | None = None,
     seed: Seed = PORTABLE,
+    backend: str = "",
 ) -> NestEngine:
     """The engine of a program in loop nests, and of its observables: these read the states where they lie."""
     kernel = build_loops(program, None, seed)
+    kernel = with_library(kernel, backend) if program.math == "fast" else kernel
     kind = CudaLoopEngine if getattr(loader, "there", False) else NestEngine
     rest = loader, threads, list_builder, tree_functions
     watch = None if probe is None else kind(probe, build_loops(probe, kernel.components, seed), *rest)
@@ -170,12 +190,12 @@ def outlined(
     kept += [RECORDED] if record else []
     key = digest(" ".join([program.key, "" if probe is None else probe.key, seed.name, *kept]).encode())
     bytes_too = target.backend != "cuda"
-    return outline(
-        key,
-        lambda: kernel_of(
-            program.program, None if probe is None else probe.program, seed, extremes, record, bytes_too
-        ),
-    )
+
+    def kernel() -> Any:
+        whole = say_if_long(program.program, target.backend)
+        return kernel_of(whole, None if probe is None else probe.program, seed, extremes, record, bytes_too)
+
+    return outline(key, kernel)
 
 
 def ready(backend: str) -> None:

@@ -249,7 +249,25 @@ def look_at(
         return
     both = unstable(omegas, r.dt, method), drifted(worst, step_of(record, frame), r.dt, method, member)
     if found := [x for x in both if x is not None]:
-        tell(r, out, "; ".join(what for what, _ in found), min(dt for _, dt in found), checks)
+        what = "; ".join(what for what, _ in found)
+        if both[1] is not None and (met := pole_on_the_way(r, who, record.last, out)):
+            what = f"{what}; {met}"
+        tell(r, out, what, min(dt for _, dt in found), checks)
+
+
+def pole_on_the_way(r: Run, member: int, last: int, out: Trajectory) -> str:
+    """What is said where an energy moved because a step went past a pole; out.metrics["singularity"] has the place."""
+    from tinyphysics.runtime.measure.passed_pole import passed_pole, told
+
+    passed = passed_pole(r, member, last)
+    if passed is None:
+        return ""
+    out.metrics["singularity"] = told(passed)
+    who = "" if passed.where is None else f" between particles {passed.where[0]} and {passed.where[1]}"
+    return (
+        f"step {passed.step:,} passes a pole of {passed.term}{who}, where omega*dt is {passed.pace:.3g}: use "
+        'time="logarithmic", a softening or a shorter dt'
+    )
 
 
 def tell(r: Run, out: Trajectory, what: str, dt: float | None, checks: str) -> None:

@@ -28,7 +28,7 @@ from tinyphysics.runtime.stages.resolve import on_host
 from tinyphysics.runtime.state.acts import Acted
 from tinyphysics.runtime.state.digest import marked
 from tinyphysics.runtime.state.encoding import Encoding
-from tinyphysics.runtime.state.run import Run
+from tinyphysics.runtime.state.run import Run, made
 from tinyphysics.runtime.state.schedule import time_at, times_at
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def looked_for(
     apart: Sequence[float] = (),
 ) -> tuple[Loss, ...]:
     from tinyphysics.runtime.measure.losses import Case, losses
+    from tinyphysics.tpir.kernels.library import handed_over
 
     return losses(
         Case(
@@ -108,6 +109,7 @@ def looked_for(
             events=tuple(r.events),
             searched=since,
             apart=max(apart, default=None),
+            called=handed_over(made(r.program), r.target.backend) if r.loops and goal.math == "fast" else (),
             own_steps=r.adaptive,
         )
     )
@@ -226,6 +228,22 @@ def acts(f: Finished) -> Found:
     return {"acts": told}
 
 
+def shadow_gap(f: Finished) -> Found:
+    """Of a run whose shadow energy is watched: checks={"shadow": 1e-3}."""
+    if not f.setup.thresholds:
+        return {}
+    from tinyphysics.runtime.measure.shadow_alarm import judge_shadow
+
+    return judge_shadow(f.setup, f.out)
+
+
+def shadow_gap_again(f: Repeated) -> None:
+    if f.setup.thresholds:
+        from tinyphysics.runtime.measure.shadow_alarm import judge_shadow
+
+        f.out.metrics |= judge_shadow(f.setup, f.out)
+
+
 def alarms(f: Finished) -> Found:
     s, r, record = f.setup, f.run, f.record
     if applies(r, record, s.checks, s.goal.approximate):
@@ -271,5 +289,6 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("strict", applies=lambda f: f.setup.checks == "strict" and f.failed, after=raise_failure),
     Diagnostic("acts", applies=lambda f: f.run.acts, after=acts),
     Diagnostic("alarms", after=alarms, again=alarms_again),
+    Diagnostic("shadow", after=shadow_gap, again=shadow_gap_again),
 )
 # fmt: on

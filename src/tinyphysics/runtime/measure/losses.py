@@ -23,8 +23,10 @@ from tinyphysics.runtime.engines.events import PLACES
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.system import System
+from tinyphysics.tpir.kernels.library import handed_over
 from tinyphysics.tpir.precision.lattice import FORCE
 from tinyphysics.tpir.precision.precision import PRECISIONS, ROUNDING
+from tinyphysics.util import plural
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +42,7 @@ class Case:
     events: tuple[str, ...] = ()
     searched: float | None = None  # the time from which on events were looked for
     apart: float | None = None  # the largest time between two looks
+    called: Sequence[Any] = ()  # products that a library does: tpir/kernels/library.py
     own_steps: bool = True  # are they those of a method that chooses its steps?
 
     @property
@@ -122,6 +125,21 @@ def fast_functions(c: Case) -> Iterator[Loss]:
     )
 
 
+def library_calls(c: Case) -> Iterator[Loss]:
+    """Products of matrices that a library sums in an order of its own."""
+    if not c.called:
+        return
+    terms = max(p.terms for p in c.called)
+    yield Loss(
+        "order of sums in products",
+        terms * ROUNDING[f64],
+        "error of a product at most, relative to its sum of absolute values",
+        c.since,
+        'math="exact"',
+        f"{plural(len(c.called), 'product')} of matrices by NumPy's BLAS, {terms:,} terms in a sum",
+    )
+
+
 def fewer_digits(c: Case) -> Iterator[Loss]:
     """States and forces with fewer digits than float64."""
     p, restores = replace(PRECISIONS[c.goal.precision], units=c.goal.lattice), 'precision="float64"'
@@ -164,6 +182,7 @@ LOSSES: tuple[Callable[[Case], Iterator[Loss]], ...] = (
     projection,
     beyond_cutoffs,
     fast_functions,
+    library_calls,
     fewer_digits,
     events_between_looks,
 )
@@ -185,4 +204,6 @@ def before_a_run(setup: Setup) -> tuple[Loss, ...]:
         if x.default is not None
     }
     given = usual if setup.began is None else setup.began.given.own
-    return losses(Case(setup.system, setup.goal, given))
+    compiled = setup.compiled
+    called = handed_over(compiled.built.program, setup.target.backend) if setup.goal.math == "fast" else ()
+    return losses(Case(setup.system, setup.goal, given, called=called if compiled.in_loops(1) else ()))

@@ -33,6 +33,8 @@ MARGIN = 1.5  # by which the error of so few blocks differs by chance
 class Lyapunov:
     """Lyapunov exponents of a run, per unit of time, the largest first; of an ensemble an array with a row for each member.
 
+    Members of an ensemble that stopped have NaN.
+
     `value` is the largest and `error` its standard error; `spectrum` and `errors` are those of all directions that were asked
     for. `history` has the times and the exponents as they were measured up to then. `horizon` is the time after which a
     computed orbit has nothing to do with the true one, and `lost` the steps after which rounding alone has made it another
@@ -55,7 +57,7 @@ class Lyapunov:
 
     def __repr__(self) -> str:
         if np.ndim(self.value):
-            low, high = float(np.min(self.value)), float(np.max(self.value))
+            low, high = float(np.nanmin(self.value)), float(np.nanmax(self.value))
             told = "" if np.all(self.converged) else f", {int(np.sum(~self.converged))} of them not converged"
             return f"<Lyapunov exponents of {len(self.value)} members, {low:.4g} to {high:.4g}{told}>"
         told = "" if self.converged else ", not converged"
@@ -152,7 +154,9 @@ def steps_of(r: Run, steps: Any, until: Any) -> int:
 def growth(r: Run, every: int, steps: int, rows_every: int, **more: Any) -> tuple[Any, Any]:
     """(times, the logarithm of what each direction has grown by: (rows, members, directions)) of a run."""
     out = r.evolve(every, steps=steps, frames=2, observe={"grown": growths}, observe_every=rows_every, **more)
-    if (s := out.stopped) is not None:
+    if (s := out.stopped) is not None and (
+        not r.is_ensemble or len(out.stops) >= r.members or s.error is not None
+    ):
         raise InputError(
             f"the run stopped at step {s.step} (t = {s.t:g}): {s.cause} at {s.where}",
             fix="Shorten dt, or choose another state.",
@@ -166,11 +170,12 @@ def stride_of(r: Run, steps: int, rows: int, more: Mapping[str, Any]) -> int:
     n, some = min(steps, PILOT), r.some(FEW)
     _, g = growth(some, 1, n, 1, **more)
     d = np.diff(g, axis=0)
+    d = d[:, np.isfinite(d).all(axis=(0, 2))]
     precision, k = r.setup.goal.precision, r.wanted.count
-    fastest = float(np.abs(d).max())
+    fastest = float(np.abs(d).max(initial=0.0))
     limit = GROWS.get(precision, 250.0) / max(fastest, 1e-12)
     if k > 1:
-        apart = float((d.max(axis=2) - d.min(axis=2)).max())
+        apart = float((d.max(axis=2) - d.min(axis=2)).max(initial=0.0))
         limit = min(limit, PARTS.get(precision, 10.0) / max(apart, 1e-12))
     return max(1, min(int(limit), steps // rows))
 
@@ -199,10 +204,13 @@ def lyapunov(
     n -= n % every
     times, g = growth(r, stride, n, every, **{**more, "progress": progress})
     skipped = discarded_rows(discard, times)
-    found = exponents_of(times[skipped:], g[skipped:], r, n, stride)
+    with np.errstate(invalid="ignore"):  # members that stopped have no exponent: NaN
+        found = exponents_of(times[skipped:], g[skipped:], r, n, stride)
     if setup.checks != "off" and np.isfinite(np.min(found.lost)):
         by_method = float(np.min(found.horizon)) < float(np.min(found.lost)) * abs(r.dt) - abs(r.dt)
-        tell(float(np.max(found.value)), int(np.min(found.lost)), float(np.min(found.horizon)), by_method, n)
+        tell(
+            float(np.nanmax(found.value)), int(np.min(found.lost)), float(np.min(found.horizon)), by_method, n
+        )
     return found
 
 
@@ -218,7 +226,7 @@ def exponents_of(times: Any, g: Any, r: Run, steps: int, stride: int) -> Lyapuno
     value = exponents[:, 0]
     chaotic = (value > 2.0 * errors[:, 0]) & (value * abs(span) > POWERS)
     rate = np.where(chaotic, value, 1.0)
-    delta = max(eps, truncation(r, float(value.max()), steps)) if chaotic.any() else eps
+    delta = max(eps, truncation(r, float(np.nanmax(value)), steps)) if chaotic.any() else eps
     whole = r.wanted.count == sum(s.var.size for s in r.plain.system.states) > 1
 
     def of(x: Any) -> Any:
@@ -265,12 +273,13 @@ def truncation(r: Run, value: float, steps: int) -> float:
     for parts in (1, 2):
         sim = setup.variant(setup.goal)
         out = sim.evolve(**plain, t0=r.t0, dt=r.dt / parts, steps=count * parts, frames=2)
-        if out.stops:
+        if out.stops and not r.is_ensemble:
             return 1.0
         ends.append(np.concatenate([np.ravel(out.final[s.name]) for s in setup.system.states]))
     order = setup.built.plan.order
     share = 2.0**order / (2.0**order - 1.0) if order > 0 else 2.0
-    return float(share * np.abs(ends[0] - ends[1]).max() / max(np.abs(ends[1]).max(), 1e-300))
+    with np.errstate(invalid="ignore"):
+        return float(share * np.nanmax(np.abs(ends[0] - ends[1])) / max(np.nanmax(np.abs(ends[1])), 1e-300))
 
 
 def tell(value: float, lost: int | None, horizon: float, by_method: bool, steps: int) -> None:

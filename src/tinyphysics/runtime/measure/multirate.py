@@ -34,6 +34,7 @@ from tinyphysics.runtime.state.run import Checkpoint, Run
 LOG = logging.getLogger("tinyphysics")
 MOST_POSITIONS = 256  # of a state whose step is written down as a matrix: its eigenvalues in a second
 MOST_MEMBERS = 4  # whose steps are
+MOST_HALVINGS = 12  # of a step that grows, in the search for one that does not
 ELSEWHERE = "at the first state that had these parameters"
 
 
@@ -70,8 +71,13 @@ class Linear:
             first, last = kick(level, h / 2) @ first, kick(level, -h / 2) @ last
         return last @ out @ first
 
+    @cached_property
+    def is_finite(self) -> bool:
+        """Without it nothing is known of a step from here: it is not one that grows."""
+        return all(bool(np.isfinite(x).all()) for x in (self.mobility, *self.hessians))
+
     def radius(self, inner: Sequence[int], dt: float, weights: Sequence[float] = (1.0,)) -> float:
-        """The spectral radius of a step; infinite if it is not finite."""
+        """The spectral radius of a step; infinite if it is too large for a number."""
         matrix = self.step(inner, dt, weights)
         return float(np.abs(np.linalg.eigvals(matrix)).max()) if np.isfinite(matrix).all() else math.inf
 
@@ -90,7 +96,7 @@ class Paces:
 
     frequencies: tuple[float, ...]  # of each level, the fastest first: of what vibrates or runs away by it
     fastest: float  # vibration of the fastest level
-    members: tuple[Linear, ...]  # of some members, if their matrices are small enough
+    members: tuple[Linear, ...]  # of some members, if their matrices are small enough and finite
     positions: int
     automatic: bool  # was `inner` decided by them?
     weights: tuple[float, ...] = (1.0,)  # of the steps that a step is composed of
@@ -110,8 +116,27 @@ class Paces:
         return self.known[key]
 
     def share(self, dt: float) -> float:
-        """Of half a period of the fastest vibration."""
+        """Of half a period of the fastest vibration; 0 if the fast part does not vibrate."""
         return abs(dt) * self.fastest / math.pi
+
+    def unsafe(self, inner: Sequence[int], dt: float) -> bool:
+        """Does the linearised step make larger what the motion itself does not?"""
+        radius, own = self.radius(inner, dt)
+        return radius is not None and grows(radius, own)
+
+    def calm(self, inner: Sequence[int], dt: float) -> float | None:
+        """A step that meets no resonance: below half a fast period, or halved until it does not grow; None: none found."""
+        if self.fastest:
+            return NEAR * math.pi / self.fastest
+        shorter = (abs(dt) / 2**k for k in range(1, MOST_HALVINGS + 1))
+        return next((h for h in shorter if not self.unsafe(inner, h)), None)
+
+    @property
+    def why_not(self) -> str:
+        """For a step whose matrix was not written down."""
+        if self.positions > MOST_POSITIONS:
+            return f"{self.positions} positions: a matrix is written down for {MOST_POSITIONS} at most"
+        return "the slopes of the forces are not finite at this state"
 
 
 # --- measured ------------------------------------------------------------------------------------------------
@@ -152,7 +177,8 @@ def measured(compiled: Compiled, i: Inputs, t0: float, automatic: bool) -> Paces
         )
     n = sum(q.size for q in system.q)
     who = range(min(i.members, MOST_MEMBERS)) if n <= MOST_POSITIONS else ()
-    members = tuple(linear(compiled, system.levels, part(i, [k]), t0) for k in who)
+    looked = (linear(compiled, system.levels, part(i, [k]), t0) for k in who)
+    members = tuple(one for one in looked if one.is_finite)
     rates, weights = tuple(f.rate for f in found), weights_of(BY_NAME[compiled.known.method])
     return Paces(rates, found[0].fastest, members, n, automatic, weights, i.own)
 
@@ -217,16 +243,10 @@ def judged(sim: Setup, paces: Paces, dt: float) -> dict[str, Any]:
     """What is known of a step; one that is not safe is complained about, once."""
     inner = sim.goal.inner
     radius, own = paces.radius(inner, dt)
-    share, unsafe = paces.share(dt), radius is not None and grows(radius, own)
+    share, unsafe = paces.share(dt), paces.unsafe(inner, dt)
     if (unsafe or share > NEAR) and dt not in paces.warned:
         paces.warned.add(dt)
-        safe = NEAR * math.pi / paces.fastest
-        told = "a resonance is near" + ("; at this state it does not grow" if radius is not None else "")
-        if unsafe:
-            told = f"the linearised step grows by {radius:.4g} each time: a resonance"
-        half = f"{share:.3g} of half the fast period, {math.pi / paces.fastest:g}"
-        stay = f"Stay below {NEAR:.3g} of it: dt={safe:.2g}"
-        LOG.warning("%s: dt=%g is %s; %s. %s", sim.system.name, dt, half, told, stay)
+        LOG.warning("%s: %s", sim.system.name, warning(paces, inner, dt))
     return {
         "omega": paces.frequencies,
         "inner": inner,
@@ -235,6 +255,26 @@ def judged(sim: Setup, paces: Paces, dt: float) -> dict[str, Any]:
         "radius_of_motion": own,
         "safe": not unsafe and share <= NEAR,
     }
+
+
+def warning(paces: Paces, inner: Sequence[int], dt: float) -> str:
+    """What is wrong with a step, and the step to take."""
+    radius, own = paces.radius(inner, dt)
+    calm = paces.calm(inner, dt)
+    grown = "" if radius is None else f"the linearised step grows by {radius:.4g} each time"
+    if not paces.fastest:  # there is no fast period: what grows is a slow part, kicked too rarely
+        more = f", the motion itself by {own:.4g}" if own > 1 + 5e-7 else ""
+        fix = (
+            f"Shorter ones, down to {abs(dt) / 2**MOST_HALVINGS:.2g}, grow as well"
+            if calm is None
+            else f"Take dt={calm:.2g}"
+        )
+        return f"the fast part does not vibrate here; with dt={dt:g} {grown}{more}: the slow part needs shorter steps. {fix}"
+    told = "a resonance is near" + ("; at this state it does not grow" if radius is not None else "")
+    if paces.unsafe(inner, dt):
+        told = f"{grown}: a resonance"
+    half = f"{paces.share(dt):.3g} of half the fast period, {math.pi / paces.fastest:g}"
+    return f"dt={dt:g} is {half}; {told}. Stay below {NEAR:.3g} of it: dt={calm:.2g}"
 
 
 def multirate_section(sim: Setup, dt: float | None) -> Section:
@@ -262,8 +302,7 @@ def multirate_section(sim: Setup, dt: float | None) -> Section:
         period = f"{math.pi / paces.fastest:.4g}"
         rows.append(Row("half fast period", period, f"dt is {share:.3g} of it; {near}"))
     radius, own = paces.radius(inner, dt)
-    many = f"{paces.positions} positions: a matrix is written down for {MOST_POSITIONS} at most"
-    rows.append(radius_row(radius, own, paces.positions, many))
+    rows.append(radius_row(radius, own, paces.positions, paces.why_not, paces.fastest > 0))
     if paces.fastest:
         rows += tongue_rows(inner, paces.frequencies, paces.fastest, dt, paces.weights)
     return Section("paces", tuple(rows))

@@ -17,7 +17,6 @@ from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.rules.calculus.custom import inline
 from tinyphysics.rules.calculus.solve import COUNT, RESIDUAL, part
 from tinyphysics.rules.functions.transcendental import lower
-from tinyphysics.runtime.engines.rounds_again import residuals, solves_arrays
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.runtime.state.run import made
 from tinyphysics.tpir.kernels.kernel import NOW, ORIGIN, STEP, Kernel, build_kernel
@@ -76,6 +75,8 @@ def solver_report(origin: Origin) -> dict[str, Any]:
     """The rounds and the largest residual, in parts of the state, of steps that begin at frames."""
     if not origin.run.given.members:
         return {"states": 0}
+    from tinyphysics.runtime.engines.rounds_again import solves_arrays
+
     program = made(origin.run.program)
     if solves_arrays(program):
         return array_report(origin, program)
@@ -96,6 +97,8 @@ def solver_report(origin: Origin) -> dict[str, Any]:
 
 def array_report(origin: Origin, program: Program) -> dict[str, Any]:
     """The same of equations of whole arrays, from fewer states."""
+    from tinyphysics.runtime.engines.rounds_again import residuals
+
     r = origin.run
     count, members = next(iter(origin.frames.values())).shape[:2]
     size = sum(s.var.size for s in r.system.states)

@@ -11,7 +11,6 @@ from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.runtime.engines.collisions import colliding_pair
 from tinyphysics.runtime.engines.engine import States
 from tinyphysics.runtime.engines.find_failure import Failure, locate
-from tinyphysics.runtime.engines.rounds_again import not_solved
 from tinyphysics.runtime.stages.acting import lost
 from tinyphysics.runtime.stages.between import frames_between
 from tinyphysics.runtime.stages.running import Done, Running, Stopped
@@ -147,6 +146,8 @@ def stop_of(run: Running, tile: Tile, k: int, failure: Failure, search: bool) ->
         where = next((pair for pair in met if pair is not None), where)
     error = None
     if search and run.encoding.solves:
+        from tinyphysics.runtime.engines.rounds_again import not_solved
+
         own = {name: v[[member if len(v) > 1 else 0]] for name, v in run.given.params.items()}
         error = not_solved(getattr(run.engine, "program", None), before, own, run.dt, run.t0, n - 1)
     who = member if run.given.is_ensemble else None

@@ -24,7 +24,7 @@ from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import Schedule, time_at, times_at, times_of
 from tinyphysics.system import State
 from tinyphysics.tpir.precision.probe import REST
-from tinyphysics.util import did_you_mean
+from tinyphysics.util import did_you_mean, plural
 
 EXTENDED = "extended energy"  # H + p_t: what is conserved where H depends on t
 P_T = "p_t"
@@ -71,6 +71,7 @@ class Wandering:
     bad: int | None
     is_ensemble: bool
     what: str = "the energy"
+    cancels: Any = None  # by member: is its scale that of the slopes?
 
     @property
     def value(self) -> Any:
@@ -82,8 +83,14 @@ class Wandering:
         if self.bad is not None:
             return f"{self.what} is not finite at step {self.bad}: its drift is NaN"
         if self.of == SLOPES:
-            return f"the terms of H cancel: the drift is relative to {self.scale.max():.3g}, the {SLOPES}"
+            where = f" in {plural(int(self.cancels.sum()), 'member')}" if self.is_ensemble else ""
+            return f"the terms of H cancel{where}: the drift is relative to {self.largest:.3g}, the {SLOPES}"
         return ""
+
+    @property
+    def largest(self) -> float:
+        """Of the scales that `of` names."""
+        return float((self.scale[self.cancels] if self.of == SLOPES else self.scale).max(initial=0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,18 +288,19 @@ class Origin:
         for member, step in stopped.items():
             end[member] = step
         failed = seen.bad < end
-        scale, of = seen.scale.copy(), TERMS
+        scale = seen.scale.copy()
         with np.errstate(invalid="ignore", divide="ignore"):
             out = seen.worst / np.where(scale > 0, scale, 1.0)
-            if (out[~failed] > SUSPICIOUS).any():
+            suspicious = ~failed & (out > SUSPICIOUS)  # by member: nobody's drift depends on another's
+            cancels = np.zeros_like(failed)
+            if suspicious.any():
                 size = self.slopes_seen()
-                cancels = ~failed & (scale <= CANCELLED * size)
-                if cancels.any():
-                    scale, of = np.where(cancels, size, scale), SLOPES
-                    out = np.where(cancels, seen.worst / size, out)
+                cancels = suspicious & (scale <= CANCELLED * size)
+                scale, out = np.where(cancels, size, scale), np.where(cancels, seen.worst / size, out)
         out[failed] = np.nan
         first = int(seen.bad[failed].min()) if failed.any() else None
-        return Wandering(out, scale, of, first, self.run.given.is_ensemble)
+        of = SLOPES if cancels.any() else TERMS
+        return Wandering(out, scale, of, first, self.run.given.is_ensemble, cancels=cancels)
 
     def glance(self) -> float | None:
         """The drift of the energy over the frames, where it is known at once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -40,6 +40,7 @@ class Setup:
     goal: Goal
     requested: str
     checks: str = "on"
+    thresholds: Mapping[str, float] = field(default_factory=dict)  # of what is watched besides
     monitors: dict[str, Callable[..., Any]] = field(default_factory=dict)
     frequency: float | None = None  # of the fastest vibration at the state of a pilot
     commutators: Measured | None = None  # of the parts of a splitting, at the first state of the first run

@@ -23,7 +23,7 @@ from tinyphysics.rules.functions.transcendental import guarded, lower
 from tinyphysics.rules.identities.exact import exact
 from tinyphysics.rules.identities.fast_products import fewer
 from tinyphysics.target import PORTABLE, Seed
-from tinyphysics.tpir.kernels.at_index import Home, planes
+from tinyphysics.tpir.kernels.at_index import MOST_SCALARS, Home, planes
 from tinyphysics.tpir.kernels.failure_sums import Plane, sums_that_show_failure
 from tinyphysics.tpir.kernels.index import Unsupported
 from tinyphysics.tpir.kernels.kernel import Meaning, carried_registers, implicit, input_of, unchanging
@@ -37,7 +37,8 @@ from tinyphysics.tpir.kernels.stages import RolledStep, rolled_up
 from tinyphysics.tpir.kernels.tree import tree_of
 from tinyphysics.tpir.program.isa import GOING, Instruction, Operand, Param, Pointer, Program, Register, Word
 from tinyphysics.tpir.program.liveness import reads_before_writing
-from tinyphysics.tpir.program.written import axes_of, lines
+from tinyphysics.tpir.program.written import axes_of, lines, shapes_of
+from tinyphysics.util import prod, without_collections
 
 GATE = "going"  # the buffer of a condition under which a step is done
 DEAR = 4  # operations for which an array of parameters alone is computed before the loop
@@ -221,8 +222,22 @@ def build_loops(program: Program, components: int | None = None, seed: Seed = PO
 
 
 @lru_cache(maxsize=16)
+@without_collections()
 def _built(program: Program, components: int | None, seed: Seed) -> LoopKernel:
     return planned_loops(program, components, seed)()
+
+
+def follows(program: Program) -> bool:
+    """Do loops follow it, as its instructions show?  If not, a plan says whether they do, and why not.
+
+    Movements that they do not follow are of more numbers than are chosen between, or scatter them.
+    """
+    if any(
+        i.op in ("JACOBI", "SOLVE") or i.op == "MOVE" and i.args[0] == Word("scatter")
+        for _, _, i in program.numbered()
+    ):
+        return False
+    return all(prod(shape) <= MOST_SCALARS for shape in shapes_of(program).values())
 
 
 @lru_cache(maxsize=16)

@@ -122,6 +122,9 @@ def whole_numbers(p: Piece) -> list[UOp]:
     return [] if any(u.dtype.is_float for u in seen) else list(seen)
 
 
+CALLS = ("list", "tree", "call")  # kinds that call a function of the host: threads do not share them
+
+
 @dataclass(frozen=True, eq=False)
 class Nest:
     """Loops over `sizes`, one variable each, the innermost cut in pieces.
@@ -136,6 +139,7 @@ class Nest:
     fold:      what the slabs of a sum over neighbours have stored apart is added to the first, slab by slab
     list:      when points have gone too far, they are stored and a list of neighbours is made again
     tree:      points and masses are stored, and the pull of the masses on the points is summed through a tree
+    call:      a routine of a library, by the address in the buffer `called`
     scatter:   buffers are cleared, then every store adds to what is there, in order: piece by piece, index by index
     """
 
@@ -148,6 +152,7 @@ class Nest:
     strided: bool = False  # of a product: in the accumulators of a long sum
     evaluation: int = 0  # of a tree: which one of its section
     when: UOp | None = None  # of a list: the condition under which it is made again
+    called: str = ""  # of a call: the buffer with the address of what is called
 
     @property
     def extent(self) -> int:
@@ -156,7 +161,7 @@ class Nest:
             return self.parts * LINKS
         if self.kind == "fold":
             return -(-self.sizes[0] // PAIR_LANES)
-        if self.kind in ("scatter", "list", "tree"):  # whose items are added in the order of the loop
+        if self.kind == "scatter" or self.kind in CALLS:  # whose items are added in the order of the loop
             return 1
         return self.sizes[0] if len(self.sizes) > (self.kind == "lanes") else 1
 
@@ -353,6 +358,8 @@ class LoopKernel:
     flat: dict[str, str] = field(default_factory=dict)
     tree: Any = None  # the tree that it sums through, if it does: tpir/kernels/tree.py
     counts: tuple[str, ...] = ()  # buffers of states of whole numbers, of which every one is good
+    # what nests of kind `call` multiply, by the buffer with the address: tpir/kernels/library.py
+    library: dict[str, Any] = field(default_factory=dict)
     contracts: bool = False  # does a product join a sum over pairs with one rounding?  Under math="fast"
 
     def place(self, name: str) -> str:

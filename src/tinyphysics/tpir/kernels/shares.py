@@ -19,7 +19,6 @@ JOB = 32
 WORDS = 6  # of a piece: function, lo, hi, pieces before its call, chain, place in it
 APART = 8  # words from the counter of a chain to that of the next
 PER_THREAD = 4  # pieces of a nest for each thread: the slower core takes fewer
-CALLS = ("list", "tree")  # kinds that call Python, where other threads are needed: they are no pieces
 
 
 @dataclass
@@ -27,7 +26,7 @@ class Shares:
     """Calls that follow each other, each cut into pieces for so many threads."""
 
     threads: int
-    least: float  # operations of a nest that are worth a second thread
+    least: float  # operations that are worth a piece: some microseconds, in which a thread takes notice of it
     functions: Mapping[str, int]  # their addresses
     slots: Mapping[str, int]  # of buffers, in the table of where they are
     pieces: list[tuple[int, ...]] = field(default_factory=list)
@@ -55,12 +54,11 @@ class Shares:
 
     def nest(self, section: LoopSection, k: int) -> None:
         nest, f = section.nests[k], self.functions[f"part.{section.name}.{k}"]
-        if nest.items * nest.operations <= self.least:
-            self.call(f, [(0, nest.extent)])
-        elif nest.links > 1:
+        worth = int(nest.items * max(nest.operations, 1) / self.least)
+        if nest.links > 1 and worth > 1:
             self.chain(f, nest.extent)
         else:
-            self.call(f, cut(nest.extent, min(nest.extent, self.threads * PER_THREAD)))
+            self.call(f, cut(nest.extent, max(1, min(nest.extent, self.threads * PER_THREAD, worth))))
 
     def sweep(self, section: str, wave: Wavefront) -> Shares:
         """Several steps at once on slabs of rows, then around their edges."""

@@ -10,7 +10,6 @@ from tinyphysics.planner.methods.method import COLLOCATION, ROUNDS, Family, Job,
 from tinyphysics.step import Step
 from tinyphysics.synth.coefficients.coefficients import COMPOSITION
 from tinyphysics.synth.methods.implicit import collocate, gauss, generated, kicked
-from tinyphysics.synth.methods.implicit_arrays import collocate_arrays, in_arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +29,8 @@ class Collocation(Family):
         return ("an energy", *method.needs)
 
     def step(self, job: Job) -> Step:
+        from tinyphysics.synth.methods.implicit_arrays import collocate_arrays, in_arrays  # only now needed
+
         method = job.method
         if not self.lengths and in_arrays(job.system, self.slopes):
             return collocate_arrays(method.name, job.system, gauss(self.slopes), job.claims)

@@ -21,7 +21,6 @@ from tinyphysics.rules.equality.normal import Normal, TooLarge, chooses
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.tpir.program.isa import Instruction, Program, Register, Type
 from tinyphysics.tpir.program.symbolic import CLOCK, clocks, state_of, state_var
-from tinyphysics.tpir.proof.array_stages import ArrayStages, is_array_over_size, slopes_of_arrays
 from tinyphysics.tpir.proof.blocks import Blocks
 from tinyphysics.tpir.proof.certificate import Verdict, five
 from tinyphysics.tpir.proof.readers.variational import NotStationary, Stationary, reader, stationary
@@ -294,6 +293,8 @@ class CollocationReader:
 
     def understood_arrays(self, root: UOp, moves: list[Move], states: list[UOp], term: int) -> StageTableau:
         """The same of stages that are whole arrays."""
+        from tinyphysics.tpir.proof.array_stages import ArrayStages, is_array_over_size, slopes_of_arrays
+
         if not is_array_over_size(root.src[1]):
             raise NotShown("the scale of its equations is not shown to be one over the size of the states")
         self.check_sources(root, moves, states)
