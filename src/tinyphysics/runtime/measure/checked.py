@@ -195,6 +195,8 @@ def on_columns(roots: list[UOp], env: Mapping[str, Any]) -> list[Any]:
         for u in toposort(roots):
             src = [values[s] for s in u.src]
             if u.op is Ops.VAR:
+                if str(u.arg) not in env:
+                    raise NotImplementedError(f"nothing is known of `{u.arg}`")
                 values[u] = env[str(u.arg)]
             elif u.op is Ops.CONST:
                 values[u] = np.full((u.size, 1), float(u.arg))
