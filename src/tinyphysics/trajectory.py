@@ -279,7 +279,13 @@ class Trajectory:
     def __dir__(self) -> list[str]:
         """For `out.<TAB>`: the states too, and velocities where the system has them."""
         return sorted(
-            {*super().__dir__(), "acts", *self._later, *self.frames, *getattr(self.origin, "velocities", ())}
+            {
+                *super().__dir__(),
+                "acts",
+                *self.__dict__.get("_later", ()),
+                *self.frames,
+                *getattr(self.origin, "velocities", ()),
+            }
         )
 
     def _ipython_key_completions_(self) -> list[str]:

@@ -169,6 +169,14 @@ def test_a_rate_that_still_wanders_is_not_converged():
     assert block_errors(walk)[1].mean() < 0.1 and block_errors(steady)[1].mean() > 0.7
 
 
+@pytest.mark.requirement("S2-76")
+def test_the_module_has_its_names():
+    import tinyphysics.chaos as chaos
+
+    assert chaos is tp.chaos
+    assert {"Lyapunov", "ftle", "gali", "megno", "sali", "section"} <= set(chaos.__all__)
+
+
 # --- indicators -------------------------------------------------------------------------------------
 def test_indicators_tell_an_island_from_the_sea():
     sim = tp.compile(henon_heiles, dt=0.05, method="yoshida4")

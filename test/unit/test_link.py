@@ -189,7 +189,11 @@ def test_a_state_cannot_have_a_name_that_a_trajectory_has():
         for n in [*vars(c), *(f.name for f in fields(c))]
         if not n.startswith("_")
     }
-    later = {"keys", "given", "quantity"}  # than 0.1: they take no name away, and out["keys"] is the state of that name
+    later = {
+        "keys",
+        "given",
+        "quantity",
+    }  # than 0.1: they take no name away, and out["keys"] is the state of that name
     assert known - {*OPTIONS} - later == {*SHOWN}
     assert tp.compile(pendulum.rename(g="energy"), 0.1).evolve(
         x=1.0, y=0.0, energy=2.0, steps=1

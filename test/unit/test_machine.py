@@ -84,7 +84,7 @@ def test_a_state_that_fits_is_interleaved_and_one_that_does_not_is_written_in_tu
     assert small.in_turn and not large.in_turn
     p = pressure(short)
     assert small.unroll * (p.state - p.adders) + p.temporaries + p.constants <= ZEN_3.registers
-    assert shape_for(short, 1, ZEN_3, 4) == VectorShape(1, 1)
+    assert shape_for(short, 1, ZEN_3, 4) == VectorShape(1, 1, bodies=4)
     words = step(
         pendulum, dt=0.1, precision="compensated"
     )  # four numbers: groups of four copies fill the registers

@@ -261,6 +261,11 @@ def test_explain_names_the_solver():
     assert "conjugate gradients" in text and "630 unknowns" in text
 
 
+def test_what_needs_every_number_written_out_says_so():
+    with pytest.raises(tp.PlanError, match="equations of whole arrays run in loops"):
+        tp.measure_symplectic(tp.compile(ring(), dt=0.1, method="implicit_midpoint"), **start())
+
+
 # --- the parts ------------------------------------------------------------------------------------
 PROGRAM = """
 program root
@@ -312,3 +317,93 @@ def test_large_arrays_are_no_more_instructions_than_small_ones():
     assert len(small.step) == len(large.step)
     nests = [len(build_loops(p).sections["step"].nests) for p in (small, large)]
     assert nests[1] <= nests[0] + 25, "but for sums, which are taken chunk by chunk"
+
+
+# --- stiff rates ----------------------------------------------------------------------------------
+@tp.ode
+def heat(u: tp.Vec["n"]):
+    return np.roll(u, 1) + np.roll(u, -1) - 2 * u
+
+
+@tp.ode
+def brusselator(u: tp.Array["n", "n"], v: tp.Array["n", "n"]):
+    def bend(x):
+        return np.roll(x, 1, 0) + np.roll(x, -1, 0) + np.roll(x, 1, 1) + np.roll(x, -1, 1) - 4 * x
+
+    return 1 + u * u * v - 4.4 * u + 50.0 * bend(u), 3.4 * u - u * u * v + 50.0 * bend(v)
+
+
+@tp.ode
+def relaxing(x: tp.Vec[40], w: tp.Vec[40], t):
+    """To a moving goal, at rates from 1 to 1e5."""
+    return -w * (x - tp.cos(t)) - tp.sin(t), 0 * w
+
+
+@tp.ode
+def van_der_pol(x, v, mu: float = 100.0):
+    return v, mu * ((1 - x * x) * v) - x
+
+
+@pytest.mark.parametrize("n", [50, pytest.param(128, marks=pytest.mark.all)])
+def test_heat_on_a_ring_follows_its_modes_with_long_steps(n):
+    u = np.exp(-100 * (np.arange(n) / n - 0.5) ** 2)
+    until = 0.1 * n * n
+    decay = np.exp(until * (2 * np.cos(2 * np.pi * np.fft.rfftfreq(n)) - 2))
+    out = tp.compile(heat, method="rodas", sizes={"n": n}, tolerance=1e-5).evolve(u=u, until=until)
+    assert np.abs(out.final.u - np.fft.irfft(np.fft.rfft(u) * decay, n)).max() < 1e-6
+    assert 2 * out.metrics["substeps"] < until, "an explicit step is shorter than 1"
+
+
+@pytest.mark.all
+def test_stiff_numbers_arrive_whatever_their_rates_are():
+    w = np.logspace(0, 5, 40)
+    sim = tp.compile(relaxing, method="rodas", tolerance=1e-6)
+    out = sim.evolve(x=np.ones(40), w=w, until=3.0)
+    assert np.abs(out.final.x - np.cos(3.0)).max() < 2e-5 and out.metrics["substeps"] < 400
+
+
+def test_few_numbers_are_eliminated():
+    ends = [
+        tp.compile(van_der_pol, method=method, tolerance=tolerance).evolve(x=2.0, v=0.0, until=100.0).final.x
+        for method, tolerance in (("rodas", 1e-7), ("radau", 1e-9))
+    ]
+    assert abs(ends[0] - ends[1]) < 1e-7
+
+
+@pytest.mark.all
+def test_errors_of_a_stiff_field_follow_the_tolerance():
+    x = np.arange(12) / 12
+    begin = dict(
+        u=2 + np.sin(2 * np.pi * x)[:, None] + 0 * x, v=1.5 + np.cos(2 * np.pi * x)[None, :] + 0 * x[:, None]
+    )
+
+    def end(method, tolerance):
+        sim = tp.compile(brusselator, method=method, sizes={"n": 12}, tolerance=tolerance)
+        return sim.evolve(**begin, until=1.0).final.u
+
+    exact = end("dopri5", 1e-10)
+    errors = [np.abs(end("rodas", tolerance) - exact).max() for tolerance in (1e-3, 1e-5)]
+    assert errors[0] < 1e-2 and errors[1] < 1e-4 and errors[1] < 0.2 * errors[0]
+
+
+@pytest.mark.parametrize("system", [heat, pytest.param(brusselator, marks=pytest.mark.all)])
+def test_stiff_steps_have_the_bits_of_the_virtual_machine(system):
+    n = 40 if system is heat else 10
+    u = 1 + np.linspace(0, 1, n) ** 2
+    begin = dict(u=u) if system is heat else dict(u=np.outer(u, u), v=3 + np.zeros((n, n)))
+    hashes = {
+        backend: tp.compile(system, method="rodas", sizes={"n": n}, tolerance=1e-2, backend=backend)
+        .evolve(**begin, until=0.01, frames=3)
+        .hash
+        for backend in ("python", "llvm", *(() if system is heat else ("numpy", "c")))
+    }
+    assert len(set(hashes.values())) == 1, hashes
+
+
+def test_states_of_several_shapes_are_refused():
+    @tp.ode
+    def two(x: tp.Vec[40], y: tp.Vec[50]):
+        return -x, -y
+
+    with pytest.raises(tp.PlanError, match=r"arrays of one shape .* `x` \[40\] and `y` \[50\] are not"):
+        tp.compile(two, method="rodas").built

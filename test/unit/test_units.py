@@ -294,6 +294,15 @@ def test_quantities_of_the_wrong_dimension_or_without_a_unit_to_go_to_are_refuse
         tp.compile(half_known, dt=0.01).evolve(q=1.0, p=1 * u.kg, steps=1)
 
 
+def test_a_state_may_be_called_quantity():
+    @tp.hamiltonian
+    def named(quantity, p):
+        return p**2 / 2 + quantity**2 / 2
+
+    out = tp.compile(named, dt=0.1).evolve(quantity=1.0, p=0.0, steps=2)
+    assert out["quantity"][0] == 1.0 and out.final.quantity == out["quantity"][-1]
+
+
 def test_a_run_without_units_has_no_quantities():
     out = tp.compile(plain_spring, dt=0.01).evolve(q=1.0, p=0.0, steps=1)
     with pytest.raises(tp.PlanError, match="has no units"):

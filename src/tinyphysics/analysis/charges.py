@@ -8,6 +8,7 @@ pairs are looked at for one body or pair (rules/calculus/items.py). A missed yes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -27,6 +28,7 @@ from tinyphysics.rules.equality.probe import number
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.system import System
 
+CLEARLY = 1e-6  # of the largest number on the way: no rounding
 SMALL = 16  # positions of a system whose directions are looked for number by number
 BODIES = 6  # the same of bodies in space, whose common directions are known
 PLANES = 6  # numbers of one array that are turned into each other, pair by pair
@@ -143,9 +145,34 @@ def vanishes(total: Total, equal: tuple[tuple[str, str], ...] = ()) -> bool:
     """Each item of each sum, where some parameters are equal."""
     table = {UOp.var(a): UOp.var(b) for a, b in equal}
     zero = UOp.const(0.0)
+    if any(seen_to_be_something(item, equal) for item in total.values()):
+        return False
     for item in total.values():
         (u,) = simplify(substitute([item], table)) if table else [item]
         if not Normal().same(u, zero):
+            return False
+    return True
+
+
+def seen_to_be_something(item: UOp, equal: tuple[tuple[str, str], ...]) -> bool:
+    """Is it far from zero, beside the largest number that it is made of, at two points drawn at random?"""
+    nodes = toposort([item])
+    same = dict(equal)
+    for first in (1, 4001):
+        env: dict[str, Value] = {}
+        for k, u in enumerate(x for x in nodes if x.op is Ops.VAR):
+            if u.dtype.is_float:
+                env[str(u.arg)] = number(first + k) * (1.0 if number(7 * (first + k)) > 0.9 else -1.0)
+            else:
+                env[str(u.arg)] = 1
+        env |= {a: env[b] for a, b in same.items() if a in env and b in env}
+        floats = [u for u in nodes if u.dtype.is_float and u.op is not Ops.CONST]
+        try:
+            values = [abs(float(x)) for x in evaluate([*floats, item], env) if isinstance(x, (int, float))]
+        except (ArithmeticError, ValueError, KeyError, TypeError):
+            return False
+        finite = [x for x in values if math.isfinite(x)]
+        if len(finite) < len(values) or not finite or values[-1] <= CLEARLY * max(finite):
             return False
     return True
 
@@ -260,7 +287,7 @@ def in_space(system: System, energy: UOp) -> Iterator[Found]:
                 f"momentum[{axis}]", layout.total(momenta, axis), f"translation along axis {axis}", why[0],
                 translation(layout, axis), condition=why[1], kind="translation",
             )  # fmt: skip
-    for a, b in combinations(range(d), 2):
+    for a, b in combinations(range(d), 2) if not in_a_box(system, energy) else ():
         rule = rotation(layout, a, b)
         if (why := proved(system, energy, rule, conditional=True)) is not None:
             yield Found(
@@ -281,6 +308,12 @@ def in_space(system: System, energy: UOp) -> Iterator[Found]:
             f"boost[{axis}]", place - UOp.var("t") * total, f"a change of velocity along axis {axis}", why[0],
             rule, -total, condition=why[1], kind="boost",
         )  # fmt: skip
+
+
+def in_a_box(system: System, energy: UOp) -> bool:
+    """Are positions counted in periods?  Then no rotation keeps the energy, and none is tried."""
+    periods = (Ops.IMAGE, Ops.RINT, Ops.FLOOR)
+    return any(u.op in periods and u.leaves & moving_of(system) for u in toposort([energy]))
 
 
 def mass_of(system: System, inverse: UOp) -> UOp:
@@ -408,6 +441,44 @@ def linear(system: System, vector: Sequence[Fraction], q: list[UOp], p: list[UOp
     )  # fmt: skip
 
 
+def boost_along(
+    system: System, energy: UOp, vector: Sequence[Fraction], q: list[UOp], p: list[UOp], name: str
+) -> Found | None:
+    """The sum of a m q less t times the momentum along a, where that is conserved; a is any direction."""
+    split = separable(system)
+    fact = masses(system, split.T) if split else None
+    if not fact:
+        return None
+    inverse = [e for w in fact.inverse for e in unroll([w])[0]]
+    mass = dict(
+        zip(((str(u.src[0].arg), u.arg) if u.op is Ops.ELEMENT else (str(u.arg), -1) for u in p), inverse)
+    )
+    along = dict(zip(mass, vector))
+    items = Items(lambda u, places: None, frozenset())
+
+    def rule(u: UOp, places: Places) -> UOp | None:
+        where = -1
+        if u.shape:
+            where = 0
+            for i, size in zip(places, u.shape):
+                if isinstance(i, Place):
+                    raise NotFollowed
+                where = where * size + i
+        c = along.get((str(u.arg), where), Fraction(0))
+        return float(-c) / items.value(mass[str(u.arg), where]) if c else None
+
+    total = UOp.sum_of(float(c) * x for x, c in zip(p, vector) if c)
+    why = proved(system, energy, rule, -total)
+    if why is None:
+        return None
+    place = UOp.sum_of(float(c) * x / w for x, w, c in zip(q, inverse, vector) if c)
+    (place, told) = simplify([place, total])
+    return Found(
+        name.replace("momentum", "boost"), place - UOp.var("t") * told, f"a change of the velocities of {name}", why[0],
+        rule, -total, condition=why[1], kind="boost",
+    )  # fmt: skip
+
+
 def by_numbers(system: System, known: Sequence[Found]) -> Iterator[Found]:
     """Directions that no term sees, and planes between the numbers of a short array, where they are none in space."""
     whole = written_out(system)
@@ -427,7 +498,10 @@ def by_numbers(system: System, known: Sequence[Found]) -> Iterator[Found]:
         stem = "momentum" if any(vector[:n]) else "position"
         name = next(name for k in range(2 * n + 1) if (name := f"{stem}[{k}]") not in taken)
         taken.add(name)
-        yield linear(system, vector, q, p, name)
+        found = linear(system, vector, q, p, name)
+        yield found
+        if not any(vector[n:]) and (more := boost_along(system, energy, vector, q, p, name)) is not None:
+            yield more
     layout = layout_of(system)
     if layout.dimensions > 1 or not 2 <= n <= PLANES or len(q) != len(p):
         return

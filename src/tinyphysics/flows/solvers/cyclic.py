@@ -11,7 +11,7 @@ The diagonals are products of the operator with vectors that are 1 at places far
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tinyphysics.flows.solvers.krylov import ConjugateGradients
@@ -22,6 +22,7 @@ from tinyphysics.ir.ops import ELEMENTWISE
 
 LEVELS = 10  # at most: 1,024 places apart
 BEYOND = 2  # levels after the distance is that of the whole ring
+FAR_BEYOND = 8  # such levels where no rounds follow: a system may be coupled over 30 times its length
 PATTERN = 3  # colours of a chain whose neighbours are coupled
 
 
@@ -86,46 +87,76 @@ def colours(n: int) -> list[tuple[int, int]]:
     return [(k, whole) for k in range(PATTERN)] + [(k, 1) for k in range(whole * PATTERN, n)]
 
 
+def is_at(place: UOp, first: int, count: int) -> UOp:
+    if count == 1:
+        return place.eq(first)
+    return (place % PATTERN).eq(first % PATTERN) & (place < PATTERN * count)
+
+
+def diagonals(apply: Callable[[UOp], UOp], like: UOp) -> list[UOp]:
+    """The entries at i-1, i and i+1 of each row of an operator that couples neighbours."""
+    n = like.shape[0]
+    place = UOp(Ops.RANGE, i64, (n,))
+    near = [UOp.const(0.0, like.dtype, (n,)) for _ in range(3)]
+    for first, count in colours(n):
+        here = [is_at((place + k) % n, first, count) for k in (-1, 0, 1)]
+        column = apply(here[1].where(1.0, 0.0))
+        near = [at.where(column, old) for at, old in zip(here, near)]
+    return near
+
+
+def level(a: UOp, c: UOp, d: UOp, far: int) -> tuple[UOp, UOp, UOp]:
+    """The same equations between numbers twice as far apart."""
+
+    def below(u: UOp) -> UOp:
+        return u.roll(far, 0)
+
+    def above(u: UOp) -> UOp:
+        return u.roll(-far, 0)
+
+    k = 1.0 / (1.0 - a * below(c) - c * above(a))
+    return -k * (a * below(a)), -k * (c * above(c)), k * (d - a * below(d) - c * above(d))
+
+
+def on_a_ring(diagonals: Sequence[UOp], weight: UOp, right: UOp, most: int) -> UOp:
+    """The d with d - weight times the operator of these diagonals times d = right, by so many levels at most."""
+    n = right.shape[0]
+    low, middle, high = diagonals
+    over = 1.0 / (1.0 - weight * middle)
+    a, c, d = (-weight * low) * over, (-weight * high) * over, right * over
+    for k in range(most):
+        if 1 << k >= n and n & (n - 1) == 0:  # then every number is coupled to itself alone
+            return d / (1.0 + a + c)
+        a, c, d = level(a, c, d, (1 << k) % n)
+    return d
+
+
 @dataclass(frozen=True, eq=False)
 class CyclicReduction(ConjugateGradients):
     told = "with a system of three diagonals by cyclic reduction, second derivatives at one state per step"
 
     def momenta(self, weight: UOp, b: Arrays) -> Arrays:
         (right,) = b
-        n = right.shape[0]
-        square = weight * weight
-        place = UOp(Ops.RANGE, i64, (n,))
-        near = [UOp.const(0.0, right.dtype, (n,)) for _ in range(3)]  # the entries at i-1, i, i+1
-        for first, count in colours(n):
-            here = [self.is_at((place + k) % n, first, count) for k in (-1, 0, 1)]
-            (column,) = self.of_p(self.of_q([here[1].where(1.0, 0.0)]))
-            near = [at.where(column, old) for at, old in zip(here, near)]
-        low, middle, high = near
-        over = 1.0 / (1.0 - square * middle)
-        a, c, d = (-square * low) * over, (-square * high) * over, right * over
-        far = 1
-        for _ in range(min(LEVELS, (n - 1).bit_length() + BEYOND)):
-            if far >= n and n & (n - 1) == 0:
-                break
-            a, c, d = self.level(a, c, d, far % n)
-            far *= 2
-        return [d]
+        near = diagonals(lambda v: self.of_p(self.of_q([v]))[0], right)
+        most = min(LEVELS, (right.shape[0] - 1).bit_length() + BEYOND)
+        return [on_a_ring(near, weight * weight, right, most)]
 
-    @staticmethod
-    def is_at(place: UOp, first: int, count: int) -> UOp:
-        if count == 1:
-            return place.eq(first)
-        return (place % PATTERN).eq(first % PATTERN) & (place < PATTERN * count)
 
-    @staticmethod
-    def level(a: UOp, c: UOp, d: UOp, far: int) -> tuple[UOp, UOp, UOp]:
-        """The same between numbers twice as far apart."""
+@dataclass(frozen=True, eq=False)
+class ChainElimination:
+    """One state along a chain whose rates look at neighbours: as many levels as leave nothing."""
 
-        def below(u: UOp) -> UOp:
-            return u.roll(far, 0)
+    f: Slopes
+    told = "with a system of three diagonals by cyclic reduction"
 
-        def above(u: UOp) -> UOp:
-            return u.roll(-far, 0)
+    def correction(self, weight: UOp, residual: Sequence[UOp]) -> Arrays:
+        (right,) = residual
+        near = diagonals(lambda v: self.f.along([v])[0], right)
+        return [on_a_ring(near, weight, right, (right.shape[0] - 1).bit_length() + FAR_BEYOND)]
 
-        k = 1.0 / (1.0 - a * below(c) - c * above(a))
-        return -k * (a * below(a)), -k * (c * above(c)), k * (d - a * below(d) - c * above(d))
+
+def is_one_chain(f: Slopes) -> bool:
+    if len(f.states) != 1 or len(f.states[0].shape) != 1:
+        return False
+    n, found = f.states[0].shape[0], reach(f.slopes, f.states)
+    return found is not None and {k % n for k in found} <= {k % n for k in (-1, 0, 1)}

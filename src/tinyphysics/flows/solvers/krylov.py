@@ -18,11 +18,11 @@ FALLEN = 2.0**-10  # of the residual that a solution begins with: what is left i
 MOST = 1000  # rounds
 
 
-def until_fallen(name: str, b: Arrays, step: UOp, left: UOp, first: UOp, shape: tuple[int, ...]) -> UOp:
-    """The solution of rounds that subtract `step`, from (0, b, b) on, until `left` is small beside `first`."""
+def until_fallen(name: str, b: Arrays, step: UOp, left: UOp, goal: UOp, shape: tuple[int, ...]) -> UOp:
+    """The solution of rounds that subtract `step`, from (0, b, b) on, until `left` is not above its goal."""
     zero = [UOp.const(0.0, u.dtype, u.shape) for u in b]
     begin = stacked([*zero, *b, *b])
-    goes_on = FALLEN**2 * first < left
+    goes_on = goal < left
     nothing = UOp.const(0.0, begin.dtype, shape)
     residual = goes_on.expand(shape).where(step, nothing)
     scale = (1.0 / largest(b).maximum(TINY)).expand(shape)
@@ -84,15 +84,20 @@ class ConjugateGradients:
         fallen = [alpha * u for u in a]
         turned = [u - v for u, v in zip(p, plus(rest, beta, p))]
         first = inner(b, self.of_q(b))
-        return thirds(until_fallen(name, b, stacked([*moved, *fallen, *turned]), rho, first, shape))[0]
+        rounds = stacked([*moved, *fallen, *turned])
+        return thirds(until_fallen(name, b, rounds, rho, FALLEN**2 * first, shape))[0]
 
 
 @dataclass(frozen=True, eq=False)
 class StabilizedGradients:
-    """All states at once; `sizes` are one over those of the states, so that no unit counts more than another."""
+    """All states at once; `sizes` are one over those of the states, so that no unit counts more than another.
+
+    With a `goal`, rounds end where the root of the mean square of a residual, in parts of these sizes, is not above it.
+    """
 
     f: Slopes
     sizes: tuple[UOp, ...]
+    goal: float | None = None
     name: str = "?bicg"
     number: count[int] = field(default_factory=count)
     told = "with BiCGStab, products with second derivatives at one state per step"
@@ -122,5 +127,9 @@ class StabilizedGradients:
         moved = [-alpha * u - omega * w for u, w in zip(p, s)]
         fallen = [u - w for u, w in zip(r, rest)]
         turned = [u - w for u, w in zip(p, plus(rest, beta, plus(p, -omega, v)))]
-        left, first = inner(weighed(r), r), inner(shadow, b)
-        return thirds(until_fallen(name, b, stacked([*moved, *fallen, *turned]), left, first, shape))[0]
+        left = inner(weighed(r), r)
+        goal = FALLEN**2 * inner(shadow, b)
+        if self.goal is not None:
+            goal = UOp.const(self.goal**2 * sum(u.size for u in b), left.dtype)
+        rounds = stacked([*moved, *fallen, *turned])
+        return thirds(until_fallen(name, b, rounds, left, goal, shape))[0]

@@ -31,6 +31,7 @@ from tinyphysics.synth.methods.explicit_pair import EIGHT, FIVE, explicit_pair
 from tinyphysics.synth.methods.interaction import leapfrogs, of_orbits, of_scheme
 from tinyphysics.synth.methods.parts import COMPOSED
 from tinyphysics.synth.methods.propagate import FLOW
+from tinyphysics.synth.methods.rosenbrock import rosenbrock
 from tinyphysics.synth.methods.rungekutta import EULER, MIDPOINT, RK4
 from tinyphysics.synth.methods.takahashi_imada import PROCESSOR, TAKAHASHI_IMADA
 from tinyphysics.synth.methods.wisdom_holman import CORRECTORS, NEAR_INTEGRABLE
@@ -141,6 +142,8 @@ METHODS: tuple[Method, ...] = (
            Embedded(1e-6, 6, partial(explicit_pair, FIVE)), source="dormand1980"),
     Method("rkc", 2, "Runge–Kutta–Chebyshev of 20 stages: explicit, with long steps for diffusion",
            Embedded(1e-4, 20, runge_kutta_chebyshev), source="sommeijer1998"),
+    Method("rodas", 4, "Rosenbrock's method of six linear systems, with steps of its own choice: for stiff arrays",
+           Embedded(1e-5, 6, linear=rosenbrock), source="hairer1996"),
     Method("radau", 5, "implicit collocation at the Radau points, with steps of its own choice: for stiff systems",
            Embedded(1e-6, 9), source="hairer1999"),
     Method("wisdom_holman", 2, "half a Kepler orbit, kick by the rest, half an orbit: error eps h**2",

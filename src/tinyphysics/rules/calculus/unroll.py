@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import islice
 
+from tinyphysics.errors import PlanError
 from tinyphysics.ir.dtype import bool_, i64
 from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE, Ops
 from tinyphysics.ir.reduction import Tree, along, fold, fold_products, trees
 from tinyphysics.ir.uop import Shape, UOp, elements, toposort
 from tinyphysics.ir.value import NAN, REDUCTION, concat_index, empty, source_index, strides
-from tinyphysics.rules.calculus.solve import closed
+from tinyphysics.rules.calculus.solve import closed, of_arrays
 from tinyphysics.util import prod
 
 
@@ -30,6 +31,11 @@ def one(u: UOp, src: list[list[UOp]]) -> list[UOp]:
         return dotted(u, *src) if u.arg[0] == "dot" else reduced(u, src[0])
     if u.op in CHOSEN:
         return (gathered if u.op is Ops.GATHER else scattered)(u, src)
+    if of_arrays(u):
+        raise PlanError(
+            "equations of whole arrays run in loops, and are not written out number by number",
+            fix="Ask it of the same system with fewer numbers: up to 96 unknowns are written out.",
+        )
     if u.op is Ops.SOLVE:
         return closed(u, *src, *([] if len(src) == 4 else [[]]))
     zero = UOp.const(0, u.dtype)

@@ -313,24 +313,12 @@ def compile(
     if order is not None and hasattr(order, "__index__"):  # one of NumPy's is as good
         order = operator.index(order)
     forbidden = (forbid,) if isinstance(forbid, str) else tuple(forbid or ())
-    goal = Goal(
-        dt,
-        method,
-        order,
-        forbidden,
-        precision,
-        scale,
-        approximate,
-        inner=counts,
-        lattice=units,
-        energy_drift=energy_drift,
-        error=error,
-        propagator=propagator,
-        math=math,
-        tolerance=None if tolerance is None else checked_tolerance(tolerance, precision),
-        absolute=None if absolute is None else checked_absolute(absolute, method),
-        more=tuple((name, ask[name]) for name, o in COMPILE.items() if o.of_goal and ask.has(name)),
-    )
+    found: dict[str, Any] = {"inner": counts, "lattice": units, "propagator": propagator, "math": math}
+    found |= {"energy_drift": energy_drift, "error": error}
+    found["tolerance"] = None if tolerance is None else checked_tolerance(tolerance, precision)
+    found["absolute"] = None if absolute is None else checked_absolute(absolute, method)
+    found["more"] = tuple((name, ask[name]) for name, o in COMPILE.items() if o.of_goal and ask.has(name))
+    goal = Goal(dt, method, order, forbidden, precision, scale, approximate, **found)
     adapts = is_adaptive(source.kind, method)
     check("steps", Ask.of(goal, source, {OWN_STEPS: adapts}, pilot=pilot))
     if goal.is_accurate or pilot is not None:
@@ -344,8 +332,8 @@ def compile(
     if project is not None:
         check("project", ask)
         whole = Simulation(source, goal, requested, checks)
-        found = checked_invariants(project, source, lambda *f: traced(whole.system, *f), pilot)
-        goal = replace(goal, project=found, propagator="loop")
+        held = checked_invariants(project, source, lambda *f: traced(whole.system, *f), pilot)
+        goal = replace(goal, project=held, propagator="loop")
     sim = Simulation(source, goal, requested, checks, thresholds)
     if pilot is not None:
         from tinyphysics.runtime.measure.accuracy import plan_by_pilot

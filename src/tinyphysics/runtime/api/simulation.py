@@ -84,7 +84,12 @@ class Simulation(Measured):
 
     def in_numbers(self, given: dict[str, Any]) -> dict[str, Any]:
         """What a call passes by name, with numbers for quantities of pint's, in the units of the system."""
-        if all(type(v) in PLAIN or v is None for v in given.values()):
+        for v in given.values():
+            kind = type(v)
+            if kind in PLAIN or v is None or kind is list and all([type(x) in PLAIN for x in v]):
+                continue
+            break
+        else:
             return given
         from tinyphysics.runtime.api.quantities import as_numbers
 

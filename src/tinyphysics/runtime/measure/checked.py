@@ -29,6 +29,7 @@ SPREAD = (
 )
 WIDE = 10.0  # walks: beyond it is no rounding
 ROUNDED = 8.0  # roundings of the quantity itself, where it is computed
+STEADY = 8.0  # of a position that moves steadily: its roundings are alike for many steps
 FORCES = 0.4  # the change of a momentum in a step, relative to it, times the roundings of a force between two bodies
 EPS = {"float64": 2.0**-53, "float32": 2.0**-24, "compensated": 2.0**-46, "mixed": 2.0**-53, "dd": 2.0**-100}
 OF_FORCES = EPS | {"mixed": 2.0**-24, "compensated": 2.0**-24}
@@ -89,6 +90,20 @@ def updates_in_a_step(method: str) -> int:
     return max(named.stages, 1) if named.splits else 1
 
 
+def not_compared(origin: Origin, precision: str) -> str:
+    """Why no band is known for a run; empty if one is."""
+    run = origin.run
+    if precision not in EPS:
+        return f"because no band is known in precision={precision!r}"
+    if run.system.clock is not None:
+        return "because it is stepped in a time of its own"
+    if any(not a.inside for a in run.acts):
+        return "because acts changed its state"
+    if not all(isinstance(v, np.ndarray) for v in origin.frames.values()):
+        return "because its frames are not in memory"
+    return ""
+
+
 def checks(origin: Origin, goal: Goal, method: str) -> Checks:
     run = origin.run
     system: System = run.system.seen
@@ -96,8 +111,8 @@ def checks(origin: Origin, goal: Goal, method: str) -> Checks:
     conditional = {f.name for f in found_in(system) if f.condition}
     holding = [c for c in holding if c.name not in conditional]
     precision = goal.precision
-    if precision not in EPS or run.system.clock is not None or run.acts:
-        holding = []
+    if why := not_compared(origin, precision):
+        return Checks((), f"{system.name}: nothing is compared, {why}.")
     if not holding:
         return Checks((), f"{system.name}: no momentum or norm is kept to rounding by {method}.")
     frames = {name: np.asarray(v, float) for name, v in origin.frames.items()}
@@ -133,7 +148,7 @@ def checks(origin: Origin, goal: Goal, method: str) -> Checks:
             variance = variance + max(bodies, 1) * forced.mean(axis=0) * (FORCES * of_force) ** 2
         walk = np.sqrt(steps * variance)
         if c.name.startswith("boost"):  # the momentum that it moves by has walked, too
-            walk = walk + t * sigma.get(c.name.replace("boost", "momentum"), 0.0)
+            walk = STEADY * walk + t * sigma.get(c.name.replace("boost", "momentum"), 0.0)
         sigma[c.name] = walk
         band = WIDE * walk + ROUNDED * eps * size.max(axis=0)
         away = np.abs(value - value[:1]).max(axis=0)
@@ -180,6 +195,8 @@ def on_columns(roots: list[UOp], env: Mapping[str, Any]) -> list[Any]:
         for u in toposort(roots):
             src = [values[s] for s in u.src]
             if u.op is Ops.VAR:
+                if str(u.arg) not in env:
+                    raise NotImplementedError(f"nothing is known of `{u.arg}`")
                 values[u] = env[str(u.arg)]
             elif u.op is Ops.CONST:
                 values[u] = np.full((u.size, 1), float(u.arg))

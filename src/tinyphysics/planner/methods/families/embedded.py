@@ -28,6 +28,9 @@ class Embedded(Family):
     relative: float  # the tolerance of a step, if none is asked for
     slopes: int  # of an attempt
     explicit: Callable[[Problem], Step] | None = None  # by slopes alone: then it runs on arrays too
+    linear: Callable[[Problem], Step] | None = (
+        None  # by linear systems, on arrays by a solver without a matrix
+    )
     kind = EMBEDDED
     adaptive = True
     each_number = True
@@ -38,7 +41,7 @@ class Embedded(Family):
 
     @property
     def implicit(self) -> bool:
-        return self.explicit is None
+        return self.explicit is None and self.linear is None
 
     def tolerance(self, precision: str) -> float:
         return self.relative
@@ -50,16 +53,31 @@ class Embedded(Family):
         if self.implicit and numbers > MOST_SOLVED:
             raise PlanError(
                 f"`{name}` writes out a Gaussian elimination of {numbers} numbers; it can do {MOST_SOLVED} at most",
-                fix='method="dop853" needs no elimination; use it if the system is not stiff.'
+                fix='method="rodas" steps stiff arrays of any length; method="dop853" needs no elimination.'
                 if numbers * OF_AN_ATTEMPT < MOST_TRIED or system.kind == "ode"
                 else in_steps(job),
             )
         tolerance = Tolerance(tolerance_of(job.method, job.goal), job.goal.absolute)
         count = once(rates) * self.slopes + numbers * OF_AN_ATTEMPT
         arrays = self.explicit is not None and count > MOST_TRIED and has_long_axis(system)
-        if not arrays:
+        if self.linear is not None:
+            arrays = numbers > MOST_SOLVED
+            check_shapes(job, arrays)
+        elif not arrays:
             check_written(job, count, MOST_TRIED)
-        return (self.explicit or radau)(Problem(name, system, terms, rates, tolerance, arrays))
+        return (self.linear or self.explicit or radau)(Problem(name, system, terms, rates, tolerance, arrays))
+
+
+def check_shapes(job: Job, arrays: bool) -> None:
+    """Whole arrays are solved for as one, so that they have one shape."""
+    shapes = {s.var.shape for s in job.system.states}
+    if arrays and (len(shapes) > 1 or not has_long_axis(job.system)):
+        told = " and ".join(f"`{s.name}` {list(s.var.shape)}" for s in job.system.states[:3])
+        raise PlanError(
+            f"`{job.method.name}` solves for all states at once, as arrays of one shape with an axis longer than {FEW}: "
+            f"{told} are not",
+            fix='Expand them to one shape, or choose method="dop853".',
+        )
 
 
 def has_long_axis(system: System) -> bool:
