@@ -79,6 +79,28 @@ def test_terms_that_cancel_are_no_scale():
     assert not any("cancel" in note for note in other.metrics["notes"])
 
 
+def test_there_is_no_alarm_where_only_the_scale_is_rounding(recwarn):
+    """A perfect run of energy 0 was "off by 100 %", and strict raised; a real error of small terms is still told."""
+    sim = tp.compile(vortices, dt=0.01, checks="strict")
+    for q in ([0.5, -0.5], [[0.5, -0.5], [0.7, -0.5]]):
+        out = sim.evolve(q=q, p=np.zeros_like(q), steps=300)
+        assert not any("off by" in note for note in out.metrics["notes"])
+    assert not [w for w in recwarn if issubclass(w.category, tp.PhysicsWarning)]
+
+    @tp.hamiltonian
+    def either(q: tp.Vec[2], p: tp.Vec[2], k: float):
+        logs = -tp.log((q[0] - q[1]) ** 2 + (p[0] - p[1]) ** 2) / 4
+        return (1 - k) * logs + k * (p @ p / 2 + (q @ q) ** 2)
+
+    both = tp.compile(either, dt=0.5, method="implicit_midpoint", checks="strict")
+    with pytest.raises(
+        PhysicsIntegrityError, match="of member 1 at step .* is off by"
+    ):  # beside one that cancels
+        both.evolve(q=[[0.5, -0.5], [1.0, -0.4]], p=np.zeros((2, 2)), k=[0.0, 1.0], steps=40)
+    with pytest.raises(PhysicsIntegrityError, match="off by"):
+        tp.compile(oscillator, dt=1.9, method="leapfrog", checks="strict").evolve(q=1e-12, p=0.0, steps=50)
+
+
 def test_the_drift_of_a_member_is_the_same_alone_and_among_others():
     """At distance 1 + 2e-9 the terms cancel but not to rounding: 1e-9 are its scale, whoever is beside it; at 1 they are not."""
     sim = tp.compile(vortices, dt=0.01)

@@ -21,7 +21,7 @@ from tinyphysics.planner.methods.method import Method
 from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.stages.energies import Look, computed, fastest
 from tinyphysics.runtime.stages.execute import observe_states
-from tinyphysics.runtime.stages.terms import addends
+from tinyphysics.runtime.stages.terms import CANCELLED, addends, made_of
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import time_at
@@ -151,6 +151,24 @@ def of_driven(
     return 0.0, rows[0], [], members[0]
 
 
+def beside_slopes(r: Run, record: Record, worst: float, member: int, in_memory: bool) -> float:
+    """How far the energy of a member is off at worst; where the terms of H cancel, relative to what they are made of."""
+    H = r.system.energy
+    assert H is not None
+    kept, rows = chosen_frames(r, record, in_memory)
+    states = {name: np.stack([v[k][[member]] for k in rows]) for name, v in kept.items()}
+    params = {n: v[[member]] if len(v) > 1 else v for n, v in r.given.params.items()}
+    own = {n: v[[member]] for n, v in r.given.states.items()}
+    one = replace(r, given=replace(r.given, states=own, params=params, members=1))
+    values = {"energy": H, "scale": UOp.sum_of(abs(x) for x in addends(H))}
+    values["size"] = made_of(H, [s.var for s in r.system.states])
+    found = observe_states(one, values, states, [step_of(record, k) for k in rows])
+    energy, scale, size = (found[name][:, 0] for name in values)
+    if not all(np.isfinite(x).all() for x in (energy, scale, size)) or scale.max() > CANCELLED * size.max():
+        return worst
+    return float(np.abs(energy - energy[0]).max() / size.max())
+
+
 def begins_lost(r: Run, member: int) -> bool:
     """Is the energy of a first state no number?  As runs compute it: the function of Python may have divided by zero."""
     H = r.system.energy
@@ -241,6 +259,12 @@ def look_at(
         worst, frame, omegas, who = of_many(r, record, small, members, in_memory)
     if not worst > OFF and not any(abs(r.dt) * x > CALM for x in omegas):
         return
+    while OFF < worst < math.inf and not r.system.driven:
+        worst = beside_slopes(r, record, worst, who, in_memory)
+        members = [k for k in members if k != who]
+        if worst > OFF or not members or one:
+            break
+        worst, frame, _, who = of_many(r, record, small, members, in_memory)  # the next: it hides nobody
     method = BY_NAME.get(compiled.known.method)
     member = f" of member {who}" if r.given.is_ensemble else ""
     if math.isinf(worst) and step_of(record, frame) == record.schedule.first:

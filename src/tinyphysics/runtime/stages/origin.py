@@ -11,14 +11,15 @@ import numpy as np
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import UOp
 from tinyphysics.plan import Goal
-from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.runtime.stages.drift_of_values import Excursion
 from tinyphysics.runtime.stages.execute import clock_of, execute, observe_states
 from tinyphysics.runtime.stages.extremes import Extremes, kept_in_the_loop, only
 from tinyphysics.runtime.stages.glance import drift_over_frames
 from tinyphysics.runtime.stages.own_time import AT, with_times
 from tinyphysics.runtime.stages.running import Sink
+from tinyphysics.runtime.stages.terms import CANCELLED as CANCELLED
 from tinyphysics.runtime.stages.terms import addends as addends
+from tinyphysics.runtime.stages.terms import made_of
 from tinyphysics.runtime.state.record import Carried, Record
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import Schedule, time_at, times_at, times_of
@@ -31,7 +32,6 @@ P_T = "p_t"
 TERMS = "largest sum of |terms of H|"
 SLOPES = "largest sum of |z dH/dz| over the states z in the frames"
 SUSPICIOUS = 1e-6  # a drift above it may be one over a scale that is itself rounding
-CANCELLED = 1e-8  # terms of H this much smaller than what they are made of have lost half of their digits
 LOOKS = 499  # times at which a run without a grid is looked at, after the first: as many as it has frames
 PIECE = 1 << 28  # bytes of frames that are looked at together
 
@@ -309,7 +309,5 @@ class Origin:
     def slopes_seen(self) -> Any:
         """The size of sum |z dH/dz| in the frames: what the terms of H are made of, also where they cancel."""
         states = [s.var for s in self.run.system.seen.states]
-        slopes = gradient(self.energy(), states)
-        total = UOp.sum_of((abs(z * g)).sum() if z.shape else abs(z * g) for z, g in zip(states, slopes))
-        found = self.looked({"size": total})["size"]
+        found = self.looked({"size": made_of(self.energy(), states)})["size"]
         return np.fmax.reduce(np.where(np.isfinite(found), found, 0.0), axis=0)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tinyphysics.ir import Ops, UOp
+from tinyphysics.rules.calculus.vjp import gradient
+
+CANCELLED = 1e-8  # terms of H this much smaller than what they are made of have lost half of their digits
 
 
 def addends(u: UOp) -> list[UOp]:
@@ -18,3 +23,9 @@ def addends(u: UOp) -> list[UOp]:
             factor, rest = (a, b) if not a.leaves else (b, a)
             return [factor * x for x in addends(rest)]
     return [u]
+
+
+def made_of(energy: UOp, states: Sequence[UOp]) -> UOp:
+    """The size of sum |z dH/dz| over the states z: what the terms of H are made of, also where they cancel."""
+    products = (abs(z * g) for z, g in zip(states, gradient(energy, list(states))))
+    return UOp.sum_of(x.sum() if x.shape else x for x in products)
