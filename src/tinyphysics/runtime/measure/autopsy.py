@@ -22,6 +22,8 @@ from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.runtime.engines.backend import engine_for
+from tinyphysics.runtime.measure.autopsy_report import Autopsy, LastStep
+from tinyphysics.runtime.measure.first_bad_node import first_bad_node, overflows
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.runtime.stages.terms import addends
 from tinyphysics.runtime.state.run import Run
@@ -33,68 +35,12 @@ MOST = 48  # numbers of a state whose vibrations are looked at
 LIMIT = 2.0  # omega*dt of leapfrog, where a method says nothing
 ON_THE_WAY = 65  # places of the last drift that are looked at
 SAFE = 0.2  # of a limit: what is proposed
-BARS = "▁▂▃▄▅▆▇█"
 NEGATIVE = (Ops.SQRT, Ops.RSQRT, Ops.LOG, Ops.LOG1P, Ops.POW)
-RUNS_OUT = (Ops.MUL, Ops.ADD, Ops.SUB, Ops.FMA, Ops.REDUCE, Ops.EXP, Ops.SINH, Ops.COSH, Ops.NEG)
-HUGE = 1e75  # beyond, an operation that is not finite has run out of the floats
 QUIET = {  # what is no failure of the numbers
     "interrupted": "The run was interrupted. Continue it: sim.evolve(resume=out, steps=...).",
     "store": "A file could not be written; `error` of the stop has the message.",
     "device": "A GPU failed; `error` of the stop has the message.",
 }
-
-
-@dataclass(frozen=True)
-class Row:
-    step: int
-    t: float
-    largest: float  # number of the state, by size
-    energy: float
-    pace: float  # dt times the frequency of the fastest vibration
-
-
-@dataclass(frozen=True)
-class Autopsy:
-    """What `out.stopped.report()` found: print it."""
-
-    cause: str  # in two or three words
-    because: str
-    fix: str
-    stop: Stop
-    term: str = ""  # of the energy, with the line where it was written
-    flow: str = ""  # the sub-flow that failed
-    rows: tuple[Row, ...] = ()
-
-    def __str__(self) -> str:
-        s = self.stop
-        who = "" if s.member is None else f", member {s.member}"
-        lines = [f"stopped at step {s.step:,} (t = {s.t:g}{who}): {self.cause}", f"  {self.because}"]
-        if self.flow:
-            lines.append(f"  in the {self.flow}")
-        if isinstance(s.where, tuple) and len(s.where) == 2:
-            first, second = s.where
-            told = f"{first}[{second}]" if isinstance(first, str) else f"particles {first} and {second}"
-            lines.append(f"  first bad number: {told}" if isinstance(first, str) else f"  between {told}")
-        if self.term:
-            lines.append(f"  term: {self.term}")
-        if self.rows:
-            lines.append("      step           t   largest number        energy   dt*omega")
-            for row in self.rows:
-                lines.append(
-                    f"{row.step:>10,} {row.t:>11.6g} {row.largest:>16.3e} {row.energy:>13.4e} {row.pace:>10.3g}"
-                )
-            lines.append(f"  largest number: {bars([row.largest for row in self.rows])}")
-        lines.append(f"  {self.fix}")
-        return "\n".join(lines)
-
-
-def bars(values: Sequence[float]) -> str:
-    """Numbers as bars of the logarithm of their size."""
-    logs = [math.log10(max(x, 1e-300)) if math.isfinite(x) else math.inf for x in values]
-    finite = [x for x in logs if math.isfinite(x)]
-    low, high = min(finite, default=0.0), max(finite, default=1.0)
-    span = max(high - low, 1e-9)
-    return "".join(BARS[-1] if not math.isfinite(x) else BARS[int(7 * (x - low) / span)] for x in logs)
 
 
 def autopsy(stop: Stop) -> Autopsy:
@@ -229,7 +175,7 @@ class Examined:
         because: str,
         fix: str,
         term: str = "",
-        rows: Sequence[Row] = (),
+        rows: Sequence[LastStep] = (),
         steps: Sequence[tuple[int, Mapping[str, Any]]] = (),
         flow: str = "",
     ) -> Autopsy:
@@ -260,7 +206,7 @@ class Examined:
         term = self.term_of(u)
         arguments = [np.ravel(evaluate([s], env)[0]) for s in u.src]
         when = "at the first state" if at_start else f"at step {self.stop.step:,}"
-        rows: tuple[Row, ...] = () if at_start else tuple(self.rows(steps))
+        rows: tuple[LastStep, ...] = () if at_start else tuple(self.rows(steps))
         if u.op in NEGATIVE and (arguments[0] < 0).any():
             return self.told(
                 "root of a negative",
@@ -336,7 +282,7 @@ class Examined:
         return found
 
     # --- the table --------------------------------------------------------------------------------
-    def rows(self, steps: Sequence[tuple[int, Mapping[str, Any]]]) -> list[Row]:
+    def rows(self, steps: Sequence[tuple[int, Mapping[str, Any]]]) -> list[LastStep]:
         out = []
         H, r = self.run.system.seen.energy, self.run
         for n, z in steps[-SHOWN - 1 :]:
@@ -347,7 +293,7 @@ class Examined:
             if H is not None and math.isfinite(largest) and r.system.clock is None:
                 energy = float(evaluate([H], self.env(z, n))[0])
                 pace = abs(r.dt) * self.omega(z, n)
-            out.append(Row(n, time_at(n, r.dt, r.t0), largest, energy, pace))
+            out.append(LastStep(n, time_at(n, r.dt, r.t0), largest, energy, pace))
         return out
 
     def omega(self, state: Mapping[str, Any], n: int) -> float:
@@ -389,24 +335,3 @@ class Examined:
 def shown(u: UOp, sites: Mapping[UOp, Any]) -> str:
     site = next((sites[x] for x in reversed(toposort([u])) if x in sites), None)
     return f"{u}" + (f" ({site})" if site is not None else "")
-
-
-def first_bad_node(roots: Sequence[UOp], env: Mapping[str, Any]) -> UOp | None:
-    """The first operation that makes something of finite numbers that is not one."""
-    order = [u for u in toposort(roots) if u.op is not Ops.VAR]
-    try:
-        values = evaluate(order, env)
-    except (ArithmeticError, ValueError):
-        return None
-    for u, v in zip(order, values):
-        if u.dtype.is_float and not np.isfinite(np.asarray(v, float)).all():
-            return u
-    return None
-
-
-def overflows(u: UOp, env: Mapping[str, Any]) -> bool:
-    """Does it only run out of the floats?"""
-    if u.op in RUNS_OUT:
-        return True
-    sizes = (np.abs(np.ravel(np.asarray(evaluate([s], env)[0], float))).max(initial=0.0) for s in u.src)
-    return any(size > HUGE for size in sizes)

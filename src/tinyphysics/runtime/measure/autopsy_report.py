@@ -1,0 +1,64 @@
+"""What does an autopsy print?  Cause, place, the last steps as a table with a small plot, and what to write instead."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tinyphysics.trajectory import Stop
+
+BARS = "▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True)
+class LastStep:
+    step: int
+    t: float
+    largest: float  # number of the state, by size
+    energy: float
+    pace: float  # dt times the frequency of the fastest vibration
+
+
+@dataclass(frozen=True)
+class Autopsy:
+    """What `out.stopped.report()` found: print it."""
+
+    cause: str  # in two or three words
+    because: str
+    fix: str
+    stop: Stop
+    term: str = ""  # of the energy, with the line where it was written
+    flow: str = ""  # the sub-flow that failed
+    rows: tuple[LastStep, ...] = ()
+
+    def __str__(self) -> str:
+        s = self.stop
+        who = "" if s.member is None else f", member {s.member}"
+        lines = [f"stopped at step {s.step:,} (t = {s.t:g}{who}): {self.cause}", f"  {self.because}"]
+        if self.flow:
+            lines.append(f"  in the {self.flow}")
+        if isinstance(s.where, tuple) and len(s.where) == 2:
+            first, second = s.where
+            told = f"{first}[{second}]" if isinstance(first, str) else f"particles {first} and {second}"
+            lines.append(f"  first bad number: {told}" if isinstance(first, str) else f"  between {told}")
+        if self.term:
+            lines.append(f"  term: {self.term}")
+        if self.rows:
+            lines.append("      step           t   largest number        energy   dt*omega")
+            for row in self.rows:
+                lines.append(
+                    f"{row.step:>10,} {row.t:>11.6g} {row.largest:>16.3e} {row.energy:>13.4e} {row.pace:>10.3g}"
+                )
+            lines.append(f"  largest number: {bars([row.largest for row in self.rows])}")
+        lines.append(f"  {self.fix}")
+        return "\n".join(lines)
+
+
+def bars(values: Sequence[float]) -> str:
+    """Numbers as bars of the logarithm of their size."""
+    logs = [math.log10(max(x, 1e-300)) if math.isfinite(x) else math.inf for x in values]
+    finite = [x for x in logs if math.isfinite(x)]
+    low, high = min(finite, default=0.0), max(finite, default=1.0)
+    span = max(high - low, 1e-9)
+    return "".join(BARS[-1] if not math.isfinite(x) else BARS[int(7 * (x - low) / span)] for x in logs)
