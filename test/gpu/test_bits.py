@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from bits_there import HERE, same
 from test_loops import SYSTEMS, carried, cluster, pendulums, ring, shifted, start_of
 from test_near import lennard_jones
 from test_parity import SUITE, ensemble, henon_heiles, kepler, pendulum, torture, trig
@@ -23,25 +24,11 @@ from tinyphysics.runtime.engines import cuda as loading
 from tinyphysics.runtime.engines import estimates
 from tinyphysics.runtime.engines.backend import engine_for
 
-HERE = ("cuda", "llvm")
 SWING, ORBIT, TRAPPED = (
     dict(q=1.0, p=0.3),
     dict(q=[1.0, 0.0], p=[0.0, 1.2]),
     dict(q=[0.1, 0.2], p=[0.3, -0.1]),
 )
-
-
-def same(system, options, start, **how):
-    """The run there; it has the bits of the one here, and did launch."""
-    there, ours = (tp.compile(system, backend=b, **options).evolve(**start, **how) for b in HERE)
-    assert there.metrics["backend"]["used"] == "cuda" and there.metrics["launches"] > 0
-    assert there.metrics["device"] == cuda.device().name
-    assert there.hash == ours.hash and there.hashes == ours.hashes
-    assert all(np.array_equal(there.frames[s], ours.frames[s], equal_nan=True) for s in ours.frames)
-    for name in how.get("observe", {}):
-        assert np.array_equal(there[name], ours[name], equal_nan=True)
-    assert there.stopped == ours.stopped
-    return there
 
 
 # --- ensembles --------------------------------------------------------------------------------------------

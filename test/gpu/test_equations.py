@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from test_bits import same
+from bits_there import same
 from test_solve_arrays import SYSTEMS, brusselator, heat, start
 
 

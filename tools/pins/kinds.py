@@ -73,8 +73,16 @@ ODES: list[Row] = [
     ("heat-dopri5", systems.heat, {"method": "dopri5", "tolerance": 1e-4, "sizes": {"n": 80}}, {"u": numbers(80)},
      {"until": 0.5, "frames": 2}),
     ("heat-rkc", systems.heat, {"method": "rkc", "sizes": {"n": 80}}, {"u": numbers(80)}, {"until": 0.5, "frames": 2}),
+    ("heat-rodas", systems.heat, {"method": "rodas", "tolerance": 1e-4, "sizes": {"n": 200}}, {"u": numbers(200)},
+     {"until": 0.5, "frames": 2}),
     ("heat-dop853", systems.heat, {"method": "dop853", "tolerance": 1e-4, "sizes": {"n": 80}}, {"u": numbers(80)},
      {"until": 0.5, "frames": 2}),
+]
+SOLVED: list[Row] = [
+    ("fput-implicit_midpoint", arrays.fput, {"method": "implicit_midpoint", "dt": 0.25, "sizes": {"n": 120}},
+     {"q": numbers(120), "p": numbers(120, seed=2)}, STEPS),
+    ("wave-gauss4", arrays.wave, {"method": "gauss4", "dt": 0.25, "sizes": {"n": 9, "m": 40}},
+     {"phi": numbers(9, 40), "pi": numbers(9, 40, seed=2)}, STEPS),
 ]
 EVENTS: list[Row] = [
     ("apsides-taylor", systems.kepler, {"method": "taylor", "tolerance": 1e-9}, ORBIT,
@@ -187,8 +195,8 @@ FAST: list[Row] = [
      {"steps": 1}),
 ]
 GROUPS: dict[str, list[Row]] = {
-    "neighbours": NEIGHBOURS, "trees": TREES, "series": SERIES, "odes": ODES, "events": EVENTS, "maps": MAPS, "noise": NOISE,
-    "sums": SUMS, "jumps": JUMPS, "turns": TURNS, "goals": GOALS, "clocks": CLOCKS, "held": HELD, "written": WRITTEN,
+    "neighbours": NEIGHBOURS, "trees": TREES, "series": SERIES, "odes": ODES, "solved": SOLVED, "events": EVENTS, "maps": MAPS,
+    "noise": NOISE, "sums": SUMS, "jumps": JUMPS, "turns": TURNS, "goals": GOALS, "clocks": CLOCKS, "held": HELD, "written": WRITTEN,
     "fast": FAST,
 }
 # fmt: on

@@ -72,7 +72,7 @@ TABLE: list[tuple[str, tuple[tuple[Any, Any, Any], ...]]] = [
     *((name, (LINEAR, LINEAR2)) for name in ("magnus4", "magnus6")),
 ]
 # fmt: on
-ADAPTIVE = ("taylor", "dop853", "dopri5", "rkc", "radau")
+ADAPTIVE = ("taylor", "dop853", "dopri5", "rkc", "rodas", "radau")
 OWN_STEPS: tuple[tuple[Any, Any, Any], ...] = (
     (systems.lorenz, {}, {"x": 1.0, "y": 1.0, "z": 1.0}),
     (zoo.pendulum, {}, {"q": 2.0, "p": 0.0}),
