@@ -100,14 +100,14 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> U
 
     `keepdims` keeps that axis with length 1. `ord` is None or 2, the Euclidean norm: there is no other.
     """
-    x = as_uop(x)
-    of_matrix = x.ndim != 1 if axis is None else isinstance(axis, tuple)
+    u = as_uop(x)
+    of_matrix = u.ndim != 1 if axis is None else isinstance(axis, tuple)
     if ord not in (None, 2) or ord == 2 and of_matrix:
         raise TraceError.here(
             f"norm of order {ord!r} is not available on symbols",
             "Only the Euclidean norm is: np.linalg.norm(q).",
         )
-    return (x * x).sum(axis, keepdims).sqrt()
+    return (u * u).sum(axis, keepdims).sqrt()
 
 
 @on_symbols
@@ -166,17 +166,18 @@ def vdot(a: Any, b: Any) -> UOp:
 @on_symbols
 def inner(a: Any, b: Any) -> UOp:
     """Sums of products along the last axis of both, for each pair of rows."""
-    a, b = as_uop(a), as_uop(b)
-    if not a.ndim or not b.ndim:
-        return a * b
-    rows = a.reshape(*a.shape[:-1], *(1,) * (b.ndim - 1), a.shape[-1])
-    return (rows * b).sum(-1)
+    u, v = as_uop(a), as_uop(b)
+    if not u.ndim or not v.ndim:
+        return u * v
+    rows = u.reshape(*u.shape[:-1], *(1,) * (v.ndim - 1), u.shape[-1])
+    return (rows * v).sum(-1)
 
 
 @on_symbols
 def vecdot(a: Any, b: Any, axis: int = -1) -> UOp:
     """The sum of products along one axis, row by row."""
-    return (as_uop(a) * b).sum(axis)
+    products: UOp = as_uop(a) * b
+    return products.sum(axis)
 
 
 @on_symbols
@@ -187,24 +188,24 @@ def matmul(a: Any, b: Any) -> UOp:
 @on_symbols
 def outer(a: Any, b: Any) -> UOp:
     """Returns the matrix of all products a[i]*b[j] of two vectors."""
-    a, b = as_uop(a), as_uop(b)
-    return a.reshape(a.size, 1) * b.reshape(1, b.size)
+    u, v = as_uop(a), as_uop(b)
+    return u.reshape(u.size, 1) * v.reshape(1, v.size)
 
 
 @on_symbols
 def cross(a: Any, b: Any) -> UOp:
     """Returns the vector product of `a` and `b` along their last axis of length 3; of length 2 it is a scalar."""
-    a, b = as_uop(a), as_uop(b)
-    if a.shape[-1:] == b.shape[-1:] == (2,):
-        return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
-    if a.shape[-1:] != (3,) or b.shape[-1:] != (3,):
+    u, v = as_uop(a), as_uop(b)
+    if u.shape[-1:] == v.shape[-1:] == (2,):
+        return u[..., 0] * v[..., 1] - u[..., 1] * v[..., 0]
+    if u.shape[-1:] != (3,) or v.shape[-1:] != (3,):
         raise ShapeError.here(
-            f"cross of shapes {a.shape} and {b.shape}", "Both need a last axis of length 3."
+            f"cross of shapes {u.shape} and {v.shape}", "Both need a last axis of length 3."
         )
     rows = []
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
-        rows.append(a[..., j] * b[..., k] - a[..., k] * b[..., j])
+        rows.append(u[..., j] * v[..., k] - u[..., k] * v[..., j])
     return _stack(rows, -1)
 
 
@@ -273,10 +274,10 @@ def take(x: Any, indices: Any, axis: int | None = None) -> UOp:
     A table of np.int8, np.int16 or np.int32 keeps that type; other tables of numbers are floats.
     """
     short = SHORT.get(getattr(getattr(x, "dtype", None), "name", ""))
-    x = as_uop(x) if short is None else as_uop(x, short)
+    u = as_uop(x) if short is None else as_uop(x, short)
     if axis is None:
-        x, axis = x.reshape(x.size), 0
-    return x[(slice(None),) * axis_of(axis, x.ndim) + (indices,)]
+        u, axis = u.reshape(u.size), 0
+    return u[(slice(None),) * axis_of(axis, u.ndim) + (indices,)]
 
 
 @on_symbols
@@ -291,21 +292,21 @@ def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 
     `prepend` and `append` are values before the first and behind the last element: prepend=0, append=0 are fixed walls.
     """
-    x = as_uop(x)
-    at = axis_of(axis, x.ndim)
-    edge = (*x.shape[:at], 1, *x.shape[at + 1 :])
+    u = as_uop(x)
+    at, ndim = axis_of(axis, u.ndim), u.ndim
+    edge = (*u.shape[:at], 1, *u.shape[at + 1 :])
 
     def wall(value: Any) -> UOp:
-        value = as_uop(value)
-        return value if value.ndim == x.ndim else value.expand(edge)
+        one = as_uop(value)
+        return one if one.ndim == ndim else one.expand(edge)
 
-    parts = [wall(v) for v in (prepend,) if v is not None] + [x]
+    parts = [wall(v) for v in (prepend,) if v is not None] + [u]
     parts += [wall(v) for v in (append,) if v is not None]
-    x = _concatenate(parts, at) if len(parts) > 1 else x
+    u = _concatenate(parts, at) if len(parts) > 1 else u
     for _ in range(n):
         before = (slice(None),) * at
-        x = x[(*before, slice(1, None))] - x[(*before, slice(None, -1))]
-    return x
+        u = u[(*before, slice(1, None))] - u[(*before, slice(None, -1))]
+    return u
 
 
 @on_symbols
@@ -315,9 +316,9 @@ def clip(x: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: 
     `min` and `max` are other names for the two, as in NumPy.
     """
     low, high = a_min if min is None else min, a_max if max is None else max
-    x = as_uop(x)
-    x = x if low is None else x.maximum(low)
-    return x if high is None else x.minimum(high)
+    u = as_uop(x)
+    u = u if low is None else u.maximum(low)
+    return u if high is None else u.minimum(high)
 
 
 @on_symbols

@@ -131,7 +131,7 @@ def space_of(annotation: Any, argument: str, site: Site | None) -> Space:
     )
 
 
-def annotations(function: Callable[..., Any], site: Site | None) -> dict[str, Any]:
+def evaluated_annotations(function: Callable[..., Any], site: Site | None) -> dict[str, Any]:
     """Evaluated annotations, also under `from __future__ import annotations`."""
     module = sys.modules.get(function.__module__)
     scope = dict(vars(module)) if module else {}

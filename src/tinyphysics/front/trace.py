@@ -15,7 +15,7 @@ from tinyphysics.front.arrays_of_symbols import arrays_of_symbols
 from tinyphysics.front.asked_pairs import ask, beside, by_name
 from tinyphysics.front.neighbours import left_over
 from tinyphysics.front.random import IN_ENERGY, IN_FORCES, IN_RATES, Draws, drawing, of_observable
-from tinyphysics.front.spaces import WHOLE, Space, annotations, space_of
+from tinyphysics.front.spaces import WHOLE, Space, evaluated_annotations, space_of
 from tinyphysics.given import NO_UNITS, quantity, shown
 from tinyphysics.ir import Ops, Sites, UOp, as_uop, bool_, elements, f64, graph_rewrite, substitute, toposort
 from tinyphysics.ir.uop import RECORD
@@ -96,7 +96,7 @@ def definition(function: Callable[..., Any], kind: str = "") -> Definition:
         )
     code = inspect.unwrap(function).__code__
     site = Site(code.co_filename, code.co_firstlineno)
-    notes = annotations(function, site)
+    notes = evaluated_annotations(function, site)
     arguments, first = [], []
     for name, p in inspect.signature(function).parameters.items():
         if p.kind is p.POSITIONAL_ONLY:
@@ -718,8 +718,12 @@ def map_(
     check_step(d, pairs, step, unsafe)
     if not d.arguments:
         raise d.wrong(f"`{d.name}` needs a state", f"Write def {d.name}(x, ...).")
-    made = {"step": step or "", "unsafe": unsafe or ""}
-    return family(d, "map", lambda sizes: replace(trace_map(d, sizes, pairs=pairs), **made))
+    parameter, waived = step or "", unsafe or ""
+
+    def traced(sizes: Any) -> System:
+        return replace(trace_map(d, sizes, pairs=pairs), step=parameter, unsafe=waived)
+
+    return family(d, "map", traced)
 
 
 def check_step(d: Definition, pairs: Any, step: Any, unsafe: Any) -> None:
@@ -779,7 +783,7 @@ def read_only(self: Any, name: str, value: Any) -> None:
 def symbolic(model: Any, symbols: Mapping[str, UOp]) -> Any:
     """The model while it is traced: a copy, of a class derived from its own, with symbols for attributes."""
     kind = type(type(model).__name__, (type(model),), {"__setattr__": read_only})
-    copy = object.__new__(kind)
+    copy: Any = object.__new__(kind)
     vars(copy).update({**vars(model), **symbols})
     return copy
 
@@ -868,7 +872,8 @@ class PhysicsSystem:
 
     @users_frames
     def __add__(self, other: Any) -> Sum:
-        return self.traced() + other
+        both: Sum = self.traced() + other
+        return both
 
 
 # where each is given

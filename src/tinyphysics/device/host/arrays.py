@@ -83,7 +83,8 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
     a, b, c = (np.ascontiguousarray(x, np.float64) for x in np.broadcast_arrays(a, b, c))
     s, rest = two_sum(a * b, c)
     finite = np.isfinite(s)
-    return np.where(finite, to_odd(s, np.where(finite, rest, 0.0)), s).astype(np.float32)
+    rounded: Array = np.where(finite, to_odd(s, np.where(finite, rest, 0.0)), s)
+    return rounded.astype(np.float32)
 
 
 def cast(x: Array, d: DType) -> Array:
