@@ -96,8 +96,9 @@ def quantity(out: Trajectory, name: str) -> Any:
             "out.quantity needs pint, which is not installed",
             fix='Install it: pip install "tinyphysics[units]".',
         ) from error
+    registry: Any = pint.application_registry  # the one that users' own quantities are of
     values = out[name]
     if found.text:
-        return pint.get_application_registry().Quantity(values, found.text)
+        return registry.Quantity(values, found.text)
     base = product(found.powers, tuple(LONG.values())) or "dimensionless"
-    return pint.get_application_registry().Quantity(values * found.factor, base)
+    return registry.Quantity(values * found.factor, base)
