@@ -19,13 +19,14 @@ QUICK = {
     "jumps": "oscillator-exact",
     "loops": "fput-float64",
     "maps": "standard",
-    "methods": "yoshida4-henon_heiles implicit_midpoint-curved rk4-kepler",
+    "methods": "yoshida4-henon_heiles implicit_midpoint-curved",
     "neighbours": "flat_liquid",
     "noise": "noisy",
     "odes": "dragged-rk4",
     "resume": "pendulum-ensemble",
     "rewind": "henon_heiles-lattice",
     "series": "kepler-loose",
+    "solved": "fput-implicit_midpoint",
     "stops": "steep",
     "sums": "paces-inner",
     "trees": "gravity-0.01",
@@ -51,7 +52,7 @@ TEST = {
                "takahashi_imada4-henon_heiles force_gradient6-pendulum respa-spring-and-weak respa4-spring-and-weak "
                "strang-carousel strang4-kepler-and-coriolis gauss4-curved stormer_verlet_implicit-curved kick_midpoint-curved "
                "extended_phase_space-curved variational_midpoint-hoop galerkin4-hoop avf-curved gonzalez-curved itoh_abe-curved "
-               "euler-kepler wisdom_holman-gravity saba2-gravity interaction4-swing interaction_mollified-swing "
+               "rk4-kepler wisdom_holman-gravity saba2-gravity interaction4-swing interaction_mollified-swing "
                "magnus4-moving_trap taylor-pendulum dop853-pendulum radau-pendulum",
     "neighbours": "liquid-float32",
     "noise": "noisy-float32",
