@@ -54,7 +54,7 @@ class ArraysAdaptive(AdaptiveEngine):
 
     @property
     def curves(self) -> ArrayCurves:
-        """Made where somebody looks into a step."""
+        """Made when a frame or an event lies in a step."""
         if self._curves is None:
             self._curves = self.made_curves()
         return self._curves

@@ -129,7 +129,7 @@ class ArrayCurves:
         self.pointed: tuple[Any, Any, Mapping[str, Any]] | None = None
 
     def point(self, inner: Any, one: Any, params: Mapping[str, Any]) -> None:
-        """The step that a member with these parameters is at; it is taken when somebody looks."""
+        """The step that a member with these parameters is at; it is taken when a frame or an event lies in it."""
         self.pointed = inner, one, params
 
     def take(self) -> None:

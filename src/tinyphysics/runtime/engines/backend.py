@@ -72,7 +72,7 @@ class Engines:
 
 @lru_cache(maxsize=256)  # said once
 def say_if_long(program: Program, backend: str) -> Program:
-    """The program; nobody waits for a long one without knowing what for."""
+    """The program; compiling a long one is logged."""
     if len(program.step) > LONG and backend != "python":
         LOG.warning(
             "%s: one step is %s instructions; compiling it for %s takes some seconds (Ctrl-C ends it)",

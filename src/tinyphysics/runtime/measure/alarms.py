@@ -264,7 +264,7 @@ def look_at(
         members = [k for k in members if k != who]
         if worst > OFF or not members or one:
             break
-        worst, frame, _, who = of_many(r, record, small, members, in_memory)  # the next: it hides nobody
+        worst, frame, _, who = of_many(r, record, small, members, in_memory)  # it hides no other member
     method = BY_NAME.get(compiled.known.method)
     member = f" of member {who}" if r.given.is_ensemble else ""
     if math.isinf(worst) and step_of(record, frame) == record.schedule.first:

@@ -291,7 +291,7 @@ class Origin:
         scale = seen.scale.copy()
         with np.errstate(invalid="ignore", divide="ignore"):
             out = seen.worst / np.where(scale > 0, scale, 1.0)
-            suspicious = ~failed & (out > SUSPICIOUS)  # by member: nobody's drift depends on another's
+            suspicious = ~failed & (out > SUSPICIOUS)  # by member: no drift depends on another member
             cancels = np.zeros_like(failed)
             if suspicious.any():
                 size = self.slopes_seen()

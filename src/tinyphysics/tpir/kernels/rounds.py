@@ -87,7 +87,7 @@ def spread(u: UOp, like: UOp) -> UOp:
 
 
 class RoundsInLoops:
-    """The turns of one section; `schedule` makes nests of marks, `done` is told of each schedule."""
+    """The turns of one section; `schedule` makes nests of marks, `done` is called with each schedule."""
 
     def __init__(self, schedule: Scheduled, done: Callable[[Schedule], int], section: str) -> None:
         self.schedule, self.done, self.section = schedule, done, section
