@@ -1,8 +1,7 @@
 """How did the equations of a step converge?  The step again from its state, with what every round leaves of the residual.
 
-A kernel keeps only the last residual of its rounds. If all are asked for, or a step
-was not solved, the nests are called one
-by one, which has the bits that the run had.
+A kernel keeps only the last residual of its rounds. If all are asked for, or a step was not solved, the nests are
+called one by one, which has the bits that the run had.
 """
 
 from __future__ import annotations
