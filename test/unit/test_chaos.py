@@ -347,3 +347,25 @@ def test_the_spectrum_of_lorenz():
     found = sim.lyapunov(x=1.0, y=1.0, z=20.0, until=1e5, spectrum="all", discard=100.0)
     assert np.allclose(found.spectrum, [0.906, 0.0, -14.573], rtol=0, atol=0.002)
     assert abs(found.spectrum.sum() + 13.66656) < 2e-4
+
+
+def test_directions_follow_lists_of_neighbours():
+    """A derivative through a list, against the difference of two runs."""
+
+    @tp.hamiltonian
+    def liquid(q: tp.Array["n", 3], p: tp.Array["n", 3], box: float = 8.0):
+        r2 = tp.pair_distance2(q, box=box, cutoff=2.5, shift=True)
+        return (p * p).sum() / 2 + tp.pair_sum(4 * (r2**-6 - r2**-3))
+
+    q = np.stack(np.meshgrid(*[np.arange(3) * 1.3] * 3), -1).reshape(-1, 3)
+    p = np.random.default_rng(0).normal(size=q.shape)
+    sim = tp.compile(liquid, dt=0.002, sizes={"n": 27})
+
+    def end(h):
+        moved = q.copy()
+        moved[1, 0] += h
+        return np.asarray(sim.evolve(q=moved, p=p, steps=20).final.q)[2]
+
+    found = sim.sensitivity(of="q[2]", to="q[1, 0]", until=0.04, q=q, p=p)
+    assert np.asarray(found) == pytest.approx((end(1e-5) - end(-1e-5)) / 2e-5, rel=1e-3, abs=1e-9)
+    assert np.abs(found).max() > 1e-3

@@ -452,3 +452,9 @@ def test_too_many_monomials_are_refused_with_a_degree_that_fits():
         sim.find_invariants(degree=9)
     with pytest.raises(tp.InputError, match="no parameter `nu`"):
         tp.compile(kepler, 0.02).find_invariants(nu=1.0)
+
+
+def test_no_polynomial_is_looked_for_in_a_sum_over_neighbours():
+    sim = tp.compile(in_a_box, dt=0.01, sizes={"n": 30})
+    with pytest.raises(tp.InputError, match=r"sums over neighbours(.|\n)*sim.conserved"):
+        sim.find_invariants(degree=2)

@@ -22,7 +22,7 @@ def derivative(u: UOp, way: Mapping[UOp, UOp]) -> UOp | None:
 
 
 def is_zero(u: UOp) -> bool:
-    while u.op in MOVEMENT and u.op is not Ops.CONCAT and u.op is not Ops.STACK:
+    while u.op in MOVEMENT and len(u.src) == 1:
         (u,) = u.src
     return u.op is Ops.CONST and u.arg == 0
 

@@ -20,7 +20,7 @@ from tinyphysics.charge import EXACT, Charge
 from tinyphysics.errors import InputError
 from tinyphysics.facts import Facts
 from tinyphysics.given import whole
-from tinyphysics.ir import UOp, elements, substitute
+from tinyphysics.ir import Ops, UOp, elements, substitute, toposort
 from tinyphysics.plan import Goal
 from tinyphysics.planner.methods.catalog import method_of
 from tinyphysics.planner.methods.method import (
@@ -193,6 +193,11 @@ def find_invariants(
         raise InputError(
             f"find_invariants: the energy of `{seen.name}` depends on t, and only invariants without t are looked for",
             fix="See sim.conserved for what its symmetries conserve.",
+        )
+    if seen.energy is not None and any(u.op is Ops.NEIGHBOURS for u in toposort([seen.energy])):
+        raise InputError(
+            f"find_invariants: `{seen.name}` sums over neighbours, and no polynomial is looked for in such a sum",
+            fix="See sim.conserved for what its symmetries conserve, or leave cutoff= out.",
         )
     known = [f for f in found_in(seen) if f.by_time is None and not f.condition]
     numbers = numbers_of(seen, given)
