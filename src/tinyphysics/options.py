@@ -227,7 +227,6 @@ COMING: dict[str, tuple[str, str]] = {
     "observer": ("user-defined observer objects are not available yet", 'Pass observe={"r": lambda q: ...} to evolve.'),
     "view": ("live views are not available yet", "Plot it afterwards: out.plot()."),
     "speculate": ("speculative steps are not available yet", "Leave it out."),
-    "bracket": ("user-defined Poisson brackets are not available yet", "Choose canonical coordinates, or write @tp.ode."),
     "unsafe": ("systems without checks are not available yet", "Write @tp.ode: nothing is claimed about its structure."),
     "noise": ("noise is not an option yet", "Write a map with tp.random.normal()."),
 }

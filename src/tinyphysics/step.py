@@ -230,6 +230,8 @@ class Step:
     evaluations: int  # of the force, in one body
     coordinates: Coordinates = AS_GIVEN
     coefficients: tuple[float, ...] = ()  # in its expressions, besides the weights of its flows
+    bracket: str = ""  # as the system declares it
+    tensor: tuple[UOp, ...] = ()
 
     @classmethod
     def of(
@@ -246,7 +248,8 @@ class Step:
     ) -> Step:
         """Of the states and parameters of a system."""
         given = (system.states, system.parameters, system.time)
-        return cls(name, *given, tuple(terms), claims, init, body, final, evaluations, **more)
+        declared = {"bracket": system.bracket, "tensor": system.tensor}
+        return cls(name, *given, tuple(terms), claims, init, body, final, evaluations, **declared | more)
 
     @property
     def flows(self) -> tuple[SubFlow, ...]:

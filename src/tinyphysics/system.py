@@ -166,6 +166,7 @@ class System(Summand):
     time: UOp | None = None  # the variable of explicit time, if the function has one
     energy: UOp | None = root(None, take=of_one, put=lambda new: next(iter(new)))  # hamiltonian
     forces: tuple[UOp, ...] = root(())  # forces: one per position
+    tensor: tuple[UOp, ...] = root(())  # hamiltonian: what its bracket is made of besides the states
     update: tuple[UOp, ...] = root(())  # map: the new value of each state; ode: its derivative
     sites: Mapping[UOp, Site] = field(default_factory=dict)
     site: Site | None = None  # where the function is defined
@@ -181,6 +182,7 @@ class System(Summand):
     time_unit: str | None = None  # as annotated
     step: str = ""  # of a map: the parameter that is its time step
     unsafe: str = ""  # of a map of pairs: why it is not meant to be symplectic
+    bracket: str = ""  # the word of its structure, where the roles of its states do not say it
 
     @property
     def seen(self) -> System:
@@ -219,7 +221,7 @@ class System(Summand):
         """How an energy moves its states."""
         from tinyphysics.structure import structure_of  # who defines a system does not need it yet
 
-        return structure_of(self.states)
+        return structure_of(self.states, self.bracket, self.tensor)
 
     @property
     def driven(self) -> bool:

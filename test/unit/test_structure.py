@@ -81,10 +81,11 @@ def test_no_other_file_pairs_states_by_their_numbers():
 
 # --- what may be asked ---------------------------------------------------------------------------------------
 def test_listings_have_the_words_of_all_structures():
-    assert ROLES == ("position", "momentum", "field", "auxiliary", "error") == isa.ROLES
+    assert ROLES == isa.ROLES and ROLES[:2] == ("position", "momentum")
+    assert ROLES[-3:] == ("field", "auxiliary", "error")
     assert WORDS == ("pass", "negate", "force") == isa.POISSON_TYPES
-    assert CLAIMS == FIVE == isa.CLAIMS
-    assert [word_of(role) for role in ROLES] == ["pass", "negate", None, None, None]
+    assert CLAIMS[: len(FIVE)] == FIVE and CLAIMS == isa.CLAIMS
+    assert [word_of(role) for role in ROLES] == ["pass", "negate", *[None] * (len(ROLES) - 2)]
 
 
 def test_a_listing_has_the_structure_of_its_system():

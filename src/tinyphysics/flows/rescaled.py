@@ -77,7 +77,7 @@ STEP = Factor(dt=1)
 
 def scaled(step: Step) -> Iterator[Step]:
     """The same step in other units, for each choice of units that may be worth it."""
-    structure = structure_of(step.states)
+    structure = structure_of(step.states, step.bracket, step.tensor)
     groups = only_shears(step) if len(structure.states) == len(step.states) else None
     if groups is None:
         return

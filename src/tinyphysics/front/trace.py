@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from tinyphysics.errors import InputError, ShapeError, TinyPhysicsError, TraceError
 from tinyphysics.front.arrays_of_symbols import arrays_of_symbols
 from tinyphysics.front.asked_pairs import ask, beside, by_name
+from tinyphysics.front.brackets import Bracket, bracket_of
 from tinyphysics.front.neighbours import left_over
 from tinyphysics.front.random import IN_ENERGY, IN_FORCES, IN_RATES, Draws, drawing, of_observable
 from tinyphysics.front.spaces import WHOLE, Space, evaluated_annotations, space_of
@@ -488,13 +489,88 @@ def trace_hamiltonian(
     return d.system("hamiltonian", states, symbols, sizes, sites, names, energy=energy)
 
 
+def with_arguments_of(d: Definition, function: Callable[..., Any]) -> Definition:
+    """The definition with the parameters that another function has besides: one name is one parameter."""
+    own = {a.name for a in d.arguments}
+    more = tuple(a for a in definition(function).arguments if a.name not in own)
+
+    def call(symbols: dict[str, UOp]) -> Any:
+        return d.call({name: u for name, u in symbols.items() if name in own})
+
+    return replace(d, arguments=(*d.arguments, *more), call=call) if more else d
+
+
+def traced_beside(d: Definition, function: Callable[..., Any], symbols: Mapping[str, UOp]) -> Any:
+    """Another function of the same arguments, by their names."""
+    own = definition(function)
+    value, _ = run(own, {a.name: symbols[a.name] for a in own.arguments}, Draws(refused=IN_ENERGY))
+    if value is None:
+        raise own.wrong(f"`{own.name}` returns nothing", "End it with `return <the value>`.")
+    return value
+
+
+def trace_bracket(
+    d: Definition, bracket: Bracket, pairs: Sequence[tuple[str, str]] | None, sizes: Mapping[str, int]
+) -> System:
+    """An energy whose states move by another bracket than that of positions and momenta."""
+    if len(d.arguments) < len(bracket.roles):
+        raise d.wrong(f"`{d.name}` needs a state", f"Write def {d.name}({bracket.begins}, ...).")
+    names = [a.name for a in d.arguments[: len(bracket.roles)]]
+    roles = list(bracket.roles)
+    if pairs is not None:
+        if bracket.roles != ("position", "momentum"):
+            raise d.wrong(
+                f"pairs= of `{d.name}` with bracket={shown(bracket.name)}: its states are no positions and momenta",
+                f"Leave pairs= out: def {d.name}({bracket.begins}, ...).",
+            )
+        names = checked_pairs(d, pairs, "momentum")
+        roles = roles * len(pairs)
+    check_time(d)
+    if "t" in names:
+        raise d.wrong("`t` is the time, not a state", f"Write def {d.name}({bracket.begins}, t, ...).")
+    check_free(d, names)
+    check_no_defaults(d, names, "moved by the energy")
+    if bracket.field is not None:
+        d = with_arguments_of(d, bracket.field)
+    symbols = {a.name: symbol(a, sizes) for a in d.arguments}
+    own = [symbols[name] for name in names]
+    if why := bracket.trouble(own):
+        raise d.wrong(
+            f"{why} for bracket={shown(bracket.name)}",
+            f"Write def {d.name}({bracket.begins}, ...).",
+            ShapeError,
+        )
+    states = [State(name, symbols[name], role, d[name].space.unit) for name, role in zip(names, roles)]
+    energy, sites = traced_energy(d, symbols)
+    if not any(u in energy.leaves for u in own):
+        raise d.wrong(
+            f"the energy of `{d.name}` does not depend on `{names[0]}`, so nothing would move", "Use it."
+        )
+    value = None if bracket.field is None else traced_beside(d, bracket.field, symbols)
+    tensor = bracket.tensor(value, own)
+    return d.system(
+        "hamiltonian",
+        states,
+        symbols,
+        sizes,
+        sites,
+        names,
+        energy=energy,
+        bracket=bracket.word,
+        tensor=tensor,
+    )
+
+
 @heeds("hamiltonian", '@tp.hamiltonian, or @tp.hamiltonian(pairs=[("x", "px"), ("y", "py")])')
-def hamiltonian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None) -> Any:
+def hamiltonian(
+    function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None, bracket: Any = None
+) -> Any:
     """Makes a system from an energy H(q, p, [t], parameters).
 
     `function` returns the energy; its first two arguments are a position and its momentum, and `pairs` names other
     pairs: @tp.hamiltonian(pairs=[("x", "px"), ("y", "py")]). An argument `t` is the time, the rest are parameters.
-    Shapes are annotations, tp.Vec[3]; an argument without one is a number.
+    Shapes are annotations, tp.Vec[3]; an argument without one is a number. `bracket` says how the energy moves the
+    states, where they are no positions and momenta (docs/tops.md): a word such as "so3", or a function J(z).
 
     >>> @hamiltonian
     ... def spring(q, p, k=1.0):
@@ -503,8 +579,13 @@ def hamiltonian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None
     p**2/2 + k*q**2/2
     """
     if function is None:
-        return users_frames(lambda f: hamiltonian(f, pairs=pairs))
+        return users_frames(lambda f: hamiltonian(f, pairs=pairs, bracket=bracket))
     d, said = definition(function, "hamiltonian"), pairs is not None
+    if bracket is not None:
+        found = bracket_of(bracket)
+        if not isinstance(found, Bracket):
+            raise d.wrong(*found)
+        return family(d, "hamiltonian", lambda sizes: trace_bracket(d, found, pairs, sizes))
     pairs = pair_of(d, "momentum") if pairs is None else pairs
     return family(d, "hamiltonian", lambda sizes: trace_hamiltonian(d, pairs, sizes, said))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from tinyphysics.analysis.separable import signed_sum, terms
 from tinyphysics.errors import PlanError, ShapeError
@@ -17,7 +18,12 @@ from tinyphysics.system import Motion, Parameter, SizedFamily, State, Sum, Syste
 from tinyphysics.util import Site, one_of
 
 WITH_ENERGY = ("hamiltonian", "potential")
-RULES = ("energy", "levels", "motion")  # roots of a system that are put together by rules of their own
+RULES = (
+    "energy",
+    "levels",
+    "motion",
+    "tensor",
+)  # roots of a system that are put together by rules of their own
 
 
 def linked(whole: Sum) -> System | SizedFamily:
@@ -123,8 +129,25 @@ def link(parts: Sequence[System], ranks: Sequence[int | None], apart: bool = Fal
         levels=levels_of(parts, ranks),
         motion=motion_of(parts),
         parts=tuple((part.name, signed_sum(V)) for part in parts if (V := potential_of(part))),
+        **bracket_of(moving),
         **{name: roots_in(System)[name].put(us) for name, us in others(parts).items()},
     )
+
+
+def bracket_of(parts: Sequence[System]) -> dict[str, Any]:
+    """The bracket that all parts have; potentials have none of their own."""
+    first = parts[0]
+    for part in parts[1:]:
+        alike = part.bracket == first.bracket and len(part.tensor) == len(first.tensor)
+        roles = {s.name: s.role for s in first.states}
+        alike = alike and all(roles.get(s.name, s.role) == s.role for s in part.states)
+        if not alike or not all(map(same, part.tensor, first.tensor)):
+            raise PlanError(
+                f"`{part.name}` and `{first.name}` move their states by different brackets",
+                site=part.site,
+                fix="Give both the same bracket=, or write one of them as a @tp.potential.",
+            )
+    return {"bracket": first.bracket, "tensor": first.tensor}
 
 
 def others(parts: Sequence[System]) -> dict[str, list[UOp]]:
@@ -155,7 +178,11 @@ def states_of(parts: Sequence[System]) -> dict[str, State]:
     out: dict[str, State] = {}
     partner: dict[str, str] = {}
     for part in parts:
-        for q, p in zip(part.states[::2], part.states[1::2]):
+        for s in part.states:
+            if s.role not in ("position", "momentum"):  # it is in no pair
+                agree(s, out.setdefault(s.name, s), part)
+        paired = [s for s in part.states if s.role in ("position", "momentum")]
+        for q, p in zip(paired[::2], paired[1::2]):
             for s, other in ((q, p), (p, q)):
                 if s.name not in out:
                     out[s.name], partner[s.name] = s, other.name

@@ -178,6 +178,7 @@ def plan_key(system: System, goal: Goal, requested: str) -> str | None:
     own = [system.kind, system.name, len(system.forces), len(system.levels), system.motion is None]
     counted = ("energy", "forces", "update", "levels", "motion")
     own += [(name, len(us)) for name, us in system.roots.items() if name not in counted]
+    own += [system.bracket] if system.bracket else []
     return key_of("plan", roots, [*own, clock, *variables(system), asked, requested])
 
 

@@ -44,7 +44,7 @@ def system_data(whole: System) -> dict[str, Any]:
         "graph": dump(roots.pop(GIVEN_BY[s.kind])),
         "levels": "",
         **({} if clock is None else {"clock": [clock.way, dump([clock.rate])]}),
-        **{name: word for name in ("step", "unsafe") if (word := getattr(s, name))},
+        **{name: word for name in ("step", "unsafe", "bracket") if (word := getattr(s, name))},
         "motion": "",
         **{name: dump(us) for name, us in roots.items()},
     }
@@ -78,6 +78,7 @@ def system_of(s: Mapping[str, Any]) -> System:
         axes={name: tuple(shape) for name, shape in s.get("axes", {}).items()},
         step=str(s.get("step", "")),
         unsafe=str(s.get("unsafe", "")),
+        bracket=str(s.get("bracket", "")),
         **{name: how[name].put(parse(text)) for name, text in graphs.items()},
     )
     if "clock" in s:

@@ -151,6 +151,10 @@ def check_operands(program: Program, i: Instruction, where: str) -> None:
 
 def check_place(program: Program, i: Instruction, section: str, where: str) -> None:
     """Memory is read where a run begins and written where someone looks; an energy changes nothing."""
+    if section != "energy" and isinstance(i.dst, Register) and i.dst.kind == "B":
+        raise VerifyError(
+            f"{where} writes {i.dst} in `{section}:`", fix="A bracket is declared in `energy:`."
+        )
     if section == "energy" and i.row.numbers not in DECLARES:
         terms = "An energy is declared with ELEM, FMA, SUM, MOVE and TIME, terms in E0, E1, ..."
         raise VerifyError(f"{where} stands in `energy:`", fix=terms)
@@ -273,12 +277,14 @@ def check_memory(program: Program) -> None:
 
 
 def check_terms(program: Program) -> None:
-    terms = [i.dst.index for i in program.energy if isinstance(i.dst, Register) and i.dst.kind == "E"]
-    if terms != list(range(len(terms))):
-        raise VerifyError(
-            "the terms of the energy are not E0, E1, ... in order, each written once",
-            fix="Use T registers for what is not a term.",
-        )
+    for kind, what in (("E", "the terms of the energy"), ("B", "what the bracket is made of")):
+        written = [i.dst.index for i in program.energy if isinstance(i.dst, Register) and i.dst.kind == kind]
+        if written != list(range(len(written))):
+            shown = "are" if kind == "E" else "is"
+            raise VerifyError(
+                f"{what} {shown} not {kind}0, {kind}1, ... in order, each written once",
+                fix="Use T registers for what is not a term.",
+            )
 
 
 # --- values ---------------------------------------------------------------------------------------

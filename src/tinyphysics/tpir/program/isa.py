@@ -1,9 +1,9 @@
 """The instructions of TP-IR: one table, which the parser, the proofs, the precisions, the costs and the docs read.
 
 A program has four sections over typed registers. `energy` declares the scalars that the program claims
-to split; it is run only where an energy is asked for. A run of n steps is `init`, `step` n times,
-`final` on a copy of the registers. Semantics are eager: a register holds the value computed when its
-instruction ran, whatever is rewritten later.
+to split, and in B registers what its bracket is made of; it is run only where an energy is asked for.
+A run of n steps is `init`, `step` n times, `final` on a copy of the registers. Semantics are eager: a
+register holds the value computed when its instruction ran, whatever is rewritten later.
 """
 
 from __future__ import annotations
@@ -175,6 +175,9 @@ class Program:
     # or "fast": kernels may differ from what it says by the errors that rules/functions/fast.py states
     math: str = field(default="exact", kw_only=True)
     bare: bool = field(default=False, kw_only=True, compare=False)  # read from lines without declarations
+    bracket: str = field(
+        default="", kw_only=True
+    )  # the word of its structure, where the roles of states do not say it
 
     def section(self, name: str) -> tuple[Instruction, ...]:
         out: tuple[Instruction, ...] = getattr(self, name)
@@ -208,6 +211,8 @@ class Program:
         lines = [f"program {self.name}"]
         if self.claims:
             lines.append(f"claim {' '.join(self.claims)}")
+        if self.bracket:
+            lines.append(f"bracket {self.bracket}")
         if self.math != "exact":
             lines.append(f"math {self.math}")
         for i, s in enumerate(self.states):
@@ -228,7 +233,9 @@ class Program:
     @cached_property
     def _number(self) -> int:
         """Every cache asks for it, and it is made of all instructions."""
-        return hash((self.name, self.claims, self.states, self.init, self.step, self.final, self.math))
+        return hash(
+            (self.name, self.claims, self.states, self.init, self.step, self.final, self.math, self.bracket)
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what another process would count in another way."""
@@ -287,16 +294,16 @@ ISA: dict[str, InstructionRow] = {
         kind="memory", numbers="kept"),
     "STORE":     InstructionRow("&name, S", "&", "state back to memory, after every read of the old one", "r",
         kind="memory", numbers="kept"),
-    "ELEM":      InstructionRow("dst, func, src...", "TE", "element-wise function; a number is a constant array", "w[rc]+",
+    "ELEM":      InstructionRow("dst, func, src...", "TEB", "element-wise function; a number is a constant array", "w[rc]+",
         value=values.function, cost="function"),
-    "FMA":       InstructionRow("dst, a, b, c", "TEG", "a*b + c with one rounding", "[rc]{3}",
+    "FMA":       InstructionRow("dst, a, b, c", "TEGB", "a*b + c with one rounding", "[rc]{3}",
         value=values.multiply_add, cost="fma", written=True),
-    "SUM":       InstructionRow("dst, src, axes", "TE", "sum along axes, in the order that the sizes prescribe", "rn",
+    "SUM":       InstructionRow("dst, src, axes", "TEB", "sum along axes, in the order that the sizes prescribe", "rn",
         value=values.reduced, numbers="summed", cost="add"),
-    "DOT":       InstructionRow("dst, a, b, axis", "TE",
+    "DOT":       InstructionRow("dst, a, b, axis", "TEB",
         "sum of a*b along an axis, in that order; each product joins with one rounding", "rrn",
         value=values.dotted, numbers="summed", cost="fma"),
-    "PAIRS":     InstructionRow("dst, src, axis, (a, b)", "TE", "sum along a or b over the pairs with index a < index b",
+    "PAIRS":     InstructionRow("dst, src, axis, (a, b)", "TEB", "sum along a or b over the pairs with index a < index b",
         "rnn", value=values.reduced, numbers="summed", cost="add"),
     "NEAR":      InstructionRow("dst, what, points, cutoff, skin, [cell], (list, [way])", "T",
         "a part of a neighbour list (order, inverse, images), rebuilt when a point has moved by half the skin",
@@ -304,11 +311,11 @@ ISA: dict[str, InstructionRow] = {
     "TREE":      InstructionRow("dst, points, masses, e2, error", "T",
         "the gradient of the sum of m/sqrt(r*r + e2) over the other points, by a tree, to a relative error",
         "[rc]{3}c", value=values.tree, run="tree", numbers="tree", cost="TREE", no_part_of=("orbits", "stages", "turns")),
-    "MAX":       InstructionRow("dst, src, axes", "TE", "largest element along axes", "rn",
+    "MAX":       InstructionRow("dst, src, axes", "TEB", "largest element along axes", "rn",
         value=values.reduced, numbers="summed", cost="MAX"),
-    "MIN":       InstructionRow("dst, src, axes", "TE", "smallest element along axes", "rn",
+    "MIN":       InstructionRow("dst, src, axes", "TEB", "smallest element along axes", "rn",
         value=values.reduced, numbers="summed", cost="MIN"),
-    "MOVE":      InstructionRow("dst, func, [src...], [numbers]", "TE", "the same numbers in another arrangement",
+    "MOVE":      InstructionRow("dst, func, [src...], [numbers]", "TEB", "the same numbers in another arrangement",
         "w([rc]+n?)?", value=values.function, numbers="moved"),
     "TIME":      InstructionRow("dst, c, [e, word]", "T",
         "t0 + (n + c)*dt in float64, then rounded; n steps were done when the section began; "

@@ -91,10 +91,16 @@ class ProgramBuilder:
         sites: Mapping[UOp, Site],
         coordinates: Coordinates = AS_GIVEN,
         time: UOp | None = None,
+        bracket: str = "",
+        tensor: tuple[UOp, ...] = (),
     ) -> None:
         self.index = {s.var: i for i, s in enumerate(states)}
         self.sites = sites
-        self.coordinates, self.time, self.structure = coordinates, time, structure_of(states)
+        self.coordinates, self.time, self.structure = (
+            coordinates,
+            time,
+            structure_of(states, bracket, tensor),
+        )
         # stages of `init` are alike only without what is computed once
         self.first = "once" if coordinates.computes() else "init"
         self.sections: dict[str, list[Instruction]] = {name: [] for name in (*SECTIONS, "once")}
@@ -302,12 +308,14 @@ def lower(
         step = with_time_momentum(step, works)
     if backwards:  # after that: its flows are those of the step, to the last bit
         step = inverse(step)
-    b = ProgramBuilder(step.states, sites or {}, step.coordinates, step.time)
+    b = ProgramBuilder(step.states, sites or {}, step.coordinates, step.time, step.bracket, step.tensor)
     for s in step.states:
         b.emit("init", "LOAD", b.state(s.var), Pointer(s.name), u=s.var, note=" ")
     energies = fuse(graph_rewrite([term.energy for term in step.terms], products))
     for k, (term, energy) in enumerate(zip(step.terms, energies)):
         b.emit_term(Register("E", k), b.at(energy, 0.0), term.label)
+    for k, u in enumerate(fuse(graph_rewrite(list(step.tensor), products))):
+        b.emit_term(Register("B", k), b.at(u, 0.0), step.bracket)
     b.current.clear()
     step.coordinates.enter(b)
     for section, flows in (("init", step.init), ("step", step.body), ("final", step.final)):
@@ -332,6 +340,7 @@ def lower(
         tuple(declared),
         tuple(params),
         *(tuple(replace(i, note=i.note.strip()) for i in b.sections[s]) for s in SECTIONS),
+        bracket=step.bracket,
     )
 
 

@@ -55,7 +55,23 @@ def structure_at(program: Program, states: Sequence[UOp] | None = None) -> Struc
     own = [state_var(program, k, 0) for k in range(len(program.states))] if states is None else states
     pairs = [x for k, s in enumerate(program.states) if s.conjugate is not None for x in (s.conjugate, k)]
     alone = [k for k, s in enumerate(program.states) if k not in pairs and s.role != "position"]
-    return structure_of([DeclaredState(own[k], program.states[k].role) for k in (*pairs, *alone)])
+    declared = [DeclaredState(own[k], program.states[k].role) for k in (*pairs, *alone)]
+    return structure_of(declared, program.bracket, tensor_at(program, own))
+
+
+def tensor_at(program: Program, states: Sequence[UOp]) -> tuple[UOp, ...]:
+    """What a program declares its bracket to be made of, as expressions of its states under these names."""
+    if not program.bracket:
+        return ()
+    symbolic, out = Symbolic(program), []
+    symbolic.env |= {Register("S", k): u for k, u in enumerate(states)}
+    for number, section, i in program.numbered():
+        if section == "energy":
+            value = symbolic.value(i, f"step {number} `{i}`")
+            assert value is not None
+            symbolic.env[i.dst] = value
+            out += [value] if isinstance(i.dst, Register) and i.dst.kind == "B" else []
+    return tuple(out)
 
 
 def check_like(u: UOp, like: Type, where: str) -> UOp:

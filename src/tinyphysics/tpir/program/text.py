@@ -8,6 +8,7 @@ from typing import Any
 
 from tinyphysics.errors import VerifyError
 from tinyphysics.ir.dtype import DTYPES
+from tinyphysics.structure import BRACKETS
 from tinyphysics.tpir.program.bare import bare_lines, bare_program
 from tinyphysics.tpir.program.isa import (
     CLAIMS,
@@ -27,7 +28,7 @@ from tinyphysics.tpir.program.isa import (
 )
 from tinyphysics.util import did_you_mean, one_of
 
-REGISTER = re.compile(r"([SGFTE])(\d+)(?:\.(\d+))?$")
+REGISTER = re.compile(r"([SGFTEB])(\d+)(?:\.(\d+))?$")
 TYPE = re.compile(r"(\w+)\[([\d, ]*)\]$")
 STATE = re.compile(r"state S(\d+) ([\w.]+)(?: (\w+\[[\d, ]*\]))? (\w+)(?: of S(\d+))?$")
 PARAM = re.compile(r"param \$(\w+)(?: (\w+\[[\d, ]*\]))?(?: = (.+))?$")
@@ -77,7 +78,7 @@ def read_operand(text: str, line: str) -> Operand:
         return Word(text)
     raise VerifyError(
         f"`{text}` is not an operand in `{line}`",
-        fix="Operands: registers S G F T E, $parameter, &memory, numbers, words.",
+        fix="Operands: registers S G F T E B, $parameter, &memory, numbers, words.",
     )
 
 
@@ -118,7 +119,7 @@ def parse(text: str) -> Program:
         )
     if (lines := bare_lines(text)) is not None:
         return bare_program([read_instruction(line) for line in lines])
-    name, math = "", "exact"
+    name, math, bracket = "", "exact", ""
     claims: list[str] = []
     states: list[StateDecl] = []
     params: list[ParamDecl] = []
@@ -139,6 +140,12 @@ def parse(text: str) -> Program:
             for c in claims:
                 if c not in CLAIMS:
                     raise VerifyError(f"`{c}` is not a claim", fix=f"A program may claim {one_of(CLAIMS)}.")
+        elif line.split()[0] == "bracket":
+            bracket = line.removeprefix("bracket").strip()
+            if bracket not in BRACKETS:
+                raise VerifyError(
+                    f"`{bracket}` is no bracket in `{line}`", fix=f"Write bracket {one_of(BRACKETS)}."
+                )
         elif line.split()[0] == "math":
             math = line.removeprefix("math").strip()
             if math not in MATHS:
@@ -172,5 +179,11 @@ def parse(text: str) -> Program:
             fix="It begins with `program <name>`; a listing of instructions alone begins with LOAD.",
         )
     return Program(
-        name, tuple(claims), tuple(states), tuple(params), *(tuple(sections[s]) for s in SECTIONS), math=math
+        name,
+        tuple(claims),
+        tuple(states),
+        tuple(params),
+        *(tuple(sections[s]) for s in SECTIONS),
+        math=math,
+        bracket=bracket,
     )

@@ -32,6 +32,7 @@ class Embedded(Family):
         None  # by linear systems, on arrays by a solver without a matrix
     )
     kind = EMBEDDED
+    takes = (*Family.takes, "tensor")
     adaptive = True
     each_number = True
 

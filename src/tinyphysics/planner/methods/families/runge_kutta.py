@@ -18,6 +18,7 @@ limit_of = cache(of_tableau)
 class RungeKutta(Family):
     tableau: Tableau
     kind = TABLEAU
+    takes = (*Family.takes, "tensor")
 
     @property
     def stages(self) -> int:
