@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import ast
 import inspect
+import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +172,12 @@ def simulation(args: argparse.Namespace, loaded: Loaded, system: System, default
     return compiled(system, dt, **options)
 
 
+def rates_by_momentum(system: System) -> dict[str, str]:
+    """Of a Lagrangian, the name of the velocity that may be given instead of each momentum."""
+    velocities = () if system.motion is None else system.motion.v
+    return {str(p.arg): str(v.arg) for p, v in zip(system.p, velocities)}
+
+
 # --- commands ---------------------------------------------------------------------------------
 def run(args: argparse.Namespace) -> int:
     loaded = load(args.file)
@@ -178,8 +186,7 @@ def run(args: argparse.Namespace) -> int:
         loaded = load(args.file, whole=True)
     given = {**loaded.start, **settings("--set", args.set)}
     system = bound(loaded, given, settings("--size", args.size))
-    velocities = () if system.motion is None else system.motion.v
-    rates = {str(p.arg): str(v.arg) for p, v in zip(system.p, velocities)}
+    rates = rates_by_momentum(system)
     known = [*(s.name for s in system.states), *rates.values(), *(p.name for p in system.parameters)]
     for name in given:
         if name not in known:
@@ -358,6 +365,34 @@ def explain(args: argparse.Namespace) -> int:
     return 0
 
 
+def check(args: argparse.Namespace) -> int:
+    """Looks for the causes of the catalogue before a run; 1 if one was found."""
+    loaded = load(args.file)
+    if needs := [name for name in ("start", "dt") if name in loaded.left_out]:
+        print(f"`{needs[0]}` comes from a run: running {loaded.file} first", file=sys.stderr)
+        loaded = load(args.file, whole=True)
+    given = {**loaded.start, **settings("--set", args.set)}
+    system = bound(loaded, given, settings("--size", args.size))
+    complete(args, loaded, system, [*given], rates_by_momentum(system), steps=1)
+    found = simulation(args, loaded, system, default=None).lint(**given)
+    if args.json:
+        rows = [{**asdict(f), "line": line_in(f.term)} for f in found]
+        print(
+            json.dumps(
+                {"file": str(loaded.file), "system": loaded.name, "clean": found.clean, "findings": rows}
+            )
+        )
+    else:
+        print(found)
+    return 0 if found.clean else 1
+
+
+def line_in(term: str) -> str | None:
+    """kepler.py:7, of a term with its line."""
+    at = re.search(r"\(([^()]+:\d+)\)$", term)
+    return None if at is None else at.group(1)
+
+
 def ir(args: argparse.Namespace) -> int:
     print(looked_at(args).ir(args.level), end="")
     return 0
@@ -495,6 +530,15 @@ def parser() -> argparse.ArgumentParser:
         "--full", action="store_true", help="also show the evidence, the other methods and the machine"
     )
     e.set_defaults(command=explain)
+    c = commands.add_parser(
+        "check",
+        parents=[filed],
+        help="look for what would go wrong in a run; the file is not run",
+        epilog="exit codes: 0 nothing found; 1 something found; 2 an error",
+    )
+    c.add_argument("--set", **given)
+    c.add_argument("--json", action="store_true", help="print the findings as JSON")
+    c.set_defaults(command=check, resume=False)
     i = commands.add_parser("ir", parents=[filed], help="print the program of a system; the file is not run")
     i.add_argument("--level", default="tpir", help=f"{' or '.join(LEVELS)}; default: tpir")
     i.set_defaults(command=ir)

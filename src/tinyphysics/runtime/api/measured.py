@@ -14,6 +14,7 @@ from tinyphysics.system import SizedFamily
 
 if TYPE_CHECKING:
     from tinyphysics.charge import Charge
+    from tinyphysics.runtime.measure.lint import Lint
     from tinyphysics.runtime.measure.lyapunov import Lyapunov  # imported when they are measured
     from tinyphysics.runtime.measure.symplecticity import StepCheck
 
@@ -118,6 +119,18 @@ class Measured(Setup):
         from tinyphysics.runtime.measure.fast_parts import suggest_split
 
         return suggest_split(self, given, checked_time(t0))
+
+    @takes_names
+    @heeds("lint", "sim.lint(q=..., p=...)")
+    def lint(self, **given: Any) -> Lint:
+        """Looks for what would go wrong in a run: twelve causes, at the first state and in a few steps from it.
+
+        The state and the parameters are `given` by name. `print(sim.lint(q=..., p=...))` shows each cause that was found,
+        with its evidence, the term and the line, and what to write instead; `.clean` is True if there was none.
+        """
+        from tinyphysics.runtime.measure.lint import lint
+
+        return lint(self, given)
 
     @takes_names
     @heeds("check", "sim.check(q=..., p=...)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tinyphysics.trajectory import Stop
 
@@ -18,6 +19,7 @@ class LastStep:
     largest: float  # number of the state, by size
     energy: float
     pace: float  # dt times the frequency of the fastest vibration
+    own: float = math.nan  # the number that was bad first, or the distance of the two particles
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,23 @@ class Autopsy:
     term: str = ""  # of the energy, with the line where it was written
     flow: str = ""  # the sub-flow that failed
     rows: tuple[LastStep, ...] = ()
+    where: Any = None  # (i, j) of two particles, where they are the cause
+
+    @property
+    def place(self) -> str:
+        """The first bad number, or the pair, in words; empty if neither is known."""
+        for where in (self.where, self.stop.where):
+            if isinstance(where, tuple) and len(where) == 2:
+                first, second = where
+                return f"{first}[{second}]" if isinstance(first, str) else f"particles {first} and {second}"
+        return ""
+
+    @property
+    def header(self) -> str:
+        where = self.stop.where
+        if isinstance(where, tuple) and len(where) == 2:
+            return f"{where[0]}[{where[1]}]" if isinstance(where[0], str) else "distance"
+        return ""
 
     def __str__(self) -> str:
         s = self.stop
@@ -38,17 +57,19 @@ class Autopsy:
         lines = [f"stopped at step {s.step:,} (t = {s.t:g}{who}): {self.cause}", f"  {self.because}"]
         if self.flow:
             lines.append(f"  in the {self.flow}")
-        if isinstance(s.where, tuple) and len(s.where) == 2:
-            first, second = s.where
-            told = f"{first}[{second}]" if isinstance(first, str) else f"particles {first} and {second}"
-            lines.append(f"  first bad number: {told}" if isinstance(first, str) else f"  between {told}")
+        if self.place:
+            lines.append(
+                f"  {'between' if self.place.startswith('particles') else 'first bad number:'} {self.place}"
+            )
         if self.term:
             lines.append(f"  term: {self.term}")
         if self.rows:
-            lines.append("      step           t   largest number        energy   dt*omega")
+            title = f"{self.header:>13}" if self.header else ""
+            lines.append(f"      step           t   largest number        energy   dt*omega{title}")
             for row in self.rows:
+                own = f" {row.own:>12.4e}" if self.header else ""
                 lines.append(
-                    f"{row.step:>10,} {row.t:>11.6g} {row.largest:>16.3e} {row.energy:>13.4e} {row.pace:>10.3g}"
+                    f"{row.step:>10,} {row.t:>11.6g} {row.largest:>16.3e} {row.energy:>13.4e} {row.pace:>10.3g}{own}"
                 )
             lines.append(f"  largest number: {bars([row.largest for row in self.rows])}")
         lines.append(f"  {self.fix}")

@@ -5,6 +5,8 @@ What only some runs need (goals, resonances) is imported when it is needed: a fi
 
 from __future__ import annotations
 
+import resource
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -228,6 +230,19 @@ def acts(f: Finished) -> Found:
     return {"acts": told}
 
 
+def peak_memory(f: Finished) -> Found:
+    """The most memory that this process has had until the end of the run, in bytes."""
+    return {"peak_memory": most_memory()}
+
+
+def peak_memory_again(f: Repeated) -> None:
+    f.out.metrics["peak_memory"] = most_memory()
+
+
+def most_memory() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
 def shadow_gap(f: Finished) -> Found:
     """Of a run whose shadow energy is watched: checks={"shadow": 1e-3}."""
     if not f.setup.thresholds:
@@ -288,6 +303,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("goals", applies=lambda f: f.setup.goal.is_accurate, after=goals),
     Diagnostic("strict", applies=lambda f: f.setup.checks == "strict" and f.failed, after=raise_failure),
     Diagnostic("acts", applies=lambda f: f.run.acts, after=acts),
+    Diagnostic("peak_memory", after=peak_memory, again=peak_memory_again),
     Diagnostic("alarms", after=alarms, again=alarms_again),
     Diagnostic("shadow", after=shadow_gap, again=shadow_gap_again),
 )
