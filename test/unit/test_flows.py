@@ -83,6 +83,11 @@ def bodies(q: tp.Array[3, 3], p: tp.Array[3, 3], m: tp.Vec[3]):
     return ((p**2).sum(-1) / (2 * m)).sum() - tp.pair_sum(m[:, None] * m[None, :] / r)
 
 
+@tp.hamiltonian(bracket="se3")
+def top(L: tp.Vec[3], G: tp.Vec[3]):
+    return L[0] ** 2 / 2 + L[1] ** 2 / 4 + L[2] ** 2 / 6 + G[2] + 0.3 * G[0] * G[1]
+
+
 MASSES = {"m": [1.0, 0.01, 0.02]}
 STEPS = {  # a system, and what is asked for
     "kicks": (swing, {"method": "leapfrog"}),
@@ -103,6 +108,7 @@ STEPS = {  # a system, and what is asked for
     "attempts": (decay, {"method": "dop853"}),
     "stiff attempts": (decay, {"method": "radau"}),
     "a map": (turn, {}),
+    "bodies that turn": (top, {"method": "rotations"}),
 }
 
 
@@ -219,11 +225,11 @@ def test_a_flow_is_rebuilt_of_its_own_expressions(name):
 
 
 # --- nobody asks for a kind, or adds a mode ------------------------------------------------------------------
-def test_a_step_has_no_more_than_twelve_fields():
+def test_a_step_has_no_more_than_fourteen_fields():
     names = [f.name for f in fields(Step)]
     assert names == [
         *("name", "states", "parameters", "time", "terms", "claims", "init", "body", "final", "evaluations"),
-        *("coordinates", "coefficients"),
+        *("coordinates", "coefficients", "bracket", "tensor"),
     ]
 
 

@@ -117,6 +117,7 @@ VALUES = [
     ("MAP",       "MAP S1, 4.0",                                     PLAIN,  "S1",  4.0),
     ("ORBIT",     "ELEM T0, mul, S0, S1; ORBIT S0, T0",              PLAIN,  "S0",  15.0),
     ("ROTATE",    "ELEM T0, mul, S0, S1; ROTATE S1, T0",             PLAIN,  "S1",  15.0),
+    ("TURN",      "ELEM T0, mul, S0, S1; TURN S1, T0",               PLAIN,  "S1",  15.0),
     # masses 1 and 3: the centre of 0 and 4 is 3, and the outer body is 4 away
     ("JACOBI",    "JACOBI T0:f64[2, 3], positions, S0, $m, (0,1)",   BODIES, "T0",  [3.0, 0, 0, 4.0, 0, 0]),
     # (2 + 3)/4, and 3/3 - 2/1
@@ -299,6 +300,7 @@ COUNTED = [
     ("UNTIL",     "UNTIL T0:f64[3], T1, T2, (9,)",                     "3",       {},              0, False),
     ("FLOW",      "FLOW T0:f64[3], $m, E0, $dt",                       "3",       {},              0, False),
     ("ROTATE",    "ROTATE S0:f64[3], T0",                              "3",       {},              3, False),
+    ("TURN",      "TURN S0:f64[3], T0",                                "3",       {},              3, False),
     ("MAP",       "MAP S0:f64[3], T0",                                 "3",       {},              0, False),
     ("PROPAGATE", "PROPAGATE S0:f64[3], flow, E0, 1.0",                "3",       {},              0, False),
     ("SERIES",    "SERIES S0:f64[3], S1, T0, (4,)",                    "3",       {},              0, False),
@@ -335,7 +337,7 @@ def test_a_random_number_is_many_operations():
 ENERGY = {"ELEM", "FMA", "SUM", "DOT", "PAIRS", "MAX", "MIN", "MOVE", "NEAR", "TIME"}  # what an energy is written with
 WITHIN = {"OBSERVE", "NOISE", "NEAR"}                                           # not in rounds, whatever it writes
 WHOLE = {"ORBIT", "SOLVE", "UNTIL"}                                             # a step with it is no loop over stages
-MARKED = {"SYMP_STEP", "MAP", "SHIFT", "SCALE", "ROTATE", "ORBIT"}              # moves a state in a nest of loops
+MARKED = {"SYMP_STEP", "MAP", "SHIFT", "SCALE", "ROTATE", "TURN", "ORBIT"}              # moves a state in a nest of loops
 # fmt: on
 
 
@@ -420,6 +422,7 @@ PRECISE = [
     ("ACC_GRAD",  "GRAD_INIT G1, S1; ACC_GRAD G1, S0, mul, 0.0, S0, S1",        "GRAD_INIT ACC_GRAD", UNSUPPORTED, SHEARS,        ""),
     ("ORBIT",     "ORBIT S0, S1",                                               "ORBIT",       UNSUPPORTED,     SHEARS,           "`ORBIT` is not supported"),
     ("ROTATE",    "ROTATE S0, S1",                                              "ROTATE",      UNSUPPORTED,     SHEARS,           "`ROTATE` is not supported"),
+    ("TURN",      "TURN S0, S1",                                                "TURN",        "MAP MAP",       SHEARS,           "MAP MAP"),
     ("SERIES",    "SERIES S0, S1, S0, (4,)",                                    "SERIES",      UNSUPPORTED,     SHEARS,           "`SERIES` is not supported"),
     ("PROPAGATE", "PROPAGATE S0, flow, E0, 1.0",                                "PROPAGATE",   "PROPAGATE",     SHEARS,           "`PROPAGATE` is not supported"),
     ("NOISE",     "NOISE T0, uniform, 0.0, (0,1); MAP S0, T0",                  "NOISE MAP",   "NOISE MAP MAP", "random numbers", "NOISE MAP MAP"),

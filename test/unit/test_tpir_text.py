@@ -231,6 +231,7 @@ def test_every_instruction_of_the_table_parses_in_the_form_that_it_states():
         "SHIFT": "SHIFT S1, T4",
         "SCALE": "SCALE S1, over, $dt",
         "MAP": "MAP S0, T3",
+        "TURN": "TURN S0, T3",
         "SOLVE": "SOLVE T4:f64[2], T3",
         "UNTIL": "UNTIL T4:f64[2], T5, T6, T7, (50,)",
         "ORBIT": "ORBIT S0, T3",

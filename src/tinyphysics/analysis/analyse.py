@@ -14,6 +14,7 @@ from tinyphysics.analysis.shears import shears
 from tinyphysics.analysis.smooth import smooth, smooth_rates
 from tinyphysics.analysis.symmetry import even_in_p
 from tinyphysics.analysis.timedep import explicit_time
+from tinyphysics.analysis.turns import turns
 from tinyphysics.facts import Fact, Facts
 from tinyphysics.ir import UOp
 from tinyphysics.rules.equality.measured_in import added_to_momentum, units_of
@@ -59,6 +60,7 @@ QUESTIONS: dict[str, Callable[[System, Facts], Fact | None]] = {
     "Legendre":       lambda s, f: Fact.yes("Legendre", QUADRATIC) if s.motion is not None else None,
     "separable":      lambda s, f: separable(s),
     "shears":         lambda s, f: None if f["separable"] else shears(s),
+    "turns":          lambda s, f: turns(s),
     "T quadratic":    lambda s, f: kinetic_quadratic(s, f["separable"].T) if f["separable"] else None,
     "polynomial":     lambda s, f: polynomial(s),
     "quadratic":      lambda s, f: quadratic(s),

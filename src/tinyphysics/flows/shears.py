@@ -10,7 +10,7 @@ from tinyphysics.ir.ops import MOVEMENT
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import AS_WRITTEN, DT, SHEARS, Step, SubFlow
-from tinyphysics.structure import FORCE, acted
+from tinyphysics.structure import BRACKET, FORCE, acted
 from tinyphysics.tpir.program.isa import Operand, Register, Word
 from tinyphysics.tpir.program.lower import ProgramBuilder
 
@@ -33,7 +33,9 @@ class Shear:
 
     state: UOp
     covector: UOp
-    kind: str  # pass: dH/dp moves q; negate: dH/dq moves p; force: a force that no energy is known for
+    kind: (
+        str  # pass: dH/dp moves q; negate: dH/dq moves p; bracket: P(z) dH; force: no energy is known for it
+    )
     weight: float
 
     def lower(self, b: ProgramBuilder, clock: float, section: str) -> Register:
@@ -41,7 +43,7 @@ class Shear:
         covector = b.at(self.covector, clock)
         target = b.state(self.state)
         flow = b.versioned("F", target.index)
-        if self.kind == "force":
+        if self.kind in (FORCE, BRACKET):
             value: Operand = b.operand(covector, section)
             if not isinstance(value, Register) or value.kind != "T":
                 copy = b.temporary()
@@ -197,7 +199,11 @@ Groups = list[list[ShearFlow]]  # of init, body and final
 def only_shears(step: Step) -> Groups | None:
     """The flows of a step that is nothing but kicks and drifts by an energy, in the user's units; else None."""
     groups = [
-        [f for f in group if isinstance(f, ShearFlow) and all(s.kind != "force" for s in f.plain)]
+        [
+            f
+            for f in group
+            if isinstance(f, ShearFlow) and not any(s.kind in (FORCE, BRACKET) for s in f.plain)
+        ]
         for group in (step.init, step.body, step.final)
     ]
     plain = all(len(f.plain) == len(f.shears) for group in groups for f in group)

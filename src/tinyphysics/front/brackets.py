@@ -51,6 +51,7 @@ def wrong_shapes(*shapes: tuple[int | None, ...]) -> Callable[[Sequence[UOp]], s
 WORDS: dict[str, Bracket] = {
     "so3":  Bracket("so3",  ("so3",),  "L: tp.Vec[3]", wrong_shapes((3,))),
     "spin": Bracket("spin", ("spin",), "S: tp.Vec[3]", wrong_shapes((3,))),
+    "se3":  Bracket("se3",  ("se3", "se3_vector"), "L: tp.Vec[3], G: tp.Vec[3]", wrong_shapes((3,), (3,))),
 }
 # fmt: on
 

@@ -105,6 +105,12 @@ def not_shears(m: Method, system: System, facts: Facts) -> Reason:
     return None if facts["shears"] else f"H is not shown to be a sum of shears: {facts['shears'].because}"
 
 
+def not_turning(m: Method, system: System, facts: Facts) -> Reason:
+    if "turns" not in facts:
+        return "no state of it turns: it has no angular momenta"
+    return None if facts["turns"] else f"H is not shown to turn bodies axis by axis: {facts['turns'].because}"
+
+
 def depends_on_time(m: Method, system: System, facts: Facts) -> Reason:
     return "H depends on t" if facts["explicit time"] else None
 
@@ -163,6 +169,7 @@ NEEDS: dict[str, Need] = {
     "still T": Need("t does not occur in T", kinetic_clock),
     "orbits": Need("bodies that attract each other as 1/r, and move almost on Kepler orbits at the start", no_orbits),
     "shears": Need("a term mixes q and p, and every term is a shear: it moves no variable it depends on", not_shears),
+    "bodies": Need("bodies that turn, whose angular momenta enter the energy axis by axis", not_turning),
     "no clock": Need("H does not depend on t", depends_on_time),
     "smooth rates": Need("no abs, floor, min, max, sign or choice by the state in the equations of motion", not_analytic),
     "an energy": Need("a system given by its energy", no_energy),

@@ -90,5 +90,5 @@ def strang_step(
         loop = [*once[1:-1], (0, last[1] + first[1])]
     init, body = (flow(*first),) if merged else (), tuple(flow(*x) for x in loop)
     final = (flow(0, -first[1]),) if merged else ()
-    terms = tuple(part.term for part in parts)
+    terms = tuple(dict.fromkeys(part.term for part in parts))  # several parts may be of one term
     return Step.of(system, name, terms, claims, sum(k == 0 for k, _ in loop), init, body, final)

@@ -265,7 +265,9 @@ Behaviour = Literal[
 ]  # fmt: skip
 # what depends on more than the registers as they are
 History = Literal["list", "tree", "rounds", "jump", "series"]
-Proof = Literal["maps", "orbits", "stages", "turns"]  # of tpir/proof/readers/; the other one reads shears
+Proof = Literal[
+    "maps", "orbits", "stages", "turns", "rotations"
+]  # of tpir/proof/readers/; the other one reads shears
 
 
 @dataclass(frozen=True)
@@ -328,7 +330,8 @@ ISA: dict[str, InstructionRow] = {
         value=values.source, numbers="gradient"),
     "ACC_GRAD":  InstructionRow("g, up, func, k, src...", "G", "g += up * d func(src...)/d src[k]", "[rc]wc[rc]+",
         value=values.accumulated, numbers="added", cost="ACC_GRAD", written=True, reads_own=True),
-    "POISSON_J": InstructionRow("f, g, type", "F", "gradient to flow: pass dH/dp, negate dH/dq, force as it is", "rw",
+    "POISSON_J": InstructionRow("f, g, type", "F",
+        "gradient to flow: pass dH/dp, negate dH/dq; bracket, P(z) dH, and force as they are", "rw",
         value=values.flow, numbers="flow"),
     "SYMP_STEP": InstructionRow("s, f, h", "S", "s + h*f with one rounding: a shear", "r[rc]",
         value=values.moved, kind="update", numbers="by_flow", cost="fma", written=True, reads_own=True,
@@ -364,6 +367,10 @@ ISA: dict[str, InstructionRow] = {
         "s := its part of the exact flow of a quadratic energy, with all other states", "r",
         value=values.source, kind="update", numbers="turn", written=True, reader="turns",
         no_part_of=("maps", "orbits", "stages")),
+    "TURN":      InstructionRow("s, value", "S",
+        "s := its part of an exact turn of bodies about one of their axes, or a unit vector brought back to length 1", "r",
+        value=values.source, kind="update", numbers="by_value", written=True, reader="rotations",
+        no_part_of=("maps", "orbits", "stages", "turns")),
     "MAP":       InstructionRow("s, value", "S",
         "s := value: an explicit map; of pairs it is symplectic where its Jacobian is shown to be", "[rc]",
         value=values.source, kind="update", numbers="by_value", reader="maps", no_part_of=("orbits", "turns")),

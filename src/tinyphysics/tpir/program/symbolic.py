@@ -16,7 +16,7 @@ from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import multiplied_out
 from tinyphysics.ir.uop import Shape, UOp, substitute
 from tinyphysics.rules.functions.random import MEMBER, NOW, SEED
-from tinyphysics.structure import Structure, structure_of, word_of
+from tinyphysics.structure import BRACKET, FORCE, Structure, structure_of, word_of
 from tinyphysics.tpir.program.form import check_node
 from tinyphysics.tpir.program.isa import (
     ISA,
@@ -298,7 +298,7 @@ class Symbolic:
         if not isinstance(kind, Word) or kind.text not in POISSON_TYPES:
             raise VerifyError(f"{where} has type `{kind}`", fix=f"The type is {one_of(POISSON_TYPES)}.")
         role = self.program.states[flow.index].role
-        if kind.text == "force" and role != "position":
+        if kind.text in (BRACKET, FORCE) and role != "position":
             return
         if not isinstance(source, Register) or source.kind != "G":
             raise VerifyError(

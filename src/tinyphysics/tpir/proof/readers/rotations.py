@@ -1,0 +1,282 @@
+"""What does a program conserve that turns bodies?  Each turn must be the exact flow of a declared term about one axis.
+
+Known here and derived nowhere: that rules/formulas/turns.py turns columns of states by an angle, and that this is the flow of
+P(z) dE where dE/dL about the axis stays the same. That is derived: the angle must be a multiple of dt times dE/dL about that
+axis, which must depend on momenta about that axis alone. A kick is P(z) times the complete gradient of a term of what it does
+not move. R (3 - |R|²)/2 brings a unit quaternion back to length 1 and moves nothing on the sphere where it lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from tinyphysics.ir.uop import UOp, substitute
+from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.rules.formulas.turns import angle_in, speeds, turned
+from tinyphysics.rules.identities.real import simplify
+from tinyphysics.tpir.program.isa import Instruction, Program, Register, Type
+from tinyphysics.tpir.program.symbolic import clocks, state_of, state_var
+from tinyphysics.tpir.proof.certificate import Verdict
+from tinyphysics.tpir.proof.units import DT, everywhere, moving
+from tinyphysics.tpir.proof.walk import Walk, check_type
+from tinyphysics.tpir.proof.weights import (
+    Applied,
+    Update,
+    clock_trouble,
+    in_a_step,
+    not_symmetric,
+    off_weight,
+    symmetric,
+    uneven,
+)
+from tinyphysics.turning import Turning
+
+AXES = "xyz"
+Part = tuple[int, int]  # a term, and the axis that it turns about; -1 of what kicks or drifts
+
+
+class RotationReader:
+    """Bodies that turn about their axes, kicked by what they carry and by other positions."""
+
+    name, refusal, by_derivatives = "rotations", "is no part of a step that turns bodies", True
+    rank = 45
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.walk = program, Walk(program)
+        self.symbolic, self.normal, self.terms = self.walk.symbolic, self.walk.normal, self.walk.terms
+        self.states = [state_var(program, k, 0) for k in range(len(program.states))]
+        self.bodies = [(kind, L, x) for kind in self.walk.structure.turning for L, x in kind.bodies]
+        self.turning: dict[UOp, UOp] = {}  # the values of turns that are not complete yet
+        self.kicking: dict[int, tuple[UOp, UOp, Update]] = {}
+        self.parts: dict[Part, int] = {}
+        self._speeds: dict[Part, Mapping[UOp, UOp] | None] = {}
+        self._slopes: dict[int, dict[UOp, UOp]] = {}
+        self.walk.read(self)
+
+    @staticmethod
+    def has(program: Program) -> bool:
+        return any(i.row.reader == "rotations" for _, _, i in program.numbered())
+
+    # --- derivatives of the declared energy -----------------------------------------------------
+    def slopes(self, term: int) -> dict[UOp, UOp]:
+        if term not in self._slopes:
+            found = simplify(gradient(self.terms[term], self.states))
+            self._slopes[term] = dict(zip(self.states, found))
+        return self._slopes[term]
+
+    def speeds(self, term: int, axis: int) -> Mapping[UOp, UOp] | None:
+        """How fast each body turns; None where a term holds anything but momenta of bodies about that axis."""
+        if (term, axis) not in self._speeds:
+            momenta = [L for _, L, _ in self.bodies]
+            held = {self.states[k] for k in moving(self.terms[term])}
+            own = None
+            if held <= set(momenta) and not clocks(self.terms[term]) and DT not in self.terms[term].leaves:
+                own = speeds({L: self.slopes(term)[L] for L in momenta}, axis)
+            self._speeds[term, axis] = own
+        return self._speeds[term, axis]
+
+    def part(self, term: int, axis: int = -1) -> int:
+        return self.parts.setdefault((term, axis), len(self.parts))
+
+    # --- reading the program --------------------------------------------------------------------
+    def close(self, walk: Walk) -> None:
+        self.close_kick()
+        if self.turning:
+            walk.refuse(f"`{walk.section}` ends with a part of a turn")
+            self.turning = {}
+        for r in walk.carried if walk.section == "init" else []:
+            walk.refuse(f"{r} is carried from step to step, and may depend on the state or on time")
+
+    def take(self, walk: Walk, i: Instruction) -> bool:
+        if self.turning and i.op != "TURN":
+            walk.refuse(f"{walk.where} stands within a turn")
+        if i.op == "TURN":
+            self.close_kick()
+            self.turn(i)
+        elif i.row.numbers == "by_flow":
+            self.kick(i)
+        else:
+            return False
+        return True
+
+    def fresh(self, u: UOp) -> UOp | None:
+        """u at version 0 of the states as they are now; None if it holds an older one."""
+        now = {state_var(self.program, k, v): self.states[k] for k, v in self.symbolic.version.items()}
+        if any(state_of(v) is not None and v not in now for v in u.leaves):
+            return None
+        return substitute([u], now)[0]
+
+    # --- turns ------------------------------------------------------------------------------------
+    def turn(self, i: Instruction) -> None:
+        s, dst, where = self.symbolic, i.dst, self.walk.where
+        assert isinstance(dst, Register)
+        u = s.read(i.args[0], i.type, where)
+        check_type(u, i, where)
+        value, own = self.fresh(u), self.states[dst.index]  # in a turn its states keep their versions
+        if value is not None and not self.turning and self.is_unit(own, value):
+            s.load(dst.index)
+            return
+        if value is None or own in self.turning:
+            self.walk.refuse(f"{where} is not made of the states as they are before a turn")
+            self.turning = {}
+            s.load(dst.index)
+            return
+        self.turning[own] = value
+        bodies = [b for b in self.bodies if b[1] in self.turning or b[2] in self.turning]
+        if all(L in self.turning and (x is None or x in self.turning) for _, L, x in bodies):
+            self.close_turn(bodies, self.walk.update(i, u, DT), where)
+
+    def is_unit(self, own: UOp, value: UOp) -> bool:
+        """Is a unit quaternion, or a unit vector, brought back to its length?"""
+        if not any(x is own for _, _, x in self.bodies):
+            return False
+        square = (own * own).sum(-1, keepdims=True)
+        return everywhere(self.normal.same, value, own * (1.5 - 0.5 * square).expand(own.shape))
+
+    def close_turn(self, bodies: list[tuple[Turning, UOp, UOp | None]], update: Update, where: str) -> None:
+        """The first of several bodies that turn at once, or all of them."""
+        values, self.turning = self.turning, {}
+        for u in values:
+            self.symbolic.load(place(u))
+        found: set[tuple[int, int, Fraction]] = set()
+        for kind, L, x in bodies:
+            own = self.turned_by(kind, L, x, values)
+            if own is None:
+                self.walk.refuse(
+                    f"{where} is not shown to turn {L.arg} about an axis by the speed of one term of the energy"
+                )
+                return
+            found.add(own)
+        (term, axis, weight), *others = found
+        if others:
+            self.walk.refuse(
+                f"{where} and those before it turn bodies by different terms, or for different times"
+            )
+            return
+        moved = frozenset(place(u) for u in values)
+        self.walk.applied.append(Applied(self.part(term, axis), weight, None, update, moved, moved))
+
+    def turned_by(
+        self, kind: Turning, L: UOp, x: UOp | None, values: Mapping[UOp, UOp]
+    ) -> tuple[int, int, Fraction] | None:
+        """(term, axis, weight) of a turn."""
+        angle = angle_in(values[L])
+        if angle is None:
+            return None
+        for axis in range(3):
+            new = turned(kind, L, x, axis, angle)
+            if any(values[u] is not v for u, v in new.items()):
+                continue
+            for term in range(len(self.terms)):
+                fast = self.speeds(term, axis)
+                if fast is None or self.normal.is_zero(fast[L]):
+                    continue
+                weight = self.normal.ratio(angle, DT.expand(angle.shape) * fast[L])
+                if weight is not None:
+                    return term, axis, weight * (2 if kind.half else 1)
+        return None
+
+    # --- kicks and drifts -------------------------------------------------------------------------
+    def kick(self, i: Instruction) -> None:
+        s, dst, where = self.symbolic, i.dst, self.walk.where
+        assert isinstance(dst, Register)
+        flow, h = s.read(i.args[0], i.type, where), s.read(i.args[1], Type(i.type.dtype), where)
+        if dst.index in self.kicking or any(h is not other for _, other, *_ in self.kicking.values()):
+            self.close_kick()
+        value = self.fresh(flow) if not self.kicking else self.before(flow)
+        if value is None or moving(h) or clocks(value):
+            self.walk.refuse(
+                f"{where} is not a kick by the states as they are, for a time that no state enters"
+            )
+            s.load(dst.index)
+            return
+        self.kicking[dst.index] = (value, h, self.walk.update(i, value, h))
+        s.load(dst.index)
+
+    def before(self, u: UOp) -> UOp | None:
+        """u at version 0 of the states as they were before a kick that is not complete."""
+        was = {
+            state_var(self.program, k, v - (k in self.kicking)): self.states[k]
+            for k, v in self.symbolic.version.items()
+        }
+        if any(state_of(v) is not None and v not in was for v in u.leaves):
+            return None
+        return substitute([u], was)[0]
+
+    def close_kick(self) -> None:
+        """All that one term moves, for one time: it holds nothing of that."""
+        kicks, self.kicking = self.kicking, {}
+        if not kicks:
+            return
+        _, h, update = next(iter(kicks.values()))
+        flows = {self.states[k]: value for k, (value, *_) in kicks.items()}
+        for term, u in enumerate(self.terms):
+            factor = self.share(term, flows) if DT not in u.leaves and not clocks(u) else None
+            if factor is not None:
+                weight = factor * self.walk.step_of(h, str(update))
+                reads = frozenset(moving(u))
+                applied = Applied(self.part(term), weight, None, update, frozenset(kicks), reads)
+                self.walk.applied.append(applied)
+                return
+        self.walk.refuse(f"{update} is not a multiple of what one term of the energy moves states by")
+
+    def share(self, term: int, flows: Mapping[UOp, UOp]) -> Fraction | None:
+        """The factor by which flows are P(z) times the gradient of a term, which holds none of what they move."""
+        held = {self.states[k] for k in moving(self.terms[term])}
+        if held & set(flows):
+            return None
+        rates = self.walk.structure.rates({s: g for s, g in self.slopes(term).items() if s in held})
+        factors: set[Fraction | None] = set()
+        for state in {*rates, *flows}:
+            rate, flow = rates.get(state), flows.get(state)
+            nothing = rate is None or everywhere(lambda a, _: self.normal.is_zero(a), rate, rate)
+            if flow is None and nothing:
+                continue
+            if flow is None or nothing or rate is None:
+                return None
+            factors.add(self.normal.ratio(flow, rate))
+        return factors.pop() if len(factors) == 1 else None
+
+    # --- verdicts ---------------------------------------------------------------------------------
+    def consistent(self) -> Verdict:
+        flows = self.walk.applied
+        why = self.walk.trouble or uneven(flows) or clock_trouble(flows)
+        for term in range(len(self.terms)):
+            axes = [k for k in range(3) if self.moves_about(term, k)]
+            for axis in axes if axes else [-1]:
+                name = f"E{term}" if axis < 0 else f"E{term} about {AXES[axis]}"
+                number = self.parts.get((term, axis), -2)
+                why = why or off_weight(name, in_a_step(flows, {number}))
+        if why := why or self.walk.jump:
+            return Verdict(False, why)
+        return Verdict(
+            True, "every term of the energy enters with total weight 1 and the sign of the bracket"
+        )
+
+    def moves_about(self, term: int, axis: int) -> bool:
+        fast = self.speeds(term, axis)
+        return fast is not None and any(not self.normal.is_zero(g) for g in fast.values())
+
+    def reversible(self, palindrome: Verdict) -> Verdict:
+        if not palindrome:
+            return Verdict(False, not_symmetric(palindrome))
+        if (odd := self.walk.odd) is not None:
+            return Verdict(False, f"E{odd} is not shown to be even in the momenta")
+        return Verdict(True, "symmetric, and negating the momenta reverses every sub-flow")
+
+    def verdicts(self) -> Mapping[str, Verdict]:
+        trouble = self.walk.trouble
+        exact = "exact turns about one axis each, by what stays the same meanwhile, and kicks by the gradient of the rest"
+        poisson = Verdict(not trouble, trouble or exact)
+        kept = Verdict(not trouble, trouble or "exact flows of the bracket keep what every energy keeps")
+        palindrome = symmetric(self.walk.applied, trouble)
+        found = {"poisson": poisson, "casimirs": kept, "symmetric": palindrome}
+        return found | {"reversible": self.reversible(palindrome), "consistent": self.consistent()}
+
+
+def place(u: UOp) -> int:
+    """The number of a state."""
+    found = state_of(u)
+    assert found is not None
+    return found
