@@ -16,6 +16,7 @@ from PIL import Image
 
 import tinyphysics as tp
 from measure_methods import PROBLEMS, error
+from pictures_pushers import draw_friction
 from tinyphysics.physics import chains, fields, fluids, molecular, particles
 from tinyphysics.physics.starts import lattice, maxwell
 from tinyphysics.physics.zoo import henon_heiles, kepler
@@ -531,6 +532,7 @@ def main() -> None:
         "planets": draw_planets,
         "tongues": draw_tongues,
         "chaos": draw_chaos,
+        "friction": draw_friction,
     }
     for name in sys.argv[1:] or [*WHOLE, *families]:
         if name in WHOLE:

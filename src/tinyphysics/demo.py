@@ -55,7 +55,7 @@ def speed(sim: Simulation, demo: Demo, seconds: float) -> Iterator[str]:
         f"{MEMBERS:,} runs", f"{steps:,} steps in {took:.2g} s: {rate(steps / took)} a second, on {cores}"
     )
     system = sim.system.seen
-    if system.energy is not None and not system.driven:
+    if system.energy is not None and not system.books:
         first, last = (float(e) for e in np.asarray(one.energy)[[0, -1]])
         off = abs(last - first) / (abs(first) or 1.0)
         yield row("energy", f"off by {off:.1g} of itself after {one.metrics['steps']:,} steps")

@@ -142,6 +142,8 @@ COMPILE: dict[str, Option] = {
     "time":         Option(None, anything,  # a word or a function
         'a transformed time variable: "logarithmic", "sundman" or a function of the positions'),
     "kinetics":     Option("newtonian", a_word("relativistic"), '"newtonian" or "relativistic"'),
+    "friction":     Option(None, anything,
+        "the rate at which momenta decay: a number, an array, or the name of a parameter"),
     "backend":      Option("auto", a_word("llvm"),
         'where it runs: "llvm", "c", "numpy", "python", "opencl", "cuda"; "auto" chooses'),
     "precision":    Option("float64", a_word("float32"), '"float64", "float32", "mixed", "compensated", "dd" or "lattice"'),
@@ -201,10 +203,6 @@ COMING: dict[str, tuple[str, str]] = {
     "tau": ("thermostats are not available yet", "Leave it out: the run is at constant energy."),
     "kB": ("thermostats are not available yet", "Leave it out; observables take it: tp.physics.temperature(kB=1.0)."),
     "thermostat": ("thermostats are not available yet", "Draw initial momenta at a temperature: tp.physics.starts.maxwell."),
-    "friction": ("friction is not available as an option yet", "Write the equation of motion with "
-    "@tp.ode: return p, -q - 0.1*p."),
-    "damping": ("friction is not available as an option yet", "Write the equation of motion with "
-    "@tp.ode: return p, -q - 0.1*p."),
     "pressure": ("barostats are not available yet", "Leave it out: the box has a fixed size."),
     "barostat": ("barostats are not available yet", "Leave it out: the box has a fixed size."),
     "bias": ("bias potentials are not available yet", "Add a potential of your own: system + bias, with @tp.potential."),
@@ -235,6 +233,7 @@ OTHER_WORDS: dict[str, str] = {
     'backend="llvm"':               "target",
     'backend="gpu"':                "device gpu platform",
     'method="leapfrog"':            "integrator solver scheme algorithm",
+    "friction=0.1":                 "damping",
     "dt=0.01":                      "timestep time_step step_size stepsize h",
     'precision="float32"':          "dtype",
     "tolerance=1e-9":               "rtol tol",

@@ -202,20 +202,27 @@ def check_promised(system: System, facts: Facts, step: Step, certificate: Certif
 
 
 def follows_time_momentum(b: Build) -> bool:
-    """Does its step say what it does to the momentum of explicit time?"""
+    """Does its step say what it does to the momentum of explicit time, and what friction takes?"""
     return any(f.works() for f in b.step.body)
 
 
-def with_time_momentum(b: Build, name: str) -> Program:
-    """The program with the momentum of explicit time as one more state, of that name."""
+def with_time_momentum(b: Build, name: str, books: str = "") -> Program:
+    """The program with what is booked beside the energy as one more state, of that name: all, or that of one kind.
+
+    Where H depends on t that is the momentum of explicit time, p_t; friction adds what it takes.
+    """
     if not follows_time_momentum(b):
+        has = "has friction" if b.system.friction else "depends on t, so H + p_t is the conserved quantity"
+        booked = "book what that takes" if b.system.friction else "compute p_t"
         raise PlanError(
-            f"`{b.system.name}` depends on t, so H + p_t is the conserved quantity, and `{b.plan.method}`"
-            f"{' in other units' if b.step.coordinates.scales else ''} does not compute p_t",
+            f"`{b.system.name}` {has}, and `{b.plan.method}`"
+            f"{' in other units' if b.step.coordinates.scales else ''} does not {booked}",
             fix='Use H itself: out.every_step("energy").',
         )
     with unrounded() if b.goal.precision == "dd" else nullcontext():
-        program = lower(b.step, b.system.sites, b.goal.dt, b.goal.precision, b.goal.backwards, works=name)
+        program = lower(
+            b.step, b.system.sites, b.goal.dt, b.goal.precision, b.goal.backwards, works=name, books=books
+        )
     return rewritten(program, b.step, b.goal)
 
 

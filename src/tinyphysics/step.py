@@ -76,6 +76,11 @@ class SubFlow(Protocol):
         return True
 
     @property
+    def books(self) -> str:
+        """What its works are: "drive", of an energy that depends on t, or "friction"."""
+        return "drive"
+
+    @property
     def clock(self) -> float:
         """The time that its expressions see, in steps after the beginning of the step."""
         return 0.0

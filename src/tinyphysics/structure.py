@@ -80,6 +80,27 @@ class Canonical(Structure):
                 yield a, b, products, sum((a == q and b == p) - (a == p and b == q) for q, p in pairs)
 
 
+@dataclass(frozen=True, eq=False)
+class Damped(Canonical):
+    """Pairs whose momenta decay besides: p' = -dH/dq - rate*p. One rate for all multiplies J by a factor in every step."""
+
+    # no state says it: a system has friction, and a listing has RELAX
+    roles = ()  # type: ignore[assignment]
+    claims = ("conformally-symplectic", "volume-factor", "symmetric", "reversible", "consistent")
+    measured = "|MᵀJM - f J|"
+
+    def defect(
+        self, M: Matrix, at: Mapping[UOp, int], z: Sequence[Any], new: Sequence[Any]
+    ) -> Iterator[tuple[int, int, list[Any], Any]]:
+        """MᵀJM and f J, entry by entry, with the f that the first pair has."""
+        factor: Any = None
+        for a, b, products, wanted in sorted(
+            Canonical(self.pairs).defect(M, at, z, new), key=lambda e: not e[3]
+        ):
+            factor = sum(products) * wanted if factor is None else factor
+            yield a, b, products, wanted * factor
+
+
 class Nothing(Structure):
     """No energy moves a state: maps, and systems of derivatives."""
 
@@ -151,7 +172,7 @@ class Product(Poisson):
 
 # the order of their roles, words and claims is that of the docs; one that moves nothing is what remains
 STRUCTURES: tuple[type[Structure], ...] = (
-    Canonical, BodyFrame, SpaceFrame, HeavyTop, Rotors, Rotations, Axes, Nothing,
+    Canonical, Damped, BodyFrame, SpaceFrame, HeavyTop, Rotors, Rotations, Axes, Nothing,
 )  # fmt: skip
 
 
@@ -184,3 +205,8 @@ def structure_of(states: Sequence[Declared], bracket: str = "", tensor: tuple[UO
     if len(found) > 1:
         return Product(tuple(found))
     return found[0] if found else Nothing()
+
+
+def damped(structure: Structure) -> Structure:
+    """The structure of the same states where momenta decay."""
+    return Damped(structure.pairs) if isinstance(structure, Canonical) else structure

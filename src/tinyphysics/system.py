@@ -37,12 +37,12 @@ OPTIONS = tuple(name for name in EVOLVE if name not in (*LATER, "options"))
 # what a Trajectory or a Frame has under a name: a state of that name could not be seen as out.name
 SHOWN = (
     "animate", "drift", "drift_rate", "energy", "every_step", "final", "found", "frames", "hash", "hash_of", "hashes",
-    "kept", "losses", "metrics", "observed", "origin", "plot", "states", "step", "stopped", "stops", "t", "times",
+    "kept", "ledger", "losses", "metrics", "observed", "origin", "plot", "states", "step", "stopped", "stops", "t", "times",
     "to_xarray", "words",
 )  # fmt: skip
 OF_A_RUN = (  # what a user reads of a run by its name: an observable of that name would look like it
-    "t", "energy", "final", "drift", "drift_rate", "hash", "hashes", "stopped", "stops", "metrics", "losses", "steps",
-    "times", "words", "events", "plot", "animate", "to_xarray",
+    "t", "energy", "final", "drift", "drift_rate", "hash", "hashes", "stopped", "stops", "metrics", "losses", "ledger",
+    "steps", "times", "words", "events", "plot", "animate", "to_xarray",
 )  # fmt: skip
 RESERVED = {"dt": "the step", "self": "the simulation"} | dict.fromkeys(OPTIONS, "an option of evolve()")
 
@@ -177,6 +177,9 @@ class System(Summand):
     # of a sum of fast and slow parts: their potentials, the fastest first
     levels: tuple[UOp, ...] = root((), is_equation=False)
     motion: Motion | None = root(None, take=of_motion, put=Motion.of, is_equation=False)  # of a Lagrangian
+    friction: tuple[UOp, ...] = root(
+        (), is_equation=False
+    )  # the rate at which each momentum decays: p' = ... - rate*p
     parts: tuple[tuple[str, UOp], ...] = ()  # of a sum: the potential of each part, by its name
     clock: Clock | None = None  # where it is stepped in another time
     time_unit: str | None = None  # as annotated
@@ -219,14 +222,20 @@ class System(Summand):
     @property
     def structure(self) -> Structure:
         """How an energy moves its states."""
-        from tinyphysics.structure import structure_of  # who defines a system does not need it yet
+        from tinyphysics.structure import damped, structure_of  # who defines a system does not need it yet
 
-        return structure_of(self.states, self.bracket, self.tensor)
+        found = structure_of(self.states, self.bracket, self.tensor)
+        return damped(found) if self.friction else found
 
     @property
     def driven(self) -> bool:
         """Does its energy depend on time explicitly?  Then H is not conserved, but H + p_t."""
         return self.energy is not None and self.time is not None and self.time in self.energy.leaves
+
+    @property
+    def books(self) -> bool:
+        """Is its energy conserved only together with what is booked beside it: the work of a drive, or friction?"""
+        return self.energy is not None and (self.driven or bool(self.friction))
 
     @property
     def level(self) -> int:

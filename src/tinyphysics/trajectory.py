@@ -419,11 +419,21 @@ class Trajectory:
         """The energy of every frame."""
         return self._ask("energies")
 
+    @property
+    def ledger(self) -> dict[str, Any]:
+        """What is booked beside the energy, up to each frame: "friction" is what that took, "drive" what a drive gave.
+
+        Energy + friction - drive is conserved, and out.drift("energy") is that of their sum. Empty where nothing is booked.
+        """
+        found: dict[str, Any] = self._ask("ledger")
+        return found
+
     def every_step(self, name: str = "energy") -> tuple[Any, Any, Any]:
         """Returns (times, values, scale) of a quantity, by its name, at every step; the run is replayed, bit for bit.
 
         The scale of an energy is the run's largest sum of |terms of H|. Where the loop was deleted there are no steps
-        between frames: then it is of every frame. "extended energy" is H + p_t, which is conserved where H depends on t.
+        between frames: then it is of every frame. "extended energy" is H + p_t, which is conserved where H depends on t;
+        with friction it is H and what friction took, and "friction" and "drive" are these books alone.
         """
         t, values, scale = self._ask("series", name)
         return t, values, scale
@@ -434,12 +444,15 @@ class Trajectory:
         The same of any observable: `out.drift("L3")`, S its own largest sum of |terms|, of an array over all its numbers.
         NaN if an energy was not finite: such a run has failed. Where the terms of H cancel, as those of two vortices at
         distance 1 do, S is the largest sum of |z dH/dz| over the states z. out.metrics["drift"] says which S was used.
-        Where H depends on t, E is H + p_t: the work that the drive does on the system is subtracted.
+        Where H depends on t, E is H + p_t: the work that the drive does on the system is subtracted. With friction, E is H
+        and what friction took; out.metrics["drift"]["energy"] says so.
         Where the loop was deleted (propagator="exact", "method") it is over the frames. `name` is "energy" or that of an
         observable.
         """
         found = self._ask("drift", name)
         self.metrics["drift"] = {"scale": found.largest, "of": found.of}
+        if name == "energy" and self.origin is not None and (booked := self.origin.booked()):
+            self.metrics["drift"]["energy"] = f"H, and what is booked as {' and '.join(booked)}"
         notes = tuple(self.metrics.get("notes", ()))
         if found.note and found.note not in notes:
             self.metrics["notes"] = (*notes, found.note)

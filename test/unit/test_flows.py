@@ -20,6 +20,7 @@ from tinyphysics.ir.value import evaluate
 from tinyphysics.runtime.engines import plans
 from tinyphysics.rules.functions.transcendental import lower as minimal
 from tinyphysics.pipeline import build
+from tinyphysics.planner.systems.friction import with_friction
 from tinyphysics.plan import Goal, Hierarchy
 from tinyphysics.step import AS_GIVEN, Step, SubFlow
 from tinyphysics.synth.methods import taylor
@@ -94,6 +95,7 @@ STEPS = {  # a system, and what is asked for
     "force gradients": (swing, {"method": "chin4"}),
     "a tableau": (decay, {"method": "rk4"}),
     "other units": (swing, {"method": "leapfrog", "scale": "auto"}),
+    "friction": (with_friction(swing.bind(), [0.3, 0.2]), {"method": "yoshida4"}),
     "time": (driven, {"method": "leapfrog"}),
     "an exponential": (driven, {"method": "magnus4"}),
     "stages": (mixed, {"method": "gauss4"}),

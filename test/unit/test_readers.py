@@ -62,6 +62,7 @@ CASES = [  # the reader, a program that it certifies
     ("RotationReader",    top,      dict(method="rotations")),
     ("MapReader",         standard, {}),
     ("JumpReader",        spring,   dict(propagator="exact")),
+    ("FrictionReader",    quartic,  dict(method="leapfrog", friction=0.1)),
     ("ShearReader",       quartic,  dict(method="leapfrog")),
 ]
 # fmt: on

@@ -631,6 +631,8 @@ def charges_of(system: System) -> tuple[Found, ...]:
     energy = system.energy
     assert energy is not None
     found: list[Found] = []
+    if system.friction:
+        return ()
     if not system.driven:
         found.append(Found("energy", energy, "time", NO_TIME, kind="energy"))
     found += in_space(system, energy)

@@ -61,6 +61,8 @@ def conserved(b: Built, method: Method) -> str:
         return f"nothing is claimed: no energy is given, only {given}"
     if known(facts, "explicit time"):
         return "the energy is not conserved: H depends on t"
+    if system.friction:
+        return "the energy with what friction takes, which is booked: out.ledger"
     if NO_ENERGY in step.traits:
         return "the energy is not conserved: a step changes it on purpose"
     held = [name for name, _ in goal.project]

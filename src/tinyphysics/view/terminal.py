@@ -78,8 +78,9 @@ def energy_picture(out: Trajectory, system: System) -> Picture | None:
         return None
     t, values, scale = out.every_step("energy")
     values, scale = values.reshape(len(t), -1), np.ravel(scale)
-    if system.driven:
-        return Picture("energy, which H(t) does not conserve", "t", "H", tuple((t, v) for v in values.T))
+    if system.books:
+        why = "H(t) does" if system.driven else "friction does"
+        return Picture(f"energy, which {why} not conserve", "t", "H", tuple((t, v) for v in values.T))
     # a run that blew up ends in numbers without a difference
     with np.errstate(invalid="ignore", over="ignore"):
         error = (values - values[0]) / scale

@@ -175,7 +175,9 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         reasons = "\n  ".join(f"{a.method}: {a.because}" for a in not_chosen)
         raise PlanError(
             f"no certified method of order {order} applies to `{system.name}`. Tried:\n  {reasons}",
-            fix='Choose order=6 or less, or method="rk4", which applies to any energy without a certificate.',
+            fix=instead(system)
+            if system.friction
+            else 'Choose order=6 or less, or method="rk4", which applies to any energy without a certificate.',
         )
     compared = by_cost(system, facts, goal, chosen, forbidden)
     if compared is not None:
@@ -201,6 +203,8 @@ def instead(system: System) -> str:
     """What to write where a method does not apply."""
     if system.energy is None:
         return 'method="dop853" applies, with steps of its own, and "rk4" with a dt.'
+    if system.friction:
+        return 'leapfrog, yoshida4 and other splittings of T(p) + V(q) follow friction. Without a certificate, method="rk4".'
     if own := system.structure.families:
         made = [m.name for m in METHODS if m.family.kind in own and m.keeps]
         return (

@@ -12,6 +12,7 @@ from tinyphysics.planner.methods.families.interaction import quadratic_part
 from tinyphysics.planner.methods.families.orbits import HIERARCHY
 from tinyphysics.planner.methods.method import Method, not_taken
 from tinyphysics.rules.calculus.jet import rough
+from tinyphysics.synth.coefficients.clocks import damped
 from tinyphysics.system import System
 
 Reason = str | None  # why not, or None
@@ -40,6 +41,17 @@ def time_in_both_parts(m: Method, system: System, facts: Facts) -> Reason:
     time = facts["explicit time"]
     if time and len(time.inside) > 1 and not m.family.in_three_parts():
         return "T and V both depend on t; then time is a third part, and only compositions of leapfrogs have three"
+    return None
+
+
+def friction_between(m: Method, system: System, facts: Facts) -> Reason:
+    if not system.friction:
+        return None
+    time = facts["explicit time"]
+    if m.family.processed or damped(m.sequence()) is None or "quadratic T" in m.needs:
+        return "its order rests on there being two parts, and friction is a third: compositions of leapfrogs have three"
+    if time and system.kind == "hamiltonian" and len(time.inside) > 1:
+        return "T and V both depend on t, and friction would be a fourth part"
     return None
 
 
@@ -164,6 +176,7 @@ def no_quadratic_part(m: Method, system: System, facts: Facts) -> Reason:
 NEEDS: dict[str, Need] = {
     "separable": Need("the energy is T(p) + V(q), or a force depends on positions alone", not_separable),
     "one clock": Need("t occurs in T or in V; in both only for compositions of leapfrogs", time_in_both_parts),
+    "friction": Need("no friction, or a method whose order does not rest on there being two parts", friction_between),
     "quadratic T": Need("T is quadratic in p, with masses that may be parameters", not_quadratic),
     "force gradients": Need("an energy without lists of neighbours: forces are differentiated once more", no_gradients),
     "still T": Need("t does not occur in T", kinetic_clock),

@@ -20,6 +20,7 @@ from tinyphysics.planner.choice.propagator import PROPAGATORS
 from tinyphysics.planner.conflicts import NO_LEVELS, NOT_EACH, OWN_STEPS, Ask, check
 from tinyphysics.planner.cost.target import checked
 from tinyphysics.planner.methods.catalog import CHOICES, METHODS, is_adaptive
+from tinyphysics.planner.systems.friction import with_friction
 from tinyphysics.planner.systems.kinetics import relativistic
 from tinyphysics.planner.systems.link import linked
 from tinyphysics.planner.systems.time_transformation import in_another_time
@@ -161,6 +162,7 @@ def compile(
     propagator: str | None = None,
     time: Any = None,
     kinetics: str = "newtonian",
+    friction: Any = None,
     backend: str = "auto",
     precision: str = "float64",
     math: str = "exact",
@@ -188,6 +190,7 @@ def compile(
     propagator    "exact", "method" or "loop": whether an energy of degree 2 is solved or stepped
     time          a transformed time variable: "logarithmic", "sundman" or a function of the positions
     kinetics      "newtonian" or "relativistic"
+    friction      the rate at which momenta decay: a number, an array, or the name of a parameter
     backend       where it runs: "llvm", "c", "numpy", "python", "opencl", "cuda"; "auto" chooses
     precision     "float64", "float32", "mixed", "compensated", "dd" or "lattice"
     math          "exact": the same bits on every machine; "fast": faster, but the last bits depend on the machine
@@ -229,6 +232,10 @@ def compile(
 
     kinetics="relativistic" replaces p**2/2m by sqrt(p**2 c**2 + m**2 c**4) - m c**2; c is the parameter `c`, 1 if
     the system has none, and the last axis of p is space where it has up to three components.
+
+    friction=0.1 lets momenta decay, p' = -dH/dq - 0.1*p, by exact factors exp(-0.1*h) between kicks and drifts. One rate for
+    all is certified conformally symplectic. What friction takes is booked in out.ledger, and out.drift("energy") is that of
+    the energy and the ledger.
 
     time="logarithmic" steps in another time s: dt = ds/(-V), shorter steps where the potential is deep, and symplectic all
     the same, with t as a state; "sundman" is the same dt/ds for implicit methods, a function of the positions any other.
@@ -299,6 +306,8 @@ def compile(
         system = relativistic(system)
     if time is not None:
         system = in_another_time(system, time)
+    if friction is not None:
+        system = with_friction(system, friction)
     source = system
     check_sizes(system, sizes)
     if not isinstance(system, SizedFamily) or sizes is not None:

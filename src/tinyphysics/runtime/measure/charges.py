@@ -189,6 +189,11 @@ def find_invariants(
             f"find_invariants: `{seen.name}` has no parameter `{unknown[0]}`",
             fix=f"It has {', '.join(x.name for x in seen.parameters) or 'none'}.",
         )
+    if seen.friction:
+        raise InputError(
+            f"find_invariants: `{seen.name}` has friction, which conserves nothing",
+            fix="Compile it without friction=.",
+        )
     if seen.driven:
         raise InputError(
             f"find_invariants: the energy of `{seen.name}` depends on t, and only invariants without t are looked for",

@@ -106,7 +106,7 @@ class OneStep:
 
     def sampled(self) -> list[float]:
         """ω(Mu, Mv) - ω(u, v) of random directions u, v of length 1, relative to those of Mu and Mv."""
-        if not isinstance(self.structure, Canonical):
+        if type(self.structure) is not Canonical:
             raise InputError(
                 f"{len(self.inputs)} components are too many to write the Jacobian out",
                 fix=f"Measure a system of the same kind with up to {MOST_COMPONENTS}.",

@@ -49,6 +49,8 @@ def refusal(system: System, goal: Goal, method: str) -> str:
         return f"`{system.name}` is given by its {system.kind}, and has no energy"
     if system.clock is not None or system.driven:
         return "its energy depends on time, or it is stepped in another time"
+    if system.friction:
+        return "friction takes energy"
     if goal.approximate is not None or goal.project:
         return "its forces are approximate, or its steps are projected"
     if goal.propagator not in (None, "loop") and goal.propagator != "method":

@@ -179,14 +179,15 @@ class Compiled:
     @property
     def follows_energy(self) -> bool:
         """Can what its energy should be be followed?  H itself, or H + p_t where it depends on t."""
-        return not self.system.driven or follows_time_momentum(self.built)
+        return not self.system.books or follows_time_momentum(self.built)
 
-    def watching(self, name: str) -> Program | LazyProgram:
-        """The program that follows the momentum of explicit time too, as a state of that name."""
-        key = None if self.key is None else digest(f"{self.key} with {name}".encode())
+    def watching(self, name: str, books: str = "") -> Program | LazyProgram:
+        """The program that follows what is booked beside the energy too, as a state of that name."""
+        of = f" {books}" if books else ""
+        key = None if self.key is None else digest(f"{self.key} with {name}{of}".encode())
         if key is None:
-            return with_time_momentum(self.built, name)
-        return LazyProgram(key, lambda: with_time_momentum(self.built, name))
+            return with_time_momentum(self.built, name, books)
+        return LazyProgram(key, lambda: with_time_momentum(self.built, name, books))
 
     @cached_property
     def energy_in_loops(self) -> bool:

@@ -40,7 +40,7 @@ class EnergySoFar:
 
     def __call__(self, n: int) -> str | None:
         energy, s = self.run.system.seen.energy, self.record.schedule
-        if energy is None or not self.run.keeps_energy or self.run.system.seen.driven:
+        if energy is None or not self.run.keeps_energy or self.run.system.seen.books:
             return None
         if self.run.given.members == 0:
             return None

@@ -19,7 +19,7 @@ def drift_over_frames(run: Run, frames: Mapping[str, Any]) -> float | None:
     None where it is not known at once: of large systems, of energies that change, of frames in a file or on a GPU.
     """
     system, given = run.system, run.given
-    if not run.keeps_energy or system.driven or system.clock is not None or not 0 < given.members <= MOST:
+    if not run.keeps_energy or system.books or system.clock is not None or not 0 < given.members <= MOST:
         return None
     if not all(isinstance(v, np.ndarray) for v in frames.values()):
         return None

@@ -29,6 +29,10 @@ from tinyphysics.util import did_you_mean, plural
 
 EXTENDED = "extended energy"  # H + p_t: what is conserved where H depends on t
 P_T = "p_t"
+BOOKS = (
+    "friction",
+    "drive",
+)  # what may be booked beside the energy: what friction took, and what a drive gave
 TERMS = "largest sum of |terms of H|"
 SLOPES = "largest sum of |z dH/dz| over the states z in the frames"
 SUSPICIOUS = 1e-6  # a drift above it may be one over a scale that is itself rounding
@@ -149,6 +153,9 @@ class Origin:
     def watched(self, name: str) -> dict[str, UOp]:
         if self.observes(name):
             return self.watched_value(self.values[name])
+        if name in self.booked() and self.run.system.clock is None:
+            value = UOp.var(self.momentum)
+            return self.watched_value(0.0 - value if name == "drive" else value, self.energy())
         if name not in ("energy", EXTENDED):
             known = ", ".join(("energy", *self.values))
             raise InputError(
@@ -159,8 +166,26 @@ class Origin:
         energy = self.energy()
         system = self.run.system
         momentum = self.momentum if system.clock is None else system.clock.momentum
-        value = energy + UOp.var(momentum) if name == EXTENDED and system.seen.driven else energy
+        value = energy + UOp.var(momentum) if name == EXTENDED and system.seen.books else energy
         return self.watched_value(value, energy)
+
+    def booked(self) -> tuple[str, ...]:
+        """What is booked beside the energy."""
+        s = self.run.system.seen
+        has = {"friction": bool(s.friction), "drive": s.driven}
+        return tuple(name for name in BOOKS if s.energy is not None and has[name])
+
+    def ledger(self) -> dict[str, Any]:
+        """What friction has taken and a drive has given up to each frame."""
+        out = {}
+        for name in self.booked():
+            _, values, _ = self.series(name)
+            rows = np.asarray([int(n) for n in self.steps])
+            found = np.asarray(values)[rows]
+            if self.between is not None:
+                found = np.where(np.isnan(self.between).reshape(-1, *[1] * (found.ndim - 1)), found, np.nan)
+            out[name] = found if self.rows is None else found[self.rows]
+        return out
 
     def observes(self, name: str) -> bool:
         """Is it an observable of the run?  Its energy is more: what a drive has done is taken away from it."""
@@ -186,17 +211,19 @@ class Origin:
         taken = {x.name for x in s.states} | {x.name for x in s.parameters}
         return next(name for k in range(len(taken) + 1) if (name := P_T + "_" * k) not in taken)
 
-    def extended(self) -> Run:
-        """The run with the momentum of explicit time as one more state, from 0 on; the others have the bits that they had."""
+    def extended(self, books: str = "") -> Run:
+        """The run with what is booked as one more state, from 0 on; the others have the bits that they had."""
         run, name = self.run, self.momentum
         assert run.watching is not None
         zeros = run.encoding.stored(name, np.zeros(run.given.members))
         system = replace(run.system, states=(*run.system.states, State(name, UOp.var(name), "auxiliary")))
         given = replace(run.given, states={**run.given.states, **zeros})
-        return replace(run, program=run.watching(name), system=system, given=given)
+        return replace(run, program=run.watching(name, books), system=system, given=given)
 
     def replayed(self, name: str) -> Run:
-        return self.extended() if name == EXTENDED and self.run.system.driven else self.run
+        if name in self.booked() and not self.observes(name):
+            return self.extended(name if len(self.booked()) > 1 else "")
+        return self.extended() if name == EXTENDED and self.run.system.books else self.run
 
     def again(self, name: str, sink: Sink | None = None, run: Run | None = None) -> Record:
         """The run again, bit for bit; every step is observed, and nothing else kept."""

@@ -159,9 +159,8 @@ class Run:
     series: Step | None = None  # a Taylor series in loops
     events: Mapping[str, UOp] = field(default_factory=dict)  # functions whose changes of sign are looked for
     adaptive: bool = False  # are its steps only times that somebody looks at?
-    watching: Callable[[str], Program | LazyProgram] | None = (
-        None  # the program with p_t as a state of that name
-    )
+    # the program with p_t as a state of that name, and of which flows it is: runtime/stages/origin.py
+    watching: Callable[..., Program | LazyProgram] | None = None
     advice: str = ""  # for who takes very many steps of their own lengths
     gridless: bool = False  # adaptive, and without dt: its frames alone say which times are looked at
     acts: tuple[BoundAct, ...] = ()  # that change its states between two steps

@@ -1,7 +1,7 @@
 """Which sub-flows does a sequence of parts ask for, and what time does each of them see?
 
-Parts are letters: T a drift, V a kick, W the kick of [V, [T, V]], which is a function of the positions as V is and
-carries dt**3 where the others carry dt. Time advances inside exactly one part (numerics: 13). Where T and V both
+Parts are letters: T a drift, V a kick, F friction, W the kick of [V, [T, V]], which is a function of the positions as V is
+and carries dt**3 where the others carry dt. Time advances inside exactly one part (numerics: 13). Where T and V both
 depend on it, it is a part of its own: then each leapfrog is a palindrome of three.
 """
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 Sequence_ = list[tuple[str, float]]  # (part, weight): ("V", 0.5) is half a kick
+FRICTION = "F"
 EXACT = 1e-12  # weights are sums of a few rounded coefficients
 
 
@@ -71,7 +72,7 @@ def timed(flows: Sequence[TimedPart], inside: Sequence[str]) -> list[TimedPart]:
     (clocked,), now, out = inside, 0.0, []
     for f in flows:
         out.append(replace(f, clock=whole(now)) if f.part == clocked else f)
-        now += f.weight if f.part != clocked else 0.0
+        now += f.weight if f.part not in (clocked, FRICTION) else 0.0
     return out
 
 
@@ -133,3 +134,33 @@ def composed(sequence: Sequence_) -> list[TimedPart]:
         out += three
         now = after
     return out
+
+
+def damped(sequence: Sequence_) -> Sequence_ | None:
+    """A sequence of two parts with friction as a third, of the same order; None where that is not known.
+
+    Leapfrogs have half of the friction at both ends. Any other sequence T(a1) V(b1) T(a2) ... whose weights meet the
+    order conditions of two parts is a product of first-order steps and their adjoints, by a1, b1 - a1, a2 - (b1 - a1), ...;
+    the product has the same order for steps of more parts (McLachlan 1995), and friction stands between drift and kick.
+
+    >>> damped([("V", 0.5), ("T", 1.0), ("V", 0.5)])
+    [('F', 0.5), ('V', 0.5), ('T', 1.0), ('V', 0.5), ('F', 0.5)]
+    >>> damped([("T", 1.0), ("V", 1.0)])
+    [('F', 1.0), ('T', 1.0), ('V', 1.0)]
+    """
+    if any(part not in "TV" for part, _ in sequence):
+        return None
+    if len(sequence) == 2:
+        return [(FRICTION, 1.0), *sequence]
+    out: Sequence_ = []
+    if (found := leapfrogs(sequence)) is not None:
+        outer, inner, weights = found
+        for w in weights:
+            before = w / 2 + out.pop()[1] if out else w / 2
+            out += [(FRICTION, before), (outer, w / 2), (inner, w), (outer, w / 2), (FRICTION, w / 2)]
+        return out
+    rest = 0.0  # of the weight of a part, what the step before it has not used
+    for k, (part, weight) in enumerate(sequence):
+        rest = weight - rest
+        out += [(part, weight), (FRICTION, rest)] if k + 1 < len(sequence) else [(part, weight)]
+    return out if abs(rest) < EXACT else None

@@ -8,14 +8,24 @@ leapfrog. `final` takes the half that was done too much back, on the copy that i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tinyphysics.facts import Fact
-from tinyphysics.flows.shears import Shear, ShearFlow
+from tinyphysics.flows.relax import RelaxFlow
+from tinyphysics.flows.shears import Shear, ShearFlow, is_zero
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.step import DT, WORK, Claims, Step, Term
-from tinyphysics.synth.coefficients.clocks import EXACT, Sequence_, TimedPart, composed, joined, timed
+from tinyphysics.step import DT, WORK, Claims, Step, SubFlow, Term
+from tinyphysics.synth.coefficients.clocks import (
+    EXACT,
+    FRICTION,
+    Sequence_,
+    TimedPart,
+    composed,
+    damped,
+    joined,
+    timed,
+)
 from tinyphysics.synth.methods.derivative import derivative, force_gradient, power, power_of_gradient
 from tinyphysics.system import System
 
@@ -88,7 +98,10 @@ def split_step(
         extra = [Shear(WORK, -(DT * DT * powers["W"]), "force", -2 * f.gradient)] if f.gradient else []
         return (*plain, *extra)
 
-    def block(f: TimedPart) -> ShearFlow:
+    def block(f: TimedPart) -> SubFlow:
+        if f.part == FRICTION:
+            rates = tuple((p, rate) for p, rate in zip(system.p, system.friction) if not is_zero(rate))
+            return RelaxFlow(rates, f.weight, T)
         shears = []
         weight = f.weight or f.gradient
         if f.gradient:
@@ -101,14 +114,20 @@ def split_step(
             shears.append(Shear(state, covector, kind, weight))
         return ShearFlow(tuple(shears), f.clock, works(f))
 
+    if system.friction:
+        sequence = damped(sequence) or sequence
     once = timed(composed(sequence) if len(inside) > 1 else joined(sequence), inside)
     first, last = once[0], once[-1]
     merged = len(once) > 2 and first.part == last.part and last.clock - first.clock == (first.part in inside)
     # in a merged loop the first sub-flow has been applied before the loop begins
     loop = [*once[1:-1], first.before(last)] if merged else once
+    early = [first] if merged else []
+    if merged and first.part == FRICTION and once[1].part == "V":  # both kicks around friction have one force
+        early, loop = [*early, loop[0]], [*loop[1:], replace(loop[0], clock=once[-2].clock)]
     terms = (Term("T", T),) if V is None else (Term("T", T), Term("V", V))
-    ends = [first.undone] if merged else []
-    parts = ([*before, *([first] if merged else [])], loop, [*ends, *(f.undone for f in reversed(before))])
+    ends = [f.undone for f in reversed(early)]
+    parts = ([*before, *early], loop, [*ends, *(f.undone for f in reversed(before))])
     flows_of = [tuple(map(block, part)) for part in parts]  # which fills `factors`, in this order
-    kicks = sum(f.part == "V" for f in loop)
+    parts_of = "".join(f.part for f in loop)
+    kicks = parts_of.count("V") - parts_of.count("VFV")  # which have one force
     return Step.of(system, name, terms, claims, kicks, *flows_of, coefficients=tuple(factors))

@@ -266,7 +266,7 @@ Behaviour = Literal[
 # what depends on more than the registers as they are
 History = Literal["list", "tree", "rounds", "jump", "series"]
 Proof = Literal[
-    "maps", "orbits", "stages", "turns", "rotations"
+    "friction", "maps", "orbits", "stages", "turns", "rotations"
 ]  # of tpir/proof/readers/; the other one reads shears
 
 
@@ -374,6 +374,10 @@ ISA: dict[str, InstructionRow] = {
     "MAP":       InstructionRow("s, value", "S",
         "s := value: an explicit map; of pairs it is symplectic where its Jacobian is shown to be", "[rc]",
         value=values.source, kind="update", numbers="by_value", reader="maps", no_part_of=("orbits", "turns")),
+    "RELAX":     InstructionRow("s, value, rate", "S",
+        "s := value, which is s times exp(-rate*h): the flow of s' = -rate*s for a time h", "r[rc]",
+        value=values.source, kind="update", numbers="by_value", reader="friction",
+        no_part_of=("maps", "orbits", "stages", "turns")),
     "PROPAGATE": InstructionRow("s, way, [energy, weight]...", "S",
         "all states after n steps: the flow of the energies for n*dt, or the n-th power of their flows in turn",
         "w(rc)+", run="jump", kind="all states", numbers="whole", no_part_of=("maps", "stages", "turns")),

@@ -293,11 +293,13 @@ def lower(
     precision: str = "float64",
     backwards: bool = False,
     works: str = "",
+    books: str = "",
     beside: Sequence[State] = (),
 ) -> Program:
     """The program of a step; what may be fused or hoisted is decided here, before anything watches.
 
     With `works`, p_t is a state of that name: nothing reads it, so that the others have the bits that they have without.
+    `books` says of which flows the works are followed: "drive", "friction"; all where it is empty.
     With `beside`, directions are moved beside the states, whose bits do not change either.
     """
     if beside:
@@ -305,7 +307,7 @@ def lower(
     elif OWN_STEPS not in step.traits:
         step = decided(step, precision)
     if works:
-        step = with_time_momentum(step, works)
+        step = with_time_momentum(step, works, books)
     if backwards:  # after that: its flows are those of the step, to the last bit
         step = inverse(step)
     b = ProgramBuilder(step.states, sites or {}, step.coordinates, step.time, step.bracket, step.tensor)
@@ -438,10 +440,10 @@ def ways_of(states: Sequence[State], beside: Sequence[State]) -> list[dict[UOp, 
     return ways
 
 
-def with_time_momentum(step: Step, name: str) -> Step:
+def with_time_momentum(step: Step, name: str, books: str = "") -> Step:
     """The step with the momentum of explicit time as one more state, whose own expressions are decided for themselves."""
     old = [u for f in step.flows for u in f.works()]
     new = dict(zip(old, fuse(short_dots(graph_rewrite(old, products)))))
     p_t = UOp.var(name)
-    followed = step.each(lambda f: f.followed(p_t, new))
+    followed = step.each(lambda f: f.followed(p_t, new) if books in ("", f.books) else f)
     return replace(followed, states=(*step.states, State(name, p_t, "auxiliary")))

@@ -16,7 +16,7 @@ from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import multiplied_out
 from tinyphysics.ir.uop import Shape, UOp, substitute
 from tinyphysics.rules.functions.random import MEMBER, NOW, SEED
-from tinyphysics.structure import BRACKET, FORCE, Structure, structure_of, word_of
+from tinyphysics.structure import BRACKET, FORCE, Structure, damped, structure_of, word_of
 from tinyphysics.tpir.program.form import check_node
 from tinyphysics.tpir.program.isa import (
     ISA,
@@ -56,7 +56,8 @@ def structure_at(program: Program, states: Sequence[UOp] | None = None) -> Struc
     pairs = [x for k, s in enumerate(program.states) if s.conjugate is not None for x in (s.conjugate, k)]
     alone = [k for k, s in enumerate(program.states) if k not in pairs and s.role != "position"]
     declared = [DeclaredState(own[k], program.states[k].role) for k in (*pairs, *alone)]
-    return structure_of(declared, program.bracket, tensor_at(program, own))
+    found = structure_of(declared, program.bracket, tensor_at(program, own))
+    return damped(found) if any(i.op == "RELAX" for i in program.step) else found
 
 
 def tensor_at(program: Program, states: Sequence[UOp]) -> tuple[UOp, ...]:

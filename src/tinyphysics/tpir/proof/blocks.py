@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from tinyphysics.errors import VerifyError
+from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, substitute
 from tinyphysics.rules.equality.normal import Normal
 from tinyphysics.rules.equality.probe import seen_to_be_something
@@ -44,6 +45,9 @@ class Blocks:
         self.program = program
         self.scaled = is_scaled(program)
         self.groups: list[Group] = []
+        self.relaxed: list[Update] = []  # by friction; each ends a group
+        self.rates: dict[int, UOp] = {}  # those that it declares, by the number of its line
+        self.ended = False
         self.maps: list[str] = []
         self.mixing: str = ""  # a position added to a momentum
         self.unsettled: str = ""  # a register that differs from step to step
@@ -91,6 +95,8 @@ class Blocks:
                 self.update(walk, i)
             case "units":
                 rescale(symbolic, i, where, self.normal)
+            case "by_value" if i.row.reader == "friction":
+                self.relax(walk, i)
             case "by_value" | "turn" if isinstance(i.dst, Register) and i.row.kind == "update":
                 check_type(symbolic.read(i.args[0], i.type, where), i, where)
                 self.maps.append(f"{where} is an explicit map")
@@ -108,6 +114,25 @@ class Blocks:
                 self.check_mixing(symbolic, i, where)
                 return False
         return True
+
+    def relax(self, walk: Walk, i: Instruction) -> None:
+        """A state times a factor: an update whose flow is that of the declared rate, and whose h is what the factor says."""
+        symbolic, where, dst = walk.symbolic, walk.where, i.dst
+        assert isinstance(dst, Register)
+        value, own = symbolic.read(i.args[0], i.type, where), symbolic.read(dst, i.type, where)
+        check_type(value, i, where)
+        rate = symbolic.read(i.args[1], Type(i.type.dtype), where)
+        h = decayed(value, own, rate, self.normal)
+        if h is None or moving(h) or moving(rate):
+            self.maps.append(
+                f"{where} is not shown to be {dst} times exp(-rate*h) with a rate and an h that no state enters"
+            )
+        else:
+            flow = -(rate.expand(own.shape) * state_var(self.program, dst.index, 0))
+            self.relaxed.append(walk.update(i, flow, h))
+            self.rates[walk.number] = rate
+        self.ended = True
+        symbolic.load(dst.index)
 
     def check_mixing(self, symbolic: Symbolic, i: Instruction, where: str) -> None:
         """A position added to a momentum: a type error in a program that claims to be symplectic.
@@ -189,7 +214,8 @@ class Blocks:
         return True
 
     def join(self, u: Update) -> None:
-        last = self.groups[-1] if self.groups else None
+        last = self.groups[-1] if self.groups and not self.ended else None
+        self.ended = False
         independent = last is not None and all(
             v.section == u.section
             and v.h is u.h
@@ -201,6 +227,19 @@ class Blocks:
             last.updates.append(u)
         else:
             self.groups.append(Group([u]))
+
+
+def decayed(value: UOp, own: UOp, rate: UOp, normal: Normal) -> UOp | None:
+    """The h with value = own * exp(-rate*h); None where that is not seen."""
+    factors = [u for u in value.src if u is not own] if value.op is Ops.MUL and own in value.src else []
+    factor = factors[0] if len(factors) == 1 else None
+    while factor is not None and factor.op is Ops.EXPAND:
+        (factor,) = factor.src
+    if factor is None or factor.op is not Ops.EXP:
+        return None
+    whole = rate.expand(factor.shape) * DT.expand(factor.shape)
+    weight = normal.ratio(factor.src[0], -whole)
+    return None if weight is None else UOp.const(float(weight)) * DT
 
 
 # --- parts: blocks that are multiples of one another ---------------------------------------------

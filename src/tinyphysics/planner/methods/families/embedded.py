@@ -32,7 +32,7 @@ class Embedded(Family):
         None  # by linear systems, on arrays by a solver without a matrix
     )
     kind = EMBEDDED
-    takes = (*Family.takes, "tensor")
+    takes = (*Family.takes, "tensor", "friction")
     adaptive = True
     each_number = True
 

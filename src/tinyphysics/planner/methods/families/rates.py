@@ -23,6 +23,12 @@ def kinetic(system: System) -> UOp:
     return energies.sum()
 
 
+def with_friction(system: System, rates: dict[UOp, UOp]) -> dict[UOp, UOp]:
+    """The rates of all states, those of momenta with what friction adds to them."""
+    lost = {p: rate.expand(p.shape) * p for p, rate in zip(system.p, system.friction)}
+    return {x: u - lost[x] if x in lost else u for x, u in rates.items()}
+
+
 def rates_of(system: System) -> tuple[list[UOp], tuple[Term, ...]]:
     """The derivatives of all states, in their order, and the energies that are known; what a user wrote as it is."""
     terms: tuple[Term, ...] = ()
@@ -30,7 +36,7 @@ def rates_of(system: System) -> tuple[list[UOp], tuple[Term, ...]]:
         rates = list(system.update)
     elif system.energy is not None:
         by = system.structure.by
-        found = system.structure.rates(dict(zip(by, derivative(system.energy, by))))
+        found = with_friction(system, system.structure.rates(dict(zip(by, derivative(system.energy, by)))))
         rates = [found[s] for s in system.structure.states]
         terms = (Term("H", system.energy),)
     elif system.kind != "forces":
@@ -41,5 +47,6 @@ def rates_of(system: System) -> tuple[list[UOp], tuple[Term, ...]]:
     else:
         T = kinetic(system)
         (velocity,) = simplify(gradient(T, system.p))
-        rates, terms = [velocity, *system.forces], (Term("T", T),)
+        moved = with_friction(system, dict(zip(system.p, system.forces)))
+        rates, terms = [velocity, *moved.values()], (Term("T", T),)
     return rates if system.energy is None else simplify(rates), terms

@@ -18,7 +18,7 @@ limit_of = cache(of_tableau)
 class RungeKutta(Family):
     tableau: Tableau
     kind = TABLEAU
-    takes = (*Family.takes, "tensor")
+    takes = (*Family.takes, "tensor", "friction")
 
     @property
     def stages(self) -> int:

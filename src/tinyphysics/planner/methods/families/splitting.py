@@ -27,6 +27,7 @@ class Splitting(Family):
     processor: Callable[[], Sequence_] | None = None  # before the first step, undone where one looks
     kind = SPLITTING
     symplectic = True
+    takes = (*Family.takes, "friction")
 
     def sequence(self) -> Sequence_:
         return self.moves()
@@ -47,7 +48,7 @@ class Splitting(Family):
         return limit_of(self)
 
     def requires(self, method: Method) -> tuple[str, ...]:
-        return ("separable", "one clock", *method.needs)
+        return ("separable", "one clock", "friction", *method.needs)
 
     def step(self, job: Job) -> Step:
         system, name, time = job.system, job.method.name, job.facts["explicit time"]
@@ -61,6 +62,9 @@ class Splitting(Family):
         approximate = None if job.goal.approximate is None else approximated(job, job.goal.approximate)
         split, inside = job.facts["separable"], time.inside if time else []
         claims = (SYMPLECTIC if approximate is None else "volume-preserving", *claims)
+        if system.friction:
+            shown = ("volume-factor",) if approximate is not None else system.structure.claims[:2]
+            claims = (*shown, *(c for c in job.claims if c not in system.structure.claims[:2]))
         return split_step(
             name, system, split.T, split.V, self.moves(), claims, inside, approximate, processor
         )

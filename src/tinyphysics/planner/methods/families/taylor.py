@@ -28,7 +28,7 @@ class Taylor(Family):
     """The tolerance sets the order, and each step is as long as its last terms allow."""
 
     kind = TAYLOR
-    takes = (*Family.takes, "tensor")
+    takes = (*Family.takes, "tensor", "friction")
     adaptive = True
 
     def tolerance(self, precision: str) -> float:
