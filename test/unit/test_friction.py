@@ -76,9 +76,15 @@ LENGTHS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("order", "name"), [(k, n) for k, (_, names) in LENGTHS.items() for n in names.split()]
-)
+SLOW = ("leapfrog_dkd", "suzuki4", "mclachlan4", "rk4", "yoshida6", "blanes_moan6")
+CASES = [
+    pytest.param(order, name, marks=[pytest.mark.all] if name in SLOW else [])
+    for order, (_, names) in LENGTHS.items()
+    for name in names.split()
+]
+
+
+@pytest.mark.parametrize(("order", "name"), CASES)
 def test_every_splitting_keeps_its_order_with_friction(order, name):
     def rates(t, z):
         x, y, u, v = z
@@ -363,6 +369,7 @@ def test_a_step_can_be_taken_back():
     assert back.q[-1] == pytest.approx(2.0, abs=1e-12) and back.p[-1] == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.all
 def test_goals_measure_the_energy_with_its_ledger():
     sim = tp.compile(pendulum, friction=0.1, energy_drift=1e-5, pilot=dict(q=2.0, p=0.0))
     assert sim.evolve(q=2.0, p=0.0, until=20.0).drift("energy") < 1e-5
