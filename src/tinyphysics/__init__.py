@@ -103,6 +103,7 @@ if TYPE_CHECKING:
     from tinyphysics.runtime.measure.symplecticity import assert_symplectic as assert_symplectic
     from tinyphysics.runtime.measure.symplecticity import measure_symplectic as measure_symplectic
     from tinyphysics.runtime.state.acts import act as act
+    from tinyphysics.runtime.state.acts import fault as fault
 
 _moved.install()
 
@@ -118,6 +119,7 @@ RUNTIME = {
     "measure_symplectic": "tinyphysics.runtime.measure.symplecticity",
     "load": "tinyphysics.runtime.api.simulation_file",
     "act": "tinyphysics.runtime.state.acts",
+    "fault": "tinyphysics.runtime.state.acts",
     "Simulation": "tinyphysics.runtime.api.simulation",
     "Stepper": "tinyphysics.runtime.api.stepper",
     "AutoLinearizer": "tinyphysics.compat",

@@ -23,7 +23,8 @@ class Stop:
     """
 
     # "not finite", "not solved": the equations of a step, "overflow": a number left its lattice, "interrupted", "store": a
-    # file could not be written, "device": a GPU failed (see `error`)
+    # file could not be written, "device": a GPU failed (see `error`), "integrity": a step broke what the run conserves,
+    # "singularity": a step passed a pole of the energy (both: see `error`, and the table of docs/checks.md)
     cause: str
     step: int  # the first bad step; the state before it is kept
     t: float
@@ -40,6 +41,9 @@ class Stop:
         from tinyphysics import up
 
         return up.autopsy(self)
+
+
+WRONG = ("integrity", "singularity")  # causes of stops of a run whose numbers are finite
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ def bound(monkeypatch):
 
     def put(within: float) -> None:
         def watches(setup, run):
-            bad = lambda first, now: np.abs(now - first) > within  # noqa: E731
-            return [Watch("L", traced(setup.system, L, "L"), EVERY, bad, "L is not kept")]
+            bad = lambda here, first, now, n: np.abs(now["L"] - first["L"]) > within  # noqa: E731
+            return [Watch("L", {"L": traced(setup.system, L, "L")}, EVERY, bad, "L is not kept")]
 
         monkeypatch.setattr(simulation, "DIAGNOSTICS", (*DIAGNOSTICS, Diagnostic("charge", watch=watches)))
 

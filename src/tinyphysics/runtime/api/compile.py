@@ -169,6 +169,7 @@ def compile(
     sizes: Mapping[str, int] | None = None,
     pilot: Any = None,
     checks: str = "on",
+    check_every: int | None = None,
     approximate: float | None = None,
     inner: int | Sequence[int] | None = None,
     scale: str = "off",
@@ -196,7 +197,8 @@ def compile(
     math          "exact": the same bits on every machine; "fast": faster, but the last bits depend on the machine
     sizes         values for the letters in shapes, {"n": 16}; otherwise taken from the state of the first run
     pilot         an initial state {"q": ..., "p": ...} for the trial runs that goals need
-    checks        "on" warns about a run that looks wrong, "strict" raises an error, "off" does neither
+    checks        "on" warns about a run that looks wrong and stops one that is, "strict" raises an error, "off" does neither
+    check_every   the number of steps between two looks at what a run conserves; by default so many that they cost little
     approximate   the allowed relative error of 1/r forces, which are then summed with a tree code
     inner         the number of fast kicks in a step of tp.fast(a) + tp.slow(b)
     scale         "auto" computes in units in which a step takes the fewest operations
@@ -343,7 +345,7 @@ def compile(
         whole = Simulation(source, goal, requested, checks)
         held = checked_invariants(project, source, lambda *f: traced(whole.system, *f), pilot)
         goal = replace(goal, project=held, propagator="loop")
-    sim = Simulation(source, goal, requested, checks, thresholds)
+    sim = Simulation(source, goal, requested, checks, thresholds, check_every)
     if pilot is not None:
         from tinyphysics.runtime.measure.accuracy import plan_by_pilot
 

@@ -208,7 +208,7 @@ class Simulation(Measured):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A simulation of an older release had no patterns of short runs, and no thresholds."""
-        self.__dict__.update({"_forms": {}, "_beside": {}, "thresholds": {}, **state})
+        self.__dict__.update({"_forms": {}, "_beside": {}, "thresholds": {}, "check_every": None, **state})
 
     def __copy__(self) -> Simulation:
         """Monitors of its own; the rest is frozen, and shared."""

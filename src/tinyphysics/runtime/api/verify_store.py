@@ -121,7 +121,7 @@ def replay(path: str | Path, backend: str | None = None) -> Replayed:
     arrays = {name: store.read(name) for name, m in store.layouts.items() if not m.grows}
     against = Comparison(store)
     every, data = a.get("save_every"), json.loads(a["simulation"]).get("acts", ())
-    acts = {name: Act(every, system_of(one)) for name, every, one in data}
+    acts = {name: Act(every, system_of(one), *since) for name, every, one, *since in data}
     at = None if every is not None and not against.between else against.times
     out = sim.evolve(
         **start,

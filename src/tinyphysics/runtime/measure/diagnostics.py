@@ -23,6 +23,7 @@ from tinyphysics.runtime.measure.alarms import applies, look_at, passed_over
 from tinyphysics.runtime.measure.commutators import commutators
 from tinyphysics.runtime.measure.convergence import check_converges
 from tinyphysics.runtime.measure.solver import solver_report
+from tinyphysics.runtime.measure.watches import watches
 from tinyphysics.runtime.stages.diagnose import Diagnostic, Finished, Repeated
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.runtime.stages.outcome import jumped
@@ -32,6 +33,7 @@ from tinyphysics.runtime.state.digest import marked
 from tinyphysics.runtime.state.encoding import Encoding
 from tinyphysics.runtime.state.run import Run, made
 from tinyphysics.runtime.state.schedule import time_at, times_at
+from tinyphysics.trajectory import WRONG
 
 if TYPE_CHECKING:
     from tinyphysics.loss import Loss
@@ -223,7 +225,7 @@ def acts(f: Finished) -> Found:
     """What was done between steps, and when: out.acts."""
     first, last, told = f.call.first, f.record.last, {}
     for a in f.run.acts:
-        steps = np.arange(first - first % a.every + a.every, last + 1, a.every)
+        steps = np.arange(a.next(first), last + 1, a.every)
         acted = Acted(a.every, steps, times_at(steps, f.run.dt, f.run.t0), a.system)
         f.out._acts = {**f.out._acts, a.name: acted}
         told[a.name] = {"every": a.every, "times": len(steps), "program": a.hash}
@@ -257,6 +259,17 @@ def shadow_gap_again(f: Repeated) -> None:
         from tinyphysics.runtime.measure.shadow_alarm import judge_shadow
 
         f.out.metrics |= judge_shadow(f.setup, f.out)
+
+
+def watched(f: Finished) -> Found:
+    """What was watched, and how often; a word about members that stopped."""
+    told = {"every": f.run.watches[0].every, "watched": [n for w in f.run.watches for n in w.told]}
+    told["alarms"] = f.record.alarms  # members that looked wrong and were replayed
+    if any(s.cause in WRONG for s in f.record.stops):
+        from tinyphysics.runtime.measure.integrity import tell
+
+        tell(f.setup, f.run, f.out, f.call.request.checkpoint)
+    return {"checks": told}
 
 
 def alarms(f: Finished) -> Found:
@@ -305,6 +318,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("acts", applies=lambda f: f.run.acts, after=acts),
     Diagnostic("peak_memory", after=peak_memory, again=peak_memory_again),
     Diagnostic("alarms", after=alarms, again=alarms_again),
+    Diagnostic("watches", watch=watches, applies=lambda f: f.run.watches, after=watched),
     Diagnostic("shadow", after=shadow_gap, again=shadow_gap_again),
 )
 # fmt: on

@@ -20,7 +20,7 @@ from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.stages.description import system_of
 from tinyphysics.runtime.stages.resolve import Resolved
 from tinyphysics.runtime.stages.setup import Setup
-from tinyphysics.runtime.state.acts import Act
+from tinyphysics.runtime.state.acts import Act, Fault
 from tinyphysics.runtime.state.ensemble import Inputs, addressed, sizes_from
 from tinyphysics.runtime.state.run import BoundAct, told
 from tinyphysics.system import SizedFamily, System
@@ -36,7 +36,11 @@ def bind_acts(r: Resolved, i: Inputs) -> tuple[BoundAct, ...]:
         raise InputError(f"acts={shown(given)} is not a dict of acts", fix=WRITE)
     c = r.begun
     if not given:
-        given = {} if c is None else {name: Act(every, system_of(data)) for name, every, data in c.acts}
+        given = (
+            {}
+            if c is None
+            else {name: Act(every, system_of(data), *since) for name, every, data, *since in c.acts}
+        )
     if given and all(s.role != BESIDE for s in r.setup.system.states):
         compiled = r.setup.compiled
         traits = {OWN_STEPS: compiled.adaptive, JUMPS: compiled.jump is not None}
@@ -111,6 +115,7 @@ def bound(r: Resolved, i: Inputs, name: Any, one: Any) -> BoundAct:
         tuple(p for p in params if p in i.own and p not in states),
         own,
         {s.name for s in system.states} <= {s.name for s in setup.system.states if s.role == BESIDE},
+        one.since,
     )
 
 
@@ -118,6 +123,8 @@ def map_of(what: Any, system: System) -> System:
     """The map of an act, in the shapes of a system."""
     shapes = {s.name: s.var.shape for s in system.states}
     shapes |= {p.name: p.var.shape for p in system.parameters}
+    if isinstance(what, Fault):
+        what = with_fault(what, system)
     if isinstance(what, FunctionType):
         what = map_(with_shapes(what, shapes))
     if not isinstance(what, (System, SizedFamily)) or what.kind != "map":
@@ -125,6 +132,31 @@ def map_of(what: Any, system: System) -> System:
     if isinstance(what, SizedFamily):
         return what.bind(sizes_from(what, {n: np.empty(s) for n, s in shapes.items() if n in what.shapes}))
     return what
+
+
+def with_fault(f: Fault, system: System) -> FunctionType:
+    """A function of the state that a fault names: one of its numbers is multiplied by a factor."""
+    own = next((s for s in system.states if s.name == f.state and s.role != BESIDE), None)
+    if own is None:
+        raise InputError(
+            f"there is no state `{f.state}` in `{system.name}`",
+            fix=f"Its states are {' and '.join(f'`{s.name}`' for s in system.states if s.role != BESIDE)}.",
+        )
+    shape = own.var.shape
+    if len(f.index) != len(shape) or any(k >= n for k, n in zip(f.index, shape)):
+        raise ShapeError(
+            f"{f.state}[{', '.join(map(str, f.index))}] is no number of `{f.state}`, which has shape {shape}",
+            fix=f"Pass {len(shape)} whole numbers, each below the length of its axis.",
+        )
+    factors = np.ones(shape)
+    factors[f.index] = f.factor
+    taken = {*(s.name for s in system.states), *(p.name for p in system.parameters)}
+    by = next(name for k in range(len(taken) + 1) if (name := f"factors{'_' * k}") not in taken)
+    named = eval(f"lambda {f.state}, {by}: {f.state} * {by}")
+    assert isinstance(named, FunctionType)
+    named.__name__, named.__defaults__ = f"fault of {f.state}", (factors,)
+    named.__annotations__ = {by: Space(shape)} if shape else {}
+    return named
 
 
 def with_shapes(f: FunctionType, shapes: Mapping[str, tuple[int, ...]]) -> FunctionType:

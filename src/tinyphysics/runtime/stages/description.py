@@ -148,7 +148,7 @@ def in_tuples(value: Any) -> Any:
 
 def acts_data(acts: Sequence[BoundAct]) -> list[Any]:
     """The acts of a run as data: their names, strides and maps."""
-    return [[a.name, a.every, system_data(a.system)] for a in acts]
+    return [[a.name, a.every, system_data(a.system), *([] if a.since is None else [a.since])] for a in acts]
 
 
 def described(

@@ -23,8 +23,8 @@ def safeguard(run: Running, done: list[Done]) -> None:
     """What was done is handed on, and left in a checkpoint, where that is due."""
     if run.frozen == run.given.members:
         return
-    if run.windows is not None:
-        run.windows.pass_on(run.n)
+    if run.windows is not None and all(run.looked.get(w.name) == run.n for w in run.watches):
+        run.windows.pass_on(run.n)  # only what was looked at
     if run.n == run.schedule.steps and run.carries:
         run.carried = joined_registers([d.registers for d in done])
     if run.keeps(run.n):
@@ -78,7 +78,7 @@ def finish(run: Running) -> None:
     r.last = run.n
     failed = [stop for tile in run.tiles for stop, _ in tile.frozen.values()]
     r.stops[:] = sorted(failed, key=lambda stop: (stop.step, stop.member or 0)) + [
-        stop for stop in r.stops if stop.cause != run.encoding.failure
+        stop for stop in r.stops if stop.cause != run.encoding.failure and stop not in failed
     ]
     if not r.frames:
         return

@@ -98,7 +98,7 @@ def execute(
         acts=Acts(r, partial(look_at_tile, r, values) if values else None) if r.acts else None,
         threads=r.threads or available(),
         watches=r.watches,
-        look=partial(look_at_tile, r, {w.name: w.value for w in r.watches}),
+        look=partial(look_at_tile, r, {name: u for w in r.watches for name, u in w.values.items()}),
     )
     begin_tiles(running)
     for tile in running.tiles:

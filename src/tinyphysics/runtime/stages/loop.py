@@ -11,12 +11,12 @@ from functools import partial
 
 import numpy as np
 
-from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.device.host.threads import spread
 from tinyphysics.errors import BackendError, StoreError
 from tinyphysics.runtime.stages.between import frames_at_once
 from tinyphysics.runtime.stages.block import advance_block
 from tinyphysics.runtime.stages.ending import finish, safeguard
+from tinyphysics.runtime.stages.looking import look_inside
 from tinyphysics.runtime.stages.running import Done, Running
 from tinyphysics.runtime.state.digest import joined, state_hash
 from tinyphysics.runtime.state.ensemble import shaped
@@ -82,7 +82,7 @@ def go(run: Running, tick: Callable[[int], None]) -> Record:
                 with unbroken():
                     done = advance_tiles(run, n, target)
                     commit(run, target, done)
-                    watch(run)
+                    look_inside(run)
                     safeguard(run, done)
             else:
                 done = [advance_block(run, 0, n, target)]
@@ -91,7 +91,7 @@ def go(run: Running, tick: Callable[[int], None]) -> Record:
                 except KeyboardInterrupt:
                     commit(run, target, done)
                     raise
-                watch(run)
+                look_inside(run)
                 with unbroken(files):
                     safeguard(run, done)
             tick(run.n)
@@ -117,21 +117,6 @@ def go(run: Running, tick: Callable[[int], None]) -> Record:
 
 def advance_tiles(run: Running, n: int, target: int) -> list[Done]:
     return spread(lambda k: advance_block(run, k, n, target), len(run.tiles), run.engine.workers)
-
-
-def watch(run: Running) -> None:
-    """Members stop of which a watch says so; the state that it saw is their last one."""
-    n, start = run.n, run.given.states if run.begun is None else run.begun.start
-    due = [w for w in run.watches if n % w.every == 0]
-    for tile in run.tiles if due and run.frozen < run.given.members else ():
-        state = run.state_at(tile, tile.load(n), n)
-        begun = {name: v[tile.here] for name, v in start.items()}
-        first, now = run.look(tile, begun, 0), run.look(tile, state, n)
-        for w in due:
-            for k in np.flatnonzero(w.bad(first[w.name], now[w.name])).tolist():
-                who = tile.here.start + k if run.given.is_ensemble else None
-                stop = Stop(w.cause, n + 1, run.time(n), who, (w.name, float(np.max(now[w.name][k]))))
-                tile.frozen.setdefault(k, (stop, {name: here(v[k]).copy() for name, v in state.items()}))
 
 
 def nothing(run: Running) -> Record:

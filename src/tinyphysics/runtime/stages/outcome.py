@@ -159,8 +159,8 @@ def shown(r: Run, kept: Mapping[str, Any]) -> dict[str, Any]:
 
 def from_the_start(r: Run) -> Run:
     """The run of which this one is the last part: what is asked of every step is asked of those before it too."""
-    if r.events:  # what was found is known
-        r = replace(r, events={})
+    if r.events or r.watches:  # what was found is known
+        r = replace(r, events={}, watches=())
     if r.begun is None:
         return r
     return replace(r, begun=None, given=replace(r.given, states=dict(r.begun.start)))

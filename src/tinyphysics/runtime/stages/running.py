@@ -74,6 +74,8 @@ class Running:
     threads: int = 1  # that copy a state
     watches: tuple[Watch, ...] = ()
     look: Callable[[Tile, States, int], dict[str, Any]] = lambda tile, state, n: {}  # the values of those
+    firsts: dict[int, dict[str, Any]] = field(default_factory=dict)  # by tile: those of the first states
+    looked: dict[str, int] = field(default_factory=dict)  # by watch: the step of its last look
     # members for which the part of a step at the end failed
     bad_end: dict[int, Stop] = field(default_factory=dict)
 

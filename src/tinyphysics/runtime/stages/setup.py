@@ -41,6 +41,7 @@ class Setup:
     requested: str
     checks: str = "on"
     thresholds: Mapping[str, float] = field(default_factory=dict)  # of what is watched besides
+    check_every: int | None = None  # steps between two looks of watches; None: so that they cost little
     monitors: dict[str, Callable[..., Any]] = field(default_factory=dict)
     frequency: float | None = None  # of the fastest vibration at the state of a pilot
     commutators: Measured | None = None  # of the parts of a splitting, at the first state of the first run

@@ -65,30 +65,52 @@ class BoundAct:
     inside: bool = (
         False  # on what the loop carries: the states of the system keep the bits that they have without it
     )
+    since: int | None = None  # a fault: the first step that has it
 
     def due(self, n: int) -> bool:
-        return n > 0 and n % self.every == 0
+        return n > 0 and n % self.every == 0 and n >= (self.since or 0)
+
+    def next(self, n: int) -> int:
+        """The first step after n at which it is due."""
+        return max(n - n % self.every + self.every, self.since or 0)
 
 
 def told(acts: Sequence[BoundAct]) -> str:
     """Which acts a run has, in their order: with this two runs have the same."""
-    return "; ".join(f"{a.name} every {a.every}: {a.hash}" for a in acts)
+    return "; ".join(
+        f"{a.name} every {a.every}{'' if a.since is None else f' since {a.since}'}: {a.hash}" for a in acts
+    )
 
 
 def next_act(acts: Sequence[BoundAct | Watch], n: int, last: int) -> int:
     """The first step after n with an act; the last step if there is none before it."""
-    return min([last, *(n - n % a.every + a.every for a in acts)])
+    return min([last, *(a.next(n) for a in acts)])
+
+
+Found = Mapping[int, tuple[Stop, Mapping[str, Any]]]  # by members: why they stop, and their last good states
 
 
 @dataclass(frozen=True, eq=False)
 class Watch:
-    """What is looked at inside a run, every so many steps; it changes no bit, and may stop members."""
+    """What is looked at inside a run, every so many steps; it changes no bit, and may stop members.
+
+    Members that look wrong stop at the look itself, or, where `find` is given, at the step that a replay finds; members for
+    which it finds none go on.
+    """
 
     name: str
-    value: UOp
+    values: Mapping[str, UOp]
     every: int
-    bad: Callable[[Any, Any], Any]  # (the first values, those now) -> which members stop
+    # (which members, their first values, those now, the step) -> which of them look wrong
+    bad: Callable[[slice, Mapping[str, Any], Mapping[str, Any], int], Any]
     cause: str
+    # (members that look wrong, the step of the look before, this step) -> those that stop
+    find: Callable[[Sequence[int], int, int], Found] | None = None
+    told: tuple[str, ...] = ()  # what it looks at, in words
+
+    def next(self, n: int) -> int:
+        """The first step after n at which it looks."""
+        return n - n % self.every + self.every
 
 
 @dataclass(frozen=True)

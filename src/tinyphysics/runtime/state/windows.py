@@ -96,9 +96,13 @@ class Windows:
         full = any(s.complete(n) + 2 * s.most_between - r.slot0 >= len(v) for v in r.frames.values())
         return full or any(len(s.observed(n)) - r.row0 >= len(v) for v in r.observed.values())
 
+    def ready(self, n: int) -> bool:
+        """Is there no room for more, or has what is complete waited long enough?"""
+        return self.full(n) or time.monotonic() - self.handed > PATIENCE
+
     def pass_on(self, n: int) -> None:
         """What is complete at step n, if there is no room for more or it has waited long enough."""
-        if self.full(n) or time.monotonic() - self.handed > PATIENCE:
+        if self.ready(n):
             self.hand_on(n)
 
     def hand_on(self, n: int, ends: bool = False) -> None:

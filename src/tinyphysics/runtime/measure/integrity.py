@@ -1,0 +1,135 @@
+"""What moved a quantity that a run keeps to rounding?  A number that the step did not write, or a term of the energy."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.charge import Charge
+from tinyphysics.errors import PhysicsIntegrityError, PhysicsWarning, TinyPhysicsError
+from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.runtime.measure.autopsy import shown
+from tinyphysics.runtime.measure.checked import on_columns
+from tinyphysics.runtime.measure.part_again import begun_at, state_at
+from tinyphysics.runtime.stages.setup import Setup
+from tinyphysics.runtime.stages.terms import addends
+from tinyphysics.runtime.state.run import Run
+from tinyphysics.runtime.state.schedule import time_at
+from tinyphysics.runtime.storage.checkpoint import read
+from tinyphysics.trajectory import WRONG, Trajectory
+from tinyphysics.util import frames_to_user
+
+
+@dataclass(frozen=True)
+class Injured:
+    """A charge that one step moved by more than rounding does."""
+
+    charge: Charge
+    step: int
+    size: float  # by which it moved
+    band: float  # how far rounding would have taken it until then
+    smallest: float  # change that would have been noticed there
+
+
+def why_stopped(
+    x: Injured, r: Run, setup: Setup, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> tuple[PhysicsIntegrityError, tuple[str, int] | None]:
+    """The error that checks="strict" raises, and the number of the state that moved."""
+    place = not_of_the_step(r, x.step, after)
+    c = x.charge
+    what = (
+        f"{c.name} changed by {x.size:.2g} at step {x.step:,} (t = {time_at(x.step, r.dt, r.t0):g}), where rounding "
+        f"moves it by less than {x.band:.2g} in the whole run; the smallest change that is noticed is {x.smallest:.2g}"
+    )
+    if place is not None:
+        acts = [a.name for a in r.acts if a.due(x.step)]
+        by = f"act {' and '.join(f'`{a}`' for a in acts)}" if acts else "something that is not the step"
+        what += f". {by.capitalize()} changed {numbered(r, place)}"
+    else:
+        term, where = moving_term(c, r, before, x.step)
+        place = where
+        if term:
+            what += f". The term that moves it is {term}"
+            what += f", by {numbered(r, where)}" if where is not None else ""
+    return PhysicsIntegrityError(what, fix=f"The state of step {x.step - 1:,} is the last good one."), place
+
+
+def tell(setup: Setup, r: Run, out: Trajectory, checkpoint: Any) -> None:
+    """A warning, or an error, for a run with members that a watch has stopped."""
+    found = [s for s in out.stops if s.cause in WRONG]
+    error = found[0].error
+    assert isinstance(error, PhysicsIntegrityError)
+    what = error.what + (f" ({len(found):,} members in all)" if len(found) > 1 else "")
+    fix = f"{error.fix} {last_good(checkpoint)}"
+    out.metrics["notes"] = (*out.metrics["notes"], what)
+    out._warned = (*out._warned, what)
+    if setup.checks == "strict":
+        raise PhysicsIntegrityError(what, out=out, fix=f"{fix} The run so far is in .out.")
+    warnings.warn(PhysicsWarning(f"{r.system.name}: {what}. {fix}"), stacklevel=frames_to_user())
+
+
+def last_good(checkpoint: Any) -> str:
+    """Where to go on from: checkpoints are written after a look."""
+    if checkpoint is None or not Path(checkpoint).is_file():
+        return "It is out.final."
+    return f"It is out.final, and `{checkpoint}` has step {read(Path(checkpoint)).step:,}."
+
+
+def numbered(r: Run, place: tuple[str, int]) -> str:
+    """p[3, 0]: a number of a state as the user writes it."""
+    name, at = place
+    shape = next(s.var.shape for s in r.system.states if s.name == name)
+    index = np.unravel_index(at, shape) if shape else ()
+    return f"{name}[{', '.join(str(int(k)) for k in index)}]" if index else name
+
+
+def not_of_the_step(r: Run, step: int, after: Mapping[str, Any]) -> tuple[str, int] | None:
+    """The number that is not what the step alone makes of the state before; None if all are."""
+    if not r.acts:
+        return None
+    alone = replace(begun_at(r, step - 1), acts=())
+    if r.acts and any(a.due(step - 1) for a in r.acts):
+        return None  # acts end a stretch: the next step begins from another loop state
+    plain = state_at(alone, step)
+    best, found = 0.0, None
+    for s in r.system.states:
+        if s.name not in plain:
+            continue
+        a, b = (np.ravel(np.asarray(v, float)) for v in (plain[s.name][0], after[s.name]))
+        off = np.abs(a - b)
+        if off.size and np.nanmax(off) > best:
+            best, found = float(np.nanmax(off)), (s.name, int(np.nanargmax(off)))
+    return found
+
+
+def moving_term(
+    c: Charge, r: Run, before: Mapping[str, Any], step: int
+) -> tuple[str, tuple[str, int] | None]:
+    """The addend of H whose flow changes a charge most, with its line, and the number through which it does."""
+    system = r.system.seen
+    assert system.energy is not None
+    values = r.encoding.values({n: np.asarray(v)[None] for n, v in before.items()})
+    env = {n: np.ravel(np.asarray(v[0], float))[:, None] for n, v in values.items()}
+    env |= {n: np.ravel(v[0])[:, None] for n, v in r.given.own.items()}
+    env["t"] = np.array([[time_at(step - 1, r.dt, r.t0)]])
+    q, p = list(system.q), list(system.p)
+    best, found, place = 0.0, "", None
+    try:
+        by_q, by_p = gradient(c.expression, q), gradient(c.expression, p)
+        for u in addends(system.energy):
+            u_q, u_p = gradient(u, q), gradient(u, p)
+            parts = [-a * b for a, b in zip(by_p, u_q)], [a * b for a, b in zip(by_q, u_p)]
+            for names, products in zip((p, q), parts):
+                for x, v in zip(names, on_columns(products, env)):
+                    total = abs(float(v.sum()))
+                    if total > best and np.isfinite(total):
+                        best, found = total, shown(u, system.sites)
+                        place = str(x.arg), int(np.abs(v[:, 0]).argmax())
+    except (NotImplementedError, TinyPhysicsError):
+        return "", None
+    return found, place

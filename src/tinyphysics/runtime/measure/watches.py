@@ -1,0 +1,52 @@
+"""Which watches does a run have, and how often do they look?  So rarely that they cost a few per cent of the run.
+
+The stride follows from counts of operations alone: it is the same on every machine, and so are the steps at which runs stop.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tinyphysics.runtime.stages.setup import Setup
+from tinyphysics.runtime.state.run import Run, Watch
+
+WORTH = 0.2  # seconds of a run that is watched unasked: its charges have to be found and compiled first
+SHORTEST = 2e-8  # seconds of a step of one member, whose operations wait for each other
+CALL = 5e-4  # seconds of a look, however few members there are
+NUMBER = 2e-8  # seconds of a look for each number of a state
+SHARE = 0.03  # of the time of a run
+FEWEST = 64  # steps between two looks
+MOST = 1 << 20
+
+
+def stride(setup: Setup, r: Run) -> int:
+    """Steps between two looks, a power of two: so many that looks take SHARE of the run."""
+    if setup.check_every is not None:
+        return setup.check_every
+    members = max(r.given.members, 1)
+    numbers = members * sum(s.var.size for s in r.system.states)
+    step = max(members * setup.compiled.step_seconds, SHORTEST)
+    steps = (CALL + NUMBER * numbers) / (SHARE * step)
+    return min(MOST, max(FEWEST, 1 << math.ceil(math.log2(max(steps, 1.0)))))
+
+
+def is_watched(setup: Setup, r: Run) -> bool:
+    """Long runs, and those of which it is asked: by checks="strict", check_every= or a fault."""
+    steps = r.schedule.steps - r.schedule.first
+    if setup.checks == "off" or steps < 1 or not r.given.members:
+        return False
+    takes = steps * max(r.given.members * setup.compiled.step_seconds, SHORTEST)
+    asked = (
+        setup.checks == "strict" or setup.check_every is not None or any(a.since is not None for a in r.acts)
+    )
+    return asked or takes >= WORTH
+
+
+def watches(setup: Setup, r: Run) -> Sequence[Watch]:
+    if not is_watched(setup, r):
+        return ()
+    from tinyphysics.runtime.measure.watched_charges import watch_charges
+
+    found = watch_charges(setup, r, stride(setup, r))
+    return () if found is None else (found[1],)

@@ -1,0 +1,119 @@
+"""Is a run still well, now that it has come so far?  Watches look at it on their strides, and before anything is handed on.
+
+They see synchronised copies, so they change no bit. A member that stops does so at the step that a replay finds: what was
+recorded of it since then is taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.device.cuda.dlpack import here
+from tinyphysics.runtime.stages.running import Running
+from tinyphysics.runtime.state.digest import joined, leaves
+from tinyphysics.runtime.state.run import Found, Watch
+from tinyphysics.runtime.state.tiles import Tile
+from tinyphysics.trajectory import Stop
+
+
+def look_inside(run: Running) -> None:
+    """The watches that are due: all of them at the last step, and before frames or a checkpoint leave the run."""
+    if not run.watches or run.frozen == run.given.members:
+        return
+    n = run.n
+    all_due = n == run.schedule.steps or run.keeps(n) or run.windows is not None and run.windows.ready(n)
+    due = [w for w in run.watches if all_due or n % w.every == 0]
+    if not due:
+        return
+    wrong: dict[str, list[int]] = {w.name: [] for w in due}
+    for k, tile in enumerate(run.tiles):
+        if len(tile.frozen) == tile.members:
+            continue
+        state = state_now(run, tile)
+        first, now = first_values(run, k, tile), run.look(tile, state, n)
+        for w in due:
+            bad = np.flatnonzero(w.bad(tile.here, first, now, n)).tolist()
+            fresh = [j for j in bad if j not in tile.frozen]
+            if w.find is not None:
+                wrong[w.name] += [tile.here.start + j for j in fresh]
+                continue
+            for j in fresh:
+                who = tile.here.start + j if run.given.is_ensemble else None
+                seen = float(np.max(now[next(iter(w.values))][j]))
+                stop = Stop(w.cause, n + 1, run.time(n), who, (w.name, seen))
+                tile.frozen[j] = stop, {name: here(v[j]).copy() for name, v in state.items()}
+    stopped: list[Stop] = []
+    for w in due:
+        stopped += stop_members(run, w, wrong[w.name])
+        run.looked[w.name] = n
+    if run.frozen == run.given.members:
+        run.n = max(stop.step for tile in run.tiles for stop, _ in tile.frozen.values()) - 1
+        run.record.hashes[:] = [h for h in run.record.hashes if h[0] <= run.n]
+    elif stopped and run.schedule.hashes(n):
+        hash_again(run)
+
+
+def state_now(run: Running, tile: Tile) -> dict[str, Any]:
+    """The states of a tile; at the end its last frame has taken the place of the loop state."""
+    if tile.kept is not None and run.n == run.schedule.steps and run.record.frames:
+        return {name: v[tile.here].copy() for name, v in run.record.frame(run.n).items()}
+    return run.state_at(tile, tile.load(run.n), run.n)
+
+
+def first_values(run: Running, k: int, tile: Tile) -> dict[str, Any]:
+    """What the watches saw of the members of a tile at step 0."""
+    if k not in run.firsts:
+        start = run.given.states if run.begun is None else run.begun.start
+        run.firsts[k] = run.look(tile, {name: v[tile.here] for name, v in start.items()}, 0)
+    return run.firsts[k]
+
+
+def stop_members(run: Running, w: Watch, members: Sequence[int]) -> list[Stop]:
+    """Members stop of which a replay says so."""
+    if not members or w.find is None:
+        return []
+    going = [k for k in members if all(k - t.here.start not in t.frozen for t in run.tiles if inside(t, k))]
+    found = w.find(going, run.looked.get(w.name, run.schedule.first), run.n) if going else {}
+    run.record.alarms += len(going)
+    take_back(run, found)
+    for tile in run.tiles:
+        tile.frozen |= {k - tile.here.start: why for k, why in found.items() if inside(tile, k)}
+    return [stop for stop, _ in found.values()]
+
+
+def inside(tile: Tile, member: int) -> bool:
+    return bool(tile.here.start <= member < tile.here.stop)
+
+
+def take_back(run: Running, found: Found) -> None:
+    """What was recorded of members from their bad steps on; whole numbers stay what they were before."""
+    r, s = run.record, run.schedule
+    steps = s.steps_of(r.slot0, s.complete(run.n)) if r.frames else np.empty(0, int)
+    seen = np.array(s.observed(run.n)[r.row0 :]) if s.observe_every is not None else np.empty(0, int)
+    for k, (stop, last) in found.items():
+        for name, v in r.frames.items():
+            for row in np.flatnonzero(steps >= stop.step).tolist():
+                v[row][k] = np.nan if v.dtype.kind == "f" else last[name]
+        for v in r.observed.values():
+            v[: len(seen)][seen >= stop.step, k] = np.nan
+
+
+def hash_again(run: Running) -> None:
+    """The digest of this step, without the members that have stopped."""
+    n, i, parts = run.n, run.given, list[dict[str, bytes]]()
+    for tile in run.tiles:
+        state = None
+        if len(tile.frozen) < tile.members:
+            state = state_now(run, tile)
+        parts.append({name: leaves(v) for name, v in run.synchronised(tile, state, {}).items()})
+    lead = 0 if i.is_ensemble else 1
+    whole = [
+        (v.dtype, v.shape[lead:], b"".join(part[name] for part in parts))
+        for name in run.hashed
+        for v in [i.states[name]]
+    ]
+    run.record.hashes[:] = [h for h in run.record.hashes if h[0] < n]
+    run.record.hash(n, joined(whole))

@@ -1,0 +1,275 @@
+"""Is a run stopped at the step that breaks what it conserves, and is no healthy run stopped or changed?"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import tinyphysics as tp
+from tinyphysics.runtime.measure.watched_charges import watch_charges
+from tinyphysics.runtime.measure.watches import stride, watches
+from tinyphysics.runtime.stages.origin import Origin
+
+SINCE = 100
+
+
+@tp.hamiltonian
+def kepler(q: tp.Vec[2], p: tp.Vec[2], mu: float = 1.0):
+    return p @ p / 2 - mu / tp.norm(q)
+
+
+@tp.hamiltonian
+def gravity(q: tp.Array["n", 3], p: tp.Array["n", 3], eps: float = 0.05):
+    return (p * p).sum() / 2 - tp.pair_sum(1 / tp.sqrt(tp.pair_distance2(q) + eps**2))
+
+
+@tp.hamiltonian
+def pulled_apart(q: tp.Vec[2], p: tp.Vec[2]):
+    return p @ p / 2 + 0.1 * (q[0] - q[1])
+
+
+@tp.hamiltonian
+def free(q: tp.Vec[1], p: tp.Vec[1]):
+    return p @ p / 2
+
+
+def cluster(n: int = 4, *lead: int) -> dict[str, np.ndarray]:
+    r = np.random.default_rng(1)
+    return {"q": r.normal(size=(*lead, n, 3)), "p": r.normal(size=(*lead, n, 3))}
+
+
+def faulty(**more) -> dict:
+    return {"acts": {"flip": tp.fault("p", (3, 0), relative=1e-3, since=SINCE)}, **more}
+
+
+# --- what is found ------------------------------------------------------------------------------------
+@pytest.mark.requirement("S2-53")
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"backend": "llvm"},
+        {"backend": "c"},
+        {"backend": "numpy"},
+        {"backend": "llvm", "precision": "float32"},
+        {"backend": "llvm", "precision": "mixed"},
+        {"backend": "llvm", "precision": "compensated"},
+        {"backend": "llvm", "precision": "dd"},
+        {"backend": "llvm", "method": "yoshida4"},
+    ],
+    ids=lambda o: "-".join(o.values()),
+)
+def test_a_fault_stops_a_run_at_its_step(options):
+    sim = tp.compile(gravity, dt=1e-3, check_every=64, **{"method": "leapfrog", **options})
+    good = sim.evolve(**cluster(), steps=SINCE - 1)
+    with pytest.warns(tp.PhysicsWarning, match=r"momentum\[0\] changed by .* at step 100"):
+        out = sim.evolve(**cluster(), steps=160, save_every=1, **faulty())
+    stop = out.stopped
+    assert (stop.cause, stop.step, stop.where) == ("integrity", SINCE, ("p", 9))  # p[3, 0] is number 9
+    assert out.steps[-1] == SINCE - 1
+    assert (out.final.q == good.final.q).all() and (out.final.p == good.final.p).all()
+
+
+def test_a_fault_is_found_in_python_too():
+    sim = tp.compile(kepler, dt=0.02, method="leapfrog", check_every=16, backend="python")
+    fault = {"flip": tp.fault("q", 1, relative=1e-3, since=20)}
+    with pytest.warns(tp.PhysicsWarning, match=r"angular_momentum\[0, 1\] changed"):
+        out = sim.evolve(q=[1.0, 0.0], p=[0.0, 1.2], steps=40, acts=fault)
+    assert (out.stopped.step, out.stopped.where) == (20, ("q", 1))
+
+
+@pytest.mark.requirement("S2-53")
+def test_strict_raises_with_quantity_size_band_place_and_checkpoint(tmp_path):
+    sim = tp.compile(gravity, dt=1e-3, method="leapfrog", checks="strict", check_every=64)
+    path = tmp_path / "run.checkpoint"
+    more = {"checkpoint": path, "checkpoint_every": 32}
+    with pytest.raises(tp.PhysicsIntegrityError) as found:
+        sim.evolve(**cluster(), steps=160, **faulty(**more))
+    told = str(found.value)
+    for part in (
+        "momentum[0] changed by",
+        "at step 100 (t = 0.1)",
+        "the smallest change that is noticed",
+        "Act `flip` changed p[3, 0]",
+        "run.checkpoint` has step 96",
+    ):
+        assert part in told
+    assert found.value.out.stopped.step == SINCE
+
+
+def test_members_that_a_fault_does_not_change_go_on():
+    """A momentum of zero stays zero, whatever it is multiplied by."""
+    sim = tp.compile(free, dt=0.01, method="leapfrog", propagator="loop", check_every=8)
+    fault = {"flip": tp.fault("p", 0, relative=1e-3, since=20)}
+    p = np.array([[1.0], [0.0], [2.0]])
+    with pytest.warns(tp.PhysicsWarning, match="2 members in all"):
+        out = sim.evolve(
+            q=np.zeros((3, 1)), p=p, steps=30, save_every=1, acts=fault, observe={"v": lambda p: p[0]}
+        )
+    assert [(s.member, s.step) for s in out.stops] == [(0, 20), (2, 20)]
+    assert np.isnan(out.p[20:, 0]).all() and np.isfinite(out.p[:20]).all() and (out.p[:, 1] == 0).all()
+    assert np.isnan(out["v"][20:, 2]).all() and np.isfinite(out["v"][:20]).all()
+
+
+def test_digests_of_an_ensemble_do_not_depend_on_the_stride():
+    fault = {"flip": tp.fault("p", 0, relative=1e-3, since=20)}
+    start = {"q": np.zeros((2, 1)), "p": np.array([[1.0], [0.0]])}
+    seen = []
+    for every in (1, 4, 64):
+        sim = tp.compile(free, dt=0.01, method="leapfrog", propagator="loop", check_every=every)
+        with pytest.warns(tp.PhysicsWarning):
+            seen.append(sim.evolve(**start, steps=64, hash_every=64, acts=fault).hashes)
+    assert seen[0] == seen[1] == seen[2]
+
+
+def test_a_run_that_goes_on_stops_where_the_whole_run_does(tmp_path):
+    sim = tp.compile(gravity, dt=1e-3, method="leapfrog", check_every=64)
+    path = tmp_path / "run.checkpoint"
+    sim.evolve(**cluster(), steps=50, **faulty(checkpoint=path))
+    with pytest.warns(tp.PhysicsWarning):
+        out = sim.evolve(resume=path, steps=100)
+    assert (out.stopped.cause, out.stopped.step) == ("integrity", SINCE)
+
+
+def test_no_frame_of_a_bad_step_is_streamed(tmp_path):
+    sim = tp.compile(gravity, dt=1e-3, method="leapfrog", check_every=64)
+    with pytest.warns(tp.PhysicsWarning):
+        out = sim.evolve(**cluster(), steps=160, save=tmp_path / "run.zarr", save_every=1, **faulty())
+    assert out.steps[-1] == SINCE - 1 and np.isfinite(np.asarray(out.q)).all()
+
+
+# --- what is not --------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"save_every": 3}, {"hash_every": 10}, {"observe": {"r": lambda q: q[0, 0]}}],
+    ids=["plain", "frames", "digests", "observed"],
+)
+def test_checks_change_no_bit(options):
+    on = tp.compile(gravity, dt=1e-3, method="leapfrog", check_every=7)
+    off = tp.compile(gravity, dt=1e-3, method="leapfrog", checks="off")
+    a, b = (sim.evolve(**cluster(4, 3), steps=100, **options) for sim in (on, off))
+    assert a.stopped is None and a.hash == b.hash and a.hashes == b.hashes
+    assert np.array_equal(a.q, b.q)
+    assert "checks" not in b.metrics and a.metrics["checks"]["every"] == 7
+
+
+def watched(sim, out):
+    """The watch of a run that is over, at its last step."""
+    r = out.origin.run
+    assert isinstance(out.origin, Origin)
+    found = watch_charges(sim, r, 1)
+    assert found is not None
+    one, w = found
+    first, now = ({k: v[i] for k, v in out.origin.looked(w.values).items()} for i in (0, -1))
+    return one, w, first, now
+
+
+def test_roundings_with_a_bias_are_no_fault():
+    """A constant force rounds alike for many steps: the sum of momenta leaves its walk, and no step jumps."""
+    sim = tp.compile(pulled_apart, dt=0.01, method="leapfrog", propagator="loop")
+    out = sim.evolve(q=[0.0, 0.0], p=[1.0, 300.0], steps=100_000, frames=2)
+    one, w, first, now = watched(sim, out)
+    assert one.bad(slice(0, 1), first, now, 100_000).all()  # far outside a random walk
+    assert one.find([0], 0, 100_000) == {} and one.biased["momentum[0]"].all()
+    assert not one.bad(slice(0, 1), first, now, 100_000).any()
+    strict = tp.compile(pulled_apart, dt=0.01, method="leapfrog", propagator="loop", checks="strict")
+    assert strict.evolve(q=[0.0, 0.0], p=[1.0, 300.0], steps=100_000, frames=2).stopped is None
+
+
+def test_forces_that_balance_are_no_fault():
+    """Bodies at rest on a ring with a charge in its middle: large forces cancel, and all momenta are their roundings."""
+
+    @tp.hamiltonian
+    def ring(q: tp.Array["n", 2], p: tp.Array["n", 2]):
+        return (p * p).sum() / 2 + tp.pair_sum(1e3 * (tp.sqrt(tp.pair_distance2(q) + 1.0) - 1.0) ** 2)
+
+    angles = 2 * np.pi * np.arange(6) / 6
+    q = np.stack([np.cos(angles), np.sin(angles)], -1)
+    sim = tp.compile(ring, dt=1e-4, method="leapfrog", checks="strict", check_every=256)
+    assert sim.evolve(q=q, p=0 * q, steps=4096, frames=2).stopped is None
+
+
+def test_a_band_is_six_to_twenty_walks_of_the_angular_momentum():
+    n, members = 4096, 64
+    start = {
+        "q": np.tile([1.0, 0.0], (members, 1)),
+        "p": np.stack([np.zeros(members), np.linspace(0.8, 1.2, members)], -1),
+    }
+    sim = tp.compile(kepler, dt=0.02, method="leapfrog")
+    out = sim.evolve(**start, steps=n, save_every=64)
+    one, w, _, _ = watched(sim, out)
+    seen = out.origin.looked(w.values)
+    for k in range(1, len(out.steps)):
+        first, now = ({name: v[i] for name, v in seen.items()} for i in (0, k))
+        assert not one.bad(slice(0, members), first, now, int(out.steps[k])).any()
+    name = "angular_momentum[0, 1]"
+    mean = one.variance[name] / (one.looks + 1)
+    band = one.band(name, n, mean, now[f"{name} moved"], False)
+    sigma = 0.52 * 2.0**-53 * math.sqrt(n)
+    assert (6 * sigma < band).all() and (band < 20 * sigma).all()
+
+
+@pytest.mark.all
+@pytest.mark.requirement("S2-53")
+def test_a_thousand_healthy_runs_of_a_million_steps_raise_no_alarm():
+    members = 1000
+    start = {
+        "q": np.tile([1.0, 0.0], (members, 1)),
+        "p": np.stack([np.zeros(members), np.linspace(0.8, 1.2, members)], -1),
+    }
+    sim = tp.compile(kepler, dt=0.02, method="leapfrog", checks="strict")
+    out = sim.evolve(**start, steps=1_000_000, frames=2)
+    assert out.stopped is None and out.metrics["checks"]["alarms"] == 0
+
+
+# --- when ---------------------------------------------------------------------------------------------
+def test_the_stride_is_a_power_of_two_and_grows_where_steps_are_short():
+    def every(system, start):
+        sim = tp.compile(system, dt=1e-3, method="leapfrog")
+        return stride(sim, sim.evolve(**start, steps=1).origin.run)
+
+    one = every(kepler, {"q": [1.0, 0.0], "p": [0.0, 1.0]})
+    bodies = every(gravity, cluster(100))
+    assert one > bodies >= 64 and one & (one - 1) == 0 and bodies & (bodies - 1) == 0
+
+
+def test_short_runs_are_not_watched_unasked():
+    sim = tp.compile(kepler, dt=0.02, method="leapfrog")
+    out = sim.evolve(q=[1.0, 0.0], p=[0.0, 1.2], steps=10)
+    assert watches(sim, out.origin.run) == () and "checks" not in out.metrics
+
+
+def test_acts_that_are_meant_change_what_they_like():
+    sim = tp.compile(gravity, dt=1e-3, method="leapfrog", check_every=8, checks="strict")
+    out = sim.evolve(**cluster(), steps=32, acts={"kick": tp.act(every=8, map=lambda p: p * 1.5)})
+    assert out.stopped is None and "checks" not in out.metrics
+
+
+# --- wrong calls --------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "fault, told",
+    [
+        (lambda: tp.fault("p", (3, 0), relative=0.0, since=1), "changes nothing"),
+        (lambda: tp.fault("p", (3, 0), relative=1e-3, since=0), "since"),
+        (lambda: tp.fault(3, (3, 0), relative=1e-3, since=1), "not the name of a state"),
+        (lambda: tp.fault("p", (3, 0), since=1), "missing its argument `relative`"),
+    ],
+)
+def test_a_fault_is_described_by_names_and_numbers(fault, told):
+    with pytest.raises(tp.TinyPhysicsError, match=told):
+        fault()
+
+
+@pytest.mark.parametrize(
+    "fault, told",
+    [
+        (tp.fault("v", (0, 0), relative=1e-3, since=1), "no state `v`"),
+        (tp.fault("p", (9, 0), relative=1e-3, since=1), r"p\[9, 0\] is no number of `p`"),
+        (tp.fault("p", 0, relative=1e-3, since=1), r"p\[0\] is no number of `p`"),
+    ],
+)
+def test_a_fault_is_of_a_number_that_there_is(fault, told):
+    sim = tp.compile(gravity, dt=1e-3, method="leapfrog")
+    with pytest.raises(tp.TinyPhysicsError, match=told):
+        sim.evolve(**cluster(), steps=1, acts={"flip": fault})
