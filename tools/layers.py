@@ -105,5 +105,6 @@ UP = {
         "out.plot(), out.animate() and what notebooks show are methods of a noun",
     ),
     "quantity": ("runtime.api.quantities", 'out.quantity("q") is a method of a noun, for users'),
+    "report": ("runtime.api.run_report", 'out.report("run.html") is a method of a noun, for users'),
     "to_xarray": ("runtime.api.dataset", "out.to_xarray() is a method of a noun, for users"),
 }

@@ -37,12 +37,12 @@ OPTIONS = tuple(name for name in EVOLVE if name not in (*LATER, "options"))
 # what a Trajectory or a Frame has under a name: a state of that name could not be seen as out.name
 SHOWN = (
     "animate", "drift", "drift_rate", "energy", "every_step", "final", "found", "frames", "hash", "hash_of", "hashes",
-    "kept", "ledger", "losses", "metrics", "observed", "origin", "plot", "states", "step", "stopped", "stops", "t", "times",
-    "to_xarray", "words",
+    "kept", "ledger", "losses", "metrics", "observed", "origin", "plot", "report", "states", "step", "stopped", "stops", "t",
+    "times", "to_xarray", "words",
 )  # fmt: skip
 OF_A_RUN = (  # what a user reads of a run by its name: an observable of that name would look like it
     "t", "energy", "final", "drift", "drift_rate", "hash", "hashes", "stopped", "stops", "metrics", "losses", "ledger",
-    "steps", "times", "words", "events", "plot", "animate", "to_xarray",
+    "steps", "times", "words", "events", "plot", "animate", "report", "to_xarray",
 )  # fmt: skip
 RESERVED = {"dt": "the step", "self": "the simulation"} | dict.fromkeys(OPTIONS, "an option of evolve()")
 

@@ -520,6 +520,16 @@ class Trajectory:
 
         return up.plot(self, "film", path, kind=kind, x=x, y=y, z=z, **options)
 
+    def report(self, path: Any) -> Any:
+        """Writes a page about the run to `path`, one HTML file that loads nothing, and returns the path.
+
+        `out.report("run.html")` has its charges against the bands of rounding, the energy and the shadow energy, the plan
+        with its certificate, what was thrown away, a portrait, and why it stopped, if it did.
+        """
+        from tinyphysics import up
+
+        return up.report(self, path)
+
     def quantity(self, name: str) -> Any:
         """Returns a state, "t", "energy" or an observable, by its `name`, over the frames, as a quantity of pint's.
 

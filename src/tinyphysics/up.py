@@ -1,6 +1,6 @@
 """What do nouns ask of the layers above them?  `system.compile`, `out.plot`, `out.to_xarray`, `out.stopped.report`, …
 
-These five functions are the only calls that point up: what they name is imported when it is called.
+These six functions are the only calls that point up: what they name is imported when it is called.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ AUTOPSY = "tinyphysics.runtime.measure.autopsy"
 COMPILE = "tinyphysics.runtime.api.compile"
 PLOT = "tinyphysics.runtime.api.pictures"
 QUANTITY = "tinyphysics.runtime.api.quantities"
+REPORT = "tinyphysics.runtime.api.run_report"
 TO_XARRAY = "tinyphysics.runtime.api.dataset"
 
 
@@ -38,6 +39,11 @@ def plot(out: Trajectory, how: str, *args: Any, **options: Any) -> Any:
 def quantity(out: Trajectory, name: str) -> Any:
     """An array of a run with its unit."""
     return import_module(QUANTITY).quantity(out, name)
+
+
+def report(out: Trajectory, path: Any) -> Any:
+    """A run as a page."""
+    return import_module(REPORT).report(out, path)
 
 
 def to_xarray(out: Trajectory) -> Any:
