@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
@@ -13,6 +14,8 @@ from tinyphysics.context import CHECK
 from tinyphysics.device import cache
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
+from tinyphysics.flows.adjoint import adjoint_step
+from tinyphysics.ir import UOp
 from tinyphysics.ir.reduction import COMPONENTS
 from tinyphysics.ir.spec import SHAPED, check
 from tinyphysics.plan import Goal, Plan
@@ -38,6 +41,7 @@ from tinyphysics.step import OWN_STEPS as CHOOSES_STEPS
 from tinyphysics.synth.coefficients import schemes
 from tinyphysics.system import System
 from tinyphysics.target import Target
+from tinyphysics.tpir.precision.lattice import even_states
 from tinyphysics.tpir.precision.precision import in_precision
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.tpir.program.lower import lower
@@ -93,6 +97,18 @@ def with_directions(system: System, goal: Goal, requested: str) -> Build:
         why=why,
         goal=replace(b.goal, more=goal.more),
     )
+
+
+def adjoint(b: Build, wrt: Sequence[UOp], reverse: bool) -> Program:
+    """The program that pulls cotangents back through the steps of another, and sums up gradients of parameters."""
+    goal = b.goal
+    with unrounded() if goal.precision == "dd" else nullcontext():
+        step = adjoint_step(b.step, wrt, reverse, goal.precision)
+        exact = lower(step, b.system.sites, goal.dt, goal.precision, ready=True)
+    known = b.step.weights
+    signed = known | {-w: -meant for w, meant in known.items()}
+    even = tuple(exact.states[k].name for k in even_states(b.exact)) if goal.precision == "lattice" else ()
+    return replace(in_precision(exact, goal.precision, goal.lattice, signed, even), math=goal.math)
 
 
 def stepped(b: Build) -> Build:

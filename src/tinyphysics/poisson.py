@@ -12,7 +12,8 @@ Words = tuple[str, ...]
 Matrix = Sequence[Sequence[Any]]  # of numbers of any precision, or of expressions
 FORCE = "force"  # the word of POISSON_J for what moves a state as it is: no derivative of an energy is named
 BRACKET = "bracket"  # the word for P(z) times derivatives of an energy, as it is
-FORMAL = ("auxiliary", "error")  # roles of states that no structure moves: p_t, and error words
+COTANGENT = "cotangent"  # the role of what is pulled back through a step, and of sums of gradients
+FORMAL = ("auxiliary", "error", COTANGENT)  # roles of states that no structure moves: p_t, and error words
 # what is asked of canonical pairs, of maps and of rates; the first is what `method="symplectic"` asks for
 FIVE = ("symplectic", "volume-preserving", "symmetric", "reversible", "consistent")
 

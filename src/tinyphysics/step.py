@@ -138,6 +138,14 @@ class SubFlow(Protocol):
         """
         return None
 
+    def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...] | None:
+        """What pulls cotangents back through it, where the states are as they were before it; None if that is not known.
+
+        `bars` has for each state its cotangent, which is a state too; `sums` for each parameter, and dt, what its gradient is
+        added to.
+        """
+        return None
+
     def joined(self, other: SubFlow) -> SubFlow:
         """This and another of its kind, side by side: both see the states as they were before."""
         raise TypeError(f"{type(self).__name__} is not what moves states after equations are solved")

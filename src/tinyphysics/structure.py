@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from tinyphysics.ir import UOp
 from tinyphysics.poisson import ANY_RATES, Matrix, Poisson, Slope, Words, starts
 from tinyphysics.poisson import BRACKET as BRACKET
+from tinyphysics.poisson import COTANGENT as COTANGENT
 from tinyphysics.poisson import FIVE as FIVE
 from tinyphysics.poisson import FORCE as FORCE
 from tinyphysics.poisson import FORMAL as FORMAL

@@ -82,7 +82,7 @@ def test_no_other_file_pairs_states_by_their_numbers():
 # --- what may be asked ---------------------------------------------------------------------------------------
 def test_listings_have_the_words_of_all_structures():
     assert ROLES == isa.ROLES and ROLES[:2] == ("position", "momentum")
-    assert ROLES[-3:] == ("field", "auxiliary", "error")
+    assert ROLES[-4:] == ("field", "auxiliary", "error", "cotangent")
     assert WORDS == ("pass", "negate", "bracket", "force") == isa.POISSON_TYPES
     assert CLAIMS[: len(FIVE)] == FIVE and CLAIMS == isa.CLAIMS
     assert [word_of(role) for role in ROLES] == ["pass", "negate", *[None] * (len(ROLES) - 2)]

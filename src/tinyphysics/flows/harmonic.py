@@ -68,8 +68,10 @@ class HarmonicFlow(OscillatorFlow):
             out[p] = -weight * (o.b * q if o.f is None else o.b * q + o.f)
         return out
 
-    def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
+    def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...] | None:
         """Directions turn as the states do, around the origin: no state enters an oscillator."""
+        if any(v in way for v in self.reads() - {*self.writes()} for way in ways):
+            return None  # how it turns with its own parameters is not known
         pairs = tuple((way[q], way[p]) for way in ways for q, p in self.pairs)
         around = tuple(Oscillator(o.a, o.b) for o in self.oscillators) * len(ways)
         return HarmonicFlow(self.weight, pairs, around), self
@@ -106,7 +108,9 @@ class CoupledFlow(OscillatorFlow):
         slopes = gradient(UOp.const(self.weight) * self.energy, list(self.writes()))
         return Canonical(self.pairs).rates(dict(zip(self.writes(), slopes)))
 
-    def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
+    def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...] | None:
+        if any(v in way for v in self.reads() - {*self.writes()} for way in ways):
+            return None
         moved = (tuple((way[q], way[p]) for q, p in self.pairs) for way in ways)
         return *(replace(self, directions=pairs) for pairs in moved), self
 

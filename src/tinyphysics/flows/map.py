@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tinyphysics.flows.cotangents import Cotangents, Total, is_zero
 from tinyphysics.ir import UOp
 from tinyphysics.rules.calculus.jvp import jvp
+from tinyphysics.rules.calculus.vjp import vjp
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import AS_WRITTEN, SubFlow
 from tinyphysics.tpir.program.isa import Register, Word
@@ -46,6 +48,22 @@ class Map(SubFlow):
         return (
             (Map(tuple(v for way in ways for v in self.along(way).values)), self) if self.values else (self,)
         )
+
+    def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...]:
+        """Gradients of parameters first, which read the cotangents as they were; then these."""
+        if not self.values:
+            return ()
+        states, values = zip(*self.values)
+        found = simplify(vjp(values, [bars[x] for x in states], [*bars, *sums]))
+        slopes = dict(zip((*bars, *sums), found))
+        written = set(states)
+        totals = tuple(Total(sums[v], slopes[v]) for v in sums if not is_zero(slopes[v]))
+        moved = tuple(
+            (bar, slopes[x] if x in written else bar + slopes[x])
+            for x, bar in bars.items()
+            if x in written or not is_zero(slopes[x])
+        )
+        return (*((Cotangents((), totals),) if totals else ()), Map(moved))
 
     def joined(self, other: SubFlow) -> Map:
         """Both, with all values computed before the first is put in its place."""

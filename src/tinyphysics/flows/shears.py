@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tinyphysics.flows.cotangents import is_zero, pulled_back
 from tinyphysics.ir import Ops, UOp
-from tinyphysics.ir.ops import MOVEMENT
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import AS_WRITTEN, DT, SHEARS, Step, SubFlow
@@ -19,12 +19,6 @@ def derivative(u: UOp, way: Mapping[UOp, UOp]) -> UOp | None:
     """Of u along a direction of the states; None where that is zero."""
     (found,) = simplify(jvp([u], list(way), list(way.values())))
     return None if is_zero(found) else found
-
-
-def is_zero(u: UOp) -> bool:
-    while u.op in MOVEMENT and len(u.src) == 1:
-        (u,) = u.src
-    return u.op is Ops.CONST and u.arg == 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +65,12 @@ class Shear:
         slope = derivative(self.covector, way)
         if slope is None:
             return None
-        return Shear(way[self.state], slope, FORCE, -self.weight if self.kind == "negate" else self.weight)
+        return Shear(way[self.state], slope, FORCE, self.signed)
+
+    @property
+    def signed(self) -> float:
+        """The weight, with the sign of J."""
+        return -self.weight if self.kind == "negate" else self.weight
 
     @property
     def rate(self) -> UOp:
@@ -173,6 +172,12 @@ class ShearFlow(SubFlow):
         """All directions by the states as they are before it; then the states."""
         moves = tuple(found for way in ways for s in self.shears if (found := s.along(way)) is not None)
         return (ShearFlow(moves, self.clock), self) if moves else (self,)
+
+    def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...] | None:
+        """Cotangents of what the moves read grow by those of what they move, times the derivative."""
+        if len(self.plain) < len(self.shears):
+            return None
+        return pulled_back([(s.state, s.covector, s.signed) for s in self.plain], bars, sums, self.clock)
 
     def joined(self, other: SubFlow) -> ShearFlow:
         """Both, with all flows evaluated before the first is applied."""

@@ -17,7 +17,7 @@ from tinyphysics.pipeline import TANGENTS
 from tinyphysics.planner.methods.cite import Citations
 from tinyphysics.report import Report
 from tinyphysics.runtime.api.by_name import takes_names
-from tinyphysics.runtime.api.measured import Measured
+from tinyphysics.runtime.api.differentiated import Differentiated
 from tinyphysics.runtime.measure.deciders import DECIDERS
 from tinyphysics.runtime.measure.diagnostics import DIAGNOSTICS
 from tinyphysics.runtime.stages.description import save
@@ -38,7 +38,7 @@ PLAIN = (int, float, str, bool, np.ndarray)  # no quantities with units
 
 
 @dataclass(eq=False, repr=False)
-class Simulation(Measured):
+class Simulation(Differentiated):
     """A compiled system, made by tp.compile: explain it, print its program at any level, run it.
 
     `sim.evolve(q=..., p=..., steps=1000)` runs it, `print(sim.explain())` shows what was found, chosen and proved, and

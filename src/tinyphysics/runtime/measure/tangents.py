@@ -41,14 +41,20 @@ class Wanted:
     count: int = 1
     volumes: bool = False  # of the directions as they were given: GALI and SALI
     means: bool = False  # over the time: MEGNO
+    by: tuple[str, ...] = ()  # parameters that have directions, too
 
     def __or__(self, other: Wanted) -> Wanted:
-        return Wanted(max(self.count, other.count), self.volumes or other.volumes, self.means or other.means)
+        by = tuple(dict.fromkeys((*self.by, *other.by)))
+        return Wanted(
+            max(self.count, other.count), self.volumes or other.volumes, self.means or other.means, by
+        )
 
 
 def with_directions(system: System, w: Wanted) -> System:
     """The system with directions, and with what they have grown by, among its states."""
     shapes = {DIRECTION.format(k, s.name): s.var.shape for k in range(w.count) for s in system.states}
+    parameters = {p.name: p.var.shape for p in system.parameters}
+    shapes |= {DIRECTION.format(k, name): parameters[name] for k in range(w.count) for name in w.by}
     shapes[GROWTH] = (
         w.count,
         2,
@@ -288,7 +294,9 @@ def run_with_directions(
     if first is None:
         more = first_directions(system, w, i.members, int(seed), float(t0))
     else:
-        more = {n: np.broadcast_to(v, (i.members, *np.shape(v))) for n, v in first.items()}
+        each = {s.name: s.var.shape for s in system.states} | {p.name: p.var.shape for p in system.parameters}
+        shapes = {DIRECTION.format(k, n): shape for k in range(w.count) for n, shape in each.items()}
+        more = {n: np.broadcast_to(v, (i.members, *shapes[n])) for n, v in first.items()}
         more |= first_sums(w, i.members, float(t0))
     if not i.is_ensemble:
         more = {name: v[0] for name, v in more.items()}
@@ -326,7 +334,7 @@ def simulation(setup: Setup, w: Wanted) -> Setup:
         goal = goal.by_method(goal.decision.method, dt=goal.decision.dt)
     key = w, goal, setup.checks
     if key not in setup._beside:
-        with_them = goal.given(**{TANGENTS: (w.count, w.volumes, w.means)})
+        with_them = goal.given(**{TANGENTS: (w.count, w.volumes, w.means, *w.by)})
         setup._beside[key] = type(setup)(
             with_directions(setup.system, w), with_them, setup.requested, setup.checks
         )

@@ -23,6 +23,7 @@ from itertools import groupby
 
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.dtype import bool_, f64, i64
+from tinyphysics.structure import COTANGENT
 from tinyphysics.tpir.precision.order_free import list_sums
 from tinyphysics.tpir.precision.rewriter import Choices, Rewriter
 from tinyphysics.tpir.precision.state_flows import flows
@@ -50,9 +51,11 @@ def on_lattice(program: Program, choices: Choices) -> Program:
                 f"lattice= gives a unit to `{name}`, which is not a state",
                 fix=f"Units can be given to {one_of([*names, FORCE])}.",
             )
-    states = tuple(replace(s, type=Type(i64, s.type.shape)) for s in program.states)
+    states = tuple(
+        s if s.role == COTANGENT else replace(s, type=Type(i64, s.type.shape)) for s in program.states
+    )
     # what is claimed is claimed of exact arithmetic
-    return Lattice(program, given).rewritten(claims=(), states=states)
+    return Lattice(program, given, choices.even).rewritten(claims=(), states=states)
 
 
 class Lattice(Rewriter):
@@ -61,12 +64,20 @@ class Lattice(Rewriter):
     name = "lattice"
     sections = SECTIONS
 
-    def __init__(self, program: Program, units: Mapping[str, float]) -> None:
+    def __init__(
+        self, program: Program, units: Mapping[str, float], even: tuple[str, ...] | None = None
+    ) -> None:
         check_shears(program)
         super().__init__(program)
+        # cotangents of the step without its rounding: float64, at the points of the lattice
+        self.floats = frozenset(k for k, s in enumerate(program.states) if s.role == COTANGENT)
         self.units = [units.get(s.name, units.get("", UNIT)) for s in program.states]
         self.range = [RANGE] * len(program.states)
-        self.even = even_states(program)
+        self.even = (
+            even_states(program)
+            if even is None
+            else frozenset(k for k, s in enumerate(program.states) if s.name in even)
+        )
         self.alias: dict[Operand, Operand] = {}  # gradients and flows by the registers that hold them
         self.seen: dict[int, Register] = {}  # states as float64, as they are now
         self.factors: dict[tuple[Operand, float, tuple[int, ...]], Register] = {}
@@ -80,7 +91,7 @@ class Lattice(Rewriter):
         """What stands for an operand of the float64 program."""
         if not isinstance(x, Register):
             return self.alias.get(x, x) if self.section != "energy" else x
-        if x.kind != "S":
+        if x.kind != "S" or x.index in self.floats:
             return self.alias.get(x, x)
         if x.index not in self.seen:
             type_ = Type(f64, self.program.states[x.index].type.shape)
@@ -104,10 +115,23 @@ class Lattice(Rewriter):
         if self.section == "init":
             self.round_boxes()
 
+    def is_float(self, x: Operand) -> bool:
+        return isinstance(x, Register) and x.kind == "S" and x.index in self.floats
+
+    def plainly(self, i: Instruction) -> None:
+        """What is done to cotangents, as it is."""
+        self.put(replace(i, operands=(i.dst, *(self.read(x) for x in i.args))))
+
     def memory(self, i: Instruction) -> None:
+        if self.is_float(i.dst):
+            self.put(i)
+            return
         self.put(replace(i, type=Type(i64, i.type.shape)) if isinstance(i.dst, Register) else i)
 
     def gradient(self, i: Instruction) -> None:
+        if self.is_float(i.args[0]):  # a cotangent, to which more is added
+            self.put(i)
+            return
         self.alias[i.dst] = self.held(self.read(i.args[0]), i.type)
 
     def flow(self, i: Instruction) -> None:
@@ -251,7 +275,7 @@ class Lattice(Rewriter):
 # fmt: off
 Lattice.rules = {
     "kept": Lattice.memory, "gradient": Lattice.gradient, "flow": Lattice.flow, "by_flow": Lattice.shear,
-    "summed": Lattice.summed,
+    "summed": Lattice.summed, **dict.fromkeys(("added", "by_sum", "by_value"), Lattice.plainly),
     **dict.fromkeys(("plain", "moved", "listed", "clock", "watched", "orbit", "turn", "solved"), Lattice.number),
 }  # check_shears has refused all others
 # fmt: on
@@ -264,9 +288,15 @@ def is_listed(i: Instruction) -> bool:
 
 # --- what qualifies -------------------------------------------------------------------------------
 def check_shears(program: Program) -> None:
-    """Every state moves by shears alone, in units of the user's."""
+    """Every state moves by shears alone, in units of the user's; cotangents move as they will."""
+    beside = {Register("S", k) for k, s in enumerate(program.states) if s.role == COTANGENT}
     for _, _, i in program.numbered():
         how = i.row.numbers
+        if i.dst in beside:
+            continue
+        if how == "gradient" and i.args[0] in beside and isinstance(i.dst, Register):
+            beside.add(i.dst)  # to which more is added
+            continue
         moves = isinstance(i.dst, Register) and i.dst.kind == "S" and how not in ("kept", "by_flow")
         if moves or how == "added":
             raise PlanError(

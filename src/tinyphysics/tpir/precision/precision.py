@@ -144,14 +144,19 @@ def format_of(program: Program) -> DType:
 
 
 def in_precision(
-    program: Program, precision: str, units: Units = (), weights: Mapping[float, Fraction] | None = None
+    program: Program,
+    precision: str,
+    units: Units = (),
+    weights: Mapping[float, Fraction] | None = None,
+    even: tuple[str, ...] | None = None,
 ) -> Program:
     """A float64 program in another precision; a PlanError if one of its constants has no place there.
 
     `units` are those of a lattice; `weights` says which numbers the coefficients of a method stand for.
+    `even` are the states that move by even numbers there, where the program itself does not say so.
     """
     row = PRECISIONS[precision]
-    new = row.rewrite(program, Choices(units, weights or {}))
+    new = row.rewrite(program, Choices(units, weights or {}, even))
     for i, x in out_of_range(new) if f32 in row.formats else ():
         where = f" ({i.note})" if i.note else ""
         raise PlanError(

@@ -36,6 +36,9 @@ class Choices:
 
     units: Units = ()
     weights: Mapping[float, Fraction] = field(default_factory=dict)  # the numbers that coefficients stand for
+    even: tuple[str, ...] | None = (
+        None  # states that move by even numbers on a lattice; None: as the program says
+    )
 
 
 class Rewriter:

@@ -25,7 +25,7 @@ from tinyphysics.rules.identities.quotients import shared_quotients
 from tinyphysics.rules.identities.real import pairwise, products
 from tinyphysics.step import AS_GIVEN, AS_WRITTEN, OWN_STEPS, Coordinates, Step, SubFlow, inverse
 from tinyphysics.structure import structure_of
-from tinyphysics.system import State
+from tinyphysics.system import Parameter, State
 from tinyphysics.tpir.program.isa import (
     SECTIONS,
     Instruction,
@@ -295,16 +295,18 @@ def lower(
     works: str = "",
     books: str = "",
     beside: Sequence[State] = (),
+    ready: bool = False,
 ) -> Program:
     """The program of a step; what may be fused or hoisted is decided here, before anything watches.
 
     With `works`, p_t is a state of that name: nothing reads it, so that the others have the bits that they have without.
     `books` says of which flows the works are followed: "drive", "friction"; all where it is empty.
-    With `beside`, directions are moved beside the states, whose bits do not change either.
+    With `beside`, directions are moved beside the states, whose bits do not change either. A step that is `ready` has its
+    arithmetic decided.
     """
     if beside:
         step = with_directions(step, beside, precision)
-    elif OWN_STEPS not in step.traits:
+    elif not ready and OWN_STEPS not in step.traits:
         step = decided(step, precision)
     if works:
         step = with_time_momentum(step, works, books)
@@ -334,7 +336,7 @@ def lower(
         declared.append(StateDecl(s.name, s.role, type_of(s.var), pair))
     params = [ParamDecl(p.name, type_of(p.var), p.default) for p in step.parameters]
     params += [ParamDecl(str(u.arg), type_of(u)) for u in b.matrices.values()]
-    if all(f.declares_dt for f in step.body):
+    if ready and all(p.name != "dt" for p in step.parameters) or all(f.declares_dt for f in step.body):
         params.insert(0, ParamDecl("dt", default=dt))
     return Program(
         step.name,
@@ -400,7 +402,7 @@ def with_directions(step: Step, beside: Sequence[State], precision: str) -> Step
 
     What moves a state is what it was, to the last bit; what moves a direction is decided for itself.
     """
-    known, ways = decisions(step, precision), ways_of(step.states, beside)
+    known, ways = decisions(step, precision), ways_of(step.states, beside, step.parameters)
     moved: dict[SubFlow, tuple[SubFlow, ...]] = {}
     for f in step.flows:
         found = f.tangent(ways)
@@ -431,12 +433,16 @@ def with_directions(step: Step, beside: Sequence[State], precision: str) -> Step
 DIRECTION = "d{}_{}"  # the name of a direction of a state
 
 
-def ways_of(states: Sequence[State], beside: Sequence[State]) -> list[dict[UOp, UOp]]:
-    """The directions among some states, a way each: one for every state."""
+def ways_of(
+    states: Sequence[State], beside: Sequence[State], parameters: Sequence[Parameter] = ()
+) -> list[dict[UOp, UOp]]:
+    """The directions among some states, a way each: one for every state, and for the parameters that have one."""
     known = {s.name: s.var for s in beside}
     ways: list[dict[UOp, UOp]] = []
     while all(DIRECTION.format(len(ways), s.name) in known for s in states):
-        ways.append({s.var: known[DIRECTION.format(len(ways), s.name)] for s in states})
+        own = {s.name: s.var for s in states} | {p.name: p.var for p in parameters}
+        every = {v: DIRECTION.format(len(ways), name) for name, v in own.items()}
+        ways.append({v: known[name] for v, name in every.items() if name in known})
     return ways
 
 

@@ -1,0 +1,321 @@
+"""What does a gradient run go along?  The loop states of a run, forward step by step, and cotangents beside them backward.
+
+A loop state is what a step leaves to the next one, word by word. The states that users see are made of it by `final`, on a
+copy, as in every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.device.numbers import NUMPY_DTYPE
+from tinyphysics.errors import InputError, PlanError
+from tinyphysics.flows.adjoint import irreversible
+from tinyphysics.flows.cotangents import BAR, REST
+from tinyphysics.ir import UOp
+from tinyphysics.pipeline import adjoint
+from tinyphysics.planner.cost.target import in_loops
+from tinyphysics.runtime.engines.backend import engine_for
+from tinyphysics.runtime.measure.deciders import DECIDERS
+from tinyphysics.runtime.stages.bind import bind
+from tinyphysics.runtime.stages.encode import encode
+from tinyphysics.runtime.stages.place import place
+from tinyphysics.runtime.stages.resolve import Request, resolve
+from tinyphysics.runtime.stages.schedule import Scheduled, schedule
+from tinyphysics.runtime.stages.setup import Setup
+from tinyphysics.runtime.state.run import Run, made
+from tinyphysics.runtime.state.schedule import Schedule, time_at
+from tinyphysics.step import DT
+from tinyphysics.structure import COTANGENT
+from tinyphysics.tpir.program.isa import Program
+
+Arrays = Mapping[str, Any]
+PRECISIONS = ("float64", "lattice")
+MOST = 256.0  # powers of two by which cotangents may have grown before they are scaled
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """A run that is differentiated: all that decides its bits, and when it is looked at."""
+
+    setup: Setup
+    run: Run
+    scheduled: Scheduled
+    wrt: tuple[UOp, ...]  # parameters, and dt
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.scheduled.schedule
+
+    @property
+    def steps(self) -> int:
+        return self.schedule.steps
+
+    @property
+    def members(self) -> int:
+        return self.run.given.members
+
+    @cached_property
+    def frames(self) -> Any:
+        """The steps whose frames are kept."""
+        return self.schedule.frames(self.steps)[0]
+
+    @cached_property
+    def observed(self) -> list[int]:
+        return list(self.schedule.observed(self.steps))
+
+    @cached_property
+    def bytes(self) -> int:
+        """Of a loop state."""
+        return sum(int(v.nbytes) for v in self.run.given.states.values())
+
+    @cached_property
+    def reversible(self) -> bool:
+        """Can its steps be taken back?  Not where they ask for the time or draw random numbers."""
+        c = self.setup.compiled
+        return irreversible(c.built.step) is None and not c.known.timed and not c.known.draws
+
+    # --- forward ------------------------------------------------------------------------------
+    @cached_property
+    def engine(self) -> Any:
+        r = self.run
+        return engine_for(r.target, r.program, None, r.threads, r.loops)
+
+    def begin(self) -> Any:
+        r = self.run
+        return self.engine.start(r.given.states, r.given.params, self.members, r.dt, r.t0, r.threads)
+
+    def at(self, state: Arrays, n: int) -> Any:
+        """A loop that is at step n, from its loop state."""
+        r = self.run
+        return self.engine.restored(state, r.given.params, self.members, r.dt, r.t0, n, r.threads)
+
+    def advance(self, m: Any, steps: int) -> None:
+        size = max(self.engine.block(self.members), 1)
+        while steps > 0:
+            self.engine.advance(m, min(steps, size))
+            steps -= size
+
+    def kept(self, m: Any) -> dict[str, Any]:
+        """The loop state, by the names of the registers."""
+        return {name: np.array(v) for name, v in self.engine.registers(m).items()}
+
+    def check(self, m: Any, n: int) -> None:
+        """A run that has failed has no gradient."""
+        if bad := self.engine.bad(m):
+            who = f" of member {bad[0]}" if self.run.given.is_ensemble else ""
+            raise InputError(
+                f"the run{who} stopped before step {n} (t = {time_at(n, self.run.dt, self.run.t0):g}): "
+                f"{self.run.encoding.failure}",
+                fix="Shorten dt, or begin with another state.",
+            )
+
+    def shown(self, words: Arrays) -> dict[str, Any]:
+        """What users see of states, (members, shape...)."""
+        return self.run.encoding.values(words)
+
+    def first(self) -> dict[str, Any]:
+        return {name: np.asarray(v) for name, v in self.run.given.states.items()}
+
+    # --- backward -----------------------------------------------------------------------------
+    def adjoint(self, reverse: bool) -> Pullback:
+        """The program that pulls cotangents back: by inverse steps, or from the state that each step began with."""
+        key = "adjoint", self.setup.goal, reverse, tuple(str(v.arg) for v in self.wrt)
+        known = self.setup._beside
+        if key not in known:
+            known[key] = adjoint(self.setup.built, self.wrt, reverse)
+        return Pullback(self, known[key])
+
+
+@dataclass(eq=False)
+class Pullback:
+    """Cotangents beside loop states, on their way back. `state` is all that its loop carries, by register.
+
+    Cotangents and sums of gradients are those numbers times two to the power `exponent`, one for each member.
+    """
+
+    course: Course
+    program: Program
+    state: dict[str, Any] = field(default_factory=dict)
+    exponent: Any = None
+    began: Any = None  # the logarithm, to base 2, of the largest cotangent where it began
+
+    @cached_property
+    def engine(self) -> Any:
+        r, loops = self.course.run, in_loops(self.program, self.course.members)
+        loops = loops and r.target.backend != "python"
+        return engine_for(r.target, self.program, None, r.threads, loops)
+
+    @cached_property
+    def registers(self) -> dict[str, str]:
+        """The register of each state, word by word."""
+        return {s.name: f"S{k}" for k, s in enumerate(self.program.states)}
+
+    @cached_property
+    def beside(self) -> list[str]:
+        return [s.name for s in self.program.states if s.role == COTANGENT]
+
+    @cached_property
+    def cotangents(self) -> list[str]:
+        own = {s.name for s in self.course.setup.system.states}
+        return [name for name in self.beside if name.removesuffix(BAR) in own]
+
+    @cached_property
+    def own(self) -> dict[str, str]:
+        """Registers of the run, by those that the same words have in it."""
+        return {f"S{k}": self.registers[s.name] for k, s in enumerate(made(self.course.run.program).states)}
+
+    def put(self, state: Arrays) -> None:
+        """The loop state of the run that the next step begins with."""
+        for there, here in self.own.items():
+            self.state[here] = state[there]
+
+    def taken_back(self) -> dict[str, Any]:
+        """The loop state of the run."""
+        return {there: self.state[here] for there, here in self.own.items()}
+
+    # --- seeds --------------------------------------------------------------------------------
+    def zeros(self, members: int) -> dict[str, Any]:
+        return {
+            s.name: np.zeros((members, *s.type.shape), NUMPY_DTYPE[s.type.dtype.name])
+            for s in self.program.states
+            if s.role == COTANGENT
+        }
+
+    def seeded(self, words: Arrays, bars: Arrays, n: int) -> dict[str, Any]:
+        """Registers of cotangents of a loop state, from those of the states that users see at step n."""
+        r, members = self.course.run, len(next(iter(words.values())))
+        zeros = self.zeros(members)
+        given = {**words, **zeros, **{f"{x}{BAR}": v for x, v in bars.items()}}
+        params = r.given.params
+        if members != self.course.members:  # frames side by side
+            times = members // self.course.members
+            params = {k: np.concatenate([v] * times) if len(v) > 1 else v for k, v in params.items()}
+        m = self.engine.start(given, params, members, r.dt, time_at(n, r.dt, r.t0), r.threads)
+        found = self.engine.registers(m)
+        return {self.registers[name]: np.array(found[self.registers[name]]) for name in self.beside}
+
+    def begin(self, state: Arrays, words: Arrays, bars: Arrays) -> None:
+        """At the end of the run."""
+        members = self.course.members
+        self.exponent = np.zeros(members, np.int64)
+        self.state = self.seeded(words, bars, self.course.steps)
+        self.put(state)
+        self.scale()
+        self.began = self.sizes()
+
+    def add(self, seed: Arrays) -> None:
+        """More cotangents of the loop state where it is now, which no power of two multiplies."""
+        for name in self.beside:
+            at = self.registers[name]
+            new = np.ldexp(seed[at], -self.exponent[:, None])
+            if name.endswith(BAR) and f"{name.removesuffix(BAR)}{REST}" in self.registers:
+                high, low = two_sum(self.state[at], new)
+                rest = self.registers[f"{name.removesuffix(BAR)}{REST}"]
+                self.state[at], self.state[rest] = high, self.state[rest] + low
+            else:
+                self.state[at] = self.state[at] + new
+        self.scale()
+
+    def largest(self) -> Any:
+        """Of the cotangents of each member."""
+        sizes = [np.abs(self.state[self.registers[n]]).max(axis=1, initial=0.0) for n in self.cotangents]
+        return np.max(sizes, axis=0)
+
+    def sizes(self) -> Any:
+        """The logarithms of those, to base 2."""
+        with np.errstate(divide="ignore"):
+            return np.log2(self.largest()) + self.exponent
+
+    def growth(self) -> Any:
+        """By which power of two cotangents have grown since the end of the run; 0 where there were none."""
+        with np.errstate(invalid="ignore"):
+            grown = self.sizes() - self.began
+        return np.where(np.isfinite(grown), grown, 0.0)
+
+    def scale(self) -> None:
+        """Cotangents that have grown are divided by a power of two, which is kept."""
+        largest = self.largest()
+        power = np.where((largest > 0) & np.isfinite(largest), np.frexp(largest)[1], 0)
+        shift = np.where(power > MOST, power, 0)
+        if shift.any():
+            for name in self.beside:
+                at = self.registers[name]
+                self.state[at] = np.ldexp(self.state[at], -shift[:, None])
+            self.exponent = self.exponent + shift
+
+    # --- steps --------------------------------------------------------------------------------
+    def step(self, n: int, count: int = 1) -> None:
+        """Through so many steps of the run, the last of which begins at step n."""
+        r = self.course.run
+        m = self.engine.restored(self.state, r.given.params, self.course.members, r.dt, r.t0, n, r.threads)
+        size = max(self.engine.block(self.course.members), 1)
+        while count > 0:
+            self.engine.advance(m, min(count, size))
+            count -= size
+        self.state = {name: np.array(v) for name, v in self.engine.registers(m).items()}
+
+    @property
+    def overflowed(self) -> bool:
+        return not all(np.isfinite(self.state[self.registers[n]]).all() for n in self.beside)
+
+    def end(self) -> dict[str, Any]:
+        """The states and cotangents at the beginning of the run, by name."""
+        r = self.course.run
+        m = self.engine.restored(self.state, r.given.params, self.course.members, r.dt, r.t0, 0, r.threads)
+        return dict(self.engine.synchronised(m))
+
+
+def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
+    s = a + b
+    part = s - a
+    return s, (a - (s - part)) + (b - part)
+
+
+# --- beginning ----------------------------------------------------------------------------------
+def course_of(setup: Setup, request: Request, wrt: Sequence[str], what: str) -> Course:
+    """Everything decided that a first state decides; an error where the run has no adjoint yet."""
+    setup.in_own_time(what)
+    resolved = resolve(setup, request, DECIDERS)
+    encoded = encode(resolved)
+    scheduled = schedule(resolved, encoded)
+    check_course(setup, scheduled, request, what)
+    bound = bind(resolved, encoded, scheduled)
+    run = place(resolved, scheduled, bound).run
+    parameters = {p.name: p.var for p in setup.system.parameters}
+    return Course(setup, run, scheduled, tuple(DT if n == "dt" else parameters[n] for n in wrt))
+
+
+def check_course(setup: Setup, s: Scheduled, request: Request, what: str) -> None:
+    c, system = setup.compiled, setup.system
+    if c.jump is not None:
+        raise PlanError(
+            f"{what}: the loop of `{system.name}` is deleted, and a jump has no adjoint yet",
+            fix='Compile it with propagator="loop".',
+        )
+    reasons = {
+        f"`{c.known.method}` chooses its own steps": c.adaptive,
+        "project= holds invariants of the first state": bool(setup.goal.project),
+        'scale="auto" keeps the states in other units': setup.goal.scale == "auto",
+        f'precision="{setup.goal.precision}"': setup.goal.precision not in PRECISIONS,
+        "acts= change the state between steps": request.acts is not None,
+        "events= are searched in it": request.events is not None,
+        "it has states of whole numbers": not all(x.var.dtype.is_float for x in system.states),
+        "it has lists of neighbours or a tree": any(i.op in ("NEAR", "TREE") for i in c.built.program.step),
+    }
+    for why, holds in reasons.items():
+        if holds:
+            raise PlanError(
+                f"{what}: the adjoint of this run is not there yet, because {why}",
+                fix='Choose a method with steps of one length, such as method="leapfrog", in float64 or on a lattice.',
+            )
+    if s.schedule.end is not None or s.schedule.between_of(0, s.schedule.kept(s.schedule.steps)) is not None:
+        raise PlanError(
+            f"{what}: a frame lies between two steps, and a part of a step has no adjoint yet",
+            fix="Choose times that are whole numbers of steps.",
+        )

@@ -1,0 +1,198 @@
+"""What do sim.value_and_grad, sim.vjp and their kin do?  A call becomes a course, a past is chosen, cotangents go back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.errors import InputError, PlanError
+from tinyphysics.flows.adjoint import irreversible
+from tinyphysics.given import shown, whole
+from tinyphysics.runtime.measure.course import Course, course_of
+from tinyphysics.runtime.measure.gradients import Gradients, Past, Readings, swept, value_of
+from tinyphysics.runtime.measure.loss_function import FINAL, FRAMES, TIMES, traced_loss
+from tinyphysics.runtime.measure.past import PASTS, Looks
+from tinyphysics.runtime.stages.resolve import Request
+from tinyphysics.runtime.stages.setup import Setup
+from tinyphysics.runtime.state.ensemble import sizes_from
+from tinyphysics.runtime.state.from_frame import opened
+from tinyphysics.system import SizedFamily
+from tinyphysics.util import did_you_mean, one_of
+
+MEMORY = 256 << 20  # bytes for loop states, if nothing is said
+
+
+def prepared(setup: Setup, request: Request, wrt: Any, what: str) -> tuple[Course, list[str], bool]:
+    """(the course, the names of what is differentiated by, are frames asked for?)."""
+    frames = any(x is not None for x in (request.save_every, request.save_at, request.frames))
+    given, _ = opened(setup.own_names, request.given, request.t0)
+    if isinstance(setup.source, SizedFamily):
+        setup.bind(setup.source, sizes_from(setup.source, given))
+    if setup._compiled is None or setup.goal.is_accurate and setup.goal.decision is None:
+        setup.evolve(**request.given, steps=0, frames=2)
+    if setup.system.clock is not None:
+        raise PlanError(
+            f"{what}: the time of `{setup.system.name}` is a state of its own, which has no adjoint yet",
+            fix="Compile it without time=.",
+        )
+    motion = setup.system.motion
+    if motion is not None and (found := next((str(v.arg) for v in motion.v if str(v.arg) in given), None)):
+        raise PlanError(
+            f"{what}: the momenta of this run follow from `{found}`, and a gradient by it is not there yet",
+            fix="Pass the momenta: p=...",
+        )
+    names = wanted_names(setup, wrt)
+    own = {s.name for s in setup.system.states}
+    if not frames:
+        request = Request(**{**vars(request), "frames": 2})
+    course = course_of(setup, request, [n for n in names if n not in own], what)
+    return course, names, frames
+
+
+def wanted_names(setup: Setup, wrt: Any) -> list[str]:
+    """What is differentiated by: states and parameters of real numbers, if nothing is said."""
+    system = setup.system
+    floats = [s.name for s in system.states if s.var.dtype.is_float]
+    floats += [p.name for p in system.parameters if p.var.dtype.is_float]
+    if wrt is None:
+        return floats
+    if isinstance(wrt, str):
+        wrt = [wrt]
+    known = [*floats, *(["dt"] if system.kind != "map" else [])]
+    every = {s.name for s in system.states} | {p.name for p in system.parameters}
+    for name in wrt:
+        if name in known:
+            continue
+        if name in every:
+            raise InputError(
+                f"wrt names `{name}`, which is a whole number: nothing changes smoothly with it",
+                fix=f"It may have {one_of(known)}.",
+            )
+        raise InputError(
+            f"wrt names {shown(name)}, which `{system.name}` does not have",
+            fix=f"{did_you_mean(str(name), known)}It may have {one_of(known)}.",
+        )
+    if "dt" in wrt and setup.compiled.known.timed:
+        raise PlanError(
+            f"`{system.name}` depends on t, and its gradient by dt is not there yet",
+            fix="Leave dt out of wrt.",
+        )
+    return list(dict.fromkeys(wrt))
+
+
+def choose_past(course: Course, past: Any, memory: Any, snapshots: Any) -> Past:
+    """The past that was asked for, or the cheapest that fits."""
+    if past not in PASTS:
+        raise InputError(f"past={shown(past)} is not known", fix=f"past may be {one_of(PASTS)}.")
+    step, steps = course.setup.built.step, course.steps
+    room = MEMORY if memory is None else whole("memory", memory, 1)
+    if snapshots is None:
+        count = room // max(course.bytes, 1)
+        if count < 1 and past != "reverse":
+            raise InputError(
+                f"memory={room} bytes is less than one loop state of this run, which has {course.bytes}",
+                fix=f"Pass memory={course.bytes} or more.",
+            )
+    else:
+        count = whole("snapshots", snapshots, 1)
+    count = max(1, min(count, max(steps, 1)))
+    if past == "reverse" and not course.reversible:
+        found = irreversible(step)
+        why = (
+            f"a {type(found).__name__} of `{step.name}` has no inverse"
+            if found is not None
+            else f"`{course.setup.system.name}` asks for the time, or draws random numbers"
+        )
+        raise PlanError(
+            f'past="reverse": the steps of this run cannot be taken back: {why}',
+            fix='Pass past="checkpoint".',
+        )
+    if past != "auto":
+        return Past(past, count, "as asked for")
+    if course.reversible:
+        exact = course.setup.goal.precision == "lattice"
+        return Past(
+            "reverse", count, "steps are taken back exactly" if exact else "every sub-flow has an inverse"
+        )
+    if (steps + 1) * course.bytes <= room:
+        return Past("store", steps + 1, f"all states fit in {room:,} bytes")
+    return Past("checkpoint", count, f"{count:,} states fit in {room:,} bytes")
+
+
+def looked_at(course: Course, frames: bool) -> Looks:
+    steps = {course.steps, *course.observed}
+    return Looks(course, {int(n) for n in (*steps, *(course.frames if frames else ())) if n})
+
+
+def value_and_grad(
+    setup: Setup,
+    loss: Callable[..., Any],
+    request: Request,
+    wrt: Any,
+    past: Any,
+    memory: Any,
+    snapshots: Any,
+    per_member: bool,
+    what: str = "value_and_grad",
+) -> tuple[Any, Gradients]:
+    course, names, frames = prepared(setup, request, wrt, what)
+    chosen = choose_past(course, past, memory, snapshots)
+    readings = Readings(course, looked_at(course, frames))
+    traced = traced_loss(loss, readings.symbols(frames))
+    reads = [str(v.arg) for v in traced.reads]
+    if not frames and any(r == TIMES or r.startswith(f"{FRAMES}.") for r in reads):
+        raise InputError(
+            "the loss reads frames, and this run keeps none",
+            fix="Pass save_every=, save_at= or frames=, or read out.final.",
+        )
+    value: list[Any] = []
+
+    def slopes() -> dict[str, Any]:
+        found, by = value_of(traced, readings)
+        value.append(found)
+        return by
+
+    grads = swept(course, readings, slopes, chosen, names, per_member)
+    return (value[0] if course.run.given.is_ensemble else float(value[0][0])), grads
+
+
+def vjp(
+    setup: Setup,
+    cotangents: Any,
+    request: Request,
+    wrt: Any,
+    past: Any,
+    memory: Any,
+    snapshots: Any,
+    per_member: bool,
+) -> Gradients:
+    """Cotangents are of the last state; where frames are asked for, of the frames."""
+    course, names, frames = prepared(setup, request, wrt, "vjp")
+    chosen = choose_past(course, past, memory, snapshots)
+    readings = Readings(course, looked_at(course, frames))
+    slopes = {}
+    if not isinstance(cotangents, Mapping) or not cotangents:
+        raise InputError(
+            "cotangents are a dict of states", fix='Pass {"q": ...}, of the shape of out.final.q.'
+        )
+    shapes = {s.name: s.var.shape for s in setup.system.states}
+    members, ensemble = course.members, course.run.given.is_ensemble
+    for name, value in cotangents.items():
+        if name not in shapes:
+            raise InputError(
+                f"cotangents have `{name}`, which is no state",
+                fix=f"{did_you_mean(str(name), shapes)}States: {', '.join(shapes)}.",
+            )
+        shape = (*((len(course.frames),) if frames else ()), *((members,) if ensemble else ()), *shapes[name])
+        a = np.asarray(value, float)
+        if a.shape != shape:
+            raise InputError(
+                f"the cotangent of `{name}` has shape {a.shape}",
+                fix=f"It has the shape of {'out' if frames else 'out.final'}.{name}: {shape}.",
+            )
+        if not ensemble:
+            a = np.expand_dims(a, 1 if frames else 0)
+        slopes[f"{FRAMES if frames else FINAL}.{name}"] = np.moveaxis(a, 1, 0) if frames else a
+    return swept(course, readings, lambda: slopes, chosen, names, per_member)

@@ -1,0 +1,110 @@
+"""How does a run change along a direction?  Tangents beside the states, and the Jacobian row by row or column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.errors import InputError, PlanError
+from tinyphysics.runtime.measure.differentiate import prepared, vjp, wanted_names
+from tinyphysics.runtime.measure.tangents import Wanted, run_with_directions
+from tinyphysics.runtime.stages.resolve import Request
+from tinyphysics.runtime.stages.setup import Setup
+from tinyphysics.runtime.state.ensemble import sizes_from
+from tinyphysics.runtime.state.from_frame import opened
+from tinyphysics.system import SizedFamily
+from tinyphysics.tpir.program.lower import DIRECTION
+from tinyphysics.util import did_you_mean, one_of
+
+
+def jvp(setup: Setup, tangents: Any, request: Request) -> dict[str, Any]:
+    if not isinstance(tangents, Mapping) or not tangents:
+        raise InputError(
+            "tangents are a dict of states and parameters", fix='Pass {"q": ...}, of the shape of q.'
+        )
+    given, _ = opened(setup.own_names, request.given, request.t0)
+    if isinstance(setup.source, SizedFamily):
+        setup.bind(setup.source, sizes_from(setup.source, given))
+    if setup._compiled is None:
+        setup.evolve(**request.given, steps=0, frames=2)
+    system = setup.system
+    if "dt" in tangents:
+        raise PlanError("a tangent of dt is not there yet", fix="Leave dt out; sim.grad has wrt=['dt'].")
+    if setup.compiled.jump is not None:
+        raise PlanError(
+            f"jvp: the loop of `{system.name}` is deleted, and a jump has no tangent yet",
+            fix='Compile it with propagator="loop".',
+        )
+    shapes = {s.name: s.var.shape for s in system.states}
+    parameters = {p.name: p.var.shape for p in system.parameters if p.var.dtype.is_float}
+    known = {**shapes, **parameters}
+    for name in tangents:
+        if name not in known:
+            raise InputError(
+                f"tangents have `{name}`, which `{system.name}` does not have",
+                fix=f"{did_you_mean(str(name), known)}They may have {one_of(list(known))}.",
+            )
+    by = tuple(name for name in parameters if name in tangents)
+    first = {}
+    for name in (*shapes, *by):
+        value = np.asarray(tangents.get(name, np.zeros(known[name])), float)
+        if value.shape[-len(known[name]) or value.ndim :] != known[name] or value.ndim > len(known[name]) + 1:
+            raise InputError(
+                f"the tangent of `{name}` has shape {value.shape}",
+                fix=f"It has the shape of `{name}`: {known[name]}.",
+            )
+        first[DIRECTION.format(0, name)] = value
+    r = run_with_directions(setup, Wanted(by=by), request.given, request.t0, 0, "jvp", first)
+    kept = {k: getattr(request, k) for k in ("steps", "until", "save_every", "save_at", "frames", "threads")}
+    frames = any(kept[k] is not None for k in ("save_every", "save_at", "frames"))
+    if not frames:
+        kept["frames"] = 2
+    out = r.setup.evolve(**r.given, t0=r.t0, **{k: v for k, v in kept.items() if v is not None})
+    if out.stopped is not None:
+        s = out.stopped
+        raise InputError(
+            f"the run stopped at step {s.step} (t = {s.t:g}): {s.cause}",
+            fix="Shorten dt, or choose another state.",
+        )
+    states = out.frames if frames else out.final.states
+    return {name: np.asarray(states[DIRECTION.format(0, name)]) for name in shapes}
+
+
+def jacobian(setup: Setup, of: Any, wrt: Any, past: Any, request: Request) -> dict[str, dict[str, Any]]:
+    """Row by row, by cotangents, all rows as members of one ensemble."""
+    course, names, _ = prepared(setup, request, wrt, "jacobian")
+    if course.run.given.is_ensemble:
+        raise PlanError("jacobian is that of one run", fix="Call it for each member.")
+    shapes = {s.name: s.var.shape for s in setup.system.states}
+    wanted = list(shapes) if of is None else [of] if isinstance(of, str) else list(of)
+    for name in wanted:
+        if name not in shapes:
+            raise InputError(
+                f"of names `{name}`, which is no state",
+                fix=f"{did_you_mean(str(name), shapes)}States: {', '.join(shapes)}.",
+            )
+    wanted_names(setup, wrt)
+    sizes = {name: int(np.prod(shapes[name])) for name in wanted}
+    rows, at, cotangents = sum(sizes.values()), 0, {}
+    for name in wanted:
+        seeds = np.zeros((rows, sizes[name]))
+        seeds[at : at + sizes[name]] = np.eye(sizes[name])
+        cotangents[name], at = seeds.reshape(rows, *shapes[name]), at + sizes[name]
+    given = dict(request.given)
+    for name, shape in shapes.items():
+        value = course.shown(course.first())[name]
+        given[name] = np.broadcast_to(value[0] if value.ndim > len(shape) else value, (rows, *shape))
+    grads = vjp(setup, cotangents, replace(request, given=given), names, past, None, None, True)
+    out: dict[str, dict[str, Any]] = {}
+    at = 0
+    for name in wanted:
+        part = slice(at, at + sizes[name])
+        out[name] = {
+            x: np.asarray(grads[x])[part].reshape(*shapes[name], *np.asarray(grads[x]).shape[1:])
+            for x in names
+        }
+        at += sizes[name]
+    return out

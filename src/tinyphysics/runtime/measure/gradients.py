@@ -1,0 +1,329 @@
+"""What is the gradient of a loss by states and parameters?  The exact adjoint of the steps that ran, with its report.
+
+A gradient has the shape of its argument. Of an ensemble the states and each member's own parameters have a gradient for each
+member; that of a shared parameter is summed over the members, correctly rounded, so that their order does not matter.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.errors import InputError
+from tinyphysics.flows.cotangents import BAR, REST
+from tinyphysics.ir import UOp, substitute
+from tinyphysics.rules.calculus.vjp import vjp
+from tinyphysics.rules.identities.real import simplify
+from tinyphysics.runtime.measure.course import Course, Pullback, two_sum
+from tinyphysics.runtime.measure.loss_function import FINAL, FRAMES, SEEN, TIMES, Loss, Symbols, evaluate
+from tinyphysics.runtime.measure.past import Looks, Report, checkpointed, reversed_, stored
+from tinyphysics.runtime.stages.execute import clock_of
+from tinyphysics.runtime.stages.observed import traced
+from tinyphysics.runtime.state.schedule import times_at
+from tinyphysics.util import did_you_mean
+
+Arrays = Mapping[str, Any]
+EPSILON = 2.0**-53
+
+
+@dataclass(frozen=True, eq=False)
+class Horizon:
+    """How far a gradient means something: cotangents grow by `exponent` per unit of time."""
+
+    exponent: Any  # of a finite time; of an ensemble one for each member
+    t: Any  # after which rounding has grown to the size of what is asked; inf where nothing grows
+
+    def __str__(self) -> str:
+        t = np.min(self.t)
+        if not np.isfinite(t):
+            return "cotangents do not grow"
+        return f"gradients beyond t = {t:.3g} are noise (cotangents grow by {np.max(self.exponent):.3g} per unit of time)"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, eq=False)
+class Gradients(Mapping[str, Any]):
+    """Gradients by name: `grads["q"]`, `grads["mu"]`; `grads.words("q")` is (mantissa, exponent), where they outgrow float64.
+
+    `grads.report` says how the past was known, `grads.horizon` how far the answer means anything.
+    """
+
+    mantissas: Mapping[str, Any]
+    exponents: Mapping[str, Any]  # of the shape of a mantissa without the axes of the argument
+    report: Report
+    horizon: Horizon
+    start: Arrays = field(
+        default_factory=dict, repr=False
+    )  # what the states were taken back to, word by word
+
+    def words(self, name: str) -> tuple[Any, Any]:
+        """(mantissa, exponent): the gradient is mantissa * 2**exponent."""
+        self._known(name)
+        return self.mantissas[name], self.exponents[name]
+
+    def __getitem__(self, name: str) -> Any:
+        self._known(name)
+        m, e = np.asarray(self.mantissas[name]), np.asarray(self.exponents[name])
+        with np.errstate(over="ignore", under="ignore"):
+            out = np.ldexp(m, e.reshape(e.shape + (1,) * (m.ndim - e.ndim)))
+        if np.isinf(out).any() and np.isfinite(m).all():
+            warnings.warn(
+                f"the gradient by `{name}` is larger than any float64; grads.words({name!r}) has it as mantissa and exponent",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return out if out.ndim else float(out)
+
+    def _known(self, name: str) -> None:
+        if name not in self.mantissas:
+            known = list(self.mantissas)
+            raise InputError(
+                f"there is no gradient by `{name}`",
+                fix=f"{did_you_mean(str(name), known)}It has {', '.join(known)}; ask for others by wrt=[...].",
+            )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.mantissas)
+
+    def __len__(self) -> int:
+        return len(self.mantissas)
+
+    def __repr__(self) -> str:
+        return f"<Gradients by {', '.join(self)}: {self.report}>"
+
+
+# --- what a loss reads ------------------------------------------------------------------------------
+class Readings:
+    """The values of a run that a loss reads, and what their cotangents are of states and parameters."""
+
+    def __init__(self, course: Course, looks: Looks) -> None:
+        self.course, self.looks = course, looks
+        system = course.setup.system
+        self.time = UOp.var("t")
+        clock = {clock_of(system): self.time}
+        self.values = {
+            name: substitute([traced(system, f, name)], clock)[0]
+            for name, f in course.scheduled.watched.items()
+        }
+        self.direct: dict[str, Any] = {}  # gradients by parameters that observables read themselves
+
+    def symbols(self, frames: bool) -> Symbols:
+        c = self.course
+        return Symbols(
+            {s.name: s.var.shape for s in c.setup.system.states},
+            {name: u.shape for name, u in self.values.items()},
+            len(c.frames) if frames else 0,
+            len(c.observed),
+        )
+
+    def state(self, n: int, name: str) -> Any:
+        words = self.course.first() if n == 0 else self.looks.seen[n]
+        return self.course.shown(words)[name]
+
+    def rows(self, steps: Sequence[int], name: str) -> Any:
+        """(members, steps, shape...)."""
+        return np.stack([self.state(int(n), name) for n in steps], axis=1)
+
+    def environment(self) -> dict[str, Any]:
+        """Of observables: as many members as there are members and steps."""
+        c, system = self.course, self.course.setup.system
+        count = len(c.observed)
+        env = {}
+        for s in system.states:
+            rows = self.rows(c.observed, s.name)
+            env[str(s.var.arg)] = rows.reshape(-1, *s.var.shape)
+        for p in system.parameters:
+            v = np.broadcast_to(c.run.given.params[p.name], (c.members, *p.var.shape))
+            env[str(p.var.arg)] = np.repeat(v, count, axis=0)
+        env["t"] = np.tile(times_at(c.observed, c.run.dt, c.run.t0), c.members)
+        return env
+
+    def given(self, reads: Sequence[UOp]) -> dict[str, Any]:
+        """The values of what a loss reads, (members, shape...)."""
+        c, out = self.course, {}
+        series: dict[str, Any] = {}
+        for v in reads:
+            kind, _, name = str(v.arg).partition(".")
+            if kind == FINAL:
+                out[str(v.arg)] = self.state(c.steps, name)
+            elif kind == FRAMES:
+                out[str(v.arg)] = self.rows(c.frames, name)
+            elif kind == TIMES:
+                t = times_at(c.frames, c.run.dt, c.run.t0)
+                out[TIMES] = np.broadcast_to(t, (c.members, len(t)))
+            elif kind == SEEN:
+                if not series:
+                    series = evaluate(self.values, self.environment(), c.members * len(c.observed))
+                shape = (c.members, len(c.observed), *self.values[name].shape)
+                out[str(v.arg)] = series[name].reshape(shape)
+        return out
+
+    def seeds(self, slopes: Arrays) -> dict[int, dict[str, Any]]:
+        """Cotangents of the states at some steps, from the derivatives of a loss by what it reads."""
+        c, out = self.course, dict[int, dict[str, Any]]()
+
+        def add(n: int, name: str, value: Any) -> None:
+            own = out.setdefault(int(n), {})
+            own[name] = own[name] + value if name in own else np.array(value)
+
+        for key, d in slopes.items():
+            kind, _, name = key.partition(".")
+            if kind == FINAL:
+                add(c.steps, name, d)
+            elif kind == FRAMES:
+                for k, n in enumerate(c.frames):
+                    add(int(n), name, d[:, k])
+            elif kind == TIMES:  # t0 + n*dt
+                self.directly("dt", (d * c.frames).sum(axis=1))
+            elif kind == SEEN:
+                for other, value in self.pulled(name, d).items():
+                    for k, n in enumerate(c.observed):
+                        add(n, other, value[:, k])
+        return out
+
+    def directly(self, name: str, value: Any) -> None:
+        self.direct[name] = self.direct.get(name, 0.0) + value
+
+    def pulled(self, name: str, d: Any) -> dict[str, Any]:
+        """Cotangents of states at all observed steps, from those of an observable; parameters are summed up."""
+        c, system = self.course, self.course.setup.system
+        u = self.values[name]
+        seed = UOp.var("cotangent", u.shape)
+        states = {s.name: s.var for s in system.states if s.var in u.leaves}
+        parameters = {p.name: p.var for p in system.parameters if p.var in u.leaves}
+        inputs = {**states, **parameters, **({"t": self.time} if self.time in u.leaves else {})}
+        if not inputs:
+            return {}
+        wanted = dict(zip(inputs, simplify(vjp([u], [seed], list(inputs.values())))))
+        env = self.environment() | {"cotangent": d.reshape(-1, *u.shape)}
+        found = evaluate(wanted, env, c.members * len(c.observed))
+        each = {n: v.reshape(c.members, len(c.observed), *v.shape[1:]) for n, v in found.items()}
+        for p in parameters:
+            self.directly(p, each[p].sum(axis=1))
+        if "t" in each:
+            self.directly("dt", (each["t"] * np.array(c.observed)).sum(axis=1))
+        return {n: each[n] for n in states}
+
+
+# --- sweeping ---------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Past:
+    """How the past is known, as it was decided."""
+
+    kind: str
+    snapshots: int = 0
+    why: str = ""
+
+
+def sweep(course: Course, looks: Looks, seeds: Any, past: Past) -> tuple[Pullback, Report]:
+    report = Report(past.kind)
+    if past.kind == "store":
+        return stored(course, looks, seeds, report), report
+    if past.kind == "reverse":
+        return reversed_(course, looks, seeds, report), report
+    return checkpointed(course, looks, seeds, report, past.snapshots), report
+
+
+def swept(
+    course: Course, readings: Readings, slopes_of: Any, past: Past, wrt: Sequence[str], per_member: bool
+) -> Gradients:
+    """The gradients of what gives `slopes_of` when the run is at its end."""
+    looks, first = readings.looks, dict[str, Any]()
+
+    def seeds() -> dict[int, dict[str, Any]]:
+        found = readings.seeds(slopes_of())
+        first.update(found.pop(0, {}))
+        if course.steps == 0:
+            return {}
+        return found
+
+    if course.steps == 0:
+        looks.seen[0] = course.first()
+        seeds()
+        zeros = {s.name: np.zeros((course.members, *s.var.shape)) for s in course.setup.system.states}
+        end = {f"{n}{BAR}": v for n, v in zeros.items()}
+        return gathered(
+            course,
+            readings,
+            end,
+            np.zeros(course.members, int),
+            first,
+            Report(past.kind),
+            None,
+            wrt,
+            per_member,
+        )
+    pull, report = sweep(course, looks, seeds, past)
+    return gathered(course, readings, pull.end(), pull.exponent, first, report, pull, wrt, per_member)
+
+
+def gathered(
+    course: Course,
+    readings: Readings,
+    end: Arrays,
+    exponent: Any,
+    first: Arrays,
+    report: Report,
+    pull: Pullback | None,
+    wrt: Sequence[str],
+    per_member: bool,
+) -> Gradients:
+    ensemble, states = course.run.given.is_ensemble, {s.name for s in course.setup.system.states}
+    mantissas: dict[str, Any] = {}
+    exponents: dict[str, Any] = {}
+    for name in wrt:
+        if name in states:
+            value = np.asarray(end[f"{name}{BAR}"], float)
+            if name in first:
+                value = value + np.ldexp(first[name], -spread(exponent, value))
+            mantissas[name], exponents[name] = value, exponent
+        else:
+            high = np.asarray(end.get(f"{name}{BAR}", np.zeros(course.members)), float)
+            low = np.asarray(end.get(f"{name}{REST}", np.zeros_like(high)), float)
+            if name in readings.direct:
+                high, more = two_sum(high, np.ldexp(readings.direct[name], -spread(exponent, high)))
+                low = low + more
+            own = name != "dt" and len(course.run.given.params[name]) > 1
+            if own or per_member and ensemble:
+                mantissas[name], exponents[name] = high + low, exponent
+            else:
+                mantissas[name], exponents[name] = total(high, low, exponent)
+                continue
+        if not ensemble:
+            mantissas[name], exponents[name] = mantissas[name][0], exponents[name][0]
+    start = {} if pull is None else {n: v for n, v in end.items() if not n.endswith((BAR, REST))}
+    return Gradients(mantissas, exponents, report, horizon(course, pull), start)
+
+
+def spread(exponent: Any, value: Any) -> Any:
+    return exponent.reshape(exponent.shape + (1,) * (np.ndim(value) - 1))
+
+
+def total(high: Any, low: Any, exponent: Any) -> tuple[Any, Any]:
+    """The sum over members, rounded once."""
+    most = int(exponent.max(initial=0))
+    parts = [np.ldexp(x, spread(exponent - most, x)).reshape(len(x), -1) for x in (high, low)]
+    columns = np.concatenate(parts).T
+    sums = [math.fsum(c) if np.isfinite(c).all() else float(c.sum()) for c in columns]
+    return np.array(sums).reshape(high.shape[1:]), np.int64(most)
+
+
+def horizon(course: Course, pull: Pullback | None) -> Horizon:
+    """From the growth of the cotangents: the finite-time exponent of the run."""
+    span = abs(course.steps * course.run.dt)
+    if pull is None or not span:
+        return Horizon(0.0, math.inf)
+    rate = np.maximum(pull.growth(), 0.0) * math.log(2) / span
+    with np.errstate(divide="ignore"):
+        t = np.where(rate > 0, -math.log(EPSILON) / np.where(rate > 0, rate, 1.0), np.inf)
+    return Horizon(rate, t) if course.run.given.is_ensemble else Horizon(float(rate[0]), float(t[0]))
+
+
+def value_of(loss: Loss, readings: Readings) -> tuple[Any, dict[str, Any]]:
+    return loss(readings.given(loss.reads), readings.course.members)

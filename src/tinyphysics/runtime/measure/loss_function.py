@@ -1,0 +1,179 @@
+"""What does a loss read of a run, and how does it change with that?  A function of a run, traced once.
+
+`out.final.q`, the frames `out.q`, observables `out["name"]` and the times `out.t` are symbols while the loss is traced.
+Its value and its derivatives are computed by a program of their own, like observables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.errors import InputError, TraceError
+from tinyphysics.front.random import of_observable
+from tinyphysics.front.trace import Definition, run
+from tinyphysics.ir import Ops, UOp, as_uop, toposort
+from tinyphysics.planner.cost.target import in_loops
+from tinyphysics.rules.calculus.vjp import vjp
+from tinyphysics.rules.identities.real import simplify
+from tinyphysics.runtime.engines.backend import engine_for
+from tinyphysics.system import State
+from tinyphysics.target import NUMPY
+from tinyphysics.tpir.precision.probe import probe
+from tinyphysics.tpir.program.isa import Program
+from tinyphysics.util import Site, did_you_mean
+
+Shape = tuple[int, ...]
+FINAL, FRAMES, SEEN, TIMES = "final", "frames", "seen", "t"
+STEPS = (Ops.FLOOR, Ops.RINT, Ops.FLOORDIV, Ops.CAST, Ops.BITCAST)  # what jumps has no derivative
+
+
+@dataclass(frozen=True, eq=False)
+class Symbols:
+    """What a loss may read: shapes of states, of observables, and how many frames there are."""
+
+    states: Mapping[str, Shape]
+    observed: Mapping[str, Shape]  # of one value
+    frames: int
+    rows: int  # of observed values
+
+    def final(self, name: str) -> UOp:
+        return UOp.var(f"{FINAL}.{name}", self.states[name])
+
+    def frame(self, name: str) -> UOp:
+        return UOp.var(f"{FRAMES}.{name}", (self.frames, *self.states[name]))
+
+    def series(self, name: str) -> UOp:
+        return UOp.var(f"{SEEN}.{name}", (self.rows, *self.observed[name]))
+
+    @property
+    def times(self) -> UOp:
+        return UOp.var(TIMES, (self.frames,))
+
+
+class FinalSymbol:
+    """The last state, while a loss is traced."""
+
+    def __init__(self, symbols: Symbols) -> None:
+        self._symbols = symbols
+
+    def __getattr__(self, name: str) -> UOp:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name not in self._symbols.states:
+            raise unknown(f"out.final.{name}", name, list(self._symbols.states))
+        return self._symbols.final(name)
+
+    def __getitem__(self, name: str) -> UOp:
+        return self.__getattr__(name)
+
+
+class OutSymbol:
+    """A run, while a loss is traced: what a Trajectory has of it."""
+
+    def __init__(self, symbols: Symbols) -> None:
+        self._symbols = symbols
+        self.final = FinalSymbol(symbols)
+
+    @property
+    def t(self) -> UOp:
+        return self._symbols.times
+
+    def __getattr__(self, name: str) -> UOp:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name not in self._symbols.states:
+            raise unknown(f"out.{name}", name, [*self._symbols.states, "final", "t"])
+        return self._symbols.frame(name)
+
+    def __getitem__(self, name: str) -> UOp:
+        if name in self._symbols.observed:
+            return self._symbols.series(name)
+        if name in self._symbols.states:
+            return self._symbols.frame(name)
+        known = [*self._symbols.observed, *self._symbols.states]
+        raise InputError(
+            f'the loss reads out["{name}"], which is not observed in this run',
+            fix=f'{did_you_mean(str(name), known)}Pass observe={{"{name}": lambda q, p: ...}}.',
+        )
+
+
+def unknown(said: str, name: str, known: list[str]) -> InputError:
+    return InputError(
+        f"the loss reads {said}, and a run has no `{name}` for a loss",
+        fix=f"{did_you_mean(name, known)}It has {', '.join(known)}, and observables as out[name].",
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Loss:
+    """A scalar of a run, with its derivatives by what it reads."""
+
+    value: UOp
+    reads: tuple[UOp, ...]  # in a fixed order
+    slopes: tuple[UOp, ...] = field(default=())
+
+    def __call__(self, given: Mapping[str, Any], members: int) -> tuple[Any, dict[str, Any]]:
+        """(the value, the derivatives by name) of every member."""
+        wanted = {"value": self.value} | {f"d.{v.arg}": u for v, u in zip(self.reads, self.slopes)}
+        found = evaluate(wanted, {str(v.arg): given[str(v.arg)] for v in self.reads}, members)
+        return found["value"], {str(v.arg): found[f"d.{v.arg}"] for v in self.reads}
+
+
+def traced_loss(function: Callable[..., Any], symbols: Symbols) -> Loss:
+    if not callable(function):
+        raise InputError("loss is not a function", fix="Pass lambda out: out.final.q @ out.final.q.")
+    d = Definition("loss", (), lambda s: function(OutSymbol(symbols)), None, function)
+    value, sites = run(d, {}, of_observable("loss"))
+    if value is None:
+        raise InputError("the loss returns nothing", fix="End it with `return <a number>`.")
+    u = as_uop(value)
+    if u.shape:
+        raise InputError(
+            f"the loss is of shape {u.shape}, and a gradient is that of one number",
+            fix="Sum it up: return (...).sum().",
+        )
+    for x in toposort([u]):
+        if x.op in STEPS:
+            raise TraceError(
+                f"the loss is not differentiable: `{x.op.value}` jumps",
+                site=site_of(x, sites),
+                fix="Write it with smooth functions.",
+            )
+    reads = tuple(sorted((v for v in u.leaves if v.op is Ops.VAR), key=lambda v: str(v.arg)))
+    slopes = tuple(simplify(vjp([u], [UOp.const(1.0)], reads)))
+    return Loss(u, reads, slopes)
+
+
+def site_of(u: UOp, sites: Any) -> Site | None:
+    found: Site | None = sites.table.get(u) if hasattr(sites, "table") else None
+    return found
+
+
+# --- evaluating -------------------------------------------------------------------------------------
+@lru_cache(maxsize=64)
+def program_of(names: tuple[str, ...], values: tuple[UOp, ...], reads: tuple[UOp, ...]) -> Program:
+    states = [State(f"v{k}", v, "field") for k, v in enumerate(reads)]
+    return probe(states, (), UOp.var("no time"), dict(zip(names, values)))
+
+
+def evaluate(values: Mapping[str, UOp], given: Mapping[str, Any], members: int) -> dict[str, Any]:
+    """Expressions of arrays (members, shape...) by the names of their variables, with a NumPy operation for each node."""
+    roots = tuple(values.values())
+    reads = tuple(sorted({v for u in roots for v in u.leaves if v.op is Ops.VAR}, key=lambda v: str(v.arg)))
+    if not reads:
+        reads = (UOp.var("nothing"),)
+        given = {**given, "nothing": np.zeros(members)}
+    program = program_of(tuple(values), roots, reads)
+    engine = engine_for(NUMPY, program, None, None, in_loops(program, members))
+    state = {
+        f"v{k}": np.ascontiguousarray(np.asarray(given[str(v.arg)], float).reshape(members, *v.shape))
+        for k, v in enumerate(reads)
+    }
+    m = engine.start(state, {}, members, 1.0, 0.0)
+    found = engine.synchronised(m)
+    return {name: np.asarray(found[name]).reshape(members, *u.shape) for name, u in values.items()}

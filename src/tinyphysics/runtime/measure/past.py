@@ -1,0 +1,337 @@
+"""How is the past of a run known when cotangents go back through it?  Stored, taken back, or computed again.
+
+`store` keeps the loop state of every step. `reverse` takes steps back by their inverses: exactly on a lattice, elsewhere from
+anchors, at which what was taken back is compared. `checkpoint` keeps some loop states and runs again from them, by the
+schedule that needs the fewest steps (Griewank and Walther 2000).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import comb
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.runtime.measure.course import Course, Pullback
+
+Arrays = Mapping[str, Any]
+STRETCH = 1024  # steps after which cotangents are looked at
+ANCHORS = 64  # loop states that are kept in a run, and in each stretch that is run again
+STORED = 64  # steps of a stretch that is short enough to be stored
+TOLERANCE = 1e-12  # how far what was taken back may be from an anchor, relative to the largest number
+PASTS = ("auto", "reverse", "checkpoint", "store")
+
+
+@dataclass
+class Report:
+    """How the past of a gradient run was known, and what that took."""
+
+    past: str
+    snapshots: int = 0  # loop states that were kept at a time, the first one included
+    forward_steps: int = 0  # the first run and what was run again, without what a step back computes itself
+    anchors: int = 0  # with which states that were taken back were compared
+    miss: float = 0.0  # the largest difference there, relative to the largest number of the state
+    bytes: int = 0  # of the loop states that were kept
+
+    def __str__(self) -> str:
+        kept = f"{self.snapshots:,} states kept ({self.bytes:,} bytes)"
+        told = f"past={self.past!r}: {self.forward_steps:,} steps forward, {kept}"
+        return told + (f", {self.anchors} anchors, missed by {self.miss:.1e}" if self.anchors else "")
+
+
+# --- the schedule ---------------------------------------------------------------------------------
+def cost(steps: int, snapshots: int) -> int:
+    """The fewest steps forward from which so many steps can be taken back, one after the other."""
+    if steps <= 1:
+        return 0
+    if snapshots == 1:
+        return steps * (steps - 1) // 2
+    r = repetitions(steps, snapshots)
+    return r * steps - comb(snapshots + r, r - 1)
+
+
+def repetitions(steps: int, snapshots: int) -> int:
+    """How often a step is done at most."""
+    r = 1
+    while comb(snapshots + r, r) < steps:
+        r += 1
+    return r
+
+
+def split(steps: int, snapshots: int) -> int:
+    """After how many steps the next snapshot is kept, the first state being one."""
+
+    def total(m: int) -> int:
+        return m + cost(m, snapshots) + cost(steps - m, snapshots - 1)
+
+    low, high = 1, steps - 1  # the sum is convex
+    while low < high:
+        middle = (low + high) // 2
+        if total(middle + 1) >= total(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+Action = tuple[str, int, int]
+
+
+def actions(steps: int, snapshots: int) -> Iterator[Action]:
+    """("run", a, b): from the last state that was kept, or where it is, from a to b; ("keep", n, _); ("drop", n, _);
+    ("turn", n, _): at the end; ("back", n, _): through the step that begins at n."""
+    kept, end, turned = [0], steps, False
+    while end > 0:
+        at = kept[-1]
+        yield "from", at, 0
+        while end - at > 1 and len(kept) < snapshots:
+            to = at + split(end - at, snapshots - len(kept) + 1)
+            yield "run", at, to
+            yield "keep", to, 0
+            kept.append(to)
+            at = to
+        if end - 1 > at:
+            yield "run", at, end - 1
+        if not turned:
+            yield "turn", end - 1, end
+            turned = True
+        yield "back", end - 1, 0
+        end -= 1
+        if end and kept[-1] == end:
+            yield "drop", end, 0
+            kept.pop()
+
+
+# --- going ------------------------------------------------------------------------------------------
+@dataclass
+class Looks:
+    """The states that users see at some steps, word by word."""
+
+    course: Course
+    wanted: set[int]
+    seen: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    def go(
+        self, m: Any, a: int, b: int, each: Callable[[Any, int], None] | None = None, stride: int = 0
+    ) -> None:
+        """From step a to b, stopping where somebody looks, and every `stride` steps."""
+        stops = sorted(n for n in self.wanted if a < n <= b and n not in self.seen)
+        n = a
+        while n < b:
+            k = next((s for s in stops if s > n), b)
+            to = min(k, n + stride) if stride else k
+            self.course.advance(m, to - n)
+            n = to
+            if n in self.wanted and n not in self.seen:
+                self.look(m, n)
+            if each is not None:
+                each(m, n)
+
+    def look(self, m: Any, n: int) -> None:
+        self.course.check(m, n)
+        self.seen[n] = {name: np.array(v) for name, v in self.course.engine.synchronised(m).items()}
+
+
+Seeds = Callable[[], Mapping[int, Arrays]]  # made when the run is at its end: cotangents at some steps
+
+
+class Backward:
+    """Cotangents on their way back through the steps, with those that join them."""
+
+    def __init__(self, course: Course, reverse: bool, looks: Looks) -> None:
+        self.course, self.looks = course, looks
+        self.pull = course.adjoint(reverse)
+        self.seeds: dict[int, Arrays] = {}
+
+    def turn(self, state: Arrays, seeds: Mapping[int, Arrays]) -> None:
+        """At the end of the run."""
+        last = self.course.steps
+        words = self.looks.seen[last]
+        nothing = {n: np.zeros(v.shape) for n, v in self.course.shown(words).items()}
+        self.pull.begin(state, words, {**nothing, **seeds.get(last, {})})
+        self.seeds = {n: {**nothing, **bars} for n, bars in seeds.items() if 0 < n < last}
+
+    def joins(self, n: int) -> None:
+        """The cotangents of what is looked at there; the states are in the loop."""
+        if (bars := self.seeds.pop(n, None)) is not None:
+            self.pull.add(self.pull.seeded(self.looks.seen[n], bars, n))
+
+    def next_seed(self, n: int) -> int:
+        """The last step before n with cotangents of its own."""
+        return max((k for k in self.seeds if k < n), default=0)
+
+
+def stored(course: Course, looks: Looks, seeds: Seeds, report: Report) -> Pullback:
+    """Every loop state is kept."""
+    m, past = course.begin(), []
+    past.append(course.kept(m))
+    looks.go(m, 0, course.steps, lambda m, n: past.append(course.kept(m)), 1)
+    report.forward_steps, report.snapshots = course.steps, course.steps + 1
+    report.bytes = course.bytes * report.snapshots
+    on_lattice = course.setup.goal.precision == "lattice"
+    back = Backward(course, on_lattice, looks)
+    back.turn(past[-1], seeds())
+    through_stored(back, past, 0)
+    return back.pull
+
+
+def through_stored(back: Backward, past: list[dict[str, Any]], first: int) -> None:
+    """From the last of some loop states to the first, which is at step `first`."""
+    on_lattice = back.course.setup.goal.precision == "lattice"
+    for k in range(len(past) - 2, -1, -1):
+        # on a lattice a step is taken back, from where it ended: the same whole numbers
+        back.pull.put(past[k + 1] if on_lattice else past[k])
+        back.pull.step(first + k)
+        back.pull.scale()
+        back.joins(first + k)
+
+
+def checkpointed(course: Course, looks: Looks, seeds: Seeds, report: Report, snapshots: int) -> Pullback:
+    """Some loop states are kept; between them the run is done again."""
+    on_lattice = course.setup.goal.precision == "lattice"
+    back, kept = Backward(course, on_lattice, looks), {}
+    m, first = course.begin(), True
+    kept[0] = course.kept(m)
+    report.snapshots = min(snapshots, course.steps)
+    report.bytes = course.bytes * report.snapshots
+    for what, a, b in actions(course.steps, snapshots):
+        if what == "from" and not first:
+            m = course.at(kept[a], a)
+        elif what == "run":
+            looks.go(m, a, b)
+            report.forward_steps += b - a
+        elif what == "keep":
+            kept[a] = course.kept(m)
+        elif what == "drop":
+            del kept[a]
+        elif what == "turn":
+            state = course.kept(m)
+            looks.go(m, a, b)
+            report.forward_steps += 1
+            back.turn(course.kept(m), seeds())
+            m = course.at(state, a)
+        elif what == "back":
+            if on_lattice:  # a step is taken back from where it ended
+                course.advance(m, 1)
+            back.pull.put(course.kept(m))
+            back.pull.step(a)
+            back.pull.scale()
+            back.joins(a)
+        first = False
+    return back.pull
+
+
+def reversed_(course: Course, looks: Looks, seeds: Seeds, report: Report) -> Pullback:
+    """Steps are taken back; elsewhere than on a lattice what comes back is compared with anchors."""
+    exact = course.setup.goal.precision == "lattice"
+    m = course.begin()
+    anchors = Anchors(course, 0, course.steps, course.kept(m), not exact)
+    looks.go(m, 0, course.steps, anchors.see, STRETCH)
+    report.forward_steps = course.steps
+    back = Backward(course, True, looks)
+    back.turn(course.kept(m), seeds())
+    report.snapshots = len(anchors.kept)
+    back_through(back, anchors, course.steps, report)
+    report.bytes = course.bytes * (report.snapshots + 1)
+    return back.pull
+
+
+class Anchors:
+    """Loop states of some steps, evenly spaced: a run of any length keeps as many as fit."""
+
+    def __init__(
+        self, course: Course, first: int, end: int, state: Arrays, many: bool, every: int = 0
+    ) -> None:
+        self.course, self.first, self.end, self.many = course, first, end, many
+        self.every = every or STRETCH
+        self.kept: dict[int, Arrays] = {first: state}
+
+    def see(self, m: Any, n: int) -> None:
+        if not self.many or n == self.end or (n - self.first) % self.every:
+            return
+        self.kept[n] = self.course.kept(m)
+        if len(self.kept) > ANCHORS:
+            self.every *= 2
+            self.kept = {k: v for k, v in self.kept.items() if not (k - self.first) % self.every}
+
+
+def back_through(back: Backward, anchors: Anchors, end: int, report: Report) -> None:
+    """From step `end` to the first anchor. A stretch that misses its anchor is run again from there."""
+    kept = dict(anchors.kept)
+    sizes = largest([*kept.values(), back.pull.taken_back()])
+    while kept:
+        begin = max(kept)
+        anchor = kept.pop(begin)
+        before = dict(back.pull.state), back.pull.exponent, dict(back.seeds)
+        take_back(back, begin, end)
+        found = back.pull.taken_back()
+        missed = miss(found, anchor, sizes)
+        report.anchors += 1
+        if missed > TOLERANCE and anchors.many:
+            back.pull.state, back.pull.exponent, back.seeds = before
+            again(back, anchor, begin, end, report)
+        else:
+            report.miss = max(report.miss, missed)
+        back.pull.put(anchor)
+        end = begin
+
+
+def again(back: Backward, state: Arrays, begin: int, end: int, report: Report) -> None:
+    """A stretch once more, with anchors closer to each other, or stored where it is short."""
+    course = back.course
+    m = course.at(state, begin)
+    report.forward_steps += end - begin
+    if end - begin <= STORED:
+        past = [course.kept(m)]
+        for _ in range(end - begin):
+            course.advance(m, 1)
+            past.append(course.kept(m))
+        for k in range(len(past) - 2, -1, -1):
+            back.pull.put(past[k + 1])  # the step back itself loses a rounding
+            back.pull.step(begin + k)
+            back.pull.scale()
+            back.joins(begin + k)
+        return
+    closer = Anchors(course, begin, end, state, True, -(-(end - begin) // ANCHORS))
+    looks = Looks(course, set())
+    looks.go(m, begin, end, closer.see, closer.every)
+    report.snapshots = max(report.snapshots, len(closer.kept) + ANCHORS)
+    back_through(back, closer, end, report)
+
+
+def take_back(back: Backward, begin: int, end: int) -> None:
+    """By inverse steps, in pieces after which cotangents are scaled."""
+    n, size = end, STRETCH
+    while n > begin:
+        to = max(n - size, begin, back.next_seed(n))
+        before = dict(back.pull.state)
+        back.pull.step(to, n - to)
+        if back.pull.overflowed and n - to > 1:
+            back.pull.state, size = before, max((n - to) // 2, 1)
+            continue
+        back.pull.scale()
+        n = to
+        back.joins(n)
+
+
+def largest(states: Sequence[Arrays]) -> dict[str, Any]:
+    """For each register and member the largest number in some loop states."""
+    return {
+        name: np.max(
+            [np.abs(np.asarray(v[name], np.float64)).max(axis=-1, initial=0.0) for v in states], axis=0
+        )
+        for name in states[0]
+    }
+
+
+def miss(found: Arrays, anchor: Arrays, sizes: Mapping[str, Any]) -> float:
+    """How far loop states are apart, relative to the largest numbers of the run."""
+    worst = 0.0
+    for name, scale in sizes.items():
+        apart = np.abs(np.asarray(found[name] - anchor[name], np.float64)).max(axis=-1, initial=0.0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            part = np.where(apart == 0, 0.0, apart / scale)
+        worst = max(worst, float(np.max(np.nan_to_num(part, nan=np.inf), initial=0.0)))
+    return worst

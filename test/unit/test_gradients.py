@@ -1,0 +1,316 @@
+"""Is what sim.value_and_grad returns the gradient of the steps that ran?  Reference numbers, duality, differences, every past."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tinyphysics as tp
+from tinyphysics.runtime.measure import past as past_of_a_run
+from tinyphysics.runtime.measure.past import actions, cost
+from tinyphysics.tpir import parse
+
+pytestmark = pytest.mark.requirement("S2-40")
+START = dict(q=[0.1, -0.2], p=[0.3, 0.1])
+# from an independent computation in 50 digits: value, d/dq, d/dp, d/dlambda
+HENON = [
+    0.04186448506308,
+    0.3213045277363,
+    0.04206814987213,
+    -0.3050650018455,
+    0.08577010437926,
+    -0.1429546374427,
+]
+FPUT = [4.1936910873065, 104.63882890375, -2.3928392343153]  # |d/dq|, |d/dp|, d/dalpha
+
+
+@tp.hamiltonian
+def henon(q: tp.Vec[2], p: tp.Vec[2], lam: float = 1.0):
+    return (p @ p + q @ q) / 2 + lam * (q[0] ** 2 * q[1] - q[1] ** 3 / 3)
+
+
+@tp.hamiltonian
+def chain(q: tp.Vec[64], p: tp.Vec[64], alpha: float = 0.25):
+    x = tp.concatenate([np.zeros(1), q, np.zeros(1)])
+    d = x[1:] - x[:-1]
+    return p @ p / 2 + (d**2 / 2 + alpha * d**3 / 3).sum()
+
+
+@tp.hamiltonian
+def driven(q, p, t, k: float = 1.3):
+    return p**2 / 2 + k * q**2 * (1 + 0.2 * tp.sin(t)) / 2 + 0.1 * q**4
+
+
+@tp.ode
+def predators(x, y, a: float = 0.7):
+    return a * x - x * y, x * y - y
+
+
+@tp.map
+def turn(x, y, c: float = 0.9):
+    return y, c * x - y**3
+
+
+@tp.hamiltonian
+def bodies(q: tp.Array["N", 2], p: tp.Array["N", 2], m: tp.Array["N"], g: float = 1.0):
+    d = q[:, None] - q[None, :]
+    return (p**2 / m[:, None]).sum() / 2 - g * tp.pair_sum(
+        m[:, None] * m[None, :] / tp.sqrt((d**2).sum(-1) + 0.1)
+    )
+
+
+def quadratic(out):
+    return out.final.q @ out.final.q + out.final.p[0] * out.final.q[1]
+
+
+def found(value, grads):
+    return np.array([value, *grads["q"], *grads["p"], grads["lam"]])
+
+
+@pytest.mark.parametrize("past", ["reverse", "store", "checkpoint"])
+def test_henon_heiles_has_the_gradient_of_its_map(past):
+    sim = tp.compile(henon, dt=0.01, method="leapfrog")
+    got = found(*sim.value_and_grad(quadratic, **START, steps=1000, past=past, snapshots=100))
+    assert np.allclose(got, HENON, rtol=1e-12, atol=0)
+
+
+@pytest.mark.requirement("S2-13")
+def test_on_a_lattice_reverse_and_store_are_bit_equal_and_the_start_comes_back():
+    sim = tp.compile(henon, dt=0.01, method="leapfrog", precision="lattice")
+    value, back = sim.value_and_grad(quadratic, **START, steps=1000, past="reverse")
+    kept = sim.grad(quadratic, **START, steps=1000, past="store")
+    some = sim.grad(quadratic, **START, steps=1000, past="checkpoint", snapshots=30)
+    assert np.allclose(found(value, back), HENON, rtol=1e-10, atol=0)
+    for name in ("q", "p", "lam"):
+        assert np.array_equal(np.asarray(back[name]), np.asarray(kept[name]))
+        assert np.array_equal(np.asarray(back[name]), np.asarray(some[name]))
+    first = sim.evolve(**START, steps=0, frames=2)
+    for name in ("q", "p"):
+        (words,) = first.final.words(name)
+        assert np.array_equal(back.start[name][0], words)
+
+
+def test_cotangents_that_outgrow_float64_keep_their_exponent():
+    p0 = np.sqrt(0.25 - 0.016**2 - 2 * 0.016**3 / 3)  # E = 1/8
+    sim = tp.compile(henon, dt=0.1, method="leapfrog", precision="lattice")
+    given = dict(q=[0.0, -0.016], p=[p0, 0.0], steps=200_000, wrt=["q"])
+    grads = sim.grad(quadratic, **given)
+    mantissa, exponent = grads.words("q")
+    assert np.isfinite(mantissa).all() and 1000 < exponent < 3000
+    with pytest.warns(RuntimeWarning, match="larger than any float64"):
+        assert np.isinf(grads["q"]).any()
+    assert 500 < grads.horizon.t < 1200
+
+
+@pytest.mark.parametrize("past", ["reverse", "store", "checkpoint"])
+def test_a_chain_in_loops_has_the_same_gradient_whatever_is_known_of_the_past(past):
+    sim = tp.compile(chain, dt=0.05, method="leapfrog")
+    q = 2 * np.sin(np.pi * np.arange(1, 65) / 65)
+    given = dict(q=q, p=np.zeros(64), past=past, snapshots=10)
+
+    def loss(out):
+        return 0.5 * (out.final.q @ out.final.q) + out.final.p.sum()
+
+    grads = sim.grad(loss, **given, steps=100)
+    h = 1e-4
+    ends = []
+    for sign in (1, -1):
+        f = sim.evolve(q=q, p=np.zeros(64), alpha=0.25 + sign * h, steps=100).final
+        ends.append(0.5 * f.q @ f.q + f.p.sum())
+    assert np.isclose(grads["alpha"], (ends[0] - ends[1]) / (2 * h), rtol=1e-5)
+    other = sim.grad(loss, q=q, p=np.zeros(64), steps=100, past="reverse")
+    assert np.allclose(grads["q"], other["q"], rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("past", ["reverse", "store", "checkpoint"])
+def test_the_gradient_of_fput_through_ten_thousand_steps(past):
+    sim = tp.compile(chain, dt=0.05, method="leapfrog")
+    q = 2 * np.sin(np.pi * np.arange(1, 65) / 65)
+    grads = sim.grad(
+        lambda out: 0.5 * (out.final.q @ out.final.q) + out.final.p.sum(),
+        q=q, p=np.zeros(64), steps=10_000, past=past, snapshots=100,
+    )  # fmt: skip
+    got = [np.linalg.norm(grads["q"]), np.linalg.norm(grads["p"]), grads["alpha"]]
+    assert np.allclose(got, FPUT, rtol=1e-11, atol=0)
+
+
+SYSTEMS = {
+    "leapfrog": (henon, dict(method="leapfrog"), START),
+    "yoshida4": (henon, dict(method="yoshida4"), START),
+    "euler": (henon, dict(method="symplectic_euler"), START),
+    "rk4": (henon, dict(method="rk4"), START),
+    "driven": (driven, dict(method="leapfrog"), dict(q=0.4, p=0.1)),
+    "ode": (predators, dict(method="rk4"), dict(x=0.7, y=0.4)),
+    "map": (turn, {}, dict(x=0.3, y=0.2)),
+    "bodies": (
+        bodies,
+        dict(method="leapfrog"),
+        dict(
+            q=[[1.0, 0.0], [-1.0, 0.2], [0.1, 0.7]],
+            p=[[0.0, 0.4], [0.1, -0.5], [0.0, 0.1]],
+            m=[1.0, 0.8, 0.5],
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_cotangents_and_tangents_are_dual(name):
+    """<w, M v> = <M^T w, v>, with both computed by programs of their own."""
+    system, options, start = SYSTEMS[name]
+    sim = tp.compile(system, **({} if name == "map" else {"dt": 0.05}), **options)
+    rng = np.random.default_rng(7)
+    sim.evolve(**start, steps=1)
+    states = [s.name for s in sim.system.states]
+    floats = [*states, *(p.name for p in sim.system.parameters)]
+    given = {**{p.name: p.default for p in sim.system.parameters}, **start}
+    v = {n: rng.normal(size=np.shape(given[n])) for n in floats}
+    w = {n: rng.normal(size=np.shape(given[n])) for n in states}
+    moved = sim.jvp(v, **start, steps=40)
+    forward = sum(np.sum(w[n] * moved[n]) for n in states)
+    for past in ("auto", "store", "checkpoint"):
+        pulled = sim.vjp(w, **start, steps=40, past=past, snapshots=3)
+        assert np.isclose(sum(np.sum(pulled[n] * v[n]) for n in floats), forward, rtol=1e-12, atol=1e-13)
+
+
+def test_frames_observables_and_times_join_on_the_way_back():
+    sim = tp.compile(henon, dt=0.01, method="leapfrog")
+    more = dict(
+        steps=100,
+        save_every=10,
+        observe={"r": lambda q, p, lam, t: lam * q[0] * p[1] * t + t},
+        observe_every=7,
+    )
+
+    def loss(out):
+        return 0.1 * (out.q**2).sum() + (out["r"] * out["r"]).sum() + (out.t * out.p[:, 0]).sum()
+
+    value, grads = sim.value_and_grad(loss, **START, **more)
+    assert value == pytest.approx(loss(sim.evolve(**START, **more)), rel=1e-14)
+
+    def at(lam=1.0, dq=0.0):
+        q = np.array(START["q"]) + [dq, 0.0]
+        return loss(sim.evolve(q=q, p=START["p"], lam=lam, **more))
+
+    h = 1e-5
+    assert grads["lam"] == pytest.approx((at(1 + h) - at(1 - h)) / (2 * h), rel=1e-8)
+    assert grads["q"][0] == pytest.approx((at(dq=h) - at(dq=-h)) / (2 * h), rel=1e-8)
+    for past in ("store", "checkpoint"):
+        other = sim.grad(loss, **START, **more, past=past, snapshots=4)
+        assert np.allclose(other["q"], grads["q"], rtol=1e-13)
+
+
+def test_the_step_has_a_gradient_too():
+    sim = tp.compile(henon, dt=0.01, method="leapfrog")
+    grads = sim.grad(quadratic, **START, steps=100, wrt=["dt"])
+    ends = [quadratic(sim.evolve(**START, steps=100, dt=0.01 + s)) for s in (1e-6, -1e-6)]
+    assert grads["dt"] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-7)
+
+    def timed(out):
+        return (out.t * out.q[:, 0]).sum() + out["x"].sum()
+
+    more = dict(steps=100, save_every=10, observe={"x": lambda q, t: q[1] * t})
+    ends = [timed(sim.evolve(**START, **more, dt=0.01 + s)) for s in (1e-6, -1e-6)]
+    assert sim.grad(timed, **START, **more, wrt=["dt"])["dt"] == pytest.approx(
+        (ends[0] - ends[1]) / 2e-6, rel=1e-7
+    )
+
+
+def test_a_member_has_the_gradient_that_it_has_alone_and_shared_parameters_are_summed():
+    sim = tp.compile(henon, dt=0.01, method="leapfrog")
+    rng = np.random.default_rng(3)
+    q, p = 0.2 * rng.normal(size=(2, 5, 2))
+    value, grads = sim.value_and_grad(quadratic, q=q, p=p, steps=50)
+    alone = [sim.value_and_grad(quadratic, q=q[k], p=p[k], steps=50) for k in range(5)]
+    assert value.shape == (5,) and np.array_equal(grads["q"], [g["q"] for _, g in alone])
+    assert np.isclose(grads["lam"], sum(g["lam"] for _, g in alone), rtol=1e-15)
+    each = sim.grad(quadratic, q=q, p=p, steps=50, per_member=True)["lam"]
+    own = sim.grad(quadratic, q=q, p=p, lam=np.ones(5), steps=50)["lam"]
+    assert np.array_equal(each, [g["lam"] for _, g in alone]) and np.array_equal(own, each)
+
+
+@pytest.mark.parametrize("backend", ["python", "numpy", "llvm", "c"])
+@pytest.mark.parametrize("precision", ["float64", "lattice"])
+def test_every_backend_has_the_bits_of_the_virtual_machine(backend, precision):
+    want = tp.compile(henon, dt=0.01, method="leapfrog", precision=precision, backend="python")
+    sim = tp.compile(henon, dt=0.01, method="leapfrog", precision=precision, backend=backend)
+    a, b = (s.grad(quadratic, **START, steps=10, wrt=["q", "p", "lam", "dt"]) for s in (want, sim))
+    assert all(np.array_equal(a[n], b[n]) for n in a)
+
+
+def test_the_adjoint_is_a_program_that_reads_back():
+    adjoint = tp.compile(henon, dt=0.01, method="leapfrog").adjoint()
+    text = adjoint.ir("tpir")
+    assert "ACC_GRAD" in text and "state S2 q.bar f64[2] cotangent" in text
+    assert parse(text).text(notes=False) == adjoint.program.text(notes=False)
+    assert all(adjoint.ir(level) for level in ("kernel", "llvm", "c"))
+
+
+def test_a_jacobian_is_symplectic_and_agrees_with_sensitivities():
+    sim = tp.compile(henon, dt=0.01, method="leapfrog")
+    J = sim.jacobian(**START, steps=100)
+    M = np.block([[J[a][b] for b in ("q", "p")] for a in ("q", "p")])
+    omega = np.block([[np.zeros((2, 2)), np.eye(2)], [-np.eye(2), np.zeros((2, 2))]])
+    assert np.allclose(M.T @ omega @ M, omega, atol=1e-13)
+    assert J["q"]["q"][1, 0] == pytest.approx(
+        sim.sensitivity(of="q[1]", to="q[0]", **START, steps=100), rel=1e-13
+    )
+
+
+def test_chaotic_motion_is_run_again_from_anchors_in_float64(monkeypatch):
+    monkeypatch.setattr(past_of_a_run, "ANCHORS", 2)
+    p0 = np.sqrt(0.25 - 0.016**2 - 2 * 0.016**3 / 3)
+    sim = tp.compile(henon, dt=0.1, method="leapfrog")
+    given = dict(q=[0.0, -0.016], p=[p0, 0.0], steps=9000)
+    back, kept = (sim.grad(quadratic, **given, past=past) for past in ("reverse", "store"))
+    assert back.report.miss < 1e-11 and back.report.forward_steps > 9000
+    # a difference of 1e-12 in a state grows with the cotangents on their way
+    assert np.allclose(back["q"], kept["q"], rtol=1e-6)
+
+
+def test_the_schedule_of_checkpoints_is_the_shortest():
+    """Griewank and Walther (2000): r*n - C(s + r, r - 1) steps, and one for the end of the first run."""
+    assert 1 + cost(10**6, 100) == 3_817_897
+    assert 1 + cost(10**6, 50) == 4_658_946
+    for steps, snapshots in ((1, 1), (17, 1), (50, 3), (400, 5), (1000, 10)):
+        done, kept, most, back = 0, {0}, 1, []
+        for what, a, b in actions(steps, snapshots):
+            done += b - a if what in ("run", "turn") else 0
+            kept |= {a} if what == "keep" else set()
+            kept -= {a} if what == "drop" else set()
+            back += [a] if what == "back" else []
+            most = max(most, len(kept))
+        assert done == 1 + cost(steps, snapshots) and most <= snapshots
+        assert back == list(range(steps - 1, -1, -1))
+
+
+WRONG = {
+    "no scalar": (lambda out: out.final.q, {}, "shape"),
+    "a jump": (lambda out: tp.floor(out.final.q[0]), {}, "not differentiable"),
+    "frames that are not kept": (lambda out: out.q.sum(), {}, "frames"),
+    "unknown": (quadratic, {"wrt": ["mu"]}, "wrt names"),
+    "unknown past": (quadratic, {"past": "often"}, "past"),
+    "no room": (quadratic, {"past": "checkpoint", "memory": 8}, "Pass memory=32"),
+    "not observed": (lambda out: out["r"].sum(), {}, "not observed"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_call_says_what_to_write(name):
+    loss, more, said = WRONG[name]
+    with pytest.raises(tp.TinyPhysicsError, match=said):
+        tp.compile(henon, dt=0.01).value_and_grad(loss, **START, steps=10, **more)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(method="dop853", tolerance=1e-8),
+        dict(method="implicit_midpoint", dt=0.1),
+        dict(dt=0.1, precision="dd"),
+    ],
+)
+def test_what_has_no_adjoint_yet_is_named(options):
+    with pytest.raises(tp.PlanError, match="adjoint"):
+        tp.compile(henon, **options).grad(quadratic, **START, until=1.0)
