@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from tinyphysics.facts import Facts
-from tinyphysics.flows.shears import ShearFlow, along, is_zero
+from tinyphysics.flows.cotangents import is_zero
+from tinyphysics.flows.shears import ShearFlow, along
 from tinyphysics.flows.turns import Body, TurnFlow
 from tinyphysics.ir import UOp
 from tinyphysics.rules.formulas.turns import speeds
