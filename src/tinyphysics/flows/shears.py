@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tinyphysics.flows.cotangents import is_zero, pulled_back
+from tinyphysics.flows.cotangents import is_zero as is_zero
+from tinyphysics.flows.cotangents import pulled_back
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.identities.real import simplify
