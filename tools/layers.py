@@ -48,6 +48,9 @@ ROOMS = (
     Room(4,  "front", "What does a user write?"),
     Room(4,  "analysis", "What can be shown of a system?"),
     Room(4,  "tpir.program", "What are the instructions, their text, their meaning, and how is a step written in them?"),
+    Room(4,  "tpir.kernels", "What is a nest of loops over buffers, and what does it do, statement by statement?", (
+        "loopir", "nests", "index", "at_index", "layout", "neighbours", "tree", "nest_kind", "ranges", "sums")),
+    Room(4,  "tpir.kernels.kinds", "How does each kind of nest go over its indices?"),
     Room(4,  "tpir.kernels", "What does a machine compute: numbers, or nests of loops over buffers?"),
     Room(4,  "tpir.precision", "What is the same program in other numbers?"),
     Room(4,  "tpir.proof", "What does a program conserve: the walk, the weights, the certificate?"),
@@ -68,7 +71,7 @@ ROOMS = (
     Room(7,  "emit.text", "How is an expression, a line, a statement written in a language?"),
     Room(7,  "emit.scalar", "How is a program written out number by number?"),
     Room(7,  "emit.loops", "How does a nest lie on lanes or threads?"),
-    Room(7,  "emit.kinds", "How is each kind of nest written?"),
+    Room(7,  "emit.kinds", "How are nests written whose speed is in the order of instructions?"),
     Room(7,  "emit.kinds.neighbours", "How are lists of neighbours made and read?"),
     Room(7,  "emit.kinds.trees", "How are trees of points made and walked?"),
     Room(7,  "emit.kinds.series", "How is a Taylor series in loops written?"),

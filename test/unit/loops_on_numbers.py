@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.device.host.nests import Interpreter, view
-from tinyphysics.emit.kinds.kinds import KINDS
-from tinyphysics.emit.text.loopir import (
+from tinyphysics.device.host.nests import view
+from tinyphysics.tpir.kernels.loopir import (
     HI,
     LO,
     WORKSPACE,
@@ -115,7 +114,7 @@ class OnNumbers:
 
 
 class LoopsOnNumbers:
-    """What device/engines/loops.py calls a loader: nests of the kinds in LoopIR, as `form` has them; the others by NumPy."""
+    """What device/engines/loops.py calls a loader: the statements of every nest, as `form` has them."""
 
     threads = False
     made = found = 0
@@ -124,7 +123,7 @@ class LoopsOnNumbers:
         self.form, self.lanes = form, lanes
 
     def functions(self, kernel: LoopKernel, nest: Any) -> list[Function]:
-        kind = KINDS[nest.kind]
+        kind = nest.way
         if self.form == "tiled":
             return [kind.tiled(nest, kernel, self.lanes)]
         return [kind.ranged(nest, kernel)] if self.form == "ranged" else kind.threaded(nest, kernel)
@@ -134,9 +133,6 @@ class LoopsOnNumbers:
         sections = kernel.careful if careful else kernel.sections
 
         def nest_of(nest: Any, table: Any, uniform: Any, flags: Any, now: int) -> None:
-            if nest.kind not in KINDS:
-                Interpreter(kernel, nest, {})(table, uniform, flags, 0, nest.extent, now)
-                return
             functions = self.functions(kernel, nest)
             room = np.full(max(f.workspace for f in functions), np.nan)
             for f in functions:

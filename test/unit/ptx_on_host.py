@@ -17,7 +17,7 @@ from tinyphysics.device.engines.engine import pointer
 from tinyphysics.device.host.llvm import host_cpu
 from tinyphysics.device.host.nests import view
 from tinyphysics.emit.modules.ptx_nests import nests_module
-from tinyphysics.emit.text.loopir import WORKSPACE
+from tinyphysics.tpir.kernels.loopir import WORKSPACE
 from tinyphysics.emit.loops.ptx_threads import Launch
 from tinyphysics.ir.dtype import i32, i64
 from tinyphysics.ir.neighbours import BLOCK

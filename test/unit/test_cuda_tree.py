@@ -15,7 +15,7 @@ from tinyphysics.device.cuda import nvptx
 from tinyphysics.device.host import tree
 from tinyphysics.emit.modules import ptx_nests
 from tinyphysics.emit.kinds.trees import ptx_tree_text
-from tinyphysics.emit.text.loopir import WORKSPACE
+from tinyphysics.tpir.kernels.loopir import WORKSPACE
 from tinyphysics.errors import BackendError, InputError, PlanError
 from tinyphysics.physics.particles import cold_sphere, coulomb, gravity, plummer
 from tinyphysics.runtime.engines.loaders import tree_functions

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.tpir.kernels.library import LEAST, handed_over, with_library
+from tinyphysics.tpir.kernels.every_kind import for_backend
+from tinyphysics.tpir.kernels.kinds.call import LEAST
+from tinyphysics.tpir.kernels.library import handed_over
 from tinyphysics.tpir.kernels.loops import build_loops
 
 
@@ -71,5 +73,5 @@ def test_backends_that_cannot_call_keep_their_product_and_say_so():
     assert "`llvm` multiplies matrices itself" in told and "order of sums" not in told
     kernel = build_loops(sim.built.program)
     for backend in ("llvm", "opencl", "cuda"):
-        assert with_library(kernel, backend) is kernel
+        assert for_backend(kernel, backend) is kernel
     assert not handed_over(made(turned, "numpy", {"m": 12, "n": 12}).built.program, "numpy")  # too small

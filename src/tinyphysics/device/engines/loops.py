@@ -33,7 +33,7 @@ from tinyphysics.device.numbers import NUMPY_DTYPE, finite
 from tinyphysics.device.protocols import PlainEngine
 from tinyphysics.tpir.kernels.kernel import loop_registers
 from tinyphysics.tpir.kernels.neighbours import MADE
-from tinyphysics.tpir.kernels.nests import CALLS, Buffer, LoopKernel, Round
+from tinyphysics.tpir.kernels.nests import Buffer, LoopKernel, Round
 from tinyphysics.tpir.kernels.shares import Shares
 from tinyphysics.tpir.kernels.wavefront import wavefront
 from tinyphysics.tpir.program.isa import Program
@@ -260,7 +260,7 @@ class NestEngine(PlainEngine):
         def do(turn: Round, now: int) -> bool:
             begin = turn.begin
             for k in range(turn.begin, turn.end):
-                if s.nests[k].kind in CALLS:
+                if s.nests[k].way.calls:
                     together(Round(begin, k), now)
                     f[f"part.{section}.{k}"](m.table, m.uniform, flags, 0, 1, now)
                     begin = k + 1
@@ -269,7 +269,7 @@ class NestEngine(PlainEngine):
                 return True
             return bool(ctypes.c_int32.from_address(int(m.table[self.slots[turn.going]])).value)
 
-        if not s.ends_early and not any(n.kind in CALLS for n in s.nests):
+        if not s.ends_early and not any(n.way.calls for n in s.nests):
             wave, done = wavefront(s, self.kernel.buffers), 0
             if wave is not None and f"part.sweep.{section}" in f:
                 groups = steps // wave.steps

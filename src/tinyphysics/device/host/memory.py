@@ -16,9 +16,10 @@ import numpy as np
 
 from tinyphysics.device.host.copies import copied, copy
 from tinyphysics.device.host.neighbours import NearList, aligned
+from tinyphysics.device.host.nests import view
 from tinyphysics.device.host.tree import TreePull
 from tinyphysics.tpir.kernels.at_index import is_component
-from tinyphysics.tpir.kernels.nests import Buffer, LoopKernel
+from tinyphysics.tpir.kernels.nests import Buffer, LoopKernel, Nest
 from tinyphysics.tpir.kernels.tree import call_of, pull_of
 from tinyphysics.util import prod
 
@@ -82,7 +83,7 @@ class MemberBuffers:
     )  # what nests call when a list must be made; kept alive here
     slots: Mapping[str, int] = field(default_factory=dict)
     stopped: BaseException | None = None  # what went wrong in a call
-    kernel: LoopKernel | None = None  # whose products a library does
+    kernel: LoopKernel | None = None  # whose nests call what their kinds say
     places: dict[int, Any] = field(
         default_factory=dict, repr=False
     )  # arrays by where they are, once asked for
@@ -133,25 +134,22 @@ class MemberBuffers:
             self.answer(call_of(k), partial(make, pull_of(k)))
 
     def look_up(self, kernel: LoopKernel, slots: Mapping[str, int]) -> None:
-        """What nests of kind `call` find: NumPy's product of the matrices that the table points to by then."""
-        if not kernel.library:
+        """What nests call whose kind says what that does, on the buffers that the table points to by then."""
+        if not kernel.called:
             return
         self.slots, self.kernel = slots, kernel
 
-        def matrix(m: MemberBuffers, name: str, turned: bool = False) -> Any:
+        def array(m: MemberBuffers, name: str) -> Any:
             b = kernel.buffers[name]
-            size, number = prod(b.axes), ctypes.c_double if b.dtype.bits == 64 else ctypes.c_float
-            flat = np.ctypeslib.as_array((number * size).from_address(int(m.table[slots[name]])))
-            whole = flat.reshape(b.axes)
-            return whole.T if turned else whole
+            numbers = view(int(m.table[slots[name]]), b)
+            planes = numbers.reshape(b.planes, b.plane)[:, : prod(b.axes)].reshape(b.planes, *b.axes)
+            return planes[0] if b.planes == 1 else planes
 
-        def multiply(p: Any, m: MemberBuffers) -> None:
-            left, right = matrix(m, p.left, p.left_turned), matrix(m, p.right, p.right_turned)
-            with np.errstate(all="ignore"):
-                np.matmul(left, right, out=matrix(m, p.into))
+        def host(nest: Nest, m: MemberBuffers) -> None:
+            nest.way.host(nest, partial(array, m), np)
 
-        for name, p in kernel.library.items():
-            self.answer(name, partial(multiply, p))
+        for name, nest in kernel.called.items():
+            self.answer(name, partial(host, nest))
 
     def answer(self, name: str, make: Callable[[MemberBuffers], None]) -> None:
         """What a nest calls; what goes wrong in it is raised when the section is done."""

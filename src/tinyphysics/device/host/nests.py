@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,16 +24,13 @@ CALL = ctypes.CFUNCTYPE(None)
 
 
 AT_ONCE = 1 << 15  # pairs
-Evaluate = Callable[
-    ["Interpreter", dict[UOp, Array]], None
-]  # what a kind of nest means on arrays: emit/kinds has one each
 
 
 class Interpreter:
     """One nest, on memory that a table of addresses points to."""
 
-    def __init__(self, kernel: LoopKernel, nest: Nest, kinds: Mapping[str, Evaluate]) -> None:
-        self.kernel, self.nest, self.kinds = kernel, nest, kinds
+    def __init__(self, kernel: LoopKernel, nest: Nest) -> None:
+        self.kernel, self.nest = kernel, nest
         self.slots = {name: k for k, name in enumerate(kernel.buffers)}
 
     def __call__(self, table: Array, uniform: Array, flags: Array, lo: int, hi: int, now: int) -> None:
@@ -54,7 +51,7 @@ class Interpreter:
             address = int(table[self.slots[name + "blocks"]])
             self.blocks = np.ctypeslib.as_array((ctypes.c_int32 * count).from_address(address))
         with np.errstate(all="ignore"):
-            self.kinds[self.nest.kind](self, env)
+            self.nest.way.evaluate(self, env)
 
     def array(self, buffer: str) -> Array:
         """All numbers of a buffer, also of one that no expression reads."""
@@ -240,13 +237,10 @@ class ArrayLoops:
     threads = False
     made = found = 0
 
-    def __init__(self, kinds: Mapping[str, Evaluate]) -> None:
-        self.kinds = kinds
-
     def load(self, kernel: LoopKernel, careful: bool) -> Mapping[str, Any]:
         out: dict[str, Any] = {}
         for section in (kernel.careful if careful else kernel.sections).values():
-            parts = [Interpreter(kernel, nest, self.kinds) for nest in section.nests]
+            parts = [Interpreter(kernel, nest) for nest in section.nests]
             out |= {f"part.{section.name}.{k}": part for k, part in enumerate(parts)}
             out[section.name] = self.driver(kernel, section, parts)
         return out

@@ -1,1 +1,1 @@
-"""How is each kind of nest written?"""
+"""How are nests written whose speed is in the order of instructions?"""

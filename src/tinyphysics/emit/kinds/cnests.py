@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tinyphysics.emit.kinds.kinds import KINDS
 from tinyphysics.emit.text.dialects import C
 from tinyphysics.emit.text.print_c import CPrinter
 from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Repeat, Turn
@@ -113,7 +112,7 @@ def module(kernel: LoopKernel, careful: bool = False) -> str:
     out = [C.prelude]
     for section in sections.values():
         for k, nest in enumerate(section.nests):
-            body = CPrinter(kernel).written(KINDS[nest.kind].ranged(nest, kernel))
+            body = CPrinter(kernel).written(nest.way.ranged(nest, kernel))
             out.append("\n".join([f"void part_{section.name}_{k}({ARGUMENTS}) {{", *body, "}"]))
         out.append(driver(kernel, section))
     return "\n".join(out) + "\n"

@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tinyphysics.emit.kinds.kinds import KINDS
 from tinyphysics.emit.modules.cloops import LoopHost, complete_loops
 from tinyphysics.emit.modules.opencl_nests import part_name
 from tinyphysics.emit.scalar.cuda import COMMAND, CUDA
 from tinyphysics.emit.text.dialects import TYPE
-from tinyphysics.emit.text.loopir import WORKSPACE, Function, Threads, buffers_of
 from tinyphysics.emit.text.print_c import CPrinter, c_name
 from tinyphysics.errors import PlanError
+from tinyphysics.tpir.kernels.loopir import WORKSPACE, Function, Threads, buffers_of
 from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Repeat, Turn
 from tinyphysics.tpir.kernels.rounds import ON
 from tinyphysics.tpir.program.isa import Program
@@ -51,7 +50,7 @@ def of_function(kernel: LoopKernel, f: Function, name: str) -> Launch:
 
 def launches(kernel: LoopKernel, nest: Nest, name: str) -> list[Launch]:
     """What a nest needs launched, one after the other."""
-    return [of_function(kernel, f, f"{name}{f.name}") for f in KINDS[nest.kind].threaded(nest, kernel)]
+    return [of_function(kernel, f, f"{name}{f.name}") for f in nest.way.threaded(nest, kernel)]
 
 
 def call(kernel: LoopKernel, launch: Launch) -> str:
@@ -106,7 +105,7 @@ def turn_lines(
 
 def room(kernel: LoopKernel, nest: Nest) -> int:
     """Numbers that wait."""
-    return max((f.workspace for f in KINDS[nest.kind].threaded(nest, kernel)), default=0)
+    return max((f.workspace for f in nest.way.threaded(nest, kernel)), default=0)
 
 
 ALLOCATING = """static void *managed(size_t count, size_t size) {  /* memory that both sides see, with zeros in it */

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 
 from tinyphysics.emit.kinds import nest_registers
-from tinyphysics.emit.kinds.kinds import KINDS
 from tinyphysics.emit.kinds.nest_kinds import write
 from tinyphysics.emit.loops.nest_writer import NestWriter
 from tinyphysics.emit.scalar.llvm import RESTORE_MODE, SET_MODE
@@ -273,7 +272,7 @@ def nest_lines(
     if nest.kind == "pairs":
         w = NestWriter(kernel, slots, nest, lanes)
         return write(w), w.w.declared
-    return host_lines(kernel, slots, KINDS[nest.kind].tiled(nest, kernel, lanes, whole))
+    return host_lines(kernel, slots, nest.way.tiled(nest, kernel, lanes, whole))
 
 
 def module(kernel: LoopKernel, careful: bool, width: int, x86: bool) -> str:

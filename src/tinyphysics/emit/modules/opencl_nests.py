@@ -7,7 +7,6 @@ the nest spells out.
 from __future__ import annotations
 
 from tinyphysics.emit.kinds.cnests import touched
-from tinyphysics.emit.kinds.kinds import KINDS
 from tinyphysics.emit.scalar.opencl import OPENCL, PRELUDE
 from tinyphysics.emit.text.print_c import CPrinter, c_name
 from tinyphysics.tpir.kernels.nests import LoopKernel, Nest
@@ -25,7 +24,7 @@ def part(kernel: LoopKernel, nest: Nest, name: str) -> str:
     text.line("const int64_t lo = (int64_t)get_global_id(0)*span;")
     text.line(f"const int64_t hi = min(lo + span, (int64_t){nest.extent});")
     text.line("if (lo >= hi) return;")
-    body = text.written(KINDS[nest.kind].ranged(nest, kernel))
+    body = text.written(nest.way.ranged(nest, kernel))
     return "\n".join([f"__kernel void {c_name(name)}({', '.join(given)}) {{", *body, "}"])
 
 

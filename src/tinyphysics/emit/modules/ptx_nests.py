@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tinyphysics.emit.kinds.cnests import touched
-from tinyphysics.emit.kinds.kinds import KINDS
 from tinyphysics.emit.kinds.ptx_near import ASKED, LISTED, asked, listed_as, near
 from tinyphysics.emit.kinds.ptx_pairs import RESIDENT, pair_block, pairs, rounds
 from tinyphysics.emit.kinds.trees.ptx_tree_build import planting
@@ -24,13 +23,14 @@ from tinyphysics.emit.loops.ptx_threads import (
     unflattened,
 )
 from tinyphysics.emit.modules.opencl_nests import part_name
-from tinyphysics.emit.text.loopir import Function, buffers_of
-from tinyphysics.emit.text.loopir import Threads as Share
 from tinyphysics.emit.text.print_llvm import LlvmPrinter
 from tinyphysics.errors import BackendError
 from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp
+from tinyphysics.tpir.kernels.kinds.map import MAP
+from tinyphysics.tpir.kernels.loopir import Function, buffers_of
+from tinyphysics.tpir.kernels.loopir import Threads as Share
 from tinyphysics.tpir.kernels.neighbours import WITHIN
 from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, Piece
 from tinyphysics.tpir.precision.lattice import OVERFLOW
@@ -143,7 +143,7 @@ def wants_estimates(kernel: LoopKernel) -> bool:
 def room(kernel: LoopKernel, nest: Nest) -> int:
     if nest.kind == "tree":
         return arrays_of(nest.sizes[0])[1]
-    return NUMBER * max((f.workspace for f in KINDS[nest.kind].threaded(nest, kernel)), default=0)
+    return NUMBER * max((f.workspace for f in nest.way.threaded(nest, kernel)), default=0)
 
 
 def look(kernel: LoopKernel, buffer: str) -> Nest:
@@ -154,7 +154,7 @@ def look(kernel: LoopKernel, buffer: str) -> Nest:
     guards = tuple(
         (u - u).ne(0.0) if b.dtype.is_float else u.eq(UOp.const(int(OVERFLOW), b.dtype)) for u in numbers
     )
-    return Nest("map", variables, b.axes, (Piece(0, b.axes[-1] if b.axes else 1, (), guards),))
+    return Nest(MAP, variables, b.axes, (Piece(0, b.axes[-1] if b.axes else 1, (), guards),))
 
 
 def kernels(kernel: LoopKernel, nest: Nest, name: str, estimates: bool) -> list[Kernel]:
@@ -169,7 +169,7 @@ def kernels(kernel: LoopKernel, nest: Nest, name: str, estimates: bool) -> list[
         case "list":
             made = [Threads(kernel, nest, name, points, [*used, *listed_as(nest, ASKED)], asked)]
         case kind:
-            plain = KINDS[kind].threaded(nest, kernel)
+            plain = nest.way.threaded(nest, kernel)
             made = [of_function(kernel, nest, f, f"{name}{f.name}") for f in plain]
             made += planting(kernel, nest, name) if kind == "tree" else []
     return [m.written() for m in made]

@@ -9,7 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tinyphysics.emit.text.dialects import TYPE, C, Dialect, expression, literal
-from tinyphysics.emit.text.loopir import (
+from tinyphysics.ir.dtype import DType
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.tpir.kernels.kernel import NOW
+from tinyphysics.tpir.kernels.loopir import (
     HI,
     LO,
     WORKSPACE,
@@ -35,10 +39,6 @@ from tinyphysics.emit.text.loopir import (
     unconditional,
     walk,
 )
-from tinyphysics.ir.dtype import DType
-from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.uop import UOp, toposort
-from tinyphysics.tpir.kernels.kernel import NOW
 from tinyphysics.tpir.kernels.nests import LoopKernel
 from tinyphysics.util import prod
 

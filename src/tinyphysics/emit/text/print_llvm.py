@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tinyphysics.emit.text.loopir import (
+from tinyphysics.emit.text.writer import TYPE, Writer
+from tinyphysics.ir.dtype import bool_, f32, i64
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.uop import UOp, substitute, toposort
+from tinyphysics.tpir.kernels.kernel import NOW
+from tinyphysics.tpir.kernels.loopir import (
     FLAGS,
     HI,
     LO,
@@ -37,11 +42,6 @@ from tinyphysics.emit.text.loopir import (
     unconditional,
     walk,
 )
-from tinyphysics.emit.text.writer import TYPE, Writer
-from tinyphysics.ir.dtype import bool_, f32, i64
-from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.uop import UOp, substitute, toposort
-from tinyphysics.tpir.kernels.kernel import NOW
 from tinyphysics.tpir.kernels.nests import LoopKernel
 from tinyphysics.util import prod
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tinyphysics.report import Row
 from tinyphysics.rules.functions.fast import BOUNDS
-from tinyphysics.tpir.kernels.library import LEAST, handed_over
+from tinyphysics.tpir.kernels.kinds.call import LEAST
+from tinyphysics.tpir.kernels.library import handed_over
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.util import plural
 

@@ -43,9 +43,9 @@ from tinyphysics.runtime.state.run import LazyProgram, made
 from tinyphysics.step import Step
 from tinyphysics.synth.methods.taylor import CLOCK, loop_parts, loop_plan
 from tinyphysics.target import BUILT, PORTABLE, PTX_RSQRT, Seed, Target
+from tinyphysics.tpir.kernels.every_kind import for_backend
 from tinyphysics.tpir.kernels.extremes import ExtremesOf
 from tinyphysics.tpir.kernels.kernel import RECORDED, build_kernel
-from tinyphysics.tpir.kernels.library import with_library
 from tinyphysics.tpir.kernels.loops import build_loops
 from tinyphysics.tpir.kernels.outline import Outline
 from tinyphysics.tpir.kernels.rows import kernel_of
@@ -136,7 +136,7 @@ def nest_engine(
 ) -> NestEngine:
     """The engine of a program in loop nests, and of its observables: these read the states where they lie."""
     kernel = build_loops(program, None, seed)
-    kernel = with_library(kernel, backend) if program.math == "fast" else kernel
+    kernel = for_backend(kernel, backend) if program.math == "fast" else kernel
     kind = CudaLoopEngine if getattr(loader, "there", False) else NestEngine
     rest = loader, threads, list_builder, tree_functions
     watch = None if probe is None else kind(probe, build_loops(probe, kernel.components, seed), *rest)

@@ -18,7 +18,6 @@ from tinyphysics.device.host.processor import processor, runs
 from tinyphysics.device.host.tree import Functions
 from tinyphysics.device.protocols import Code, Parts
 from tinyphysics.emit.kinds import cnests as emit_cnests
-from tinyphysics.emit.kinds.kinds import KINDS
 from tinyphysics.emit.kinds.neighbours import list_builder as emit_lists
 from tinyphysics.emit.kinds.series.series import SeriesWriter
 from tinyphysics.emit.kinds.trees import tree_walk as emit_tree
@@ -221,8 +220,8 @@ def series_code(plan: SeriesPlan, parts: Any) -> Code:
 
 
 def numpy_loops() -> ArrayLoops:
-    """Loop nests by NumPy, the independent check; what a kind means on arrays comes with the kind."""
-    return ArrayLoops({name: kind.evaluate for name, kind in KINDS.items()})
+    """Loop nests by NumPy, the independent check."""
+    return ArrayLoops()
 
 
 class LlvmLoops:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from tinyphysics.ir.dtype import DType, bool_, i8
 from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.reduction import PAIR_LANES, slabs
+from tinyphysics.ir.reduction import slabs
 from tinyphysics.ir.text import dump
 from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.tpir.kernels.loopir import Function
 from tinyphysics.util import prod
 
-NEIGHBOURS = 100  # pairs that are looked at for each particle of a list: a guess, for costs
-# nodes and points that each point of a tree meets, operations for each: guesses, for costs
-MET, MEETING = 1000, 20
 ROUNDS = 10  # of a loop that ends by itself: a guess, for costs
 STORED = {bool_: i8}  # types that have no size in memory lie there as another: true is 1
 LINKS = 8  # parts of a slab of pairs: their rows add to the same columns, so that one follows the other
@@ -122,53 +120,104 @@ def whole_numbers(p: Piece) -> list[UOp]:
     return [] if any(u.dtype.is_float for u in seen) else list(seen)
 
 
-CALLS = ("list", "tree", "call")  # kinds that call a function of the host: threads do not share them
+class OnArrays(Protocol):
+    """What the NumPy engine offers to a kind: the index space of a nest as arrays, node by node."""
+
+    nest: Nest
+    memory: dict[str, Any]
+
+    def evaluate(self, roots: Sequence[UOp], env: Mapping[UOp, Any]) -> list[Any]: ...
+    def grid(self, p: Piece) -> dict[UOp, Any]: ...
+    def place(self, buffer: str, plane: int, index: Sequence[Any]) -> Any: ...
+    def guards(self, p: Piece, env: Mapping[UOp, Any]) -> None: ...
+    def join(self, s: Store, total: Any, env: Mapping[UOp, Any]) -> Any: ...
+    def numbers(self, begin: int, end: int) -> Any: ...
+    def write(self, buffer: str, at: Any, value: Any, shape: Sequence[int]) -> None: ...
+    def join_lanes(self, s: Store, sums: Any, env: Mapping[UOp, Any], p: Piece) -> None: ...
+    def add_in_order(self, stores: Sequence[Store], env: Mapping[UOp, Any], shape: Sequence[int]) -> None: ...
+    def array(self, buffer: str) -> Any: ...
+    def planes(self, buffer: str) -> Any: ...
+    def call(self, buffer: str) -> None: ...
+    def combine(self, s: Store, a: Any, b: Any) -> Any: ...
+    def pairs(self, env: dict[UOp, Any]) -> None: ...
+    def nothing(self, s: Store, shape: Sequence[int]) -> Any: ...
+    def fold(self, s: Store, acc: Any) -> Any: ...
+
+
+class Way(Protocol):
+    """How a nest goes over its indices: what costs, printers and engines ask of its kind (tpir/kernels/kinds)."""
+
+    name: str
+    calls: bool  # does it call a function of the host?  Then threads do not share it
+    links: int  # neighbours in its range that have to be done one after the other, by any threads: links of a chain
+
+    def extent(self, nest: Nest) -> int:
+        """How far the range goes that threads share out."""
+        ...
+
+    def items(self, nest: Nest) -> int:
+        """How often its body is done: for costs."""
+        ...
+
+    def operations(self, nest: Nest) -> int:
+        """Of one item, in the longest piece."""
+        ...
+
+    def summary(self, nest: Nest) -> str:
+        """All of it in one line; "" if its loops and stores are to be shown."""
+        ...
+
+    def evaluate(self, run: OnArrays, env: dict[UOp, Any]) -> None:
+        """With NumPy: the meaning, written apart from the printers on purpose."""
+        ...
+
+    def ranged(self, nest: Nest, kernel: LoopKernel) -> Function:
+        """Plain loops over a range of the outermost one, to be read: C, OpenCL, and whole threads of a processor."""
+        ...
+
+    def tiled(self, nest: Nest, kernel: LoopKernel, lanes: int, every: bool = False) -> Function:
+        """The same for vectors of so many lanes: other statements, same bits, chosen for speed.
+
+        With `every`, all of a short nest whatever range is asked for, so that bounds are numbers.
+        """
+        ...
+
+    def threaded(self, nest: Nest, kernel: LoopKernel) -> list[Function]:
+        """One thread for each index, or several launches after each other."""
+        ...
+
+    def host(self, nest: Nest, array: Callable[[str], Any], numpy: Any) -> None:
+        """What the function does whose address is in the buffer `called`, on whole buffers."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
 class Nest:
-    """Loops over `sizes`, one variable each, the innermost cut in pieces.
+    """Loops over `sizes`, one variable each, the innermost cut in pieces; its kind says what is done at each index."""
 
-    map:       every store at every index
-    lanes:     the innermost variable is summed over, in strided accumulators
-    sequence:  `along` is summed over, one item after the other, at every index
-    product:   `along` is summed over at every index, one item after the other or `strided`; items are products
-    pairs:     the first variable is i, the innermost j > i; stores indexed by i are sums over j and the others
-               sums over i, in the slabs of ir/reduction.py, each with planes of its own
-               with a list, j is a neighbour of i in it; both are places in its order
-    fold:      what the slabs of a sum over neighbours have stored apart is added to the first, slab by slab
-    list:      when points have gone too far, they are stored and a list of neighbours is made again
-    tree:      points and masses are stored, and the pull of the masses on the points is summed through a tree
-    call:      a routine of a library, by the address in the buffer `called`
-    scatter:   buffers are cleared, then every store adds to what is there, in order: piece by piece, index by index
-    """
-
-    kind: str
+    way: Way
     variables: tuple[UOp, ...]
     sizes: tuple[int, ...]
     pieces: tuple[Piece, ...]
-    along: tuple[UOp, int] | None = None
+    along: tuple[UOp, int] | None = None  # what is summed over at every index, and how many items that are
     near: int | None = None  # the list of neighbours that pairs are taken from, or that is made
     strided: bool = False  # of a product: in the accumulators of a long sum
     evaluation: int = 0  # of a tree: which one of its section
     when: UOp | None = None  # of a list: the condition under which it is made again
-    called: str = ""  # of a call: the buffer with the address of what is called
+    called: str = ""  # the buffer with the address of what is called, if its kind says what that does
+    detail: Any = None  # what only its kind knows
+
+    @property
+    def kind(self) -> str:
+        return self.way.name
 
     @property
     def extent(self) -> int:
-        """How far the range goes that threads share out: links of the slabs of pairs, else the outermost loop."""
-        if self.kind == "pairs":
-            return self.parts * LINKS
-        if self.kind == "fold":
-            return -(-self.sizes[0] // PAIR_LANES)
-        if self.kind == "scatter" or self.kind in CALLS:  # whose items are added in the order of the loop
-            return 1
-        return self.sizes[0] if len(self.sizes) > (self.kind == "lanes") else 1
+        return self.way.extent(self)
 
     @property
     def links(self) -> int:
-        """Neighbours in that range that have to be done one after the other, by any threads: links of a chain."""
-        return LINKS if self.kind == "pairs" else 1
+        return self.way.links
 
     @property
     def order(self) -> str:
@@ -182,27 +231,11 @@ class Nest:
 
     @cached_property  # asked for at every call of a kernel: how many threads are worth it
     def operations(self) -> int:
-        """Of one item, in the longest piece."""
-        if self.kind == "tree":
-            return MEETING
-        longest = max(self.pieces, key=lambda p: p.hi - p.lo)
-        sums = sum(s.combine is not None for s in longest.stores)
-        if whole := whole_numbers(longest):
-            return sums + max(1, len(whole) * max(u.dtype.bits for u in whole) // 64)
-        return sums + sum(
-            u.op not in (Ops.CONST, Ops.VAR, Ops.LOAD) and u.dtype.is_float for u in toposort(longest.roots)
-        )
+        return self.way.operations(self)
 
     @property
     def items(self) -> int:
-        n = prod(self.sizes)
-        if self.kind == "pairs":
-            return n * NEIGHBOURS if self.near is not None else n * (n - 1) // 2
-        if self.kind == "list":
-            return 0  # seldom
-        if self.kind == "tree":
-            return n * MET
-        return n * (self.along[1] if self.along else 1)
+        return self.way.items(self)
 
     def loads(self) -> Iterator[UOp]:
         for p in self.pieces:
@@ -211,10 +244,8 @@ class Nest:
             yield from (u for u in toposort([self.when]) if u.op is Ops.LOAD)
 
     def __str__(self) -> str:
-        if self.kind == "list":
-            return f"list near{self.near} of {self.sizes[0]} points, made when {self.when}"
-        if self.kind == "tree":
-            return f"tree of {self.sizes[0]} points, evaluation {self.evaluation}"
+        if summary := self.way.summary(self):
+            return summary
         loops = " x ".join(f"{v.arg} < {n}" for v, n in zip(self.variables, self.sizes))
         by = "" if self.near is None else f" in near{self.near}"
         lines = [
@@ -358,8 +389,6 @@ class LoopKernel:
     flat: dict[str, str] = field(default_factory=dict)
     tree: Any = None  # the tree that it sums through, if it does: tpir/kernels/tree.py
     counts: tuple[str, ...] = ()  # buffers of states of whole numbers, of which every one is good
-    # what nests of kind `call` multiply, by the buffer with the address: tpir/kernels/library.py
-    library: dict[str, Any] = field(default_factory=dict)
     contracts: bool = False  # does a product join a sum over pairs with one rounding?  Under math="fast"
 
     def place(self, name: str) -> str:
@@ -391,6 +420,12 @@ class LoopKernel:
     @cached_property
     def guarded(self) -> bool:
         return any(p.guards for s in self.sections.values() for n in s.nests for p in n.pieces)
+
+    @cached_property
+    def called(self) -> dict[str, Nest]:
+        """The nests whose kind says what they call, by the buffers with the addresses."""
+        every = (*self.sections.values(), *self.careful.values())
+        return {n.called: n for s in every for n in s.nests if n.called}
 
     def __str__(self) -> str:
         out = [f"kernel {self.name}"]

@@ -30,7 +30,7 @@ from tinyphysics.emit.kinds.trees.ptx_tree_text import (
 from tinyphysics.emit.kinds.trees.tree_walk import along_the_curve
 from tinyphysics.emit.loops.nest_writer import NestWriter
 from tinyphysics.emit.loops.ptx_threads import Threads
-from tinyphysics.emit.text.loopir import WORKSPACE
+from tinyphysics.tpir.kernels.loopir import WORKSPACE
 from tinyphysics.tpir.kernels.nests import LoopKernel, Nest
 from tinyphysics.tpir.kernels.tree import (
     BITS,

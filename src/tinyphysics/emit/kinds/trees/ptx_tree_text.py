@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from tinyphysics.emit.loops.nest_writer import NestWriter
 from tinyphysics.emit.text.code import Arithmetic
-from tinyphysics.emit.text.loopir import WORKSPACE
+from tinyphysics.tpir.kernels.loopir import WORKSPACE
 from tinyphysics.tpir.kernels.tree import BOX, GROUP, PLANES, levels_of
 from tinyphysics.util import prod
 

@@ -12,10 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tinyphysics.emit.loops.nest_kind import OnArrays
-from tinyphysics.emit.loops.ranges import LANE, bounds, columns, in_pieces, least, outer, sums_of, whole
-from tinyphysics.emit.loops.sums import combined, identity, in_halves, joined
-from tinyphysics.emit.text.loopir import (
+from tinyphysics.ir.dtype import i64
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.reduction import LANES, one_by_one
+from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.tpir.kernels.at_index import AtIndex
+from tinyphysics.tpir.kernels.index import Index, Place
+from tinyphysics.tpir.kernels.layout import long_axes
+from tinyphysics.tpir.kernels.loopir import (
     WORKSPACE,
     Body,
     Carry,
@@ -29,12 +33,11 @@ from tinyphysics.emit.text.loopir import (
     replaced,
     shifted,
 )
-from tinyphysics.emit.text.loopir import Store as Put
-from tinyphysics.ir.dtype import i64
-from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.reduction import LANES
-from tinyphysics.ir.uop import UOp
-from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, Piece, Store
+from tinyphysics.tpir.kernels.loopir import Store as Put
+from tinyphysics.tpir.kernels.nest_kind import Builder, PlainKind, Task, Wanted
+from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, OnArrays, Piece, Store
+from tinyphysics.tpir.kernels.ranges import LANE, bounds, columns, in_pieces, least, outer, sums_of, whole
+from tinyphysics.tpir.kernels.sums import combined, identity, in_halves, is_sum, joined, summed
 from tinyphysics.util import prod
 
 WIDE_LANES = 8  # doubles: with vectors so wide there are 32 registers, else 16
@@ -51,8 +54,41 @@ def registers(lanes: int, s: Store) -> int:
     return 16 if lanes * s.value.dtype.bits >= WIDE_LANES * 64 else 8
 
 
-class Product:
-    name = "product"
+# what the factors of a product are made of, so that tiles may compute them more than once: nothing that has a guard
+FACTORS = frozenset({Ops.LOAD, Ops.VAR, Ops.CONST, Ops.ADD, Ops.SUB, Ops.MUL, Ops.FMA, Ops.NEG})
+
+
+def is_product(nest: Nest) -> bool:
+    """Are all items products of what is read from memory at indices that are no condition, a factor for several sums?
+
+    Without such a factor there is nothing to keep in a tile, and other sums over the same items may join the nest.
+    """
+    values = [s.value for p in nest.pieces for s in p.stores]
+    if not all(u.op is Ops.MUL for u in values) or not all(u.op in FACTORS for u in toposort(values)):
+        return False
+    return all(any(v not in f.leaves for f in u.src for v in nest.variables) for u in values)
+
+
+class Product(PlainKind):
+    name, rank, alone = "product", 20, True
+
+    def task(self, w: Wanted) -> Task | None:
+        """A sum of products, with all that was computed so far in memory."""
+        u = w.node
+        if (
+            not is_sum(w)
+            or u.arg[0] not in ("sum", "dot")
+            or u.arg[0] == "sum"
+            and u.src[0].op is not Ops.MUL
+        ):
+            return None
+        (axis,), shape = u.arg[1], u.src[0].shape
+        strided = not w.in_turn and not one_by_one(shape, axis)
+        t = Task(u, w.home, self, long_axes(u.shape, w.components), shape[axis], strided=strided)
+        return t if is_product(w.builder.trial(t)) else None
+
+    def stores(self, b: Builder, t: Task, pull: AtIndex, at: list[Place], turn: UOp | None) -> list[Store]:
+        return summed(b, t, pull, at, Index(0, t.along - 1, turn))
 
     # --- its meaning ------------------------------------------------------------------------------
     def evaluate(self, run: OnArrays, env: dict[UOp, Any]) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tinyphysics.emit.loops.nest_kind import OnArrays
-from tinyphysics.emit.loops.ranges import LANE, columns, in_pieces, notes, outer, sums_of, whole
-from tinyphysics.emit.loops.sums import identity, joined
-from tinyphysics.emit.text.loopir import (
+from tinyphysics.ir.reduction import one_by_one
+from tinyphysics.ir.uop import UOp
+from tinyphysics.tpir.kernels.at_index import AtIndex
+from tinyphysics.tpir.kernels.index import Index, Place
+from tinyphysics.tpir.kernels.layout import long_axes
+from tinyphysics.tpir.kernels.loopir import (
     Body,
     Carry,
     For,
@@ -18,9 +20,11 @@ from tinyphysics.emit.text.loopir import (
     replaced,
     shifted,
 )
-from tinyphysics.emit.text.loopir import Store as Put
-from tinyphysics.ir.uop import UOp
-from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, Piece
+from tinyphysics.tpir.kernels.loopir import Store as Put
+from tinyphysics.tpir.kernels.nest_kind import Builder, PlainKind, Task, Wanted
+from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, OnArrays, Piece, Store
+from tinyphysics.tpir.kernels.ranges import LANE, columns, in_pieces, notes, outer, sums_of, whole
+from tinyphysics.tpir.kernels.sums import identity, is_sum, joined, summed
 
 TOGETHER = (
     4  # items that a thread of a GPU has under way at a time: their loads and roots wait beside each other
@@ -28,8 +32,18 @@ TOGETHER = (
 MANY, LITTLE = 16, 12  # the same, where an item is so few operations that it is a load above all
 
 
-class Sequence:
-    name = "sequence"
+class Sequence(PlainKind):
+    name, rank = "sequence", 30
+
+    def task(self, w: Wanted) -> Task | None:
+        """A short sum that is a loop, or a long one with another long axis behind it."""
+        u = w.node
+        if not w.in_turn and not (is_sum(w) and one_by_one(u.src[0].shape, u.arg[1][0])):
+            return None
+        return Task(u, w.home, self, long_axes(u.shape, w.components), u.src[0].shape[u.arg[1][0]])
+
+    def stores(self, b: Builder, t: Task, pull: AtIndex, at: list[Place], turn: UOp | None) -> list[Store]:
+        return summed(b, t, pull, at, Index(0, t.along - 1, turn))
 
     def evaluate(self, run: OnArrays, env: dict[UOp, Any]) -> None:
         nest = run.nest

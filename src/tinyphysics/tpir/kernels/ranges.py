@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tinyphysics.emit.text.loopir import HI, LO, Body, For, Note, When, number, replaced
 from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp
+from tinyphysics.tpir.kernels.loopir import HI, LO, Body, For, Note, When, number, replaced
 from tinyphysics.tpir.kernels.nests import Nest, Piece, Store
 
 LANE = UOp.var("@lane", (), i64)  # of a vector

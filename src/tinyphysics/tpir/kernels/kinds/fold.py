@@ -4,21 +4,38 @@ from __future__ import annotations
 
 from typing import Any
 
-from tinyphysics.emit.loops.nest_kind import OnArrays
-from tinyphysics.emit.loops.ranges import LANE, least, most
-from tinyphysics.emit.loops.sums import combined
-from tinyphysics.emit.text.loopir import HI, LO, Body, For, Function, Statement, load, number, shifted
-from tinyphysics.emit.text.loopir import Store as Put
 from tinyphysics.ir.dtype import i64
+from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import PAIR_LANES
 from tinyphysics.ir.uop import UOp
-from tinyphysics.tpir.kernels.nests import LoopKernel, Nest
+from tinyphysics.tpir.kernels.at_index import planes
+from tinyphysics.tpir.kernels.loopir import HI, LO, Body, For, Function, Statement, load, number, shifted
+from tinyphysics.tpir.kernels.loopir import Store as Put
+from tinyphysics.tpir.kernels.nest_kind import Builder, PlainKind, Task
+from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, OnArrays, Piece, Store
+from tinyphysics.tpir.kernels.ranges import LANE, least, most
+from tinyphysics.tpir.kernels.sums import combined
 
 SLAB, POINT = UOp.var("@slab", (), i64), UOp.var("@j", (), i64)
 
 
-class Fold:
-    name = "fold"
+class Fold(PlainKind):
+    """No node is one: it follows a sum over neighbours (kinds/pairs.py)."""
+
+    name, rank = "fold", 100
+
+    def extent(self, nest: Nest) -> int:
+        return -(-nest.sizes[0] // PAIR_LANES)
+
+    def of(self, b: Builder, tasks: list[Task]) -> Nest:
+        """The sums over rows of each slab, added to those of the first: where the rows of the slab have neighbours."""
+        variable, sizes = UOp.var("@i0", (), i64), tasks[0].sizes
+        stores = []
+        for t in tasks:
+            for plane in range(planes(t.node.shape, b.components)):
+                value = UOp(Ops.LOAD, t.node.dtype, (), (variable,), (t.home.buffer, plane))
+                stores.append(Store(t.home.buffer, plane, (variable,), value, Ops.ADD))
+        return Nest(self, (variable,), sizes, (Piece(0, sizes[0], tuple(stores)),), near=tasks[0].near)
 
     def evaluate(self, run: OnArrays, env: dict[UOp, Any]) -> None:
         nest = run.nest

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tinyphysics.emit.loops.nest_kind import OnArrays
-from tinyphysics.emit.loops.ranges import LANE, bounds, notes, sums_of
-from tinyphysics.emit.loops.sums import combined, identity, in_halves, joined
-from tinyphysics.emit.text.loopir import (
+from tinyphysics.ir.dtype import i64
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.reduction import LANES
+from tinyphysics.ir.uop import UOp
+from tinyphysics.tpir.kernels.at_index import AtIndex
+from tinyphysics.tpir.kernels.index import Place
+from tinyphysics.tpir.kernels.layout import long_axes
+from tinyphysics.tpir.kernels.loopir import (
     WORKSPACE,
     Body,
     Carry,
@@ -25,12 +29,11 @@ from tinyphysics.emit.text.loopir import (
     replaced,
     shifted,
 )
-from tinyphysics.emit.text.loopir import Store as Put
-from tinyphysics.ir.dtype import i64
-from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.reduction import LANES
-from tinyphysics.ir.uop import UOp
-from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, Piece, Store
+from tinyphysics.tpir.kernels.loopir import Store as Put
+from tinyphysics.tpir.kernels.nest_kind import Builder, PlainKind, Task, Wanted
+from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, OnArrays, Piece, Store
+from tinyphysics.tpir.kernels.ranges import LANE, bounds, notes, sums_of
+from tinyphysics.tpir.kernels.sums import combined, identity, in_halves, is_sum, joined, summed
 from tinyphysics.util import prod
 
 HEAVY = 12  # operations of an item from which it is written once for a vector
@@ -48,8 +51,22 @@ def and_(x: UOp, mask: int) -> UOp:
     return UOp(Ops.AND, i64, (), (x, number(mask)))
 
 
-class Lanes:
-    name = "lanes"
+class Lanes(PlainKind):
+    name, rank = "lanes", 40
+
+    def task(self, w: Wanted) -> Task | None:
+        """Every long sum that no kind before it takes; the axis that is summed over is the innermost loop."""
+        u = w.node
+        if not is_sum(w):
+            return None
+        length = u.src[0].shape[u.arg[1][0]]
+        return Task(u, w.home, self, (*long_axes(u.shape, w.components), length))
+
+    def stores(self, b: Builder, t: Task, pull: AtIndex, at: list[Place], turn: UOp | None) -> list[Store]:
+        return summed(b, t, pull, at[:-1], at[-1])
+
+    def extent(self, nest: Nest) -> int:
+        return nest.sizes[0] if len(nest.sizes) > 1 else 1
 
     def evaluate(self, run: OnArrays, env: dict[UOp, Any]) -> None:
         nest = run.nest

@@ -9,10 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tinyphysics.emit.loops.nest_kind import OnArrays
-from tinyphysics.emit.loops.ranges import LANE, least, most, notes, sums_of
-from tinyphysics.emit.loops.sums import combined, identity, joined
-from tinyphysics.emit.text.loopir import (
+from tinyphysics.ir.dtype import i32, i64
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.reduction import PAIR_LANES, pairs_of, slabs
+from tinyphysics.ir.uop import UOp
+from tinyphysics.ir.value import REDUCTION
+from tinyphysics.tpir.kernels.at_index import AtIndex, Home
+from tinyphysics.tpir.kernels.index import Index, Place, expr
+from tinyphysics.tpir.kernels.kinds.fold import FOLD
+from tinyphysics.tpir.kernels.layout import component_places
+from tinyphysics.tpir.kernels.loopir import (
     HI,
     LO,
     Body,
@@ -29,15 +35,15 @@ from tinyphysics.emit.text.loopir import (
     replaced,
     shifted,
 )
-from tinyphysics.emit.text.loopir import Store as Put
-from tinyphysics.ir.dtype import i32, i64
-from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.reduction import PAIR_LANES, slabs
-from tinyphysics.ir.uop import UOp
-from tinyphysics.tpir.kernels.neighbours import FIRST
-from tinyphysics.tpir.kernels.nests import LINKS, LoopKernel, Nest, Store
+from tinyphysics.tpir.kernels.loopir import Store as Put
+from tinyphysics.tpir.kernels.neighbours import FIRST, list_of
+from tinyphysics.tpir.kernels.nest_kind import Builder, PlainKind, Task, Wanted
+from tinyphysics.tpir.kernels.nests import LINKS, LoopKernel, Nest, OnArrays, Store
+from tinyphysics.tpir.kernels.ranges import LANE, least, most, notes, sums_of
+from tinyphysics.tpir.kernels.sums import combined, identity, joined
 
 SLAB, BLOCK, ENTRY, LINK = (UOp.var(f"@{n}", (), i64) for n in ("slab", "block", "e", "link"))
+NEIGHBOURS = 100  # pairs that are looked at for each particle of a list: a guess, for costs
 BEGIN, END, WITHIN = (UOp.var(f"@{n}", (), i64) for n in ("begin", "end", "within"))
 
 
@@ -54,8 +60,50 @@ def and_(x: UOp, mask: int) -> UOp:
     return UOp(Ops.AND, i64, (), (x, number(mask)))
 
 
-class Pairs:
-    name = "pairs"
+class Pairs(PlainKind):
+    """The first variable is i, the innermost j > i; stores indexed by i are sums over j and the others sums over i, in
+    slabs, each with planes of its own. With a list, j is a neighbour of i in it; both are places in its order."""
+
+    name, rank, links = "pairs", 20, LINKS
+
+    def task(self, w: Wanted) -> Task | None:
+        u = w.node
+        if u.op is not Ops.REDUCE or u.arg[0] != "pairs":
+            return None
+        size, home, by_list = u.src[0].shape[u.arg[1][0]], w.home, len(u.arg[2]) > 2
+        if pairs_of(u) == "columns":
+            home = Home(w.name, len(slabs(size, by_list)) - 1, by_list)
+        return Task(u, home, self, (size,), near=list_of(u.src[0]) if by_list else None)
+
+    def variables(self, t: Task) -> tuple[UOp, ...]:
+        return UOp.var("@i", (), i64), UOp.var("@j", (), i64)
+
+    def places(self, t: Task, variables: tuple[UOp, ...], lo: int, hi: int) -> list[Place]:
+        return [Index(0, t.sizes[0] - 1, v) for v in variables]
+
+    def stores(self, b: Builder, t: Task, pull: AtIndex, at: list[Place], turn: UOp | None) -> list[Store]:
+        u, (axis,) = t.node, t.node.arg[1]
+        first, second = u.arg[2][:2]
+        kept, other = at if pairs_of(u) == "rows" else at[::-1]
+        out = []
+        for plane, where in component_places(u.shape, b.components, [kept]):
+            full = list(where)
+            full.insert(axis, other)
+            full[first], full[second] = at
+            value = pull.at(u.src[0], tuple(full))
+            out.append(Store(t.home.buffer, plane, (expr(kept),), value, REDUCTION[u.arg[0]]))
+        return out
+
+    def after(self, b: Builder, tasks: list[Task]) -> list[Nest]:
+        folded = [t for t in tasks if t.home.folded]
+        return [FOLD.of(b, folded)] if folded else []
+
+    def extent(self, nest: Nest) -> int:
+        return nest.parts * LINKS
+
+    def items(self, nest: Nest) -> int:
+        (n,) = nest.sizes
+        return n * NEIGHBOURS if nest.near is not None else n * (n - 1) // 2
 
     def evaluate(self, run: OnArrays, env: dict[UOp, Any]) -> None:
         run.pairs(env)
@@ -121,9 +169,6 @@ class Pairs:
         )
         local = [Local(f"row{k}", s.value.dtype, PAIR_LANES) for k, s in enumerate(rows)]
         return Function((*local, For(LINK, LO, HI, part)))
-
-    def tiled(self, nest: Nest, kernel: LoopKernel, lanes: int, every: bool = False) -> Function:
-        return self.ranged(nest, kernel)
 
     def threaded(self, nest: Nest, kernel: LoopKernel) -> list[Function]:
         """A thread for each point: the sum over later ones in eight accumulators, that over earlier ones slab by slab."""

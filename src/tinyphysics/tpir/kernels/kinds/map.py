@@ -8,20 +8,51 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tinyphysics.emit.loops.nest_kind import OnArrays
-from tinyphysics.emit.loops.ranges import LANE, columns, in_pieces, notes, outer, whole
-from tinyphysics.emit.text.loopir import Body, For, Function, Let, Note, Statement, Threads, number, replaced
-from tinyphysics.emit.text.loopir import Store as Put
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, toposort
-from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, Piece
+from tinyphysics.tpir.kernels.at_index import AtIndex, Places
+from tinyphysics.tpir.kernels.index import Place, expr, rolled
+from tinyphysics.tpir.kernels.layout import component_places, long_axes, peeled
+from tinyphysics.tpir.kernels.loopir import (
+    Body,
+    For,
+    Function,
+    Let,
+    Note,
+    Statement,
+    Threads,
+    number,
+    replaced,
+)
+from tinyphysics.tpir.kernels.loopir import Store as Put
+from tinyphysics.tpir.kernels.neighbours import in_order
+from tinyphysics.tpir.kernels.nest_kind import Builder, PlainKind, Task, Wanted
+from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, OnArrays, Piece, Store
+from tinyphysics.tpir.kernels.ranges import LANE, columns, in_pieces, notes, outer, whole
 
 DRAWN_TOGETHER = 4  # vectors: the ten rounds of a draw wait for each other, and those of another do not
 MOST_WRITTEN_OUT = 160  # operations and stores of a loop that is written out
 
 
-class Map:
-    name = "map"
+class Map(PlainKind):
+    name, rank, immediate = "map", 10, True
+
+    def task(self, w: Wanted) -> Task | None:
+        """Whatever no other kind has to compute, and what is put in the order of a list."""
+        if w.in_turn or w.stored and not in_order(w.node):
+            return None
+        return Task(w.node, w.home, self, long_axes(w.node.shape, w.components))
+
+    def stores(self, b: Builder, t: Task, pull: AtIndex, at: list[Place], turn: UOp | None) -> list[Store]:
+        every = component_places(t.node.shape, b.components, at)
+        return [self.stored(b, t, pull, plane, where, at) for plane, where in every]
+
+    def stored(self, b: Builder, t: Task, pull: AtIndex, plane: int, where: Places, at: list[Place]) -> Store:
+        node, places, shifts = peeled(t.node, where, b.homes)
+        if node in b.homes or not shifts or node.op is Ops.VAR:
+            return Store(t.home.buffer, plane, tuple(map(expr, at)), pull.at(t.node, where))
+        there = [rolled(i, -shifts[k], t.sizes[k]) if k in shifts else i for k, i in enumerate(at)]
+        return Store(t.home.buffer, plane, tuple(map(expr, there)), pull.at(node, places))
 
     def evaluate(self, run: OnArrays, env: dict[UOp, Any]) -> None:
         nest = run.nest

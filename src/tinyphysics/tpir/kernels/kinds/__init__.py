@@ -1,0 +1,1 @@
+"""How does each kind of nest go over its indices?"""
