@@ -18,6 +18,8 @@ from tinyphysics.errors import TraceError as TraceError
 from tinyphysics.errors import UnitError as UnitError
 from tinyphysics.errors import VerifyError as VerifyError
 from tinyphysics.front import random as random
+from tinyphysics.front.bodies import rotate as rotate
+from tinyphysics.front.bodies import unrotate as unrotate
 from tinyphysics.front.functions import absolute as _absolute
 from tinyphysics.front.functions import arccos as arccos
 from tinyphysics.front.functions import arcsin as arcsin
@@ -64,11 +66,14 @@ from tinyphysics.front.neighbours import pair_distance2 as pair_distance2
 from tinyphysics.front.neighbours import separation as separation
 from tinyphysics.front.pairs import pair_sum as pair_sum
 from tinyphysics.front.spaces import Array as Array
+from tinyphysics.front.spaces import Axis as Axis
 from tinyphysics.front.spaces import Bool as Bool
 from tinyphysics.front.spaces import Int8 as Int8
 from tinyphysics.front.spaces import Int16 as Int16
 from tinyphysics.front.spaces import Int32 as Int32
 from tinyphysics.front.spaces import Int64 as Int64
+from tinyphysics.front.spaces import Rotation as Rotation
+from tinyphysics.front.spaces import Rotor as Rotor
 from tinyphysics.front.spaces import Vec as Vec
 from tinyphysics.front.trace import PhysicsSystem as PhysicsSystem
 from tinyphysics.front.trace import forces as forces

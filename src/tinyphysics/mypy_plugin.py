@@ -37,11 +37,13 @@ from mypy.nodes import (
 from mypy.plugin import AnalyzeTypeContext, Plugin, ReportConfigContext
 from mypy.types import AnyType, CallableType, Type, TypeOfAny, UnboundType, UnionType
 
-SHAPES = ("Vec", "Array", "Int8", "Int16", "Int32", "Int64", "Bool")
+SHAPES = ("Vec", "Array", "Int8", "Int16", "Int32", "Int64", "Bool", "Rotor", "Rotation", "Axis")
 PLACE = "tinyphysics.front.spaces"
 FROM = ("tinyphysics", PLACE)
 # the import or use of a shape, and then a bracket with a word in quotes: Vec["n"], under any name
-LETTERS = re.compile(r"""\b(?:Vec|Array|Int8|Int16|Int32|Int64|Bool)\b(?s:.*)\[[^\]\n]*["']\w+["']""")
+LETTERS = re.compile(
+    r"""\b(?:Vec|Array|Int8|Int16|Int32|Int64|Bool|Rotor|Rotation|Axis)\b(?s:.*)\[[^\]\n]*["']\w+["']"""
+)
 
 
 def written(file: MypyFile) -> set[str]:

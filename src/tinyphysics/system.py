@@ -46,7 +46,11 @@ OF_A_RUN = (  # what a user reads of a run by its name: an observable of that na
 )  # fmt: skip
 RESERVED = {"dt": "the step", "self": "the simulation"} | dict.fromkeys(OPTIONS, "an option of evolve()")
 
-SIGNS = {"positive": "above zero", "not negative": "zero or above"}  # that a parameter may have to have
+SIGNS = {
+    "positive": "above zero",
+    "not negative": "zero or above",
+    "moment": "above zero: a body without a moment of inertia about an axis is a tp.Axis",
+}  # that a parameter may have to have
 
 
 @dataclass(frozen=True, eq=False)

@@ -89,6 +89,11 @@ def top(L: tp.Vec[3], G: tp.Vec[3]):
     return L[0] ** 2 / 2 + L[1] ** 2 / 4 + L[2] ** 2 / 6 + G[2] + 0.3 * G[0] * G[1]
 
 
+@tp.hamiltonian
+def rotor(R: tp.Rotor, L: tp.Vec[3]):
+    return L @ L / 2 + R[0] * R[1]
+
+
 MASSES = {"m": [1.0, 0.01, 0.02]}
 STEPS = {  # a system, and what is asked for
     "kicks": (swing, {"method": "leapfrog"}),
@@ -111,6 +116,7 @@ STEPS = {  # a system, and what is asked for
     "stiff attempts": (decay, {"method": "radau"}),
     "a map": (turn, {}),
     "bodies that turn": (top, {"method": "rotations"}),
+    "quaternions": (rotor, {"method": "rotations"}),
 }
 
 
@@ -121,7 +127,9 @@ def step_of(name: str) -> Step:
 
 def start(step: Step) -> dict[str, object]:
     rng = np.random.default_rng(7)
-    return {s.name: np.asarray(rng.normal(size=s.var.shape)).tolist() for s in step.states}
+    drawn = {s.name: np.asarray(rng.normal(size=s.var.shape)) for s in step.states}
+    unit = {s.name for s in step.states if s.role == "rotor"}
+    return {n: (x / np.linalg.norm(x) if n in unit else x).tolist() for n, x in drawn.items()}
 
 
 def after(step: Step, flows: tuple[SubFlow, ...], z: dict[str, object], h: float) -> dict[str, object]:

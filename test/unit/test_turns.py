@@ -129,7 +129,7 @@ def test_turns_are_for_bodies():
 
 
 # --- the same on every machine ------------------------------------------------------------------------------------
-@pytest.mark.parametrize("precision", ["float64", "float32", "dd"])
+@pytest.mark.parametrize("precision", ["float64", "float32", pytest.param("dd", marks=pytest.mark.all)])
 def test_turns_have_the_same_bits_on_every_backend(precision):
     runs = [
         tp.compile(heavy, dt=0.1, precision=precision, backend=backend).evolve(**TILTED, steps=7).hash

@@ -29,6 +29,39 @@ class Body:
 
 
 @dataclass(frozen=True, eq=False)
+class UnitFlow(SubFlow):
+    """Unit quaternions are brought back to length 1, as far as rounding has taken them from it: R (3 - |R|²)/2."""
+
+    attitudes: tuple[UOp, ...]
+    traits = frozenset({TURN})
+
+    def writes(self) -> tuple[UOp, ...]:
+        return self.attitudes
+
+    def reads(self) -> frozenset[UOp]:
+        return frozenset(self.attitudes)
+
+    def lower(self, b: ProgramBuilder, section: str) -> None:
+        for R in self.attitudes:
+            square = (R * R).sum(-1, keepdims=True)
+            value = R * (square * -0.5 + 1.5).expand(R.shape)
+            b.emit(section, "TURN", b.state(R), b.operand(value, section), u=R, note=" ")
+            b.rewritten(R)
+
+    def field(self) -> Mapping[UOp, UOp]:
+        return {R: UOp.const(0.0, R.dtype, R.shape) for R in self.attitudes}
+
+    def inverse(self) -> UnitFlow:
+        return self
+
+    def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
+        return (self,)
+
+    def updates(self) -> int:
+        return len(self.attitudes)
+
+
+@dataclass(frozen=True, eq=False)
 class TurnFlow(SubFlow):
     """Bodies turn about their axis number `axis`, for weight * dt."""
 

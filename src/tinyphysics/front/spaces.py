@@ -27,6 +27,7 @@ class Space:
     shape: tuple[Size, ...] = ()
     unit: str | None = None
     dtype: DType = f64
+    body: str = ""  # of an attitude: rotor, rotation or axis
 
     @property
     def letters(self) -> tuple[str, ...]:
@@ -68,6 +69,47 @@ class Array(Symbol):
 
     def __class_getitem__(cls, shape: Any) -> Any:
         return Space(tuple(_size(n) for n in (shape if isinstance(shape, tuple) else (shape,))))
+
+
+class Attitude(Symbol):
+    """What the annotations of attitudes have in common; without brackets they are those of one body."""
+
+    own: ClassVar[tuple[int, ...]]
+    body: ClassVar[str]
+
+    def __class_getitem__(cls, shape: Any) -> Any:
+        sizes = shape if isinstance(shape, tuple) else (shape,)
+        return Space((*(_size(n) for n in sizes), *cls.own), body=cls.body)
+
+
+class Rotor(Attitude):
+    """Says in an annotation that an argument is an attitude as a unit quaternion (w, x, y, z), from the body to space.
+
+    `R: tp.Rotor` is that of one body, `R: tp.Rotor["n"]` those of n. R and -R are one attitude: unit quaternions are the
+    rotors of the even part of Cl(3,0). The argument after it is the angular momentum in the body's frame.
+    """
+
+    own, body = (4,), "rotor"
+
+
+class Rotation(Attitude):
+    """Says in an annotation that an argument is an attitude as a rotation matrix, from the body to space.
+
+    `R: tp.Rotation` is that of one body, `R: tp.Rotation["n"]` those of n. The argument after it is the angular momentum in
+    the body's frame.
+    """
+
+    own, body = (3, 3), "rotation"
+
+
+class Axis(Attitude):
+    """Says in an annotation that an argument is a unit vector: the direction of a dumbbell, which does not spin about it.
+
+    `n: tp.Axis` is that of one body, `n: tp.Axis["n"]` those of several. The argument after it is the angular momentum in
+    the frame of space, at right angles to it.
+    """
+
+    own, body = (3,), "axis"
 
 
 class WholeNumber(Symbol):
@@ -122,6 +164,8 @@ def space_of(annotation: Any, argument: str, site: Site | None) -> Space:
         return annotation
     if isinstance(annotation, type) and issubclass(annotation, WholeNumber):
         return Space(dtype=annotation.kind)
+    if isinstance(annotation, type) and issubclass(annotation, Attitude) and annotation is not Attitude:
+        return Space(annotation.own, body=annotation.body)
     if annotation in (inspect.Parameter.empty, None, float, int, Any):
         return Space()
     raise TraceError(

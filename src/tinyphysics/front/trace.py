@@ -477,16 +477,71 @@ def trace_hamiltonian(
     check_time(d)
     check_no_defaults(d, names, "one of a canonical pair")
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
-    check_shapes(d, pairs, symbols, "momentum")
+    plain = [(q, p) for q, p in pairs if not d[q].space.body]
+    check_shapes(d, plain, symbols, "momentum")
     states = []
     for q, p in pairs:
-        states.append(State(q, symbols[q], "position", d[q].space.unit))
-        states.append(State(p, symbols[p], "momentum", d[p].space.unit))
+        roles = body_roles(d, q, p, symbols)
+        states += [State(n, symbols[n], role, d[n].space.unit) for n, role in zip((q, p), roles)]
     energy, sites = traced_energy(d, symbols)
     if not said:
         check_beside(d, energy, symbols, "momentum")
     check_dependence(d, energy, [(symbols[q], symbols[p]) for q, p in pairs])
-    return d.system("hamiltonian", states, symbols, sizes, sites, names, energy=energy)
+    system = d.system("hamiltonian", states, symbols, sizes, sites, names, energy=energy)
+    return with_moments(system) if len(plain) < len(pairs) else system
+
+
+def body_roles(d: Definition, q: str, p: str, symbols: Mapping[str, UOp]) -> tuple[str, str]:
+    """Of a pair: a position and its momentum, or an attitude and an angular momentum."""
+    space = d[q].space
+    if not space.body:
+        if d[p].space.body:
+            raise d.wrong(
+                f"`{p}` is an attitude, and stands where the momentum of `{q}` is expected",
+                f"Write the momentum after the position: def {d.name}(q, p, {p}: ..., L: tp.Vec[3]).",
+            )
+        return "position", "momentum"
+    rows = symbols[q].shape[: -2 if space.body == "rotation" else -1]
+    if symbols[p].shape != (*rows, 3):
+        raise d.wrong(
+            f"`{q}` is an attitude, and its angular momentum `{p}` has shape {symbols[p].shape} instead of {(*rows, 3)}",
+            f"Annotate it: {p}: tp.{'Vec[3]' if not rows else f'Array[{rows[0]}, 3]'}.",
+            ShapeError,
+        )
+    return space.body, f"{space.body}_momentum"
+
+
+def with_moments(system: System) -> System:
+    """With parameters that momenta are divided by known as moments of inertia or masses: they are not zero."""
+    assert system.energy is not None
+    momenta = {s.var for s in system.states if s.role.endswith("_momentum")}
+    own = {x.var for x in system.parameters}
+    below = {
+        v
+        for u in toposort([system.energy])
+        if u.op is Ops.DIV and u.src[0].leaves & momenta and u.src[1].op in (Ops.VAR, Ops.EXPAND)
+        for v in u.src[1].leaves & own
+    }
+    moments = tuple(replace(x, sign="moment") if x.var in below else x for x in system.parameters)
+    return replace(system, parameters=moments)
+
+
+def pairs_of_bodies(d: Definition) -> list[tuple[str, str]]:
+    """An attitude and the argument after it; before them may stand a position and its momentum."""
+    names = [a.name for a in d.arguments]
+    at = [k for k, a in enumerate(d.arguments) if a.space.body]
+    if at[-1] + 1 >= len(names):
+        raise d.wrong(
+            f"`{names[at[-1]]}` of `{d.name}` is an attitude without an angular momentum",
+            f"Write def {d.name}({names[at[-1]]}: tp.Rotor, L: tp.Vec[3], ...).",
+        )
+    if at[0] not in (0, 2):
+        raise d.wrong(
+            f"the states of `{d.name}` are not told apart: `{names[at[0]]}` is an attitude, and not the first argument",
+            'Say which belong together: @tp.hamiltonian(pairs=[("x", "p"), ("R", "L")]).',
+        )
+    first = [] if at[0] == 0 else [(names[0], names[1])]
+    return first + [(names[k], names[k + 1]) for k in at]
 
 
 def with_arguments_of(d: Definition, function: Callable[..., Any]) -> Definition:
@@ -586,6 +641,8 @@ def hamiltonian(
         if not isinstance(found, Bracket):
             raise d.wrong(*found)
         return family(d, "hamiltonian", lambda sizes: trace_bracket(d, found, pairs, sizes))
+    if pairs is None and any(a.space.body for a in d.arguments):
+        pairs, said = pairs_of_bodies(d), True
     pairs = pair_of(d, "momentum") if pairs is None else pairs
     return family(d, "hamiltonian", lambda sizes: trace_hamiltonian(d, pairs, sizes, said))
 

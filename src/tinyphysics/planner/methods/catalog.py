@@ -32,7 +32,7 @@ from tinyphysics.synth.methods.interaction import leapfrogs, of_orbits, of_schem
 from tinyphysics.synth.methods.parts import COMPOSED
 from tinyphysics.synth.methods.propagate import FLOW
 from tinyphysics.synth.methods.rosenbrock import rosenbrock
-from tinyphysics.synth.methods.rotations import in_turns
+from tinyphysics.synth.methods.rotations import in_turns, of_length_one
 from tinyphysics.synth.methods.rungekutta import EULER, MIDPOINT, RK4
 from tinyphysics.synth.methods.takahashi_imada import PROCESSOR, TAKAHASHI_IMADA
 from tinyphysics.synth.methods.wisdom_holman import CORRECTORS, NEAR_INTEGRABLE
@@ -97,8 +97,9 @@ METHODS: tuple[Method, ...] = (
       for name, order, source in (("strang", 2, "strang1968"), ("strang4", 4, "suzuki1990"), ("strang6", 6, "kahan1997"),
                                   ("strang8", 8, "kahan1997"))),
     *(Method(f"rotations{order if order > 2 else ''}", order, "exact turns about the axes of bodies in order and back"
-             f"{', repeated' if order > 2 else ''}, kicks by torques between", Parts(COMPOSED[name], in_turns, ROTATIONS),
-             symmetric=True, source=source, needs=("bodies", "no clock"))
+             f"{', repeated' if order > 2 else ''}, kicks by torques between",
+             Parts(COMPOSED[name], in_turns, ROTATIONS, of_length_one), symmetric=True, source=source,
+             needs=("bodies", "no clock"))
       for name, order, source in (("strang", 2, "strang1968"), ("strang4", 4, "suzuki1990"), ("strang6", 6, "kahan1997"),
                                   ("strang8", 8, "kahan1997"))),
     Method("implicit_midpoint", 2, "the slope at the middle of the step, solved for", Collocation(1), symmetric=True),

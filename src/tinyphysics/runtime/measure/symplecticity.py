@@ -67,7 +67,8 @@ class Defect:
     @cached_property
     def determinant(self) -> tuple[float, float, float] | None:
         """det M - 1; None of a step whose Jacobian is not written out."""
-        return None if self.of is None else self.of.determinants()
+        asked = self.of is not None and "volume-preserving" in self.of.structure.claims
+        return self.of.determinants() if asked and self.of is not None else None
 
     @cached_property
     def reversibility(self) -> tuple[float, float, float] | None:

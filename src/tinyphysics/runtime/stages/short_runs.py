@@ -22,7 +22,7 @@ from tinyphysics.runtime.stages.outcome import sealed
 from tinyphysics.runtime.stages.resolve import Request
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.digest import state_hash
-from tinyphysics.runtime.state.ensemble import Inputs, check_sign, number_array
+from tinyphysics.runtime.state.ensemble import Inputs, check_sign, number_array, off_length
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.trajectory import Frame, Metrics, Trajectory
 from tinyphysics.util import varied
@@ -43,6 +43,8 @@ class Took(NamedTuple):
 def again(p: Pattern, setup: Setup, request: Request, began: float) -> Trajectory | None:
     """The run of a call that has the form of the pattern."""
     given, call = request.given, p.call
+    if any(off_length(s.role, given[s.name]) is not None for s in setup.system.states if s.name in given):
+        return None
     try:
         states = [numbers(x.name, given[x.name]) for x in p.states]
         params = [numbers(x.name, given[x.name]) for x in p.params]

@@ -173,13 +173,14 @@ def check_sign(p: Parameter, a: Any, is_ensemble: bool) -> None:
     """An InputError that names the first number of the wrong sign; `a` has a leading axis, which the user gave or not."""
     if not p.sign:
         return
-    wrong = a <= 0.0 if p.sign == "positive" else a < 0.0
+    wrong = a < 0.0 if p.sign == "not negative" else a <= 0.0
     if wrong.any():
         member, *place = (int(k) for k in np.argwhere(wrong)[0])
         which = p.name + (f"[{', '.join(map(str, place))}]" if place else "")
         of = f" for member {member}" if is_ensemble else ""
+        wanted = "positive" if p.sign == "moment" else p.sign
         raise InputError(
-            f"the parameter `{which}` is {a[(member, *place)]:g}{of}, and must be {p.sign}",
+            f"the parameter `{which}` is {a[(member, *place)]:g}{of}, and must be {wanted}",
             fix=f"Pass {p.name}=... with numbers {SIGNS[p.sign]}.",
         )
 
@@ -233,6 +234,8 @@ def inputs(
             later |= {w for w, a in words.items() if a.size > PIECE and not isinstance(a, DeviceArray)}
         if not all(all_finite(a, threads) for w, a in words.items() if w not in later):
             raise not_finite(encoding, s.name)
+        if (wrong := off_length(s.role, given[s.name])) is not None:
+            raise wrong_length(s.name, s.role, wrong)
     for p in system.parameters:
         value = given.get(p.name, p.default)
         if p.name in given and value is None:
@@ -277,6 +280,40 @@ def inputs(
     members = next(iter(lengths.values()), 1)
     full = {n: a if len(a) == members else spread_out(a, members) for n, a in state_arrays.items()}
     return Inputs(full, param_arrays, members, bool(lengths))
+
+
+OFF = 1e-6  # how far an attitude may be from one: as far as one of float32 is
+
+
+def off_length(role: str, value: Any) -> float | None:
+    """The worst length of a unit quaternion, a unit vector or a row of a rotation; None if all are 1, or not asked."""
+    if role not in ("rotor", "rotation", "axis") or isinstance(value, DeviceArray):
+        return None
+    a = np.asarray(value, np.float64)
+    if role == "rotation":
+        product = a @ np.swapaxes(a, -1, -2)
+        off = np.abs(product - np.eye(3)).max(axis=(-1, -2)) + np.abs(np.linalg.det(a) - 1.0)
+        return None if (off < OFF).all() else float(off.max())
+    length = np.sqrt((a * a).sum(-1))
+    off = np.abs(length - 1.0)
+    return None if (off < OFF).all() else float(length.flat[off.argmax()])
+
+
+def wrong_length(name: str, role: str, found: float) -> InputError:
+    if role == "rotation":
+        return InputError(
+            f"`{name}` is not a rotation matrix: R Rᵀ and its determinant are off by {found:.3g}",
+            fix="Its columns are the axes of the body, of length 1 and at right angles, right-handed.",
+        )
+    what = "unit quaternion (w, x, y, z)" if role == "rotor" else "unit vector"
+    scale = f"Divide it: {name}/np.linalg.norm({name}, axis=-1, keepdims=True)."
+    nothing = (
+        "A length of zero says nothing about an attitude: [1.0, 0.0, 0.0, 0.0] is that of the frame of space."
+    )
+    return InputError(
+        f"`{name}` has length {found:.6g}, and is to be a {what}",
+        fix=scale if found else nothing if role == "rotor" else "Give the direction of the body.",
+    )
 
 
 def not_finite(encoding: Encoding, name: str) -> InputError:

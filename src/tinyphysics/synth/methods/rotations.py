@@ -7,7 +7,7 @@ from functools import cache
 from tinyphysics.facts import Facts
 from tinyphysics.flows.cotangents import is_zero
 from tinyphysics.flows.shears import ShearFlow, along
-from tinyphysics.flows.turns import Body, TurnFlow
+from tinyphysics.flows.turns import Body, TurnFlow, UnitFlow
 from tinyphysics.ir import UOp
 from tinyphysics.rules.formulas.turns import speeds
 from tinyphysics.step import ExactPart, SubFlow, Term
@@ -26,6 +26,12 @@ def in_turns(system: System, facts: Facts) -> list[ExactPart] | str:
     if found.K is not None:
         out.append(kick(system, found.K, "K"))
     return [*out, *about_axes(system, found.T)]
+
+
+def of_length_one(system: System) -> tuple[SubFlow, ...]:
+    """Quaternions, which rounding takes from length 1, are brought back to it in every step."""
+    found = tuple(x for kind in system.structure.turning if kind.half for _, x in kind.bodies)
+    return (UnitFlow(found),) if found else ()
 
 
 def kick(system: System, energy: UOp, label: str = "V") -> ExactPart:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tinyphysics.facts import Facts
 from tinyphysics.planner.methods.method import PARTS, Family, Job
-from tinyphysics.step import ExactPart, Step
+from tinyphysics.step import ExactPart, Step, SubFlow
 from tinyphysics.synth.methods.parts import in_shears, strang_step
 from tinyphysics.system import System
 
@@ -18,11 +18,16 @@ def sheared(system: System, facts: Facts) -> list[ExactPart] | str:
     return in_shears(system, found.parts["parts"]) if found else found.because
 
 
+def nothing_after(system: System) -> tuple[SubFlow, ...]:
+    return ()
+
+
 @dataclass(frozen=True, eq=False)
 class Parts(Family):
     weights: tuple[float, ...]  # of the products that a step is composed of
     parts: Callable[[System, Facts], list[ExactPart] | str] = sheared  # or why there are none
     kind: str = PARTS
+    after: Callable[[System], tuple[SubFlow, ...]] = nothing_after  # what ends each step, and moves nothing
     symplectic = True
 
     @property
@@ -36,4 +41,5 @@ class Parts(Family):
     def step(self, job: Job) -> Step:
         found = self.parts(job.system, job.facts)
         assert not isinstance(found, str), "what lacks its parts is not chosen"
-        return strang_step(job.method.name, job.system, found, self.weights, job.claims)
+        step = strang_step(job.method.name, job.system, found, self.weights, job.claims)
+        return replace(step, body=(*step.body, *self.after(job.system)))

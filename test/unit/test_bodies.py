@@ -1,0 +1,181 @@
+"""Rigid bodies: attitudes as quaternions, matrices and axes, torques from the energy, and what a wrong start is told."""
+
+import numpy as np
+import pytest
+
+import tinyphysics as tp
+
+ONE, L0 = [1.0, 0.0, 0.0, 0.0], [0.5, 1.1, 0.7]
+NUTATION, PRECESSION = 2.624100220, 0.970169865  # of the Lagrange top below
+
+
+@tp.hamiltonian
+def free(R: tp.Rotor, L: tp.Vec[3], moments: tp.Vec[3] = (1.0, 2.0, 3.0)):
+    return (L**2 / moments).sum() / 2
+
+
+@tp.hamiltonian
+def lagrange(R: tp.Rotor, L: tp.Vec[3], moments: tp.Vec[3] = (1.0, 1.0, 0.5), mgl=1.0):
+    return (L**2 / moments).sum() / 2 + mgl * tp.rotate(R, [0.0, 0.0, 1.0])[2]
+
+
+@tp.hamiltonian
+def by_matrix(R: tp.Rotation, L: tp.Vec[3], moments: tp.Vec[3] = (1.0, 1.0, 0.5), mgl=1.0):
+    return (L**2 / moments).sum() / 2 + mgl * tp.rotate(R, [0.0, 0.0, 1.0])[2]
+
+
+@tp.hamiltonian
+def dumbbell(n: tp.Axis, L: tp.Vec[3], moment=1.0, field=0.5):
+    return L @ L / (2 * moment) - field * n[2]
+
+
+@tp.hamiltonian
+def molecules(
+    x: tp.Array["n", 3],  # noqa: F821
+    p: tp.Array["n", 3],  # noqa: F821
+    R: tp.Rotor["n"],  # noqa: F821
+    L: tp.Array["n", 3],  # noqa: F821
+    moments: tp.Vec[3] = (1.0, 1.0, 0.5),
+):
+    tip = x + tp.rotate(R, [0.0, 0.0, 0.3])
+    r2 = ((tip[:, None] - tip[None, :]) ** 2).sum(-1)
+    return (L**2 / moments).sum() / 2 + (p**2).sum() / 2 + tp.pair_sum(1 / tp.sqrt(r2 + 0.1))
+
+
+def tilted(angle):
+    return [np.cos(angle / 2), np.sin(angle / 2), 0.0, 0.0]
+
+
+TOP = dict(R=tilted(0.5), L=[0.0, 0.0, 3.0])
+MATRIX = [[1.0, 0.0, 0.0], [0.0, np.cos(0.5), -np.sin(0.5)], [0.0, np.sin(0.5), np.cos(0.5)]]
+START = dict(n=[1.0, 0.0, 0.0], L=[0.0, 0.0, 1.0])
+
+
+# --- attitudes --------------------------------------------------------------------------------------------------
+@pytest.mark.requirement("S4-20")
+def test_a_rotor_and_its_negative_are_one_attitude():
+    R = np.array(tilted(0.7))
+    v = [0.3, -0.2, 0.9]
+    there = tp.rotate(R, v)
+    assert np.allclose(there, tp.rotate(-R, v), atol=1e-15)
+    assert np.allclose(tp.unrotate(R, there), v, atol=1e-15)
+    assert np.allclose(tp.rotate(MATRIX, v), tp.rotate(tilted(0.5), v), atol=1e-15)
+    assert np.allclose(tp.unrotate(MATRIX, tp.rotate(MATRIX, v)), v, atol=1e-15)
+
+
+def test_rotors_of_many_bodies_turn_a_vector_each_or_one_for_all():
+    R = np.array([tilted(0.1), tilted(0.2)])
+    v = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    each = tp.rotate(R, v)
+    assert np.allclose(each[1], tp.rotate(R[1], v[1])) and each.shape == (2, 3)
+    assert np.allclose(tp.rotate(R, [0.0, 1.0, 0.0])[1], tp.rotate(R[1], [0.0, 1.0, 0.0]))
+
+
+# --- motion -----------------------------------------------------------------------------------------------------
+def test_a_free_body_keeps_its_momentum_in_space():
+    out = tp.compile(free, dt=0.1).evolve(R=ONE, L=L0, steps=300, save_every=10)
+    assert np.abs(tp.rotate(out.R, out.L) - np.array(L0)).max() < 2e-14
+    assert np.abs(np.linalg.norm(out.R, axis=-1) - 1).max() < 1e-15 * 3
+
+
+@pytest.mark.all
+def test_a_million_steps_keep_the_momentum_in_space():
+    out = tp.compile(free, dt=0.01).evolve(R=ONE, L=L0, steps=1_000_000, save_every=10_000)
+    assert np.abs(np.asarray(tp.rotate(out.R, out.L)) - np.array(L0)).max() < 1e-11
+    assert np.abs((out.L**2).sum(-1) / np.dot(L0, L0) - 1).max() < 1e-12
+
+
+@pytest.mark.parametrize("order, steps, off", [(6, 128, 1e-9), (4, 256, 1e-8)])
+def test_a_lagrange_top_nutates_and_precesses(order, steps, off):
+    out = tp.compile(lagrange, dt=NUTATION / steps, order=order).evolve(**TOP, steps=steps).final
+    axis, was = np.array(tp.rotate(out.R, [0.0, 0.0, 1.0])), np.array(tp.rotate(TOP["R"], [0.0, 0.0, 1.0]))
+    turned = (np.arctan2(axis[1], axis[0]) - np.arctan2(was[1], was[0])) % (2 * np.pi)
+    rates = np.cross(tp.rotate(out.R, out.L / np.array([1.0, 1.0, 0.5])), axis)
+    assert turned == pytest.approx(PRECESSION, abs=off)
+    assert (
+        abs(rates[2]) / np.sin(0.5) < off
+    )  # a nutation ends where the tilt stands still; its second rate is about 1
+
+
+def test_a_quaternion_and_a_matrix_turn_alike():
+    one = tp.compile(lagrange, dt=0.05).evolve(**TOP, steps=100).final
+    other = tp.compile(by_matrix, dt=0.05).evolve(R=MATRIX, L=TOP["L"], steps=100).final
+    assert np.abs(one.L - other.L).max() < 1e-13
+    assert np.abs(np.array(tp.rotate(one.R, np.eye(3))).T - other.R).max() < 1e-13
+
+
+def test_a_dumbbell_swings_as_a_pendulum_does():
+    sim = tp.compile(dumbbell, dt=0.05, order=4)
+    out = sim.evolve(n=[np.sin(0.4), 0.0, np.cos(0.4)], L=[0.0, 0.0, 0.0], steps=100).final
+    pendulum = tp.compile(
+        tp.physics.zoo.pendulum, dt=0.05 * np.sqrt(0.5), order=6
+    )  # its g is 1, here it is 1/2
+    angle = pendulum.evolve(q=0.4, p=0.0, steps=100).final.q
+    assert np.arctan2(out.n[0], out.n[2]) == pytest.approx(float(angle), abs=1e-7)
+    assert abs(out.n @ out.L) < 1e-15 and abs(np.linalg.norm(out.n) - 1) < 1e-14
+
+
+@pytest.mark.parametrize(
+    "system, start", [(lagrange, TOP), (by_matrix, dict(R=MATRIX, L=TOP["L"])), (dumbbell, START)]
+)
+def test_bodies_are_poisson_as_proved_and_as_measured(system, start):
+    sim = tp.compile(system, dt=0.1)
+    assert all(sim.certificate.values()) and sim.check(**start).symplectic
+
+
+def test_bodies_with_positions_are_stepped_together():
+    rng = np.random.default_rng(0)
+    R = rng.normal(size=(3, 4))
+    R /= np.linalg.norm(R, axis=1)[:, None]
+    start = dict(x=rng.normal(size=(3, 3)), p=rng.normal(size=(3, 3)), R=R, L=rng.normal(size=(3, 3)))
+    sim = tp.compile(molecules, dt=0.02, sizes={"n": 3})
+    out = sim.evolve(**start, steps=100)
+    assert all(sim.certificate.values()) and out.drift("energy") < 1e-4
+    total = start["p"].sum(0)
+    assert np.abs(out.final.p.sum(0) - total).max() < 1e-13
+    spin = np.cross(start["x"], start["p"]).sum(0) + np.array(tp.rotate(R, start["L"])).sum(0)
+    now = np.cross(out.final.x, out.final.p).sum(0) + np.array(tp.rotate(out.final.R, out.final.L)).sum(0)
+    assert np.abs(now - spin).max() < 1e-12  # torques and forces come from one energy
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32", pytest.param("dd", marks=pytest.mark.all)])
+def test_bodies_have_the_same_bits_on_every_backend(precision):
+    runs = [
+        tp.compile(lagrange, dt=0.1, precision=precision, backend=backend).evolve(**TOP, steps=5).hash
+        for backend in ("python", "numpy", "llvm", "c")
+    ]
+    assert len(set(runs)) == 1
+
+
+# --- wrong starts and wrong functions ---------------------------------------------------------------------------
+def test_a_quaternion_of_length_zero_says_nothing():
+    with pytest.raises(tp.InputError, match="length 0.*unit quaternion"):
+        tp.compile(free, dt=0.1).evolve(R=[0.0] * 4, L=L0, steps=1)
+    sim = tp.compile(free, dt=0.1)
+    sim.evolve(R=ONE, L=L0, steps=1)
+    with pytest.raises(tp.InputError, match=r"length 1.41421"):  # also in a short run of a form that was seen
+        sim.evolve(R=[1.0, 1.0, 0.0, 0.0], L=L0, steps=1)
+
+
+def test_a_zero_moment_of_inertia_points_to_an_axis():
+    with pytest.raises(tp.InputError, match=r"`moments\[2\]` is 0.*\n.*tp.Axis"):
+        tp.compile(free, dt=0.1).evolve(R=ONE, L=L0, moments=[1.0, 1.0, 0.0], steps=1)
+
+
+def test_a_matrix_that_is_no_rotation_is_refused():
+    with pytest.raises(tp.InputError, match="not a rotation matrix"):
+        tp.compile(by_matrix, dt=0.1).evolve(R=np.diag([1.0, 1.0, -1.0]), L=L0, steps=1)
+
+
+def test_an_attitude_needs_its_momentum():
+    with pytest.raises(tp.TraceError, match="an attitude without an angular momentum"):
+
+        @tp.hamiltonian
+        def alone(R: tp.Rotor):
+            return R[0]
+
+    with pytest.raises(tp.ShapeError, match="instead of"):
+
+        @tp.hamiltonian
+        def flat(R: tp.Rotor, L: tp.Vec[2]):
+            return L @ L
