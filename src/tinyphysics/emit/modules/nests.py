@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import count
+from typing import Any
 
 from tinyphysics.emit.kinds import nest_registers
 from tinyphysics.emit.kinds.nest_kinds import write
 from tinyphysics.emit.loops.nest_writer import NestWriter
+from tinyphysics.emit.modules.same_nests import call_of, form_of, looks_for
 from tinyphysics.emit.scalar.llvm import RESTORE_MODE, SET_MODE
 from tinyphysics.emit.text.print_llvm import host_lines
 from tinyphysics.ir.reduction import slabs
@@ -281,14 +283,22 @@ def module(kernel: LoopKernel, careful: bool, width: int, x86: bool) -> str:
     declared: dict[str, str] = {}
     text: list[str] = []
     sizes: dict[tuple[int, bool], None] = {}
+    again, known = looks_for(kernel), dict[Any, tuple[str, tuple[str, ...]]]()
     sections = kernel.careful if careful else kernel.sections
     for section in sections.values():
         lanes = [lanes_of(kernel, nest, width) for nest in section.nests]
         held = bool(lanes) and nest_registers.fits(kernel, section, lanes[0])
         for k, nest in enumerate(section.nests):
+            form = form_of(nest, kernel) if again else None
             for whole in (False, True) if is_short(nest) and not held else (False,):
-                lines, wants = nest_lines(kernel, slots, nest, lanes[k], whole)
                 name = function_name(section, k) + (".whole" if whole else "")
+                if form is not None:
+                    first, others = known.setdefault((form[0], lanes[k], whole), (name, form[1]))
+                    if first != name:
+                        own, at = ([slots[b] for b in names] for names in (form[1], others))
+                        text += call_of(name, first, own, at, NEST_ARGUMENTS)
+                        continue
+                lines, wants = nest_lines(kernel, slots, nest, lanes[k], whole)
                 head = f'define internal void @"{name}"({NEST_ARGUMENTS}) #0 {{'
                 text += [head, "entry:", *lines, "  ret void", "}"]
                 declared |= wants

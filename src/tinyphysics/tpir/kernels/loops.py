@@ -240,11 +240,15 @@ def follows(program: Program) -> bool:
     return all(prod(shape) <= MOST_SCALARS for shape in shapes_of(program).values())
 
 
-@lru_cache(maxsize=16)
 def planned_loops(
     program: Program, components: int | None = None, seed: Seed = PORTABLE
 ) -> Callable[[], LoopKernel]:
     """The same before its bodies are in the minimal operator set, which takes longest; calling it finishes them."""
+    return _planned(program, components, seed)  # one key for a question, however it is asked
+
+
+@lru_cache(maxsize=16)
+def _planned(program: Program, components: int | None, seed: Seed) -> Callable[[], LoopKernel]:
     roots_by = seed if program.math == "fast" else None
     if components is None:
         components = components_of(program)
