@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -13,6 +14,21 @@ class Hierarchy:
     order: tuple[int, ...]
     # the largest ratio of what a body feels besides its orbit to what keeps it there
     perturbation: float = field(default=0.0, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """The largest eigenvalue of the Jacobian of derivatives at a first state, and the method that it asks for."""
+
+    method: str  # "" where the default stays
+    default: str = field(default="", repr=False, compare=False)
+    real: float = field(default=0.0, repr=False, compare=False)
+    imaginary: float = field(default=0.0, repr=False, compare=False)
+    span: float = field(default=0.0, repr=False, compare=False)  # of the first run
+
+    @property
+    def size(self) -> float:
+        return math.hypot(self.real, self.imaginary)
 
 
 @dataclass(frozen=True)
@@ -76,6 +92,7 @@ class Goal:
     project: tuple[tuple[str, str], ...] = ()
     # or "fast": kernels with the errors of rules/functions/fast.py, whose bits are their machine's own
     math: str = "exact"
+    spectrum: Spectrum | None = None  # of derivatives, measured at the first state where `auto` chooses
     stiff: float = 0.0  # omega*dt of a quadratic part at which leapfrog is shown to be unstable
     # (name, value) of options that few files ask for, where they are given: numbers, words and tuples of them
     more: tuple[tuple[str, Any], ...] = ()

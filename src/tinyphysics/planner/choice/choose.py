@@ -7,6 +7,7 @@ from tinyphysics.facts import Facts
 from tinyphysics.plan import Alternative, Goal, Plan
 from tinyphysics.planner.choice.lagrangian import by_cost
 from tinyphysics.planner.choice.routes import ROUTES, route_of
+from tinyphysics.planner.choice.stiff_rates import because, instead_of
 from tinyphysics.planner.conflicts import Ask, check
 from tinyphysics.planner.methods.catalog import (
     ALIASES,
@@ -25,11 +26,13 @@ from tinyphysics.planner.methods.catalog import (
     names,
     of_parts,
 )
+from tinyphysics.planner.methods.families.embedded import has_long_axis
 from tinyphysics.planner.methods.families.interaction import quadratic_part
+from tinyphysics.planner.methods.families.lengths import TOLD
 from tinyphysics.planner.methods.families.multirate import weights_of
 from tinyphysics.planner.methods.families.orbits import HIERARCHY
 from tinyphysics.planner.methods.families.rates import rates_of
-from tinyphysics.planner.methods.families.taylor import too_long
+from tinyphysics.planner.methods.families.taylor import series_length, too_long
 from tinyphysics.planner.methods.method import INTERACTION as BY_TURNS
 from tinyphysics.planner.methods.method import LEVELS, ORBITS, Method, tolerance_of
 from tinyphysics.planner.methods.needs import is_quadratic, objection, splits
@@ -96,11 +99,17 @@ def asked_for(goal: Goal) -> Method:
 
 
 def for_rates(system: System, goal: Goal) -> Method:
-    """Taylor series, unless they are too long: of large arrays a pair of methods, which runs in loops."""
+    """Taylor series, unless they are too long: of large arrays a pair of methods, which runs in loops.
+
+    Where the first state has shown that a system is stiff, the method for that.
+    """
+    if goal.spectrum is not None and goal.spectrum.method:
+        return BY_NAME[goal.spectrum.method]
     if sum(s.var.size for s in system.states) <= FEW_NUMBERS or goal.precision != "float64":
         return TAYLOR
     rates = simplify(rates_of(system)[0])
-    if not too_long(system, rates, order_for(tolerance_of(TAYLOR, goal))):
+    slow = goal.tolerance is not None and series_length(system, rates, 1) > TOLD and has_long_axis(system)
+    if not slow and not too_long(system, rates, order_for(tolerance_of(TAYLOR, goal))):
         return TAYLOR
     return BY_NAME["dopri5" if (goal.tolerance or 0.0) >= FEW_DIGITS else "dop853"]
 
@@ -143,6 +152,13 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         order = order_for(tolerance_of(m, goal), DECAY[goal.precision]) if m is TAYLOR else m.order
         if goal.method != "auto":
             return Plan(m.name, order, "chosen by name", ())
+        if goal.spectrum is not None and goal.spectrum.method:
+            return Plan(
+                m.name,
+                order,
+                because(goal.spectrum),
+                instead_of(goal.spectrum.default or TAYLOR.name, m.name),
+            )
         if m is not TAYLOR:
             rest = (o for o in FOR_RATES if o.method != m.name)
             return Plan(m.name, order, FOR_ARRAYS, (Alternative(TAYLOR.name, TOO_LONG), *rest))

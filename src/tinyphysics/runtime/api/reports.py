@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tinyphysics.errors import InputError
 from tinyphysics.planner.choice.multirate import split_rows
+from tinyphysics.planner.choice.stiff_rates import spectrum_row
 from tinyphysics.planner.cost.rounding import never
 from tinyphysics.planner.explain import stability_rows
 from tinyphysics.planner.summary import summarised
@@ -34,6 +35,8 @@ def full_report(sim: Setup) -> Report:
     if sim._acts:
         acts = ", ".join(one.partition(":")[0] for one in sim._acts.split("; "))
         report = report.with_rows("certificate", (Row("acts", acts, BETWEEN),))
+    if sim.goal.spectrum is not None:
+        report = report.with_rows("plan", (spectrum_row(sim.goal.spectrum),))
     if sim.compiled.known.way != "loop" or sim.compiled.series is not None:
         return report
     if (found := rounding_row_of(sim)) is not None:

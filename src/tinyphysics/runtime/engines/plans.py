@@ -171,6 +171,7 @@ def plan_key(system: System, goal: Goal, requested: str) -> str | None:
     roots = roots_of(system)
     asked = {name: value for name, value in goal.options.items() if name not in ("dt", "decision")}
     asked["stiff"] = bool(goal.stiff)  # so is the number itself
+    asked["spectrum"] = goal.spectrum.method or None if goal.spectrum is not None else None
     # its other numbers are run-time values
     asked["decided"] = None if goal.decision is None else goal.decision.method
     clock = None if system.clock is None else [system.clock.way, dump([system.clock.rate])]

@@ -18,6 +18,7 @@ from tinyphysics.planner.choice.goals import check_goals, decide, step_for
 from tinyphysics.planner.choice.longest import STATE_ERROR, asked, unstable
 from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.runtime.measure import multirate as paces
+from tinyphysics.runtime.measure import stiffness
 from tinyphysics.runtime.measure.fast_parts import look_for_paces
 from tinyphysics.runtime.measure.operations import wrong_operations
 from tinyphysics.runtime.measure.pilot import Pilots, apart, estimate, last_row, looks_in, part, sample
@@ -51,6 +52,8 @@ def plan_by_pilot(sim: Setup, pilot: Any) -> None:
     i = state_of(sim, given, "in pilot={...}")
     look_at_operations(sim, part(i, sample(i)), t0)
     reach = None if until is None else time_of(until, t0)
+    if reach is not None and stiffness.is_open(sim) and i.members:
+        stiffness.decide(sim, i, t0, reach)
     if sim.goal.is_accurate:
         plan(sim, i, t0, reach, sim.goal.dt)
         remember(sim, i, sim.goal.decision.dt if sim.goal.decision is not None else None, reach)

@@ -86,6 +86,20 @@ def heed_step(setup: Setup, at: Beginning) -> Any:
     return at.dt
 
 
+def stiffness_is_open(setup: Setup, at: Beginning) -> bool:
+    if setup.system.kind != "ode" or setup.goal.method != "auto":
+        return False
+    from tinyphysics.runtime.measure.stiffness import is_open
+
+    return is_open(setup)
+
+
+def choose_by_stiffness(setup: Setup, at: Beginning) -> Any:
+    from tinyphysics.runtime.measure.stiffness import choose_by_stiffness as choose
+
+    return choose(setup, at)
+
+
 def meet_goals(setup: Setup, at: Beginning) -> float:
     from tinyphysics.runtime.measure.accuracy import resolve_dt
 
@@ -96,6 +110,7 @@ def meet_goals(setup: Setup, at: Beginning) -> float:
 DECIDERS: tuple[Decider, ...] = (
     Decider("order of bodies", lambda s, at: on_orbits(s.goal), order_bodies),
     Decider("inner steps", inner_is_open, inner_steps),
+    Decider("method for stiff rates", stiffness_is_open, choose_by_stiffness),
     Decider("whole span", lambda s, at: s.compiled.adaptive and at.dt is None, whole_span),
     Decider("stiffness", step_is_new, heed_step),
     Decider("goals", lambda s, at: s.goal.is_accurate, meet_goals),

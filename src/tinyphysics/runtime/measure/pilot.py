@@ -34,9 +34,9 @@ STEPS_A_PERIOD = 200  # for which they should do
 MOST_WATCHED = 4096  # times at which the size of a state is looked at
 
 
-def sample(i: Inputs) -> list[int]:
+def sample(i: Inputs, most: int = MOST_MEMBERS) -> list[int]:
     """Members that stand for all: as many as may be, at even distances."""
-    n = min(i.members, MOST_MEMBERS)
+    n = min(i.members, most)
     return [k * (i.members - 1) // max(n - 1, 1) for k in range(n)]
 
 

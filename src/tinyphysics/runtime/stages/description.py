@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from tinyphysics.given import path as checked_path
 from tinyphysics.ir import UOp, dump, f64, parse
 from tinyphysics.ir.dtype import DTYPES
 from tinyphysics.options import COMPILE
-from tinyphysics.plan import Goal, Hierarchy
+from tinyphysics.plan import Goal, Hierarchy, Spectrum
 from tinyphysics.planner.systems.time_transformation import WAYS, transformed
 from tinyphysics.runtime.stages.pilot_cache import as_data, from_data
 from tinyphysics.runtime.stages.setup import Setup
@@ -90,7 +90,7 @@ def system_of(s: Mapping[str, Any]) -> System:
 # --- what was asked for ---------------------------------------------------------------------------------------------
 FIRST = ("dt", "method", "order", "forbid")  # in every file
 # than the first files, and so written where they are given alone: as options of Goal.more are
-LATER = ("math", "project")
+LATER = ("math", "project", "spectrum")
 NOT_SAVED = ("stiff", "more")  # found again when it is compiled; options by their own names
 OLDER = {"propagator": "loop"}  # what was meant where it is not in a file
 
@@ -117,6 +117,7 @@ FIELDS = {
         lambda h: None if h is None else [h.order, h.perturbation],
         lambda data: Hierarchy(tuple(data[0]), data[1]) if data else None,
     ),
+    "spectrum": Field(astuple, lambda data: Spectrum(*data) if data else None),
     "decision": Field(
         lambda d: None if d is None else as_data(d), lambda data: from_data(data) if data else None
     ),

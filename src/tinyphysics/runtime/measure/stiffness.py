@@ -1,0 +1,210 @@
+"""Are derivatives stiff where a run begins?  The largest eigenvalue of their Jacobian, by powers of it, decides the method.
+
+Products of the Jacobian with a vector are compiled as observables are, with equal bits everywhere, or evaluated by the
+definition where there are few numbers. Sums are folded in an order of their own, and three digits are kept: a plan that
+rests on them is the same on every backend and on every machine. A run that goes on from a checkpoint keeps its method.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.analysis.jacobian import JacobianProduct, jacobian_product
+from tinyphysics.errors import TinyPhysicsError
+from tinyphysics.ir import Ops, toposort
+from tinyphysics.ir.value import evaluate
+from tinyphysics.plan import Spectrum
+from tinyphysics.planner.choice.stiff_rates import FEW_NUMBERS, fitted, stiff_method, worst
+from tinyphysics.planner.methods.families.rates import rates_of
+from tinyphysics.runtime.measure.descent import dot
+from tinyphysics.runtime.measure.pilot import part, sample
+from tinyphysics.runtime.stages.compiled import Compiled
+from tinyphysics.runtime.stages.execute import observe_states
+from tinyphysics.runtime.stages.resolve import Beginning, checked_step
+from tinyphysics.runtime.stages.setup import Setup
+from tinyphysics.runtime.state.encoding import FLOAT64
+from tinyphysics.runtime.state.ensemble import Inputs, inputs
+from tinyphysics.runtime.state.run import Checkpoint, Run
+from tinyphysics.runtime.state.schedule import Schedule, checked_time
+from tinyphysics.target import BUILT
+
+PRODUCTS = 14  # of the Jacobian with a vector
+MORE = 4  # products than there are numbers, where there are few
+MOST_MEMBERS = 4  # of an ensemble, that are looked at
+DIGITS = 3  # of an eigenvalue that are kept
+NOT_EVALUATED = frozenset({Ops.RANDOM, Ops.CUSTOM, Ops.NEIGHBOURS, Ops.TREE})
+STIFF = ("rodas", "rkc", "radau")
+
+Product = Callable[[Any], Any]  # of (members, numbers)
+
+
+def is_open(setup: Setup) -> bool:
+    """Derivatives whose method was not named, before the first state was looked at."""
+    goal = setup.goal
+    if (
+        goal.method != "auto"
+        or goal.spectrum is not None
+        or goal.decision is not None
+        or goal.order is not None
+    ):
+        return False
+    return setup.system.kind == "ode" and goal.precision == "float64"
+
+
+def choose_by_stiffness(setup: Setup, at: Beginning) -> Any:
+    """The step of the run stays what it is."""
+    if at.begun is not None:
+        go_on(setup, at.begun)
+        return at.dt
+    span = span_of(at)
+    if span is None:
+        return at.dt
+    given = inputs(setup.system, at.on_host, setup.compiled.encoding)
+    if given.members:
+        decide(setup, given, checked_time(at.t0), span)
+    return at.dt
+
+
+def span_of(at: Beginning) -> float | None:
+    """The length of a run; None where the call says it in no way, which is refused later."""
+    if at.request.until is not None:
+        return abs(checked_time(at.request.until) - checked_time(at.t0))
+    try:
+        return abs(float(at.request.steps) * checked_step(at.dt))
+    except (TypeError, ValueError, OverflowError, TinyPhysicsError):
+        return None
+
+
+def decide(setup: Setup, given: Inputs, t0: float, span: float) -> None:
+    """From some members: the stiffest of them."""
+    given = part(given, sample(given, MOST_MEMBERS))
+    default = setup.compiled.known.method
+    values = [rounded(z) for z in largest_eigenvalues(setup.compiled, given, t0)]
+    value = worst(values)
+    found = stiff_method(setup.system, setup.goal, value, span, default)
+    spectrum = Spectrum(found if found != default else "", default, value.real, value.imag, span)
+    setup.goal = replace(setup.goal, spectrum=spectrum)
+    if found != default:
+        setup.compile_again()
+
+
+def go_on(setup: Setup, begun: Checkpoint) -> None:
+    """The method that the program of a checkpoint says; the default where none does, and resume= says what is wrong."""
+    default = setup.compiled.known
+    if default.program == begun.run.program:
+        return
+    for name in STIFF:
+        goal = replace(setup.goal, spectrum=Spectrum(name, default.method))
+        try:
+            tried = Compiled(setup.system, goal, setup.requested)
+        except TinyPhysicsError:
+            continue
+        if tried.known.program == begun.run.program:
+            setup.goal, setup._compiled = goal, tried
+            return
+
+
+# --- measured -------------------------------------------------------------------------------------------------
+def largest_eigenvalues(compiled: Compiled, given: Inputs, t0: float) -> list[complex]:
+    """Of each member, the eigenvalue of largest size; of a pair the one above the axis."""
+    system = compiled.system
+    try:
+        rates, numbers = rates_of(system)[0], sum(v.var.size for v in system.states)
+        few = numbers <= FEW_NUMBERS and not any(u.op in NOT_EVALUATED for u in toposort(rates))
+        s = jacobian_product(system, rates, short=not few)
+        product = (evaluated if few else observed)(s, compiled, given, t0)
+        return by_powers(product, start(given.members, numbers))
+    except TinyPhysicsError:  # what has no derivative, or is too long to be written out, is not looked at
+        return []
+
+
+def start(members: int, n: int) -> Any:
+    """A vector in which every wave is: the fractions of k**2 times the golden ratio."""
+    k = np.arange(1.0, n + 1.0)
+    return np.broadcast_to((k * k * 0.6180339887498949) % 1.0 - 0.5, (members, n))
+
+
+def by_powers(product: Product, v: Any) -> list[complex]:
+    size = np.sqrt(dot(v, v))
+    with np.errstate(all="ignore"):
+        for _ in range(min(PRODUCTS, v.shape[1] + MORE) - 2):
+            v = product(v / np.where(size > 0, size, 1.0)[:, None])
+            size = np.sqrt(dot(v, v))
+        a = v / np.where(size > 0, size, 1.0)[:, None]
+        b = product(a)
+        c = product(b)
+        sums = [dot(x, y).tolist() for x, y in ((a, a), (a, b), (b, b), (a, c), (b, c))]
+    return [fitted(*row) for row in zip(*sums)]
+
+
+def rounded(z: complex) -> complex:
+    """To so many digits of its size; a part that is rounding beside the other is none."""
+    size = abs(z)
+    if not math.isfinite(size) or not size:
+        return z
+    unit = 10.0 ** (math.floor(math.log10(size)) + 1 - DIGITS)
+    return complex(*(float(f"{round(x / unit) * unit:.{DIGITS}g}") for x in (z.real, z.imag)))
+
+
+def evaluated(s: JacobianProduct, compiled: Compiled, given: Inputs, t0: float) -> Product:
+    """By the definition of every operation, member by member."""
+    states = compiled.encoding.values(given.states)
+    values = {name: np.asarray(v, np.float64) for name, v in (states | given.own).items()}
+    shapes = [v.var.shape for v in s.system.states]
+
+    def plain(x: Any, shape: tuple[int, ...]) -> Any:
+        flat = np.asarray(x, np.float64).ravel().tolist()
+        return flat if shape else flat[0]
+
+    kinds = {x.name: x.var.shape for x in s.system.states}
+    kinds |= {x.name: x.var.shape for x in s.system.parameters}
+    rows = []
+    for k in range(given.members):
+        row = {
+            name: plain(v[k if len(v) > 1 else 0], kinds[name]) for name, v in values.items() if name in kinds
+        }
+        if s.system.time is not None:
+            row[str(s.system.time.arg)] = t0
+        rows.append(row)
+
+    def product(v: Any) -> Any:
+        out = []
+        for row, member in zip(rows, v):
+            own, at = {}, 0
+            for name, shape in zip(s.along, shapes):
+                n = math.prod(shape)
+                own[name], at = plain(member[at : at + n], shape), at + n
+            found = evaluate(list(s.changes), {**row, **own})
+            out.append([x for group in found for x in (group if isinstance(group, list) else [group])])
+        return np.array(out, np.float64)
+
+    return product
+
+
+def observed(s: JacobianProduct, compiled: Compiled, given: Inputs, t0: float) -> Product:
+    """By a program of its own, in loops."""
+    values = {f"change.{k}": u for k, u in enumerate(s.changes)}
+    states = {name: np.asarray(v, np.float64) for name, v in compiled.encoding.values(given.states).items()}
+    params = {name: np.asarray(v, np.float64) for name, v in given.own.items()}
+    frames = {name: v[None] for name, v in states.items()}
+    target = BUILT[compiled.known.backend]
+    shapes = [states[v.name].shape for v in s.system.states]
+
+    def product(v: Any) -> Any:
+        own, at = {}, 0
+        for name, shape in zip(s.along, shapes):
+            n = math.prod(shape[1:])
+            own[name], at = np.ascontiguousarray(v[:, at : at + n]).reshape(shape), at + n
+        i = replace(given, states=states, params=params | own)
+        r = Run(
+            compiled.program, s.system, target, i, Schedule(0, None, None, None), 1.0, t0, None, FLOAT64, True
+        )
+        out = observe_states(r, values, frames, [0])
+        return np.concatenate([out[name][0].reshape(len(v), -1) for name in values], axis=1)
+
+    return product
