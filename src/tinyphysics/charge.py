@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tinyphysics.errors import InputError
+from tinyphysics.given import FROM_FRAME, no_number, unit_of
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.ir.value import Value, evaluate
 from tinyphysics.util import did_you_mean
@@ -15,11 +16,18 @@ from tinyphysics.util import did_you_mean
 EXACT = "to rounding"  # of `kept`: every part of a step keeps it
 
 
-def flat(value: Any) -> list[float]:
+def flat(name: str, value: Any) -> list[float]:
     """The numbers of a value, row-major."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    return [x for item in value for x in flat(item)] if isinstance(value, (list, tuple)) else [float(value)]
+    if isinstance(value, (list, tuple)):
+        return [x for item in value for x in flat(name, item)]
+    if unit_of(value) is None and hasattr(value, "tolist"):
+        return flat(name, value.tolist())
+    if word := no_number(value):
+        raise InputError(
+            f"`{name}` is not a number or an array of numbers: it is {word}",
+            fix=f"Pass {name}=1.0, or an array of numbers.",
+        )
+    return [float(value)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +45,8 @@ class Charge:
     kept: str = ""
     takes: Mapping[str, UOp] = field(default_factory=dict, repr=False)  # states, parameters and t, by name
     defaults: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    # arguments with units as numbers, where the system has units
+    in_numbers: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = field(default=None, repr=False)
 
     @property
     def names(self) -> list[str]:
@@ -48,8 +58,15 @@ class Charge:
         kind = inspect.Parameter.KEYWORD_ONLY
         return inspect.Signature([inspect.Parameter(name, kind) for name in self.names])
 
-    def __call__(self, state: Any = None, **given: Any) -> Any:
+    def __call__(self, state: Any = None, *more: Any, **given: Any) -> Any:
         known: dict[str, Any] = dict(self.defaults)
+        if more or state is not None and not hasattr(state, "states") and not isinstance(state, Mapping):
+            raise InputError(
+                f"the charge `{self.name}` takes its arguments by name, or one frame of a run",
+                fix=f"Write charge({', '.join(f'{name}=...' for name in self.names)}), or charge(out[-1]).",
+            )
+        state = given.pop(FROM_FRAME, state)  # of charge(**out.final)
+        given = dict(self.in_numbers(given)) if self.in_numbers is not None else given
         if state is not None:
             own = getattr(state, "states", None)
             known |= (
@@ -73,7 +90,7 @@ class Charge:
             )[0]
         env: dict[str, Value] = {}
         for name in self.names:
-            var, numbers = self.takes[name], flat(known[name])
+            var, numbers = self.takes[name], flat(name, known[name])
             if len(numbers) == 1 and var.size > 1 and name in self.defaults:
                 numbers *= var.size
             if len(numbers) != var.size:

@@ -20,6 +20,7 @@ from tinyphysics.errors import InputError, StoreError
 
 PLAIN = (float, int)
 # bytes: file systems give 255 to one name, and files are written beside their last name first
+FROM_FRAME = "from_frame"  # the keyword by which a call is given a frame
 LONGEST_NAME = 240
 NO_UNITS = "Units are not converted here: pass the number in the unit of your system,"
 ADDRESS = re.compile(r" at 0x[0-9a-f]+>")  # of a function: another in every process

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tinyphysics.errors import InputError, PlanError
-from tinyphysics.given import shown
+from tinyphysics.given import FROM_FRAME, shown
 from tinyphysics.util import did_you_mean
 
 if TYPE_CHECKING:
@@ -77,9 +77,6 @@ def words_of(kept: Mapping[str, Any], name: str, states: Mapping[str, Any]) -> W
             f"there is no state `{name}`", fix=f"{did_you_mean(name, states)}It has {', '.join(states)}."
         )
     return Words({n: v for n, v in kept.items() if n == name or n.startswith(f"{name}.")})
-
-
-FROM_FRAME = "from_frame"  # the keyword by which a call is given a frame
 
 
 class StatesByName:

@@ -369,3 +369,52 @@ def test_directions_follow_lists_of_neighbours():
     found = sim.sensitivity(of="q[2]", to="q[1, 0]", until=0.04, q=q, p=p)
     assert np.asarray(found) == pytest.approx((end(1e-5) - end(-1e-5)) / 2e-5, rel=1e-3, abs=1e-9)
     assert np.abs(found).max() > 1e-3
+
+
+# --- what is said of calls that cannot be answered ---------------------------------------------------------
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda sim, z: sim.lyapunov(**z, until=20.0),
+        lambda sim, z: sim.sensitivity(of="q[0]", to="q[1]", **z, until=2.0),
+        lambda sim, z: sim.evolve(**z, until=2.0, observe={"Y": tp.chaos.megno}),
+        lambda sim, z: sim.check(**z),
+    ],
+)
+def test_a_time_of_its_own_is_refused_by_name(ask):
+    @tp.hamiltonian
+    def kepler(q: tp.Vec[2], p: tp.Vec[2]):
+        return p @ p / 2 - 1 / tp.norm(q)
+
+    sim = tp.compile(kepler, dt=0.02, time="logarithmic")
+    with pytest.raises(tp.TinyPhysicsError, match="cannot be combined with time="):
+        ask(sim, {"q": [1.0, 0.0], "p": [0.0, 1.2]})
+
+
+@pytest.mark.parametrize(("r", "x"), [(2.0, 0.5), (0.0, 0.3)])
+def test_a_step_that_takes_everything_to_one_state_says_so(r, x):
+    logistic = tp.map(lambda x, r=2.0: r * x * (1 - x))
+    with pytest.raises(tp.InputError, match="minus infinity"):
+        tp.compile(logistic).lyapunov(x=x, r=r, steps=200)
+
+
+def test_a_map_that_runs_away_is_not_told_to_shorten_dt():
+    henon = tp.map(lambda x, y: (1 - 1.4 * x * x + y, 0.3 * x))
+    with pytest.raises(tp.InputError, match="stopped at step") as caught:
+        tp.compile(henon).lyapunov(x=5.0, y=0.1, steps=200)
+    assert "dt" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda sim: sim.lyapunov(q=0.1, p=0.2, steps=100, seed="a"), "seed='a' is not a whole number"),
+        (lambda sim: tp.chaos.gali("2"), "not a number of directions"),
+        (lambda sim: tp.chaos.gali(2.5), "not a number of directions"),
+        (lambda sim: tp.chaos.megno(sim, q=0.1), "Observe it in a run"),
+    ],
+)
+def test_wrong_options_of_chaos_are_refused_where_they_are_written(call, says):
+    cat = tp.map(lambda q, p: ((2 * q + p) % 1.0, (q + p) % 1.0))
+    with pytest.raises(tp.InputError, match=says):
+        call(tp.compile(cat))

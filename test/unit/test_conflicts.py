@@ -227,6 +227,10 @@ CALLS = [
     lambda: in_time(checkpoint_every=1),
     lambda: tp.compile(spring, dt=0.01, time=clock).minimise(**START),
     lambda: tp.compile(spring, dt=0.01, time=clock).suggest_dt(**START),
+    lambda: tp.compile(spring, dt=0.01, time=clock).check(**START),
+    lambda: tp.compile(spring, dt=0.01, time=clock).lyapunov(**START, until=10.0),
+    lambda: tp.compile(spring, dt=0.01, time=clock).sensitivity(of="q", to="p", **START, until=1.0),
+    lambda: in_time(observe={"Y": tp.chaos.megno}),
 ]
 # fmt: on
 

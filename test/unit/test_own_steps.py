@@ -239,3 +239,14 @@ def test_measurements_agree_with_every_certificate_of_the_catalogue():
 
     measured = [m.name for m in METHODS if m.name not in CHOSEN and agrees(m.name)]
     assert len(measured) > 44, {m.name for m in METHODS} - {*measured}
+
+
+def test_a_step_with_noise_is_not_measured():
+    noisy = tp.map(pairs=[("q", "p")])(lambda q, p: (q + p, p + tp.random.normal()))
+    with pytest.raises(tp.InputError, match="draws random numbers"):
+        tp.compile(noisy).check(q=0.5, p=0.3)
+
+
+def test_a_map_that_does_not_follow_its_step_has_no_order():
+    still = tp.map(pairs=[("q", "p")], step="h")(lambda q, p, h=0.01: (q + p, p))
+    assert "order         none" in str(tp.compile(still).check(q=1.0, p=0.3))

@@ -9,12 +9,13 @@ pairs are looked at for one body or pair (rules/calculus/items.py). A missed yes
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
+from tinyphysics.analysis.jumps import stays
 from tinyphysics.analysis.masses import masses
 from tinyphysics.analysis.separable import separable
 from tinyphysics.ir import Ops, UOp, elements, substitute, toposort
@@ -29,6 +30,7 @@ from tinyphysics.rules.identities.real import simplify
 from tinyphysics.system import System
 
 CLEARLY = 1e-6  # of the largest number on the way: no rounding
+ROUNDED = 1e-11  # of the largest number on the way: rounding, unless the function is steep by accident
 SMALL = 16  # positions of a system whose directions are looked for number by number
 BODIES = 6  # the same of bodies in space, whose common directions are known
 PLANES = 6  # numbers of one array that are turned into each other, pair by pair
@@ -199,7 +201,7 @@ def proved(
 ) -> tuple[str, tuple[tuple[str, str], ...]] | None:
     """The proof in words, and what it is conditional on."""
     total = residual(energy, rule, by_time, system)
-    if total is None:
+    if total is None or not stays(system, rule, vanishes):
         return None
     bracket_of = "{F, H} = 0" if by_time is None else "{F, H} + dF/dt = 0"
     if vanishes(total):
@@ -497,8 +499,11 @@ def by_numbers(system: System, known: Sequence[Found]) -> Iterator[Found]:
         spanned.append(vector)
         stem = "momentum" if any(vector[:n]) else "position"
         name = next(name for k in range(2 * n + 1) if (name := f"{stem}[{k}]") not in taken)
-        taken.add(name)
         found = linear(system, vector, q, p, name)
+        assert found.rule is not None
+        if not stays(system, found.rule, vanishes):
+            continue
+        taken.add(name)
         yield found
         if not any(vector[n:]) and (more := boost_along(system, energy, vector, q, p, name)) is not None:
             yield more
@@ -581,11 +586,24 @@ def independent(candidates: Sequence[UOp], known: Sequence[UOp], system: System)
             continue
         n = len(numbers)
         basis: list[list[float]] = []
-        for k in range(len(rows)):
-            fresh = reduced([float(x) for x in found[k * n : (k + 1) * n]], basis)
+        for k, row in enumerate(rows):
+            slopes = [float(x) for x in found[k * n : (k + 1) * n]]
+            if k >= len(known) and is_rounding(row, slopes, env):
+                continue
+            fresh = reduced(slopes, basis)
             if k >= len(known):
                 verdicts[k - len(known)] |= fresh
     return verdicts
+
+
+def is_rounding(slopes: Sequence[UOp], values: Sequence[float], env: Mapping[str, Value]) -> bool:
+    """Are slopes nothing beside the numbers that they are made of?  Then a function that should vanish is left."""
+    nodes = [u for u in toposort(slopes) if u.dtype.is_float and u.shape == () and u.op is not Ops.CONST]
+    try:
+        inner = [abs(float(x)) for x in evaluate(nodes, env) if isinstance(x, (int, float))]
+    except (ArithmeticError, ValueError):
+        return False
+    return max(map(abs, values)) <= ROUNDED * max((x for x in inner if math.isfinite(x)), default=0.0)
 
 
 def reduced(row: list[float], basis: list[list[float]]) -> bool:

@@ -8,6 +8,7 @@ at random is looked at too, and what it adds is evidence, not a proof.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ import numpy as np
 from tinyphysics.analysis.charges import independent
 from tinyphysics.errors import InputError
 from tinyphysics.ir import Ops, UOp, elements, substitute, toposort
+from tinyphysics.ir.value import Value, evaluate
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
@@ -28,9 +30,11 @@ from tinyphysics.rules.equality.probe import number
 from tinyphysics.system import System
 
 MOST_MONOMIALS = 20_000
+MOST_SEEN = 600  # monomials among which evidence is looked for: the time grows as their cube
 PRIME = 2**521 - 1  # large enough for products of floats to be read back as fractions
 UNBOUNDED = -(10**15)  # work that a Normal may still do: what is asked here was asked for
 FAINT = 1e-6  # of coefficients of such a combination
+LOOKS = 16  # states at which a function is looked at, to see whether it is a number
 EVIDENCE = 1e-9  # of singular values, relative to the largest: zero, as far as floats show
 PROVED, SEEN = "proved", "numerical evidence"
 TAKEN = "with its numbers taken for the simple fractions next to them"
@@ -67,13 +71,7 @@ class Ring:
 
     def monomials(self, degree: int) -> list[Exponents]:
         n = len(self.functions)
-        count = math.comb(n + degree, degree) - 1
-        if count > MOST_MONOMIALS:
-            raise InputError(
-                f"find_invariants(degree={degree}) of {n} functions has {count:,} monomials, and {MOST_MONOMIALS:,} is "
-                "the most",
-                fix=f"Pass a smaller degree: find_invariants(degree={largest_degree(n)}).",
-            )
+        check_count(n, degree)
         out = []
         for d in range(1, degree + 1):
             for chosen in combinations_with_replacement(range(n), d):
@@ -139,14 +137,32 @@ def power(u: UOp, e: Any) -> UOp:
     return known[e]() if e in known else u ** float(e)
 
 
+def check_count(n: int, degree: int) -> None:
+    """An error where there are too many monomials."""
+    count = math.comb(n + degree, degree) - 1
+    if count <= MOST_MONOMIALS:
+        return
+    first = f"find_invariants(degree={degree}) of {n:,} functions has {count:,} monomials"
+    if n > MOST_MONOMIALS:
+        raise InputError(
+            f"{first}, and {MOST_MONOMIALS:,} is the most",
+            fix="See sim.conserved, which looks for symmetries.",
+        )
+    raise InputError(
+        f"{first}, and {MOST_MONOMIALS:,} is the most",
+        fix=f"Pass a smaller degree: find_invariants(degree={largest_degree(n)}).",
+    )
+
+
 def largest_degree(n: int) -> int:
     return max((d for d in range(1, 40) if math.comb(n + d, d) - 1 <= MOST_MONOMIALS), default=1)
 
 
 # --- the functions -----------------------------------------------------------------------------------
-def ring_of(system: System, parameters: Mapping[str, Sequence[float]]) -> Ring:
+def ring_of(system: System, parameters: Mapping[str, Sequence[float]], degree: int = 1) -> Ring:
     """Of the state of a system with these parameters, and of what H has beside polynomials."""
     assert system.energy is not None
+    check_count(sum(v.size for v in (*system.q, *system.p)), degree)  # before anything is written out
     ((energy,),) = unroll([system.energy])
     table = {e: UOp.const(x) for v in system.parameters for e, x in zip(elements(v.var), parameters[v.name])}
     q, p = ([e for v in vs for e in elements(v)] for vs in (system.q, system.p))
@@ -282,21 +298,56 @@ class Echelon:
 
 
 def null_vectors(columns: Sequence[Poly]) -> list[dict[int, int]]:
-    """Combinations of polynomials that vanish, over the finite field; columns that come first are free last."""
+    """Combinations of polynomials that vanish, over the finite field.
+
+    The shortest equation is solved first, for what is in the fewest others: few combinations commute with H, so that most
+    unknowns are found to be zero one after another, and equations hardly grow (Markowitz 1957).
+    """
     equations: dict[Monomial, dict[int, int]] = {}
     for k, column in enumerate(columns):
         for m, c in column.items():
-            equations.setdefault(m, {})[k] = modular(c)
-    solved = Echelon()
-    for row in equations.values():
-        solved.join(row)
-    rows = solved.finished()
+            if x := modular(c):
+                equations.setdefault(m, {})[k] = x
+    rows = list(equations.values())
+    holds: dict[int, set[int]] = {k: set() for k in range(len(columns))}
+    for i, row in enumerate(rows):
+        for k in row:
+            holds[k].add(i)
+    waiting = [(len(row), i) for i, row in enumerate(rows)]
+    heapq.heapify(waiting)
+    solved: list[tuple[int, dict[int, int]]] = []
+    while waiting:
+        length, i = heapq.heappop(waiting)
+        row = rows[i]
+        if length != len(row) or not row:
+            continue  # it has been shortened, and waits elsewhere
+        for k in row:
+            holds[k].discard(i)
+        lead = min(row, key=lambda k: len(holds[k]))
+        inverse = pow(row[lead], -1, PRIME)
+        row = {k: x * inverse % PRIME for k, x in row.items()}
+        for j in holds[lead]:
+            other = rows[j]
+            factor = other[lead]
+            for k, x in row.items():
+                y = (other.get(k, 0) - factor * x) % PRIME
+                if y:
+                    other[k] = y
+                    if k != lead:
+                        holds[k].add(j)
+                elif other.pop(k, None) is not None and k != lead:
+                    holds[k].discard(j)
+            heapq.heappush(waiting, (len(other), j))
+        rows[i] = {}
+        holds[lead] = set()
+        solved.append((lead, row))
+    pivots = {lead for lead, _ in solved}
     out = []
-    for free in (k for k in range(len(columns)) if k not in rows):
+    for free in (k for k in range(len(columns)) if k not in pivots):
         vector = {free: 1}
-        for lead, row in rows.items():
-            if free in row:
-                vector[lead] = -row[free] % PRIME
+        for lead, row in reversed(solved):
+            if x := sum(c * vector[k] for k, c in row.items() if k in vector) % PRIME:
+                vector[lead] = -x % PRIME
         out.append(vector)
     return out
 
@@ -306,7 +357,7 @@ def invariants_of(
     system: System, degree: int, parameters: Mapping[str, Sequence[float]], known: Sequence[UOp]
 ) -> list[Invariant]:
     """Those that are no polynomials of the known ones, which are conserved expressions of the states without t."""
-    ring = ring_of(system, parameters)
+    ring = ring_of(system, parameters, degree)
     monomials = ring.monomials(degree)
     try:
         rates = ring.normal.cleared(*(ring.rate(e) for e in monomials))
@@ -332,7 +383,7 @@ def invariants_of(
                 continue  # a fraction was not the one that was meant
             shown = [(monomials[k], c) for k, c in sorted(terms.items(), reverse=True)]
             u = ring.expression(shown)
-            if ring.plain or not constant(u, system):
+            if not constant(u, system):
                 out.append(Invariant(u, sum(monomials[lead]), f"{PROVED}, {TAKEN}" if ring.taken else PROVED))
     if not ring.plain or not rates:
         out += seen(ring, monomials, known, out, system)
@@ -479,13 +530,27 @@ def on_arrays(roots: Sequence[UOp], env: Mapping[str, Any]) -> list[Any] | None:
 
 
 def constant(u: UOp, system: System) -> bool:
-    """Has a function of the state one value, at states drawn at random?  exp(x)*exp(-x) has."""
+    """Has a function of the state one value, at states drawn at random?  exp(x)*exp(-x) has.
+
+    One that has a value at one of them, or none, is not shown to be anything else.
+    """
     fresh = {
         e: UOp.var(f"z{k}") for k, e in enumerate(e for v in (*system.q, *system.p) for e in elements(v))
     }
+    points = {f"z{k}": drawn(LOOKS, k, 2.0).tolist() for k in range(len(fresh))}
     (flat,) = substitute([u], fresh)
-    found = on_arrays([flat], {f"z{k}": drawn(8, k, 2.0) for k in range(len(fresh))})
-    return found is not None and bool(np.ptp(found[0]) <= 1e-9 * (1.0 + np.abs(found[0]).max(initial=0.0)))
+    values = [value_at(flat, {name: x[i] for name, x in points.items()}) for i in range(LOOKS)]
+    finite = [x for x in values if math.isfinite(x)]
+    return len(finite) < 2 or max(finite) - min(finite) <= 1e-9 * (1.0 + max(map(abs, finite)))
+
+
+def value_at(u: UOp, env: dict[str, Value]) -> float:
+    """Of a scalar; NaN where it has none."""
+    try:
+        (found,) = evaluate([u], env)
+        return float(found) if isinstance(found, (int, float)) else math.nan
+    except (ArithmeticError, ValueError):
+        return math.nan
 
 
 def drawn(points: int, k: int, width: float) -> Any:
@@ -500,7 +565,9 @@ def seen(
     system: System,
 ) -> list[Invariant]:
     """Combinations whose rates vanish at states drawn at random, there and farther out, and that are not known."""
-    near, far = (looked(ring, monomials, 3 * len(monomials) + 20, width) for width in (1.5, 2.5))
+    if len(monomials) > MOST_SEEN:
+        return []
+    near, far = (looked(ring, monomials, 3 * len(monomials) // 2 + 20, width) for width in (1.5, 2.5))
     if near is None or far is None:
         return []
     size = np.abs(near[0]).max(axis=0)

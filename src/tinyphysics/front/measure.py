@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Protocol
 
+from tinyphysics.errors import InputError
 from tinyphysics.ir import UOp, as_uop
 
 
@@ -76,7 +77,15 @@ def measure(function: Callable[..., Any]) -> Callable[..., Measure]:
 
     @wraps(function)
     def factory(*args: Any, **kwargs: Any) -> Measure:
-        return Measure(factory, options.bind(*args, **kwargs).arguments)
+        try:
+            return Measure(factory, options.bind(*args, **kwargs).arguments)
+        except TypeError as error:
+            name = function.__name__
+            takes = ", ".join(options.parameters) or "no arguments"
+            raise InputError(
+                f"{name}: {error}; it takes {takes}",
+                fix=f'Observe it in a run: sim.evolve(..., observe={{"x": {name}}}).',
+            ) from None
 
     factory.__signature__ = options  # type: ignore[attr-defined]
     factory.is_measure = True  # type: ignore[attr-defined]

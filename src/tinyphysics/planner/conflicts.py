@@ -398,7 +398,7 @@ CONFLICTS: tuple[Conflict, ...] = (
     # --- other calls ---
     *(Conflict(call, "time", "call",
         "{one} cannot be combined with time=", "For that, compile the system without time=.")
-      for call in ("minimise", "suggest_dt")),
+      for call in ("minimise", "suggest_dt", "check", "lyapunov", "sensitivity", "an indicator of chaos")),
 )
 # fmt: on
 STAGES = {at: tuple(rows) for at, rows in groupby(CONFLICTS, key=lambda row: row.at)}

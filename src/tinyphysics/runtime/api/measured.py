@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tinyphysics.errors import InputError
 from tinyphysics.options import heeds
 from tinyphysics.runtime.api.by_name import takes_names
+from tinyphysics.runtime.api.quantities import as_numbers, units_for
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import sizes_from
 from tinyphysics.runtime.state.from_frame import BEGINS, opened
@@ -31,7 +35,13 @@ class Measured(Setup):
         """
         from tinyphysics.runtime.measure.charges import conserved
 
-        return conserved(self.system, self.goal, self.compiled.known.method)
+        return self.with_units(conserved(self.system, self.goal, self.compiled.known.method))
+
+    def with_units(self, found: tuple[Charge, ...]) -> tuple[Charge, ...]:
+        """Charges that take quantities, of a system with units."""
+        if units_for(self.system) is None:
+            return found
+        return tuple(replace(charge, in_numbers=partial(as_numbers, self.system)) for charge in found)
 
     @takes_names
     @heeds("find_invariants", "sim.find_invariants(degree=4)")
@@ -44,7 +54,9 @@ class Measured(Setup):
         """
         from tinyphysics.runtime.measure.charges import find_invariants
 
-        return find_invariants(self.system, self.goal, self.compiled.known.method, degree, given)
+        return self.with_units(
+            find_invariants(self.system, self.goal, self.compiled.known.method, degree, given)
+        )
 
     @takes_names
     @heeds("verify_symmetries", "sim.verify_symmetries(q=..., p=...)")
@@ -56,7 +68,13 @@ class Measured(Setup):
         from tinyphysics.runtime.measure.charges import verify_symmetries
 
         names = [s.name for s in self.system.seen.states]
-        for line in verify_symmetries(self.system, dict(zip(names, state)) | given):
+        if len(state) > len(names):
+            raise InputError(
+                f"verify_symmetries takes {', '.join(names)} in this order, and {len(state)} arrays were passed",
+                fix=f"Write sim.verify_symmetries({', '.join(f'{n}=...' for n in names)}); parameters go by name.",
+            )
+        own = as_numbers(self.system, dict(zip(names, state)))
+        for line in verify_symmetries(self.system, own | given):
             print(line)
 
     @takes_names

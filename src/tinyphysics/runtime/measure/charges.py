@@ -15,11 +15,12 @@ import numpy as np
 from tinyphysics.analysis.analyse import facts_of
 from tinyphysics.analysis.charges import Found, charges_of, residual, vanishes
 from tinyphysics.analysis.conserved import ROUNDING, measured
+from tinyphysics.analysis.jumps import jumps
 from tinyphysics.analysis.more_invariants import PROVED, Invariant, invariants_of
 from tinyphysics.charge import EXACT, Charge
 from tinyphysics.errors import InputError
 from tinyphysics.facts import Facts
-from tinyphysics.given import whole
+from tinyphysics.given import FROM_FRAME, whole
 from tinyphysics.ir import Ops, UOp, elements, substitute, toposort
 from tinyphysics.plan import Goal
 from tinyphysics.planner.methods.catalog import method_of
@@ -39,8 +40,10 @@ from tinyphysics.planner.methods.method import (
 from tinyphysics.rules.calculus.degree import degrees
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.equality.normal import same
+from tinyphysics.runtime.measure.fast_parts import shortened
 from tinyphysics.runtime.state.ensemble import number_array
-from tinyphysics.system import System
+from tinyphysics.system import State, System
+from tinyphysics.util import did_you_mean
 
 OSCILLATES, PRECESSES, DRIFTS, UNKNOWN = "oscillates", "precesses", "drifts", "not shown"
 TOLERANCE = "to the tolerance of the method"
@@ -95,6 +98,8 @@ def kept(f: Found, system: System, facts: Facts, goal: Goal, method: Method) -> 
     if kind == TAYLOR or method.adaptive:
         return TOLERANCE
     degree = degrees(f.expression, frozenset((*system.q, *system.p)))[f.expression]
+    if f.kind == "energy" and jumps(system) and not method.family.conserves:
+        return f"broken by the jump of {shortened(str(jumps(system)[0].node))}: it exerts no force"
     if f.kind == "energy":
         if (
             method.family.conserves
@@ -174,7 +179,17 @@ def numbers_of(system: System, given: Mapping[str, Any]) -> dict[str, list[float
                 f"find_invariants needs the parameter `{x.name}`, which has no default",
                 fix=f"Pass it: sim.find_invariants({x.name}=1.0).",
             )
-        out[x.name] = np.broadcast_to(number_array(x.name, value), x.var.shape).ravel().tolist()
+        array = number_array(x.name, value)
+        if array.ndim > x.var.ndim or not all(
+            a in (1, b) for a, b in zip(array.shape[::-1], x.var.shape[::-1])
+        ):
+            raise InputError(
+                f"the parameter `{x.name}` has shape {array.shape}, not {x.var.shape}",
+                fix=f"Pass {x.name} for one system, of shape {x.var.shape}, or one number for all.",
+            )
+        if not np.isfinite(array).all():
+            raise InputError(f"the parameter `{x.name}` is not finite", fix=f"Pass {x.name}=1.0.")
+        out[x.name] = np.broadcast_to(array, x.var.shape).ravel().tolist()
     return out
 
 
@@ -203,6 +218,12 @@ def find_invariants(
         raise InputError(
             f"find_invariants: `{seen.name}` sums over neighbours, and no polynomial is looked for in such a sum",
             fix="See sim.conserved for what its symmetries conserve, or leave cutoff= out.",
+        )
+    if where := jumps(seen):
+        raise InputError(
+            f"find_invariants: `{shortened(str(where[0].node))}` of `{seen.name}` may jump, and what is constant on both "
+            "sides of a jump is not constant across it",
+            fix="See sim.conserved for what its symmetries conserve, or write it without the jump.",
         )
     known = [f for f in found_in(seen) if f.by_time is None and not f.condition]
     numbers = numbers_of(seen, given)
@@ -274,13 +295,30 @@ def holds(f: Found, numbers: Mapping[str, Sequence[float]], system: System) -> b
     return all(value(a) == value(b) for a, b in f.condition)
 
 
+def one_state(s: State, value: Any) -> list[float]:
+    """The numbers of a state of one system."""
+    array = number_array(s.name, value)
+    if array.shape != s.var.shape:
+        raise InputError(
+            f"`{s.name}` has shape {array.shape}, and one state of it has {s.var.shape}",
+            fix=f"Pass one state: {s.name} of shape {s.var.shape}.",
+        )
+    out: list[float] = np.ravel(array).tolist()
+    return out
+
+
 def verify_symmetries(system: System, state: Mapping[str, Any]) -> list[str]:
     """A line for each kind of symmetry; what the rate at the state contradicts is left out."""
     seen = system_of(system)
+    known = [*(s.name for s in seen.states), *(x.name for x in seen.parameters)]
+    for name in state:
+        if name not in known and name != FROM_FRAME:
+            raise InputError(
+                f"`{seen.name}` has no state or parameter `{name}`",
+                fix=f"{did_you_mean(name, known)}It has {', '.join(known)}.",
+            )
     numbers = numbers_of(seen, state)
-    at = {
-        s.name: np.ravel(number_array(s.name, state[s.name])).tolist() for s in seen.states if s.name in state
-    }
+    at = {s.name: one_state(s, state[s.name]) for s in seen.states if s.name in state}
     size = sum(s.var.size for s in seen.states)
     found = []
     for f in found_in(seen):

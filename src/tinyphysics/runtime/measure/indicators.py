@@ -49,6 +49,7 @@ def indicator(
         @wraps(plain)
         def factory(*args: Any, **kwargs: Any) -> Indicator:
             m = plain(*args, **kwargs)
+            needs(m.options)  # wrong options are told of here, not in a run
             return Indicator(m.factory, m.options, needs)
 
         factory.is_measure = True  # type: ignore[attr-defined]

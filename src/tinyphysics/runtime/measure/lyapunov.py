@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.errors import InputError, PhysicsWarning
-from tinyphysics.given import shown
+from tinyphysics.given import shown, whole
 from tinyphysics.runtime.measure.indicators import growths
 from tinyphysics.runtime.measure.tangents import Run, Wanted, run_with_directions
 from tinyphysics.runtime.stages.setup import Setup
+from tinyphysics.trajectory import Stop
 from tinyphysics.util import frames_to_user
 
 SHORT = ("float32", "mixed", "compensated")  # precisions whose forces are float32
@@ -157,12 +158,26 @@ def growth(r: Run, every: int, steps: int, rows_every: int, **more: Any) -> tupl
     if (s := out.stopped) is not None and (
         not r.is_ensemble or len(out.stops) >= r.members or s.error is not None
     ):
-        raise InputError(
-            f"the run stopped at step {s.step} (t = {s.t:g}): {s.cause} at {s.where}",
-            fix="Shorten dt, or choose another state.",
-        )
+        raise stopped_early(r, s)
     values = np.asarray(out["grown"])
     return np.asarray(out.times("grown")), values.reshape(len(values), r.members, -1)
+
+
+def stopped_early(r: Run, s: Stop) -> InputError:
+    """The error of a run that ended before its exponents were known."""
+    own = {x.name for x in r.plain.system.states}
+    at = s.where[0] if s.where else ""
+    if s.cause == "not finite" and at and at not in own:
+        return InputError(
+            f"every direction has shrunk to nothing at step {s.step} (t = {s.t:g}): the step takes states near by to one "
+            "state, and its largest exponent is minus infinity",
+            fix="Nothing is wrong with the run: evolve it, and look where it goes.",
+        )
+    other = "Choose another state" if r.plain.system.kind == "map" else "Shorten dt, or choose another state"
+    return InputError(
+        f"the run stopped at step {s.step} (t = {s.t:g}): {s.cause}{f' at {at}' if at else ''}",
+        fix=f"{other}: evolve(...).stopped.report() says why.",
+    )
 
 
 def stride_of(r: Run, steps: int, rows: int, more: Mapping[str, Any]) -> int:
@@ -193,6 +208,7 @@ def lyapunov(
     progress: Any = "auto",
 ) -> Lyapunov:
     more = {"threads": threads, "seed": seed, "progress": False}
+    seed = whole("seed", seed, 0)
     first = run_with_directions(setup, Wanted(), given, t0, seed, "lyapunov")
     numbers = sum(s.var.size for s in setup.system.states)
     count = checked_spectrum(spectrum, numbers)

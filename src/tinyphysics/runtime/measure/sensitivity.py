@@ -78,7 +78,7 @@ def parsed(said: Any, states: Mapping[str, Any]) -> ast.AST:
     if not isinstance(said, str):
         raise bad(said, states)
     try:
-        return ast.parse(said, mode="eval").body
+        return ast.parse(said.strip(), mode="eval").body
     except SyntaxError:
         raise bad(said, states) from None
 

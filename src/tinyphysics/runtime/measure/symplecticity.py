@@ -15,7 +15,7 @@ from typing import Any
 
 from tinyphysics.errors import InputError, VerifyError
 from tinyphysics.front.trace import map_
-from tinyphysics.ir import UOp, substitute
+from tinyphysics.ir import Ops, UOp, substitute, toposort
 from tinyphysics.rules.calculus.custom import inline
 from tinyphysics.runtime.measure.multirate import choose_inner_steps
 from tinyphysics.runtime.measure.one_step import OneStep
@@ -34,6 +34,7 @@ from tinyphysics.util import a_kind
 
 # a simulation, a map, or a plain function of states
 Measurable = Setup | System | SizedFamily | Callable[..., Any]
+SOME_ORDER = 0.25  # less than that is no step of a flow
 ROUNDING = 2.0**-90  # of a step of a few thousand operations in 106 bits
 
 
@@ -124,7 +125,8 @@ class StepCheck(Defect):
             told = "yes" if self.reversible else f"no: off by {max(self.reversibility):.2e} of the state"
             lines.append(f"  reversible    {told}")
         if self.order is not None:
-            lines.append(f"  order         {self.order:.2f}")
+            none = "none: the step does not become the identity as it gets shorter"
+            lines.append(f"  order         {f'{self.order:.2f}' if self.order > SOME_ORDER else none}")
         return "\n".join(lines)
 
 
@@ -191,6 +193,7 @@ def measure_symplectic(sim: Measurable, dt: float | None = None, pairs: Any = No
     of a map that does not declare them. It needs the package mpmath: pip install "tinyphysics[measure]".
     """
     setup = subject(sim)
+    setup.in_own_time("check")
     system = setup.system
     structure = structure_to_keep(system, pairs)
     if setup.compiled.adaptive:
@@ -215,6 +218,11 @@ def measure_symplectic(sim: Measurable, dt: float | None = None, pairs: Any = No
         raise InputError(
             "the symplectic defect of steps on Kepler orbits cannot be measured yet: they have no derivative here",
             fix="Its certificate is in sim.explain().",
+        )
+    if any(u.op is Ops.RANDOM for u in toposort([*system.update, *system.equations])):
+        raise InputError(
+            f"a step of `{system.name}` draws random numbers, and each draw has another Jacobian",
+            fix="Measure the step without its noise.",
         )
     if setup.compiled.jump is not None:
         return defect_of_jump(setup, h, given)

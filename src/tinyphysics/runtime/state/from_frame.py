@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tinyphysics.errors import InputError
-from tinyphysics.given import shown
-from tinyphysics.trajectory import FROM_FRAME, Frame
+from tinyphysics.given import FROM_FRAME, shown
+from tinyphysics.trajectory import Frame
 
 
 class Unsaid(float):
