@@ -223,10 +223,11 @@ class Term:
 
 @dataclass(frozen=True, eq=False)
 class ExactPart:
-    """A term whose flow is known exactly, for weight * dt."""
+    """A term whose flow is known exactly, for weight * dt; or a symmetric step for it, if it is not `exact`."""
 
     term: Term
     flow: Callable[[float], SubFlow]
+    exact: bool = True
 
 
 @dataclass(frozen=True, eq=False)

@@ -125,7 +125,7 @@ class Product(Poisson):
     """Several structures, each over its own states."""
 
     factors: tuple[Structure, ...]
-    families = ("rotations", *ANY_RATES)
+    families = ("rotations", "cayley", *ANY_RATES)
     unasked = "some of its states turn, and are no positions and momenta"
 
     @classmethod

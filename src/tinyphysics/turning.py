@@ -36,7 +36,7 @@ class Turning(Poisson):
     """
 
     bodies: tuple[tuple[UOp, UOp | None], ...]  # the momentum of each, and what is carried
-    families = ("rotations", *ANY_RATES)
+    families = ("rotations", "spherical midpoint", "cayley", *ANY_RATES)
     unasked = "its states turn, and are no positions and momenta"
     sign = 1
     carried_first = False  # is what is carried declared before its momentum?

@@ -5,6 +5,8 @@ A part that holds momenta about one axis alone turns bodies about that axis. Wha
 
 from __future__ import annotations
 
+from typing import Any
+
 from tinyphysics.analysis.separable import signed_sum, terms
 from tinyphysics.facts import Fact
 from tinyphysics.ir import UOp
@@ -38,11 +40,14 @@ def turns(system: System) -> Fact | None:
     turning = signed_sum(T)
     by = [L for L, _ in bodies]
     slopes = dict(zip(by, simplify(gradient(turning, by))))
+    parts: dict[str, Any] = {
+        "T": turning,
+        "K": signed_sum(K) if K else None,
+        "V": signed_sum(V) if V else None,
+    }
     for k, name in enumerate(AXES):
         if speeds(slopes, k) is None:
             why = f"dH/dL about the axis {name} is not shown to depend on momenta about {name} alone"
-            return Fact.no("turns", why, system.site)
+            return Fact.no("turns", why, system.site, **parts)
     because = "the angular momenta enter axis by axis, so that each part turns about one axis"
-    return Fact.yes(
-        "turns", because, T=turning, K=signed_sum(K) if K else None, V=signed_sum(V) if V else None
-    )
+    return Fact.yes("turns", because, **parts)

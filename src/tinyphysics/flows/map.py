@@ -23,6 +23,7 @@ class Map(SubFlow):
 
     values: Assignments
     as_written: bool = False  # did a user write it, to be run?
+    op: str = "MAP"  # or TURN, where it ends a turn that was solved for
     declares_dt = False
 
     @property
@@ -77,5 +78,5 @@ class Map(SubFlow):
                 values[k] = copy = b.temporary()
                 b.emit(section, "MOVE", copy, Word("reshape"), value, u=state)
         for (state, _), value in zip(self.values, values):
-            b.emit(section, "MAP", b.state(state), value, u=state)
+            b.emit(section, self.op, b.state(state), value, u=state)
             b.rewritten(state)

@@ -57,6 +57,9 @@ class UnitFlow(SubFlow):
     def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
         return (self,)
 
+    def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...]:
+        return ()
+
     def updates(self) -> int:
         return len(self.attitudes)
 
@@ -119,6 +122,9 @@ class TurnFlow(SubFlow):
             slopes = simplify(jvp(list(new.values()), list(way), list(way.values())))
             moved += list(zip((way[s] for s in new), slopes))
         return Map(tuple(moved)), self
+
+    def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...]:
+        return Map(tuple(self.values().items())).adjoint(bars, sums)
 
     def updates(self) -> int:
         return 3 * len(self.writes())

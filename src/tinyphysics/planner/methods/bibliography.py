@@ -71,6 +71,8 @@ WORKS: tuple[Work, ...] = (
          "Phys. Rev.", "159", "98-103", "10.1103/PhysRev.159.98"),
     Work("strang1968", ("Strang, Gilbert",), 1968, "On the construction and comparison of difference schemes",
          "SIAM J. Numer. Anal.", "5", "506-517", "10.1137/0705041"),
+    Work("mclachlan2014", ("McLachlan, Robert I.", "Modin, Klas", "Verdier, Olivier"), 2014,
+         "Symplectic integrators for spin systems", "Phys. Rev. E", "89", "061301", "10.1103/PhysRevE.89.061301"),
     Work("takahashi1984", ("Takahashi, Minoru", "Imada, Masatoshi"), 1984,
          "Monte Carlo calculation of quantum systems. II. Higher order correction",
          "J. Phys. Soc. Jpn.", "53", "3765-3769", "10.1143/JPSJ.53.3765"),

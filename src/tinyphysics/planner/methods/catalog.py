@@ -16,11 +16,12 @@ from tinyphysics.planner.methods.families.multirate import Multirate
 from tinyphysics.planner.methods.families.orbits import Orbits
 from tinyphysics.planner.methods.families.parts import Parts
 from tinyphysics.planner.methods.families.runge_kutta import RungeKutta
+from tinyphysics.planner.methods.families.solved_turns import SphericalMidpoint, in_cayley_steps
 from tinyphysics.planner.methods.families.splitting import Splitting
 from tinyphysics.planner.methods.families.taylor import Taylor
 from tinyphysics.planner.methods.families.variational import Variational
+from tinyphysics.planner.methods.method import CAYLEY, LEVELS, PARTS, ROTATIONS, Method
 from tinyphysics.planner.methods.method import INTERACTION as BY_TURNS
-from tinyphysics.planner.methods.method import LEVELS, PARTS, ROTATIONS, Method
 from tinyphysics.synth.coefficients.clocks import palindrome
 from tinyphysics.synth.coefficients.coefficients import COMPOSITION
 from tinyphysics.synth.coefficients.quality import price
@@ -102,6 +103,14 @@ METHODS: tuple[Method, ...] = (
              needs=("bodies", "no clock"))
       for name, order, source in (("strang", 2, "strang1968"), ("strang4", 4, "suzuki1990"), ("strang6", 6, "kahan1997"),
                                   ("strang8", 8, "kahan1997"))),
+    *(Method(f"spherical_midpoint{order if order > 2 else ''}", order, "the slope half way on the sphere, solved for"
+             f"{', repeated' if order > 2 else ''}: angular momenta and spins of any energy",
+             SphericalMidpoint(COMPOSED[name]), symmetric=True, source="mclachlan2014", needs=("turning", "no clock"))
+      for name, order in (("strang", 2), ("strang4", 4), ("strang6", 6))),
+    *(Method(f"lie_cayley{order if order > 2 else ''}", order, "the variational step of Cayley's map, solved for, without "
+             f"sines{', repeated' if order > 2 else ''}; kicks by torques between",
+             Parts(COMPOSED[name], in_cayley_steps, CAYLEY, of_length_one), symmetric=True, source="",
+             needs=("turning", "no clock")) for name, order in (("strang", 2), ("strang4", 4), ("strang6", 6))),
     Method("implicit_midpoint", 2, "the slope at the middle of the step, solved for", Collocation(1), symmetric=True),
     Method("gauss4", 4, "two slopes at the Gauss points, solved for", Collocation(2), symmetric=True, source="butcher1964"),
     Method("gauss6", 6, "three slopes at the Gauss points, solved for", Collocation(3), symmetric=True, source="butcher1964"),

@@ -123,6 +123,10 @@ def not_turning(m: Method, system: System, facts: Facts) -> Reason:
     return None if facts["turns"] else f"H is not shown to turn bodies axis by axis: {facts['turns'].because}"
 
 
+def without_bodies(m: Method, system: System, facts: Facts) -> Reason:
+    return None if "turns" in facts else "no state of it turns: it has no angular momenta"
+
+
 def depends_on_time(m: Method, system: System, facts: Facts) -> Reason:
     return "H depends on t" if facts["explicit time"] else None
 
@@ -183,6 +187,7 @@ NEEDS: dict[str, Need] = {
     "orbits": Need("bodies that attract each other as 1/r, and move almost on Kepler orbits at the start", no_orbits),
     "shears": Need("a term mixes q and p, and every term is a shear: it moves no variable it depends on", not_shears),
     "bodies": Need("bodies that turn, whose angular momenta enter the energy axis by axis", not_turning),
+    "turning": Need("bodies that turn, with any energy of their angular momenta", without_bodies),
     "no clock": Need("H does not depend on t", depends_on_time),
     "smooth rates": Need("no abs, floor, min, max, sign or choice by the state in the equations of motion", not_analytic),
     "an energy": Need("a system given by its energy", no_energy),

@@ -83,6 +83,9 @@ def strang_step(
     def flow(k: int, weight: float) -> SubFlow:
         return parts[k].flow(weight)
 
+    if len(parts) == 1 and not parts[0].exact:  # two steps of it are not one of both lengths
+        body = tuple(flow(0, w) for w in weights)
+        return Step.of(system, name, (parts[0].term,), claims, len(weights), body=body)
     once = products(len(parts), weights)
     loop, first, last = once, once[0], once[-1]
     merged = len(once) > 2

@@ -18,6 +18,8 @@ from tinyphysics.rules.identities.real import simplify
 from tinyphysics.tpir.program.isa import Instruction, Program, Register, Type
 from tinyphysics.tpir.program.symbolic import clocks, state_of, state_var
 from tinyphysics.tpir.proof.certificate import Verdict
+from tinyphysics.tpir.proof.solutions import RESIDUAL
+from tinyphysics.tpir.proof.solved_turns import Equations, root_in
 from tinyphysics.tpir.proof.units import DT, everywhere, moving
 from tinyphysics.tpir.proof.walk import Walk, check_type
 from tinyphysics.tpir.proof.weights import (
@@ -33,14 +35,17 @@ from tinyphysics.tpir.proof.weights import (
 from tinyphysics.turning import Turning
 
 AXES = "xyz"
-Part = tuple[int, int]  # a term, and the axis that it turns about; -1 of what kicks or drifts
+# a term, and the axis that it turns about; -1 of what kicks or drifts.  Two steps that were solved for are not one of both
+# lengths: each length is a part of its own
+Part = tuple[int, int, Fraction]
+NO_LENGTH = Fraction(0)
 
 
 class RotationReader:
     """Bodies that turn about their axes, kicked by what they carry and by other positions."""
 
     name, refusal, by_derivatives = "rotations", "is no part of a step that turns bodies", True
-    rank = 45
+    rank = 25  # before that of stages: what it ends by a TURN was solved for
 
     def __init__(self, program: Program) -> None:
         self.program, self.walk = program, Walk(program)
@@ -50,7 +55,8 @@ class RotationReader:
         self.turning: dict[UOp, UOp] = {}  # the values of turns that are not complete yet
         self.kicking: dict[int, tuple[UOp, UOp, Update]] = {}
         self.parts: dict[Part, int] = {}
-        self._speeds: dict[Part, Mapping[UOp, UOp] | None] = {}
+        self.solves = False
+        self._speeds: dict[tuple[int, int], Mapping[UOp, UOp] | None] = {}
         self._slopes: dict[int, dict[UOp, UOp]] = {}
         self.walk.read(self)
 
@@ -76,8 +82,8 @@ class RotationReader:
             self._speeds[term, axis] = own
         return self._speeds[term, axis]
 
-    def part(self, term: int, axis: int = -1) -> int:
-        return self.parts.setdefault((term, axis), len(self.parts))
+    def part(self, term: int, axis: int = -1, length: Fraction = NO_LENGTH) -> int:
+        return self.parts.setdefault((term, axis, length), len(self.parts))
 
     # --- reading the program --------------------------------------------------------------------
     def close(self, walk: Walk) -> None:
@@ -140,8 +146,10 @@ class RotationReader:
         for u in values:
             self.symbolic.load(place(u))
         found: set[tuple[int, int, Fraction]] = set()
+        root = root_in(values)
+        solved = None if root is None else self.solved_by(Equations(bodies, values, root, self.normal))
         for kind, L, x in bodies:
-            own = self.turned_by(kind, L, x, values)
+            own = self.turned_by(kind, L, x, values) if root is None else solved
             if own is None:
                 self.walk.refuse(
                     f"{where} is not shown to turn {L.arg} about an axis by the speed of one term of the energy"
@@ -155,7 +163,19 @@ class RotationReader:
             )
             return
         moved = frozenset(place(u) for u in values)
-        self.walk.applied.append(Applied(self.part(term, axis), weight, None, update, moved, moved))
+        part = self.part(term, axis, NO_LENGTH if root is None else weight)
+        self.walk.applied.append(Applied(part, weight, None, update, moved, moved))
+
+    def solved_by(self, equations: Equations) -> tuple[int, int, Fraction] | None:
+        """(term, -1, weight) of a turn that was solved for."""
+        momenta = {L for _, L, _ in self.bodies}
+        for term, u in enumerate(self.terms):
+            if {self.states[k] for k in moving(u)} <= momenta and not clocks(u) and DT not in u.leaves:
+                weight = equations.weight(self.slopes(term), self.walk.structure.rates)
+                if weight is not None:
+                    self.solves = True
+                    return term, -1, weight
+        return None
 
     def turned_by(
         self, kind: Turning, L: UOp, x: UOp | None, values: Mapping[UOp, UOp]
@@ -243,11 +263,12 @@ class RotationReader:
         flows = self.walk.applied
         why = self.walk.trouble or uneven(flows) or clock_trouble(flows)
         for term in range(len(self.terms)):
-            axes = [k for k in range(3) if self.moves_about(term, k)]
+            whole = any(known[:2] == (term, -1) for known in self.parts)
+            axes = [k for k in range(3) if not whole and self.moves_about(term, k)]
             for axis in axes if axes else [-1]:
                 name = f"E{term}" if axis < 0 else f"E{term} about {AXES[axis]}"
-                number = self.parts.get((term, axis), -2)
-                why = why or off_weight(name, in_a_step(flows, {number}))
+                numbers = {part for known, part in self.parts.items() if known[:2] == (term, axis)}
+                why = why or off_weight(name, in_a_step(flows, numbers))
         if why := why or self.walk.jump:
             return Verdict(False, why)
         return Verdict(
@@ -268,6 +289,8 @@ class RotationReader:
     def verdicts(self) -> Mapping[str, Verdict]:
         trouble = self.walk.trouble
         exact = "exact turns about one axis each, by what stays the same meanwhile, and kicks by the gradient of the rest"
+        if self.solves:
+            exact = f"equations that keep the bracket for every energy; {RESIDUAL}"
         poisson = Verdict(not trouble, trouble or exact)
         kept = Verdict(not trouble, trouble or "exact flows of the bracket keep what every energy keeps")
         palindrome = symmetric(self.walk.applied, trouble)
