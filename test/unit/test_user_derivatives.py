@@ -132,3 +132,11 @@ def test_the_short_form_claims_no_order_of_a_wrong_derivative_either(method):
     report = tp.compile(with_operation(WRONG["twice"]), dt=0.05, method=method).explain()
     said = next(row.verdict for row in report.brief.rows if row.name == "accuracy")
     assert said.startswith("order not shown: ") and "not that of its definition" in said
+
+
+def test_an_operation_without_a_derivative_is_named_with_its_line():
+    o = tp.op("ud_without", lambda x, y: tp.tanh(x) * y)
+    with pytest.raises(
+        tp.TraceError, match=r"`ud_without` has no derivative rule \(test_user_derivatives.py:\d+\)"
+    ):
+        tp.compile(with_operation(o), dt=0.05)

@@ -9,7 +9,8 @@ from tinyphysics.errors import InputError
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, as_uop, broadcast_shape, toposort
 from tinyphysics.ir.value import CUSTOM
-from tinyphysics.rules.calculus.partials import CUSTOM_PARTIALS
+from tinyphysics.rules.calculus.partials import CUSTOM_PARTIALS, CUSTOM_SITES
+from tinyphysics.util import user_site
 
 
 def op(
@@ -31,6 +32,8 @@ def op(
         raise InputError(f"`{name}` cannot be the name of an operation", fix="Choose a new identifier.")
     CUSTOM[name] = definition
     CUSTOM_PARTIALS.pop(name, None)
+    if (site := user_site()) is not None:
+        CUSTOM_SITES[name] = site
     if derivative is not None:
         CUSTOM_PARTIALS[name] = derivative
 

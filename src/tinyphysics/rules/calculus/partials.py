@@ -10,7 +10,7 @@ from tinyphysics.errors import TraceError
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, as_uop
 from tinyphysics.rules.identities.exact import ROUNDED, fold
-from tinyphysics.util import plural
+from tinyphysics.util import Site, plural
 
 Partials = tuple[UOp | None, ...]  # None: the derivative is zero everywhere
 
@@ -109,6 +109,7 @@ PARTIALS: dict[Ops, Callable[[UOp], Partials]] = {
 # fmt: on
 
 CUSTOM_PARTIALS: dict[str, Callable[..., Any]] = {}  # a tuple of nodes or numbers, if the user is right
+CUSTOM_SITES: dict[str, Site] = {}  # the lines where users' operations are defined
 
 
 def partials(u: UOp) -> Partials:
@@ -117,12 +118,14 @@ def partials(u: UOp) -> Partials:
         if u.arg not in CUSTOM_PARTIALS:
             raise TraceError(
                 f"the operation `{u.arg}` has no derivative rule",
+                site=CUSTOM_SITES.get(str(u.arg)),
                 fix=f"Register it: tp.op({u.arg!r}, definition, derivative=lambda x: (...,)).",
             )
         found = CUSTOM_PARTIALS[u.arg](*u.src)
         if not isinstance(found, (tuple, list)) or len(found) != len(u.src):
             raise TraceError(
                 f"the derivative rule of `{u.arg}` does not return {plural(len(u.src), 'partial derivative')}",
+                site=CUSTOM_SITES.get(str(u.arg)),
                 fix="Return a tuple with one for each argument: derivative=lambda x: (...,).",
             )
         return tuple(as_uop(d, u.dtype) for d in found)

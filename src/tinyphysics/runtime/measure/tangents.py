@@ -74,6 +74,16 @@ def with_directions(system: System, w: Wanted) -> System:
 
 
 # --- the algebra ------------------------------------------------------------------------------------
+def of_linear_growth(x: UOp) -> UOp:
+    """The mean of ln d over a time in which d grows from 1 to exp(x) along a line: x/(1 - exp(-x)) - 1.
+
+    A first direction grows so, and much: a mean of its ends would leave a trace in MEGNO for as long as a run is.
+    """
+    small = abs(x) < UOp.const(1e-6)
+    safe = small.where(UOp.const(1.0), x)
+    return small.where(UOp.const(0.5) * x, safe / (UOp.const(1.0) - (-safe).exp()) - UOp.const(1.0))
+
+
 def dot(a: Sequence[UOp], b: Sequence[UOp]) -> UOp:
     return UOp.sum_of([(x * y).sum() if x.shape else x * y for x, y in zip(a, b)])
 
@@ -141,7 +151,7 @@ class Beside:
         area, of_y, last, first = (var[k] for k in range(4))
         before, half, one = self.growth[0], UOp.const(0.5), UOp.const(1.0)
         span, gone, so_far = self.time - last, last - first, self.time - first
-        new = area + half * span * (before + now)
+        new = area + span * gone.eq(UOp.const(0.0)).where(of_linear_growth(now), half * (before + now))
 
         def y(growth: UOp, area: UOp, time: UOp) -> UOp:
             began = time.eq(UOp.const(0.0))
