@@ -1,13 +1,15 @@
 """How much faster is a whole run on several threads?  Seconds by the clock of evolve, and the ratio to one thread.
 
-    python bench/threads.py                          all rows with 1, 2, 4, 7, 16 threads, as many as there are cores
+    python bench/threads.py                          all rows with 1, 2, 4, 7, 8, 16 threads, as far as there are processors
     python bench/threads.py --only pendulums --threads 1,16 --rounds 7
     python bench/threads.py --backend c              where there is no LLVM
 
-Thread counts are interleaved and the least of the rounds counts. The hash of every run has to be that of one thread. `copy`
-is what memory can do: bytes read and written a second by copying 256 MB with as many threads. The bound of a row is the time
-that its threads need at best: that of one thread over their number, or over the number of chains that the order of its sums
-allows at once (eight slabs of a sum over neighbours); or the time that memory needs for what a step moves, if that is longer.
+Thread counts are interleaved and the least of the rounds counts. The hash of every run has to be that of one thread.
+`registers` is what the cores can do: the gain of a loop in registers on as many threads (bench/cores.py, which also finds
+the processors that share a core). `copy` is what memory can do: bytes read and written a second by copying 256 MB. The bound
+of a row is the time that its threads need at best: that of one thread over what `registers` gains, or over the number of
+chains that the order of its sums allows at once (eight slabs of a sum over neighbours, of which the first has 16 % more pairs
+than the mean); or the time that memory needs for what a step moves, if that is longer.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from array_systems import gravity, waves
+from cores import report
 from liquid import liquid
 from liquid import start as crystal
 
@@ -28,7 +31,7 @@ from tinyphysics.device.host.cores import available
 from tinyphysics.device.host.threads import spread
 from tinyphysics.ir.reduction import NEAR_SLABS, SLABS
 
-COUNTS = (1, 2, 4, 7, 16)
+COUNTS = (1, 2, 4, 7, 8, 16)
 PIECE = 1 << 20  # bytes
 
 
@@ -124,8 +127,8 @@ def main() -> None:
     parse.add_argument("--backend", default="llvm")
     args = parse.parse_args()
     counts = [n for n in map(int, args.threads.split(",")) if n <= available()]
-    speed = {n: copying(n) for n in counts}
-    print(f"{available()} cores; copy: " + ", ".join(f"{n}: {speed[n] / 1e9:.1f} GB/s" for n in counts))
+    speed, gains = {n: copying(n) for n in counts}, report(counts)
+    print(f"{available()} processors; copy: " + ", ".join(f"{n}: {speed[n] / 1e9:.1f} GB/s" for n in counts))
     for name in args.only.split(","):
         row = ROWS[name]
         try:
@@ -138,7 +141,7 @@ def main() -> None:
         for n, (ran, hashed) in best.items():
             first = best[counts[0]]
             ratios = f"{first[0] / ran:6.2f} x, hash {1e3 * hashed:7.1f} ms {first[1] / hashed:6.2f} x"
-            bound = max(first[0] / min(n, row.chains), bytes_moved / speed[n])
+            bound = max(first[0] / min(gains[n], row.chains), bytes_moved / speed[n])
             print(
                 f"  {n:3} threads {1e3 * ran:9.1f} ms {ratios}, {100 * bound / ran:.0f} % of the bound",
                 flush=True,

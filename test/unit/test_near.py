@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tinyphysics as tp
+from tinyphysics.device.host import neighbours
 from tinyphysics.device.host.neighbours import Domain, NearList, aligned, arranged
 from tinyphysics.errors import BackendError, InputError, PlanError, ShapeError, TraceError
 from tinyphysics.ir import UOp
@@ -232,15 +233,13 @@ def test_float32_has_lists_too():
 
 
 # --- lists ----------------------------------------------------------------------------------------
-def made(q, domain, dtype="f64"):
-
+def made(q, domain, dtype="f64", threads=1):
     n, d = q.shape
     straight = domain.cell is not None and not np.any(np.array(domain.cell) - np.diag(np.diag(domain.cell)))
     cell = None if domain.cell is None else UOp.const(0.0, DTYPES["f64"], (d,) if straight else (d, d))
     spec = ListSpec(0, q.shape, DTYPES[dtype], UOp.const(0.0), UOp.const(0.0), cell)
-    near = NearList(
-        spec, domain, {what: near_room(spec, what) for what in ("limit", "shifts", "points")}, list_builder
-    )
+    own = {what: near_room(spec, what) for what in ("limit", "shifts", "points")}
+    near = NearList(spec, domain, own, list_builder, threads)
     near.make_at(q.T)
     return near
 
@@ -357,6 +356,21 @@ def test_the_order_of_a_list_is_that_of_its_definition(d, n, seed, periodic, cur
         q.T, Domain(1.0, 0.1, None if rows is None else tuple(map(tuple, rows)), curve), found
     )
     assert ours.tolist() == order and found.T.tolist() == periods and sorted(order) == list(range(n))
+
+
+@pytest.mark.parametrize("periodic", [False, True])
+@pytest.mark.parametrize("curve", [0, 1])
+def test_threads_make_the_list_of_one(periodic, curve, monkeypatch):
+    """Cut as finely as that goes: keys in ranges of values, boxes and spans in parts."""
+    monkeypatch.setattr(neighbours, "WORTH_A_CALL", 16)
+    monkeypatch.setattr(neighbours, "WORTH_A_PART", 64)
+    q = np.random.default_rng(3).normal(size=(1013, 3)) * 3
+    domain = Domain(
+        1.0, 0.2, ((9.0, 0.0, 0.0), (1.0, 8.0, 0.0), (0.0, 0.0, 10.0)) if periodic else None, curve
+    )
+    one, many = made(q, domain), made(q, domain, threads=5)
+    for what, numbers in one.made.items():
+        assert np.array_equal(numbers, many.made[what]), what
 
 
 def test_fast_particles_meet_whom_they_come_near():

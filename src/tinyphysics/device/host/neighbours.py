@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.host.copies import copy
 from tinyphysics.device.host.threads import spread
 from tinyphysics.device.numbers import NUMPY_DTYPE
 from tinyphysics.ir.neighbours import (
@@ -39,6 +40,9 @@ Array = Any
 GROUPS = (8, 64, 512)  # points in the boxes of each level
 ROOM = 16  # blocks of a row that a first list has room for, on average
 WORTH_A_PART = 2048  # points
+WORTH_A_CALL = (
+    1 << 14
+)  # the same where a part is many short calls of NumPy, between which threads wait for each other
 PARTS_PER_THREAD = 4
 
 
@@ -76,11 +80,10 @@ def domain_of(spec: ListSpec, params: Mapping[str, Any], member: int) -> Domain:
 
 
 def finite_numbers(points: Array) -> Array:
-    """In float64, what is no number as 0."""
-    whole = points.astype(np.float64)  # (d, n)
-    if not np.isfinite(whole).all():
-        whole[~np.isfinite(whole)] = 0.0
-    return whole
+    """In float64, what is no number as 0: (d, n), which may be the points themselves."""
+    whole = points.astype(np.float64, copy=False)
+    good = np.isfinite(whole)
+    return whole if good.all() else np.where(good, whole, 0.0)
 
 
 def axes_of(points: Array, domain: Domain) -> tuple[Array, list[float]]:
@@ -97,10 +100,8 @@ def fractions(points: Array, domain: Domain, periods: Array, axes: tuple[Array, 
     whole = finite_numbers(points)
     if domain.cell is None:
         periods[:] = 0.0
-        for x, first, length in zip(whole, *axes):
-            x -= first
-            x /= length if length > 0.0 else 1.0
-        return np.minimum(whole, INSIDE, out=whole)
+        apart = [(x - first) / (length if length > 0.0 else 1.0) for x, first, length in zip(whole, *axes)]
+        return np.minimum(apart, INSIDE)
     back, at = inverse(domain.cell), np.empty_like(whole)
     for k, x in enumerate(at):
         np.multiply(whole[0], back[0][k], out=x)
@@ -120,7 +121,7 @@ def arranged(
     parts = columns(axes[1], n)
     index, depth = bits(parts, n)
     at, keys = np.empty((d, n)), np.empty(n, np.int64)
-    cuts = cuts_of(n, n, threads)
+    cuts = cuts_of(n, n, threads, WORTH_A_CALL)
 
     def some(k: int) -> None:
         here = slice(cuts[k], cuts[k + 1])
@@ -129,16 +130,38 @@ def arranged(
         keys[here] = own << index | np.arange(cuts[k], cuts[k + 1])
 
     spread(some, len(cuts) - 1, threads)
-    keys.sort()
-    keys &= (1 << index) - 1
+    order = in_order(keys, threads) & (1 << index) - 1
     placed = np.full((d, -(-n // BLOCK) * BLOCK), np.nan)
-    spread(lambda k: np.take(at[k], keys, out=placed[k, :n]), d, threads)
-    return keys, placed, axes[1]
+
+    def place(k: int) -> None:
+        part, axis = divmod(k, d)
+        here = slice(cuts[part], cuts[part + 1])
+        np.take(
+            at[axis], order[here], out=placed[axis, here], mode="clip"
+        )  # else what is taken is copied twice
+
+    spread(place, d * (len(cuts) - 1), threads)
+    return order, placed, axes[1]
 
 
-def cuts_of(points: int, extent: int, threads: int) -> list[int]:
+def in_order(keys: Array, threads: int) -> Array:
+    """Sorted: ranges of values apart, which threads share."""
+    parts = max(1, min(threads, len(keys) // WORTH_A_CALL))
+    sample = np.sort(keys[:: max(1, len(keys) // (64 * parts))])
+    ends = sample[len(sample) * np.arange(1, parts) // parts]
+
+    def part(k: int) -> Array:
+        inside: Any = np.ones(len(keys), bool) if k == 0 else keys >= ends[k - 1]
+        if k < parts - 1:
+            inside &= keys < ends[k]
+        return np.sort(keys[inside])
+
+    return np.concatenate(spread(part, parts, threads)) if parts > 1 else np.sort(keys)
+
+
+def cuts_of(points: int, extent: int, threads: int, worth: int) -> list[int]:
     """Where a range of so many points is cut for threads."""
-    parts = max(1, min(threads * PARTS_PER_THREAD, points // WORTH_A_PART))
+    parts = max(1, min(threads * PARTS_PER_THREAD, points // worth))
     return [extent * k // parts for k in range(parts + 1)]
 
 
@@ -161,12 +184,23 @@ def by_bits(at: Array, depth: int) -> Array:
     return keys
 
 
-def boxes(low: Array, high: Array, size: int, threads: int = 1) -> tuple[Array, Array]:
-    """The boxes of so many boxes that follow each other: (axes, boxes)."""
-    starts, d = np.arange(0, low.shape[1], size), len(low)
+def boxes(low: Array, high: Array, size: int, threads: int = 1) -> Array:
+    """The boxes of so many boxes that follow each other: their lower ends along each axis, then the upper ones."""
+    d, n = low.shape
+    out = np.empty((2 * d, -(-n // size)))
+    cuts = cuts_of(n, out.shape[1], threads, WORTH_A_CALL)
     rows = [(np.minimum, x) for x in low] + [(np.maximum, x) for x in high]
-    found = spread(lambda k: rows[k][0].reduceat(rows[k][1], starts), len(rows), threads)
-    return np.array(found[:d]), np.array(found[d:])
+
+    def some(k: int) -> None:
+        part, row = divmod(k, 2 * d)
+        first, end = cuts[part : part + 2]
+        (least, x), last = rows[row], min(end * size, n)
+        least.reduceat(
+            x[first * size : last], np.arange(0, last - first * size, size), out=out[row, first:end]
+        )
+
+    spread(some, 2 * d * (len(cuts) - 1), threads)
+    return out
 
 
 class NearList:
@@ -215,11 +249,17 @@ class NearList:
     def make_at(self, points: Array) -> None:
         n = self.spec.shape[0]
         new = {what: self.room(what) for what in MADE if what != "blocks"}
-        self.planes(new["ref"])[:] = points
+        copy(points, self.planes(new["ref"]), self.threads)
         ref, images = self.planes(new["ref"]), self.planes(new["images"])
         order, at, lengths = arranged(ref, self.domain, images, self.threads)
-        new["order"][:n] = order
-        new["inverse"][order] = np.arange(n)
+        cuts = cuts_of(n, n, self.threads, WORTH_A_CALL)
+
+        def keep(k: int) -> None:
+            here = slice(cuts[k], cuts[k + 1])
+            new["order"][here] = order[here]
+            new["inverse"][order[here]] = np.arange(cuts[k], cuts[k + 1])
+
+        spread(keep, len(cuts) - 1, self.threads)
         new["blocks"] = self.near(at, lengths, new["starts"])
         new["spans"][:] = self.spans(new["starts"], new["blocks"], len(new["spans"]))
         self.made = new
@@ -230,14 +270,14 @@ class NearList:
         n, stride = self.spec.shape[0], at.shape[1]
         levels, low, high = [], at[:, :n], at[:, :n]
         for _ in GROUPS:
-            low, high = boxes(low, high, BLOCK, self.threads if low.shape[1] > WORTH_A_PART else 1)
-            levels.append(np.ascontiguousarray(np.concatenate([low, high])))
+            levels.append(boxes(low, high, BLOCK, self.threads if low.shape[1] > WORTH_A_PART else 1))
+            low, high = levels[-1][: len(low)], levels[-1][len(low) :]
         cell = np.diag(lengths) if self.domain.cell is None else np.array(self.domain.cell)
         far = reach(self.domain.cutoff, self.domain.skin)
         way = [self.domain.skin / x + 1e-9 if x > 0.0 else 0.0 for x in lengths]
         numbers = np.array([*lengths, *cell.ravel(), far, *way])
         counts = [x.shape[1] for x in levels]
-        cuts = cuts_of(n, counts[1], self.threads)
+        cuts = cuts_of(n, counts[1], self.threads, WORTH_A_PART)
         parts = len(cuts) - 1
 
         def part(k: int) -> Array:
@@ -275,11 +315,13 @@ class NearList:
         """For each slab of rows, from where to where there are columns that it adds to; of the first, all."""
         n = self.spec.shape[0]
         cuts, out = slabs(n, True), np.zeros(count, np.int64)
-        for k, (a, b) in enumerate(zip(cuts, cuts[1:])):
-            seen = blocks[starts[a] : starts[b]] >> FIRST
-            out[2 * k : 2 * k + 2] = (
-                (int(seen.min()) * BLOCK, (int(seen.max()) + 1) * BLOCK) if len(seen) else (0, 0)
-            )
+
+        def span(k: int) -> None:
+            seen = blocks[starts[cuts[k]] : starts[cuts[k + 1]]]
+            if len(seen):
+                out[2 * k : 2 * k + 2] = (seen.min() >> FIRST) * BLOCK, ((seen.max() >> FIRST) + 1) * BLOCK
+
+        spread(span, len(cuts) - 1, self.threads if len(blocks) > WORTH_A_CALL else 1)
         out[:2] = 0, -(-n // BLOCK) * BLOCK
         return out
 

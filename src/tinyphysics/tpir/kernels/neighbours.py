@@ -29,6 +29,7 @@ MADE = (
 )  # what a list is, made anew each time
 SHIFTS = 27  # ways to reach across the edges of a cell of up to three dimensions, 13 of them not at all
 NOT_ACROSS = 13
+SHARED = 4096  # points that one thread looks at to see how far they have gone
 WITHIN = 24  # bits of the word in which a GPU says where it waits for a list: how far in a step, and above them which step
 
 
@@ -95,7 +96,14 @@ def moved(q: UOp, before: UOp) -> UOp:
         x = way[:, k]
         square = x * x if square is None else x.fma(x, square)
     assert square is not None
-    return square.reduce("max", 0).cast(f64)
+    rows, rest = divmod(q.shape[0], SHARED)
+    if rows < 2:
+        return square.reduce("max", 0).cast(f64)
+    # threads share what is taken apart; the largest of squares is the same in any order
+    largest = square[: rows * SHARED].reshape(rows, SHARED).reduce("max", 1).reduce("max", 0)
+    if rest:
+        largest = largest.maximum(square[rows * SHARED :].reduce("max", 0))
+    return largest.cast(f64)
 
 
 def asked(roots: Sequence[UOp], lists: dict[int, ListSpec]) -> list[UOp]:
