@@ -7,7 +7,7 @@ copy, as in every run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -132,18 +132,28 @@ class Course:
         return Pullback(self, known[key])
 
 
-@dataclass(eq=False)
 class Pullback:
     """Cotangents beside loop states, on their way back. `state` is all that its loop carries, by register.
 
     Cotangents and sums of gradients are those numbers times two to the power `exponent`, one for each member.
     """
 
-    course: Course
-    program: Program
-    state: dict[str, Any] = field(default_factory=dict)
-    exponent: Any = None
-    began: Any = None  # the logarithm, to base 2, of the largest cotangent where it began
+    def __init__(self, course: Course, program: Program) -> None:
+        self.course, self.program = course, program
+        self.exponent: Any = None
+        self.began: Any = None  # the logarithm, to base 2, of the largest cotangent where it began
+        self._state: dict[str, Any] | None = {}
+        self._loop: Any = None  # of the engine, while nothing else has changed the state
+
+    @property
+    def state(self) -> dict[str, Any]:
+        if self._state is None:
+            self._state = {name: np.array(v) for name, v in self.engine.registers(self._loop).items()}
+        return self._state
+
+    @state.setter
+    def state(self, new: dict[str, Any]) -> None:
+        self._state, self._loop = new, None
 
     @cached_property
     def engine(self) -> Any:
@@ -172,8 +182,7 @@ class Pullback:
 
     def put(self, state: Arrays) -> None:
         """The loop state of the run that the next step begins with."""
-        for there, here in self.own.items():
-            self.state[here] = state[there]
+        self.state = {**self.state, **{here: state[there] for there, here in self.own.items()}}
 
     def taken_back(self) -> dict[str, Any]:
         """The loop state of the run."""
@@ -211,15 +220,17 @@ class Pullback:
 
     def add(self, seed: Arrays) -> None:
         """More cotangents of the loop state where it is now, which no power of two multiplies."""
+        state = dict(self.state)
         for name in self.beside:
             at = self.registers[name]
             new = np.ldexp(seed[at], -self.exponent[:, None])
             if name.endswith(BAR) and f"{name.removesuffix(BAR)}{REST}" in self.registers:
-                high, low = two_sum(self.state[at], new)
+                high, low = two_sum(state[at], new)
                 rest = self.registers[f"{name.removesuffix(BAR)}{REST}"]
-                self.state[at], self.state[rest] = high, self.state[rest] + low
+                state[at], state[rest] = high, state[rest] + low
             else:
-                self.state[at] = self.state[at] + new
+                state[at] = state[at] + new
+        self.state = state
         self.scale()
 
     def largest(self) -> Any:
@@ -244,21 +255,25 @@ class Pullback:
         power = np.where((largest > 0) & np.isfinite(largest), np.frexp(largest)[1], 0)
         shift = np.where(power > MOST, power, 0)
         if shift.any():
-            for name in self.beside:
-                at = self.registers[name]
-                self.state[at] = np.ldexp(self.state[at], -shift[:, None])
+            at = [self.registers[name] for name in self.beside]
+            self.state = {**self.state, **{r: np.ldexp(self.state[r], -shift[:, None]) for r in at}}
             self.exponent = self.exponent + shift
 
     # --- steps --------------------------------------------------------------------------------
     def step(self, n: int, count: int = 1) -> None:
         """Through so many steps of the run, the last of which begins at step n."""
-        r = self.course.run
-        m = self.engine.restored(self.state, r.given.params, self.course.members, r.dt, r.t0, n, r.threads)
+        if self._loop is None:
+            self._loop = self.restored(n)
+        self._loop.steps = n
         size = max(self.engine.block(self.course.members), 1)
         while count > 0:
-            self.engine.advance(m, min(count, size))
+            self.engine.advance(self._loop, min(count, size))
             count -= size
-        self.state = {name: np.array(v) for name, v in self.engine.registers(m).items()}
+        self._state = None
+
+    def restored(self, n: int) -> Any:
+        r = self.course.run
+        return self.engine.restored(self.state, r.given.params, self.course.members, r.dt, r.t0, n, r.threads)
 
     @property
     def overflowed(self) -> bool:
@@ -266,9 +281,7 @@ class Pullback:
 
     def end(self) -> dict[str, Any]:
         """The states and cotangents at the beginning of the run, by name."""
-        r = self.course.run
-        m = self.engine.restored(self.state, r.given.params, self.course.members, r.dt, r.t0, 0, r.threads)
-        return dict(self.engine.synchronised(m))
+        return dict(self.engine.synchronised(self.restored(0)))
 
 
 def two_sum(a: Any, b: Any) -> tuple[Any, Any]:

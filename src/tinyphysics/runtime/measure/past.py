@@ -7,17 +7,20 @@ schedule that needs the fewest steps (Griewank and Walther 2000).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import comb
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from tinyphysics.runtime.measure.course import Course, Pullback
 
 Arrays = Mapping[str, Any]
-STRETCH = 1024  # steps after which cotangents are looked at
+STRETCH = 1024  # steps after which cotangents are first looked at; as long as they grow little, later
+LONGEST = 1 << 16
+LITTLE, MUCH = 64.0, 256.0  # powers of two by which cotangents grow between two looks
+SAMPLES = 16  # loop states that tell how large numbers are
 ANCHORS = 64  # loop states that are kept in a run, and in each stretch that is run again
 STORED = 64  # steps of a stretch that is short enough to be stored
 TOLERANCE = 1e-12  # how far what was taken back may be from an anchor, relative to the largest number
@@ -105,6 +108,24 @@ def actions(steps: int, snapshots: int) -> Iterator[Action]:
 
 
 # --- going ------------------------------------------------------------------------------------------
+class Seer(Protocol):
+    """What looks at a loop every so many steps."""
+
+    stride: int
+
+    def see(self, m: Any, n: int) -> None: ...
+
+
+class Every:
+    """Keeps every loop state."""
+
+    def __init__(self, course: Course, m: Any) -> None:
+        self.course, self.states, self.stride = course, [course.kept(m)], 1
+
+    def see(self, m: Any, n: int) -> None:
+        self.states.append(self.course.kept(m))
+
+
 @dataclass
 class Looks:
     """The states that users see at some steps, word by word."""
@@ -113,21 +134,22 @@ class Looks:
     wanted: set[int]
     seen: dict[int, dict[str, Any]] = field(default_factory=dict)
 
-    def go(
-        self, m: Any, a: int, b: int, each: Callable[[Any, int], None] | None = None, stride: int = 0
-    ) -> None:
-        """From step a to b, stopping where somebody looks, and every `stride` steps."""
+    def go(self, m: Any, a: int, b: int, seer: Seer | None = None) -> None:
+        """From step a to b, stopping where somebody looks, and where a seer wants to see the loop."""
         stops = sorted(n for n in self.wanted if a < n <= b and n not in self.seen)
-        n = a
+        n, k = a, 0
         while n < b:
-            k = next((s for s in stops if s > n), b)
-            to = min(k, n + stride) if stride else k
+            while k < len(stops) and stops[k] <= n:
+                k += 1
+            to = stops[k] if k < len(stops) else b
+            if seer is not None:
+                to = min(to, n + seer.stride - (n - a) % seer.stride)
             self.course.advance(m, to - n)
             n = to
             if n in self.wanted and n not in self.seen:
                 self.look(m, n)
-            if each is not None:
-                each(m, n)
+            if seer is not None:
+                seer.see(m, n)
 
     def look(self, m: Any, n: int) -> None:
         self.course.check(m, n)
@@ -165,9 +187,10 @@ class Backward:
 
 def stored(course: Course, looks: Looks, seeds: Seeds, report: Report) -> Pullback:
     """Every loop state is kept."""
-    m, past = course.begin(), []
-    past.append(course.kept(m))
-    looks.go(m, 0, course.steps, lambda m, n: past.append(course.kept(m)), 1)
+    m = course.begin()
+    every = Every(course, m)
+    looks.go(m, 0, course.steps, every)
+    past = every.states
     report.forward_steps, report.snapshots = course.steps, course.steps + 1
     report.bytes = course.bytes * report.snapshots
     on_lattice = course.setup.goal.precision == "lattice"
@@ -228,7 +251,7 @@ def reversed_(course: Course, looks: Looks, seeds: Seeds, report: Report) -> Pul
     exact = course.setup.goal.precision == "lattice"
     m = course.begin()
     anchors = Anchors(course, 0, course.steps, course.kept(m), not exact)
-    looks.go(m, 0, course.steps, anchors.see, STRETCH)
+    looks.go(m, 0, course.steps, anchors)
     report.forward_steps = course.steps
     back = Backward(course, True, looks)
     back.turn(course.kept(m), seeds())
@@ -245,40 +268,53 @@ class Anchors:
         self, course: Course, first: int, end: int, state: Arrays, many: bool, every: int = 0
     ) -> None:
         self.course, self.first, self.end, self.many = course, first, end, many
-        self.every = every or STRETCH
+        self.every = self.stride = every or max(min(STRETCH, -(-(end - first) // SAMPLES)), 1)
         self.kept: dict[int, Arrays] = {first: state}
+        self.sizes = magnitudes(state)  # the largest numbers so far
+        if not many:
+            self.stride = max(end - first, 1)
 
     def see(self, m: Any, n: int) -> None:
-        if not self.many or n == self.end or (n - self.first) % self.every:
+        if not self.many:
             return
-        self.kept[n] = self.course.kept(m)
+        state = self.course.kept(m)
+        self.enlarge(magnitudes(state))
+        if n == self.end or (n - self.first) % self.every:
+            return
+        self.kept[n] = state
         if len(self.kept) > ANCHORS:
             self.every *= 2
+            self.stride = self.every
             self.kept = {k: v for k, v in self.kept.items() if not (k - self.first) % self.every}
+
+    def enlarge(self, sizes: Mapping[str, Any]) -> None:
+        self.sizes = {name: np.maximum(v, sizes[name]) for name, v in self.sizes.items()}
 
 
 def back_through(back: Backward, anchors: Anchors, end: int, report: Report) -> None:
     """From step `end` to the first anchor. A stretch that misses its anchor is run again from there."""
     kept = dict(anchors.kept)
-    sizes = largest([*kept.values(), back.pull.taken_back()])
     while kept:
         begin = max(kept)
         anchor = kept.pop(begin)
         before = dict(back.pull.state), back.pull.exponent, dict(back.seeds)
         take_back(back, begin, end)
         found = back.pull.taken_back()
-        missed = miss(found, anchor, sizes)
+        missed = miss(found, anchor, anchors.sizes)
         report.anchors += 1
         if missed > TOLERANCE and anchors.many:
             back.pull.state, back.pull.exponent, back.seeds = before
-            again(back, anchor, begin, end, report)
+            again(back, anchor, begin, end, report, anchors.sizes)
         else:
             report.miss = max(report.miss, missed)
-        back.pull.put(anchor)
+        if missed:
+            back.pull.put(anchor)
         end = begin
 
 
-def again(back: Backward, state: Arrays, begin: int, end: int, report: Report) -> None:
+def again(
+    back: Backward, state: Arrays, begin: int, end: int, report: Report, sizes: Mapping[str, Any]
+) -> None:
     """A stretch once more, with anchors closer to each other, or stored where it is short."""
     course = back.course
     m = course.at(state, begin)
@@ -295,35 +331,34 @@ def again(back: Backward, state: Arrays, begin: int, end: int, report: Report) -
             back.joins(begin + k)
         return
     closer = Anchors(course, begin, end, state, True, -(-(end - begin) // ANCHORS))
-    looks = Looks(course, set())
-    looks.go(m, begin, end, closer.see, closer.every)
+    closer.enlarge(sizes)
+    Looks(course, set()).go(m, begin, end, closer)
     report.snapshots = max(report.snapshots, len(closer.kept) + ANCHORS)
     back_through(back, closer, end, report)
 
 
 def take_back(back: Backward, begin: int, end: int) -> None:
     """By inverse steps, in pieces after which cotangents are scaled."""
-    n, size = end, STRETCH
+    n, size, pull = end, STRETCH, back.pull
     while n > begin:
         to = max(n - size, begin, back.next_seed(n))
-        before = dict(back.pull.state)
-        back.pull.step(to, n - to)
-        if back.pull.overflowed and n - to > 1:
-            back.pull.state, size = before, max((n - to) // 2, 1)
+        before, was = pull.state, pull.sizes()
+        pull.step(to, n - to)
+        if pull.overflowed and n - to > 1:
+            pull.state, size = before, max((n - to) // 2, 1)
             continue
-        back.pull.scale()
+        with np.errstate(invalid="ignore"):
+            grown = float(np.nan_to_num(pull.sizes() - was).max(initial=0.0))
+        if n - to == size:
+            size = min(2 * size, LONGEST) if grown < LITTLE else max(size // 2, 1) if grown > MUCH else size
+        pull.scale()
         n = to
         back.joins(n)
 
 
-def largest(states: Sequence[Arrays]) -> dict[str, Any]:
-    """For each register and member the largest number in some loop states."""
-    return {
-        name: np.max(
-            [np.abs(np.asarray(v[name], np.float64)).max(axis=-1, initial=0.0) for v in states], axis=0
-        )
-        for name in states[0]
-    }
+def magnitudes(state: Arrays) -> dict[str, Any]:
+    """For each register and member the largest number of a loop state."""
+    return {name: np.abs(np.asarray(v, np.float64)).max(axis=-1, initial=0.0) for name, v in state.items()}
 
 
 def miss(found: Arrays, anchor: Arrays, sizes: Mapping[str, Any]) -> float:
