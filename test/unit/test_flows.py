@@ -216,7 +216,7 @@ def test_the_field_of_a_series_is_its_slope_in_dt(monkeypatch):
 
 def test_every_kind_is_tested():
     seen = {type(f).__name__ for name in STEPS for f in step_of(name).flows}
-    beside = {"Cotangents", "Stash"}  # of an adjoint: test_gradients.py
+    beside = {"Cotangents", "Stash", "Together"}  # of an adjoint: test_gradients.py
     assert seen | beside | {"TaylorSeries"} == set(KINDS)
 
 

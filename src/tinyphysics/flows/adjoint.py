@@ -7,7 +7,7 @@ the cotangents of that: `init`, `body` and `final` are those of a step like any 
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tinyphysics.errors import PlanError
@@ -15,7 +15,7 @@ from tinyphysics.flows.cotangents import bar_of, rest_of
 from tinyphysics.flows.map import Map
 from tinyphysics.ir import UOp
 from tinyphysics.rules.identities.factors import common_numbers
-from tinyphysics.step import AS_GIVEN, Step, SubFlow
+from tinyphysics.step import AS_GIVEN, AS_WRITTEN, SHEARS, Step, SubFlow
 from tinyphysics.structure import COTANGENT
 from tinyphysics.system import State
 from tinyphysics.tpir.program.isa import Word
@@ -42,6 +42,43 @@ class Stash(SubFlow):
     @property
     def restored(self) -> Map:
         return Map(tuple((state, copy) for copy, state in self.copies))
+
+
+@dataclass(frozen=True, eq=False)
+class Together(SubFlow):
+    """Sub-flows none of which writes what another reads: all is evaluated first, in one pass over the states."""
+
+    flows: Flows
+
+    @property
+    def traits(self) -> frozenset[str]:
+        return frozenset(trait for f in self.flows for trait in f.traits)
+
+    def writes(self) -> tuple[UOp, ...]:
+        return tuple(x for f in self.flows for x in f.writes())
+
+    def expressions(self) -> tuple[UOp, ...]:
+        return tuple(u for f in self.flows for u in f.expressions())
+
+    def weights(self) -> Iterator[float]:
+        for f in self.flows:
+            yield from f.weights()
+
+    def lower(self, b: ProgramBuilder, section: str) -> None:
+        for f in self.flows:
+            for u in f.expressions():
+                b.operand(b.at(u, f.clock), section)
+        for f in self.flows:
+            f.lower(b, section)
+
+
+def together(flows: Flows) -> Flows:
+    """Side by side where the order of some sub-flows does not matter."""
+    for k, f in enumerate(flows):
+        others = {x for other in flows[:k] + flows[k + 1 :] for x in other.writes()}
+        if f.reads() & others or f.private() or not f.traits <= {SHEARS, AS_WRITTEN}:
+            return flows
+    return (Together(flows),) if len(flows) > 1 else flows
 
 
 def irreversible(step: Step) -> SubFlow | None:
@@ -94,7 +131,7 @@ def adjoint_step(step: Step, wrt: Sequence[UOp], reverse: bool, precision: str =
         for f in reversed(flows):
             back = forward(f).inverse()
             assert back is not None, "only what has an inverse is taken back"
-            out += [back, *pulled(f)]
+            out += together((back, *pulled(f)))
         return tuple(out)
 
     states = tuple(State(str(v.arg), v, COTANGENT) for v in beside)

@@ -12,6 +12,7 @@ from tinyphysics.ir import Ops, UOp
 from tinyphysics.ir.ops import MOVEMENT
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.vjp import vjp
+from tinyphysics.rules.identities.pair_slopes import slopes_of_pairs
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import DT, SubFlow
 from tinyphysics.tpir.program.isa import Operand, Register, Word
@@ -146,7 +147,7 @@ def pulled_back(
         values, seeds = [u for _, u in own], [bars[x] for x, _ in own]
         inputs = [*bars, *(v for v in sums if v is not DT)]
         step = DT if weight == 1.0 else weight * DT
-        for v, slope in zip(inputs, simplify(vjp(values, seeds, inputs))):
+        for v, slope in zip(inputs, slopes_of_pairs(vjp(values, seeds, inputs))):
             if is_zero(slope):
                 continue
             if v in bars:

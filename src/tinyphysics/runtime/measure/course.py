@@ -144,6 +144,7 @@ class Pullback:
         self.began: Any = None  # the logarithm, to base 2, of the largest cotangent where it began
         self._state: dict[str, Any] | None = {}
         self._loop: Any = None  # of the engine, while nothing else has changed the state
+        self._largest: Any = None  # cotangents of the state, once they were looked at
 
     @property
     def state(self) -> dict[str, Any]:
@@ -153,7 +154,7 @@ class Pullback:
 
     @state.setter
     def state(self, new: dict[str, Any]) -> None:
-        self._state, self._loop = new, None
+        self._state, self._loop, self._largest = new, None, None
 
     @cached_property
     def engine(self) -> Any:
@@ -216,7 +217,7 @@ class Pullback:
         self.state = self.seeded(words, bars, self.course.steps)
         self.put(state)
         self.scale()
-        self.began = self.sizes()
+        self.began = self.sizes
 
     def add(self, seed: Arrays) -> None:
         """More cotangents of the loop state where it is now, which no power of two multiplies."""
@@ -233,25 +234,30 @@ class Pullback:
         self.state = state
         self.scale()
 
+    @property
     def largest(self) -> Any:
-        """Of the cotangents of each member."""
-        sizes = [np.abs(self.state[self.registers[n]]).max(axis=1, initial=0.0) for n in self.cotangents]
-        return np.max(sizes, axis=0)
+        """Of the cotangents of each member; what is no number counts as infinite."""
+        if self._largest is None:
+            parts = [np.abs(self.state[self.registers[n]]).max(axis=1, initial=0.0) for n in self.cotangents]
+            most = np.max(parts, axis=0)
+            self._largest = np.where(np.isfinite(most), most, np.inf)
+        return self._largest
 
+    @property
     def sizes(self) -> Any:
         """The logarithms of those, to base 2."""
         with np.errstate(divide="ignore"):
-            return np.log2(self.largest()) + self.exponent
+            return np.log2(self.largest) + self.exponent
 
     def growth(self) -> Any:
         """By which power of two cotangents have grown since the end of the run; 0 where there were none."""
         with np.errstate(invalid="ignore"):
-            grown = self.sizes() - self.began
+            grown = self.sizes - self.began
         return np.where(np.isfinite(grown), grown, 0.0)
 
     def scale(self) -> None:
         """Cotangents that have grown are divided by a power of two, which is kept."""
-        largest = self.largest()
+        largest = self.largest
         power = np.where((largest > 0) & np.isfinite(largest), np.frexp(largest)[1], 0)
         shift = np.where(power > MOST, power, 0)
         if shift.any():
@@ -269,7 +275,7 @@ class Pullback:
         while count > 0:
             self.engine.advance(self._loop, min(count, size))
             count -= size
-        self._state = None
+        self._state, self._largest = None, None
 
     def restored(self, n: int) -> Any:
         r = self.course.run
@@ -277,7 +283,7 @@ class Pullback:
 
     @property
     def overflowed(self) -> bool:
-        return not all(np.isfinite(self.state[self.registers[n]]).all() for n in self.beside)
+        return bool(np.isinf(self.largest).any())
 
     def end(self) -> dict[str, Any]:
         """The states and cotangents at the beginning of the run, by name."""

@@ -20,8 +20,8 @@ Arrays = Mapping[str, Any]
 STRETCH = 1024  # steps after which cotangents are first looked at; as long as they grow little, later
 LONGEST = 1 << 16
 LITTLE, MUCH = 64.0, 256.0  # powers of two by which cotangents grow between two looks
-SAMPLES = 16  # loop states that tell how large numbers are
-ANCHORS = 64  # loop states that are kept in a run, and in each stretch that is run again
+SAMPLES = 8  # loop states that tell how large numbers are
+ANCHORS = 32  # loop states that are kept in a run, and in each stretch that is run again
 STORED = 64  # steps of a stretch that is short enough to be stored
 TOLERANCE = 1e-12  # how far what was taken back may be from an anchor, relative to the largest number
 PASTS = ("auto", "reverse", "checkpoint", "store")
@@ -165,6 +165,7 @@ class Backward:
     def __init__(self, course: Course, reverse: bool, looks: Looks) -> None:
         self.course, self.looks = course, looks
         self.pull = course.adjoint(reverse)
+        self.size = STRETCH  # steps after which cotangents are looked at
         self.seeds: dict[int, Arrays] = {}
 
     def turn(self, state: Arrays, seeds: Mapping[int, Arrays]) -> None:
@@ -339,20 +340,20 @@ def again(
 
 def take_back(back: Backward, begin: int, end: int) -> None:
     """By inverse steps, in pieces after which cotangents are scaled."""
-    n, size, pull = end, STRETCH, back.pull
+    n, size, pull = end, back.size, back.pull
     while n > begin:
         to = max(n - size, begin, back.next_seed(n))
-        before, was = pull.state, pull.sizes()
+        before, was = pull.state, pull.sizes
         pull.step(to, n - to)
         if pull.overflowed and n - to > 1:
             pull.state, size = before, max((n - to) // 2, 1)
             continue
         with np.errstate(invalid="ignore"):
-            grown = float(np.nan_to_num(pull.sizes() - was).max(initial=0.0))
+            grown = float(np.nan_to_num(pull.sizes - was).max(initial=0.0))
         if n - to == size:
             size = min(2 * size, LONGEST) if grown < LITTLE else max(size // 2, 1) if grown > MUCH else size
         pull.scale()
-        n = to
+        n, back.size = to, size
         back.joins(n)
 
 

@@ -6,7 +6,7 @@ innermost loop wherever a condition on an index changes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tinyphysics.ir.dtype import i64
@@ -106,6 +106,18 @@ class Schedule:
     buffers: dict[str, Buffer]
 
 
+def alike(u: UOp, roots: Sequence[UOp], stored: Collection[UOp], placed: Collection[UOp]) -> Iterator[UOp]:
+    """Other sums over the pairs that u sums over, which need nothing that is not there: one pass does them all."""
+    if u.op is not Ops.REDUCE or u.arg[0] != "pairs" or len(u.arg[2]) > 2:
+        return
+    for v in toposort(roots):
+        if v.op is not Ops.REDUCE or v.arg[0] != "pairs" or v not in stored or v in placed:
+            continue
+        same = v.arg[2] == u.arg[2] and v.src[0].shape[:2] == u.src[0].shape[:2]
+        if same and all(x in placed for x in toposort([v.src[0]]) if x in stored):
+            yield v
+
+
 Marks = Sequence[tuple[str, UOp]]  # (buffer, its new value), in the order in which a program updates them
 
 
@@ -145,6 +157,8 @@ def schedule(
         for u in toposort([root], below):
             if u in stored and u not in placed and u is not root:
                 place(u, f"{prefix}{len(logical)}")
+                for v in alike(u, [x for _, x in wanted], stored, placed):
+                    place(v, f"{prefix}{len(logical)}")
         version = f"{name}#{sum(t == name for t in target.values()) + 1}"
         unchanged = root in homes and homes[root].buffer == name and name not in target.values()
         if unchanged:
