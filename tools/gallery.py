@@ -152,6 +152,7 @@ GROUPS: dict[str, dict[str, Row]] = {
         "plummer":          Row(run={"softening": 0.05}, kind="3d"),
         "rutherford":       Row(axes=lambda out: {"x": "q[1, 0]", "y": "q[1, 1]"}, limits=(-25, 25)),
         "dipole":           Row(steps=9_000),
+        "valgrind":         Row(steps=700, kind="orbit"),
         "stiff_trap":       Row(steps=400, axes=lambda out: {"y": "q[:, 0]"}),
     },
     "Pendulums and single particles": {

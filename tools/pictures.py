@@ -9,6 +9,7 @@ import io
 import json
 import sys
 from pathlib import Path
+from typing import Annotated
 
 import matplotlib
 import numpy as np
@@ -465,6 +466,73 @@ def draw_chaos(left, right) -> None:
     right.set(title="512 x 512 orbits: 2 is regular, more is chaos", xlabel="y", ylabel="p_y")
 
 
+def draw_blew_up(left, right) -> None:
+    """A fall into a centre, and an energy that jumps at its cutoff."""
+
+    @tp.hamiltonian
+    def falling(q: tp.Vec[2], p: tp.Vec[2]):
+        return p @ p / 2 - 1 / tp.norm(q)
+
+    sim = tp.compile(falling, dt=0.01, method="leapfrog", checks="off")
+    out = sim.evolve(q=[1.0, 0.0], p=[0.0, 0.02], steps=200, save_every=1)
+    left.plot(*out.q.T, ".-", ms=3, lw=0.7)
+    left.plot([0], [0], "+", color="tab:red", ms=12)
+    left.set(
+        title="a fall past a pole: one step beside it throws the body out",
+        xlabel="q[0]",
+        ylabel="q[1]",
+        xlim=(-2.2, 1.1),
+        ylim=(-0.4, 0.1),
+    )
+
+    @tp.hamiltonian
+    def cut(q, p, end=0.0):
+        return p**2 / 2 + tp.where(abs(q) < 1.0, 0.5 * (q**2 - 1) - end, 0.0) + q**4 / 40
+
+    for end, label in ((0.2, "cut off: a jump of 0.2"), (0.0, "shifted: a kink")):
+        out = tp.compile(cut, dt=0.01, method="leapfrog", checks="off").evolve(
+            q=0.5, p=1.5, end=end, steps=2000, save_every=1
+        )
+        right.plot(out.t, out.energy - out.energy[0], lw=1, label=label)
+    right.set(
+        title="the energy jumps where its condition changes",
+        xlabel="t",
+        ylabel="E - E(0)",
+        ylim=(-0.01, 0.27),
+    )
+    right.legend(loc="upper right", fontsize=8, ncols=2)
+
+
+def draw_units(left, right) -> None:
+    """A spring of quantities: what goes in is in cm and ms, what comes out in the units that are asked for."""
+    import pint
+
+    u = pint.get_application_registry()
+
+    @tp.hamiltonian
+    def spring(
+        q: Annotated[float, "m"],
+        p: Annotated[float, "kg m/s"],
+        m: Annotated[float, "kg"] = 2.0,
+        k: float = 3.0,
+    ):
+        return p**2 / (2 * m) + k * q**2 / 2
+
+    sim = tp.compile(spring, dt=10 * u.ms, method="leapfrog")
+    out = sim.evolve(
+        q=10 * u.cm, p=0.0, k=3 * u.N / u.m, until=12 * u.s, observe={"T": lambda p, m: p**2 / (2 * m)}
+    )
+    t = out.quantity("t").to("s").magnitude
+    left.plot(t, out.quantity("q").to("cm").magnitude)
+    left.set(title='out.quantity("q").to("cm")', xlabel="t (s)", ylabel="q (cm)")
+    energy, kinetic = (out.quantity(name).to("mJ").magnitude for name in ("energy", "T"))
+    at = np.linspace(0.0, 12.0, len(kinetic))
+    right.plot(t, energy, label="energy")
+    right.plot(at, kinetic, label="kinetic energy, an observable")
+    right.set(title='out.quantity("energy").to("mJ")', xlabel="t (s)", ylabel="mJ", ylim=(0, 20))
+    right.legend(loc="upper right", fontsize=8)
+
+
 def draw_problems() -> None:
     """What bench/problems.py --json docs/pictures/problems.json measured last; ours in red."""
     measured = json.loads((HERE / "problems.json").read_text())
@@ -532,6 +600,8 @@ def main() -> None:
         "planets": draw_planets,
         "tongues": draw_tongues,
         "chaos": draw_chaos,
+        "blew_up": draw_blew_up,
+        "units": draw_units,
         "friction": draw_friction,
     }
     for name in sys.argv[1:] or [*WHOLE, *families]:

@@ -308,3 +308,14 @@ def test_a_run_says_how_much_memory_there_was():
     frames = out.q.nbytes + out.p.nbytes
     assert 1e12 > out.metrics["peak_memory"] > frames
     assert sim.evolve(**ONE, steps=1).metrics["peak_memory"] >= out.metrics["peak_memory"]
+
+
+def test_a_fault_is_no_cause_of_the_catalogue_and_its_act_is_named():
+    start = THREE | {"p": [[0.0, 0.0], [0.0, 1.0], [-0.7, 0.0]]}
+    fault = {"fault": tp.fault("p", (1, 1), relative=1e-3, since=30)}
+    out = tp.compile(bodies, dt=0.01, method="leapfrog").evolve(**start, eps=0.1, steps=100, acts=fault)
+    found = out.stopped.report()
+    assert found.cause == "no cause found" and found.flow == "act `fault`" and found.place == "p[1, 1]"
+    assert [row.step for row in found.rows] == list(range(22, 31))
+    before, bad = found.rows[-2].own, found.rows[-1].own
+    assert bad == pytest.approx(1.001 * before, rel=1e-2) and "momentum" in found.because

@@ -22,6 +22,7 @@ from tinyphysics.runtime.engines.backend import engine_for
 from tinyphysics.runtime.measure.autopsy_report import Autopsy, LastStep
 from tinyphysics.runtime.measure.causes import IMAGE, OVERFLOW, POLE, UNSOLVED, Finding
 from tinyphysics.runtime.measure.crossed import between
+from tinyphysics.runtime.measure.part_again import begun_at, every_step, part_of
 from tinyphysics.runtime.measure.place import MOST as MOST
 from tinyphysics.runtime.measure.place import WORK, Place, Subject, as_written
 from tinyphysics.runtime.measure.suspects import bad_operation, curl, too_long, wrong_derivative
@@ -58,8 +59,10 @@ def last_steps(r: Run, member: int, step: int) -> list[tuple[int, dict[str, Any]
     """(step, state) of the steps before the bad one, and of that one; of a run whose steps are not its own only the first."""
     given = {n: v[member : member + 1] for n, v in r.given.states.items()}
     first = [(0, {n: v[0] for n, v in r.encoding.values(given).items()})]
-    if r.jump is not None or r.adaptive or r.series is not None or r.acts:
+    if r.jump is not None or r.adaptive or r.series is not None:
         return first
+    if r.acts or r.begun is not None:
+        return with_acts(r, member, step)
     params = {n: v[member : member + 1] if len(v) > 1 else v for n, v in r.given.params.items()}
     engine = engine_for(r.target, r.program, None, 1, r.loops)
     m = engine.start(given, params, 1, r.dt, r.t0, 1)
@@ -73,6 +76,14 @@ def last_steps(r: Run, member: int, step: int) -> list[tuple[int, dict[str, Any]
         if n < step:
             engine.advance(m, 1)
     return out
+
+
+def with_acts(r: Run, member: int, step: int) -> list[tuple[int, dict[str, Any]]]:
+    """The same of a run whose state is changed between steps, or that goes on from another."""
+    one = part_of(r, [member])
+    begin = max(0 if r.begun is None else r.begun.step, step - SHOWN)
+    seen = every_step(begun_at(one, begin), step, {s.name: s.var for s in r.system.states})
+    return [(begin + k, {name: v[k, 0] for name, v in seen.items()}) for k in range(step - begin + 1)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +140,27 @@ class Examined:
         found = self.finding()
         rows = [] if self.stop.step == 0 else self.rows()
         return Autopsy(
-            found.cause, found.because, found.fix, self.stop, found.term, self.flow, tuple(rows), found.where
+            found.cause,
+            found.because,
+            found.fix,
+            self.stop,
+            found.term,
+            self.flow,
+            tuple(rows),
+            found.where,
+            self.number,
         )
+
+    @property
+    def number(self) -> str:
+        """The number of the state that was bad first, as users write it."""
+        where = self.stop.where
+        if not isinstance(where, tuple) or len(where) != 2 or not isinstance(where[0], str):
+            return ""
+        var = next((s.var for s in self.subject.system.states if s.name == where[0]), None)
+        if var is None or len(var.shape) < 2:
+            return f"{where[0]}[{where[1]}]"
+        return f"{where[0]}[{', '.join(str(int(i)) for i in np.unravel_index(where[1], var.shape))}]"
 
     def finding(self) -> Finding:
         """The first of the catalogue for which there is evidence: what cannot be meant goes before what may be."""
@@ -192,11 +222,15 @@ class Examined:
             or self.became_too_long()
             or curl(self.first)
         )
-        return found or Finding(
+        if found is not None:
+            return found
+        told, fix = (getattr(self.stop.error, name, None) or "" for name in ("what", "fix"))
+        return Finding(
             NO_CAUSE,
-            "none of the twelve causes has left a trace in the last steps: dt is stable, and no condition changes there",
-            f"Shorten dt: {abs(self.run.dt) / 4:.2g}; if the quantity is lost again, what changes the state between steps?",
-            self.first.steepest if self.subject.system.q else "",
+            f"{told}. None of the twelve causes has left a trace in the last steps".lstrip(". "),
+            fix
+            or f"Shorten dt: {abs(self.run.dt) / 4:.2g}; if it is lost again, what changes the state between steps?",
+            "" if told else self.first.steepest,
         )
 
     def became_too_long(self) -> Finding | None:
@@ -260,6 +294,8 @@ class Examined:
         where, system = self.stop.where, self.run.system
         if not isinstance(where, tuple) or not isinstance(where[0], str) or not system.p:
             return ""
+        if acts := [a.name for a in self.run.acts if a.due(self.stop.step)]:
+            return f"act `{acts[0]}`"
         by = "-dH/dq" if system.energy is not None else "the force"
         if any(str(p.arg) == where[0] for p in system.p):
             return f"kick of `{where[0]}` by {by}"

@@ -35,21 +35,18 @@ class Autopsy:
     rows: tuple[LastStep, ...] = ()
     where: Any = None  # (i, j) of two particles, where they are the cause
 
+    number: str = ""  # of the state, that was bad first, as users write it
+
     @property
     def place(self) -> str:
         """The first bad number, or the pair, in words; empty if neither is known."""
-        for where in (self.where, self.stop.where):
-            if isinstance(where, tuple) and len(where) == 2:
-                first, second = where
-                return f"{first}[{second}]" if isinstance(first, str) else f"particles {first} and {second}"
-        return ""
+        pair = next((w for w in (self.where, self.stop.where) if is_pair(w)), None)
+        return f"particles {pair[0]} and {pair[1]}" if pair is not None else self.number
 
     @property
     def header(self) -> str:
-        where = self.stop.where
-        if isinstance(where, tuple) and len(where) == 2:
-            return f"{where[0]}[{where[1]}]" if isinstance(where[0], str) else "distance"
-        return ""
+        """Of the column of the number, or of the distance of two particles."""
+        return self.number or ("distance" if is_pair(self.stop.where) else "")
 
     def __str__(self) -> str:
         s = self.stop
@@ -74,6 +71,10 @@ class Autopsy:
             lines.append(f"  largest number: {bars([row.largest for row in self.rows])}")
         lines.append(f"  {self.fix}")
         return "\n".join(lines)
+
+
+def is_pair(where: Any) -> bool:
+    return isinstance(where, tuple) and len(where) == 2 and not isinstance(where[0], str)
 
 
 def bars(values: Sequence[float]) -> str:
