@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from tinyphysics.ir import UOp
 
 Slope = TypeVar("Slope")
+Evaluate = Callable[[UOp, Mapping[UOp, Any]], Sequence[Any]]
 Words = tuple[str, ...]
 Matrix = Sequence[Sequence[Any]]  # of numbers of any precision, or of expressions
 FORCE = "force"  # the word of POISSON_J for what moves a state as it is: no derivative of an energy is named
@@ -74,9 +75,14 @@ class Structure(Protocol):
         """P, of the numbers of all its states in order."""
         return []
 
-    def identities(self) -> Iterator[tuple[str, UOp]]:
-        """(what it is, an expression): P is a bracket where all of these are zero for every state."""
-        return iter(())
+    @property
+    def reads_as(self) -> Mapping[str, str]:
+        """Claims that are shown by what a reader of another structure calls by another name."""
+        return {}
+
+    def evaluated(self, by: Evaluate) -> Structure:
+        """As its defect is measured: `by` gives the numbers of an expression, at those of the states."""
+        return self
 
     def mirror(self) -> dict[UOp, UOp]:
         """The reversing symmetry: motion seen backwards is motion, of an energy that is even under it."""
@@ -110,8 +116,8 @@ ANY_RATES = (
 class Poisson(Structure):
     """z' = P(z) dH with a matrix P that depends on the state."""
 
-    claims = POISSON
-    facts = WITHOUT_PAIRS
+    claims: Words = POISSON
+    facts: Words = WITHOUT_PAIRS
     measured = "|M P(z) Mᵀ - P(z')|"
 
     def partner(self, state: UOp) -> UOp | None:

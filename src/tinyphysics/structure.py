@@ -16,6 +16,7 @@ from tinyphysics.poisson import FORMAL as FORMAL
 from tinyphysics.poisson import Structure as Structure
 from tinyphysics.poisson import acted as acted
 from tinyphysics.turning import Axes, BodyFrame, HeavyTop, Rotations, Rotors, SpaceFrame, Turning
+from tinyphysics.user_bracket import UserBracket
 
 
 class Declared(Protocol):
@@ -173,7 +174,7 @@ class Product(Poisson):
 
 # the order of their roles, words and claims is that of the docs; one that moves nothing is what remains
 STRUCTURES: tuple[type[Structure], ...] = (
-    Canonical, Damped, BodyFrame, SpaceFrame, HeavyTop, Rotors, Rotations, Axes, Nothing,
+    Canonical, Damped, BodyFrame, SpaceFrame, HeavyTop, Rotors, Rotations, Axes, UserBracket, Nothing,
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tinyphysics.analysis.bracket import bracket
 from tinyphysics.analysis.coupling import reads
 from tinyphysics.analysis.noise import drawn
 from tinyphysics.analysis.nystrom import kinetic_quadratic
@@ -60,6 +61,7 @@ QUESTIONS: dict[str, Callable[[System, Facts], Fact | None]] = {
     "Legendre":       lambda s, f: Fact.yes("Legendre", QUADRATIC) if s.motion is not None else None,
     "separable":      lambda s, f: separable(s),
     "shears":         lambda s, f: None if f["separable"] else shears(s),
+    "bracket":        lambda s, f: bracket(s),
     "turns":          lambda s, f: turns(s),
     "T quadratic":    lambda s, f: kinetic_quadratic(s, f["separable"].T) if f["separable"] else None,
     "polynomial":     lambda s, f: polynomial(s),

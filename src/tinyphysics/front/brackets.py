@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tinyphysics.errors import ShapeError
 from tinyphysics.given import shown
 from tinyphysics.ir import UOp, as_uop
 from tinyphysics.util import did_you_mean
@@ -62,6 +63,10 @@ def bracket_of(asked: Any) -> Bracket | tuple[str, str]:
         return asked
     if isinstance(asked, str) and asked in WORDS:
         return WORDS[asked]
+    if callable(asked):
+        name = getattr(asked, "__name__", "J")
+        begins = "z: tp.Vec[3]"
+        return Bracket(f"{name}(z)", ("poisson",), begins, not_a_vector, "poisson", asked, matrix)
     known = ", ".join(f'"{word}"' for word in WORDS)
     near = did_you_mean(asked, WORDS) if isinstance(asked, str) else ""
     return (
@@ -70,5 +75,19 @@ def bracket_of(asked: Any) -> Bracket | tuple[str, str]:
     )
 
 
+def not_a_vector(states: Sequence[UOp]) -> str:
+    (z,) = states
+    return "" if z.ndim == 1 else f"`{z.arg}` has shape {z.shape}, and must be a vector"
+
+
 def matrix(value: Any, states: Sequence[UOp]) -> Tensor:
-    return (as_uop(value),)
+    """What a user's function returns, as a square matrix."""
+    (z,) = states
+    n = z.size
+    J = as_uop(value)
+    if J.shape != (n, n):
+        raise ShapeError.here(
+            f"the bracket has shape {J.shape}, and the state {n} numbers",
+            f"Return a matrix of {n} rows of {n}.",
+        )
+    return (J,)

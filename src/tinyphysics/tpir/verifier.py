@@ -106,7 +106,8 @@ def certified(program: Program) -> Certificate:
 
 def meaningful(verdicts: Mapping[str, Verdict], structure: Structure) -> Certificate:
     """The claims that a structure has, in its order, and what its reader shows that is a claim of no structure."""
-    own = {claim: verdicts.get(claim, not_known(claim)) for claim in structure.claims}
+    named = structure.reads_as
+    own = {claim: verdicts.get(named.get(claim, claim), not_known(claim)) for claim in structure.claims}
     return Certificate(own | {name: v for name, v in verdicts.items() if name not in CLAIMS})
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from tinyphysics.errors import InputError
-from tinyphysics.ir import UOp
+from tinyphysics.ir import UOp, elements, substitute
 from tinyphysics.physics.draws import normal
 from tinyphysics.rules.calculus.jvp import jvp
+from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.runtime.measure.precise import arithmetic, precise
 from tinyphysics.structure import Canonical, Structure
 from tinyphysics.system import System
@@ -95,14 +96,33 @@ class OneStep:
         if not self.written_out:
             return self.sampled()
         with mp.workprec(BITS):
-            for M, z, new in self.jacobians:
+            for (M, z, new), (h, *_) in zip(self.jacobians, self.looks):
                 n = len(M)
                 worst, size = mp.mpf(0), max(sum(row[k] * row[k] for row in M) for k in range(n))
-                for _, _, products, wanted in self.structure.defect(M, self.places, z, new):
+                structure = self.structure.evaluated(self.numbers_at(h, mp))
+                for _, _, products, wanted in structure.defect(M, self.places, z, new):
                     form = sum(products)
                     worst = max(worst, abs(form - wanted)) if mp.isfinite(form) else mp.inf
                 out.append(float(worst / max(size, 1)))
         return out
+
+    def numbers_at(self, h: float, mp: Any) -> Callable[[UOp, Mapping[UOp, Any]], Sequence[Any]]:
+        """How what a bracket is made of is evaluated: its parameters are those of the run."""
+
+        def numbers(u: UOp, at: Mapping[UOp, Any]) -> Sequence[Any]:
+            (flat,) = unroll([u])
+            known = {str(v.arg)[1:]: x for v, x in self.given_at(h).items()}  # $k, or $k.2 of an array
+            own: dict[UOp, Any] = {}
+            for p in (p.var for p in self.system.parameters):
+                for k, e in enumerate(elements(p) if p.shape else [p]):
+                    own[e] = known.get(f"{p.arg}.{k}", known.get(str(p.arg)))
+            own |= at
+            names = {
+                e: UOp.var(f"#{k}") for k, e in enumerate(own)
+            }  # a number of an array is a variable here
+            return list(precise(substitute(flat, names), {names[e]: x for e, x in own.items()}, mp))
+
+        return numbers
 
     def sampled(self) -> list[float]:
         """ω(Mu, Mv) - ω(u, v) of random directions u, v of length 1, relative to those of Mu and Mv."""

@@ -82,8 +82,12 @@ class VectorField:
         self.system, self.energy = system, energy
         self.states = system.structure.states
         self.z = [e for s in self.states for e in elements(s)]
-        by = [x for pair in zip(system.p, system.q) for x in pair]
-        moves = system.structure.flow(dict(zip(by, unroll(derivative(energy, by)))))
+        by = [x for pair in zip(system.p, system.q) for x in pair] or list(system.structure.by)
+        if system.p:
+            moves = system.structure.flow(dict(zip(by, unroll(derivative(energy, by)))))
+        else:
+            whole = system.structure.flow(dict(zip(by, derivative(energy, by))))
+            moves = [(state, unroll([rate])[0], word) for state, rate, word in whole]
         self.words = {state: word for state, _, word in moves}
         self.slopes = simplify([acted(word, g) for _, group, word in moves for g in group])
 
@@ -107,7 +111,7 @@ class VectorField:
     def sizes(self, groups: Sequence[Sequence[UOp]]) -> list[UOp]:
         """One over the size of each number, positions and momenta apart."""
         out: dict[int, UOp] = {}
-        for states in (self.system.q, self.system.p):
+        for states in (self.system.q, self.system.p) if self.system.p else (self.states,):
             own = self.places(states)
             out |= zip(own, sizes_of(states, [[group[k] for k in own] for group in groups]))
         return [out[k] for k in range(len(self.z))]

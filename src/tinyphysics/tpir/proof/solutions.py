@@ -19,6 +19,7 @@ from tinyphysics.tpir.proof.certificate import Verdict, five
 from tinyphysics.tpir.proof.units import moving
 from tinyphysics.tpir.proof.walk import NotShown, Walk
 from tinyphysics.tpir.proof.weights import not_symmetric
+from tinyphysics.user_bracket import UserBracket
 
 RESIDUAL = "to the residual of its equations: rounding, as a rule"
 
@@ -34,6 +35,9 @@ def has_own_steps(program: Program) -> bool:
 def numbers_moved(program: Program, states: Sequence[UOp], slopes: Mapping[UOp, UOp]) -> list[UOp]:
     """What derivatives by the numbers of some states move those numbers by, of states in pairs."""
     structure, out = structure_at(program, states), []
+    if isinstance(structure, UserBracket):
+        rates = structure.rates({z: UOp.stack([slopes[e] for e in elements(z)]) for z in structure.states})
+        return [u for s in structure.states for u in unroll([rates[s]])[0]]
     for k, state in enumerate(states):
         by, word = structure.partner(state), word_of(program.states[k].role)
         if by is None or word is None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tinyphysics.analysis.lone_potential import apart
+from tinyphysics.facts import Facts
 from tinyphysics.planner.methods.families.lengths import check_solved
 from tinyphysics.planner.methods.method import COLLOCATION, ROUNDS, Family, Job, Method
 from tinyphysics.step import Step
 from tinyphysics.synth.coefficients.coefficients import COMPOSITION
 from tinyphysics.synth.methods.implicit import collocate, gauss, generated, kicked
+from tinyphysics.system import System
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,6 +21,7 @@ class Collocation(Family):
     slopes: int
     lengths: str = ""  # a row of synth/coefficients/coefficients.py
     kind = COLLOCATION
+    takes = (*Family.takes, "tensor")
     symplectic = True
 
     @property
@@ -27,6 +30,11 @@ class Collocation(Family):
 
     def requires(self, method: Method) -> tuple[str, ...]:
         return ("an energy", *method.needs)
+
+    def lacking(self, system: System, facts: Facts) -> str | None:
+        if self.lengths and not system.p:
+            return "it is for positions and momenta"
+        return None
 
     def step(self, job: Job) -> Step:
         from tinyphysics.synth.methods.implicit_arrays import collocate_arrays, in_arrays  # only now needed

@@ -350,6 +350,8 @@ class CollocationReader:
         begins = all(self.normal.same(s, z[k]) for s, k in zip(first, own * count))
         none = [[Fraction(0)] * count for _ in range(count)]
         of_q, of_p = (a if any(momenta[k] is which for k in own) else none for which in (False, True))
+        if not any(momenta):  # no pairs: all numbers are alike
+            of_p = of_q
         return StageTableau(of_q, of_p, b, times, begins, term)
 
     def only(self, moved: list[UOp], slopes: list[UOp]) -> Fraction:
