@@ -44,7 +44,7 @@ from tinyphysics.target import Target
 from tinyphysics.tpir.precision.lattice import even_states
 from tinyphysics.tpir.precision.precision import in_precision
 from tinyphysics.tpir.program.isa import Program
-from tinyphysics.tpir.program.lower import lower
+from tinyphysics.tpir.program.lower import lifted, lower
 from tinyphysics.tpir.verifier import Certificate, verify
 from tinyphysics.util import without_collections
 
@@ -103,7 +103,10 @@ def adjoint(b: Build, wrt: Sequence[UOp], reverse: bool) -> Program:
     """The program that pulls cotangents back through the steps of another, and sums up gradients of parameters."""
     goal = b.goal
     with unrounded() if goal.precision == "dd" else nullcontext():
-        step = adjoint_step(b.step, wrt, reverse, goal.precision)
+        step = b.step
+        if goal.options.get(TANGENTS):
+            step = lifted(step, [s for s in b.system.states if s.role == BESIDE])
+        step = adjoint_step(step, wrt, reverse, goal.precision)
         exact = lower(step, b.system.sites, goal.dt, goal.precision, ready=True)
     known = b.step.weights
     signed = known | {-w: -meant for w, meant in known.items()}

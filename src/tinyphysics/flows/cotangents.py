@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tinyphysics.ir import Ops, UOp
+from tinyphysics.ir import Ops, UOp, toposort
 from tinyphysics.ir.ops import MOVEMENT
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.vjp import vjp
@@ -25,6 +25,11 @@ def is_zero(u: UOp) -> bool:
     while u.op in MOVEMENT and len(u.src) == 1:
         (u,) = u.src
     return u.op is Ops.CONST and u.arg == 0
+
+
+def line_of(b: ProgramBuilder, u: UOp) -> str:
+    """The user's line that an expression comes from: that of the last part of it that has one."""
+    return next((str(b.sites[x]) for x in reversed(toposort([u])) if x in b.sites), "")
 
 
 def bar_of(v: UOp) -> UOp:
@@ -94,7 +99,7 @@ class Cotangents(SubFlow):
             h = b.operand(step.expand(p.value.shape), section)
             # d(h*x)/dx times the value
             operands = (sums[p.cotangent], value, Word("mul"), 1.0, h, value)
-            b.emit(section, "ACC_GRAD", *operands, u=p.value)
+            b.emit(section, "ACC_GRAD", *operands, u=p.value, note=line_of(b, p.value))
         for t, value in zip(self.totals, values[len(self.pulls) :]):
             self.add(b, section, t, value)
         for cotangent, g in sums.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tinyphysics.flows.map import Map
 from tinyphysics.ir import Ops, UOp, substitute
 from tinyphysics.step import DT, SubFlow
 from tinyphysics.structure import FORCE
@@ -75,5 +76,12 @@ class RelaxFlow(SubFlow):
 
     def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
         """Directions decay as the momenta do: no state enters a rate."""
+        if any(
+            v in way for _, rate in self.rates for v in rate.leaves for way in ways
+        ):  # a parameter that is one
+            return Map(tuple(self.values().items())).tangent(ways)[0], self
         moved = tuple((way[p], rate) for way in ways for p, rate in self.rates)
         return RelaxFlow(moved, self.weight), self
+
+    def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...]:
+        return Map(tuple(self.values().items())).adjoint(bars, sums)

@@ -13,6 +13,7 @@ from tinyphysics.runtime.state.from_frame import BEGINS
 
 if TYPE_CHECKING:
     from tinyphysics.runtime.measure.adjoint_listing import Adjoint  # imported when they are asked for
+    from tinyphysics.runtime.measure.gradcheck import GradCheck
     from tinyphysics.runtime.measure.gradients import Gradients
 
 
@@ -134,6 +135,67 @@ class Differentiated(Measured):
         from tinyphysics.runtime.measure.forward_mode import jvp
 
         return jvp(self, tangents, Request(**asked(locals())))
+
+    @takes_names
+    @heeds(
+        "hvp", 'sim.hvp(lambda out: out.final.q @ out.final.q, {"q": [1.0, 0.0]}, q=..., p=..., steps=1000)'
+    )
+    def hvp(
+        self,
+        loss: Callable[..., Any],
+        directions: Mapping[str, Any],
+        *,
+        steps: int | None = None,
+        until: float | None = None,
+        t0: float = BEGINS,
+        save_every: int | None = None,
+        save_at: Any = None,
+        frames: int | None = None,
+        seed: int = 0,
+        threads: int | None = None,
+        wrt: Sequence[str] | None = None,
+        past: str = "auto",
+        memory: int | None = None,
+        snapshots: int | None = None,
+        per_member: bool = False,
+        **given: Any,
+    ) -> Gradients:
+        """Returns the second derivatives of a loss times `directions` of the first state and parameters.
+
+        It is the exact gradient of the derivative of the loss along the direction. The other arguments are those of
+        value_and_grad; a loss of frames is possible, of observables not yet.
+        """
+        from tinyphysics.runtime.measure.forward_mode import hvp
+
+        request = Request(**asked(locals()))
+        return hvp(self, loss, directions, request, wrt, past, memory, snapshots, per_member)
+
+    @takes_names
+    @heeds("gradcheck", "sim.gradcheck(lambda out: out.final.q @ out.final.q, q=..., p=..., steps=100)")
+    def gradcheck(
+        self,
+        loss: Callable[..., Any],
+        *,
+        steps: int | None = None,
+        until: float | None = None,
+        t0: float = BEGINS,
+        save_every: int | None = None,
+        save_at: Any = None,
+        frames: int | None = None,
+        seed: int = 0,
+        wrt: Sequence[str] | None = None,
+        tolerance: float = 1e-7,
+        **given: Any,
+    ) -> GradCheck:
+        """Compares the gradient of a loss with other ways to it at these inputs; a VerifyError where they differ.
+
+        Cotangents against tangents, central differences of runs in double-double along a random direction (`tolerance` is how
+        far these may be apart, relative to the gradient), and every `past` against the others. The other arguments are those
+        of value_and_grad.
+        """
+        from tinyphysics.runtime.measure.gradcheck import gradcheck
+
+        return gradcheck(self, loss, Request(**asked(locals())), wrt, tolerance, seed)
 
     @takes_names
     @heeds("jacobian", 'sim.jacobian(of=["q"], wrt=["mu"], q=..., p=..., steps=1000)')

@@ -21,6 +21,7 @@ from tinyphysics.runtime.state.from_frame import opened
 from tinyphysics.system import SizedFamily
 from tinyphysics.util import did_you_mean, one_of
 
+HVP = "hvp"
 MEMORY = 256 << 20  # bytes for loop states, if nothing is said
 
 
@@ -140,7 +141,7 @@ def value_and_grad(
     course, names, frames = prepared(setup, request, wrt, what)
     chosen = choose_past(course, past, memory, snapshots)
     readings = Readings(course, looked_at(course, frames))
-    traced = traced_loss(loss, readings.symbols(frames))
+    traced = loss(readings.symbols(frames)) if what == HVP else traced_loss(loss, readings.symbols(frames))
     reads = [str(v.arg) for v in traced.reads]
     if not frames and any(r == TIMES or r.startswith(f"{FRAMES}.") for r in reads):
         raise InputError(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tinyphysics.errors import InputError, PlanError
-from tinyphysics.runtime.measure.differentiate import prepared, vjp, wanted_names
-from tinyphysics.runtime.measure.tangents import Wanted, run_with_directions
+from tinyphysics.runtime.measure.differentiate import HVP, prepared, value_and_grad, vjp, wanted_names
+from tinyphysics.runtime.measure.gradients import Gradients
+from tinyphysics.runtime.measure.loss_function import Loss, Symbols, along, loss_of, traced_loss
+from tinyphysics.runtime.measure.tangents import Run, Wanted, run_with_directions
 from tinyphysics.runtime.stages.resolve import Request
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import sizes_from
@@ -20,7 +22,8 @@ from tinyphysics.tpir.program.lower import DIRECTION
 from tinyphysics.util import did_you_mean, one_of
 
 
-def jvp(setup: Setup, tangents: Any, request: Request) -> dict[str, Any]:
+def beside(setup: Setup, tangents: Any, request: Request, what: str, every: Sequence[str] = ()) -> Run:
+    """The run with a direction beside its states, checked; `every` are parameters that have one in any case."""
     if not isinstance(tangents, Mapping) or not tangents:
         raise InputError(
             "tangents are a dict of states and parameters", fix='Pass {"q": ...}, of the shape of q.'
@@ -32,10 +35,12 @@ def jvp(setup: Setup, tangents: Any, request: Request) -> dict[str, Any]:
         setup.evolve(**request.given, steps=0, frames=2)
     system = setup.system
     if "dt" in tangents:
-        raise PlanError("a tangent of dt is not there yet", fix="Leave dt out; sim.grad has wrt=['dt'].")
+        raise PlanError(
+            f"{what}: a direction of dt is not there yet", fix="Leave dt out; sim.grad has wrt=['dt']."
+        )
     if setup.compiled.jump is not None:
         raise PlanError(
-            f"jvp: the loop of `{system.name}` is deleted, and a jump has no tangent yet",
+            f"{what}: the loop of `{system.name}` is deleted, and a jump has no tangent yet",
             fix='Compile it with propagator="loop".',
         )
     shapes = {s.name: s.var.shape for s in system.states}
@@ -47,7 +52,7 @@ def jvp(setup: Setup, tangents: Any, request: Request) -> dict[str, Any]:
                 f"tangents have `{name}`, which `{system.name}` does not have",
                 fix=f"{did_you_mean(str(name), known)}They may have {one_of(list(known))}.",
             )
-    by = tuple(name for name in parameters if name in tangents)
+    by = tuple(name for name in parameters if name in tangents or name in every)
     first = {}
     for name in (*shapes, *by):
         value = np.asarray(tangents.get(name, np.zeros(known[name])), float)
@@ -57,7 +62,12 @@ def jvp(setup: Setup, tangents: Any, request: Request) -> dict[str, Any]:
                 fix=f"It has the shape of `{name}`: {known[name]}.",
             )
         first[DIRECTION.format(0, name)] = value
-    r = run_with_directions(setup, Wanted(by=by), request.given, request.t0, 0, "jvp", first)
+    return run_with_directions(setup, Wanted(by=by), request.given, request.t0, 0, what, first)
+
+
+def jvp(setup: Setup, tangents: Any, request: Request) -> dict[str, Any]:
+    r = beside(setup, tangents, request, "jvp")
+    shapes = {s.name: s.var.shape for s in setup.system.states}
     kept = {k: getattr(request, k) for k in ("steps", "until", "save_every", "save_at", "frames", "threads")}
     frames = any(kept[k] is not None for k in ("save_every", "save_at", "frames"))
     if not frames:
@@ -108,3 +118,30 @@ def jacobian(setup: Setup, of: Any, wrt: Any, past: Any, request: Request) -> di
         }
         at += sizes[name]
     return out
+
+
+def hvp(
+    setup: Setup,
+    loss: Any,
+    directions: Any,
+    request: Request,
+    wrt: Any,
+    past: Any,
+    memory: Any,
+    snapshots: Any,
+    per_member: bool,
+) -> Gradients:
+    """The gradient of the derivative of a loss along a direction: the adjoint of the steps that move it, too."""
+    r = beside(setup, directions, request, HVP)
+    names = wanted_names(setup, wrt)
+    if "dt" in names:
+        raise PlanError("hvp: second derivatives by dt are not there yet", fix="Leave dt out of wrt.")
+    ways = {s.name: DIRECTION.format(0, s.name) for s in setup.system.states}
+
+    def derived(symbols: Symbols) -> Loss:
+        own = replace(symbols, states={n: symbols.states[n] for n in ways})
+        return loss_of(along(traced_loss(loss, own), ways))
+
+    request = replace(request, given=r.given, t0=r.t0)
+    chosen = (past, memory, snapshots, per_member)
+    return value_and_grad(r.setup, derived, request, names, *chosen, HVP)[1]

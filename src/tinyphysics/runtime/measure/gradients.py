@@ -29,6 +29,7 @@ from tinyphysics.util import did_you_mean
 
 Arrays = Mapping[str, Any]
 EPSILON = 2.0**-53
+HELD = 1000  # powers of two that float64 has, with some for what is smaller
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,8 +298,22 @@ def gathered(
                 continue
         if not ensemble:
             mantissas[name], exponents[name] = mantissas[name][0], exponents[name][0]
+    for name in mantissas:
+        mantissas[name], exponents[name] = normal(mantissas[name], exponents[name])
     start = {} if pull is None else {n: v for n, v in end.items() if not n.endswith((BAR, REST))}
     return Gradients(mantissas, exponents, report, horizon(course, pull), start)
+
+
+def normal(mantissa: Any, exponent: Any) -> tuple[Any, Any]:
+    """One form of a gradient, however often it was scaled: exponent 0 where float64 holds it, else numbers below 1."""
+    m, e = np.asarray(mantissa, float), np.asarray(exponent, np.int64)
+    own = m.reshape(e.shape + (-1,))
+    largest = np.abs(own).max(axis=-1, initial=0.0)
+    power = np.where(np.isfinite(largest) & (largest > 0), np.frexp(largest)[1] + e, 0)
+    new = np.where(
+        (np.abs(power) > HELD) | ~np.isfinite(largest), np.where(np.isfinite(largest), power, e), 0
+    )
+    return np.ldexp(own, (e - new)[..., None]).reshape(m.shape), new
 
 
 def spread(exponent: Any, value: Any) -> Any:

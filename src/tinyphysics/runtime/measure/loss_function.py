@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.errors import InputError, TraceError
+from tinyphysics.errors import InputError, PlanError, TraceError
 from tinyphysics.front.random import of_observable
 from tinyphysics.front.trace import Definition, run
 from tinyphysics.ir import Ops, UOp, as_uop, toposort
@@ -144,9 +144,29 @@ def traced_loss(function: Callable[..., Any], symbols: Symbols) -> Loss:
                 site=site_of(x, sites),
                 fix="Write it with smooth functions.",
             )
+    return loss_of(u)
+
+
+def along(loss: Loss, ways: Mapping[str, str]) -> UOp:
+    """The derivative of a loss where what it reads of states moves along directions, which are states too."""
+    parts = []
+    for v, slope in zip(loss.reads, loss.slopes):
+        kind, _, name = str(v.arg).partition(".")
+        if kind == SEEN:
+            raise PlanError(
+                f'hvp: the loss reads the observable "{name}", whose second derivative is not there yet',
+                fix="Write it in the loss, of frames: out.q.",
+            )
+        if kind in (FINAL, FRAMES):
+            way = UOp.var(f"{kind}.{ways[name]}", v.shape)
+            parts.append((slope * way).sum() if v.shape else slope * way)
+    return UOp.sum_of(parts)
+
+
+def loss_of(u: UOp) -> Loss:
+    """A scalar with its derivatives."""
     reads = tuple(sorted((v for v in u.leaves if v.op is Ops.VAR), key=lambda v: str(v.arg)))
-    slopes = tuple(simplify(vjp([u], [UOp.const(1.0)], reads)))
-    return Loss(u, reads, slopes)
+    return Loss(u, reads, tuple(simplify(vjp([u], [UOp.const(1.0)], reads))))
 
 
 def site_of(u: UOp, sites: Any) -> Site | None:

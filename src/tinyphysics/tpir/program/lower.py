@@ -336,7 +336,8 @@ def lower(
         declared.append(StateDecl(s.name, s.role, type_of(s.var), pair))
     params = [ParamDecl(p.name, type_of(p.var), p.default) for p in step.parameters]
     params += [ParamDecl(str(u.arg), type_of(u)) for u in b.matrices.values()]
-    if ready and all(p.name != "dt" for p in step.parameters) or all(f.declares_dt for f in step.body):
+    needed = ready or beside and any(f.declares_dt for f in step.body)
+    if needed and all(p.name != "dt" for p in step.parameters) or all(f.declares_dt for f in step.body):
         params.insert(0, ParamDecl("dt", default=dt))
     return Program(
         step.name,
@@ -402,16 +403,7 @@ def with_directions(step: Step, beside: Sequence[State], precision: str) -> Step
 
     What moves a state is what it was, to the last bit; what moves a direction is decided for itself.
     """
-    known, ways = decisions(step, precision), ways_of(step.states, beside, step.parameters)
-    moved: dict[SubFlow, tuple[SubFlow, ...]] = {}
-    for f in step.flows:
-        found = f.tangent(ways)
-        if found is None:
-            raise PlanError(
-                f"the derivative of `{step.name}` along a direction is not known",
-                fix='Choose a method of kicks and drifts, or a Runge-Kutta method: method="leapfrog", method="rk4".',
-            )
-        moved[f] = found
+    known, moved = decisions(step, precision), tangents_of(step, beside)
     own = [
         u for f, found in moved.items() for g in found if g is not f for u in (*g.expressions(), *g.private())
     ]
@@ -427,6 +419,30 @@ def with_directions(step: Step, beside: Sequence[State], precision: str) -> Step
         return tuple(g for f in part for g in rebuilt(f))
 
     init, body, final = each(step.init), each(step.body), each(step.final)
+    return replace(step, states=(*step.states, *beside), init=init, body=body, final=final)
+
+
+def tangents_of(step: Step, beside: Sequence[State]) -> dict[SubFlow, tuple[SubFlow, ...]]:
+    """For each flow of a step what moves directions beside the states, with the flow itself."""
+    ways = ways_of(step.states, beside, step.parameters)
+    moved: dict[SubFlow, tuple[SubFlow, ...]] = {}
+    for f in step.flows:
+        found = f.tangent(ways)
+        if found is None:
+            raise PlanError(
+                f"the derivative of `{step.name}` along a direction is not known",
+                fix='Choose a method of kicks and drifts, or a Runge-Kutta method: method="leapfrog", method="rk4".',
+            )
+        moved[f] = found
+    return moved
+
+
+def lifted(step: Step, beside: Sequence[State]) -> Step:
+    """The step with directions as more states, its arithmetic still to be decided."""
+    moved = tangents_of(step, beside)
+    init, body, final = (
+        tuple(g for f in part for g in moved[f]) for part in (step.init, step.body, step.final)
+    )
     return replace(step, states=(*step.states, *beside), init=init, body=body, final=final)
 
 

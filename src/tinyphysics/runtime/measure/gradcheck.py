@@ -1,0 +1,170 @@
+"""Is a gradient right?  Three opinions at the user's own inputs: tangents, differences in double-double, every past.
+
+Cotangents and tangents are computed by programs of their own, so that <w, M v> = <M^T w, v> would show an error of either.
+Differences are taken of runs of the same method in 106 bits, extrapolated from two steps; they know nothing of derivatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.errors import PlanError, TinyPhysicsError, VerifyError
+from tinyphysics.physics.draws import normal
+from tinyphysics.runtime.measure.differentiate import prepared, value_and_grad, vjp
+from tinyphysics.runtime.measure.forward_mode import jvp
+from tinyphysics.runtime.measure.gradients import Gradients, Readings, value_of
+from tinyphysics.runtime.measure.loss_function import FINAL, FRAMES, traced_loss
+from tinyphysics.runtime.measure.past import Looks
+from tinyphysics.runtime.stages.resolve import Request
+from tinyphysics.runtime.stages.setup import Setup
+
+H = 2.0**-15  # of differences, relative to the size of a number; what is left is of fourth order
+DUAL, ALIKE = 1e-10, 1e-9  # how far two exact derivatives may be apart: rounding, as cotangents grow
+STREAM = 0x6AD1
+
+
+@dataclass(frozen=True)
+class GradCheck:
+    """How far several ways to a gradient are apart, relative to its size along the direction that was tried."""
+
+    duality: float | None  # <w, M v> against <M^T w, v>; None where tangents are not known
+    differences: float  # against central differences
+    in_double_double: bool  # or in the precision of the run, where that has no double-double
+    pasts: Mapping[str, float]  # against the past that was chosen
+    tolerance: float
+
+    @property
+    def passed(self) -> bool:
+        dual = self.duality is None or self.duality <= DUAL
+        return dual and self.differences <= self.tolerance and all(v <= ALIKE for v in self.pasts.values())
+
+    def __str__(self) -> str:
+        dual = "not known" if self.duality is None else f"{self.duality:.1e}"
+        where = "double-double" if self.in_double_double else "the precision of the run"
+        pasts = ", ".join(f"{name} {v:.1e}" for name, v in self.pasts.items())
+        apart = f"differences in {where} {self.differences:.1e}"
+        verdict = "passed" if self.passed else "FAILED"
+        return f"gradcheck {verdict}: duality {dual}; {apart}; past {pasts}"
+
+    __repr__ = __str__
+
+
+def gradcheck(setup: Setup, loss: Any, request: Request, wrt: Any, tolerance: float, seed: int) -> GradCheck:
+    """An error if two opinions differ by more than rounding explains."""
+    _, grads = value_and_grad(setup, loss, request, wrt, "auto", None, None, False, "gradcheck")
+    course, names, frames = prepared(setup, request, [n for n in grads if n != "dt"], "gradcheck")
+    if course.run.given.is_ensemble:
+        raise PlanError("gradcheck looks at one run", fix="Call it for some members.")
+    shown = course.shown(course.first())
+    at = {n: shown[n][0] if n in shown else np.asarray(course.run.given.params[n][0], float) for n in names}
+    signs = {n: np.sign(draw(np.shape(v), seed, k)) for k, (n, v) in enumerate(at.items())}
+    steps = {n: H * np.maximum(np.abs(at[n]).max(initial=0.0), 1e-3) * signs[n] for n in at}
+    moved = {k: {n: at[n] + k * steps[n] for n in at} for k in (-2, -1, 1, 2)}
+    along = {n: (moved[1][n] - moved[-1][n]) / 2 for n in at}  # as it is after rounding
+    want = sum(float(np.sum(np.asarray(grads[n]) * along[n])) for n in at)
+    sizes = sum(float(np.sum(np.abs(np.asarray(grads[n]) * along[n]))) for n in at) or 1.0
+    found, dd = differences(setup, loss, request, moved, frames)
+    pasts = {
+        past: apart(value_and_grad(setup, loss, request, names, past, None, None, False)[1], grads, names)
+        for past in ("store", "checkpoint")
+    }
+    out = GradCheck(
+        duality(setup, request, names, at, seed, frames), abs(found - want) / sizes, dd, pasts, tolerance
+    )
+    if not out.passed:
+        raise VerifyError(f"{out}", fix="Report it: the gradient of these steps is not what it should be.")
+    return out
+
+
+def draw(shape: tuple[int, ...], seed: int, stream: int) -> Any:
+    size = int(np.prod(shape))
+    return np.ravel(normal(max(size, 1), seed, STREAM + stream))[:size].reshape(shape)
+
+
+def apart(one: Gradients, other: Gradients, names: list[str]) -> float:
+    """How far two gradients are apart, relative to the larger one."""
+    worst = 0.0
+    for n in names:
+        (a, ea), (b, eb) = one.words(n), other.words(n)
+        a = np.ldexp(np.asarray(a), int(ea) - int(eb))
+        scale = np.abs(b).max(initial=0.0)
+        worst = max(worst, float(np.abs(a - b).max(initial=0.0) / (scale or 1.0)))
+    return worst
+
+
+def duality(
+    setup: Setup, request: Request, names: list[str], at: Mapping[str, Any], seed: int, frames: bool
+) -> float | None:
+    states = {s.name: s.var.shape for s in setup.system.states}
+    v = {n: draw(np.shape(at[n]), seed, 100 + k) for k, n in enumerate(names)}
+    plain = replace(request, observe=None)
+    try:
+        moved = jvp(setup, v, plain)
+    except TinyPhysicsError:  # tangents of this run are not known
+        return None
+    w = {n: draw(np.shape(moved[n]), seed, 200 + k) for k, n in enumerate(states)}
+    pulled = vjp(setup, w, plain, names, "auto", None, None, False)
+    terms = [np.sum(w[n] * moved[n]) for n in states]
+    other = [np.sum(np.asarray(pulled[n]) * v[n]) for n in names]
+    scale = sum(float(np.sum(np.abs(w[n] * moved[n]))) for n in states) or 1.0
+    return float(abs(sum(terms) - sum(other)) / scale)
+
+
+def differences(
+    setup: Setup, loss: Any, request: Request, moved: Mapping[int, Mapping[str, Any]], frames: bool
+) -> tuple[float, bool]:
+    """(the derivative along the step, by differences; was it in double-double?)."""
+    slopes = slopes_at(setup, loss, request, frames)
+    other, dd = setup, False
+    if setup.goal.precision in ("float64", "lattice"):
+        try:
+            other = setup.variant(replace(setup.goal, precision="dd", lattice=()))
+            dd = True
+        except TinyPhysicsError:
+            other = setup
+    ends = {k: run(other, request, given, frames) for k, given in moved.items()}
+
+    def change(k: int) -> float:
+        total = 0.0
+        for key, slope in slopes.items():
+            one, two = ends[k][key], ends[-k][key]
+            total += float(np.sum(slope * sum(a - b for a, b in zip(one, two))))
+        return total
+
+    return (8 * change(1) - change(2)) / 12, dd
+
+
+def run(setup: Setup, request: Request, given: Mapping[str, Any], frames: bool) -> dict[str, tuple[Any, ...]]:
+    """Words of what a loss reads, of one run."""
+    kept = {k: getattr(request, k) for k in ("steps", "until", "save_every", "save_at", "frames", "seed")}
+    if not frames:
+        kept["frames"] = 2
+    own = {**request.given, **given}
+    if not isinstance(request.t0, type(None)):
+        kept["t0"] = request.t0
+    out = setup.evolve(**own, **{k: v for k, v in kept.items() if v is not None}, progress=False)
+    names = [s.name for s in setup.system.states]
+    found = {f"{FINAL}.{n}": tuple(out.final.words(n)) for n in names}
+    if frames:
+        found |= {f"{FRAMES}.{n}": tuple(out.words(n)) for n in names}
+    return found
+
+
+def slopes_at(setup: Setup, loss: Any, request: Request, frames: bool) -> dict[str, Any]:
+    """The derivatives of a loss by what it reads, at the user's own inputs."""
+    course, _, _ = prepared(setup, request, [], "gradcheck")
+    looks = Looks(course, {int(n) for n in (course.steps, *(course.frames if frames else ())) if n})
+    m = course.begin()
+    looks.go(m, 0, course.steps)
+    readings = Readings(course, looks)
+    if readings.values:
+        raise PlanError(
+            "gradcheck of observables is not there yet", fix="Write them in the loss, of frames: out.q."
+        )
+    traced = traced_loss(loss, readings.symbols(frames))
+    _, by = value_of(traced, readings)
+    return {n: d[0] for n, d in by.items() if n.partition(".")[0] in (FINAL, FRAMES)}
