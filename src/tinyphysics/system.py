@@ -187,6 +187,7 @@ class System(Summand):
     parts: tuple[tuple[str, UOp], ...] = ()  # of a sum: the potential of each part, by its name
     clock: Clock | None = None  # where it is stepped in another time
     time_unit: str | None = None  # as annotated
+    velocity_units: tuple[str | None, ...] = ()  # of a Lagrangian, as annotated
     step: str = ""  # of a map: the parameter that is its time step
     unsafe: str = ""  # of a map of pairs: why it is not meant to be symplectic
     bracket: str = ""  # the word of its structure, where the roles of its states do not say it

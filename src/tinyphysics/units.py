@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -48,7 +49,11 @@ UNITS: tuple[tuple[str, str, float, str], ...] = (
 )
 # fmt: on
 PLAIN = ("", "1", "dimensionless", "number")
-TOKEN = re.compile(r"\s*(?:(\*\*|\^)|([*·/()])|(-?\d+(?:\.\d+)?)|([A-Za-zµμΩ°Å_][A-Za-zµμΩ°Å_]*))")
+TOKEN = re.compile(
+    r"\s*(?:(?P<power>\*\*|\^)|(?P<mark>[*·/()])|(?P<number>-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)"
+    r"|(?P<name>[A-Za-zµμΩ°Å_]+))"
+)
+LONGEST = 200  # characters of a unit
 RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 
@@ -212,72 +217,106 @@ def read(text: str, what: str, site: Site | None) -> Unit:
     plain = text.translate(RAISED).strip()
     if plain in PLAIN:
         return Unit()
-    out, sign, waiting, at = Unit(), 1, None, 0
-    groups: list[tuple[Unit, int]] = []
-    ended = False  # has a factor just been read?
+    if len(plain) > LONGEST:
+        raise wrong("it is too long")
+    tokens = split(plain, wrong)
+    scaled = any(kind == "number" and float(x) != 1 for kind, x in tokens)
+    found = product_of(tokens, wrong)
+    if tokens:
+        raise wrong("a bracket is closed that was not opened")
+    # pint takes no numbers in a unit: then it is told the base units, and the factor is ours
+    return Unit(found.powers, found.factor) if scaled else found
 
-    def take(found: Unit | None) -> None:
-        nonlocal out
-        if found is not None:
-            out = out * found ** Fraction(sign)
 
-    last: Unit | None = None
+Token = tuple[str, str]  # its kind, and its text
+Wrong = Callable[..., UnitError]
+
+
+def split(plain: str, wrong: Wrong) -> list[Token]:
+    """The tokens of a text, the last one first; digits behind a letter are a power."""
+    out: list[Token] = []
+    at = 0
     while at < len(plain):
         m = TOKEN.match(plain, at)
         if m is None or m.end() == at:
             raise wrong(f"`{plain[at:].strip()[:12]}` is no part of a unit")
-        at = m.end()
-        raised, mark, digits, name = m.groups()
-        if raised is not None:
-            if last is None:
-                raise wrong("a power of nothing")
-            waiting = last
-            continue
-        if digits is not None:
-            if waiting is not None or last is not None and plain[m.start(3) - 1 : m.start(3)].isalpha():
-                base = waiting if waiting is not None else last
-                assert base is not None
-                last, waiting = base ** Fraction(digits), None
-                take(last)
-                last, ended = None, True
-                sign = 1
+        for kind, found in m.groupdict().items():
+            if found is None:
                 continue
-            if last is not None:
-                take(last)
-                sign = 1
-            last, ended = (
-                (None, True) if float(digits) == 1 else (Unit(factor=float(digits), text=digits), False)
-            )
-            if float(digits) <= 0:
-                raise wrong(f"{digits} is no factor")
-            continue
-        if waiting is not None:
-            raise wrong("a power must be a whole number or a fraction")
-        if last is not None:
-            take(last)
-            last, sign = None, 1
-        if name is not None:
-            last = single(name)
-            if last is None:
-                near = did_you_mean(name, [k for k in known() if len(k) > 1])
-                raise wrong(
-                    f"there is no unit `{name}`", f'{near}Write SI units, such as "m", "kg m/s", "eV", "AU".'
-                )
-            ended = True
-        elif mark == "(":
-            groups.append((out, sign))
-            out, sign, last = Unit(), 1, None
-        elif mark == ")":
-            if not groups:
-                raise wrong("a bracket is closed that was not opened")
-            before, its = groups.pop()
-            last, out, sign = out, before, its
-            ended = True
-        elif mark == "/":
-            sign, ended = -1, False
+            behind = plain[m.start(kind) - 1 : m.start(kind)]
+            after_power = bool(out) and out[-1][0] == "power"
+            if kind == "number" and behind.isalpha() and not after_power:
+                out.append(("power", ""))
+                kind = "exponent"
+            elif kind == "number" and (after_power or [k for k, _ in out[-2:]] == ["power", "("]):
+                kind = "exponent"
+            elif kind == "number" and len(out) > 2 and out[-1] == ("mark", "/") and out[-2][0] == "exponent":
+                kind = "exponent" if out[-3] == ("(", "(") else kind
+            out.append(("(", "(") if found == "(" else (kind, found))
+        at = m.end()
+    return out[::-1]
+
+
+def product_of(tokens: list[Token], wrong: Wrong) -> Unit:
+    """Factors up to the end, or up to the bracket that closes them; a quotient is of the one factor behind it."""
+    out, sign = factor_of(tokens, wrong), 1
+    while tokens and tokens[-1] != ("mark", ")"):
+        if tokens[-1][0] == "mark":
+            sign = -1 if tokens.pop()[1] == "/" else 1
         else:
-            ended = False
-    if waiting is not None or groups or not ended:
-        raise wrong("it is not complete")
-    take(last)
+            sign = 1  # side by side
+        out = out * factor_of(tokens, wrong) ** Fraction(sign)
     return out
+
+
+def factor_of(tokens: list[Token], wrong: Wrong) -> Unit:
+    """A name, a number or a bracket, with its power."""
+    if not tokens:
+        raise wrong("it is not complete")
+    kind, text = tokens.pop()
+    if kind == "name":
+        found = single(text)
+        if found is None:
+            near = did_you_mean(text, [k for k in known() if len(k) > 1])
+            raise wrong(
+                f"there is no unit `{text}`", f'{near}Write SI units, such as "m", "kg m/s", "eV", "AU".'
+            )
+    elif kind == "number":
+        if not 0.0 < float(text) < math.inf:
+            raise wrong(f"{text} is no factor")
+        found = Unit(factor=float(text))
+    elif kind == "(":
+        found = product_of(tokens, wrong)
+        if not tokens:
+            raise wrong("it is not complete")
+        tokens.pop()
+    elif kind == "power":
+        raise wrong("a power of nothing")
+    else:
+        raise wrong("it is not complete" if text != ")" else "a bracket is closed that was not opened")
+    if tokens and tokens[-1][0] == "power":
+        tokens.pop()
+        found = found ** exponent_of(tokens, wrong)
+    return found
+
+
+def exponent_of(tokens: list[Token], wrong: Wrong) -> Fraction:
+    """2, -1, 0.5, (1/3)."""
+    closed = tokens[-1:] == [("(", "(")]
+    if closed:
+        tokens.pop()
+    if not tokens:
+        raise wrong("it is not complete")
+    kind, text = tokens.pop()
+    if kind != "exponent":
+        raise wrong("a power must be a whole number or a fraction")
+    out = Fraction(text)
+    if closed and tokens[-1:] == [("mark", "/")]:
+        tokens.pop()
+        kind, text = tokens.pop() if tokens else ("", "")
+        if kind != "exponent" or not Fraction(text):
+            raise wrong("a power must be a whole number or a fraction")
+        out /= Fraction(text)
+    if closed and (not tokens or tokens.pop() != ("mark", ")")):
+        raise wrong("a power must be a whole number or a fraction")
+    return out.limit_denominator(64)

@@ -307,3 +307,71 @@ def test_a_run_without_units_has_no_quantities():
     out = tp.compile(plain_spring, dt=0.01).evolve(q=1.0, p=0.0, steps=1)
     with pytest.raises(tp.PlanError, match="has no units"):
         out.quantity("q")
+
+
+# --- what an attack found ------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("text", "powers", "factor"),
+    [
+        ("J/1 * m", {"kg": 1, "m": 3, "s": -2}, 1.0),  # it was J/m
+        ("1e3 m", {"m": 1}, 1000.0),  # it was the charge of an electron, cubed
+        ("2.5e-3 kg", {"kg": 1}, 2.5e-3),
+        ("m/2", {"m": 1}, 0.5),
+        ("m**(1/3)", {"m": Fraction(1, 3)}, 1.0),
+        ("s**(-1)", {"s": -1}, 1.0),
+        ("(m/s)**2 kg", {"kg": 1, "m": 2, "s": -2}, 1.0),
+        ("m/kg s", {"m": 1, "kg": -1, "s": 1}, 1.0),
+        ("kg/(m (s)^2)", {"kg": 1, "m": -1, "s": -2}, 1.0),
+    ],
+)
+def test_a_text_is_read_as_pint_reads_it(text, powers, factor):
+    test_a_text_is_a_unit(text, powers, factor)
+    u = pytest.importorskip("pint").UnitRegistry()
+    mine, theirs = unit(text), u.parse_expression(text).to_base_units()
+    assert theirs.m == pytest.approx(mine.factor, rel=1e-12)
+
+
+@pytest.mark.parametrize("text", ["m**(1/0)", "m**(2", "()", "m**(s)", "0 m", "m//s", "2**", "(" * 3000])
+def test_more_that_is_no_unit_is_refused(text):
+    with pytest.raises(tp.UnitError, match="cannot be read"):
+        unit(text)
+
+
+def test_a_unit_with_a_factor_converts_both_ways():
+    u = pytest.importorskip("pint").get_application_registry()
+
+    @tp.hamiltonian
+    def tens(
+        q: Annotated[float, "10 m"], p: Annotated[float, "kg m/s"], m: Annotated[float, "kg"] = 2.0, k=3.0
+    ):
+        return p**2 / (2 * m) + k * q**2 / 2
+
+    out = tp.compile(tens, dt=0.01).evolve(q=50 * u.m, p=0.0, steps=1)
+    assert out.q[0] == 5.0 and out.quantity("q")[0].m_as("m") == pytest.approx(50.0)
+
+
+def test_the_velocity_of_a_lagrangian_has_the_unit_that_is_annotated():
+    with pytest.raises(tp.UnitError, match="is in J and .* is in N"):
+
+        @tp.lagrangian
+        def fall(
+            q: Annotated[float, "m"], v: Annotated[float, "m/s"], m: Annotated[float, "kg"] = 1.0, w=1.0
+        ):
+            f = w * m * v**2 / (w * q)
+            return m * v**2 / 2 - f
+
+    @tp.lagrangian
+    def spring(q: Annotated[float, "m"], v: Annotated[float, "m/ms"], m: Annotated[float, "kg"] = 1.0, k=1.0):
+        return m * v**2 / 2 - k * q**2 / 2
+
+    assert known(spring)["t"] == "ms"
+
+
+def test_an_angle_that_is_not_in_radians_says_the_factor():
+    with pytest.raises(tp.UnitError, match="takes a pure number") as caught:
+
+        @tp.hamiltonian
+        def swing(q: Annotated[float, "deg"], p, k=1.0):
+            return p**2 / 2 - k * tp.cos(q)
+
+    assert "cos(0.0174532925*(q))" in caught.value.fix

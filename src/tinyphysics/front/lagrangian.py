@@ -98,4 +98,7 @@ def trace_lagrangian(
             fix="Write a Lagrangian that is quadratic in each velocity, or its energy H(q, p) with @tp.hamiltonian.",
         ) from None
     motion = Motion(L, tuple(v), found.momenta, found.velocities)
-    return d.system("hamiltonian", states, symbols, sizes, sites, names, energy=found.energy, motion=motion)
+    return d.system(
+        "hamiltonian", states, symbols, sizes, sites, names, energy=found.energy, motion=motion,
+        velocity_units=tuple(d[rate].space.unit for _, rate in pairs),
+    )  # fmt: skip

@@ -80,8 +80,12 @@ class Units:
             if system.time_unit is None
             else measure(unit(system.time_unit, "t", system.site))
         )
-        for v in () if system.motion is None else system.motion.v:
-            self.of_name[str(v.arg)] = {f"?{v.arg}": Fraction(1)}
+        for k, v in enumerate(() if system.motion is None else system.motion.v):
+            name, text = str(v.arg), (*system.velocity_units, *[None] * (k + 1))[k]
+            self.of_name[name] = {f"?{name}": Fraction(1)}
+            if text is not None:
+                self.annotated[name] = text
+                self.of_name[name] = measure(unit(text, name, system.site))
         self.energy: Measure | None = None
 
     # --- equations ----------------------------------------------------------------------------
@@ -162,10 +166,18 @@ class Units:
 
     def pure(self, u: UOp, x: UOp) -> None:
         if not any_unit(x) and not self.equal(self.of_node[x], PURE):
+            found, name = self.now(self.of_node[x]), u.op.value
+            if set(found) == {FACTOR}:
+                factor = math.exp(float(found[FACTOR]))
+                raise UnitError(
+                    f"`{short(x)}` counts in {factor:.9g}, and {name}() takes a pure number",
+                    site=self.site(u),
+                    fix=f"Write {name}({factor:.9g}*({short(x)})), or annotate units of one size; angles are in rad.",
+                )
             raise UnitError(
-                f"`{short(x)}` is in {self.told(self.of_node[x])}, and {u.op.value}() takes a pure number",
+                f"`{short(x)}` is in {self.told(found)}, and {name}() takes a pure number",
                 site=self.site(u),
-                fix=f"Divide it by a quantity of that unit: {u.op.value}({short(x)}/scale).",
+                fix=f"Divide it by a quantity of that unit: {name}({short(x)}/scale).",
             )
 
     def node(self, u: UOp, src: list[Measure]) -> Measure:
@@ -312,7 +324,8 @@ def units_written(system: System) -> list[tuple[str, str | None]]:
 
 
 def annotated(system: System) -> bool:
-    return system.time_unit is not None or any(text is not None for _, text in units_written(system))
+    said = (system.time_unit, *system.velocity_units, *(text for _, text in units_written(system)))
+    return any(text is not None for text in said)
 
 
 @lru_cache(maxsize=256)
