@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -369,3 +370,15 @@ def test_a_round_does_not_read_what_the_round_before_has_left():
     carried = f"{solve}\n  ELEM T998, add, T999, S0\n  ELEM T999, mul, S0, 0.1"
     with pytest.raises(tp.VerifyError, match="what the round before has left"):
         tpir.verify(tpir.parse(text.replace(solve, carried)))
+
+
+@pytest.mark.parametrize("method", ["implicit_midpoint", "gauss4", "gauss6", "gonzalez", "itoh_abe"])
+@pytest.mark.parametrize(("system", "q"), [("pendulum", math.pi), ("morse", 1.1 + 1e-14)])
+def test_a_rest_that_rounding_has_moved_is_solved(method, system, q):
+    """The force is what rounding of q leaves of it, and so is p: its digits are not asked to settle."""
+    V = {"pendulum": lambda q: -tp.cos(q), "morse": lambda q: (1 - tp.exp(-(q - 1.1))) ** 2}[system]
+    sim = tp.compile(tp.hamiltonian(lambda q, p: p**2 / 2 + V(q)), dt=0.05, method=method)
+    out = sim.evolve(q=q, p=0.0, steps=100)
+    assert out.stopped is None and abs(out.q - q).max() < 1e-12
+    # an unstable rest is left as cosh(t) leaves it, a stable one not at all
+    assert system == "morse" or abs(out.final.q - q) < 10 * 1.3e-16 * math.cosh(5.0)

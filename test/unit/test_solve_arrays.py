@@ -407,3 +407,16 @@ def test_states_of_several_shapes_are_refused():
 
     with pytest.raises(tp.PlanError, match=r"arrays of one shape .* `x` \[40\] and `y` \[50\] are not"):
         tp.compile(two, method="rodas").built
+
+
+@pytest.mark.parametrize("method", ["implicit_midpoint", "gauss4"])
+def test_a_chain_at_rest_is_solved(method):
+    """Springs of 0.1 from 0 to 30: forces are what rounding of the positions leaves of them."""
+
+    @tp.hamiltonian
+    def springs(q: tp.Vec["n"], p: tp.Vec["n"]):
+        return p @ p / 2 + tp.sum((tp.diff(q) - 0.1) ** 2) / 2
+
+    q = 0.1 * np.arange(300)
+    out = tp.compile(springs, dt=0.05, method=method).evolve(q=q, p=np.zeros(300), steps=20)
+    assert out.stopped is None and abs(out.final.q - q).max() < 1e-13

@@ -220,14 +220,14 @@ def energy_step(name: str, system: System, degree: int | None) -> Step:
     f = flow.at(flow.z)
     ahead = [a + (0.5 * DT) * v for a, v in zip(flow.z, f)]
     start = [a + DT * v for a, v in zip(flow.z, flow.at(ahead))]
-    rows = None
+    rows, second = None, None
     # the slopes of G by z are half those of the gradient, at the middle and up to what is mended
     if n <= BY_NEWTON:
         second = [flow.moved(row, ahead, 0.0) for row in flow.jacobian()]
         rows = [
             [less(ONE if k == m else ZERO, times(second[k][m], 0.5 * DT)) for m in range(n)] for k in range(n)
         ]
-    sizes = flow.sizes([flow.z, ahead, start])
+    sizes = flow.sizes([flow.z, ahead, start, flow.shaken(DT, second)])
     solve = solving(unknown, start, residuals, sizes, ShearFlow(tuple(shears)), rows)
     looks = {"avf": points(degree or 0), "gonzalez": 1 + PLACES, "itoh_abe": 2}[name]
     return Step.of(system, name, (Term("H", system.energy),), (), looks, body=(solve,))

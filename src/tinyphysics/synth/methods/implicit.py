@@ -30,6 +30,11 @@ from tinyphysics.system import System
 BY_NEWTON = 12  # unknowns, up to which the linear system is written out; beyond, residuals are the correction
 TINY = 2.0**-1000  # a size that is not zero
 NEGLIGIBLE = 2.0**-16  # of the largest position, or momentum
+SHAKEN = (
+    2.0**-30
+)  # of each number, by which slopes are looked at: far above rounding, and no nearer to a pole
+GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+HUGE = 2.0**500
 
 
 @dataclass(frozen=True)
@@ -116,6 +121,19 @@ class VectorField:
             out |= zip(own, sizes_of(states, [[group[k] for k in own] for group in groups]))
         return [out[k] for k in range(len(self.z))]
 
+    def shaken(self, h: UOp | float, jacobian: Rows | None = None) -> list[UOp]:
+        """What a step makes of numbers of the state that are wrong by a part that is negligible.
+
+        Near a rest, forces are what rounding of the positions leaves of them, and so are the momenta that a step makes: no
+        round settles their digits, and none is asked to. By the slopes of slopes, where a step has them anyway.
+        """
+        if jacobian is not None:
+            wrong = [z * (NEGLIGIBLE * part(k)) for k, z in enumerate(self.z)]
+            rows = [[times(d, x) for d, x in zip(row, wrong) if d is not ZERO] for row in jacobian]
+            return [h * UOp.sum_of(row) if row else ZERO for row in rows]
+        moved = [z - z * (SHAKEN * part(k)) for k, z in enumerate(self.z)]
+        return [less_known(h * (b - a)) for a, b in zip(self.at(self.z), self.at(moved))]
+
     def places(self, states: Sequence[UOp]) -> list[int]:
         """Where the numbers of some states are, in their order."""
         numbers = [s for s in self.states for _ in range(s.size)]
@@ -137,6 +155,17 @@ class VectorField:
             values = simplify([-v for v in own]) if word == "negate" else own
             out.append((s, UOp.stack(values, s.shape) if s.shape else values[0], word))
         return out
+
+
+def part(k: int) -> float:
+    """Between a half and 1, for each number another: what moves as a whole would leave differences alone."""
+    return 0.5 + 0.5 * ((k + 1) * GOLDEN % 1.0)
+
+
+def less_known(change: UOp) -> UOp:
+    """A change by SHAKEN as one by what is negligible; none where it has no value."""
+    whole = change * (NEGLIGIBLE / SHAKEN)
+    return (abs(whole) < HUGE).where(whole, UOp.const(0.0, whole.dtype, whole.shape))
 
 
 def largest_of(items: Sequence[UOp]) -> UOp:
@@ -242,6 +271,7 @@ def stages(flow: VectorField, method: Collocation, weight: float, name: str) -> 
             for k in range(n)
         ]
     matrix: Rows | None = None
+    slopes: Rows | None = None
     a = method.a
     if n * s <= BY_NEWTON:
         slopes = [flow.moved(row, ahead, 0.5) for row in flow.jacobian()]
@@ -258,7 +288,7 @@ def stages(flow: VectorField, method: Collocation, weight: float, name: str) -> 
     for j in range(s):
         shears += along(flow.covectors(Y[j], method.c[j]), weight * method.b[j])
     works = [x for b, c, y in zip(method.b, method.c, Y) for x in flow.works(y, c, weight * b)]
-    size = flow.sizes([flow.z, ahead, beyond])
+    size = flow.sizes([flow.z, ahead, beyond, flow.shaken(h, slopes)])
     return solving(unknown, start, residuals, size * s, ShearFlow(tuple(shears), work=tuple(works)), matrix)
 
 

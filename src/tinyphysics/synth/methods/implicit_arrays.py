@@ -18,12 +18,13 @@ from tinyphysics.flows.solvers.cyclic import CyclicReduction, couples_neighbours
 from tinyphysics.flows.solvers.krylov import ConjugateGradients, StabilizedGradients
 from tinyphysics.flows.solvers.solver import Arrays, LinearSolver, Slopes, plus, stacked, unstacked
 from tinyphysics.ir import Ops, UOp, substitute, toposort
+from tinyphysics.ir.dtype import f64
 from tinyphysics.rules.calculus.solve import ROUNDS
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import DT, WORK, Step, Term
 from tinyphysics.structure import acted
 from tinyphysics.synth.methods.derivative import derivative, power
-from tinyphysics.synth.methods.implicit import NEGLIGIBLE, TINY, Collocation
+from tinyphysics.synth.methods.implicit import GOLDEN, NEGLIGIBLE, SHAKEN, TINY, Collocation, less_known
 from tinyphysics.system import System
 
 WRITTEN = 96  # unknowns that are written out, and compared one by one in a proof
@@ -71,6 +72,11 @@ class ArrayField:
         (lost,) = substitute([-power(self.energy, self.system.time)], self.table(z, after))
         return [Shear(WORK, lost, "force", weight)]
 
+    def shaken(self, h: UOp) -> Arrays:
+        """What a step makes of numbers of the state that are wrong by a part that is negligible, as VectorField has it."""
+        moved = [z - z * (SHAKEN * parts(z.shape)) for z in self.z]
+        return [less_known(h * (b - a)) for a, b in zip(self.at(self.z), self.at(moved))]
+
     def places(self, states: Sequence[UOp]) -> tuple[int, ...]:
         return tuple(k for k, s in enumerate(self.z) if any(s is x for x in states))
 
@@ -83,6 +89,12 @@ class ArrayField:
             least = largest_of(found) * NEGLIGIBLE
             out |= {k: 1.0 / x.maximum(least).maximum(TINY) for k, x in zip(own, found)}
         return [out[k] for k in range(len(self.z))]
+
+
+def parts(shape: tuple[int, ...]) -> UOp:
+    """Between a half and 1, for each number along the last axis another."""
+    turns = (UOp.range(shape[-1]).cast(f64) + 1.0) * GOLDEN
+    return ((turns - turns.floor()) * 0.5 + 0.5).expand(shape)
 
 
 def largest_of(items: Sequence[UOp]) -> UOp:
@@ -156,7 +168,7 @@ def stages_of_arrays(field: ArrayField, method: Collocation, weight: float, name
             ]
             for i in range(s)
         ]
-    sizes = field.sizes([z, ahead, beyond])
+    sizes = field.sizes([z, ahead, beyond, field.shaken(h)])
     middle = [x + (0.25 * h) * (v + w) for x, v, w in zip(z, f, g)]
     by = solver_of(field, middle, 0.5, sizes)
     found = StageSolver(by, lower_factor(method.a)).correction(h, residuals)
