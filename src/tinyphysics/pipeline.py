@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from tinyphysics.analysis.analyse import facts_of
+from tinyphysics.analysis.divergence import check_field
 from tinyphysics.analysis.hierarchy import hierarchy
 from tinyphysics.analysis.interaction import interaction
 from tinyphysics.context import CHECK
@@ -126,6 +127,7 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
     adapts = is_adaptive(system.kind, goal.method)
     ask = Ask.of(goal, system, {OWN_STEPS: adapts, FIXED_STEP: not adapts})
     conflicts.check("build", ask)
+    check_field(system)
     facts = all_facts(system, goal)
     conflicts.check("facts", ask)
     plan = planned(system, facts, goal, choice)

@@ -36,6 +36,7 @@ class Structure(Protocol):
     facts: Words = ()  # rows of analysis/analyse.py that are asked of an energy, in the order of the report
     unasked: str = ""  # why no other fact holds; empty where each would have been asked
     families: Words = ()  # kinds of methods that step it, the default first; none: all whose needs are met
+    keeps_energy: bool = True  # is an energy without explicit time conserved?
     measured: str = "|MᵀJM - J|"  # what is zero where the Jacobian M of a step keeps P
 
     @property
@@ -65,6 +66,10 @@ class Structure(Protocol):
     def rates(self, slopes: Mapping[UOp, UOp]) -> dict[UOp, UOp]:
         """By how much these derivatives move each state."""
         return {state: acted(word, slope) for state, slope, word in self.flow(slopes)}
+
+    def rates_by(self, energy: UOp, slopes: Mapping[UOp, UOp]) -> dict[UOp, UOp]:
+        """How fast an energy with these derivatives moves each state; few structures ask for the energy itself."""
+        return self.rates(slopes)
 
     @property
     def turning(self) -> tuple[Any, ...]:

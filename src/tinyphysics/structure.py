@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tinyphysics.charged import Magnetic
+from tinyphysics.contact import Contact
 from tinyphysics.ir import UOp
 from tinyphysics.poisson import ANY_RATES, Matrix, Poisson, Slope, Words, starts
 from tinyphysics.poisson import BRACKET as BRACKET
@@ -174,7 +176,7 @@ class Product(Poisson):
 
 # the order of their roles, words and claims is that of the docs; one that moves nothing is what remains
 STRUCTURES: tuple[type[Structure], ...] = (
-    Canonical, Damped, BodyFrame, SpaceFrame, HeavyTop, Rotors, Rotations, Axes, UserBracket, Nothing,
+    Canonical, Damped, Magnetic, Contact, BodyFrame, SpaceFrame, HeavyTop, Rotors, Rotations, Axes, UserBracket, Nothing,
 )  # fmt: skip
 
 

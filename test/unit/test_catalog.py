@@ -180,7 +180,17 @@ ALONE = [
     m
     for m in METHODS
     if m.family.kind != ORBITS
-    and not {"levels", "shears", "linear", "a Lagrangian", "bodies", "turning"} & {*m.needs}
+    and not {
+        "levels",
+        "shears",
+        "linear",
+        "a Lagrangian",
+        "bodies",
+        "turning",
+        "a magnetic field",
+        "a contact energy",
+    }
+    & {*m.needs}
 ]
 
 

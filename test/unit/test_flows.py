@@ -94,6 +94,11 @@ def rotor(R: tp.Rotor, L: tp.Vec[3]):
     return L @ L / 2 + R[0] * R[1]
 
 
+@tp.hamiltonian(bracket=tp.magnetic(lambda q: [q[1] * q[2], q[0] * q[2], 1.0 + q[0]]))
+def charge(q: tp.Vec[3], p: tp.Vec[3]):
+    return p @ p / 2 + q @ q / 2
+
+
 MASSES = {"m": [1.0, 0.01, 0.02]}
 STEPS = {  # a system, and what is asked for
     "kicks": (swing, {"method": "leapfrog"}),
@@ -115,6 +120,8 @@ STEPS = {  # a system, and what is asked for
     "attempts": (decay, {"method": "dop853"}),
     "stiff attempts": (decay, {"method": "radau"}),
     "a map": (turn, {}),
+    "a magnetic field": (charge, {"method": "boris_exact"}),
+    "axes": (charge, {"method": "axes"}),
     "bodies that turn": (top, {"method": "rotations"}),
     "quaternions": (rotor, {"method": "rotations"}),
 }

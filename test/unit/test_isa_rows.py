@@ -116,6 +116,8 @@ VALUES = [
     ("MAP",       "ELEM T0, mul, S0, S1; MAP S0, T0",                PLAIN,  "S0",  15.0),
     ("MAP",       "MAP S1, 4.0",                                     PLAIN,  "S1",  4.0),
     ("RELAX",     "ELEM T0, mul, S1, 0.5; RELAX S1, T0, 0.25",       PLAIN,  "S1",  2.5),
+    ("GYRATE",    "ELEM T0, mul, S1, 0.5; GYRATE S1, T0, cayley, S0", PLAIN, "S1",  2.5),
+    ("EXACT",     "ELEM T0, mul, S1, 0.5; EXACT S1, T0, 0.25, (0,)", PLAIN,  "S1",  2.5),
     ("ORBIT",     "ELEM T0, mul, S0, S1; ORBIT S0, T0",              PLAIN,  "S0",  15.0),
     ("ROTATE",    "ELEM T0, mul, S0, S1; ROTATE S1, T0",             PLAIN,  "S1",  15.0),
     ("TURN",      "ELEM T0, mul, S0, S1; TURN S1, T0",               PLAIN,  "S1",  15.0),
@@ -198,7 +200,20 @@ def test_what_has_no_value_has_a_history_or_is_memory():
 
 def test_an_update_has_no_value_for_a_proof_to_pass_over():
     """A reader that took an update for a number would believe that the state is still what it was."""
-    for op in ("SYMP_STEP", "MAP", "SHIFT", "SCALE", "RELAX", "ORBIT", "ROTATE", "LOAD", "STORE", "OBSERVE"):
+    for op in (
+        "SYMP_STEP",
+        "MAP",
+        "SHIFT",
+        "SCALE",
+        "RELAX",
+        "GYRATE",
+        "EXACT",
+        "ORBIT",
+        "ROTATE",
+        "LOAD",
+        "STORE",
+        "OBSERVE",
+    ):
         line = next(line for name, line, _, *_ in COUNTED if name == op).replace(":f64[3]", "")
         whole = program(f"GRAD_INIT G1, S1; POISSON_J F0, G1, pass; ELEM T0, add, S0, S1; {line}")
         symbolic = Symbolic(whole)
@@ -304,6 +319,8 @@ COUNTED = [
     ("TURN",      "TURN S0:f64[3], T0",                                "3",       {},              3, False),
     ("MAP",       "MAP S0:f64[3], T0",                                 "3",       {},              0, False),
     ("RELAX",     "RELAX S0:f64[3], T0, 0.25",                         "3",       {},              0, False),
+    ("GYRATE",    "GYRATE S0:f64[3], T0, cayley, T0",                  "3",       {},              0, False),
+    ("EXACT",     "EXACT S0:f64[3], T0, 0.25, (0,)",                   "3",       {},              0, False),
     ("PROPAGATE", "PROPAGATE S0:f64[3], flow, E0, 1.0",                "3",       {},              0, False),
     ("SERIES",    "SERIES S0:f64[3], S1, T0, (4,)",                    "3",       {},              0, False),
     ("NOISE",     "NOISE T0:f64[3], uniform, 0.0, (0,3)",              "3",       {"random": 3}, None, False),
@@ -339,7 +356,7 @@ def test_a_random_number_is_many_operations():
 ENERGY = {"ELEM", "FMA", "SUM", "DOT", "PAIRS", "MAX", "MIN", "MOVE", "NEAR", "TIME"}  # what an energy is written with
 WITHIN = {"OBSERVE", "NOISE", "NEAR"}                                           # not in rounds, whatever it writes
 WHOLE = {"ORBIT", "SOLVE", "UNTIL"}                                             # a step with it is no loop over stages
-MARKED = {"SYMP_STEP", "MAP", "SHIFT", "SCALE", "RELAX", "ROTATE", "TURN", "ORBIT"}              # moves a state in a nest of loops
+MARKED = {"SYMP_STEP", "MAP", "SHIFT", "SCALE", "RELAX", "GYRATE", "EXACT", "ROTATE", "TURN", "ORBIT"}              # moves a state in a nest of loops
 # fmt: on
 
 
@@ -416,6 +433,8 @@ PRECISE = [
     ("MOVE",      "MOVE T0, reshape, S1; MAP S0, T0",                           "MAP",         "MAP MAP",       SHEARS,           "MAP MAP"),
     ("MAP",       "MAP S0, S1",                                                 "MAP",         "MAP MAP",       SHEARS,           "MAP MAP"),
     ("RELAX",     "ELEM T0, mul, S0, 0.5; RELAX S0, T0, 0.25",                  "RELAX",       "MAP MAP",       SHEARS,           "MAP MAP"),
+    ("GYRATE",    "ELEM T0, mul, S0, 0.5; GYRATE S0, T0, cayley, S1",           "GYRATE",      "MAP MAP",       SHEARS,           "MAP MAP"),
+    ("EXACT",     "ELEM T0, mul, S0, 0.5; EXACT S0, T0, 0.25, (0,)",            "EXACT",       "MAP MAP",       SHEARS,           "MAP MAP"),
     ("SHIFT",     "SHIFT S0, S1",                                               "SHIFT",       "MAP MAP",       SHEARS,           UNITS),
     ("SCALE",     "SCALE S0, times, 4.0",                                       "SCALE",       "MAP MAP",       SHEARS,           UNITS),
     ("GRAD_INIT", "GRAD_INIT G0, S0",                                           "GRAD_INIT",   "",              "",               ""),

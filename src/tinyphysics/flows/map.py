@@ -24,7 +24,7 @@ class Map(SubFlow):
     values: Assignments
     as_written: bool = False  # did a user write it, to be run?
     op: str = "MAP"  # or TURN, where it ends a turn that was solved for
-    declares_dt = False
+    declares_dt: bool = False  # does it hold the step?
 
     @property
     def traits(self) -> frozenset[str]:

@@ -48,11 +48,19 @@ def wrong_shapes(*shapes: tuple[int | None, ...]) -> Callable[[Sequence[UOp]], s
     return trouble
 
 
+def not_one_number(states: Sequence[UOp]) -> str:
+    q, p, s = states
+    if q.shape != p.shape:
+        return f"`{q.arg}` has shape {q.shape} and `{p.arg}` has {p.shape}"
+    return f"`{s.arg}` has shape {s.shape}, and is one number" if s.shape else ""
+
+
 # fmt: off
 WORDS: dict[str, Bracket] = {
     "so3":  Bracket("so3",  ("so3",),  "L: tp.Vec[3]", wrong_shapes((3,))),
     "spin": Bracket("spin", ("spin",), "S: tp.Vec[3]", wrong_shapes((3,))),
     "se3":  Bracket("se3",  ("se3", "se3_vector"), "L: tp.Vec[3], G: tp.Vec[3]", wrong_shapes((3,), (3,))),
+    "contact": Bracket("contact", ("position", "momentum", "action"), "q, p, s", not_one_number, "contact"),
 }
 # fmt: on
 

@@ -63,6 +63,8 @@ def conserved(b: Built, method: Method) -> str:
         return "the energy is not conserved: H depends on t"
     if system.friction:
         return "the energy with what friction takes, which is booked: out.ledger"
+    if not system.structure.keeps_energy:
+        return "the energy is not conserved: H' = -H dH/ds"
     if NO_ENERGY in step.traits:
         return "the energy is not conserved: a step changes it on purpose"
     held = [name for name, _ in goal.project]

@@ -34,7 +34,7 @@ from tinyphysics.planner.methods.families.orbits import HIERARCHY
 from tinyphysics.planner.methods.families.rates import rates_of
 from tinyphysics.planner.methods.families.taylor import series_length, too_long
 from tinyphysics.planner.methods.method import INTERACTION as BY_TURNS
-from tinyphysics.planner.methods.method import LEVELS, ORBITS, Method, tolerance_of
+from tinyphysics.planner.methods.method import LEVELS, ORBITS, SYMPLECTIC, Method, tolerance_of
 from tinyphysics.planner.methods.needs import is_quadratic, objection, splits
 from tinyphysics.rules.calculus.jet import order_for
 from tinyphysics.rules.identities.real import simplify
@@ -63,6 +63,10 @@ FEW_NUMBERS = 64  # of a state whose series are never too long
 FEW_DIGITS = 1e-6  # a tolerance from which order 5 is cheaper than order 8
 FOR_ARRAYS = "the default for derivatives of large arrays: it runs in loops"
 TOO_LONG = "its series would be written out number by number, and are too long for that"
+ASK_FOR_A = (
+    "Write the field by its vector potential, H = |p - A(q)|**2/2m + V(q), whose steps are symplectic; or leave method= out: "
+    "boris keeps volumes."
+)
 NO_NEED = "A splitting into kicks and drifts does not need"
 # what other libraries call a method, or one that is used for the same
 ELSEWHERE = dict.fromkeys(("verlet", "velocity_verlet", "stormer_verlet"), "leapfrog")
@@ -192,7 +196,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         raise PlanError(
             f"no certified method of order {order} applies to `{system.name}`. Tried:\n  {reasons}",
             fix=instead(system)
-            if system.friction
+            if system.friction or system.bracket
             else 'Choose order=6 or less, or method="rk4", which applies to any energy without a certificate.',
         )
     compared = by_cost(system, facts, goal, chosen, forbidden)
@@ -221,6 +225,8 @@ def instead(system: System) -> str:
         return 'method="dop853" applies, with steps of its own, and "rk4" with a dt.'
     if system.friction:
         return 'leapfrog, yoshida4 and other splittings of T(p) + V(q) follow friction. Without a certificate, method="rk4".'
+    if system.bracket == "magnetic":
+        return ASK_FOR_A
     if own := system.structure.families:
         made = [m.name for m in METHODS if m.family.kind in own and m.keeps]
         return (
@@ -248,7 +254,8 @@ def of_order(order: int, quadratic: bool, system: System, facts: Facts, goal: Go
     A structure with methods of its own has these.
     """
     if own := system.structure.families:
-        return [m for m in METHODS if m.order == order and m.family.kind in own and m.keeps]
+        made = [m for m in METHODS if m.order == order and m.family.kind in own and m.keeps]
+        return [m for m in made if goal.method != SYMPLECTIC or SYMPLECTIC in m.keeps]
     splittings = by_order(order, quadratic)
     if logarithmic(system):
         splittings = sorted(splittings, key=lambda m: not keeps_orbits(m))

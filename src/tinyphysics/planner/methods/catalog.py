@@ -15,12 +15,13 @@ from tinyphysics.planner.methods.families.magnus import Magnus
 from tinyphysics.planner.methods.families.multirate import Multirate
 from tinyphysics.planner.methods.families.orbits import Orbits
 from tinyphysics.planner.methods.families.parts import Parts
+from tinyphysics.planner.methods.families.pushers import BORIS, EXACT, HIGUERA_CARY, VAY
 from tinyphysics.planner.methods.families.runge_kutta import RungeKutta
 from tinyphysics.planner.methods.families.solved_turns import SphericalMidpoint, in_cayley_steps
 from tinyphysics.planner.methods.families.splitting import Splitting
 from tinyphysics.planner.methods.families.taylor import Taylor
 from tinyphysics.planner.methods.families.variational import Variational
-from tinyphysics.planner.methods.method import CAYLEY, LEVELS, PARTS, ROTATIONS, Method
+from tinyphysics.planner.methods.method import AXES, CAYLEY, CONTACT, LEVELS, PARTS, ROTATIONS, Method
 from tinyphysics.planner.methods.method import INTERACTION as BY_TURNS
 from tinyphysics.synth.coefficients.clocks import palindrome
 from tinyphysics.synth.coefficients.coefficients import COMPOSITION
@@ -28,6 +29,7 @@ from tinyphysics.synth.coefficients.quality import price
 from tinyphysics.synth.coefficients.schemes import BY_NAME as SCHEMES
 from tinyphysics.synth.coefficients.schemes import FOUND, drifts_and_kicks
 from tinyphysics.synth.methods.chebyshev import runge_kutta_chebyshev
+from tinyphysics.synth.methods.closed_forms import along_axes, contact_parts
 from tinyphysics.synth.methods.explicit_pair import EIGHT, FIVE, explicit_pair
 from tinyphysics.synth.methods.interaction import leapfrogs, of_orbits, of_scheme
 from tinyphysics.synth.methods.parts import COMPOSED
@@ -111,6 +113,22 @@ METHODS: tuple[Method, ...] = (
              f"sines{', repeated' if order > 2 else ''}; kicks by torques between",
              Parts(COMPOSED[name], in_cayley_steps, CAYLEY, of_length_one), symmetric=True, source="",
              needs=("turning", "no clock")) for name, order in (("strang", 2), ("strang4", 4), ("strang6", 6))),
+    Method("higuera_cary", 2, "boris for fast particles, with a mass in the turn that keeps u where E = -v x B",
+           HIGUERA_CARY, symmetric=True, source="higuera2017", needs=("a magnetic field",)),
+    Method("boris", 2, "half a drift, half a kick, a turn about B by Cayley's transform, half a kick, half a drift",
+           BORIS, symmetric=True, source="boris1970", needs=("a magnetic field",)),
+    Method("boris_exact", 2, "boris with turns by the true angle, and the electric force across B longer to match", EXACT,
+           symmetric=True, source="boris1970", needs=("a magnetic field",)),
+    Method("vay", 2, "for fast particles: the Lorentz force with the mean of both velocities, solved for; keeps no volume",
+           VAY, symmetric=True, source="vay2008", needs=("a magnetic field",)),
+    *(Method(f"{kind}{order if order > 2 else ''}", order, f"{summary}{', repeated' if order > 2 else ''}",
+             Parts(COMPOSED[name], made, kind), symmetric=True, source=source, needs=(need, "no clock"))
+      for kind, made, need, summary in (
+        (AXES, along_axes, "a magnetic field",
+         "charges move along one axis after the other and back, momenta by line integrals of B"),
+        (CONTACT, contact_parts, "a contact energy",
+         "exact flows of a contact energy: of q, of p and of a multiple of s, in order and back"))
+      for name, order, source in (("strang", 2, "he2015"), ("strang4", 4, "suzuki1990"), ("strang6", 6, "kahan1997"))),
     Method("implicit_midpoint", 2, "the slope at the middle of the step, solved for", Collocation(1), symmetric=True),
     Method("gauss4", 4, "two slopes at the Gauss points, solved for", Collocation(2), symmetric=True, source="butcher1964"),
     Method("gauss6", 6, "three slopes at the Gauss points, solved for", Collocation(3), symmetric=True, source="butcher1964"),

@@ -55,6 +55,25 @@ def friction_between(m: Method, system: System, facts: Facts) -> Reason:
     return None
 
 
+def no_field(m: Method, system: System, facts: Facts) -> Reason:
+    if (
+        system.bracket == "magnetic"
+        or system.kind == "hamiltonian"
+        and not system.bracket
+        and not facts["separable"]
+    ):
+        return None  # its family looks for a vector potential
+    return "no magnetic field is declared, and no vector potential is in H"
+
+
+def no_contact(m: Method, system: System, facts: Facts) -> Reason:
+    return (
+        None
+        if system.bracket == "contact"
+        else "its states are not positions, momenta and s of a contact energy"
+    )
+
+
 def is_quadratic(system: System, facts: Facts) -> bool:
     """Forces of position come with T = p**2/2m."""
     return system.kind == "forces" or "T quadratic" in facts and bool(facts["T quadratic"])
@@ -181,6 +200,8 @@ NEEDS: dict[str, Need] = {
     "separable": Need("the energy is T(p) + V(q), or a force depends on positions alone", not_separable),
     "one clock": Need("t occurs in T or in V; in both only for compositions of leapfrogs", time_in_both_parts),
     "friction": Need("no friction, or a method whose order does not rest on there being two parts", friction_between),
+    "a magnetic field": Need("charges in a field: bracket=tp.magnetic(B), or a vector potential in H", no_field),
+    "a contact energy": Need('positions, momenta and s: bracket="contact"', no_contact),
     "quadratic T": Need("T is quadratic in p, with masses that may be parameters", not_quadratic),
     "force gradients": Need("an energy without lists of neighbours: forces are differentiated once more", no_gradients),
     "still T": Need("t does not occur in T", kinetic_clock),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import FunctionType
@@ -16,7 +17,9 @@ from typing import Any
 from tinyphysics.errors import InputError, VerifyError
 from tinyphysics.front.trace import map_
 from tinyphysics.ir import Ops, UOp, substitute, toposort
+from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.rules.calculus.custom import inline
+from tinyphysics.rules.identities.exact import unrounded
 from tinyphysics.runtime.measure.multirate import choose_inner_steps
 from tinyphysics.runtime.measure.one_step import OneStep
 from tinyphysics.runtime.stages.flow_matrices import flows_of, with_flows
@@ -28,7 +31,7 @@ from tinyphysics.runtime.state.ensemble import Inputs, inputs
 from tinyphysics.runtime.state.from_frame import opened
 from tinyphysics.structure import FIVE, Canonical, Structure
 from tinyphysics.system import SizedFamily, System
-from tinyphysics.tpir.kernels.kernel import NOW, ORIGIN, STEP, build_kernel
+from tinyphysics.tpir.kernels.kernel import NOW, ORIGIN, STEP, build_kernel, made_anew
 from tinyphysics.tpir.proof.readers.kepler import in_frame
 from tinyphysics.util import a_kind
 
@@ -249,12 +252,18 @@ def measure_symplectic(sim: Measurable, dt: float | None = None, pairs: Any = No
 
 
 def one_step(setup: Setup, i: Inputs, h: float, structure: Structure) -> OneStep:
-    system, kernel = setup.system, build_kernel(setup.built.exact)
-    start = dict(zip(kernel.carried, kernel.functions["init"]))
-    after = dict(zip(kernel.carried, substitute(kernel.whole_step(), start)))
-    outputs = inline(
-        substitute(substitute(kernel.functions["final"], after), own_invariants(setup.goal, system, kernel))
+    system, program = setup.system, setup.built.exact
+    exactly = (
+        BY_NAME[setup.built.plan.method].family.unrounded if setup.built.plan.method in BY_NAME else False
     )
+    with unrounded() if exactly else nullcontext():
+        kernel = made_anew(program) if exactly else build_kernel(program)
+        start = dict(zip(kernel.carried, kernel.functions["init"]))
+        after = dict(zip(kernel.carried, substitute(kernel.whole_step(), start)))
+        ends = substitute(
+            substitute(kernel.functions["final"], after), own_invariants(setup.goal, system, kernel)
+        )
+        outputs = inline(ends)
 
     def given_at(dt: float) -> dict[UOp, Any]:
         """All that a step of this length reads: the matrices of turns are others for another one."""

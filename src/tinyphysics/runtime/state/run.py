@@ -195,4 +195,5 @@ class Run:
     @property
     def keeps_energy(self) -> bool:
         """Does an energy that moves say something about the step?"""
-        return self.system.energy is not None and NO_ENERGY not in self.traits
+        kept = self.system.structure.keeps_energy and NO_ENERGY not in self.traits
+        return self.system.energy is not None and kept

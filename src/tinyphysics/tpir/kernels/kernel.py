@@ -385,6 +385,12 @@ def build_kernel(program: Program, seed: Seed = PORTABLE) -> Kernel:
     return _built(program, seed)
 
 
+def made_anew(program: Program) -> Kernel:
+    """The kernel with the constants that rules make here and now, such as quotients that are not rounded."""
+    found: Kernel = _built.__wrapped__(program, PORTABLE)
+    return found
+
+
 @lru_cache(maxsize=8)
 @without_collections()
 def _built(program: Program, seed: Seed) -> Kernel:

@@ -266,7 +266,7 @@ Behaviour = Literal[
 # what depends on more than the registers as they are
 History = Literal["list", "tree", "rounds", "jump", "series"]
 Proof = Literal[
-    "friction", "maps", "orbits", "stages", "turns", "rotations"
+    "friction", "pushers", "exact", "maps", "orbits", "stages", "turns", "rotations"
 ]  # of tpir/proof/readers/; the other one reads shears
 
 
@@ -378,6 +378,14 @@ ISA: dict[str, InstructionRow] = {
         "s := value, which is s times exp(-rate*h): the flow of s' = -rate*s for a time h", "r[rc]",
         value=values.source, kind="update", numbers="by_value", reader="friction",
         no_part_of=("maps", "orbits", "stages", "turns")),
+    "GYRATE":    InstructionRow("s, value, way, t", "S",
+        "s := value, which is s turned about t along the last axis: by 2 atan|t| (cayley), or by 2|t| (exact)", "rwr",
+        value=values.source, kind="update", numbers="by_value", reader="pushers",
+        no_part_of=("maps", "orbits", "stages", "turns")),
+    "EXACT":     InstructionRow("s, value, h, (term,)", "S",
+        "s := its part of the exact flow of a term of the energy for a time h, with the lines beside it", "r[rc]n",
+        value=values.source, kind="update", numbers="by_value", reader="exact",
+        no_part_of=("maps", "orbits", "stages", "turns", "rotations")),
     "PROPAGATE": InstructionRow("s, way, [energy, weight]...", "S",
         "all states after n steps: the flow of the energies for n*dt, or the n-th power of their flows in turn",
         "w(rc)+", run="jump", kind="all states", numbers="whole", no_part_of=("maps", "stages", "turns")),

@@ -15,6 +15,7 @@ from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, substitute
 from tinyphysics.rules.equality.normal import Normal
 from tinyphysics.rules.equality.probe import seen_to_be_something
+from tinyphysics.rules.formulas.gyration import WAYS, gyrated
 from tinyphysics.tpir.program.isa import Instruction, Operand, Program, Register, Type, Word
 from tinyphysics.tpir.program.liveness import reads_before_writing
 from tinyphysics.tpir.program.symbolic import Symbolic, at_clock, clocks, state_of, state_var, version_of
@@ -36,17 +37,27 @@ class Group:
         return [u.state for u in self.updates]
 
 
+@dataclass(frozen=True)
+class Turned:
+    """A momentum that turned about t, an expression of the states as they were."""
+
+    update: Update
+    about: UOp
+    way: str
+
+
 class Blocks:
     """A well-formed program as its declared terms and the groups of its updates."""
 
     name, refusal = "", "is an explicit map"
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, shifts: bool = False) -> None:
+        self.program, self.shifts = program, shifts  # are maps taken that only add to a state?
         self.scaled = is_scaled(program)
         self.groups: list[Group] = []
         self.relaxed: list[Update] = []  # by friction; each ends a group
         self.rates: dict[int, UOp] = {}  # those that it declares, by the number of its line
+        self.turned: list[Turned] = []  # about magnetic fields
         self.ended = False
         self.maps: list[str] = []
         self.mixing: str = ""  # a position added to a momentum
@@ -97,6 +108,10 @@ class Blocks:
                 rescale(symbolic, i, where, self.normal)
             case "by_value" if i.row.reader == "friction":
                 self.relax(walk, i)
+            case "by_value" if i.row.reader == "pushers":
+                self.gyrate(walk, i)
+            case "by_value" if self.shifts and i.op == "MAP":
+                self.shift(walk, i)
             case "by_value" | "turn" if isinstance(i.dst, Register) and i.row.kind == "update":
                 check_type(symbolic.read(i.args[0], i.type, where), i, where)
                 self.maps.append(f"{where} is an explicit map")
@@ -131,6 +146,41 @@ class Blocks:
             flow = -(rate.expand(own.shape) * state_var(self.program, dst.index, 0))
             self.relaxed.append(walk.update(i, flow, h))
             self.rates[walk.number] = rate
+        self.ended = True
+        symbolic.load(dst.index)
+
+    def gyrate(self, walk: Walk, i: Instruction) -> None:
+        """A momentum turned about an axis that stays where it is while it turns."""
+        symbolic, where, dst = walk.symbolic, walk.where, i.dst
+        assert isinstance(dst, Register)
+        value, own = symbolic.read(i.args[0], i.type, where), symbolic.read(dst, i.type, where)
+        check_type(value, i, where)
+        about = symbolic.read(i.args[2], i.type, where)
+        way = str(i.args[1])
+        if way not in WAYS or value is not gyrated(own, about, way):
+            self.maps.append(f"{where} is not shown to be {dst} turned about {i.args[2]}")
+        else:
+            p = state_var(self.program, dst.index, 0)
+            now = {
+                state_var(self.program, k, v): state_var(self.program, k, 0)
+                for k, v in symbolic.version.items()
+            }
+            if any(state_of(v) is not None and v not in now for v in about.leaves):
+                self.maps.append(f"{where} turns about what is no longer so")
+            (t,) = substitute([about], now)
+            self.turned.append(Turned(walk.update(i, p, DT), t, way))
+        self.ended = True
+        symbolic.load(dst.index)
+
+    def shift(self, walk: Walk, i: Instruction) -> None:
+        """A state plus what it does not enter."""
+        symbolic, where, dst = walk.symbolic, walk.where, i.dst
+        assert isinstance(dst, Register)
+        value, own = symbolic.read(i.args[0], i.type, where), symbolic.read(dst, i.type, where)
+        check_type(value, i, where)
+        version = state_var(self.program, dst.index, symbolic.version[dst.index])
+        if added(value, own, version, self.normal) is None:
+            self.maps.append(f"{where} is not shown to add to {dst} what {dst} does not enter")
         self.ended = True
         symbolic.load(dst.index)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tinyphysics.facts import Facts
-from tinyphysics.planner.methods.method import PARTS, Family, Job
+from tinyphysics.planner.methods.method import AXES, PARTS, Family, Job
 from tinyphysics.step import ExactPart, Step, SubFlow
 from tinyphysics.synth.methods.parts import in_shears, strang_step
 from tinyphysics.system import System
@@ -29,6 +29,12 @@ class Parts(Family):
     kind: str = PARTS
     after: Callable[[System], tuple[SubFlow, ...]] = nothing_after  # what ends each step, and moves nothing
     symplectic = True
+    takes = (*Family.takes, "tensor")
+
+    @property
+    def unrounded(self) -> bool:  # type: ignore[override]
+        """A third of a line integral is a third, and no float64 beside it."""
+        return self.kind == AXES
 
     @property
     def stages(self) -> int:

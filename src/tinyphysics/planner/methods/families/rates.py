@@ -36,7 +36,9 @@ def rates_of(system: System) -> tuple[list[UOp], tuple[Term, ...]]:
         rates = list(system.update)
     elif system.energy is not None:
         by = system.structure.by
-        found = with_friction(system, system.structure.rates(dict(zip(by, derivative(system.energy, by)))))
+        found = with_friction(
+            system, system.structure.rates_by(system.energy, dict(zip(by, derivative(system.energy, by))))
+        )
         rates = [found[s] for s in system.structure.states]
         terms = (Term("H", system.energy),)
     elif system.kind != "forces":

@@ -37,9 +37,9 @@ class ShearReader:
     by_derivatives = False
     rank = 1000  # it reads what no other reader has a rule for
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, shifts: bool = False) -> None:
         self.program = program
-        self.blocks = Blocks(program)
+        self.blocks = Blocks(program, shifts)
         self.walk = self.blocks.walk
         self.groups, self.terms = self.blocks.groups, self.blocks.terms
         self.normal = self.blocks.normal

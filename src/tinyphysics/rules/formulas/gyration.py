@@ -1,0 +1,48 @@
+"""How does a momentum turn about a magnetic field?  By Cayley's transform of half the angle, which keeps its length.
+
+v + (v + v x t) x s with s = 2 t/(1 + t.t) turns v about t by 2 atan|t| (Boris 1970). With |t| = tan(angle/2) the angle is the
+true one; with |t| = angle/2 it is short by angle**3/12.
+"""
+
+from __future__ import annotations
+
+from tinyphysics.charged import across
+from tinyphysics.ir import UOp
+from tinyphysics.ir.vectors import columns, from_columns
+
+SMALL = 2.0**-40  # a square of an angle below which tan x/x is 1 + x**2/3 to the last bit
+WAYS = ("cayley", "exact")
+
+
+def square(t: UOp) -> UOp:
+    """t.t along the last axis; of a plane t is one number."""
+    x, *rest = columns(t)
+    out = x * x
+    for u in rest:
+        out = u.fma(u, out)
+    return out
+
+
+def row_of(t: UOp, v: UOp) -> UOp:
+    """|t|**2 for each row of v."""
+    return square(t) if v.shape[-1] == 3 else t * t
+
+
+def lengthened(x2: UOp) -> UOp:
+    """tan(x)/x for the square of x."""
+    small = x2 < SMALL
+    x = small.where(UOp.const(1.0, x2.dtype, x2.shape), x2).sqrt()
+    return small.where(x2 * (1.0 / 3.0) + 1.0, x.tan() / x)
+
+
+def scaled(t: UOp, by: UOp, v: UOp) -> UOp:
+    """t times one number for each row."""
+    return from_columns([x * by for x in columns(t)]) if v.shape[-1] == 3 else t * by
+
+
+def gyrated(v: UOp, t: UOp, way: str = "cayley") -> UOp:
+    """v turned about t: by 2 atan|t|, or exactly by 2|t|."""
+    if way == "exact":
+        t = scaled(t, lengthened(row_of(t, v)), v)
+    s = scaled(t, 2.0 / (row_of(t, v) + 1.0), v)
+    return v + across(v + across(v, t), s)

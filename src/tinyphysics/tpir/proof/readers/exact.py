@@ -1,0 +1,169 @@
+"""Is a group of lines the exact flow of a declared term?  It begins with the state, and moves as the term says at every time.
+
+Nothing about closed forms is known here. The values of the lines are functions of the states and of dt. At dt = 0 they must
+be the states, and their derivative with respect to dt must be the field of the term at the values themselves: both are shown
+number by number. A field with sources has no bracket: div B = 0 is shown too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from tinyphysics.charged import Magnetic
+from tinyphysics.ir.uop import UOp, elements, substitute
+from tinyphysics.rules.calculus.jvp import jvp
+from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.rules.formulas.divergence import divergence_free
+from tinyphysics.rules.identities.real import simplify
+from tinyphysics.tpir.program.isa import Instruction, Program, Register, Type
+from tinyphysics.tpir.program.symbolic import clocks, state_var
+from tinyphysics.tpir.proof.certificate import Verdict
+from tinyphysics.tpir.proof.units import DT, moving
+from tinyphysics.tpir.proof.walk import Walk, check_type
+from tinyphysics.tpir.proof.weights import Applied, Update, in_a_step, off_weight, symmetric, uneven
+
+MOST = 24  # numbers of a state that are looked at one by one
+ONE_WAY = {
+    "poisson": "negating the momenta does not lead back in a magnetic field: B would have to be negated too"
+}
+
+
+class ExactReader:
+    """Groups of EXACT lines, each the flow of one term."""
+
+    name, refusal, by_derivatives = "exact", "is no part of a step of exact flows", True
+    rank = 47
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.walk = program, Walk(program)
+        self.symbolic, self.normal, self.terms = self.walk.symbolic, self.walk.normal, self.walk.terms
+        self.states = [state_var(program, k, 0) for k in range(len(program.states))]
+        self.group: dict[int, UOp] = {}
+        self.of: tuple[int, UOp, Update] | None = None
+        self.fields: dict[int, dict[UOp, UOp]] = {}
+        self.walk.read(self)
+
+    @staticmethod
+    def has(program: Program) -> bool:
+        return any(i.row.reader == "exact" for _, _, i in program.numbered())
+
+    # --- reading the program ------------------------------------------------------------------
+    def take(self, walk: Walk, i: Instruction) -> bool:
+        if i.row.reader != "exact":
+            if isinstance(i.dst, Register) and i.dst.kind == "S" and i.row.kind == "update":
+                self.close_group()
+            return False
+        (value, time, number), where, dst = i.args, walk.where, i.dst
+        assert isinstance(dst, Register) and isinstance(number, tuple)
+        (term,) = number
+        u, h = self.symbolic.read(value, i.type, where), self.symbolic.read(time, Type(i.type.dtype), where)
+        check_type(u, i, where)
+        if not isinstance(term, int) or not 0 <= term < len(self.terms):
+            walk.refuse(f"{where} names no term of the energy")
+            return True
+        if self.of is not None and (dst.index in self.group or self.of[:2] != (term, h)):
+            self.close_group()
+        now = {state_var(self.program, k, v): self.states[k] for k, v in self.symbolic.version.items()}
+        if any(str(v.arg)[0] == "S" and v not in now for v in u.leaves) or moving(h):
+            walk.refuse(f"{where} is not made of the states as they are before the flow")
+        self.group[dst.index] = substitute([u], now)[0]
+        self.of = (term, h, walk.update(i, u, h))
+        if self.complete():
+            self.close_group()
+        return True
+
+    def complete(self) -> bool:
+        """Are all states in the group that its term moves?"""
+        assert self.of is not None
+        return all(k in self.group for k in self.moved(self.of[0]))
+
+    def field(self, term: int) -> dict[UOp, UOp]:
+        if term not in self.fields:
+            slopes = dict(zip(self.states, simplify(gradient(self.terms[term], self.states))))
+            self.fields[term] = self.walk.structure.rates_by(self.terms[term], slopes)
+        return self.fields[term]
+
+    def moved(self, term: int) -> list[int]:
+        found = self.field(term)
+        return [k for k, s in enumerate(self.states) if s in found and not self.is_nothing(found[s])]
+
+    def is_nothing(self, u: UOp) -> bool:
+        return u.size <= MOST and all(self.normal.is_zero(x) for x in simplify(unroll([u])[0]))
+
+    def close(self, walk: Walk) -> None:
+        self.close_group()
+        for r in walk.carried if walk.section == "init" else []:
+            walk.refuse(f"{r} is carried from step to step, and may depend on the state or on time")
+
+    def close_group(self) -> None:
+        if self.of is None:
+            return
+        (term, h, update), group = self.of, self.group
+        self.of, self.group = None, {}
+        weight = self.walk.step_of(h, str(update))
+        if why := self.not_the_flow(term, group, weight):
+            self.walk.refuse(f"{update} and those before it: {why}")
+        for k in group:
+            self.symbolic.load(k)
+        reads = frozenset(moving(self.terms[term]))
+        every = (
+            frozenset(range(len(self.states))) if isinstance(self.walk.structure, Magnetic) else frozenset()
+        )
+        self.walk.applied.append(
+            Applied(term, weight, None, update, frozenset(group), reads | frozenset(group) | every)
+        )
+
+    def not_the_flow(self, term: int, group: dict[int, UOp], weight: Fraction) -> str:
+        """Why values are not the flow of a term for weight * dt; empty if they are."""
+        if (
+            any(s.size > MOST for s in self.states)
+            or clocks(self.terms[term])
+            or DT in self.terms[term].leaves
+        ):
+            return f"E{term} has too many numbers to look at, or depends on time or dt"
+        if missing := [k for k in self.moved(term) if k not in group]:
+            return f"E{term} moves S{missing[0]} too"
+        old, new = [], []
+        for k, s in enumerate(self.states):
+            old += elements(s)
+            new += unroll([group[k]])[0] if k in group else elements(s)
+        table = dict(zip(old, new))
+        start = simplify(substitute(new, {DT: UOp.const(0.0)}))
+        if not all(a is b or self.normal.same(a, b) for a, b in zip(start, old)):
+            return "they are not the states at dt = 0"
+        field = self.field(term)
+        zeros = [UOp.const(0.0)]
+        rates = [x for s in self.states for x in (unroll([field[s]])[0] if s in field else zeros * s.size)]
+        wanted = substitute(simplify(rates), table)
+        slopes = simplify(jvp(new, [DT], [UOp.const(1.0)]))
+        share = UOp.const(float(weight))
+        for a, b in zip(slopes, wanted):
+            if not self.normal.same(a, share * b):
+                return f"their derivative with respect to dt is not {float(weight):g} times what E{term} moves them by"
+        return ""
+
+    # --- verdicts -----------------------------------------------------------------------------
+    def verdicts(self) -> Mapping[str, Verdict]:
+        structure, flows, why = self.walk.structure, self.walk.applied, self.walk.trouble
+        if isinstance(structure, Magnetic) and not why and not (closed := divergence_free(structure)):
+            why = f"div B = 0 is not shown: {closed.because}"
+        told = "every sub-flow is the exact flow of a declared part of the energy"
+        factor = ", which multiplies ds - p.dq by exp(-dH/ds h)" if structure.headline == "contact" else ""
+        kept = Verdict(not why, why or f"{told}{factor}")
+        palindrome = symmetric(flows, why)
+        totals = (
+            uneven(flows)
+            or why
+            or next(
+                (x for k in range(len(self.terms)) if (x := off_weight(f"E{k}", in_a_step(flows, {k})))), ""
+            )
+            or self.walk.jump
+        )
+        consistent = Verdict(not totals, totals or "every term of the energy enters with total weight 1")
+        back = Verdict(
+            False, ONE_WAY.get(structure.headline, "not looked at: the energy moves s in one direction")
+        )
+        found = {structure.headline: kept, "volume-preserving": kept, "symmetric": palindrome}
+        return found | {"reversible": back, "consistent": consistent}
