@@ -127,18 +127,27 @@ class PhysicsIntegrityError(TinyPhysicsError, ArithmeticError):
 
     causes = (
         "a state became infinite or NaN: the step is too long, or two bodies met",
+        "a quantity that the method keeps to rounding was changed by a step, or a step passed a pole of the energy",
         "the energy at a frame is off by more than 5 % of the sizes of its terms, or dt is beyond the limit of the method",
         "a goal, `energy_drift=` or `error=`, was missed in the run: its errors grew faster than those of the pilot",
     )
 
     def __init__(
-        self, what: str, *, site: Site | None = None, fix: str | None = None, out: Any = None
+        self,
+        what: str,
+        *,
+        site: Site | None = None,
+        fix: str | None = None,
+        out: Any = None,
+        evidence: Any = None,
     ) -> None:
         super().__init__(what, site=site, fix=fix)
         self.out = out
+        self.evidence = {} if evidence is None else dict(evidence)  # numbers and names of the message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.what, self.site, self.fix, {"out": self.out})
+        more = {"out": self.out, "evidence": self.evidence}
+        return _rebuild, (type(self), self.what, self.site, self.fix, more)
 
 
 class PhysicsWarning(UserWarning):

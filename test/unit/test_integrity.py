@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
 
 import tinyphysics as tp
+from tinyphysics.device.engines.engine import LaneEngine
+from tinyphysics.runtime.measure.shadow import every_step, first_term, next_term
 from tinyphysics.runtime.measure.watched_charges import watch_charges
 from tinyphysics.runtime.measure.watches import stride, watches
 from tinyphysics.runtime.stages.origin import Origin
@@ -139,6 +142,61 @@ def test_no_frame_of_a_bad_step_is_streamed(tmp_path):
     assert out.steps[-1] == SINCE - 1 and np.isfinite(np.asarray(out.q)).all()
 
 
+@tp.hamiltonian
+def henon_heiles(q: tp.Vec[2], p: tp.Vec[2]):
+    return (p @ p + q @ q) / 2 + q[0] ** 2 * q[1] - q[1] ** 3 / 3
+
+
+CHAOTIC = {"q": [0.0, -0.016], "p": [math.sqrt(0.25 - 0.016**2 - 2 * 0.016**3 / 3), 0.0]}  # of energy 1/8
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"backend": "numpy"}, {"precision": "float32"}, {"method": "leapfrog_dkd"}]
+)
+def test_the_shadow_energy_finds_a_fault_where_no_charge_is_kept(options):
+    sim = tp.compile(henon_heiles, dt=0.1, check_every=64, **{"method": "leapfrog", **options})
+    fault = {"flip": tp.fault("p", 0, relative=1e-3, since=SINCE)}
+    with pytest.warns(tp.PhysicsWarning, match="shadow energy changed by .* at step 100"):
+        out = sim.evolve(**CHAOTIC, steps=160, acts=fault)
+    assert (out.stopped.step, out.stopped.where) == (SINCE, ("p", 0))
+    assert out.stopped.error.evidence["where"] == "p[0]"
+
+
+def test_what_is_left_of_the_shadow_energy_is_its_next_term():
+    """H + dt**2 H2 varies by dt**4, with dt**4 H4 by dt**6."""
+    left = []
+    for dt in (0.1, 0.05):
+        sim = tp.compile(henon_heiles, dt=dt, method="leapfrog")
+        out = sim.evolve(**CHAOTIC, until=100.0)
+        both = first_term(sim.system, ("V", "T", "V"), dt), next_term(sim.system, ("V", "T", "V"), dt)
+        again = every_step(out.origin, {"shadow": both[0], "next": both[1]})
+        shadow, after = again.series("shadow")[:, 0], again.series("next")[:, 0]
+        left.append([np.ptp(shadow), np.ptp(shadow + after)])
+        assert 0.5 < np.ptp(after) / np.ptp(shadow) < 2
+    slopes = np.log2(np.array(left[0]) / left[1])
+    assert slopes == pytest.approx([4.0, 6.0], abs=0.1)
+
+
+@pytest.mark.parametrize(
+    "system, start", [(kepler, {"q": [1.0, 0.0], "p": [0.0, 1.2]}), (henon_heiles, CHAOTIC)]
+)
+def test_a_number_that_no_step_wrote_is_found_because_the_replay_has_other_bits(system, start, monkeypatch):
+    """As if a bit of the memory had flipped after step 150."""
+    sim = tp.compile(system, dt=0.05, method="leapfrog", check_every=64, backend="numpy")
+    advance, count = LaneEngine.advance, [0]
+
+    def flipped(self, m, steps):
+        advance(self, m, steps)
+        count[0] += steps
+        if count[0] - steps < 150 <= count[0]:
+            m.carried[2] = m.carried[2] * (1 + 2.0**-10)
+
+    monkeypatch.setattr(LaneEngine, "advance", flipped)
+    with pytest.warns(tp.PhysicsWarning, match="a number changed that no step wrote"):
+        out = sim.evolve(**start, steps=256, frames=2)
+    assert (out.stopped.cause, out.stopped.step) == ("integrity", 129)  # the look before was at step 128
+
+
 # --- what is not --------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "options",
@@ -208,6 +266,27 @@ def test_a_band_is_six_to_twenty_walks_of_the_angular_momentum():
     band = one.band(name, n, mean, now[f"{name} moved"], False)
     sigma = 0.52 * 2.0**-53 * math.sqrt(n)
     assert (6 * sigma < band).all() and (band < 20 * sigma).all()
+
+
+@pytest.mark.parametrize("p, dt", [(0.6, 0.02), (0.3, 0.01), (0.6, 0.1), (1.2, 0.3)])
+def test_an_orbit_that_begins_far_out_has_its_error_ahead_of_it(p, dt):
+    """At apocentre the next term is 5e-6 of what it is later: a band from the first stretch would cry wolf."""
+    sim = tp.compile(kepler, dt=dt, method="leapfrog", check_every=16)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # steps as long as these are complained about
+        out = sim.evolve(q=[1.0, 0.0], p=[0.0, p], steps=4000)
+    assert out.stopped is None
+
+
+@pytest.mark.all
+def test_a_thousand_chaotic_orbits_raise_no_alarm():
+    members = 1000
+    y = np.linspace(-0.25, 0.25, members)
+    x = np.sqrt(0.25 - y**2 + 2 * y**3 / 3)
+    sim = tp.compile(henon_heiles, dt=0.1, method="leapfrog", checks="strict", check_every=64)
+    start = {"q": np.stack([0 * y, y], -1), "p": np.stack([x, 0 * x], -1)}
+    out = sim.evolve(**start, steps=100_000, frames=2)
+    assert out.stopped is None and out.metrics["checks"]["alarms"] == 0
 
 
 @pytest.mark.all

@@ -29,6 +29,7 @@ from tinyphysics.trajectory import Trajectory
 from tinyphysics.util import frames_to_user
 
 OFF = 0.05  # of the largest sum of |terms of H|: an energy that is further away is no error of a method that works
+AT_A_POLE = 0.01  # the same of an energy that has poles, from where on it is asked whether a step passed one
 BETTER = 1e-3  # what the step that is proposed would have
 SAFE = 0.2  # of a stability limit
 LOST = 1e6  # omega*dt at the end of a run that blew up: its state says nothing about the step to take
@@ -77,7 +78,9 @@ def omegas_of_many(look: Look, flat: Mapping[str, Any], members: int, dt: float)
     ]
 
 
-def of_one(r: Run, record: Record, look: Look, in_memory: bool) -> tuple[float, int, Sequence[float]]:
+def of_one(
+    r: Run, record: Record, look: Look, in_memory: bool, least: float = OFF
+) -> tuple[float, int, Sequence[float]]:
     """(how far the energy is off at worst, at which frame, frequencies at the ends) of a run of one member."""
     kept, rows = chosen_frames(r, record, in_memory)
     at = look.of_one(kept if r.encoding.plain else r.encoding.values(kept), r.given.params, rows)
@@ -88,7 +91,7 @@ def of_one(r: Run, record: Record, look: Look, in_memory: bool) -> tuple[float, 
     worst, frame = 0.0, 0
     for k, (e, _) in enumerate(seen):
         off = abs(e - first)
-        if not off <= OFF * scale:
+        if not off <= least * scale:
             off = off / scale if math.isfinite(e) and scale else math.inf
             if off > worst:
                 worst, frame = off, rows[k]
@@ -238,6 +241,16 @@ def passed_over(r: Run, steps: int, compiled: Compiled, checks: str) -> bool:
     return checks == "on" and seconds_of(r, steps, compiled) < brief and not compiled.looked_at()
 
 
+def may_have_passed(r: Run, record: Record, compiled: Compiled) -> bool:
+    """Did the energy of a short run move so far that it may have passed a pole?"""
+    look = compiled.look
+    if look is None or r.system.friction or r.system.driven:
+        return False
+    if r.given.members > 1:
+        return of_many(r, record, look, range(r.given.members), True)[0] > AT_A_POLE
+    return of_one(r, record, look, True, AT_A_POLE)[0] > AT_A_POLE
+
+
 def look_at(
     r: Run, record: Record, out: Trajectory, compiled: Compiled, checks: str, in_memory: bool
 ) -> None:
@@ -276,24 +289,7 @@ def look_at(
     both = unstable(omegas, r.dt, method), drifted(worst, step_of(record, frame), r.dt, method, member)
     if found := [x for x in both if x is not None]:
         what = "; ".join(what for what, _ in found)
-        if both[1] is not None and (met := pole_on_the_way(r, who, record.last, out)):
-            what = f"{what}; {met}"
         tell(r, out, what, min(dt for _, dt in found), checks)
-
-
-def pole_on_the_way(r: Run, member: int, last: int, out: Trajectory) -> str:
-    """What is said where an energy moved because a step went past a pole; out.metrics["singularity"] has the place."""
-    from tinyphysics.runtime.measure.passed_pole import passed_pole, told
-
-    passed = passed_pole(r, member, last)
-    if passed is None:
-        return ""
-    out.metrics["singularity"] = told(passed)
-    who = "" if passed.where is None else f" between particles {passed.where[0]} and {passed.where[1]}"
-    return (
-        f"step {passed.step:,} passes a pole of {passed.term}{who}, where omega*dt is {passed.pace:.3g}: use "
-        'time="logarithmic", a softening or a shorter dt'
-    )
 
 
 def tell(r: Run, out: Trajectory, what: str, dt: float | None, checks: str) -> None:

@@ -19,11 +19,11 @@ from tinyphysics.planner.methods.catalog import OSCILLATOR_METHODS
 from tinyphysics.runtime.engines.backend import transferred
 from tinyphysics.runtime.engines.caller_arrays import CallerArrays
 from tinyphysics.runtime.engines.events import gathered, last_times, never_a_number
-from tinyphysics.runtime.measure.alarms import applies, look_at, passed_over
+from tinyphysics.runtime.measure.alarms import applies, look_at, may_have_passed, passed_over
 from tinyphysics.runtime.measure.commutators import commutators
 from tinyphysics.runtime.measure.convergence import check_converges
 from tinyphysics.runtime.measure.solver import solver_report
-from tinyphysics.runtime.measure.watches import watches
+from tinyphysics.runtime.measure.watches import judge, watches
 from tinyphysics.runtime.stages.diagnose import Diagnostic, Finished, Repeated
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.runtime.stages.outcome import jumped
@@ -263,13 +263,14 @@ def shadow_gap_again(f: Repeated) -> None:
 
 def watched(f: Finished) -> Found:
     """What was watched, and how often; a word about members that stopped."""
-    told = {"every": f.run.watches[0].every, "watched": [n for w in f.run.watches for n in w.told]}
-    told["alarms"] = f.record.alarms  # members that looked wrong and were replayed
     if any(s.cause in WRONG for s in f.record.stops):
         from tinyphysics.runtime.measure.integrity import tell
 
         tell(f.setup, f.run, f.out, f.call.request.checkpoint)
-    return {"checks": told}
+    if not f.run.watches:
+        return {}
+    told = {"every": f.run.watches[0].every, "watched": [n for w in f.run.watches for n in w.told]}
+    return {"checks": {**told, "alarms": f.record.alarms}}  # members that looked wrong and were replayed
 
 
 def alarms(f: Finished) -> Found:
@@ -280,12 +281,18 @@ def alarms(f: Finished) -> Found:
     return {}
 
 
-def alarms_again(f: Repeated) -> None:
+def alarms_again(f: Repeated) -> bool:
+    """True where a run has to be done the long way: it may have passed a pole."""
     s = f.setup
     if f.run.system.energy is None or s.checks == "off" or s.goal.approximate is not None:
-        return
-    if not passed_over(f.run, f.run.schedule.steps, s.compiled, s.checks):
-        look_at(f.run, f.record(), f.out, s.compiled, s.checks, in_memory=True)
+        return False
+    if not s.compiled.poles and passed_over(f.run, f.run.schedule.steps, s.compiled, s.checks):
+        return False
+    record = f.record()
+    if s.compiled.poles and may_have_passed(f.run, record, s.compiled):
+        return True
+    look_at(f.run, record, f.out, s.compiled, s.checks, in_memory=True)
+    return False
 
 
 # fmt: off
@@ -318,7 +325,8 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("acts", applies=lambda f: f.run.acts, after=acts),
     Diagnostic("peak_memory", after=peak_memory, again=peak_memory_again),
     Diagnostic("alarms", after=alarms, again=alarms_again),
-    Diagnostic("watches", watch=watches, applies=lambda f: f.run.watches, after=watched),
+    Diagnostic("watches", watch=watches, judge=judge,
+               applies=lambda f: f.run.watches or any(s.cause in WRONG for s in f.record.stops), after=watched),
     Diagnostic("shadow", after=shadow_gap, again=shadow_gap_again),
 )
 # fmt: on

@@ -10,53 +10,78 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.charge import Charge
 from tinyphysics.errors import PhysicsIntegrityError, PhysicsWarning, TinyPhysicsError
+from tinyphysics.ir import UOp
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.runtime.measure.autopsy import shown
 from tinyphysics.runtime.measure.checked import on_columns
-from tinyphysics.runtime.measure.part_again import begun_at, state_at
+from tinyphysics.runtime.measure.part_again import state_at
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.stages.terms import addends
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import time_at
 from tinyphysics.runtime.storage.checkpoint import read
-from tinyphysics.trajectory import WRONG, Trajectory
+from tinyphysics.trajectory import WRONG, Stop, Trajectory
 from tinyphysics.util import frames_to_user
 
 
 @dataclass(frozen=True)
 class Injured:
-    """A charge that one step moved by more than rounding does."""
+    """A quantity that one step moved by more than it should."""
 
-    charge: Charge
+    name: str
+    expression: UOp
     step: int
     size: float  # by which it moved
     band: float  # how far rounding would have taken it until then
     smallest: float  # change that would have been noticed there
 
 
+def injury(x: Injured, r: Run, member: int) -> tuple[Stop, Mapping[str, Any]]:
+    """The stop of a member, and its last good state; `r` is the run of that member alone, from a step before."""
+    before, after = ({n: v[0] for n, v in state_at(r, step).items()} for step in (x.step - 1, x.step))
+    error, where = why_stopped(x, r, before, after)
+    who = member if r.given.is_ensemble else None
+    return Stop("integrity", x.step, time_at(x.step, r.dt, r.t0), who, where, error), before
+
+
+def not_reproduced(r: Run, good: int, n: int, member: int) -> tuple[Stop, Mapping[str, Any]]:
+    """The stop of a member whose replay has other bits: a number has changed that no step and no act wrote."""
+    what = (
+        f"the run has other numbers at step {n:,} than the same steps done again: between step {good:,} and there a number "
+        "changed that no step wrote"
+    )
+    fix = f"The state of step {good:,} is the last one that is known to be good; run it again, and test the memory."
+    evidence = {"quantity": "bits", "step": good + 1, "where": None, "term": ""}
+    who = member if r.given.is_ensemble else None
+    error = PhysicsIntegrityError(what, fix=fix, evidence=evidence)
+    before = {name: v[0] for name, v in state_at(r, good).items()}
+    return Stop("integrity", good + 1, time_at(good + 1, r.dt, r.t0), who, None, error), before
+
+
 def why_stopped(
-    x: Injured, r: Run, setup: Setup, before: Mapping[str, Any], after: Mapping[str, Any]
+    x: Injured, r: Run, before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> tuple[PhysicsIntegrityError, tuple[str, int] | None]:
     """The error that checks="strict" raises, and the number of the state that moved."""
-    place = not_of_the_step(r, x.step, after)
-    c = x.charge
+    place, term = not_of_the_step(r, x.step, after), ""
     what = (
-        f"{c.name} changed by {x.size:.2g} at step {x.step:,} (t = {time_at(x.step, r.dt, r.t0):g}), where rounding "
-        f"moves it by less than {x.band:.2g} in the whole run; the smallest change that is noticed is {x.smallest:.2g}"
+        f"{x.name} changed by {x.size:.2g} at step {x.step:,} (t = {time_at(x.step, r.dt, r.t0):g}), where it should "
+        f"move by less than {x.band:.2g}; the smallest change that is noticed is {x.smallest:.2g}"
     )
     if place is not None:
         acts = [a.name for a in r.acts if a.due(x.step)]
         by = f"act {' and '.join(f'`{a}`' for a in acts)}" if acts else "something that is not the step"
         what += f". {by.capitalize()} changed {numbered(r, place)}"
     else:
-        term, where = moving_term(c, r, before, x.step)
+        term, where = moving_term(x.expression, r, before, x.step)
         place = where
         if term:
             what += f". The term that moves it is {term}"
             what += f", by {numbered(r, where)}" if where is not None else ""
-    return PhysicsIntegrityError(what, fix=f"The state of step {x.step - 1:,} is the last good one."), place
+    evidence = {"quantity": x.name, "size": x.size, "band": x.band, "smallest": x.smallest, "step": x.step}
+    evidence |= {"where": None if place is None else numbered(r, place), "term": term}
+    fix = f"The state of step {x.step - 1:,} is the last good one."
+    return PhysicsIntegrityError(what, fix=fix, evidence=evidence), place
 
 
 def tell(setup: Setup, r: Run, out: Trajectory, checkpoint: Any) -> None:
@@ -65,11 +90,15 @@ def tell(setup: Setup, r: Run, out: Trajectory, checkpoint: Any) -> None:
     error = found[0].error
     assert isinstance(error, PhysicsIntegrityError)
     what = error.what + (f" ({len(found):,} members in all)" if len(found) > 1 else "")
-    fix = f"{error.fix} {last_good(checkpoint)}"
+    fix = f"{error.fix}{'' if found[0].cause == 'singularity' else f' {last_good(checkpoint)}'}"
+    if found[0].cause == "singularity":
+        out.metrics["singularity"] = error.evidence
     out.metrics["notes"] = (*out.metrics["notes"], what)
     out._warned = (*out._warned, what)
     if setup.checks == "strict":
-        raise PhysicsIntegrityError(what, out=out, fix=f"{fix} The run so far is in .out.")
+        raise PhysicsIntegrityError(
+            what, out=out, fix=f"{fix} The run so far is in .out.", evidence=error.evidence
+        )
     warnings.warn(PhysicsWarning(f"{r.system.name}: {what}. {fix}"), stacklevel=frames_to_user())
 
 
@@ -90,11 +119,9 @@ def numbered(r: Run, place: tuple[str, int]) -> str:
 
 def not_of_the_step(r: Run, step: int, after: Mapping[str, Any]) -> tuple[str, int] | None:
     """The number that is not what the step alone makes of the state before; None if all are."""
-    if not r.acts:
+    if not any(a.due(step) for a in r.acts):
         return None
-    alone = replace(begun_at(r, step - 1), acts=())
-    if r.acts and any(a.due(step - 1) for a in r.acts):
-        return None  # acts end a stretch: the next step begins from another loop state
+    alone = replace(r, acts=tuple(replace(a, skips=step) for a in r.acts))
     plain = state_at(alone, step)
     best, found = 0.0, None
     for s in r.system.states:
@@ -107,9 +134,7 @@ def not_of_the_step(r: Run, step: int, after: Mapping[str, Any]) -> tuple[str, i
     return found
 
 
-def moving_term(
-    c: Charge, r: Run, before: Mapping[str, Any], step: int
-) -> tuple[str, tuple[str, int] | None]:
+def moving_term(of: UOp, r: Run, before: Mapping[str, Any], step: int) -> tuple[str, tuple[str, int] | None]:
     """The addend of H whose flow changes a charge most, with its line, and the number through which it does."""
     system = r.system.seen
     assert system.energy is not None
@@ -120,7 +145,7 @@ def moving_term(
     q, p = list(system.q), list(system.p)
     best, found, place = 0.0, "", None
     try:
-        by_q, by_p = gradient(c.expression, q), gradient(c.expression, p)
+        by_q, by_p = gradient(of, q), gradient(of, p)
         for u in addends(system.energy):
             u_q, u_p = gradient(u, q), gradient(u, p)
             parts = [-a * b for a, b in zip(by_p, u_q)], [a * b for a, b in zip(by_q, u_p)]

@@ -1,7 +1,8 @@
 """Did a run pass a pole of its energy?  Each drift is looked at as a segment: a step may begin and end far from a pole.
 
-This is asked only of a run whose energy has moved: it is done again, bit for bit, with its positions recorded. A step
-passes a pole where the fastest vibration on its way is too fast for the method: dt*omega is above its stability limit.
+This is asked of a member whose energy has moved: it is done again, bit for bit, with its positions recorded. A step passes a
+pole where, at the nearest point of its way, dt**2 T'' V'' reaches the limit of the method in the direction in which the
+distance to the pole changes: 4 for leapfrog, so that r = (mu dt**2/2)**(1/3) at -mu/r.
 """
 
 from __future__ import annotations
@@ -9,24 +10,29 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from tinyphysics.errors import TinyPhysicsError
-from tinyphysics.ir import Ops, UOp, toposort
-from tinyphysics.runtime.measure.autopsy import MOST, Examined
+from tinyphysics.ir import Ops, UOp
+from tinyphysics.rules.calculus.jvp import jvp
+from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.runtime.measure.autopsy import shown as as_written
-from tinyphysics.runtime.measure.checked import on_columns
-from tinyphysics.runtime.stages.execute import execute
-from tinyphysics.runtime.stages.terms import addends
-from tinyphysics.runtime.state.record import Record
+from tinyphysics.runtime.measure.part_again import every_step
+from tinyphysics.runtime.stages.execute import observe_states
+from tinyphysics.runtime.stages.terms import poles_of
 from tinyphysics.runtime.state.run import Run
-from tinyphysics.runtime.state.schedule import Schedule, time_at
-from tinyphysics.trajectory import Stop
+from tinyphysics.runtime.state.schedule import time_at
+from tinyphysics.system import State
 
 ROOM = 1 << 24  # numbers of positions that are recorded
-PARTS = 17  # places of a segment
+PIECE = 1 << 22  # numbers of distances that are computed together
+MOST = 1 << 31  # distances that are computed at all
+PARTS = 17  # places of a segment, and again between two of those
+CALM = 0.25  # of the limit, at the first state of a run that passes a pole later
+WHICH, SIZE = "which distance", "curvature"
 
 
 @dataclass(frozen=True)
@@ -41,37 +47,29 @@ class Passed:
     where: tuple[int, int] | None = None  # two particles
 
 
-def vanishing(H: UOp, q: frozenset[UOp]) -> list[tuple[UOp, UOp]]:
-    """(addend, what is zero at its pole): denominators, bases of negative powers, arguments of logarithms that move."""
-    found: dict[UOp, UOp] = {}
-    for x in addends(H):
-        for u in toposort([x]):
-            zero = None
-            if u.op is Ops.DIV:
-                zero = u.src[1]
-            elif u.op in (Ops.RSQRT, Ops.LOG):
-                zero = u.src[0]
-            elif u.op is Ops.POW and u.src[1].op is Ops.CONST and float(u.src[1].arg) < 0:
-                zero = u.src[0]
-            if zero is not None and zero.leaves & q:
-                found.setdefault(zero, x)
-    return [(x, zero) for zero, x in found.items()]
+def passed_pole(r: Run, last: int, limit: float) -> Passed | None:
+    """The first step that passes a pole, of a run of one member, from where it begins; None if none does.
 
-
-def passed_pole(r: Run, member: int, last: int) -> Passed | None:
-    """The first step of a member that passes a pole; None if none does, or if it cannot be said."""
+    Also where it cannot be said. `limit` is that of dt*omega for the method.
+    """
     system = r.system.seen
-    H, q = system.energy, frozenset(system.q)
-    size = sum(x.size for x in system.q)
-    fixed = r.jump is None and not r.adaptive and r.series is None and not r.acts and r.begun is None
-    if H is None or not fixed or system.time is not None or 2 * size > MOST or (last + 1) * size > ROOM:
+    size, first = sum(x.size for x in system.q), 0 if r.begun is None else r.begun.step
+    poles = poles_of(system)
+    if not poles or (last - first + 1) * size > ROOM or last <= first:
         return None
-    poles = vanishing(H, q)
-    if not poles:
-        return None
+    names = {f"position {n}": x for n, x in enumerate(system.q)}
+    seen = every_step(r, last, names)
+    q = {str(x.arg): seen[n][:, 0].reshape(-1, *x.shape) for n, x in names.items()}
+    finite = np.all([np.isfinite(v.reshape(len(v), -1)).all(axis=1) for v in q.values()], axis=0)
+    good = len(finite) if finite.all() else int(finite.argmin())
+    q = {name: v[:good] for name, v in q.items()}
+    start = r.given.states if r.begun is None else r.begun.start
+    begin = {n: np.repeat(v, 2, axis=0) for n, v in r.encoding.values(start).items() if n in q}
     try:
-        found = [Segments(r, member, last, x, zero).first() for x, zero in poles]
-    except (NotImplementedError, TinyPhysicsError):  # an operation that has no form for many states at once
+        if any(Segments(r, 0, x, zero, begin, limit).pace(0) > CALM * limit for x, zero in poles):
+            return None  # the step is too long where the run begins: that is no pole
+        found = [Segments(r, first, x, zero, q, limit).first_pass() for x, zero in poles]
+    except (NotImplementedError, TinyPhysicsError):  # an operation that has no form here
         return None
     return min((p for p in found if p is not None), key=lambda p: p.step, default=None)
 
@@ -81,75 +79,130 @@ class Segments:
     """The ways of all drifts of a member, beside one pole."""
 
     run: Run
-    member: int
-    last: int
+    first: int  # the step of the first position
     term: UOp
     zero: UOp
+    q: Mapping[str, Any]  # (steps, ...)
+    limit: float
 
-    def positions(self) -> dict[str, Any]:
-        """(steps, numbers) of each position, by doing the run again."""
-        r, k = self.run, self.member
-        states = {n: v[k : k + 1] for n, v in r.given.states.items()}
-        params = {n: v[k : k + 1] if len(v) > 1 else v for n, v in r.given.params.items()}
-        one = replace(r, given=replace(r.given, states=states, params=params, members=1), watches=())
-        names = {f"position {n}": x for n, x in enumerate(r.system.seen.q)}
-        record, *_ = execute(one, Record(Schedule(self.last, None, 1, None), {}), names, lambda n: None)
-        return {str(x.arg): np.asarray(record.series(n))[:, 0].reshape(-1, x.size) for n, x in names.items()}
+    @cached_property
+    def rest(self) -> dict[str, Any]:
+        """All that is no position, of the first state: curvatures of T + V do not depend on it, or little."""
+        return {name: v[:1] for name, v in self.run.given.states.items()}
 
-    def first(self) -> Passed | None:
-        q = self.positions()
-        count = min(len(v) for v in q.values()) - 1
-        if count < 1:
-            return None
-        nearest, where, part = np.full(count, np.inf), np.zeros(count, int), np.zeros(count)
-        params = {
-            n: np.ravel(v[self.member if len(v) > 1 else 0])[:, None] for n, v in self.run.given.own.items()
-        }
-        always = None
-        for s in np.linspace(0.0, 1.0, PARTS):
-            here = {n: ((1.0 - s) * v[:count] + s * v[1 : count + 1]).T for n, v in q.items()}
-            value = np.abs(
-                np.broadcast_to(on_columns([self.zero], {**params, **here})[0], (self.zero.size, count))
-            )
-            if always is None:
-                always = value[:, 0] == 0.0  # a particle and itself
-            value = np.where(always[:, None], np.inf, value)
-            least = value.argmin(axis=0)
-            small = value[least, np.arange(count)]
-            better = small < nearest
-            nearest, where, part = (
-                np.where(better, new, old) for new, old in ((small, nearest), (least, where), (s, part))
-            )
-        order = np.argsort(nearest, kind="stable")
-        looked = Examined(self.run, Stop("", 0, 0.0, self.member))
+    def observed(self, values: Mapping[str, UOp], more: Mapping[str, Any], rows: int, run: Run) -> Any:
+        """Values at so many states (rows, ...) that are given in part."""
+        given = {**{n: np.broadcast_to(v, (rows, *v.shape[1:])) for n, v in self.rest.items()}}
+        given |= {n: np.asarray(v, run.given.states[n].dtype) for n, v in more.items() if n in given}
+        given |= {n: v for n, v in more.items() if n not in given}
+        frames = {n: np.ascontiguousarray(v)[:, None] for n, v in given.items()}
+        return observe_states(run, values, frames, [self.first] * rows)
 
-        def pace(k: int) -> float:
-            state = {n: ((1.0 - part[k]) * v[k] + part[k] * v[k + 1]) for n, v in q.items()}
-            shaped = {str(x.arg): state[str(x.arg)].reshape(x.shape) for x in self.run.system.seen.q}
-            rest = {n: v[self.member] for n, v in self.run.encoding.values(self.run.given.states).items()}
-            found = abs(self.run.dt) * looked.omega({**rest, **shaped}, int(k))
-            return found if not math.isnan(found) else math.inf if nearest[k] == 0.0 else 0.0
+    def at(self, rows: Any, part: Any) -> dict[str, Any]:
+        """Positions on the way from some steps to the next ones."""
+        out = {}
+        for name, v in self.q.items():
+            s = np.asarray(part).reshape(-1, *[1] * (v.ndim - 1))
+            out[name] = (1.0 - s) * v[rows] + s * v[np.asarray(rows) + 1]
+        return out
 
-        low, high = 0, count  # of those in order, all before `low` are beyond the limit
+    def distances(self, rows: Any, part: Any) -> Any:
+        seen = self.observed({"zero": self.zero}, self.at(rows, part), len(rows), self.run)["zero"]
+        return np.abs(seen[:, 0].reshape(len(rows), -1))
+
+    @cached_property
+    def nearest(self) -> tuple[Any, Any, Any]:
+        """(the distance, which one it is, at which part of the way) of every step."""
+        count = len(next(iter(self.q.values()))) - 1
+        size = max(1, PIECE // max(self.zero.size, 1))
+        if count * self.zero.size * 2 * PARTS > MOST:
+            raise NotImplementedError("too many distances")
+        always = self.distances([0], [0.0])[0] == 0.0  # a particle and itself
+        least, which, part = np.full(count, np.inf), np.zeros(count, int), np.zeros(count)
+        for begin in range(0, count, size):
+            rows = np.arange(begin, min(begin + size, count))
+            for width in (1.0, 1.0 / (PARTS - 1)):
+                middle = part[rows] if width < 1.0 else 0.5
+                for s in np.linspace(-0.5, 0.5, PARTS) * (2 * width if width < 1.0 else 1.0):
+                    here = np.clip(middle + s, 0.0, 1.0) * np.ones(len(rows))
+                    value = np.where(always, np.inf, self.distances(rows, here))
+                    at = value.argmin(axis=1)
+                    small = value[np.arange(len(rows)), at]
+                    new = rows[small < least[rows]]
+                    least[new] = small[new - begin]
+                    which[new], part[new] = at[new - begin], here[new - begin]
+        return least, which, part
+
+    def with_states(self, more: Mapping[str, UOp]) -> Run:
+        """The run as if it had more states, to be observed with them."""
+        r, dtype = self.run, next(iter(self.run.given.states.values())).dtype
+        states = (*r.system.states, *(State(name, u, "auxiliary") for name, u in more.items()))
+        zeros = {name: np.zeros((1, *u.shape), dtype) for name, u in more.items()}
+        given = replace(r.given, states={**r.given.states, **zeros})
+        return replace(r, system=replace(r.system, states=states), given=given, begun=None)
+
+    @cached_property
+    def direction(self) -> tuple[Run, dict[str, UOp]]:
+        """In which one of the distances changes, as a function of the positions and of which one it is."""
+        inner, which = self.zero, UOp.var(WHICH, self.zero.shape)
+        while inner.op in (Ops.SQRT, Ops.POW) and inner.src[0].shape == self.zero.shape:
+            inner = inner.src[0]  # a root has no slope where a particle meets itself
+        q = list(self.run.system.seen.q)
+        slopes = gradient((inner * which).sum() if self.zero.shape else inner * which, q)
+        return self.with_states({WHICH: which}), {f"along {x.arg}": u for x, u in zip(q, slopes)}
+
+    @cached_property
+    def bend(self) -> tuple[Run, UOp]:
+        """(x V'' x)(x T'' x)/|x|**4 for a direction x."""
+        system = self.run.system.seen
+        H, q, p = system.energy, list(system.q), list(system.p)
+        assert H is not None
+        x = {f"along {y.arg}": UOp.var(f"along {y.arg}", y.shape) for y in q}
+        ways = list(x.values())
+        size = UOp.sum_of((u * u).sum() for u in ways)
+        curved = [jvp(jvp([H], z, ways), z, ways)[0] / size for z in (q, p)]
+        return self.with_states(x), abs(curved[0] * curved[1])
+
+    def pace(self, k: int) -> float:
+        """dt*omega at the nearest point of a step's way."""
+        least, which, part = self.nearest
+        one = np.zeros((1, max(self.zero.size, 1)))
+        one[0, which[k]] = 1.0
+        here = self.at([k], [part[k]])
+        run, ways = self.direction
+        with np.errstate(all="ignore"):
+            x = self.observed(ways, {**here, WHICH: one.reshape(1, *self.zero.shape)}, 1, run)
+            along = {name: v[:, 0] for name, v in x.items()}
+            largest = max(float(np.abs(v).max()) for v in along.values())
+            scaled = {name: v / largest for name, v in along.items()}
+            run, square = self.bend
+            found = float(self.observed({SIZE: square}, {**here, **scaled}, 1, run)[SIZE][0, 0])
+        if math.isnan(found):
+            return math.inf if least[k] == 0.0 else 0.0
+        return abs(self.run.dt) * math.sqrt(found)
+
+    def first_pass(self) -> Passed | None:
+        least, which, part = self.nearest
+        order = np.argsort(least, kind="stable")
+        low, high = 0, len(order)  # of those in order, all before `low` are beyond the limit
         while low < high:
             middle = (low + high) // 2
-            low, high = (middle + 1, high) if pace(int(order[middle])) >= looked.limit else (low, middle)
+            low, high = (middle + 1, high) if self.pace(int(order[middle])) >= self.limit else (low, middle)
         if not low:
             return None
         k = int(order[:low].min())
-        n = (
-            self.zero.shape[-1]
-            if len(self.zero.shape) == 2 and self.zero.shape[0] == self.zero.shape[1]
-            else 0
-        )
-        pair = (int(where[k]) // n, int(where[k]) % n) if n else None
+        shape, step = self.zero.shape, self.first + k + 1
+        pair = None
+        if len(shape) == 2 and shape[0] == shape[1]:
+            i, j = (int(x) for x in np.unravel_index(which[k], shape))
+            pair = min(i, j), max(i, j)
         return Passed(
-            k + 1,
-            time_at(k + 1, self.run.dt, self.run.t0),
+            step,
+            time_at(step, self.run.dt, self.run.t0),
             as_written(self.term, self.run.system.seen.sites),
-            float(nearest[k]),
-            pace(k),
-            None if pair is None else (min(pair), max(pair)),
+            float(least[k]),
+            self.pace(k),
+            pair,
         )
 
 

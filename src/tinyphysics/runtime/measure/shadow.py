@@ -37,6 +37,8 @@ FIRST_TERM = {  # of v V'' v and of F T'' F, by the parts of a step
     ("V", "T", "V"): (1 / 12, -1 / 24),
     ("T", "V", "T"): (-1 / 24, 1 / 12),
 }
+# The next term, dt**4, by nested brackets: of A = the outer part and B = the inner one, "AAB" is [A, [A, [B, [A, B]]]]
+NEXT_TERM = {"AAA": 7 / 5760, "AAB": 1 / 480, "ABB": -1 / 360, "BAA": 1 / 360, "BAB": 1 / 120, "BBB": 1 / 720}
 ORDER = 8  # of the differences, where none is asked for
 LARGEST_ORDER = 16
 MOST = 100_000_000  # numbers of states at every step
@@ -93,6 +95,31 @@ def first_term(system: System, parts: tuple[str, ...], dt: float) -> UOp | None:
     (change,) = simplify([UOp.sum_of(second)])
     assert system.energy is not None
     return system.energy + UOp.const(dt * dt) * change
+
+
+@lru_cache(maxsize=32)
+def next_term(system: System, parts: tuple[str, ...], dt: float) -> UOp | None:
+    """dt**4 H4 of leapfrog, what H + dt**2 H2 leaves out; None of other splittings."""
+    if parts not in FIRST_TERM:
+        return None
+    split, (q, p) = separable(system), (list(system.q), list(system.p))
+    v = simplify(gradient(split.T, p))
+    minus_force = [-g for g in simplify(gradient(split.V, q))]
+
+    def along(part: str, f: UOp) -> UOp:
+        """How f changes along the flow of T or V: their bracket."""
+        (out,) = simplify(jvp([f], q, v) if part == "T" else jvp([f], p, minus_force))
+        return out
+
+    letters = {"A": parts[0], "B": parts[1]}
+    first = along(letters["A"], split.T if letters["B"] == "T" else split.V)
+    found = []
+    for word, weight in NEXT_TERM.items():
+        f = first
+        for letter in reversed(word):
+            f = along(letters[letter], f)
+        found.append(UOp.const(weight) * f)
+    return UOp.const(dt**4) * UOp.sum_of(found)
 
 
 def increments(system: System, split: Fact, sequence: Sequence[tuple[str, float]], dt: float) -> UOp:

@@ -31,11 +31,10 @@ from tinyphysics.runtime.measure.checked import (
     updates_in_a_step,
     walks,
 )
-from tinyphysics.runtime.measure.integrity import Injured, why_stopped
-from tinyphysics.runtime.measure.part_again import begun_at, every_step, part_of, started, state_at
+from tinyphysics.runtime.measure.integrity import Injured, injury, not_reproduced
+from tinyphysics.runtime.measure.part_again import begun_at, every_step, part_of, started
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.run import Found, Run, Watch
-from tinyphysics.runtime.state.schedule import time_at
 from tinyphysics.system import System
 from tinyphysics.trajectory import Stop
 
@@ -74,7 +73,7 @@ class WatchedCharges:
     floor: dict[str, float] = field(default_factory=dict)  # the largest rounding of a step that was measured
     biased: dict[str, Any] = field(default_factory=dict)
     largest: dict[str, float] = field(default_factory=dict)  # of band
-    last: int = -1
+    last: dict[str, Any] = field(default_factory=dict)  # as they were seen
 
     def __post_init__(self) -> None:
         members = self.run.given.members
@@ -82,7 +81,7 @@ class WatchedCharges:
         for c in self.charges:
             self.firsts[c.name], self.variance[c.name] = np.full(members, np.nan), np.zeros(members)
             self.biased[c.name], self.floor[c.name] = np.zeros(members, bool), 0.0
-            self.largest[c.name] = 0.0
+            self.largest[c.name], self.last[c.name] = 0.0, np.zeros(members)
 
     @property
     def charges(self) -> list[Charge]:
@@ -145,7 +144,7 @@ class WatchedCharges:
                 out |= ~(off <= band) & np.isfinite(off)
                 share = np.where(band > 0, off / np.where(band > 0, band, 1.0), 0.0)
                 self.largest[name] = max(self.largest[name], float(np.max(share, initial=0.0)))
-        self.last = n
+                self.last[name][part] = now[name]
         return out
 
     # --- by replay ----------------------------------------------------------------------------------
@@ -166,20 +165,11 @@ class WatchedCharges:
         with np.errstate(all="ignore"):
             for c in self.charges:
                 self.judge(c, members, seen, good, injured)
-        by_step: dict[int, list[int]] = {}
-        for j, x in injured.items():
-            by_step.setdefault(x.step, []).append(j)
-        out: dict[int, tuple[Stop, Mapping[str, Any]]] = {}
-        for step, some in by_step.items():
-            few = part_of(begun, some)
-            before, after = state_at(few, step - 1), state_at(few, step)
-            for at, j in enumerate(some):
-                x, k = injured[j], members[j]
-                states = [{name: v[at] for name, v in s.items()} for s in (before, after)]
-                error, where = why_stopped(x, part_of(few, [at]), self.setup, states[0], states[1])
-                who = k if self.run.given.is_ensemble else None
-                t = time_at(step, self.run.dt, self.run.t0)
-                out[k] = Stop("integrity", step, t, who, where, error), states[0]
+        out = {members[j]: injury(x, part_of(begun, [j]), members[j]) for j, x in injured.items()}
+        for j, k in enumerate(members) if self.setup.goal.math == "exact" else ():
+            same = all(np.array_equal(seen[n][-1, j], v[k], equal_nan=True) for n, v in self.last.items())
+            if not same:
+                out[k] = not_reproduced(part_of(begun, [j]), good, n, k)
         return out
 
     def calibrate(self, part: Run) -> None:
@@ -210,7 +200,9 @@ class WatchedCharges:
             at = int(np.argmax(wrong[:, j]))
             if j not in injured or injured[j].step > steps[at]:
                 smallest = float(max(bands[at, j], limit[at, j]))
-                injured[j] = Injured(c, int(steps[at]), float(jumps[at, j]), float(bands[at, j]), smallest)
+                injured[j] = Injured(
+                    name, c.expression, int(steps[at]), float(jumps[at, j]), float(bands[at, j]), smallest
+                )
         if (only_far := passed & ~wrong.any(axis=0)).any():
             far = jumps[:, only_far]
             self.floor[name] = max(self.floor[name], float(np.max(far[np.isfinite(far)], initial=0.0)))

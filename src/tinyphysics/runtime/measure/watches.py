@@ -9,7 +9,8 @@ import math
 from collections.abc import Sequence
 
 from tinyphysics.runtime.stages.setup import Setup
-from tinyphysics.runtime.state.run import Run, Watch
+from tinyphysics.runtime.state.record import Record
+from tinyphysics.runtime.state.run import Found, Run, Watch
 
 WORTH = 0.2  # seconds of a run that is watched unasked: its charges have to be found and compiled first
 SHORTEST = 2e-8  # seconds of a step of one member, whose operations wait for each other
@@ -47,6 +48,17 @@ def watches(setup: Setup, r: Run) -> Sequence[Watch]:
     if not is_watched(setup, r):
         return ()
     from tinyphysics.runtime.measure.watched_charges import watch_charges
+    from tinyphysics.runtime.measure.watched_energy import watch_energy
 
-    found = watch_charges(setup, r, stride(setup, r))
-    return () if found is None else (found[1],)
+    every = stride(setup, r)
+    charges, energy = watch_charges(setup, r, every), watch_energy(setup, r, every)
+    return (*(() if charges is None else charges[1:]), *(() if energy is None else (energy,)))
+
+
+def judge(setup: Setup, r: Run, record: Record) -> Found:
+    """Members of a run that has not been watched that should have been stopped."""
+    if setup.checks == "off" or r.watches or not setup.compiled.poles:
+        return {}
+    from tinyphysics.runtime.measure.pole_stops import passed_poles
+
+    return passed_poles(setup, r, record)

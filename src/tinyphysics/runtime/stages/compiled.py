@@ -22,6 +22,7 @@ from tinyphysics.runtime.engines.jump import Jumps
 from tinyphysics.runtime.engines.plans import PlanSummary, find, keep, known_of, plan_key
 from tinyphysics.runtime.engines.propagator import Propagator, propagator
 from tinyphysics.runtime.stages.energies import Look, look_of
+from tinyphysics.runtime.stages.terms import poles_of
 from tinyphysics.runtime.state.encoding import Encoding
 from tinyphysics.runtime.state.indices import selects
 from tinyphysics.runtime.state.run import LazyProgram
@@ -146,6 +147,11 @@ class Compiled:
     def step_seconds(self) -> float:
         """About what a step of one member takes."""
         return loop_seconds(0, self.known.operations)
+
+    @cached_property
+    def poles(self) -> bool:
+        """Has its energy a pole that a drift may pass?"""
+        return bool(poles_of(self.system.seen))
 
     @cached_property
     def look(self) -> Look | None:

@@ -93,7 +93,7 @@ class Pattern:
     threads: int
     asked: CompileRecord
     metrics: Mapping[str, Any]
-    diagnostics: Sequence[Callable[[Repeated], None]]
+    diagnostics: Sequence[Callable[[Repeated], bool | None]]
 
     def holds(self, setup: Setup) -> bool:
         """Is the simulation still what it was?"""

@@ -14,7 +14,8 @@ import numpy as np
 from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.runtime.stages.running import Running
 from tinyphysics.runtime.state.digest import joined, leaves
-from tinyphysics.runtime.state.run import Found, Watch
+from tinyphysics.runtime.state.record import Record
+from tinyphysics.runtime.state.run import Found, Run, Watch
 from tinyphysics.runtime.state.tiles import Tile
 from tinyphysics.trajectory import Stop
 
@@ -78,7 +79,7 @@ def stop_members(run: Running, w: Watch, members: Sequence[int]) -> list[Stop]:
     going = [k for k in members if all(k - t.here.start not in t.frozen for t in run.tiles if inside(t, k))]
     found = w.find(going, run.looked.get(w.name, run.schedule.first), run.n) if going else {}
     run.record.alarms += len(going)
-    take_back(run, found)
+    take_back(run.record, run.n, found)
     for tile in run.tiles:
         tile.frozen |= {k - tile.here.start: why for k, why in found.items() if inside(tile, k)}
     return [stop for stop, _ in found.values()]
@@ -88,11 +89,36 @@ def inside(tile: Tile, member: int) -> bool:
     return bool(tile.here.start <= member < tile.here.stop)
 
 
-def take_back(run: Running, found: Found) -> None:
-    """What was recorded of members from their bad steps on; whole numbers stay what they were before."""
-    r, s = run.record, run.schedule
-    steps = s.steps_of(r.slot0, s.complete(run.n)) if r.frames else np.empty(0, int)
-    seen = np.array(s.observed(run.n)[r.row0 :]) if s.observe_every is not None else np.empty(0, int)
+def stop_afterwards(r: Run, record: Record, found: Found) -> None:
+    """A run that is over ends earlier, for some of its members or for all of them."""
+    take_back(record, record.last, found)
+    old = {stop.member or 0: stop for stop in record.stops}
+    record.stops[:] = sorted(
+        [*record.stops, *(stop for k, (stop, _) in found.items() if k not in old)],
+        key=lambda stop: (stop.step, stop.member or 0),
+    )
+    final = {name: np.array(v) for name, v in record.final.items()}
+    for k, (_, last) in found.items():
+        for name, v in final.items():
+            v[k] = last[name]
+    if len({*old, *found}) == r.given.members:
+        record.last = max(stop.step for stop in record.stops) - 1
+        record.carried = None
+        if not record.schedule.saves(record.last):
+            for name, v in record.frame(record.last).items():
+                v[...] = final[name]
+        record.hashes[:] = [h for h in record.hashes if h[0] <= record.last]
+    elif record.hashes:
+        first = min(stop.step for stop, _ in found.values())
+        record.hashes[:] = [h for h in record.hashes if h[0] < first]  # the others were of all members
+    record.final = final
+
+
+def take_back(r: Record, n: int, found: Found) -> None:
+    """What was recorded up to step n of members from their bad steps on; whole numbers stay what they were before."""
+    s = r.schedule
+    steps = s.steps_of(r.slot0, s.complete(n)) if r.frames else np.empty(0, int)
+    seen = np.array(s.observed(n)[r.row0 :]) if s.observe_every is not None else np.empty(0, int)
     for k, (stop, last) in found.items():
         for name, v in r.frames.items():
             for row in np.flatnonzero(steps >= stop.step).tolist():

@@ -130,7 +130,7 @@ def all_finite(a: Any) -> bool:
     return bool(np.count_nonzero(np.isfinite(a)) == a.size)  # sooner than .all(), of few
 
 
-def trajectory(p: Pattern, setup: Setup, i: Inputs, frames: dict[str, Any], took: Took) -> Trajectory:
+def trajectory(p: Pattern, setup: Setup, i: Inputs, frames: dict[str, Any], took: Took) -> Trajectory | None:
     one, last, ensemble = varied(p.run, given=i), int(p.steps[-1]), i.is_ensemble
     final: Mapping[str, Any] = {name: v[-1] if ensemble else v[-1, 0] for name, v in frames.items()}
     kept = frames if ensemble else {name: v[:, 0] for name, v in frames.items()}
@@ -154,7 +154,8 @@ def trajectory(p: Pattern, setup: Setup, i: Inputs, frames: dict[str, Any], took
     )
     repeated = Repeated(setup, one, out, partial(recorded, p, frames))
     for look in p.diagnostics:
-        look(repeated)
+        if look(repeated):
+            return None
     return out
 
 

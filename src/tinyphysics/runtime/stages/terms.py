@@ -1,11 +1,13 @@
-"""What are the terms of an energy?  Their sizes are the scale beside which its errors are told."""
+"""What are the terms of an energy?  Their sizes are the scale beside which its errors are told, and they may have poles."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
-from tinyphysics.ir import Ops, UOp
+from tinyphysics.ir import Ops, UOp, toposort
 from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.system import System
 
 CANCELLED = 1e-8  # terms of H this much smaller than what they are made of have lost half of their digits
 
@@ -29,3 +31,29 @@ def made_of(energy: UOp, states: Sequence[UOp]) -> UOp:
     """The size of sum |z dH/dz| over the states z: what the terms of H are made of, also where they cancel."""
     products = (abs(z * g) for z, g in zip(states, gradient(energy, list(states))))
     return UOp.sum_of(x.sum() if x.shape else x for x in products)
+
+
+def vanishing(H: UOp, q: frozenset[UOp]) -> list[tuple[UOp, UOp]]:
+    """(addend, what is zero at its pole): denominators, bases of negative powers, arguments of logarithms that move."""
+    found: dict[UOp, UOp] = {}
+    for x in addends(H):
+        for u in toposort([x]):
+            zero = None
+            if u.op is Ops.DIV:
+                zero = u.src[1]
+            elif u.op in (Ops.RSQRT, Ops.LOG):
+                zero = u.src[0]
+            elif u.op is Ops.POW and u.src[1].op is Ops.CONST and float(u.src[1].arg) < 0:
+                zero = u.src[0]
+            if zero is not None and zero.leaves & q:
+                found.setdefault(zero, x)
+    return [(x, zero) for zero, x in found.items()]
+
+
+@lru_cache(maxsize=256)
+def poles_of(system: System) -> tuple[tuple[UOp, UOp], ...]:
+    """The poles of an energy that moves: none where it is not looked for any."""
+    H = system.energy
+    if H is None or system.time is not None or any(u.op is Ops.NEIGHBOURS for u in toposort([H])):
+        return ()
+    return tuple(vanishing(H, frozenset(system.q)))

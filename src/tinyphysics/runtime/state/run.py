@@ -66,9 +66,10 @@ class BoundAct:
         False  # on what the loop carries: the states of the system keep the bits that they have without it
     )
     since: int | None = None  # a fault: the first step that has it
+    skips: int | None = None  # of a replay: a step at which it is left out
 
     def due(self, n: int) -> bool:
-        return n > 0 and n % self.every == 0 and n >= (self.since or 0)
+        return n > 0 and n % self.every == 0 and n >= (self.since or 0) and n != self.skips
 
     def next(self, n: int) -> int:
         """The first step after n at which it is due."""

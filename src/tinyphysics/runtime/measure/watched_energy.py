@@ -1,0 +1,193 @@
+"""Is the energy of a run where it belongs?  It is looked at on a stride; where it moved too far, a replay finds the step.
+
+Of leapfrog the shadow energy H + dt**2 H2 is watched: it moves by dt**4 H4, the next term of its series, at the states met
+so far, and by rounding. Of other methods, and of large systems, only jumps of H are looked into. What looks wrong is done
+again from the look before: a drift that passed a pole stops the member there ("singularity"), and so does what is no step
+and moved the shadow energy further than the next term anywhere in that stretch ("integrity"): a fault, or a run that is not
+reproduced. A step may do so by itself, where it is too long for the series: that is no fault, and the run goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.ir import Ops, UOp, toposort
+from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.runtime.measure.checked import EPS, OF_FORCES, ROUNDED, SPREAD, WIDE, WORDS
+from tinyphysics.runtime.measure.integrity import Injured, injury, not_reproduced
+from tinyphysics.runtime.measure.part_again import begun_at, every_step, part_of
+from tinyphysics.runtime.measure.pole_stops import looks_for_poles, met
+from tinyphysics.runtime.measure.shadow import first_term, next_term, refusal, sequence_of
+from tinyphysics.runtime.stages.setup import Setup
+from tinyphysics.runtime.stages.terms import addends
+from tinyphysics.runtime.state.run import Found, Run, Watch
+from tinyphysics.trajectory import Stop
+
+FAR = 1e-2  # of the largest sum of |terms of H|: an energy that jumps further from one look to the next is looked into
+ODD = 50.0  # times the largest jump before it
+SEEN = 4  # looks, from which on jumps are compared
+LEAST = 1e-6  # of that sum, below which no jump is looked into
+TRIES, FEW_TRIES = 16, 4  # replays of a member in which nothing was found: by FAR, by ODD
+SAFE = 4.0  # of the next term: both ends of a stretch have it, and the series goes on
+JUMP = 20.0  # roundings of one step: beyond it is none
+ENERGY, SCALE, NEXT, MOVED, PLAIN = "energy", "energy scale", "energy next", "energy moved", "energy plain"
+ROUGH = {
+    Ops.ABS,
+    Ops.MIN,
+    Ops.MAX,
+    Ops.WHERE,
+    Ops.FLOOR,
+    Ops.SIGN,
+    Ops.LT,
+    Ops.LE,
+    Ops.IMAGE,
+    Ops.CUSTOM,
+    Ops.NEIGHBOURS,
+}
+
+
+def shadow_of(setup: Setup, r: Run) -> tuple[UOp, UOp] | None:
+    """(H + dt**2 H2, |dt**4 H4|) of a small smooth system that leapfrog steps."""
+    goal, method, system = setup.goal, setup.compiled.known.method, r.system
+    if setup.compiled.look is None or goal.precision not in EPS or goal.precision in WORDS:
+        return None
+    if (
+        system.friction
+        or any(a.since is None and not a.inside for a in r.acts)
+        or refusal(system, goal, method)
+    ):
+        return None
+    parts = tuple(part for part, _ in sequence_of(method))
+    assert system.energy is not None
+    if any(u.op in ROUGH for u in toposort([system.energy])):
+        return None
+    shadow, after = first_term(system, parts, r.dt), next_term(system, parts, r.dt)
+    return None if shadow is None or after is None else (shadow, abs(after))
+
+
+@dataclass(eq=False)
+class WatchedEnergy:
+    """The energy of one run, and what was seen of it so far; arrays are by member."""
+
+    run: Run
+    setup: Setup
+    shadow: tuple[UOp, UOp] | None
+    poles: bool
+    reference: Any = None  # where it was when it was last known to be well
+    since: Any = None  # the step of that
+    plain: Any = None  # H at the look before
+    scale: Any = None
+    largest: Any = None  # jump so far; of a shadow energy, next term
+    variance: Any = None  # sums over looks of what the roundings of a step do
+    last: Any = None  # as it was seen
+    looks: Any = None
+    tries: Any = None
+
+    def __post_init__(self) -> None:
+        members = self.run.given.members
+        self.reference, self.plain, self.scale, self.largest, self.variance, self.last = (
+            np.zeros(members) for _ in range(6)
+        )
+        self.since, self.looks, self.tries = (np.zeros(members, int) for _ in range(3))
+
+    @cached_property
+    def values(self) -> dict[str, UOp]:
+        system = self.run.system.seen
+        H = system.energy
+        assert H is not None
+        sizes = UOp.sum_of(abs(x) for x in addends(H))
+        if self.shadow is None:
+            return {ENERGY: H, SCALE: sizes}
+        states = [*system.q, *system.p]
+        own = [z * g for z, g in zip(states, gradient(H, states))]
+        moved = UOp.sum_of((x * x).sum() for x in own)
+        return {ENERGY: self.shadow[0], SCALE: sizes, NEXT: self.shadow[1], MOVED: moved, PLAIN: H}
+
+    @cached_property
+    def eps(self) -> float:
+        return max(EPS[self.setup.goal.precision], OF_FORCES[self.setup.goal.precision])
+
+    # --- on the stride ------------------------------------------------------------------------------
+    def bad(self, part: slice, first: Mapping[str, Any], now: Mapping[str, Any], n: int) -> Any:
+        if self.looks[part.start] == 0:
+            self.reference[part], self.scale[part] = first[ENERGY], first[SCALE]
+            self.plain[part] = first.get(PLAIN, first[ENERGY])
+            if self.shadow is not None:
+                self.largest[part], self.variance[part] = first[NEXT], first[MOVED]
+        self.looks[part] += 1
+        with np.errstate(all="ignore"):
+            self.scale[part] = np.fmax(self.scale[part], now[SCALE])
+            plain = now.get(PLAIN, now[ENERGY])
+            jump = np.abs(plain - self.plain[part])
+            self.plain[part], self.last[part] = plain, now[ENERGY]
+            wrong = ~(jump <= FAR * self.scale[part]) & self.poles
+            if self.shadow is None:
+                wrong |= self.odd(part, jump)
+            else:
+                self.largest[part] = np.fmax(self.largest[part], now[NEXT])
+                self.variance[part] += now[MOVED]
+                wrong |= ~(np.abs(now[ENERGY] - self.reference[part]) <= self.band(part, n))
+        return wrong & (self.tries[part] < TRIES)
+
+    def odd(self, part: slice, jump: Any) -> Any:
+        """Jumps that are far above all before them."""
+        before, few = self.largest[part], self.tries[part] < FEW_TRIES
+        found = (self.looks[part] > SEEN) & (jump > ODD * before) & (jump > LEAST * self.scale[part]) & few
+        self.largest[part] = np.fmax(before, jump)
+        return found & self.poles
+
+    def band(self, part: Any, n: Any) -> Any:
+        """How far a shadow energy may be from where it was."""
+        one = SPREAD * self.eps * np.sqrt(self.variance[part] / (self.looks[part] + 1))
+        walk = WIDE * one * np.sqrt(np.maximum(n - self.since[part], 1))
+        return SAFE * self.largest[part] + walk + ROUNDED * self.eps * self.scale[part]
+
+    # --- by replay ----------------------------------------------------------------------------------
+    def find(self, members: Sequence[int], good: int, n: int) -> Found:
+        out: dict[int, tuple[Stop, Mapping[str, Any]]] = {}
+        for k in members:
+            begun = begun_at(part_of(self.run, [k]), good)
+            found = met(self.setup, self.run, begun, k, n) if self.poles else None
+            found = self.moved(begun, k, good, n) if found is None and self.shadow is not None else found
+            if found is None:
+                self.tries[k] += 1
+            else:
+                out[k] = found
+        return out
+
+    def moved(self, begun: Run, k: int, good: int, n: int) -> tuple[Stop, Mapping[str, Any]] | None:
+        """The stop of a member whose shadow energy one step has moved; else it is well where it is now."""
+        seen = {name: v[:, 0] for name, v in every_step(begun, n, self.values).items()}
+        energy, after = seen[ENERGY], np.fmax.accumulate(seen[NEXT])
+        with np.errstate(all="ignore"):
+            jumps = np.abs(np.diff(energy))
+            largest = np.fmax(after[1:], self.largest[k])
+            one = SPREAD * self.eps * np.sqrt(np.fmax(seen[MOVED][1:], seen[MOVED][:-1]))
+            limit = SAFE * largest + JUMP * one + ROUNDED * self.eps * self.scale[k]
+            wrong = (jumps > limit) & np.isfinite(jumps)
+        if self.setup.goal.math == "exact" and not np.array_equal(energy[-1], self.last[k], equal_nan=True):
+            return not_reproduced(begun, good, n, k)
+        at = int(np.argmax(wrong))
+        acts = [a for a in self.run.acts if a.due(good + at + 1)]
+        if not wrong.any() or not acts:  # a step by itself is too long for the series, and no fault
+            self.reference[k], self.since[k], self.largest[k] = energy[-1], n, largest[-1]
+            return None
+        H = self.run.system.seen.energy
+        assert H is not None
+        size, within = float(jumps[at]), float(limit[at])
+        return injury(Injured("shadow energy", H, good + at + 1, size, within, within), begun, k)
+
+
+def watch_energy(setup: Setup, r: Run, every: int) -> Watch | None:
+    poles, fixed = looks_for_poles(setup, r), r.jump is None and not r.adaptive and not r.gridless
+    shadow = shadow_of(setup, r) if fixed and r.system.energy is not None else None
+    if not poles and shadow is None:
+        return None
+    one = WatchedEnergy(r, setup, shadow, poles)
+    told = (("shadow energy",) if shadow is not None else ()) + (("poles",) if poles else ())
+    return Watch("energy", one.values, every, one.bad, "integrity", one.find, told)

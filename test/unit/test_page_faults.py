@@ -1,0 +1,157 @@
+"""Does a run stop where a step passes a pole of its energy, and nowhere else?"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import tinyphysics as tp
+from tinyphysics.runtime.measure.part_again import part_of
+from tinyphysics.runtime.measure.passed_pole import passed_pole
+
+
+@tp.hamiltonian
+def kepler(q: tp.Vec[2], p: tp.Vec[2], mu: float = 1.0):
+    return p @ p / 2 - mu / tp.norm(q)
+
+
+@tp.hamiltonian
+def soft(q: tp.Vec[2], p: tp.Vec[2]):
+    return p @ p / 2 - 1 / tp.sqrt(q @ q + 0.01)
+
+
+@tp.hamiltonian
+def well(q, p):
+    return p**2 / 2 - tp.log(abs(q))
+
+
+@tp.hamiltonian
+def bodies(q: tp.Array["n", 2], p: tp.Array["n", 2], m: tp.Array["n"]):
+    return ((p * p).sum(-1) / m).sum() / 2 - tp.pair_sum(
+        m[:, None] * m[None, :] / tp.sqrt(tp.pair_distance2(q))
+    )
+
+
+FALL = {"q": [1.0, 0.0], "p": [0.0, 0.0]}
+
+
+@pytest.mark.requirement("S2-39")
+@pytest.mark.parametrize("more", [{}, {"check_every": 50}, {"checks": "on", "check_every": 1}])
+@pytest.mark.parametrize("backend", ["llvm", "numpy", "python"])
+def test_a_fall_into_a_centre_stops_before_the_step_that_passes_it(backend, more):
+    sim = tp.compile(kepler, dt=0.01, method="leapfrog", backend=backend, **more)
+    with pytest.warns(tp.PhysicsWarning, match=r"step 111 \(t = 1.11\) passes a pole of mu/sqrt"):
+        out = sim.evolve(**FALL, steps=150, save_every=1)
+    assert (out.stopped.cause, out.stopped.step, out.steps[-1]) == ("singularity", 111, 110)
+    free = tp.compile(kepler, dt=0.01, method="leapfrog", backend=backend, checks="off")
+    assert np.array_equal(out.q, free.evolve(**FALL, steps=150, save_every=1).q[:111])
+
+
+def test_it_stops_again_and_again():
+    """Short runs of one form are not prepared anew, and most of them are not looked at."""
+    sim = tp.compile(kepler, dt=0.01, method="leapfrog")
+    sim.evolve(q=[1.0, 0.0], p=[0.0, 1.0], steps=150)
+    for _ in range(20):
+        sim.evolve(q=[1.0, 0.0], p=[0.0, 1.0], steps=150)
+    with pytest.warns(tp.PhysicsWarning, match="step 111"):
+        assert sim.evolve(**FALL, steps=150).stopped.step == 111
+    assert sim.evolve(q=[1.0, 0.0], p=[0.0, 1.0], steps=150).stopped is None
+
+
+def test_strict_raises_and_off_goes_on():
+    strict = tp.compile(kepler, dt=0.01, method="leapfrog", checks="strict")
+    with pytest.raises(tp.PhysicsIntegrityError, match='time="logarithmic"') as found:
+        strict.evolve(**FALL, steps=150)
+    assert found.value.out.stopped.step == 111 and found.value.evidence["step"] == 111
+    off = tp.compile(kepler, dt=0.01, method="leapfrog", checks="off")
+    assert off.evolve(**FALL, steps=150).stopped is None
+
+
+@pytest.mark.parametrize("more", [{}, {"check_every": 40}])
+def test_a_member_stops_alone(more):
+    sim = tp.compile(kepler, dt=0.01, method="leapfrog", **more)
+    p = np.array([[0.0, 1.0], [0.0, 0.0], [0.0, 0.6]])
+    with pytest.warns(tp.PhysicsWarning, match="step 111 of member 1"):
+        out = sim.evolve(
+            q=np.tile([1.0, 0.0], (3, 1)), p=p, steps=150, save_every=1, observe={"x": lambda q: q[0]}
+        )
+    assert [(s.member, s.step) for s in out.stops] == [(1, 111)]
+    assert np.isfinite(out.q[:, [0, 2]]).all() and np.isnan(out.q[111:, 1]).all()
+    assert np.isfinite(out.q[:111]).all() and np.isfinite(out.final.q).all()
+    assert np.isnan(out["x"][111:, 1]).all() and np.isfinite(out["x"][:111, 1]).all()
+
+
+@pytest.mark.parametrize("more", [{}, {"check_every": 40}])
+def test_two_bodies_that_meet_between_two_steps_are_named(more):
+    start = {"q": [[0.0, 0.0], [1.0, 0.0], [5.0, 0.0]], "p": np.zeros((3, 2)), "m": [1.0, 1.0, 1.0]}
+    with pytest.warns(tp.PhysicsWarning, match="between particles 0 and 1"):
+        out = tp.compile(bodies, dt=0.01, method="leapfrog", **more).evolve(**start, steps=120)
+    assert (out.stopped.step, out.stopped.where) == (79, (0, 1))  # both fall for a time of pi/4
+
+
+def test_bodies_of_many_masses_meet_too():
+    """Fifty bodies, which are too many for a matrix of second derivatives; the heavy pair falls for pi/4."""
+    r = np.random.default_rng(3)
+    q = np.concatenate([[[0.0, 0.0], [1.0, 0.0]], 100 * r.normal(size=(48, 2))])
+    m = np.concatenate([[1.0, 1.0], np.full(48, 1e-6)])
+    sim = tp.compile(bodies, dt=0.01, method="leapfrog", check_every=64)
+    with pytest.warns(tp.PhysicsWarning, match="between particles 0 and 1"):
+        out = sim.evolve(q=q, p=np.zeros((50, 2)), m=m, steps=128)
+    assert (out.stopped.step, out.stopped.where) == (79, (0, 1))
+
+
+def test_a_segment_is_looked_at_between_its_ends():
+    """At a speed of 300 a step of 3 leaps over the centre; only the way shows that."""
+    sim = tp.compile(kepler, dt=0.01, method="leapfrog", checks="off")
+    out = sim.evolve(q=[10.0, 1e-3], p=[-300.0, 0.0], steps=6)
+    found = passed_pole(part_of(out.origin.run, [0]), 6, 2.0)
+    assert found.step == 4 and found.distance < 0.02  # from 1 to -2
+
+
+@pytest.mark.requirement("S2-39")
+def test_the_limit_is_where_the_method_is_no_longer_stable():
+    """r = (mu dt**2/2)**(1/3): orbits whose nearest point is above it pass, those below it stop."""
+    limit = (0.01**2 / 2) ** (1 / 3)
+    sim = tp.compile(kepler, dt=0.01, method="leapfrog", checks="off")
+    near = 0
+    for p in np.linspace(0.02, 0.5, 13):
+        out = sim.evolve(q=[1.0, 0.0], p=[0.0, float(p)], steps=200, save_every=1)
+        found = passed_pole(part_of(out.origin.run, [0]), 200, 2.0)
+        ways = out.q[:-1, None] + np.linspace(0, 1, 200)[:, None] * np.diff(out.q, axis=0)[:, None]
+        least = np.linalg.norm(ways, axis=-1).min(axis=1)
+        inside = np.flatnonzero(least < limit)
+        near += len(inside) > 0
+        assert (found is None) == (len(inside) == 0)
+        assert found is None or found.step == inside[0] + 1
+    assert 0 < near < 13
+
+
+def test_without_a_pole_there_is_no_alarm():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tp.PhysicsWarning)
+        for system, start in (
+            (kepler, {"q": [1.0, 0.0], "p": [0.0, 0.6]}),
+            (soft, {"q": [1.0, 0.0], "p": [0.0, 0.0]}),
+        ):
+            out = tp.compile(system, dt=0.01, method="leapfrog", check_every=64).evolve(**start, steps=2000)
+            assert out.stopped is None and "singularity" not in out.metrics
+
+
+def test_a_step_that_is_too_long_everywhere_is_no_pole():
+    sim = tp.compile(kepler, dt=5.0, method="leapfrog")
+    with pytest.warns(tp.PhysicsWarning, match="beyond the stability limit"):
+        assert sim.evolve(q=[1.0, 0.0], p=[0.0, 1.2], steps=100).stopped is None
+
+
+def test_a_logarithm_has_a_pole():
+    sim = tp.compile(well, dt=0.01, method="leapfrog")
+    with pytest.warns(tp.PhysicsWarning, match="passes a pole of log"):
+        out = sim.evolve(q=1.0, p=-20.0, steps=30)
+    assert out.stopped.cause == "singularity"
+
+
+def test_a_time_that_is_stretched_goes_through():
+    out = tp.compile(kepler, dt=0.01, time="logarithmic").evolve(q=[1.0, 0.0], p=[0.0, 0.01], until=3.0)
+    assert out.stopped is None and out.drift("energy") < 1e-6
