@@ -10,6 +10,7 @@ import pytest
 import tinyphysics as tp
 from tinyphysics.runtime.measure.part_again import part_of
 from tinyphysics.runtime.measure.passed_pole import passed_pole
+from tinyphysics.runtime.stages.terms import poles_of
 
 
 @tp.hamiltonian
@@ -137,6 +138,10 @@ def test_without_a_pole_there_is_no_alarm():
         ):
             out = tp.compile(system, dt=0.01, method="leapfrog", check_every=64).evolve(**start, steps=2000)
             assert out.stopped is None and "singularity" not in out.metrics
+
+
+def test_a_softened_centre_is_no_pole():
+    assert poles_of(kepler) and not poles_of(soft)
 
 
 def test_a_step_that_is_too_long_everywhere_is_no_pole():

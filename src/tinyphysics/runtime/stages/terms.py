@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from tinyphysics.ir import Ops, UOp, toposort
 from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.rules.equality.ranges import ranges_of
 from tinyphysics.system import System
 
 CANCELLED = 1e-8  # terms of H this much smaller than what they are made of have lost half of their digits
@@ -56,4 +57,6 @@ def poles_of(system: System) -> tuple[tuple[UOp, UOp], ...]:
     H = system.energy
     if H is None or system.time is not None or any(u.op is Ops.NEIGHBOURS for u in toposort([H])):
         return ()
-    return tuple(vanishing(H, frozenset(system.q)))
+    found = vanishing(H, frozenset(system.q))
+    ranges = ranges_of([zero for _, zero in found], {})
+    return tuple((x, zero) for x, zero in found if ranges[zero][0] <= 0.0 <= ranges[zero][1])
