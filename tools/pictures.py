@@ -503,6 +503,53 @@ def draw_blew_up(left, right) -> None:
     right.legend(loc="upper right", fontsize=8, ncols=2)
 
 
+def draw_checks(left, right) -> None:
+    """An angular momentum and its band, and a shadow energy, each with a fault."""
+
+    @tp.hamiltonian
+    def kepler(q: tp.Vec[2], p: tp.Vec[2]):
+        return p @ p / 2 - 1 / tp.norm(q)
+
+    steps, since = 10_000, 6_000
+    n = np.arange(steps + 1)
+    sim = tp.compile(kepler, dt=0.02, method="leapfrog", checks="off")
+    look = {
+        "L": lambda q, p: q[0] * p[1] - q[1] * p[0],
+        "s": lambda q, p: (q[0] * p[1]) ** 2 + (q[1] * p[0]) ** 2,
+    }
+    for acts, colour in (
+        ({"fault": tp.fault("p", 1, relative=1e-9, since=since)}, "tab:red"),
+        (None, "tab:blue"),
+    ):
+        out = sim.evolve(q=[1.0, 0.0], p=[0.0, 1.2], steps=steps, frames=2, observe=look, acts=acts)
+        off = np.abs(out["L"] - out["L"][0])
+        left.plot(n[1:], np.maximum(off[1:], 2e-17), colour, lw=0.8)
+    left.plot(n[1:], 10 * 0.42 * 2.0**-53 * np.sqrt(2 * np.mean(out["s"]) * n[1:]) + 2e-15, "k--", lw=1)
+    left.set(yscale="log", xlabel="step", title="angular momentum, with a fault of 1e-9")
+    left.set_ylabel("|L - L0|")
+    left.text(2000, 1.5e-13, "band: ten walks")
+
+    @tp.hamiltonian
+    def henon_heiles(q: tp.Vec[2], p: tp.Vec[2]):
+        return (p @ p + q @ q) / 2 + q[0] ** 2 * q[1] - q[1] ** 3 / 3
+
+    sim = tp.compile(henon_heiles, dt=0.1, method="leapfrog", checks="off")
+    start = {"q": [0.0, -0.016], "p": [0.49974, 0.0]}
+    parts = [sim.evolve(**start, steps=500, save_every=1)]
+    moved = parts[0].final.p * np.array([1.0002, 1.0])
+    parts.append(sim.evolve(q=parts[0].final.q, p=moved, steps=500, save_every=1))
+    for name, colour, label in (
+        ("energy", "tab:orange", "H"),
+        ("shadow_energy", "tab:blue", "shadow energy"),
+    ):
+        values = np.concatenate([getattr(part, name) for part in parts])
+        right.plot(1e4 * (values - values[0]), colour, lw=0.8, label=label)
+    right.axvline(500, color="tab:red", lw=0.8)
+    right.set(xlabel="step", ylim=(-0.6, 4.8), title="energies of Hénon and Heiles, with a fault of 2e-4")
+    right.set_ylabel("change, 1e-4")
+    right.legend(loc="upper left")
+
+
 def draw_units(left, right) -> None:
     """A spring of quantities: what goes in is in cm and ms, what comes out in the units that are asked for."""
     import pint
@@ -601,6 +648,7 @@ def main() -> None:
         "tongues": draw_tongues,
         "chaos": draw_chaos,
         "blew_up": draw_blew_up,
+        "checks": draw_checks,
         "units": draw_units,
         "friction": draw_friction,
     }

@@ -278,6 +278,51 @@ def test_an_orbit_that_begins_far_out_has_its_error_ahead_of_it(p, dt):
     assert out.stopped is None
 
 
+def lennard_jones(q, p):
+    s = 1 / (q @ q) ** 3
+    return p @ p / 2 + 4 * (s * s - s)
+
+
+# by name: the energy, how many numbers q has, how widely q and p are spread, and where around
+# fmt: off
+POTENTIALS = {
+    "kepler":    (lambda q, p: p @ p / 2 - 1 / tp.norm(q), 2, 0.3, 0.7, 1.0),
+    "chaotic":   (lambda q, p: (p @ p + q @ q) / 2 + q[0] ** 2 * q[1] - q[1] ** 3 / 3, 2, 0.15, 0.2, 0.0),
+    "pendulum":  (lambda q, p: p @ p / 2 - tp.cos(q[0]), 1, 1.0, 1.0, 0.0),
+    "quartic":   (lambda q, p: p @ p / 2 + (q @ q) ** 2 / 4 + q[0] * q[1] ** 2, 2, 0.6, 0.6, 0.0),
+    "morse":     (lambda q, p: p @ p / 2 + (1 - tp.exp(-q[0])) ** 2, 1, 0.4, 0.5, 0.0),
+    "lennard":   (lennard_jones, 2, 0.1, 0.3, 1.3),
+    "yukawa":    (lambda q, p: p @ p / 2 - tp.exp(-tp.norm(q)) / tp.norm(q), 3, 0.2, 0.5, 1.0),
+    "two wells": (lambda q, p: p @ p / 2 + q[0] ** 4 / 4 - q[0] ** 2 / 2, 1, 1.0, 0.5, 0.0),
+    "fast":      (lambda q, p: tp.sqrt(1 + p @ p) + q @ q / 2, 1, 1.0, 1.0, 0.0),
+    "isochrone": (lambda q, p: p @ p / 2 - 1 / (1 + tp.sqrt(1 + q @ q)), 2, 1.0, 0.3, 0.0),
+}
+# fmt: on
+
+
+@pytest.mark.filterwarnings("ignore::tinyphysics.PhysicsWarning")
+@pytest.mark.parametrize(
+    "name, method, dt",
+    [
+        pytest.param(name, method, dt, marks=() if (k + 2 * j + i) % 13 == 0 else pytest.mark.all)
+        for k, name in enumerate(POTENTIALS)
+        for j, method in enumerate(("leapfrog", "leapfrog_dkd"))
+        for i, dt in enumerate((0.005, 0.02, 0.05, 0.1, 0.2, 0.4))
+    ],
+)
+def test_no_step_by_itself_is_a_fault_however_long_it_is(name, method, dt):
+    """Orbits of all shapes, many of them with steps that are far too long: some pass poles, none is called a fault."""
+    energy, size, wide, fast, middle = POTENTIALS[name]
+    r = np.random.default_rng(7)
+    q, p = wide * r.normal(size=(64, size)), fast * r.normal(size=(64, size))
+    q[:, 0] += middle
+    energy.__annotations__ = {"q": tp.Vec[size], "p": tp.Vec[size]}
+    system = tp.hamiltonian(energy)
+    sim = tp.compile(system, dt=dt, method=method, propagator="loop", check_every=100)
+    out = sim.evolve(q=q, p=p, steps=1000, frames=2)
+    assert not [s for s in out.stops if s.cause == "integrity"]
+
+
 @pytest.mark.all
 def test_a_thousand_chaotic_orbits_raise_no_alarm():
     members = 1000
