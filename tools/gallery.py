@@ -64,6 +64,12 @@ def from_above(out: Any) -> dict[str, Any]:
     return {"x": np.sin(out.theta) * np.cos(out.phi), "y": np.sin(out.theta) * np.sin(out.phi)}
 
 
+def axis_of_a_top(out: Any) -> dict[str, Any]:
+    """Where its third axis points, from above."""
+    x, y, _ = np.asarray(tp.rotate(out.R, [0.0, 0.0, 1.0])).T
+    return {"x": x, "y": y}
+
+
 def profile(ax: Any, out: Any) -> None:
     """Of a channel: the speed across it."""
     u = fluids.density_and_velocity(out.final.f, (0.0, 1e-5))[1][1][1:-1, 0]
@@ -165,6 +171,8 @@ GROUPS: dict[str, dict[str, Row]] = {
         "custom_op":        Row(steps=2_000, kind="phase"),
         "forces":           Row(steps=3_000),
         "henon_heiles":     Row(steps=3_000),
+        "spinning_top":     Row(steps=800, axes=axis_of_a_top),
+        "tennis_racket":    Row(steps=3_000, axes=lambda out: {"y": "L[1]"}),
     },
     "Chains and fields": {
         "coupled_oscillators": Row(kind="time"),

@@ -18,6 +18,7 @@ from PIL import Image
 import tinyphysics as tp
 from measure_methods import PROBLEMS, error
 from pictures_pushers import draw_friction
+from pictures_tops import draw_tops
 from tinyphysics.physics import chains, fields, fluids, molecular, particles
 from tinyphysics.physics.starts import lattice, maxwell
 from tinyphysics.physics.zoo import henon_heiles, kepler
@@ -652,13 +653,17 @@ def main() -> None:
         "units": draw_units,
         "friction": draw_friction,
     }
-    for name in sys.argv[1:] or [*WHOLE, *families]:
+    three = {"tops": draw_tops}
+    for name in sys.argv[1:] or [*WHOLE, *families, *three]:
         if name in WHOLE:
             WHOLE[name]()
             continue
         with plt.rc_context({"font.size": 8, "axes.titlesize": 9}):
-            figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-            families[name](*axes)
+            count = 3 if name in three else 2
+            figure, axes = plt.subplots(
+                1, count, figsize=(9, 3.6 if count == 2 else 3.0), layout="constrained"
+            )
+            (families | three)[name](*axes)
             keep(figure, name)
 
 

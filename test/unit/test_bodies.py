@@ -179,3 +179,35 @@ def test_an_attitude_needs_its_momentum():
         @tp.hamiltonian
         def flat(R: tp.Rotor, L: tp.Vec[2]):
             return L @ L
+
+
+# --- ready-made bodies --------------------------------------------------------------------------------------------
+def test_many_heavy_tops_in_one_state_turn_as_one_does():
+    rigid = tp.physics.rigid
+    start = rigid.tilted(0.5, spin=3.0)
+    one = tp.compile(rigid.heavy_top, dt=0.05).evolve(**start, steps=20).final
+    many = tp.compile(rigid.heavy_tops, dt=0.05).evolve(
+        R=np.tile(start["R"], (4, 1)), L=np.tile(start["L"], (4, 1)), steps=20
+    )
+    assert np.abs(many.final.L - one.L).max() < 1e-14 and np.abs(many.final.R - one.R).max() < 1e-14
+
+
+def test_a_gyroscope_with_its_centre_on_the_axis_is_a_heavy_top():
+    rigid = tp.physics.rigid
+    start = rigid.tilted(0.5, spin=3.0)
+    one = tp.compile(rigid.heavy_top, dt=0.05).evolve(**start, steps=20).final
+    other = tp.compile(rigid.gyroscope, dt=0.05).evolve(**start, steps=20).final
+    assert np.abs(one.L - other.L).max() < 1e-13
+
+
+def test_rigid_sites_of_one_molecule_never_meet():
+    rigid = tp.physics.rigid
+    bent = [[0.0, 0.0, 0.0], [0.5, 0.3, 0.0], [-0.5, 0.3, 0.0]]
+    liquid = rigid.rigid_liquid(bent, lambda r2: 1 / r2)
+    far = dict(x=[[0.0, 0.0, 0.0], [1e6, 0.0, 0.0]], p=np.zeros((2, 3)), R=[ONE, ONE], L=np.zeros((2, 3)))
+    assert abs(tp.compile(liquid, dt=0.01).evolve(**far, steps=1).energy[0]) < 1e-10
+    near = far | dict(x=[[0.0, 0.0, 0.0], [3.0, 0.0, 0.0]])
+    out = tp.compile(liquid, dt=0.01).evolve(**near, steps=50)
+    assert out.drift("energy") < 1e-5 and np.abs(out.final.p.sum(0)).max() < 1e-14
+    with pytest.raises(tp.InputError, match="tp.Axis"):
+        rigid.rigid_liquid([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]], lambda r2: r2)
