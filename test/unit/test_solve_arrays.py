@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from tinyphysics.flows.solvers.banded import BlockElimination
 from tinyphysics.flows.solvers.cyclic import CyclicReduction, colours, reach
 from tinyphysics.flows.solvers.krylov import ConjugateGradients, StabilizedGradients
 from tinyphysics.ir import UOp
@@ -50,14 +51,28 @@ def driven(q: tp.Vec[N], p: tp.Vec[N], t, w: float = 2.0):
     return p @ p / 2 + d @ d / 2 + tp.sum(q**4) / 4 - tp.cos(w * t) * tp.sum(q)
 
 
-SYSTEMS = {"ring": ring(), "open": open_chain, "field": sine_gordon, "mixed": curved, "driven": driven}
-SHAPES = {"field": (9, 35)}
+@tp.hamiltonian
+def curved_field(q: tp.Array[9, 12], p: tp.Array[9, 12]):
+    x, y = q - tp.roll(q, 1, 0), q - tp.roll(q, 1, 1)
+    return tp.sum((1 + q**2) * p * p) / 2 + tp.sum(x * x + y * y) / 2 + tp.sum(q**4)
+
+
+SYSTEMS = {
+    "ring": ring(),
+    "open": open_chain,
+    "field": sine_gordon,
+    "mixed": curved,
+    "driven": driven,
+    "mixed field": curved_field,
+}
+SHAPES = {"field": (9, 35), "mixed field": (9, 12)}
 SOLVERS = {
     "ring": CyclicReduction,
     "open": CyclicReduction,
     "field": ConjugateGradients,
-    "mixed": StabilizedGradients,
+    "mixed": BlockElimination,
     "driven": CyclicReduction,
+    "mixed field": StabilizedGradients,
 }
 
 

@@ -133,7 +133,11 @@ def on_a_ring(diagonals: Sequence[UOp], weight: UOp, right: UOp, most: int) -> U
 
 @dataclass(frozen=True, eq=False)
 class CyclicReduction(ConjugateGradients):
-    told = "with a system of three diagonals by cyclic reduction, second derivatives at one state per step"
+    @property
+    def told(self) -> str:
+        return (
+            "with a system of three diagonals by cyclic reduction, second derivatives at one state per step"
+        )
 
     def momenta(self, weight: UOp, b: Arrays) -> Arrays:
         (right,) = b

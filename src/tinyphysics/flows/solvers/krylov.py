@@ -7,21 +7,25 @@ Comput. 13, 631) for all states. Both are an inner solution whose rounds end whe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
 from tinyphysics.flows.solvers.solver import TINY, Arrays, Slopes, inner, largest, plus, stacked, unstacked
 from tinyphysics.ir import Ops, UOp
+from tinyphysics.rules.calculus.linear import ONE, ZERO, inverse, is_number, less, times
+from tinyphysics.rules.calculus.linear import Rows as Matrix
 
 FALLEN = 2.0**-10  # of the residual that a solution begins with: what is left is for the next round
 MOST = 1000  # rounds
 
 
-def until_fallen(name: str, b: Arrays, step: UOp, left: UOp, goal: UOp, shape: tuple[int, ...]) -> UOp:
-    """The solution of rounds that subtract `step`, from (0, b, b) on, until `left` is not above its goal."""
+def until_fallen(
+    name: str, b: Arrays, way: Arrays, step: UOp, left: UOp, goal: UOp, shape: tuple[int, ...]
+) -> UOp:
+    """The solution of rounds that subtract `step`, from (0, b, way) on, until `left` is not above its goal."""
     zero = [UOp.const(0.0, u.dtype, u.shape) for u in b]
-    begin = stacked([*zero, *b, *b])
+    begin = stacked([*zero, *b, *way])
     goes_on = goal < left
     nothing = UOp.const(0.0, begin.dtype, shape)
     residual = goes_on.expand(shape).where(step, nothing)
@@ -37,14 +41,23 @@ def thirds(u: UOp) -> tuple[Arrays, Arrays, Arrays]:
 
 @dataclass(frozen=True, eq=False)
 class ConjugateGradients:
-    """Positions and momenta apart: f of positions holds momenta alone, and that of momenta positions alone."""
+    """Positions and momenta apart: f of positions holds momenta alone, and that of momenta positions alone.
+
+    With the `diagonal` of V'' T'' where each place has its own, rounds go on with that divided out: a stiff or light place
+    takes no more rounds than others. It commutes with a T'' that is a number at each place, so the operator stays symmetric.
+    """
 
     f: Slopes
     q: tuple[int, ...]  # the places of positions among the states, and of momenta
     p: tuple[int, ...]
     name: str = "?cg"
     number: count[int] = field(default_factory=count)
-    told = "with conjugate gradients for the momenta, products with second derivatives at one state per step"
+    diagonal: Arrays | None = None
+
+    @property
+    def told(self) -> str:
+        by = "" if self.diagonal is None else ", preconditioned by the diagonal"
+        return f"with conjugate gradients for the momenta{by}, products with second derivatives at one state per step"
 
     def of_q(self, v: Sequence[UOp]) -> Arrays:
         """How the slopes of positions change along momenta."""
@@ -76,16 +89,22 @@ class ConjugateGradients:
         w = self.of_q(p)
         square = weight * weight
         a = plus(p, -square, self.of_p(w))
-        rho = inner(r, self.of_q(r))
+        over = None if self.diagonal is None else [1.0 / (1.0 - square * u) for u in self.diagonal]
+
+        def divided(v: Arrays) -> Arrays:
+            return v if over is None else [c * u for c, u in zip(over, v)]
+
+        rho = inner(r, self.of_q(divided(r)))
         alpha = rho / inner(w, a)
         rest = plus(r, -alpha, a)
-        beta = inner(rest, self.of_q(rest)) / rho
+        way = divided(rest)
+        beta = inner(rest, self.of_q(way)) / rho
         moved = [-alpha * u for u in p]
         fallen = [alpha * u for u in a]
-        turned = [u - v for u, v in zip(p, plus(rest, beta, p))]
-        first = inner(b, self.of_q(b))
+        turned = [u - v for u, v in zip(p, plus(way, beta, p))]
+        first = inner(b, self.of_q(divided(b)))
         rounds = stacked([*moved, *fallen, *turned])
-        return thirds(until_fallen(name, b, rounds, rho, FALLEN**2 * first, shape))[0]
+        return thirds(until_fallen(name, b, divided(b), rounds, rho, FALLEN**2 * first, shape))[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,14 +112,37 @@ class StabilizedGradients:
     """All states at once; `sizes` are one over those of the states, so that no unit counts more than another.
 
     With a `goal`, rounds end where the root of the mean square of a residual, in parts of these sizes, is not above it.
+    With the `local` part of f', what each place does to its own numbers, rounds go on with that part divided out (from
+    the right, so that residuals stay what they are): a place whose reaction is fast takes no more rounds than others.
     """
 
     f: Slopes
     sizes: tuple[UOp, ...]
     goal: float | None = None
+    local: Matrix | None = None
     name: str = "?bicg"
     number: count[int] = field(default_factory=count)
-    told = "with BiCGStab, products with second derivatives at one state per step"
+
+    @property
+    def told(self) -> str:
+        by = "" if self.local is None else ", preconditioned by what each place does to itself"
+        return f"with BiCGStab{by}, products with second derivatives at one state per step"
+
+    def divided(self, weight: UOp) -> Callable[[Arrays], Arrays]:
+        """By 1 - weight times the local part."""
+        if self.local is None:
+            return lambda v: v
+        rows = [
+            [less(ONE if i == k else ZERO, times(weight, x)) for k, x in enumerate(row)]
+            for i, row in enumerate(self.local)
+        ]
+        over = inverse(rows)
+
+        def apply(v: Arrays) -> Arrays:
+            products = ([times(c, x) for c, x in zip(row, v)] for row in over)
+            return [UOp.sum_of([x for x in row if not is_number(x, 0.0)]) for row in products]
+
+        return apply
 
     def correction(self, weight: UOp, residual: Sequence[UOp]) -> Arrays:
         b = list(residual)
@@ -114,17 +156,20 @@ class StabilizedGradients:
         def weighed(v: Arrays) -> Arrays:
             return [w * w * u for w, u in zip(self.sizes, v)]
 
+        divided = self.divided(weight)
         shadow = weighed(b)
         rho = inner(shadow, r)
-        v = operator(p)
+        along_p = divided(p)
+        v = operator(along_p)
         alpha = rho / inner(shadow, v)
         s = plus(r, -alpha, v)
-        t = operator(s)
+        along_s = divided(s)
+        t = operator(along_s)
         heavy = weighed(t)
         omega = inner(heavy, s) / inner(heavy, t).maximum(TINY)
         rest = plus(s, -omega, t)
         beta = (inner(shadow, rest) / rho) * (alpha / omega)
-        moved = [-alpha * u - omega * w for u, w in zip(p, s)]
+        moved = [-alpha * u - omega * w for u, w in zip(along_p, along_s)]
         fallen = [u - w for u, w in zip(r, rest)]
         turned = [u - w for u, w in zip(p, plus(rest, beta, plus(p, -omega, v)))]
         left = inner(weighed(r), r)
@@ -132,4 +177,4 @@ class StabilizedGradients:
         if self.goal is not None:
             goal = UOp.const(self.goal**2 * sum(u.size for u in b), left.dtype)
         rounds = stacked([*moved, *fallen, *turned])
-        return thirds(until_fallen(name, b, rounds, left, goal, shape))[0]
+        return thirds(until_fallen(name, b, b, rounds, left, goal, shape))[0]

@@ -22,7 +22,9 @@ TINY = 2.0**-1000  # a size that is not zero
 
 
 class LinearSolver(Protocol):
-    told: str  # how explain() ends "by Newton's method, ..."
+    @property
+    def told(self) -> str:
+        """How explain() ends "by Newton's method, ..."."""
 
     @property
     def f(self) -> Slopes: ...

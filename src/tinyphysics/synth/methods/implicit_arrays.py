@@ -14,9 +14,11 @@ from dataclasses import dataclass
 
 from tinyphysics.flows.implicit import ImplicitFlow
 from tinyphysics.flows.shears import Shear, ShearFlow, along
+from tinyphysics.flows.solvers.banded import BandedMomenta, BlockElimination, band_of, band_of_momenta
 from tinyphysics.flows.solvers.cyclic import CyclicReduction, couples_neighbours
 from tinyphysics.flows.solvers.krylov import ConjugateGradients, StabilizedGradients
 from tinyphysics.flows.solvers.solver import Arrays, LinearSolver, Slopes, plus, stacked, unstacked
+from tinyphysics.flows.solvers.stencil import diagonal_of_momenta, local_part
 from tinyphysics.ir import Ops, UOp, substitute, toposort
 from tinyphysics.ir.dtype import f64
 from tinyphysics.rules.calculus.solve import ROUNDS
@@ -112,8 +114,15 @@ def solver_of(field: ArrayField, at: Sequence[UOp], after: float, sizes: Sequenc
     q, p = field.places(field.system.q), field.places(field.system.p)
     apart = not any(field.z[k] in field.slopes[m].leaves for own in (q, p) for k in own for m in own)
     if not apart:
-        return StabilizedGradients(f, tuple(sizes))
-    return CyclicReduction(f, q, p) if couples_neighbours(f, q, p) else ConjugateGradients(f, q, p)
+        band = band_of(f)
+        own = StabilizedGradients(f, tuple(sizes), local=local_part(f))
+        return own if band is None else BlockElimination(f, band)
+    if couples_neighbours(f, q, p):
+        return CyclicReduction(f, q, p)
+    band = band_of_momenta(f, q, p)
+    if band is not None:
+        return BandedMomenta(f, q, p, band=band)
+    return ConjugateGradients(f, q, p, diagonal=diagonal_of_momenta(f, q, p))
 
 
 def lower_factor(a: Sequence[Sequence[float]]) -> list[list[float]]:

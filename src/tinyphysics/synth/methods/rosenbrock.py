@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from tinyphysics.flows.solvers.banded import BlockElimination, band_of
 from tinyphysics.flows.solvers.cyclic import ChainElimination, is_one_chain
 from tinyphysics.flows.solvers.krylov import StabilizedGradients
 from tinyphysics.flows.solvers.solver import LinearSolver, Slopes
+from tinyphysics.flows.solvers.stencil import local_part
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.linear import ONE, ZERO, less, solved, times
@@ -136,6 +138,8 @@ def solver(
     by: LinearSolver
     if is_one_chain(s):
         by = ChainElimination(s)
+    elif (band := band_of(s)) is not None:
+        by = BlockElimination(s, band, exactly=True)
     else:
-        by = StabilizedGradients(s, tuple(tolerance.scale(here.x)), SOLVED)
+        by = StabilizedGradients(s, tuple(tolerance.scale(here.x)), SOLVED, local_part(s))
     return lambda right: by.correction(weight, right)

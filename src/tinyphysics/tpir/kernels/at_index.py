@@ -69,6 +69,12 @@ class AtIndex:
         self.own = own or {}  # what this nest computes, and at which index; None: not before its end
         self.memo: dict[tuple[object, ...], UOp] = {}
 
+    def computing(self, own: Mapping[UOp, Places | None]) -> AtIndex:
+        """The same, with all that it knows, for a nest that computes more: nothing so far has read that."""
+        out = AtIndex(self.homes, self.components, {**self.own, **own}, self.flat)
+        out.memo = self.memo
+        return out
+
     def at(self, u: UOp, where: Places) -> UOp:
         key = (u, *(i if isinstance(i, int) else i.key for i in where))
         if key not in self.memo:

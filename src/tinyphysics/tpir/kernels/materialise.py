@@ -6,6 +6,7 @@ at a noticeable cost. Everything else is computed in the loop that uses it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from tinyphysics.ir.dtype import i64
@@ -113,10 +114,10 @@ def weight(u: UOp) -> int:
     return WEIGHT.get(u.op, 1 if u.op in CHEAP else FUNCTION_WEIGHT)
 
 
-def cost(u: UOp, stored: dict[UOp, None]) -> int:
-    """Operations to compute one number of u from what is stored."""
+def cost(u: UOp, stored: dict[UOp, None], most: float = math.inf) -> int:
+    """Operations to compute one number of u from what is stored; not counted beyond `most`."""
     total, seen, waiting = 0, {u: None}, [u]
-    while waiting:
+    while waiting and total <= most:
         x = waiting.pop()
         total += weight(x)
         for s in x.src:
@@ -209,7 +210,7 @@ def to_store(
             reach[u] = own(u)
         elif u.op in ELEMENTWISE or u.op is Ops.REDUCE:
             again = len(reach[u]) - 1
-            price = cost(u, stored) if again or u in wide else 0
+            price = cost(u, stored, MOST_REPEATED) if again or u in wide else 0
             dear = (
                 price > MOST_REPEATED if apart and is_one_place(reach[u]) else price * again > MOST_REPEATED
             )

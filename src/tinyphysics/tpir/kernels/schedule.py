@@ -22,6 +22,8 @@ from tinyphysics.tpir.kernels.materialise import is_stored, long_sums, short_sum
 from tinyphysics.tpir.kernels.nest_kind import Task, Wanted
 from tinyphysics.tpir.kernels.nests import Buffer, Nest, Piece, Store, in_memory, kept_as
 
+Begun = tuple[list[Task], dict[tuple[int, int], tuple[AtIndex, list[Store]]]]
+
 
 class NestBuilder:
     """Nests of one section, in order; homes grow as arrays are stored."""
@@ -30,6 +32,11 @@ class NestBuilder:
         self.homes, self.components, self.flat = dict(homes), components, flat
         self.groups: list[list[Task]] = []
         self.nests: list[Nest] = []
+        self.begun: Begun = (
+            [],
+            {},
+        )  # the tasks of the nest that was made last, and what was found in its pieces
+        self.found: dict[tuple[int, int], tuple[AtIndex, list[Store]]] = {}
 
     def add(self, task: Task) -> None:
         """The task in the last nest, if it has the same loops and needs nothing of it elsewhere; else in a new one."""
@@ -71,6 +78,7 @@ class NestBuilder:
         along = (UOp.var("@t", (), i64), first.along) if first.along else None
         cuts = [0, sizes[-1] if sizes else 1]
         pieces: dict[tuple[int, int], Piece] = {}
+        self.found = {}
         while True:
             ends = list(zip(cuts, cuts[1:]))
             try:
@@ -78,6 +86,7 @@ class NestBuilder:
                     if (lo, hi) not in pieces:
                         pieces[lo, hi] = self.piece(tasks, variables, along and along[0], lo, hi)
                 kept = tuple(pieces[e] for e in ends)
+                self.begun = list(tasks), self.found
                 return Nest(way, variables, sizes, kept, along, first.near, first.strided)
             except Cut as cut:
                 assert cut.at not in cuts, "a cut that decides nothing"
@@ -86,16 +95,25 @@ class NestBuilder:
     def piece(
         self, tasks: list[Task], variables: tuple[UOp, ...], turn: UOp | None, lo: int, hi: int
     ) -> Piece:
+        """What the tasks store; those of a nest that this task joins are known, since nothing in it reads what it stores."""
         at = tasks[0].way.places(tasks[0], variables, lo, hi)
+        of, known = self.begun
+        new = AtIndex(self.homes, self.components, {}, self.flat)
+        before, stores = new, list[Store]()
+        if len(of) == len(tasks) - 1 and all(a is b for a, b in zip(of, tasks)) and (lo, hi) in known:
+            before, stores = known[lo, hi]
+        if before.homes is not self.homes:
+            before, stores = new, []
+        rest = tasks if before is new else tasks[-1:]
         own = {
             t.node: component_places(t.node.shape, self.components, at)[0][1] if t.way.immediate else None
-            for t in tasks
+            for t in rest
             if t.node not in self.homes
         }
-        pull = AtIndex(self.homes, self.components, own, self.flat)
-        stores: list[Store] = []
-        for t in tasks:
+        pull, stores = before.computing(own), list(stores)
+        for t in rest:
             stores += t.way.stores(self, t, pull, at, turn)
+        self.found[lo, hi] = pull, stores
         return Piece(lo, hi, tuple(replace(s, value=in_memory(s.value)) for s in stores))
 
 
