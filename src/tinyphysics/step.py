@@ -146,6 +146,10 @@ class SubFlow(Protocol):
         """
         return None
 
+    def added(self) -> Iterator[tuple[UOp, UOp]]:
+        """Of what pulls cotangents back: (cotangent or sum, what is added to it)."""
+        raise TypeError(f"{type(self).__name__} pulls nothing back")
+
     def joined(self, other: SubFlow) -> SubFlow:
         """This and another of its kind, side by side: both see the states as they were before."""
         raise TypeError(f"{type(self).__name__} is not what moves states after equations are solved")

@@ -42,6 +42,11 @@ def driven(q, p, t, k: float = 1.3):
     return p**2 / 2 + k * q**2 * (1 + 0.2 * tp.sin(t)) / 2 + 0.1 * q**4
 
 
+@tp.hamiltonian
+def mixed(q: tp.Vec[2], p: tp.Vec[2], lam: float = 1.0):
+    return (p @ p + q @ q) / 2 + lam * q[0] ** 2 * q[1] * (1 + 0.1 * p[0] ** 2)
+
+
 @tp.ode
 def predators(x, y, a: float = 0.7):
     return a * x - x * y, x * y - y
@@ -142,6 +147,7 @@ SYSTEMS = {
     "euler": (henon, dict(method="symplectic_euler"), START),
     "rk4": (henon, dict(method="rk4"), START),
     "driven": (driven, dict(method="leapfrog"), dict(q=0.4, p=0.1)),
+    "implicit": (mixed, dict(method="implicit_midpoint"), START),
     "ode": (predators, dict(method="rk4"), dict(x=0.7, y=0.4)),
     "map": (turn, {}, dict(x=0.3, y=0.2)),
     "bodies": (
@@ -185,7 +191,7 @@ def test_differences_in_double_double_agree(name):
         **start,
         steps=30,
     )
-    assert found.passed and found.in_double_double and found.differences < 1e-11
+    assert found.passed and found.differences < 1e-10 and found.in_double_double is (name != "implicit")
 
 
 def test_a_wrong_gradient_fails_its_check(monkeypatch):
@@ -342,6 +348,26 @@ def test_the_schedule_of_checkpoints_is_the_shortest():
         assert back == list(range(steps - 1, -1, -1))
 
 
+def test_the_choice_of_the_past_is_said_before_and_after():
+    sim = tp.compile(henon, dt=0.01, method="leapfrog")
+    told = sim.estimate(steps=10_000, gradient=True)
+    assert told["past"] == "reverse" and told["forward_steps"] == 10_000 and told["bytes"] < 10_000
+    assert (
+        sim.estimate(steps=10**6, gradient=True, past="checkpoint", snapshots=100)["forward_steps"]
+        == 3_817_897
+    )
+    sim.grad(quadratic, **START, steps=10)
+    assert 'past="reverse"' in str(sim.explain("full")) and "every sub-flow has an inverse" in str(
+        sim.explain("full")
+    )
+    kutta = tp.compile(henon, dt=0.01, method="rk4")
+    grads = kutta.grad(quadratic, **START, steps=10)
+    assert grads.report.past == "store" and "has no inverse" in str(kutta.explain("full"))
+    assert kutta.estimate(steps=10**6, gradient=True, memory=3200)["snapshots"] == 100
+    with pytest.raises(tp.PlanError, match="checkpoint"):
+        kutta.grad(quadratic, **START, steps=10, past="reverse")
+
+
 WRONG = {
     "no scalar": (lambda out: out.final.q, {}, "shape"),
     "a jump": (lambda out: tp.floor(out.final.q[0]), {}, "not differentiable"),
@@ -364,7 +390,6 @@ def test_a_wrong_call_says_what_to_write(name):
     "options",
     [
         dict(method="dop853", tolerance=1e-8),
-        dict(method="implicit_midpoint", dt=0.1),
         dict(dt=0.1, precision="dd"),
     ],
 )

@@ -7,12 +7,13 @@ the cotangents of that: `init`, `body` and `final` are those of a step like any 
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tinyphysics.errors import PlanError
 from tinyphysics.flows.cotangents import bar_of, rest_of
 from tinyphysics.flows.map import Map
+from tinyphysics.flows.together import Together
 from tinyphysics.ir import UOp
 from tinyphysics.rules.identities.factors import common_numbers
 from tinyphysics.step import AS_GIVEN, AS_WRITTEN, SHEARS, Step, SubFlow
@@ -42,34 +43,6 @@ class Stash(SubFlow):
     @property
     def restored(self) -> Map:
         return Map(tuple((state, copy) for copy, state in self.copies))
-
-
-@dataclass(frozen=True, eq=False)
-class Together(SubFlow):
-    """Sub-flows none of which writes what another reads: all is evaluated first, in one pass over the states."""
-
-    flows: Flows
-
-    @property
-    def traits(self) -> frozenset[str]:
-        return frozenset(trait for f in self.flows for trait in f.traits)
-
-    def writes(self) -> tuple[UOp, ...]:
-        return tuple(x for f in self.flows for x in f.writes())
-
-    def expressions(self) -> tuple[UOp, ...]:
-        return tuple(u for f in self.flows for u in f.expressions())
-
-    def weights(self) -> Iterator[float]:
-        for f in self.flows:
-            yield from f.weights()
-
-    def lower(self, b: ProgramBuilder, section: str) -> None:
-        for f in self.flows:
-            for u in f.expressions():
-                b.operand(b.at(u, f.clock), section)
-        for f in self.flows:
-            f.lower(b, section)
 
 
 def together(flows: Flows) -> Flows:

@@ -124,6 +124,11 @@ class Cotangents(SubFlow):
             b.emit(section, "MAP", state, register, u=u, note=" ")
             b.rewritten(u)
 
+    def added(self) -> Iterator[tuple[UOp, UOp]]:
+        for p in self.pulls:
+            yield p.cotangent, p.value * (p.weight * DT).expand(p.value.shape)
+        yield from ((t.total, t.value) for t in self.totals)
+
     def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...] | None:
         """Of the gradient along directions: each pull and total along each of them."""
         moves: list[Pull] = []

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tinyphysics.flows.cotangents import Cotangents, Total
+from tinyphysics.flows.map import Map
 from tinyphysics.flows.solvers.solver import LinearSolver
+from tinyphysics.flows.together import Together
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.report import Row
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.linear import solved
 from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.rules.calculus.vjp import vjp
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import SOLVES, SubFlow
 from tinyphysics.tpir.program.lower import ProgramBuilder
@@ -108,6 +112,35 @@ class ImplicitFlow(SubFlow):
         return (
             None if own is None else (replace(self, moves=own[0].joined(own[1])) if len(own) == 2 else self,)
         )
+
+    def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...] | None:
+        """By the implicit function theorem, where the unknowns are found: the transposed matrix of the residuals, once."""
+        n = self.unknown.size
+        if n > MOST_ELIMINATED or self.clock:
+            return None
+        pull = UOp.var(
+            "?pull", self.unknown.shape
+        )  # of the unknowns: what the moves say of it is not a state
+        moved = self.moves.adjoint({**bars, self.unknown: pull}, sums)
+        if moved is None:
+            return None
+        slopes = {v: UOp.const(0.0, v.dtype, v.shape) for v in (*bars, self.unknown, *sums)}
+        back = {bar: x for x, bar in (*bars.items(), (self.unknown, pull), *sums.items())}
+        for bar, value in (pair for f in moved for pair in f.added()):
+            slopes[back[bar]] = slopes[back[bar]] + value
+        (found,) = substitute([slopes[self.unknown]], {pull: UOp.const(0.0, pull.dtype, pull.shape)})
+        units = [
+            UOp.stack([UOp.const(float(j == k)) for j in range(n)], self.unknown.shape) for k in range(n)
+        ]
+        columns = [unroll(jvp([self.residual], [self.unknown], [unit]))[0] for unit in units]  # [k][i]
+        right = [[-x] for x in unroll([found])[0]]
+        multipliers = UOp.stack(simplify([row[0] for row in solved(columns, right)]), self.residual.shape)
+        inputs = [*bars, *sums]
+        more = dict(zip(inputs, vjp([self.residual], [multipliers], inputs)))
+        totals = tuple(Total(sums[v], x) for v in sums for x in simplify([slopes[v] + more[v]]))
+        new = zip(bars.values(), simplify([bar + slopes[x] + more[x] for x, bar in bars.items()]))
+        moves = Together(((Cotangents((), totals),) if totals else ()) + (Map(tuple(new)),))
+        return (replace(self, moves=moves),)
 
     def updates(self) -> int:
         return self.moves.updates()

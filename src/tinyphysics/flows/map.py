@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tinyphysics.flows.cotangents import Cotangents, Total, is_zero
@@ -65,6 +65,10 @@ class Map(SubFlow):
             if x in written or not is_zero(slopes[x])
         )
         return (*((Cotangents((), totals),) if totals else ()), Map(moved))
+
+    def added(self) -> Iterator[tuple[UOp, UOp]]:
+        """Of cotangents that have new values."""
+        yield from ((bar, value - bar) for bar, value in self.values)
 
     def joined(self, other: SubFlow) -> Map:
         """Both, with all values computed before the first is put in its place."""

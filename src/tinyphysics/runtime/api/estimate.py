@@ -8,15 +8,19 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.errors import PlanError
+from tinyphysics.pipeline import adjoint
+from tinyphysics.planner.cost.cost import operations
+from tinyphysics.runtime.measure.plan_past import choose_past
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.frames import most_frames
 from tinyphysics.runtime.state.schedule import whole
 from tinyphysics.tpir.precision.precision import PRECISIONS
 
+CALL = 1.5e-4  # seconds of a step that is pulled back alone, besides its work
 ENDS = {"frames": 2}  # the first and the last
 
 
-def estimate(sim: Setup, steps: Any, members: Any, frames: Any) -> dict[str, float]:
+def estimate(sim: Setup, steps: Any, members: Any, frames: Any) -> dict[str, Any]:
     """What `sim.estimate` returns."""
     steps, members = whole("steps", steps, 0), whole("members", members, 0)
     frames = None if frames is None else whole("frames", frames, 0)
@@ -62,3 +66,27 @@ def estimate(sim: Setup, steps: Any, members: Any, frames: Any) -> dict[str, flo
     else:
         per_step = seconds / max(n * min(members, 4096), 1)
     return {"seconds": per_step * steps * members, "bytes": size * rows * members * frames}
+
+
+def estimate_gradient(
+    sim: Setup, steps: Any, members: Any, past: Any, memory: Any, snapshots: Any
+) -> dict[str, Any]:
+    """The same of value_and_grad by all states and parameters."""
+    forward = estimate(sim, steps, members, 2)
+    size = PRECISIONS[sim.goal.precision].bits // 8 * sum(s.var.size for s in sim.system.states) * members
+    found = choose_past(sim, steps, size, past, memory, snapshots)
+    parameters = [p.var for p in sim.system.parameters if p.var.dtype.is_float]
+    back = adjoint(sim.built, parameters, found.kind == "reverse" or sim.goal.precision == "lattice")
+    own = sum(operations(sim.built.program.step, sim.built.program).values())
+    ratio = sum(operations(back.step, back).values()) / max(own, 1)
+    once = forward["seconds"] / max(steps, 1)
+    seconds = once * (found.forward_steps + ratio * steps) + (
+        0.0 if found.kind == "reverse" else CALL * steps
+    )
+    return {
+        "seconds": seconds,
+        "bytes": found.bytes,
+        "past": found.kind,
+        "snapshots": found.snapshots,
+        "forward_steps": found.forward_steps,
+    }

@@ -213,11 +213,25 @@ class Measured(Setup):
         return sensitivity(self, of, to, given, steps, until, t0, threads)
 
     @heeds("estimate", "sim.estimate(steps=1_000_000)")
-    def estimate(self, *, steps: int, members: int = 1, frames: int | None = None) -> dict[str, float]:
+    def estimate(
+        self,
+        *,
+        steps: int,
+        members: int = 1,
+        frames: int | None = None,
+        gradient: bool = False,
+        past: str = "auto",
+        memory: int | None = None,
+        snapshots: int | None = None,
+    ) -> dict[str, Any]:
         """Returns the seconds and bytes that a run of so many `steps`, `members` and `frames` will take.
 
-        They come from a short trial on this machine. Without `frames`, a run keeps those of the default.
+        They come from a short trial on this machine. Without `frames`, a run keeps those of the default. With `gradient=True`
+        they are those of value_and_grad, with the `past` that is chosen, how many `snapshots` it keeps and the steps that it
+        takes forward; `past`, `memory` and `snapshots` are its options.
         """
-        from tinyphysics.runtime.api.estimate import estimate
+        from tinyphysics.runtime.api.estimate import estimate, estimate_gradient
 
+        if gradient:
+            return estimate_gradient(self, steps, members, past, memory, snapshots)
         return estimate(self, steps, members, frames)

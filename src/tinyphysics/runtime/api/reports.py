@@ -11,6 +11,7 @@ from tinyphysics.planner.summary import summarised
 from tinyphysics.report import Report, Row, Section, Summary
 from tinyphysics.runtime.engines.listing import layout, processor_rows
 from tinyphysics.runtime.measure.losses import before_a_run
+from tinyphysics.runtime.measure.plan_past import TOLD
 from tinyphysics.runtime.stages.setup import Setup
 
 BETWEEN = "of the last run: what is proved holds between two acts; an act is a map of your own"
@@ -35,6 +36,8 @@ def full_report(sim: Setup) -> Report:
     if sim._acts:
         acts = ", ".join(one.partition(":")[0] for one in sim._acts.split("; "))
         report = report.with_rows("certificate", (Row("acts", acts, BETWEEN),))
+    if (past := sim._beside.get(TOLD)) is not None:
+        report = report.with_rows("plan", (past.row,))
     if sim.goal.spectrum is not None:
         report = report.with_rows("plan", (spectrum_row(sim.goal.spectrum),))
     if sim.compiled.known.way != "loop" or sim.compiled.series is not None:

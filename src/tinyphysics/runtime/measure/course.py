@@ -15,7 +15,6 @@ import numpy as np
 
 from tinyphysics.device.numbers import NUMPY_DTYPE
 from tinyphysics.errors import InputError, PlanError
-from tinyphysics.flows.adjoint import irreversible
 from tinyphysics.flows.cotangents import BAR, REST
 from tinyphysics.ir import UOp
 from tinyphysics.pipeline import adjoint
@@ -73,12 +72,6 @@ class Course:
     def bytes(self) -> int:
         """Of a loop state."""
         return sum(int(v.nbytes) for v in self.run.given.states.values())
-
-    @cached_property
-    def reversible(self) -> bool:
-        """Can its steps be taken back?  Not where they ask for the time or draw random numbers."""
-        c = self.setup.compiled
-        return irreversible(c.built.step) is None and not c.known.timed and not c.known.draws
 
     # --- forward ------------------------------------------------------------------------------
     @cached_property

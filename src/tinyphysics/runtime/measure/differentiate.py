@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.errors import InputError, PlanError
-from tinyphysics.flows.adjoint import irreversible
-from tinyphysics.given import shown, whole
+from tinyphysics.given import shown
 from tinyphysics.runtime.measure.course import Course, course_of
-from tinyphysics.runtime.measure.gradients import Gradients, Past, Readings, swept, value_of
+from tinyphysics.runtime.measure.gradients import Gradients, Readings, swept, value_of
 from tinyphysics.runtime.measure.loss_function import FINAL, FRAMES, TIMES, traced_loss
-from tinyphysics.runtime.measure.past import PASTS, Looks
+from tinyphysics.runtime.measure.past import Looks
+from tinyphysics.runtime.measure.plan_past import TOLD, Past, choose_past
 from tinyphysics.runtime.stages.resolve import Request
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import sizes_from
@@ -22,7 +22,6 @@ from tinyphysics.system import SizedFamily
 from tinyphysics.util import did_you_mean, one_of
 
 HVP = "hvp"
-MEMORY = 256 << 20  # bytes for loop states, if nothing is said
 
 
 def prepared(setup: Setup, request: Request, wrt: Any, what: str) -> tuple[Course, list[str], bool]:
@@ -83,43 +82,11 @@ def wanted_names(setup: Setup, wrt: Any) -> list[str]:
     return list(dict.fromkeys(wrt))
 
 
-def choose_past(course: Course, past: Any, memory: Any, snapshots: Any) -> Past:
-    """The past that was asked for, or the cheapest that fits."""
-    if past not in PASTS:
-        raise InputError(f"past={shown(past)} is not known", fix=f"past may be {one_of(PASTS)}.")
-    step, steps = course.setup.built.step, course.steps
-    room = MEMORY if memory is None else whole("memory", memory, 1)
-    if snapshots is None:
-        count = room // max(course.bytes, 1)
-        if count < 1 and past != "reverse":
-            raise InputError(
-                f"memory={room} bytes is less than one loop state of this run, which has {course.bytes}",
-                fix=f"Pass memory={course.bytes} or more.",
-            )
-    else:
-        count = whole("snapshots", snapshots, 1)
-    count = max(1, min(count, max(steps, 1)))
-    if past == "reverse" and not course.reversible:
-        found = irreversible(step)
-        why = (
-            f"a {type(found).__name__} of `{step.name}` has no inverse"
-            if found is not None
-            else f"`{course.setup.system.name}` asks for the time, or draws random numbers"
-        )
-        raise PlanError(
-            f'past="reverse": the steps of this run cannot be taken back: {why}',
-            fix='Pass past="checkpoint".',
-        )
-    if past != "auto":
-        return Past(past, count, "as asked for")
-    if course.reversible:
-        exact = course.setup.goal.precision == "lattice"
-        return Past(
-            "reverse", count, "steps are taken back exactly" if exact else "every sub-flow has an inverse"
-        )
-    if (steps + 1) * course.bytes <= room:
-        return Past("store", steps + 1, f"all states fit in {room:,} bytes")
-    return Past("checkpoint", count, f"{count:,} states fit in {room:,} bytes")
+def decide_past(course: Course, past: Any, memory: Any, snapshots: Any) -> Past:
+    """Kept for explain(), too."""
+    found = choose_past(course.setup, course.steps, course.bytes, past, memory, snapshots)
+    course.setup._beside[TOLD] = found
+    return found
 
 
 def looked_at(course: Course, frames: bool) -> Looks:
@@ -139,7 +106,7 @@ def value_and_grad(
     what: str = "value_and_grad",
 ) -> tuple[Any, Gradients]:
     course, names, frames = prepared(setup, request, wrt, what)
-    chosen = choose_past(course, past, memory, snapshots)
+    chosen = decide_past(course, past, memory, snapshots)
     readings = Readings(course, looked_at(course, frames))
     traced = loss(readings.symbols(frames)) if what == HVP else traced_loss(loss, readings.symbols(frames))
     reads = [str(v.arg) for v in traced.reads]
@@ -171,7 +138,7 @@ def vjp(
 ) -> Gradients:
     """Cotangents are of the last state; where frames are asked for, of the frames."""
     course, names, frames = prepared(setup, request, wrt, "vjp")
-    chosen = choose_past(course, past, memory, snapshots)
+    chosen = decide_past(course, past, memory, snapshots)
     readings = Readings(course, looked_at(course, frames))
     slopes = {}
     if not isinstance(cotangents, Mapping) or not cotangents:

@@ -22,6 +22,7 @@ from tinyphysics.rules.identities.real import simplify
 from tinyphysics.runtime.measure.course import Course, Pullback, two_sum
 from tinyphysics.runtime.measure.loss_function import FINAL, FRAMES, SEEN, TIMES, Loss, Symbols, evaluate
 from tinyphysics.runtime.measure.past import Looks, Report, checkpointed, reversed_, stored
+from tinyphysics.runtime.measure.plan_past import Past
 from tinyphysics.runtime.stages.execute import clock_of
 from tinyphysics.runtime.stages.observed import traced
 from tinyphysics.runtime.state.schedule import times_at
@@ -213,15 +214,6 @@ class Readings:
 
 
 # --- sweeping ---------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Past:
-    """How the past is known, as it was decided."""
-
-    kind: str
-    snapshots: int = 0
-    why: str = ""
-
-
 def sweep(course: Course, looks: Looks, seeds: Any, past: Past) -> tuple[Pullback, Report]:
     report = Report(past.kind)
     if past.kind == "store":

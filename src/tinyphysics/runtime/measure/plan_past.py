@@ -1,0 +1,90 @@
+"""Which past does a gradient use, and what will that take?  Decided from the step, the number of steps and the memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tinyphysics.errors import InputError, PlanError
+from tinyphysics.flows.adjoint import irreversible
+from tinyphysics.given import shown, whole
+from tinyphysics.report import Row
+from tinyphysics.runtime.measure.past import ANCHORS, PASTS, cost
+from tinyphysics.runtime.stages.setup import Setup
+from tinyphysics.util import one_of
+
+MEMORY = 256 << 20  # bytes for loop states, if nothing is said
+TOLD = "gradient"  # where a simulation keeps what was decided last, for explain()
+
+
+@dataclass(frozen=True)
+class Past:
+    """How the past is known, as it was decided, and what that takes."""
+
+    kind: str
+    snapshots: int  # loop states that are kept at a time
+    why: str
+    steps: int
+    state: int  # bytes of a loop state
+
+    @property
+    def forward_steps(self) -> int:
+        """The first run and what is run again; in floating point a stretch that misses its anchor adds to that."""
+        return 1 + cost(self.steps, self.snapshots) if self.kind == "checkpoint" else self.steps
+
+    @property
+    def bytes(self) -> int:
+        return self.state * self.snapshots
+
+    @property
+    def row(self) -> Row:
+        took = f"{self.forward_steps:,} steps forward for {self.steps:,}, {self.bytes:,} bytes"
+        return Row("gradient", f'past="{self.kind}"', f"{self.why}; {took}")
+
+
+def is_reversible(setup: Setup) -> bool:
+    """Can its steps be taken back?  Not where they ask for the time or draw random numbers."""
+    known = setup.compiled.known
+    return irreversible(setup.built.step) is None and not known.timed and not known.draws
+
+
+def choose_past(setup: Setup, steps: int, state: int, past: Any, memory: Any, snapshots: Any) -> Past:
+    """The past that was asked for, or the cheapest that fits; `state` is the size of a loop state, in bytes."""
+    if past not in PASTS:
+        raise InputError(f"past={shown(past)} is not known", fix=f"past may be {one_of(PASTS)}.")
+    room = MEMORY if memory is None else whole("memory", memory, 1)
+    if snapshots is None:
+        count = room // max(state, 1)
+        if count < 1 and past != "reverse":
+            raise InputError(
+                f"memory={room} bytes is less than one loop state of this run, which has {state}",
+                fix=f"Pass memory={state} or more.",
+            )
+    else:
+        count = whole("snapshots", snapshots, 1)
+    count = max(1, min(count, max(steps, 1)))
+    exact, can = setup.goal.precision == "lattice", is_reversible(setup)
+    if past == "reverse" and not can:
+        raise PlanError(
+            f'past="reverse": the steps of this run cannot be taken back: {obstacle(setup)}',
+            fix='Pass past="checkpoint".',
+        )
+    kept = {"reverse": 2 if exact else ANCHORS + 1, "store": steps + 1, "checkpoint": count}
+    if past != "auto":
+        found, why = past, "as asked for"
+    elif can:
+        found = "reverse"
+        why = "every step is taken back to the last bit" if exact else "every sub-flow has an inverse"
+    elif (steps + 1) * state <= room:
+        found, why = "store", f"{obstacle(setup)}, and all states fit in {room:,} bytes"
+    else:
+        found, why = "checkpoint", f"{obstacle(setup)}, and {count:,} states fit in {room:,} bytes"
+    return Past(found, kept[found], why, steps, state)
+
+
+def obstacle(setup: Setup) -> str:
+    """Why the steps cannot be taken back."""
+    step = setup.built.step
+    if (found := irreversible(step)) is not None:
+        return f"a {type(found).__name__} of `{step.name}` has no inverse"
+    return f"`{setup.system.name}` asks for the time, or draws random numbers"
