@@ -13,6 +13,7 @@ from tinyphysics.front.bodies import rotate
 from tinyphysics.front.pairs import pair_sum
 from tinyphysics.front.spaces import Array, Rotor, Vec
 from tinyphysics.front.trace import hamiltonian
+from tinyphysics.physics.free_motion import free_motion as free_motion
 
 
 @hamiltonian
