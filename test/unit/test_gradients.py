@@ -348,6 +348,45 @@ def test_the_schedule_of_checkpoints_is_the_shortest():
         assert back == list(range(steps - 1, -1, -1))
 
 
+def test_a_deleted_loop_is_pulled_back_in_one_jump():
+    @tp.hamiltonian
+    def oscillator(q, p, k: float = 1.25):
+        return p**2 / 2 + k * q**2 / 2
+
+    sim = tp.compile(oscillator, dt=2.0**-7)
+    grads = sim.grad(lambda out: out.final.q, q=1.0, p=0.25, steps=10**9, wrt=["q", "p", "k", "dt"])
+    w, t = np.sqrt(1.25), 10**9 / 128
+    assert grads["k"] == pytest.approx(-3263869.3395965, rel=1e-10)
+    assert [grads["q"], grads["p"]] == pytest.approx(
+        [np.cos(w * t), np.sin(w * t) / w], rel=1e-8
+    )  # w*t is rounded
+    end = sim.evolve(q=1.0, p=0.25, steps=10**9, frames=2).final
+    assert grads["dt"] == pytest.approx(1e9 * end.p, rel=1e-12) and grads.report.past == "jump"
+
+
+def test_springs_under_a_load_have_the_gradient_of_their_jump():
+    @tp.hamiltonian
+    def springs(q: tp.Vec[3], p: tp.Vec[3], k: tp.Vec[4], f: float = 0.3, m: float = 1.2):
+        x = tp.concatenate([np.zeros(1), q, np.zeros(1)])
+        d = x[1:] - x[:-1]
+        return p @ p / (2 * m) + (k * d * d).sum() / 2 - f * q[1]
+
+    sim = tp.compile(springs, dt=0.1, propagator="exact")
+    rng = np.random.default_rng(1)
+    given = dict(q=rng.normal(size=3), p=rng.normal(size=3), k=1 + 0.1 * rng.random(4), f=0.3, m=1.2)
+
+    def loss(out):
+        return (out.q**2).sum() + (out.final.p**3).sum()
+
+    grads, h = sim.grad(loss, **given, steps=200, save_every=50), 1e-4
+    for name, v in given.items():
+        way = rng.normal(size=np.shape(v))
+        ends = [
+            loss(sim.evolve(**{**given, name: v + s * h * way}, steps=200, save_every=50)) for s in (1, -1)
+        ]
+        assert np.sum(grads[name] * way) == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=1e-5, abs=1e-6)
+
+
 def test_the_choice_of_the_past_is_said_before_and_after():
     sim = tp.compile(henon, dt=0.01, method="leapfrog")
     told = sim.estimate(steps=10_000, gradient=True)

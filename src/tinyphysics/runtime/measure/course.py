@@ -305,11 +305,6 @@ def course_of(setup: Setup, request: Request, wrt: Sequence[str], what: str) -> 
 
 def check_course(setup: Setup, s: Scheduled, request: Request, what: str) -> None:
     c, system = setup.compiled, setup.system
-    if c.jump is not None:
-        raise PlanError(
-            f"{what}: the loop of `{system.name}` is deleted, and a jump has no adjoint yet",
-            fix='Compile it with propagator="loop".',
-        )
     reasons = {
         f"`{c.known.method}` chooses its own steps": c.adaptive,
         "project= holds invariants of the first state": bool(setup.goal.project),

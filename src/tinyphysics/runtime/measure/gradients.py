@@ -20,6 +20,7 @@ from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.calculus.vjp import vjp
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.runtime.measure.course import Course, Pullback, two_sum
+from tinyphysics.runtime.measure.jump_gradients import look, pull_back
 from tinyphysics.runtime.measure.loss_function import FINAL, FRAMES, SEEN, TIMES, Loss, Symbols, evaluate
 from tinyphysics.runtime.measure.past import Looks, Report, checkpointed, reversed_, stored
 from tinyphysics.runtime.measure.plan_past import Past
@@ -252,6 +253,11 @@ def swept(
             wrt,
             per_member,
         )
+    if course.run.jump is not None:
+        look(course, looks)
+        end = {f"{n}{BAR}": v for n, v in pull_back(course, seeds(), wrt).items()}
+        none = np.zeros(course.members, int)
+        return gathered(course, readings, end, none, first, Report(past.kind), None, wrt, per_member)
     pull, report = sweep(course, looks, seeds, past)
     return gathered(course, readings, pull.end(), pull.exponent, first, report, pull, wrt, per_member)
 

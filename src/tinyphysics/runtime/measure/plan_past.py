@@ -14,6 +14,7 @@ from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.util import one_of
 
 MEMORY = 256 << 20  # bytes for loop states, if nothing is said
+JUMP = "jump"  # of a loop that was deleted
 TOLD = "gradient"  # where a simulation keeps what was decided last, for explain()
 
 
@@ -30,6 +31,8 @@ class Past:
     @property
     def forward_steps(self) -> int:
         """The first run and what is run again; in floating point a stretch that misses its anchor adds to that."""
+        if self.kind == JUMP:
+            return 0
         return 1 + cost(self.steps, self.snapshots) if self.kind == "checkpoint" else self.steps
 
     @property
@@ -52,6 +55,8 @@ def choose_past(setup: Setup, steps: int, state: int, past: Any, memory: Any, sn
     """The past that was asked for, or the cheapest that fits; `state` is the size of a loop state, in bytes."""
     if past not in PASTS:
         raise InputError(f"past={shown(past)} is not known", fix=f"past may be {one_of(PASTS)}.")
+    if setup.compiled.jump is not None:
+        return Past(JUMP, 1, "the loop is deleted: gradients are jumps too", steps, state)
     room = MEMORY if memory is None else whole("memory", memory, 1)
     if snapshots is None:
         count = room // max(state, 1)

@@ -1,0 +1,152 @@
+"""How are gradients pulled back through a loop that was deleted?  In one jump back, and one along each parameter.
+
+The flow of a quadratic energy is z(t) = P z(0) + c, and P is symplectic: P^T = J P(-t) J^-1, a jump backward in time. How
+z(t) moves with a parameter is the flow of a quadratic energy too, H'(z) dz + dH/dtheta, of twice as many states: its jump is
+the Frechet derivative of the matrix exponential, in double-double like every jump.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.errors import PlanError
+from tinyphysics.ir import UOp
+from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.rules.identities.real import simplify
+from tinyphysics.runtime.measure.course import Course
+from tinyphysics.runtime.measure.loss_function import evaluate
+from tinyphysics.runtime.measure.past import Looks
+from tinyphysics.runtime.stages.setup import Setup
+from tinyphysics.system import Parameter, State, System
+
+Bars = Mapping[str, Any]  # cotangents of states, (members, shape...)
+ALONG = "{}__way"  # a direction of a state or a parameter
+MOST = 256  # numbers of parameters, each of which takes a jump
+
+
+def look(course: Course, looks: Looks) -> None:
+    """The states at the steps that are looked at: every one is a jump of its own."""
+    for n in sorted(looks.wanted):
+        out = jumped(course.setup, course, given_of(course), n)
+        looks.seen[n] = {name: np.asarray(v) for name, v in out.items()}
+
+
+def given_of(course: Course) -> dict[str, Any]:
+    return {name: np.asarray(v) for name, v in course.run.given.states.items()}
+
+
+def jumped(
+    setup: Setup, course: Course, states: Mapping[str, Any], n: int, sign: int = 1, **more: Any
+) -> dict[str, Any]:
+    """States (members, shape...) n steps later, or before."""
+    r = course.run
+    own = {name: v if len(v) > 1 else v[0] for name, v in r.given.own.items()}
+    out = setup.evolve(**states, **{**own, **more}, steps=n, dt=sign * r.dt, frames=2, progress=False)
+    if out.stopped is not None:
+        raise PlanError(f"the jump stopped: {out.stopped.cause}", fix="Choose another state.")
+    return {name: np.asarray(v) for name, v in out.final.states.items()}
+
+
+def pull_back(course: Course, seeds: Mapping[int, Bars], wrt: Sequence[str]) -> dict[str, Any]:
+    """Gradients by the first state and by parameters, (members, shape...)."""
+    system, members = course.setup.system, course.members
+    if course.setup.compiled.known.way != "exact":
+        raise PlanError(
+            'the loop is deleted by propagator="method", and the power of a step has no adjoint yet',
+            fix='Compile it with propagator="exact" or propagator="loop".',
+        )
+    pairs = [(str(q.arg), str(p.arg)) for q, p in zip(system.q, system.p)]
+    shapes = {s.name: s.var.shape for s in system.states}
+    out = {s: np.zeros((members, *shapes[s])) for s in shapes}
+    zero = {s: np.zeros((members, *shapes[s])) for s in shapes}
+    for n, bars in seeds.items():
+        w = {**zero, **bars}
+        turned = {q: -w[p] for q, p in pairs} | {p: w[q] for q, p in pairs}
+        there, shift = (jumped(course.setup, course, x, n, -1) for x in (turned, zero))
+        for q, p in pairs:
+            out[q] += there[p] - shift[p]
+            out[p] -= there[q] - shift[q]
+    names = [x for x in wrt if x not in shapes]
+    if "dt" in names:
+        out["dt"] = by_step(course, seeds)
+    parameters = {p.name: p for p in system.parameters}
+    for name in (x for x in names if x != "dt"):
+        out[name] = by_parameter(course, seeds, parameters[name])
+    return out
+
+
+def by_step(course: Course, seeds: Mapping[int, Bars]) -> Any:
+    """z(n*dt) moves with dt by n times its rate."""
+    system, total = course.setup.system, np.zeros(course.members)
+    assert system.energy is not None
+    slopes = simplify(gradient(system.energy, [s.var for s in system.states]))
+    rates = system.structure.rates(dict(zip((s.var for s in system.states), slopes)))
+    for n, bars in seeds.items():
+        now = course.shown(course.first() if n == 0 else jumped(course.setup, course, given_of(course), n))
+        env = {
+            **now,
+            **{
+                p: np.broadcast_to(v, (course.members, *np.shape(v)[1:]))
+                for p, v in course.run.given.own.items()
+            },
+        }
+        found = evaluate({str(x.arg): u for x, u in rates.items()}, env, course.members)
+        for name, w in bars.items():
+            total += n * (w * found[name]).reshape(course.members, -1).sum(axis=1)
+    return total
+
+
+def by_parameter(course: Course, seeds: Mapping[int, Bars], p: Parameter) -> Any:
+    """Number by number: the flow of a state and of its derivative by the parameter, together."""
+    setup, members = course.setup, course.members
+    if p.var.size > MOST:
+        raise PlanError(
+            f"`{p.name}` has {p.var.size} numbers, and the gradient by each is a jump of its own",
+            fix='Leave it out of wrt, or compile with propagator="loop".',
+        )
+    key = "jump along", p.name
+    if key not in setup._beside:
+        goal = replace(setup.goal, propagator="exact")
+        setup._beside[key] = type(setup)(with_way(setup.system, p), goal, setup.requested, "off")
+    along: Setup = setup._beside[key]
+    states = given_of(course)
+    first = states | {ALONG.format(n): np.zeros_like(v) for n, v in states.items()}
+    out = np.zeros((members, p.var.size))
+    for k, unit in enumerate(np.eye(p.var.size)):
+        way = {ALONG.format(p.name): unit.reshape(p.var.shape) if p.var.shape else float(unit[0])}
+        for n, bars in seeds.items():
+            moved = jumped(along, course, first, n, 1, **way)
+            for name, w in bars.items():
+                out[:, k] += (w * moved[ALONG.format(name)]).reshape(members, -1).sum(axis=1)
+    return out.reshape(members, *p.var.shape)
+
+
+def with_way(system: System, p: Parameter) -> System:
+    """The energy whose motion is that of a state and of its derivative by a parameter: q goes with dp, dq with p."""
+    energy = system.energy
+    assert energy is not None
+    ways = {s.var: UOp.var(ALONG.format(s.name), s.var.shape) for s in system.states}
+    step = UOp.var(ALONG.format(p.name), p.var.shape)
+    slopes = gradient(energy, [*ways, p.var])
+    terms = [(a * b).sum() if a.shape else a * b for a, b in zip(slopes, (*ways.values(), step))]
+    states: list[State] = []
+    for q, momentum in zip(system.q, system.p):
+        states += [
+            State(str(q.arg), q, "position"),
+            State(str(ways[momentum].arg), ways[momentum], "momentum"),
+            State(str(ways[q].arg), ways[q], "position"),
+            State(str(momentum.arg), momentum, "momentum"),
+        ]
+    more = Parameter(str(step.arg), step, None)
+    (total,) = simplify([UOp.sum_of(terms)])
+    return System(
+        f"{system.name}_along_{p.name}",
+        "hamiltonian",
+        tuple(states),
+        (*system.parameters, more),
+        energy=total,
+    )
