@@ -68,12 +68,14 @@ def turned(z: tp.Array["n", "n"]):
 
 @pytest.fixture
 def with_it():
-    in_loops.planned_loops.cache_clear()
-    in_loops._built.cache_clear()
+    def forget():
+        in_loops._planned.cache_clear()
+        in_loops._built.cache_clear()
+
+    forget()
     with registered(Transposition()):
         yield
-    in_loops.planned_loops.cache_clear()
-    in_loops._built.cache_clear()
+    forget()
 
 
 def case(n: int):

@@ -60,26 +60,20 @@ def near(f: NestWriter) -> None:
             e = f.new(f"zext i32 {f.new(f'load i32, ptr {place(blocks, q)}')} to i64")
             j = f.new(f"shl i64 {f.new(f'ashr i64 {e}, {FIRST}')}, 3")
             flags = f.new(f"and i64 {e}, {MASKED | MIXED}")
-            f.labels += 1
-            n = f.labels
-            f.line(f"br i1 {f.new(f'icmp eq i64 {flags}, 0')}, label %plain{n}, label %other{n}")
-            f.label(f"plain{n}")
-            way = (
-                f.new(f"and i64 {f.new(f'ashr i64 {e}, {WAY}')}, {(1 << (FIRST - WAY)) - 1}")
-                if points
-                else ""
+
+            def plainly() -> list[str]:
+                way = (
+                    f.new(f"and i64 {f.new(f'ashr i64 {e}, {WAY}')}, {(1 << (FIRST - WAY)) - 1}")
+                    if points
+                    else ""
+                )
+                seen = shifted(f, points, shifts, way, own, width)
+                return plain.add([own], j, False, sums, lambda v: [seen])
+
+            simple = f.new(f"icmp eq i64 {flags}, 0")
+            return f.w.either(
+                simple, [kind for kind, _ in start], plainly, lambda: whole.add([other], j, True, sums)
             )
-            seen = shifted(f, points, shifts, way, own, width)
-            first, from_plain = plain.add([own], j, False, sums, lambda v: [seen]), f.block
-            f.line(f"br label %both{n}")
-            f.label(f"other{n}")
-            second, from_other = whole.add([other], j, True, sums), f.block
-            f.line(f"br label %both{n}")
-            f.label(f"both{n}")
-            return [
-                f.new(f"phi {kind} [ {a}, %{from_plain} ], [ {b}, %{from_other} ]")
-                for (kind, _), a, b in zip(start, first, second)
-            ]
 
         sums = f.carrying(number(starts, i), number(starts, f.new(f"add i64 {i}, 1")), 1, start, entry)
         whole.store([other], sums)

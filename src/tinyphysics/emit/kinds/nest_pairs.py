@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tinyphysics.emit.loops.nest_writer import BYTES, Names, NestWriter, value_nodes
+from tinyphysics.emit.loops.nest_writer import Names, NestWriter, value_nodes
 from tinyphysics.emit.scalar.llvm import TYPE
+from tinyphysics.emit.text.writer import BYTES
 from tinyphysics.ir.dtype import bool_, i64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import PAIR_LANES, slabs

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tinyphysics.emit.loops.nest_writer import BYTES, Names, NestWriter, value_nodes
+from tinyphysics.emit.loops.nest_writer import Names, NestWriter, value_nodes
 from tinyphysics.emit.scalar.llvm import RESTORE_MODE, SET_MODE, TYPE, Writer
+from tinyphysics.emit.text.writer import BYTES
 from tinyphysics.ir.dtype import bool_, i64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, substitute, toposort

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tinyphysics.emit.kinds.ptx_rounded import Sums, is_special
-from tinyphysics.emit.loops.nest_writer import BYTES, Names, NestWriter
+from tinyphysics.emit.loops.nest_writer import Names, NestWriter
 from tinyphysics.emit.loops.ptx_threads import BLOCK, TOGETHER, any_of, begun, note, put, several
 from tinyphysics.emit.scalar.llvm import TYPE
+from tinyphysics.emit.text.writer import BYTES
 from tinyphysics.ir.dtype import bool_, f32
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import PAIR_LANES, slabs
@@ -184,18 +185,7 @@ class Side:
             for t, total in zip(kinds[:-1], quick):  # infinity less itself is no number, either
                 nothing = f.new(f"fsub {t} {total}, {total}")
                 doubt = f.new(f"or i1 {doubt}, {f.new(f'fcmp uno {t} {nothing}, {nothing}')}")
-            f.labels += 1
-            again, on, before = f"again{f.labels}", f"sure{f.labels}", f.block
-            f.line(f"br i1 {doubt}, label %{again}, label %{on}")
-            f.label(again)
-            exact = self.over(first, last, None, sums, lanes)
-            after = f.block
-            f.line(f"br label %{on}")
-            f.label(on)
-            return [
-                f.new(f"phi {t} [ {a}, %{before} ], [ {b}, %{after} ]")
-                for t, a, b in zip(kinds, quick, exact)
-            ]
+            return f.w.either(doubt, kinds, lambda: self.over(first, last, None, sums, lanes), lambda: quick)
 
         return f.carrying(begin, stop, AT_A_TIME, list(zip(kinds, sums)), some)
 

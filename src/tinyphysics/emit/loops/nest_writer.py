@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tinyphysics.emit.scalar.llvm import TYPE, Writer
-from tinyphysics.ir.dtype import f32, i64
+from tinyphysics.emit.text.writer import BYTES, TYPE, OnWriter, Writer
+from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import identity
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.functions.transcendental import lower
-from tinyphysics.tpir.kernels.kernel import NOW
 from tinyphysics.tpir.kernels.neighbours import shifts_in
 from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, Store
 from tinyphysics.util import prod
 
-BYTES = {"f64": 8, "f32": 4, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u64": 8, "u32": 4}
 Names = dict[UOp, str]
 
 
@@ -60,7 +58,7 @@ def value_nodes(roots: Sequence[UOp], known: Iterable[UOp] = ()) -> list[UOp]:
 
 
 @dataclass
-class NestWriter:
+class NestWriter(OnWriter):
     """One nest. `scalar` names what is the same for all lanes, by level of the loop that it changes with."""
 
     kernel: LoopKernel
@@ -72,20 +70,8 @@ class NestWriter:
     pointer: dict[str, str] = field(default_factory=dict)
     rows: dict[tuple[object, ...], str] = field(default_factory=dict)
     on_stack: Names = field(default_factory=dict)  # numbers that bodies read from there
-    block: str = "entry"
-    labels: int = 0
 
     # --- small things -------------------------------------------------------------------------
-    def line(self, text: str) -> None:
-        self.w.lines.append("  " + text)
-
-    def label(self, name: str) -> None:
-        self.w.lines.append(f"{name}:")
-        self.block = name
-
-    def new(self, text: str) -> str:
-        return self.w.new(text)
-
     def loop(self, begin: str, end: str, step: int, body: Callable[[str], None]) -> None:
         """A loop that is entered only if there is something to do."""
 
@@ -93,7 +79,7 @@ class NestWriter:
             body(i)
             return []
 
-        self.carrying(begin, end, step, [], nothing_carried)
+        self.w.loop(begin, end, [], nothing_carried, step)
 
     def carrying(
         self,
@@ -104,26 +90,7 @@ class NestWriter:
         body: Callable[[str, list[str]], list[str]],
     ) -> list[str]:
         """A loop that carries values round, given as (type, first value); returns their names after it."""
-        self.labels += 1
-        n, before = self.labels, self.block
-        i, names = f"%n{n}", [f"%n{n}.{k}" for k in range(len(start))]
-        self.line(f"br label %h{n}")
-        self.label(f"h{n}")
-        self.line(f"{i} = phi i64 [ {begin}, %{before} ], [ {i}.next, %l{n} ]")
-        phis = len(self.w.lines)
-        self.w.lines += [""] * len(start)
-        self.line(f"%c{n} = icmp slt i64 {i}, {end}")
-        self.line(f"br i1 %c{n}, label %b{n}, label %e{n}")
-        self.label(f"b{n}")
-        after = body(i, names)
-        for k, ((kind, first), value) in enumerate(zip(start, after)):
-            self.w.lines[phis + k] = f"  {names[k]} = phi {kind} [ {first}, %{before} ], [ {value}, %l{n} ]"
-        self.line(f"br label %l{n}")
-        self.label(f"l{n}")
-        self.line(f"{i}.next = add i64 {i}, {step}")
-        self.line(f"br label %h{n}")
-        self.label(f"e{n}")
-        return names
+        return self.w.loop(begin, end, start, body, step)
 
     def level(self, u: UOp) -> int:
         """The innermost loop that u changes with, counted from 1; 0 if it is the same everywhere."""
@@ -140,13 +107,7 @@ class NestWriter:
                 self.pointer[name] = self.array(name)
         roots = [u for p in self.nest.pieces for u in (*p.roots, *p.plain)]
         everything = toposort([*roots, *([] if self.nest.when is None else [self.nest.when])])
-        for slot, p in enumerate(self.kernel.params):
-            if any(p is u for u in everything):
-                at = self.new(f"getelementptr double, ptr %uniform, i64 {slot}")
-                value = self.new(f"load double, ptr {at}, align 8")
-                self.scalar[p] = self.new(f"fptrunc double {value} to float") if p.dtype is f32 else value
-        if any(u is NOW for u in everything):
-            self.scalar[NOW] = self.new("sitofp i64 %now to double")
+        self.scalar |= self.uniforms(self.kernel.params, everything)
         self.scalars(everything, 0)
 
     def array(self, buffer: str) -> str:

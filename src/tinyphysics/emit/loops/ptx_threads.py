@@ -135,12 +135,7 @@ def several(f: NestWriter, roots: Sequence[UOp], envs: Sequence[Names]) -> None:
 
 def note(f: NestWriter, seen: str) -> None:
     """A mark if an argument was too large for the fast path; the block is then done again."""
-    f.labels += 1
-    f.line(f"br i1 {seen}, label %raise{f.labels}, label %on{f.labels}")
-    f.label(f"raise{f.labels}")
-    f.line("store i8 1, ptr %flags")
-    f.line(f"br label %on{f.labels}")
-    f.label(f"on{f.labels}")
+    f.w.when(seen, lambda: f.line("store i8 1, ptr %flags"))
 
 
 def any_of(f: NestWriter, guards: Sequence[UOp], env: Names, seen: str = "false") -> str:

@@ -181,11 +181,10 @@ def of_function(kernel: LoopKernel, nest: Nest, f: Function, name: str) -> Threa
     assert isinstance(shares, Share)
 
     def body(w: NestWriter, t: str) -> None:
-        p = LlvmPrinter(kernel, w.pointer, parallel=True, w=w.w, block=w.block)
+        p = LlvmPrinter(kernel, w.pointer, parallel=True, w=w.w)
         for v, value in zip(shares.variables, unflattened(w, t, shares.sizes)):
             p.bind(v, value)
         p.begin(f)
         p.statements(f.body)
-        w.block = p.block
 
     return Threads(kernel, nest, name, shares.count, buffers_of(f), body, shares.block, shares.resident)

@@ -1,16 +1,16 @@
-"""What is a function of LLVM IR written with that no graph gives?  Lines, names by number, arithmetic, memory, loops.
+"""What is a function of LLVM IR written with that no graph gives?  Arithmetic and memory, on the lines of lines.py.
 
-One builder for kernels of a GPU that are no nests, and for lists and trees on a processor (`Vectors`). No pass runs on GPU
-text, so a variable in memory would stay there: what changes in a loop is a phi.
+It is for kernels of a GPU that are no nests, and for lists and trees on a processor (`Vectors`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tinyphysics.emit.text.lines import Lines
+
 ARRAY = "ptr addrspace(1)"  # memory of the device
 WIDTH = {"i8": 1, "i32": 4, "i64": 8, "float": 4, "double": 8}
-Values = list[str]
 PLACES = ("tid", "ntid", "ctaid")
 DECLARED = [f"declare i32 @llvm.nvvm.read.ptx.sreg.{s}.x()" for s in PLACES]
 LANES = 8  # of a vector
@@ -80,32 +80,10 @@ class Arithmetic:
         return self.chosen(is_set, a, b, "i64")
 
 
-class Code(Arithmetic):
-    """Lines of one function; `block` is the label that they are under."""
+class Code(Arithmetic, Lines):
+    """Lines of one function that no graph gives."""
 
     array = ARRAY
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.declared: dict[str, str] = {}
-        self.count = 0
-        self.block = "entry"
-
-    def line(self, text: str) -> None:
-        self.lines.append("  " + text)
-
-    def new(self, text: str) -> str:
-        self.count += 1
-        self.line(f"%v{self.count} = {text}")
-        return f"%v{self.count}"
-
-    def label(self, kind: str) -> str:
-        self.count += 1
-        return f"{kind}{self.count}"
-
-    def at(self, label: str) -> None:
-        self.lines.append(f"{label}:")
-        self.block = label
 
     # --- whole numbers ------------------------------------------------------------------------------
     def add(self, a: str, b: str | int) -> str:
@@ -141,57 +119,6 @@ class Code(Arithmetic):
 
     def put(self, array: str, index: str | int, value: str, t: str = "i64") -> None:
         self.line(f"store {t} {value}, {self.array} {self.place(array, str(index), t)}, align {WIDTH[t]}")
-
-    # --- ways through it ----------------------------------------------------------------------------
-    def loop(
-        self,
-        begin: str,
-        end: str,
-        carried: Sequence[tuple[str, str]],
-        body: Callable[[str, Values], Values],
-        step: str | int = 1,
-    ) -> Values:
-        """What is carried, (type, value) before, after a loop from begin to end."""
-
-        def more(values: Values) -> str:
-            return self.is_("slt", values[0], end)
-
-        def once(values: Values) -> Values:
-            out = body(values[0], values[1:])
-            return [self.add(values[0], step), *out]
-
-        return self.while_(more, [("i64", begin), *carried], once)[1:]
-
-    def while_(
-        self,
-        more: Callable[[Values], str],
-        carried: Sequence[tuple[str, str]],
-        body: Callable[[Values], Values],
-    ) -> Values:
-        before, head, inside, out = self.block, *(self.label(kind) for kind in ("head", "body", "out"))
-        self.line(f"br label %{head}")
-        self.at(head)
-        names = [f"%{head}.{k}" for k in range(len(carried))]
-        top = len(self.lines)
-        self.line(f"br i1 {more(names)}, label %{inside}, label %{out}")
-        self.at(inside)
-        after = body(names)
-        phis = [
-            f"  {name} = phi {t} [ {first}, %{before} ], [ {later}, %{self.block} ]"
-            for name, (t, first), later in zip(names, carried, after)
-        ]
-        self.line(f"br label %{head}")
-        self.lines[top:top] = phis
-        self.at(out)
-        return names
-
-    def when(self, condition: str, body: Callable[[], None]) -> None:
-        yes, on = self.label("yes"), self.label("on")
-        self.line(f"br i1 {condition}, label %{yes}, label %{on}")
-        self.at(yes)
-        body()
-        self.line(f"br label %{on}")
-        self.at(on)
 
 
 class Vectors(Code):

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tinyphysics.emit.text.writer import TYPE, Writer
-from tinyphysics.ir.dtype import bool_, f32, i64
+from tinyphysics.emit.text.writer import BYTES, TYPE, OnWriter, Writer
+from tinyphysics.ir.dtype import bool_, i64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, substitute, toposort
-from tinyphysics.tpir.kernels.kernel import NOW
 from tinyphysics.tpir.kernels.loopir import (
     FLAGS,
     HI,
@@ -45,7 +44,6 @@ from tinyphysics.tpir.kernels.loopir import (
 from tinyphysics.tpir.kernels.nests import LoopKernel
 from tinyphysics.util import prod
 
-BYTES = {"f64": 8, "f32": 4, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u64": 8, "u32": 4}
 LINE = 64  # bytes: what lies on the stack begins with a line of the cache
 Names = dict[UOp, str]
 
@@ -67,7 +65,7 @@ def value_nodes(roots: Sequence[UOp], known: Names) -> list[UOp]:
 
 
 @dataclass
-class LlvmPrinter:
+class LlvmPrinter(OnWriter):
     """One function. `env` has the names of what is computed, `wide` the variables that are vectors."""
 
     kernel: LoopKernel
@@ -83,19 +81,6 @@ class LlvmPrinter:
     locals: dict[str, Local] = field(default_factory=dict)
     reads: Reads = field(default_factory=Reads)
     level: int = 0
-    block: str = "entry"
-    labels: int = 0
-
-    # --- lines ------------------------------------------------------------------------------------
-    def line(self, text: str) -> None:
-        self.w.lines.append("  " + text)
-
-    def label(self, name: str) -> None:
-        self.w.lines.append(f"{name}:")
-        self.block = name
-
-    def new(self, text: str) -> str:
-        return self.w.new(text)
 
     def scope(self) -> Callable[[], None]:
         """What is computed from here on is forgotten when the result is called."""
@@ -335,32 +320,29 @@ class LlvmPrinter:
         self.before(s.body, inner)
         self.before((Let(tuple(c.name for c in carried), tuple(c.next for c in carried)),), inner)
         lanes = self.carried_lanes(s.body, carried)
-        first = [self.name(c.first, lanes[c.name]) for c in carried]
-        self.labels += 1
-        n, came = self.labels, self.block
-        i = f"%n{n}"
-        names = [f"{i}.{k}" for k in range(len(carried))]
-        self.line(f"br label %h{n}")
-        self.label(f"h{n}")
-        top = len(self.w.lines)
-        self.line(f"%c{n} = icmp slt i64 {i}, {end}")
-        self.line(f"br i1 %c{n}, label %b{n}, label %e{n}")
-        self.label(f"b{n}")
-        back = self.scope()
-        self.enter(s, i, dict(zip((c.name for c in carried), names)), lanes)
-        self.statements(s.body)
+        start = self.before_turns(carried, lanes)
+
+        def turn(i: str, names: list[str]) -> list[str]:
+            back = self.scope()
+            self.enter(s, i, dict(zip((c.name for c in carried), names)), lanes)
+            return self.after_turn(s.body, carried, lanes, back)
+
+        self.behind(carried, lanes, self.w.loop(begin, end, start, turn, s.step))
+
+    def before_turns(self, carried: Sequence[Carry], lanes: dict[UOp, int]) -> list[tuple[str, str]]:
+        """(type, value) of what a loop carries."""
+        return [(self.type(c.name, lanes[c.name]), self.name(c.first, lanes[c.name])) for c in carried]
+
+    def after_turn(
+        self, body: Body, carried: Sequence[Carry], lanes: dict[UOp, int], back: Callable[[], None]
+    ) -> list[str]:
+        self.statements(body)
         self.compute([c.next for c in carried])
         later = [self.name(c.next, lanes[c.name]) for c in carried]
-        self.line(f"{i}.next = add i64 {i}, {s.step}")
-        latch = self.block
-        self.line(f"br label %h{n}")
         back()
-        phis = [f"  {i} = phi i64 [ {begin}, %{came} ], [ {i}.next, %{latch} ]"]
-        for c, name, a, b in zip(carried, names, first, later):
-            t = self.type(c.name, lanes[c.name])
-            phis.append(f"  {name} = phi {t} [ {a}, %{came} ], [ {b}, %{latch} ]")
-        self.w.lines[top:top] = phis
-        self.label(f"e{n}")
+        return later
+
+    def behind(self, carried: Sequence[Carry], lanes: dict[UOp, int], names: Sequence[str]) -> None:
         for c, name in zip(carried, names):
             self.bind(c.name, name, lanes[c.name])
 
@@ -417,46 +399,30 @@ class LlvmPrinter:
         self.forget(stored(s.body))
         self.before((*s.body, Let(names_in, tuple(c.next for c in s.carried))), names_in)
         lanes = self.carried_lanes(s.body, s.carried)
-        first = [self.name(c.first, lanes[c.name]) for c in s.carried]
-        self.labels += 1
-        n, came = self.labels, self.block
-        names = [f"%w{n}.{k}" for k in range(len(s.carried))]
-        self.line(f"br label %h{n}")
-        self.label(f"h{n}")
-        top = len(self.w.lines)
-        back = self.scope()
-        for c, name in zip(s.carried, names):
-            self.bind(c.name, name, lanes[c.name])
-        self.line(f"br i1 {self.value(s.more)}, label %b{n}, label %e{n}")
-        self.label(f"b{n}")
-        self.statements(s.body)
-        self.compute([c.next for c in s.carried])
-        later = [self.name(c.next, lanes[c.name]) for c in s.carried]
-        latch = self.block
-        self.line(f"br label %h{n}")
-        back()
-        self.w.lines[top:top] = [
-            f"  {name} = phi {self.type(c.name, lanes[c.name])} [ {a}, %{came} ], [ {b}, %{latch} ]"
-            for c, name, a, b in zip(s.carried, names, first, later)
-        ]
-        self.label(f"e{n}")
-        for c, name in zip(s.carried, names):
-            self.bind(c.name, name, lanes[c.name])
+        scopes: list[Callable[[], None]] = []
+
+        def more(names: list[str]) -> str:
+            scopes.append(self.scope())
+            self.behind(s.carried, lanes, names)
+            return self.value(s.more)
+
+        def turn(_: list[str]) -> list[str]:
+            return self.after_turn(s.body, s.carried, lanes, scopes.pop())
+
+        self.behind(s.carried, lanes, self.w.while_(more, self.before_turns(s.carried, lanes), turn))
 
     def when(self, s: When) -> None:
-        condition = self.value(s.condition)
-        self.labels += 1
-        n = self.labels
-        other = f"no{n}" if s.otherwise else f"on{n}"
-        self.line(f"br i1 {condition}, label %yes{n}, label %{other}")
-        for label, body in ((f"yes{n}", s.then), (f"no{n}", s.otherwise)):
-            if body:
-                self.label(label)
+        def way(body: Body) -> Callable[[], None] | None:
+            def write() -> None:
                 back = self.scope()
                 self.statements(body)
                 back()
-                self.line(f"br label %on{n}")
-        self.label(f"on{n}")
+
+            return write if body else None
+
+        then = way(s.then)
+        assert then is not None
+        self.w.when(self.value(s.condition), then, way(s.otherwise))
         self.forget(stored((*s.then, *s.otherwise)))
 
     def note(self, condition: UOp) -> None:
@@ -471,12 +437,7 @@ class LlvmPrinter:
             word = self.new(f"zext i1 {seen} to i8")
             self.line(f"store i8 {self.new(f'or i8 {old}, {word}')}, ptr %seen")
             return
-        self.labels += 1
-        self.line(f"br i1 {seen}, label %raise{self.labels}, label %on{self.labels}")
-        self.label(f"raise{self.labels}")
-        self.line(f"store i8 1, ptr %{FLAGS}")
-        self.line(f"br label %on{self.labels}")
-        self.label(f"on{self.labels}")
+        self.w.when(seen, lambda: self.line(f"store i8 1, ptr %{FLAGS}"))
 
     # --- a function -------------------------------------------------------------------------------
     def begin(self, f: Function) -> None:
@@ -486,13 +447,8 @@ class LlvmPrinter:
             self.line(f"%{name} = alloca [{local.count} x {TYPE[local.dtype.name]}], align {LINE}")
             self.pointer[name] = f"%{name}"
         everything = toposort([e for s in walk(f.body) for e in expressions(s)])
-        for slot, p in enumerate(self.kernel.params):
-            if any(p is u for u in everything):
-                at = self.new(f"getelementptr double, ptr %uniform, i64 {slot}")
-                value = self.new(f"load double, ptr {at}, align 8")
-                self.bind(p, self.new(f"fptrunc double {value} to float") if p.dtype is f32 else value)
-        if any(u is NOW for u in everything):
-            self.bind(NOW, self.new("sitofp i64 %now to double"))
+        for u, name in self.uniforms(self.kernel.params, everything).items():
+            self.bind(u, name)
 
 
 def first_of(x: UOp) -> UOp:
@@ -503,8 +459,7 @@ def first_of(x: UOp) -> UOp:
 def host_lines(kernel: LoopKernel, slots: dict[str, int], f: Function) -> tuple[list[str], dict[str, str]]:
     """(the lines of a function over a range of its outermost loop, what it needs declared)."""
     p = LlvmPrinter(kernel, {})
-    p.line("%seen = alloca i8")
-    p.line("store i8 0, ptr %seen")
+    p.begin_marks()
     for name in buffers_of(f):
         at = p.new(f"getelementptr ptr, ptr %buffers, i64 {slots[name]}")
         p.pointer[name] = p.new(f"load ptr, ptr {at}, align 8")
@@ -512,13 +467,6 @@ def host_lines(kernel: LoopKernel, slots: dict[str, int], f: Function) -> tuple[
     p.bind(HI, "%hi")
     p.begin(f)
     p.statements(f.body)
-    noted = any(isinstance(s, Note) for s in walk(f.body))
-    if noted:
-        p.line("%was = load i8, ptr %seen")
-        p.line("%any = icmp ne i8 %was, 0")
-        p.line("br i1 %any, label %raise, label %leave")
-        p.label("raise")
-        p.line(f"store i8 1, ptr %{FLAGS}")
-        p.line("br label %leave")
-        p.label("leave")
+    if any(isinstance(s, Note) for s in walk(f.body)):
+        p.end_marks()
     return p.w.lines, p.w.declared

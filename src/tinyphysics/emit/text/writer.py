@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 
 from tinyphysics.emit.text import seeds
+from tinyphysics.emit.text.lines import Lines
 from tinyphysics.emit.text.solved import loop_of_rounds
 from tinyphysics.ir.dtype import DType, bool_, f32, f64, i64
 from tinyphysics.ir.ops import COMPARE, MINIMAL, Ops
@@ -15,6 +16,7 @@ from tinyphysics.ir.text import dump
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.calculus.solve import part
 from tinyphysics.rules.functions.transcendental import alone, expanded
+from tinyphysics.tpir.kernels.kernel import NOW
 from tinyphysics.util import digest
 
 TYPE = {
@@ -28,6 +30,7 @@ TYPE = {
     "u32": "i32",
     "bool": "i1",
 }
+BYTES = {"f64": 8, "f32": 4, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u64": 8, "u32": 4}
 FLOAT = {Ops.ADD: "fadd", Ops.SUB: "fsub", Ops.MUL: "fmul", Ops.DIV: "fdiv"}
 INTEGER = {
     Ops.ADD: "add",
@@ -55,15 +58,12 @@ def literal(u: UOp) -> str:
 
 
 @dataclass
-class Writer:
-    """Lines of one function; `env` maps a node to its name in one of the interleaved copies."""
+class Writer(Lines):
+    """Lines of one function from graphs; `env` maps a node to its name in one of the interleaved copies."""
 
     width: int
     word: DType = i64  # the integers that are as wide as the states
     careful: bool = False  # which form functions have
-    lines: list[str] = field(default_factory=list)
-    declared: dict[str, str] = field(default_factory=dict)
-    count: int = 0
 
     def type(self, d: DType) -> str:
         return TYPE[d.name] if self.width == 1 else f"<{self.width} x {TYPE[d.name]}>"
@@ -71,11 +71,6 @@ class Writer:
     def suffix(self, d: DType) -> str:
         kind = {"f64": "f64", "f32": "f32", "bool": "i1"}.get(d.name, TYPE[d.name])
         return kind if self.width == 1 else f"v{self.width}{kind}"
-
-    def new(self, text: str) -> str:
-        self.count += 1
-        self.lines.append(f"  %v{self.count} = {text}")
-        return f"%v{self.count}"
 
     def constant(self, u: UOp) -> str:
         return literal(u) if self.width == 1 else f"splat ({TYPE[u.dtype.name]} {literal(u)})"
@@ -232,3 +227,40 @@ def lines_for(w: Writer, roots: Sequence[UOp], envs: Sequence[dict[UOp, str]]) -
             continue
         for env in envs:
             w.operation(u, env)
+
+
+class OnWriter:
+    """What is written with a Writer, and asks it for lines, names and labels."""
+
+    w: Writer
+
+    def line(self, text: str) -> None:
+        self.w.line(text)
+
+    def label(self, name: str) -> None:
+        self.w.at(name)
+
+    def new(self, text: str) -> str:
+        return self.w.new(text)
+
+    def uniforms(self, params: Sequence[UOp], used: Sequence[UOp]) -> dict[UOp, str]:
+        """The parameters among some nodes, and the number of the step."""
+        out: dict[UOp, str] = {}
+        wanted = set(map(id, used))
+        for slot, p in enumerate(params):
+            if id(p) in wanted:
+                at = self.new(f"getelementptr double, ptr %uniform, i64 {slot}")
+                value = self.new(f"load double, ptr {at}, align 8")
+                out[p] = self.new(f"fptrunc double {value} to float") if p.dtype is f32 else value
+        if id(NOW) in wanted:
+            out[NOW] = self.new("sitofp i64 %now to double")
+        return out
+
+    def begin_marks(self) -> None:
+        self.line("%seen = alloca i8")
+        self.line("store i8 0, ptr %seen")
+
+    def end_marks(self) -> None:
+        """A mark of a guard is left for the caller."""
+        was = self.new("load i8, ptr %seen")
+        self.w.when(self.new(f"icmp ne i8 {was}, 0"), lambda: self.line("store i8 1, ptr %flags"))

@@ -13,7 +13,8 @@ from functools import partial
 from tinyphysics.emit.kinds.neighbours import ptx_order, ptx_sort
 from tinyphysics.emit.kinds.neighbours.ptx_order import Space
 from tinyphysics.emit.scalar.ptx import HEAD
-from tinyphysics.emit.text.code import DECLARED, Code, Values, kernel
+from tinyphysics.emit.text.code import DECLARED, Code, kernel
+from tinyphysics.emit.text.lines import Values
 from tinyphysics.ir.neighbours import BLOCK
 from tinyphysics.tpir.kernels.neighbours import FIRST
 

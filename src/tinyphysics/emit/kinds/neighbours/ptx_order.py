@@ -8,7 +8,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from tinyphysics.emit.text.code import Code, Values
+from tinyphysics.emit.text.code import Code
+from tinyphysics.emit.text.lines import Values
 from tinyphysics.ir.neighbours import BLOCK, INSIDE
 
 EXPONENT = 0x7FF << 52  # all ones: not a number, or infinite

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from tinyphysics.emit.text.code import Code, Values, kernel
+from tinyphysics.emit.text.code import Code, kernel
+from tinyphysics.emit.text.lines import Values
 
 DIGITS = 256
 NAMES = ("sums", "spread", "sweep", "digits", "move")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tinyphysics.emit.kinds.series.series import VECTOR, SeriesWriter
 from tinyphysics.emit.scalar.ptx import ATTRIBUTES, HEAD, KERNEL, SPECIAL, WHERE
-from tinyphysics.emit.text.writer import Writer, lines_for
+from tinyphysics.emit.text.writer import lines_for
 from tinyphysics.ir.uop import UOp
 from tinyphysics.rules.calculus.series import QUAD
 from tinyphysics.rules.functions.transcendental import lower
@@ -57,7 +57,7 @@ class PtxSeriesWriter(SeriesWriter):
             super().store(value, base, offset, type_)
             return
         for at, x in zip(self.four(base, offset), self.parts(value)):
-            self.line(f"  store double {x}, ptr {at}, align 8")
+            self.line(f"store double {x}, ptr {at}, align 8")
 
     def joined(self, names: Sequence[str]) -> str:
         vector = "poison"
@@ -68,10 +68,10 @@ class PtxSeriesWriter(SeriesWriter):
     def parts(self, value: str) -> list[str]:
         return [self.new(f"extractelement {VECTOR} {value}, i64 {k}") for k in range(QUAD)]
 
-    def expression(self, w: Writer, roots: Sequence[UOp], env: dict[UOp, str]) -> list[str]:
+    def expression(self, width: int, roots: Sequence[UOp], env: dict[UOp, str]) -> list[str]:
         """Of a vector number by number: the functions that it calls have numbers as arguments."""
-        if w.width == 1:
-            return super().expression(w, roots, env)
+        if width == 1:
+            return super().expression(width, roots, env)
         each: list[dict[UOp, str]] = [{} for _ in range(QUAD)]
         for u, name in env.items():
             for own, x in zip(each, self.parts(name)):
@@ -82,8 +82,6 @@ class PtxSeriesWriter(SeriesWriter):
 
     def kernel(self, name: str, scratch: Sequence[str]) -> list[str]:
         """Members in turn to the threads of a grid; the lines so far are of one, and do not begin in the first block."""
-        body = list(self.w.lines)
-        self.w.lines.clear()
         return [
             f"{KERNEL} @{name}({ARGUMENTS}) #0 {{",
             "begin:",
@@ -97,7 +95,7 @@ class PtxSeriesWriter(SeriesWriter):
             "  %mine = mul i64 %own, %member",
             "  %constants = getelementptr double, ptr %fixed, i64 %mine",
             *scratch,
-            *body,
+            *self.taken(),
             "  br label %next",
             "next:",
             "  %member.next = add i64 %member, %grid",

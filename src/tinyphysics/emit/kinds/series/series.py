@@ -6,11 +6,11 @@ for all others. No pass runs on this text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from tinyphysics.emit.scalar.llvm import RESTORE_MODE, SET_MODE
-from tinyphysics.emit.text.writer import FLOAT, Writer, lines_for, literal
+from tinyphysics.emit.text.writer import FLOAT, OnWriter, Writer, lines_for, literal
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp
 from tinyphysics.rules.calculus.series import QUAD, RECURRENT, Quad, SeriesPlan, Sums, beginning, exponents
@@ -21,16 +21,14 @@ VECTOR = "<4 x double>"
 ARGUMENTS = "ptr %state, ptr %constants, ptr %tables, ptr %scratch, double %until, i64 %count"
 
 
-class SeriesWriter:
+class SeriesWriter(OnWriter):
     """The text of one module; numbers lie as device/engines/series.py says."""
 
     def __init__(
         self, plan: SeriesPlan, update: Sequence[UOp], look: UOp, time: Sequence[UOp], length: UOp
     ) -> None:
         self.plan, self.update, self.look, self.time, self.length = plan, update, look, time, length
-        self.w, self.v = Writer(1, careful=True), Writer(QUAD, careful=True)
-        self.v.lines, self.v.declared = self.w.lines, self.w.declared
-        self.labels = 0
+        self.w = Writer(1, careful=True)
         self.padded = -(-len(plan.states) // QUAD) * QUAD
         self.low = (
             plan.order + 1
@@ -55,19 +53,6 @@ class SeriesWriter:
         )  # numbers that are wanted
 
     # --- small things ---------------------------------------------------------------------------------------
-    def new(self, text: str) -> str:
-        self.v.count = self.w.count
-        name = self.w.new(text)
-        self.v.count = self.w.count
-        return name
-
-    def line(self, text: str) -> None:
-        self.w.lines.append(text)
-
-    def label(self, name: str) -> str:
-        self.labels += 1
-        return f"{name}{self.labels}"
-
     def at(self, base: str, offset: int | str) -> str:
         return self.new(f"getelementptr double, ptr {base}, i64 {offset}")
 
@@ -75,7 +60,7 @@ class SeriesWriter:
         return self.new(f"load {type_}, ptr {self.at(base, offset)}, align 8")
 
     def store(self, value: str, base: str, offset: int | str, type_: str = "double") -> None:
-        self.line(f"  store {type_} {value}, ptr {self.at(base, offset)}, align 8")
+        self.line(f"store {type_} {value}, ptr {self.at(base, offset)}, align 8")
 
     def times(self, k: str, n: int, plus: int = 0) -> str:
         """k*n + plus, of a whole number that is known or not."""
@@ -84,12 +69,11 @@ class SeriesWriter:
         product = self.new(f"mul i64 {k}, {n}")
         return self.new(f"add i64 {product}, {plus}") if plus else product
 
-    def expression(self, w: Writer, roots: Sequence[UOp], env: dict[UOp, str]) -> list[str]:
-        w.count = self.w.count
-        low = lower(roots)
-        lines_for(w, low, [env])
-        out = [w.ref(u, env) for u in low]
-        self.w.count = self.v.count = w.count
+    def expression(self, width: int, roots: Sequence[UOp], env: dict[UOp, str]) -> list[str]:
+        self.w.width, low = width, lower(roots)
+        lines_for(self.w, low, [env])
+        out = [self.w.ref(u, env) for u in low]
+        self.w.width = 1
         return out
 
     def fma(self, a: str, b: str, c: str) -> str:
@@ -195,7 +179,7 @@ class SeriesWriter:
             a = [self.quad(group[n], "0") for group in s.operands]
             u = q[0]
             names = [UOp.var(f"x{k}") for k in range(len(a))]
-            out = self.expression(self.v, beginning(s.kind, u, names), dict(zip(names, a)))
+            out = self.expression(QUAD, beginning(s.kind, u, names), dict(zip(names, a)))
             if len(out) > 1:
                 self.store(out[1], "%scratch", self.inverses + self.inverse[q] * QUAD, VECTOR)
             self.put(q, out[0], "0")
@@ -221,7 +205,7 @@ class SeriesWriter:
                 back = self.new(f"sub i64 {k}, {j}")
                 return [(self.quad(rows[n], j), self.quad(rows[n], back)) for n in which]
 
-            sums = self.loop(0, count, inwards)
+            sums = self.summed(0, count, which, inwards)
             middle = self.new(f"lshr i64 {k}, 1")
             even = self.splat(self.load("%tables", self.plus_name(k, self.plan.order)))
             for n, x in zip(which, sums):
@@ -237,15 +221,18 @@ class SeriesWriter:
         if s.kind == "product":
             a, b = s.operands
             pairs = lambda j, back: [(self.quad(a[n], j), self.quad(b[n], back)) for n in which]  # noqa: E731
-            sums = self.loop(0, self.new(f"add i64 {k}, 1"), pairs)
+            sums = self.summed(0, self.new(f"add i64 {k}, 1"), which, pairs)
             for n, x in zip(which, sums):
                 self.put(s.out[n], x, k)
             return
         end = self.new(f"add i64 {k}, 1")
         if s.kind == "quotient":
             a, b = s.operands
-            sums = self.loop(
-                1, end, lambda j, back: [(self.quad(b[n], j), self.quad(s.out[n], back)) for n in which]
+            sums = self.summed(
+                1,
+                end,
+                which,
+                lambda j, back: [(self.quad(b[n], j), self.quad(s.out[n], back)) for n in which],
             )
             for n, x in zip(which, sums):
                 self.put(s.out[n], self.solved(s, n, self.new(f"fsub {VECTOR} {self.quad(a[n], k)}, {x}")), k)
@@ -254,8 +241,7 @@ class SeriesWriter:
 
         def weighed(j: str, back: str) -> list[tuple[str, str]]:
             one = self.load("%tables", self.new(f"add i64 {table}, {j}"))
-            put = self.new(f"insertelement {VECTOR} poison, double {one}, i64 0")
-            wide = self.new(f"shufflevector {VECTOR} {put}, {VECTOR} poison, <4 x i32> zeroinitializer")
+            wide = self.splat(one)
             return [
                 (
                     self.new(f"fmul {VECTOR} {wide}, {self.quad(s.operands[0][n], j)}"),
@@ -264,7 +250,7 @@ class SeriesWriter:
                 for n in which
             ]
 
-        for n, x in zip(which, self.loop(1, end, weighed)):
+        for n, x in zip(which, self.summed(1, end, which, weighed)):
             self.put(s.out[n], self.solved(s, n, x), k)
 
     def solved(self, s: Sums, n: int, rest: str) -> str:
@@ -276,49 +262,34 @@ class SeriesWriter:
         assert exponent is not None
         return 2 * self.plan.order + exponents(self.plan).index(exponent) * self.plan.order**2
 
-    def loop(self, start: int, end: str, pairs) -> list[str]:  # type: ignore[no-untyped-def]
+    def summed(
+        self, start: int, end: str, which: range, pairs: Callable[[str, str], list[tuple[str, str]]]
+    ) -> list[str]:
         """Sums of products over j from start to end, j and k - j."""
-        head, body, after = (self.label(x) for x in ("sum", "add", "done"))
-        before = self.label("pre")
-        self.line(f"  br label %{before}")
-        self.line(f"{before}:")
-        self.line(f"  br label %{head}")
-        self.line(f"{head}:")
-        mark = len(self.w.lines)
-        j = self.new("")  # filled in below, when the number of sums is known
-        self.w.lines[-1] = ""
-        self.line("")
-        go = self.new(f"icmp slt i64 {j}, {end}")
-        self.line(f"  br i1 {go}, label %{body}, label %{after}")
-        self.line(f"{body}:")
-        back = self.new(f"sub i64 {self.k}, {j}")
-        terms = pairs(j, back)
-        names = [f"%acc{self.label('')}" for _ in terms]
-        sums = [self.fma(a, b, name) for (a, b), name in zip(terms, names)]
-        following = self.new(f"add i64 {j}, 1")
-        self.line(f"  br label %{head}")
-        self.line(f"{after}:")
-        phis = [f"  {j} = phi i64 [ {start}, %{before} ], [ {following}, %{body} ]"]
-        phis += [
-            f"  {name} = phi {VECTOR} [ zeroinitializer, %{before} ], [ {x}, %{body} ]"
-            for name, x in zip(names, sums)
-        ]
-        self.w.lines[mark] = "\n".join(phis)
-        return names
+
+        def term(j: str, sums: list[str]) -> list[str]:
+            terms = pairs(j, self.new(f"sub i64 {self.k}, {j}"))
+            return [self.fma(a, b, x) for (a, b), x in zip(terms, sums)]
+
+        return self.w.loop(str(start), end, [(VECTOR, "zeroinitializer")] * len(which), term)
 
     # --- the whole step -------------------------------------------------------------------------------------
     def module(self, x86: bool) -> str:
-        self.advance(x86)
-        whole = [f"define void @advance({ARGUMENTS}) #0 {{", "entry:", *self.w.lines, "  ret void", "}"]
-        self.w.lines.clear()
-        self.looking(x86)
-        whole += [f"define void @look({ARGUMENTS}) #0 {{", "entry:", *self.w.lines, "  ret void", "}"]
+        whole: list[str] = []
+        for name, write in (("advance", self.advance), ("look", self.looking)):
+            write(x86)
+            whole += [f"define void @{name}({ARGUMENTS}) #0 {{", "entry:", *self.taken(), "  ret void", "}"]
         attributes = 'attributes #0 = { nounwind "prefer-vector-width"="256" "stackrealign" }'
         return "\n".join([*self.w.declared.values(), *whole, attributes]) + "\n"
 
+    def taken(self) -> list[str]:
+        """The lines of a function that is complete."""
+        out, self.w.lines, self.w.block = self.w.lines, [], "entry"
+        return out
+
     def mode(self, x86: bool, text: str) -> None:
         if x86:
-            self.line(text)
+            self.w.lines.append(text)
             self.w.declared["@llvm.x86.sse.ldmxcsr"] = "declare void @llvm.x86.sse.ldmxcsr(ptr)"
             self.w.declared["@llvm.x86.sse.stmxcsr"] = "declare void @llvm.x86.sse.stmxcsr(ptr)"
 
@@ -334,76 +305,62 @@ class SeriesWriter:
 
     def each_quad(self, roots: Sequence[UOp], h: str, where: Sequence[int], names: Sequence[UOp]) -> None:
         """Some expressions of a state's coefficients, its error word and h, for four numbers at a time."""
-        head, body, after = (self.label(x) for x in ("quads", "each", "all"))
         wide = self.splat(h)
-        before = self.label("pre")
-        for text in (f"  br label %{before}", f"{before}:", f"  br label %{head}", f"{head}:"):
-            self.line(text)
-        i = f"%i{self.label('')}"
-        self.line(f"  {i} = phi i64 [ 0, %{before} ], [ {i}.next, %{body} ]")
-        self.line(f"  {i}.go = icmp slt i64 {i}, {self.padded}")
-        self.line(f"  br i1 {i}.go, label %{body}, label %{after}")
-        self.line(f"{body}:")
-        env: dict[UOp, str] = {names[0]: wide}
-        for k, v in enumerate(names[1:]):
-            env[v] = self.load("%state", self.plus_name(i, k * self.padded), VECTOR)
-        out = self.expression(self.v, roots, env)
-        for name, offset in zip(out, where):
-            self.store(
-                name, "%state" if offset >= 0 else "%scratch", self.plus_name(i, max(offset, 0)), VECTOR
-            )
-        self.line(f"  {i}.next = add i64 {i}, {QUAD}")
-        self.line(f"  br label %{head}")
-        self.line(f"{after}:")
+
+        def one(i: str, _: list[str]) -> list[str]:
+            env: dict[UOp, str] = {names[0]: wide}
+            for k, v in enumerate(names[1:]):
+                env[v] = self.load("%state", self.plus_name(i, k * self.padded), VECTOR)
+            for name, offset in zip(self.expression(QUAD, roots, env), where):
+                there = "%state" if offset >= 0 else "%scratch"
+                self.store(name, there, self.plus_name(i, max(offset, 0)), VECTOR)
+            return []
+
+        self.w.loop("0", str(self.padded), [], one, QUAD)
 
     def plus_name(self, i: str, n: int) -> str:
         return self.new(f"add i64 {i}, {n}")
 
     def advance(self, x86: bool) -> None:
         self.mode(x86, SET_MODE)
-        for text in ("  br label %steps", "steps:", "  %n = phi i64 [ 0, %entry ], [ %n.next, %finish ]"):
-            self.line(text)
-        high, low, h, done = self.clocks()
-        more = self.new(f"fcmp olt double {h}, {self.left(high, low)}")
-        room = self.new("icmp slt i64 %n, %count")
-        self.line(f"  br i1 {self.new(f'and i1 {more}, {room}')}, label %step, label %exit")
-        self.line("step:")
+        clocks: list[str] = []
+
+        def more(n: list[str]) -> str:
+            clocks[:] = self.clocks()
+            high, low, h, _ = clocks
+            before = self.new(f"fcmp olt double {h}, {self.left(high, low)}")
+            room = self.new(f"icmp slt i64 {n[0]}, %count")
+            return self.new(f"and i1 {before}, {room}")
+
+        def one(n: list[str]) -> list[str]:
+            self.step(*clocks)
+            return [self.new(f"add i64 {n[0]}, 1")]
+
+        self.w.while_(more, [("i64", "0")], one)
+        self.mode(x86, RESTORE_MODE)
+
+    def step(self, high: str, low: str, h: str, done: str) -> None:
         coefficients = [UOp.var(f"c{k}") for k in range(self.plan.order + 1)]
         self.each_quad(self.update, h, [0, self.low], [UOp.var("h"), *coefficients, UOp.var("low")])
         env = {UOp.var("high"): high, UOp.var("low"): low, UOp.var("h"): h}
-        now = self.expression(self.w, self.time, env)
+        now = self.expression(1, self.time, env)
         for i, x in enumerate(now):
             self.store(x, "%state", self.clock + i)
         self.store(self.new(f"fadd double {done}, {literal(UOp.const(1.0))}"), "%state", self.clock + 3)
         self.one_order("0")
-        for text in ("  br label %orders.pre", "orders.pre:", "  br label %orders", "orders:"):
-            self.line(text)
-        self.line("  %k = phi i64 [ 1, %orders.pre ], [ %k.next, %order.end ]")
-        self.line(f"  %k.go = icmp slt i64 %k, {self.plan.order}")
-        self.line("  br i1 %k.go, label %order, label %finish.pre")
-        self.line("order:")
-        self.one_order("%k")
-        for text in (
-            "  br label %order.end",
-            "order.end:",
-            "  %k.next = add i64 %k, 1",
-            "  br label %orders",
-            "finish.pre:",
-            "  br label %finish",
-            "finish:",
-        ):
-            self.line(text)
+
+        def order(k: str, _: list[str]) -> list[str]:
+            self.one_order(k)
+            return []
+
+        self.w.loop("1", str(self.plan.order), [], order)
         env = {UOp.var("now"): now[0]}
         for v in sorted(self.length.leaves, key=lambda v: str(v.arg)):
             if v not in env:
                 k, i = map(int, str(v.arg)[1:].split("."))
                 env[v] = self.load("%state", k * self.padded + i)
-        (following,) = self.expression(self.w, [self.length], env)
+        (following,) = self.expression(1, [self.length], env)
         self.store(following, "%state", self.clock + 2)
-        self.line("  %n.next = add i64 %n, 1")
-        self.line("  br label %steps")
-        self.line("exit:")
-        self.mode(x86, RESTORE_MODE)
 
     def looking(self, x86: bool) -> None:
         """The states at the time that is asked for, into the scratch."""

@@ -19,7 +19,6 @@ from tinyphysics.emit.kinds.trees.ptx_tree_text import (
     ROWS,
     SIDES,
     Numbers,
-    looping,
 )
 from tinyphysics.emit.kinds.trees.tree_walk import Lanes
 from tinyphysics.emit.loops.nest_writer import NestWriter
@@ -99,7 +98,7 @@ class TreeWalk:
             return [left, *self.pulled.node(c.row(NODES, NODE, at), names[1:])]
 
         start = [("i32", which), *(("double", s) for s in sums)]
-        return looping(c.f, start, lambda names: c.new(f"icmp ne i32 {names[0]}, 0"), one)[1:]
+        return c.f.w.while_(lambda names: c.new(f"icmp ne i32 {names[0]}, 0"), start, one)[1:]
 
     def as_points(self, leaf: str, sums: list[str]) -> list[str]:
         c = self.c
@@ -136,7 +135,7 @@ def turn(w: TreeWalk, where: list[str]) -> WalkStep:
     def nobody(names: list[str]) -> str:
         return c.new(f"icmp eq i64 {c.ints('and', names[2], '255')}, 0")
 
-    level, above, waiting = looping(c.f, [("i64", x) for x in where], nobody, up)
+    level, above, waiting = c.f.w.while_(nobody, [("i64", x) for x in where], up)
     before = c.ones("ctlz", c.new(f"trunc i64 {c.ints('and', waiting, '255')} to i32"))
     last = c.new(f"zext i32 {c.new(f'sub i32 31, {before}')} to i64")
     waiting = c.ints("xor", waiting, c.ints("shl", "1", last))
@@ -162,7 +161,7 @@ def with_nodes(w: TreeWalk, sums: list[str]) -> list[str]:
         return [*t.where, *w.as_wholes(t.place, t.taken, names[3:])]
 
     start = [*beginning(w), *(("double", s) for s in sums)]
-    return looping(c.f, start, lambda names: c.new(f"icmp ne i64 {names[2]}, 0"), body)[3:]
+    return c.f.w.while_(lambda names: c.new(f"icmp ne i64 {names[2]}, 0"), start, body)[3:]
 
 
 def with_leaves(w: TreeWalk, sums: list[str]) -> list[str]:
@@ -182,7 +181,7 @@ def with_leaves(w: TreeWalk, sums: list[str]) -> list[str]:
         return [*t.where, t.first, t.opened]
 
     def more(names: list[str]) -> str:
-        found[:] = looping(c.f, list(zip(("i64", "i64", "i64", "i64", "i32"), names)), none_yet, look)
+        found[:] = c.f.w.while_(none_yet, list(zip(("i64", "i64", "i64", "i64", "i32"), names)), look)
         return c.new(f"icmp ne i32 {found[4]}, 0")
 
     def body(names: list[str]) -> list[str]:
@@ -192,4 +191,4 @@ def with_leaves(w: TreeWalk, sums: list[str]) -> list[str]:
         return [*where, first, left, *w.as_points(leaf, names[5:])]
 
     start = [*beginning(w), ("i64", "0"), ("i32", "0"), *(("double", s) for s in sums)]
-    return looping(c.f, start, more, body)[5:]
+    return c.f.w.while_(more, start, body)[5:]

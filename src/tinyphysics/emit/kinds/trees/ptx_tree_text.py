@@ -158,30 +158,6 @@ class Numbers(Arithmetic):
         )
 
 
-def looping(
-    f: NestWriter,
-    start: Sequence[tuple[str, str]],
-    more: Callable[[list[str]], str],
-    body: Callable[[list[str]], list[str]],
-) -> list[str]:
-    """While `more` of what is carried; given as (type, first value)."""
-    f.labels += 1
-    n, before = f.labels, f.block
-    names = [f"%w{n}.{k}" for k in range(len(start))]
-    f.line(f"br label %while{n}")
-    f.label(f"while{n}")
-    phis = len(f.w.lines)
-    f.w.lines += [""] * len(start)
-    f.line(f"br i1 {more(names)}, label %do{n}, label %end{n}")
-    f.label(f"do{n}")
-    after = body(names)
-    for k, ((kind, first), value) in enumerate(zip(start, after)):
-        f.w.lines[phis + k] = f"  {names[k]} = phi {kind} [ {first}, %{before} ], [ {value}, %{f.block} ]"
-    f.line(f"br label %while{n}")
-    f.label(f"end{n}")
-    return names
-
-
 def in_eights(
     f: NestWriter,
     begin: str,

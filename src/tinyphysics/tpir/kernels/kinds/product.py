@@ -18,6 +18,7 @@ from tinyphysics.ir.reduction import LANES, one_by_one
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.tpir.kernels.at_index import AtIndex
 from tinyphysics.tpir.kernels.index import Index, Place
+from tinyphysics.tpir.kernels.kinds.sequence import SEQUENCE, in_turn
 from tinyphysics.tpir.kernels.layout import long_axes
 from tinyphysics.tpir.kernels.loopir import (
     WORKSPACE,
@@ -93,26 +94,22 @@ class Product(PlainKind):
     # --- its meaning ------------------------------------------------------------------------------
     def evaluate(self, run: OnArrays, env: dict[UOp, Any]) -> None:
         nest = run.nest
+        if not nest.strided:
+            SEQUENCE.evaluate(run, env)
+            return
         assert nest.along is not None
         t, count = nest.along
         for p in nest.pieces:
             here = env | run.grid(p)
             shape = [*nest.sizes[:-1], p.hi - p.lo]
+            apart = {v: a[..., None] for v, a in here.items()}
             for s in p.stores:
-                if nest.strided:
-                    acc = run.nothing(s, [*shape, LANES])
-                    apart = {v: a[..., None] for v, a in here.items()}
-                    for k in range(0, count, LANES):
-                        items = {t: run.numbers(k, min(k + LANES, count))}
-                        n = min(LANES, count - k)
-                        acc[..., :n] = run.join(s, acc[..., :n], apart | items)
-                    total = run.fold(s, acc)
-                else:
-                    total = run.nothing(s, shape)
-                    for k in range(count):
-                        total = run.join(s, total, here | {t: run.numbers(k, k + 1)})
+                acc = run.nothing(s, [*shape, LANES])
+                for k in range(0, count, LANES):
+                    n = min(LANES, count - k)
+                    acc[..., :n] = run.join(s, acc[..., :n], apart | {t: run.numbers(k, k + n)})
                 at = run.place(s.buffer, s.plane, run.evaluate(s.index, here))
-                run.write(s.buffer, at, total, shape)
+                run.write(s.buffer, at, run.fold(s, acc), shape)
 
     # --- plain loops ------------------------------------------------------------------------------
     def ranged(self, nest: Nest, kernel: LoopKernel) -> Function:
@@ -343,12 +340,8 @@ class Product(PlainKind):
         assert nest.along is not None
         t, count = nest.along
         if not nest.strided:
-            return [
-                Function(
-                    in_pieces(nest, lambda p: self.one_by_one(p, t, count)),
-                    Threads(nest.variables, nest.sizes),
-                )
-            ]
+            body = in_pieces(nest, lambda p: in_turn(nest, p, {}, TOGETHER))
+            return [Function(body, Threads(nest.variables, nest.sizes))]
         rows = prod(nest.sizes)
         row = number(0)
         for v, n in zip(nest.variables, nest.sizes):
@@ -377,25 +370,6 @@ class Product(PlainKind):
             Function(in_pieces(nest, fill), every, "", room),
             Function(in_pieces(nest, fold), Threads(nest.variables, nest.sizes), "_fold", room),
         ]
-
-    def one_by_one(self, p: Piece, t: UOp, count: int) -> Body:
-        """Several terms under way at a time."""
-        accs = [sums_of(1, s)[0] for s in p.stores]
-        out: list[Statement] = []
-        begin = 0
-        for size in (TOGETHER, 1):
-            end = count // size * size
-            if begin == end:
-                continue
-            carried = []
-            for s, acc in zip(p.stores, accs):
-                total = acc
-                for k in range(size):
-                    total = joined(s, total, replaced([s.value], {t: shifted(t, k)} if k else {})[0])
-                carried.append(Carry(acc, acc if begin else identity(s), total))
-            out.append(For(t, number(begin), number(end), (), size, tuple(carried)))
-            begin = end
-        return (*out, *(Put(s.buffer, s.plane, s.index, acc) for s, acc in zip(p.stores, accs)))
 
 
 @dataclass(frozen=True, eq=False)
