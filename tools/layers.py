@@ -92,7 +92,8 @@ ROOMS = (
     Room(9,  "runtime.measure", "What is measured before, in and after a run?"),
     Room(9,  "runtime.api", "What do users call?"),
     Room(11, "", "What do users import and type?", (
-        "cli", "demo", "doctor", "kernel", "chaos", "compat", "moved", "mypy_plugin", "script", "__init__", "__main__")),
+        "cli", "demo", "doctor", "kernel", "chaos", "plasma", "compat", "moved", "mypy_plugin", "script", "__init__",
+        "__main__")),
 )
 # fmt: on
 

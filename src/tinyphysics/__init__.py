@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     from tinyphysics import chaos as chaos
     from tinyphysics import kernel as kernel
     from tinyphysics import physics as physics
+    from tinyphysics import plasma as plasma
     from tinyphysics.compat import AutoLinearizer as AutoLinearizer
     from tinyphysics.compat import Compiler as Compiler
     from tinyphysics.compat import HamiltonianSystem as HamiltonianSystem
@@ -133,7 +134,7 @@ RUNTIME = {
     "HamiltonianSystem": "tinyphysics.compat",
     "LagrangianSystem": "tinyphysics.compat",
 }
-MODULES = ("physics", "kernel", "chaos")  # imported when they are first used
+MODULES = ("physics", "kernel", "chaos", "plasma")  # imported when they are first used
 
 
 def __getattr__(name: str) -> Any:

@@ -62,6 +62,9 @@ class ClosedFlow(SubFlow):
             moved += list(zip((way[s] for s in self.writes()), slopes))
         return Map(tuple(moved), declares_dt=True), self
 
+    def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...]:
+        return Map(self.values, declares_dt=True).adjoint(bars, sums)
+
 
 def time_of(weight: float) -> UOp:
     return DT if weight == 1.0 else weight * DT

@@ -74,5 +74,9 @@ class GyrationFlow(SubFlow):
             moved.append((way[self.momentum], slope))
         return Map(tuple(moved), declares_dt=True), self
 
+    def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...]:
+        value = gyrated(self.momentum, self.turned_by(), self.way)
+        return Map(((self.momentum, value),), declares_dt=True).adjoint(bars, sums)
+
     def updates(self) -> int:
         return 3

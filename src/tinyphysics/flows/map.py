@@ -64,7 +64,7 @@ class Map(SubFlow):
             for x, bar in bars.items()
             if x in written or not is_zero(slopes[x])
         )
-        return (*((Cotangents((), totals),) if totals else ()), Map(moved))
+        return (*((Cotangents((), totals),) if totals else ()), Map(moved, declares_dt=self.declares_dt))
 
     def added(self) -> Iterator[tuple[UOp, UOp]]:
         """Of cotangents that have new values."""

@@ -94,8 +94,13 @@ def axis_values(q: UOp, p: UOp, field: list[UOp], weights: list[UOp], axis: int)
             for j, k, sign in pushes(axis, axes):
                 found = line_integral(field[count * row + k], places[i], length)
                 assert found is not None
+                if Normal().is_zero(found):
+                    continue
                 new_p[axes * row + j] = own[axes * row + j] + sign * found
-        return ((q, UOp.stack(simplify(new_q), q.shape)), (p, UOp.stack(simplify(new_p), p.shape)))
+        drift = (q, UOp.stack(simplify(new_q), q.shape))
+        if all(a is b for a, b in zip(new_p, own)):
+            return (drift,)
+        return (drift, (p, UOp.stack(simplify(new_p), p.shape)))
 
     return values
 
