@@ -17,7 +17,7 @@ from PIL import Image
 
 import tinyphysics as tp
 from measure_methods import PROBLEMS, error
-from pictures_pushers import draw_friction
+from pictures_pushers import draw_friction, draw_magnetic, draw_pushers
 from pictures_tops import draw_tops
 from tinyphysics.physics import chains, fields, fluids, molecular, particles
 from tinyphysics.physics.starts import lattice, maxwell
@@ -652,6 +652,8 @@ def main() -> None:
         "checks": draw_checks,
         "units": draw_units,
         "friction": draw_friction,
+        "magnetic": draw_magnetic,
+        "pushers": draw_pushers,
     }
     three = {"tops": draw_tops}
     for name in sys.argv[1:] or [*WHOLE, *families, *three]:

@@ -97,9 +97,8 @@ def System(
     E = steady(E_field)
     timed = any(f is not None and "t" in inspect.signature(f).parameters for f in (B, E, potential))
 
-    def energy(q, p, charge, mass, t=None):
-        kinetic = (p * p).sum() / (2 * mass)
-        total = kinetic
+    def energy(q: Any, p: Any, charge: Any, mass: Any, t: Any = None) -> Any:
+        total = (p * p).sum() / (2 * mass)
         if potential is not None:
             V = called(potential, q, t)
             total = total + charge * (V.sum() if getattr(V, "shape", ()) else V)
@@ -110,18 +109,18 @@ def System(
             )
         return total
 
-    shape = Vec[3] if n is None else Array[n, 3]
-    if timed:
+    def driven(q: Any, p: Any, t: Any, charge: Any = charge, mass: Any = mass) -> Any:
+        return energy(q, p, charge, mass, t)
 
-        def charges(q, p, t, charge=charge, mass=mass):
-            return energy(q, p, charge, mass, t)
-    else:
+    def charges(q: Any, p: Any, charge: Any = charge, mass: Any = mass) -> Any:
+        return energy(q, p, charge, mass)
 
-        def charges(q, p, charge=charge, mass=mass):
-            return energy(q, p, charge, mass)
-
-    charges.__annotations__ = {"q": shape, "p": shape}
-    return hamiltonian(charges, bracket=magnetic(B, charge="charge"))
+    made = driven if timed else charges
+    spaces: Any = (Vec, Array)
+    shape = spaces[0][3] if n is None else spaces[1][n, 3]
+    made.__name__ = "charges"
+    made.__annotations__ = {"q": shape, "p": shape}
+    return hamiltonian(made, bracket=magnetic(B, charge="charge"))
 
 
 def called(f: Field, q: Any, t: Any) -> Any:
@@ -139,7 +138,8 @@ def steady(E: Any) -> Field | None:
                 "E_field= depends on q: whether it has an energy is not known from that",
                 fix="Pass its potential: potential=lambda q: q @ q.",
             )
-        return E
+        found: Field = E
+        return found
     numbers = np.asarray(E, dtype=float)
     if numbers.shape != (3,):
         raise InputError(f"E_field={shown(E)} is not three numbers", fix="Pass E_field=[0.0, 0.1, 0.0].")
