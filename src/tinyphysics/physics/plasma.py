@@ -15,7 +15,6 @@ from tinyphysics.front.fields import magnetic
 from tinyphysics.front.functions import cos, cross, sqrt, stack
 from tinyphysics.front.spaces import Array, Vec
 from tinyphysics.front.trace import hamiltonian
-from tinyphysics.given import shown
 
 Field = Callable[..., Any]
 
@@ -142,7 +141,7 @@ def steady(E: Any) -> Field | None:
         return found
     numbers = np.asarray(E, dtype=float)
     if numbers.shape != (3,):
-        raise InputError(f"E_field={shown(E)} is not three numbers", fix="Pass E_field=[0.0, 0.1, 0.0].")
+        raise InputError(f"E_field={E!r} is not three numbers", fix="Pass E_field=[0.0, 0.1, 0.0].")
     return lambda: [float(x) for x in numbers]
 
 
