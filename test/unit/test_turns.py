@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.tpir import parse, verify
+from tinyphysics.planner.cost.cost import operations
+from tinyphysics.tpir import parse, verify, vm
 
 MOMENTS, L0 = (1.0, 2.0, 3.0), (0.5, 1.1, 0.7)
 # the solution of Euler's equations at t = 10, by mpmath.odefun in 30 digits
@@ -168,3 +169,46 @@ def test_coupled_spins_of_any_number_turn_axis_by_axis(n):
     )
     assert np.abs(np.linalg.norm(out.final.S, axis=1) - 1).max() < 1e-14
     assert np.abs(out.final.S - ref.final.S).max() < 2e-3
+
+
+# --- listings by hand ---------------------------------------------------------------------------------------------
+BY_HAND = """program euler
+claim poisson
+state S0 L f64[3] so3
+param $dt f64[]
+param $a f64[3]
+energy:
+  ELEM T0:f64[3], mul, S0, S0
+  ELEM T1:f64[3], mul, T0, $a
+  SUM T2, T1, (0,)
+  ELEM E0, mul, T2, 0.5
+init:
+  LOAD S0:f64[3], &L
+step:
+  ELEM T3:f64[3], mul, S0, $a
+  GRAD_INIT G0:f64[3], T3
+  POISSON_J F0:f64[3], G0, lie
+  SYMP_STEP S0:f64[3], F0, $dt
+final:
+  STORE &L, S0
+"""
+
+
+@pytest.mark.requirement("S3-20")
+def test_a_lie_bracket_is_read_as_a_vector_product_and_counted_as_one():
+    program = parse(BY_HAND.replace("claim poisson\n", ""))
+    text = str(program)
+    assert "LIE_CROSS F0:f64[3], S0, G0  ; P(L) as a vector product: 15 -> 9 flops a row" in text
+    assert parse(text) == program
+    (line,) = [i for i in program.step if i.op == "LIE_CROSS"]
+    assert operations((line,), program) == {"mul": 6, "sub": 3}
+
+
+def test_adding_a_lie_flow_is_refused_under_a_poisson_claim_and_grows_without():
+    with pytest.raises(tp.VerifyError, match="leaves the sphere"):
+        verify(parse(BY_HAND))
+    machine = vm.Machine(parse(BY_HAND.replace("claim poisson\n", "")))
+    loop = machine.start({"L": list(L0)}, {"a": [1.0, 0.5, 1 / 3]}, 0.01, 0.0)
+    machine.advance(loop, 10_000)
+    now = np.array(machine.final(loop)["L"])
+    assert now @ now / np.dot(L0, L0) - 1 > 0.003  # C-06: it grows, where a turn keeps it to rounding

@@ -1,7 +1,7 @@
-"""Where is a free rigid body at any time?  In closed form: Jacobi's functions for its momentum, a Fourier series for its turn.
+"""Where is a free rigid body at any time?  By Jacobi's functions for its momentum, and a Fourier series for its turn.
 
 With the body's axes in an order in which the momentum goes around the third, L = (A1 cn, A2 sn, A3 dn) of u = u0 + rate t.
-The attitude turns about the momentum by the integral of |L| (L2²/I2 + L3²/I3)/(L2² + L3²), whose Fourier series in u ends soon.
+The attitude turns about the momentum by the integral of |L| (L2²/I2 + L3²/I3)/(L2² + L3²), a short Fourier series in u.
 """
 
 from __future__ import annotations

@@ -129,6 +129,11 @@ def remedy(walk: Walk, claim: str, verdict: Verdict) -> str:
         if walk.program.states[walk.stale.state].role == "position":
             return "Recompute dH/dp after the kick (symplectic Euler), or split the drift in two (leapfrog)."
         return "Recompute dH/dq after the drift (symplectic Euler), or split the kick in two (leapfrog)."
+    if claim == "poisson" and any(i.row.numbers == "by_flow" for i in walk.program.step):
+        return (
+            "Adding P(z) dH by SYMP_STEP leaves the sphere: |L| grows. Turn states exactly: TURN, as "
+            'method="rotations" writes it.'
+        )
     if "adds position" in verdict.because or "adds momentum" in verdict.because:
         return "A position moves by h*dH/dp, a momentum by -h*dH/dq: SYMP_STEP S0, F0, h."
     return f"The program claims `{claim}`: mend this, or drop the claim."

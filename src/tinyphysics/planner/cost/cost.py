@@ -62,6 +62,9 @@ def operations(instructions: tuple[Instruction, ...], program: Program) -> Count
         size = numbers(i.type.shape)
         if i.op in ("KEPLER", "PULL"):  # of a body, not of a number; both parts of an orbit are one solution
             size = 0 if i.op == "KEPLER" and i.args[-1] == (1,) else i.type.shape[0] - 1
+        if i.op == "LIE_CROSS":  # two products and a difference for each number
+            out.update({"mul": 2 * size, "sub": size})
+            continue
         if i.row.numbers == "summed":
             size = numbers(shapes.get(i.args[0], ())) - size
         if size:

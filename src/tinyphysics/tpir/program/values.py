@@ -13,6 +13,7 @@ from tinyphysics.ir.dtype import DType, f64, i64
 from tinyphysics.ir.ops import ARITY, COMPARE, DRAWN, ELEMENTWISE, MOVEMENT, ORBITS, Ops
 from tinyphysics.ir.uop import Shape, UOp
 from tinyphysics.ir.value import CUSTOM
+from tinyphysics.ir.vectors import cross
 from tinyphysics.rules.calculus.partials import partials, times
 from tinyphysics.rules.digits.double_double import time_words
 from tinyphysics.rules.formulas.relativity import NAME as RELATIVISTIC
@@ -156,6 +157,16 @@ def pull(o: Operands) -> UOp:
 
 def flow(o: Operands) -> UOp:
     return -o.read(0) if str(o.args[1]) == "negate" else o.read(0)
+
+
+def crossed(o: Operands) -> UOp:
+    """The vector product, row by row."""
+    a, b = o.read(0), o.read(1)
+    if a.shape[-1:] != (3,) or a.shape != b.shape:
+        raise VerifyError(
+            f"{o.where} multiplies shapes {a.shape} and {b.shape}", fix="Both have a last axis of length 3."
+        )
+    return cross(a, b)
 
 
 def moved(o: Operands) -> UOp:

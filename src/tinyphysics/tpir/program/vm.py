@@ -243,6 +243,11 @@ class Machine:
                 f = Expanded([one], [str(v.arg) for v in leaves]).first
             where = [self._leaf(v, named) for v in leaves]
             return call(each(f, [named.is_array(v) for v in leaves], u.size) if u.shape else f, d, where)
+        if any(
+            s.op not in LEAVES for s in u.src
+        ):  # an expression of several arrays, such as a vector product
+            arrays = tuple(v for v in toposort([u]) if v.op is Ops.VAR)
+            return call(array_expression(u, arrays), d, [self._leaf(v, named) for v in arrays])
         names = tuple(UOp.var(f"x{k}", s.shape, s.dtype) for k, s in enumerate(u.src))
         plain = UOp(u.op, u.dtype, u.shape, names, u.arg)
         f = array_expression(jacobi.expand(plain), names) if u.op in ORBITS else node(plain)
