@@ -319,3 +319,31 @@ def test_a_fault_is_no_cause_of_the_catalogue_and_its_act_is_named():
     assert [row.step for row in found.rows] == list(range(22, 31))
     before, bad = found.rows[-2].own, found.rows[-1].own
     assert bad == pytest.approx(1.001 * before, rel=1e-2) and "momentum" in found.because
+
+
+def test_a_run_that_lost_its_energy_long_before_it_stopped_is_examined_where_it_lost_it():
+    @tp.hamiltonian
+    def cores(q: tp.Array[3, 2], p: tp.Array[3, 2]):
+        r2 = ((q[:, None] - q[None, :]) ** 2).sum(-1)
+        return (p * p).sum() / 2 + (q**4).sum() / 40 + tp.pair_sum(r2**-6)
+
+    start = {"q": [[0.0, 0.0], [2.1, 0.1], [-0.2, 2.2]], "p": np.zeros((3, 2))}
+    out = tp.compile(cores, dt=0.35, method="leapfrog", checks="off").evolve(**start, steps=100_000)
+    found = out.stopped.report()
+    assert found.cause == "dt above the limit", str(found)
+    assert out.stopped.step > found.rows[-1].step and f"lost at step {found.rows[-1].step:,}" in found.because
+    assert max(row.pace for row in found.rows) > 2
+
+
+def test_a_root_inside_a_step_of_a_differential_equation_is_named():
+    leak = tp.ode(lambda x: -tp.sqrt(x) - 0.1)
+    out = tp.compile(leak, dt=0.01, method="rk4", checks="off").evolve(x=0.5, steps=1000)
+    assert out.stopped.report().cause == "root of a negative"
+
+
+def test_one_bad_member_of_many_is_found_before_the_run():
+    sim, q = tp.compile(spring, dt=0.01, **LOOP, checks="off"), np.ones(2000)
+    for name, value, cause in (("m", 0.0, "mass zero"), ("k", 1e6, "dt above the limit")):
+        odd = np.ones(2000)
+        odd[1234] = value
+        assert [f.cause for f in sim.lint(q=q, p=q, **{name: odd})] == [cause]

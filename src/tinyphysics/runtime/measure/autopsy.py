@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.errors import InputError
-from tinyphysics.ir import UOp, evaluate
+from tinyphysics.ir import UOp
 from tinyphysics.planner.methods.catalog import BY_NAME
-from tinyphysics.runtime.engines.backend import engine_for
 from tinyphysics.runtime.measure.autopsy_report import Autopsy, LastStep
-from tinyphysics.runtime.measure.causes import IMAGE, OVERFLOW, POLE, UNSOLVED, Finding
+from tinyphysics.runtime.measure.causes import IMAGE, LONG, OVERFLOW, POLE, UNSOLVED, Finding
 from tinyphysics.runtime.measure.crossed import between
-from tinyphysics.runtime.measure.part_again import begun_at, every_step, part_of
+from tinyphysics.runtime.measure.last_steps import SHOWN, energy_lost, last_steps
 from tinyphysics.runtime.measure.place import MOST as MOST
 from tinyphysics.runtime.measure.place import WORK, Place, Subject, as_written
 from tinyphysics.runtime.measure.suspects import bad_operation, curl, too_long, wrong_derivative
@@ -31,10 +30,11 @@ from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import time_at
 from tinyphysics.trajectory import Stop, Trajectory
 
-SHOWN = 8  # steps before the bad one
 LIMIT = 2.0  # omega*dt of leapfrog, where a method says nothing
 ON_THE_WAY = 65  # places of the last drift that are looked at
+NEARER = (0.99, 0.999)  # of the way to a pole, where an energy climbs or falls
 NO_CAUSE = "no cause found"
+FROM_A_POLE = 'Compile with time="logarithmic", add a softening, tp.sqrt(r2 + eps**2), or shorten dt.'
 QUIET = {  # what is no failure of the numbers
     "interrupted": "The run was interrupted. Continue it: sim.evolve(resume=out, steps=...).",
     "store": "A file could not be written; `error` of the stop has the message.",
@@ -52,38 +52,6 @@ def autopsy(stop: Stop) -> Autopsy:
         )
     with np.errstate(all="ignore"):  # numbers beyond all floats are what is looked for
         return Examined(out.origin.run, stop).verdict()
-
-
-# --- the run again ----------------------------------------------------------------------------------
-def last_steps(r: Run, member: int, step: int) -> list[tuple[int, dict[str, Any]]]:
-    """(step, state) of the steps before the bad one, and of that one; of a run whose steps are not its own only the first."""
-    given = {n: v[member : member + 1] for n, v in r.given.states.items()}
-    first = [(0, {n: v[0] for n, v in r.encoding.values(given).items()})]
-    if r.jump is not None or r.adaptive or r.series is not None:
-        return first
-    if r.acts or r.begun is not None:
-        return with_acts(r, member, step)
-    params = {n: v[member : member + 1] if len(v) > 1 else v for n, v in r.given.params.items()}
-    engine = engine_for(r.target, r.program, None, 1, r.loops)
-    m = engine.start(given, params, 1, r.dt, r.t0, 1)
-    begin = max(0, step - SHOWN)
-    if begin:
-        engine.advance(m, begin)
-    out = []
-    for n in range(begin, step + 1):
-        state = given if n == 0 else engine.synchronised(m)
-        out.append((n, {name: v[0] for name, v in r.encoding.values(state).items()}))
-        if n < step:
-            engine.advance(m, 1)
-    return out
-
-
-def with_acts(r: Run, member: int, step: int) -> list[tuple[int, dict[str, Any]]]:
-    """The same of a run whose state is changed between steps, or that goes on from another."""
-    one = part_of(r, [member])
-    begin = max(0 if r.begun is None else r.begun.step, step - SHOWN)
-    seen = every_step(begun_at(one, begin), step, {s.name: s.var for s in r.system.states})
-    return [(begin + k, {name: v[k, 0] for name, v in seen.items()}) for k in range(step - begin + 1)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +86,15 @@ class Examined:
 
     @cached_property
     def steps(self) -> list[tuple[int, dict[str, Any]]]:
-        return last_steps(self.run, self.member, self.stop.step)
+        return last_steps(self.run, self.member, self.bad_step)
+
+    @cached_property
+    def bad_step(self) -> int:
+        """The first bad step: where a run lost its energy, though its numbers were finite for some time after that."""
+        if self.stop.cause != "not finite" or self.subject.work > WORK:
+            return self.stop.step
+        lost = energy_lost(self.run, self.member, self.stop.step - 1)
+        return self.stop.step if lost is None else min(lost, self.stop.step)
 
     @property
     def limit(self) -> float:
@@ -193,14 +169,18 @@ class Examined:
         names = [str(x.arg) for x in system.q] or [x.name for x in system.states]
         places = [(n, z) for n, z in reversed(self.steps) if all(np.isfinite(z[x]).all() for x in names)]
         before: tuple[int, dict[str, Any]] = next(((n, z) for n, z in places if n < self.stop.step), (0, {}))
+        if (found := too_long(first, 0)) is not None:
+            return found
+        if self.bad_step < self.stop.step and (found := self.lost_before()) is not None:
+            return found
         for n, z in places[:2]:  # where the step went, and where it began
             here = {name: v if np.isfinite(v).all() else before[1].get(name, v) for name, v in z.items()}
             found = bad_operation(self.at(here, n), f"at step {self.stop.step:,}", False)
             if found is not None and found.cause != OVERFLOW:
-                return found
+                return self.repelled(found, before, self.at(here, n))
         if before[1] and (met := self.on_the_way(*before)) is not None:
-            return met
-        found = too_long(first, 0) or self.became_too_long() or curl(first) or self.crossing()
+            return self.repelled(met[0], before, met[1])
+        found = self.became_too_long() or curl(first) or self.crossing()
         if found is not None:
             return found
         grown = self.at(before[1], before[0]) if before[1] else first
@@ -233,6 +213,38 @@ class Examined:
             "" if told else self.first.steepest,
         )
 
+    def lost_before(self) -> Finding | None:
+        """Of a run that had lost its energy in some step before its numbers were none."""
+        n, found = self.bad_step, self.crossing()
+        if found is None and (long := self.became_too_long()) is not None:
+            (k, a), (_, b) = self.steps[-2:] if len(self.steps) > 1 else (self.steps[0], self.steps[0])
+            found = self.attracted(self.at(a, k), self.at(b, n)) or long
+        if found is None:
+            return None
+        told = f"{found.because}; the energy was lost at step {n:,}, before numbers were beyond all floats"
+        return Finding(found.cause, told, found.fix, found.term, found.where)
+
+    def attracted(self, one: Place, two: Place) -> Finding | None:
+        """A pole that a step passed by, into which the energy falls."""
+        energy, q = self.subject.energy, self.subject.system.q
+        if energy is None:
+            return None
+        ways = {str(x.arg): two.state(x) - one.state(x) for x in q}
+        depths = [
+            float(one.moved({str(x.arg): one.state(x) + s * ways[str(x.arg)] for x in q}).value(energy)[0])
+            for s in np.linspace(0.0, 1.0, ON_THE_WAY)
+        ]
+        terms = sum(float(np.abs(one.value(x)).sum()) for x in self.subject.terms)
+        if not min(depths) < depths[0] - terms / 2:
+            return None
+        because = f"step {self.bad_step:,} passes a pole of the energy, too near for its length"
+        return Finding(POLE, because, FROM_A_POLE, one.steepest, self.pair)
+
+    @property
+    def pair(self) -> tuple[int, int] | None:
+        where = self.stop.where
+        return where if isinstance(where, tuple) and len(where) == 2 and isinstance(where[0], int) else None
+
     def became_too_long(self) -> Finding | None:
         """A step that is too long for the vibrations where the run went."""
         for n, z in self.steps:
@@ -262,7 +274,7 @@ class Examined:
             POLE,
             f"the drift of step {self.stop.step:,} comes so near to a pole of the energy{apart} that the method is not "
             "stable there",
-            'Compile with time="logarithmic", add a softening, tp.sqrt(r2 + eps**2), or shorten dt.',
+            FROM_A_POLE,
             str(told.get("term", "")) or self.first.steepest,
             where if where is not None and isinstance(where[0], int) else None,
         )
@@ -270,23 +282,48 @@ class Examined:
     def met_a_pole(self) -> Finding | None:
         return self.at_a_pole() if getattr(self.stop.of, "metrics", {}).get("singularity") else None
 
-    def on_the_way(self, n: int, z: Mapping[str, Any]) -> Finding | None:
-        """The operation that fails along the last drift: a step may begin and end beside a pole."""
-        place = self.at(z, n)
-        speeds = [place.value(u) for u in self.subject.moves]
+    def on_the_way(self, n: int, z: Mapping[str, Any]) -> tuple[Finding, Place] | None:
+        """The operation that fails along the last drift, and where: a step may begin and end beside a pole."""
+        place, system = self.at(z, n), self.subject.system
+        moving, rates = (system.q, self.subject.moves) if system.q else ((), [])
+        if system.kind == "ode":
+            moving, rates = tuple(s.var for s in system.states), list(system.update)
+        speeds = [place.value(u) for u in rates]
         if not speeds or not all(np.isfinite(v).all() for v in speeds):
             return None
         for part in np.linspace(0.0, 1.0, ON_THE_WAY):
             here = place.moved(
                 {
                     str(q.arg): place.state(q) + (part * self.run.dt * v).reshape(q.shape)
-                    for q, v in zip(self.subject.system.q, speeds)
+                    for q, v in zip(moving, speeds)
                 }
             )
             found = bad_operation(here, f"at step {self.stop.step:,}", False)
             if found is not None and found.cause != OVERFLOW:
-                return found
+                return found, here
         return None
+
+    def repelled(self, found: Finding, before: tuple[int, dict[str, Any]], there: Place) -> Finding:
+        """A pole that repels is not reached by the motion itself: the step that jumped onto it was too long."""
+        energy, q = self.subject.energy, self.subject.system.q
+        if found.cause != POLE or energy is None or not before[1]:
+            return found
+        last = self.at(before[1], before[0])
+        ways = {str(x.arg): there.state(x) - last.state(x) for x in q}
+        heights = [
+            float(last.moved({str(x.arg): last.state(x) + s * ways[str(x.arg)] for x in q}).value(energy)[0])
+            for s in (0.0, *NEARER)
+        ]
+        climbs = heights[-1] > heights[-2] > heights[0] and math.isfinite(heights[-1])
+        if not climbs:
+            return found
+        return Finding(
+            LONG,
+            f"step {self.stop.step:,} ends at a pole that repels, where the motion itself does not go",
+            f"Compile with dt={abs(self.run.dt) / 10:.2g} or less; sim.suggest_dt(...) measures one.",
+            found.term,
+            found.where,
+        )
 
     @property
     def flow(self) -> str:
@@ -307,12 +344,12 @@ class Examined:
         H, r = self.subject.energy, self.run
         known = r.system.clock is None and self.subject.work <= WORK
         for n, z in self.steps[-SHOWN - 1 :]:
-            numbers = np.concatenate([np.ravel(np.asarray(v, float)) for v in z.values()])
-            largest = float(np.abs(numbers).max())
+            every = np.concatenate([np.ravel(np.asarray(v, float)) for v in z.values()])
+            largest = float(np.abs(every).max())
             energy, pace = math.nan, math.nan
             if known and math.isfinite(largest):
                 place = self.at(z, n)
-                energy = float(evaluate([H], place.env)[0]) if H is not None else math.nan
+                energy = float(place.value(H)[0]) if H is not None else math.nan
                 pace = place.pace
             out.append(LastStep(n, time_at(n, r.dt, r.t0), largest, energy, pace, self.own(z)))
         return out

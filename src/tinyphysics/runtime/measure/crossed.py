@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.errors import TinyPhysicsError
-from tinyphysics.ir import Ops, UOp, evaluate, toposort
+from tinyphysics.ir import Ops, UOp, toposort
 from tinyphysics.ir.ops import COMPARE, ELEMENTWISE, MOVEMENT
 from tinyphysics.ir.value import source_index
 from tinyphysics.rules.calculus.custom import inline
@@ -22,6 +22,7 @@ from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.formulas.cutoffs import cutoffs
 from tinyphysics.runtime.measure.causes import CUTOFF, IMAGE, KINK, Finding
 from tinyphysics.runtime.measure.first_bad_node import own_pairs
+from tinyphysics.runtime.measure.in_numpy import numbers
 from tinyphysics.runtime.measure.place import WORK, Place
 
 CHOOSES = COMPARE | {Ops.ABS, Ops.SIGN, Ops.MIN, Ops.MAX, Ops.FLOOR, Ops.RINT}
@@ -225,7 +226,7 @@ def differences(sides: tuple[Place, Place]) -> tuple[float, float, float, float]
     steep = max(float(np.abs(s).max(initial=0.0)) for s in slopes)
     if subject.energy is None:
         return 0.0, bend, 1.0, steep
-    low, high = (float(evaluate([subject.energy], x.env)[0]) for x in sides)
+    low, high = (float(numbers([subject.energy], x.env)[0]) for x in sides)
     terms = sum(float(np.abs(sides[0].value(x)).sum()) for x in subject.terms)
     return abs(high - low), bend, terms, steep
 

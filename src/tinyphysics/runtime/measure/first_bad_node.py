@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.ir import Ops, UOp, evaluate, toposort
+from tinyphysics.ir import Ops, UOp, toposort
+from tinyphysics.runtime.measure.in_numpy import numbers
 
 RUNS_OUT = (Ops.MUL, Ops.ADD, Ops.SUB, Ops.FMA, Ops.REDUCE, Ops.EXP, Ops.SINH, Ops.COSH, Ops.NEG)
 HUGE = 1e75  # beyond, an operation that is not finite has run out of the floats
@@ -18,10 +19,10 @@ def first_bad_node(roots: Sequence[UOp], env: Mapping[str, Any]) -> UOp | None:
     if any(str(v.arg) not in env for r in roots for v in r.leaves):  # random numbers
         return None
     try:
-        if all(finite(r, v) for r, v in zip(roots, evaluate(list(roots), env))):
+        if all(finite(r, v) for r, v in zip(roots, numbers(list(roots), env))):
             return None
         order = [u for u in toposort(roots) if u.op is not Ops.VAR and u.dtype.is_float]
-        values = evaluate(order, env)
+        values = numbers(order, env)
     except (ArithmeticError, ValueError):
         return None
     constants = {u for u in order if u.op is Ops.CONST or not u.leaves}  # an infinite bound is meant
@@ -50,7 +51,7 @@ def overflows(u: UOp, env: Mapping[str, Any]) -> bool:
         return True
     own = own_pairs(u)
     for s in u.src:
-        size = np.abs(np.ravel(np.asarray(evaluate([s], env)[0], float)))
+        size = np.abs(np.ravel(np.asarray(numbers([s], env)[0], float)))
         size = size[~own] if own is not None and size.size == own.size else size
         if (size[np.isfinite(size)] > HUGE).any():
             return True

@@ -66,10 +66,9 @@ def lint(sim: Setup, given: Mapping[str, Any]) -> Lint:
     if not isinstance(out.origin, Origin):
         return Lint(sim.source.name, ())
     run, found = out.origin.run, dict[str, Finding]()
-    count = min(run.given.members, MEMBERS)
     with np.errstate(all="ignore"):
-        for k in range(count):
-            for f in at_first(run, k * (run.given.members - 1) // max(count - 1, 1)):
+        for member in some_members(run):
+            for f in at_first(run, member):
                 found.setdefault(f.cause, f)
     if out.stopped is not None:
         said = out.stopped.report()
@@ -77,6 +76,17 @@ def lint(sim: Setup, given: Mapping[str, Any]) -> Lint:
         if said.cause in CAUSES and said.cause != NO_CAUSE and not unsure:
             found.setdefault(said.cause, Finding(said.cause, said.because, said.fix, said.term, said.where))
     return Lint(run.system.seen.name, tuple(found[c] for c in CAUSES if c in found))
+
+
+def some_members(run: Run) -> list[int]:
+    """Of an ensemble, some evenly spaced, and those with the smallest and largest numbers of each state and parameter."""
+    count = min(run.given.members, MEMBERS)
+    out = [k * (run.given.members - 1) // max(count - 1, 1) for k in range(count)]
+    for values in (*run.encoding.values(run.given.states).values(), *run.given.own.values()):
+        if len(values) == run.given.members > MEMBERS:
+            rows = np.abs(np.asarray(values, float)).reshape(len(values), -1)
+            out += [int(rows.min(axis=1).argmin()), int(rows.max(axis=1).argmax())]
+    return list(dict.fromkeys(out))
 
 
 def at_first(run: Run, member: int) -> Iterator[Finding]:

@@ -11,20 +11,21 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.errors import TinyPhysicsError
-from tinyphysics.ir import Ops, UOp, evaluate, toposort
+from tinyphysics.ir import Ops, UOp, toposort
 from tinyphysics.physics.draws import normal
 from tinyphysics.planner.methods.families.rates import kinetic
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
+from tinyphysics.runtime.measure.in_numpy import numbers
 from tinyphysics.runtime.stages.terms import addends
 from tinyphysics.system import System
 
 MOST = 48  # numbers of a state whose vibrations are looked at
 MOST_NODES = 2_000  # of its slopes, written out
-WORK = 2_000_000  # numbers that are computed for one look at an expression
-MOST_WORK = 40_000_000  # and for all of a frequency
+WORK = 20_000_000  # numbers that are computed for one look at an expression
+MOST_WORK = 200_000_000  # and for all of a frequency
 ROUNDS = 24  # of a power iteration
 SHORT = 1e-6  # of the state: the length of a difference
 
@@ -126,7 +127,7 @@ class Place:
         return self.subject.system
 
     def value(self, u: UOp) -> Any:
-        return np.ravel(np.asarray(evaluate([u], self.env)[0], float))
+        return np.ravel(np.asarray(numbers([u], self.env)[0], float))
 
     def moved(self, by: Mapping[str, Any]) -> Place:
         """The same with other states, which are given as arrays."""
@@ -214,7 +215,7 @@ class Place:
                 row = [float(at + i == k) for i in range(x.size)]
                 unit[name] = row if x.shape else row[0]
                 at += x.size
-            columns.append(np.concatenate([np.ravel(v) for v in evaluate(along, {**self.env, **unit})]))
+            columns.append(np.concatenate([np.ravel(v) for v in numbers(along, {**self.env, **unit})]))
         return np.array(columns, float).T
 
     # --- terms and their lines ---------------------------------------------------------------------

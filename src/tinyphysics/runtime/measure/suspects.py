@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.errors import TinyPhysicsError
-from tinyphysics.ir import Ops, UOp, evaluate, toposort
+from tinyphysics.ir import Ops, UOp, toposort
 from tinyphysics.physics.draws import normal
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.functions.user_derivatives import look_at, trouble_with
@@ -25,7 +25,8 @@ from tinyphysics.runtime.measure.causes import (
     Finding,
 )
 from tinyphysics.runtime.measure.first_bad_node import finite, first_bad_node, overflows, own_pairs
-from tinyphysics.runtime.measure.place import MOST, Place
+from tinyphysics.runtime.measure.in_numpy import numbers
+from tinyphysics.runtime.measure.place import MOST, WORK, Place
 
 SAFE = 0.2  # of a limit: what is proposed
 NEGATIVE = (Ops.SQRT, Ops.RSQRT, Ops.LOG, Ops.LOG1P, Ops.POW)
@@ -40,7 +41,7 @@ SOFT = "add a softening, tp.sqrt(r2 + eps**2)"
 
 def bad_operation(place: Place, when: str, at_start: bool) -> Finding | None:
     """A number that is not finite: the operation that made it says why."""
-    if place.subject.work > MOST * 50_000:
+    if place.subject.work > WORK:
         return None
     u = first_bad_node(place.subject.roots, place.env)
     return None if u is None else of_operation(place, u, when, at_start)
@@ -181,7 +182,7 @@ def curl(place: Place) -> Finding | None:
 
 def along(place: Place, f: UOp, q: UOp, way: Any) -> Any:
     direction = UOp.stack([UOp.const(float(x)) for x in way], q.shape)
-    return np.ravel(np.asarray(evaluate(jvp([f], [q], [direction]), place.env)[0], float))
+    return np.ravel(np.asarray(numbers(jvp([f], [q], [direction]), place.env)[0], float))
 
 
 def named(q: UOp, k: int) -> str:
@@ -235,10 +236,10 @@ def overlap(place: Place) -> Finding | None:
 
 def out_of_range(place: Place, largest: float, precision: str) -> Finding | None:
     """An operation whose result a narrower precision has no number for."""
-    if largest > 1e300 or place.subject.work > MOST * 50_000:
+    if largest > 1e300 or place.subject.work > WORK:
         return None
     order = [u for u in toposort(place.subject.roots) if u.dtype.is_float and u.leaves]
-    for u, v in zip(order, evaluate(order, place.env)):
+    for u, v in zip(order, numbers(order, place.env)):
         x, own = np.ravel(np.asarray(v, float)), own_pairs(u)
         x = x[~own] if own is not None else x
         if x.size and np.isfinite(x).all() and np.abs(x).max() > largest:
