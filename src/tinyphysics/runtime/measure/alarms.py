@@ -78,9 +78,7 @@ def omegas_of_many(look: Look, flat: Mapping[str, Any], members: int, dt: float)
     ]
 
 
-def of_one(
-    r: Run, record: Record, look: Look, in_memory: bool, least: float = OFF
-) -> tuple[float, int, Sequence[float]]:
+def of_one(r: Run, record: Record, look: Look, in_memory: bool) -> tuple[float, int, Sequence[float]]:
     """(how far the energy is off at worst, at which frame, frequencies at the ends) of a run of one member."""
     kept, rows = chosen_frames(r, record, in_memory)
     at = look.of_one(kept if r.encoding.plain else r.encoding.values(kept), r.given.params, rows)
@@ -91,7 +89,7 @@ def of_one(
     worst, frame = 0.0, 0
     for k, (e, _) in enumerate(seen):
         off = abs(e - first)
-        if not off <= least * scale:
+        if not off <= OFF * scale:
             off = off / scale if math.isfinite(e) and scale else math.inf
             if off > worst:
                 worst, frame = off, rows[k]
@@ -241,14 +239,23 @@ def passed_over(r: Run, steps: int, compiled: Compiled, checks: str) -> bool:
     return checks == "on" and seconds_of(r, steps, compiled) < brief and not compiled.looked_at()
 
 
-def may_have_passed(r: Run, record: Record, compiled: Compiled) -> bool:
-    """Did the energy of a short run move so far that it may have passed a pole?"""
-    look = compiled.look
+def may_have_passed(r: Run, frames: Mapping[str, Any], look: Look | None) -> bool:
+    """Did the energy of a short run in float64 move so far, from one end to the other, that it may have passed a pole?"""
     if look is None or r.system.friction or r.system.driven:
         return False
-    if r.given.members > 1:
-        return of_many(r, record, look, range(r.given.members), True)[0] > AT_A_POLE
-    return of_one(r, record, look, True, AT_A_POLE)[0] > AT_A_POLE
+    if r.given.members == 1:
+        given = [x for name in look.params for x in r.given.params[name].ravel().tolist()]
+        ends = [[x for name in look.states for x in frames[name][k].ravel().tolist()] for k in (0, -1)]
+        (a, size), (b, other) = (computed(look.energy, [*x, *given]) for x in ends)
+        return not abs(b - a) <= AT_A_POLE * max(size, other)
+    shape = 2, r.given.members
+    flat = {name: frames[name][[0, -1]].reshape(*shape, -1) for name in look.states}
+    flat |= {
+        n: np.broadcast_to(v.reshape(1, len(v), -1), (*shape, v[0].size)) for n, v in r.given.own.items()
+    }
+    with np.errstate(all="ignore"):
+        energy, scale = (np.broadcast_to(x, shape) for x in look.energy[1](*look.columns(flat)))
+        return not (np.abs(energy[1] - energy[0]) <= AT_A_POLE * np.maximum(scale[0], scale[1])).all()
 
 
 def look_at(

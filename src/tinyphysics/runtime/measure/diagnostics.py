@@ -286,12 +286,10 @@ def alarms_again(f: Repeated) -> bool:
     s = f.setup
     if f.run.system.energy is None or s.checks == "off" or s.goal.approximate is not None:
         return False
-    if not s.compiled.poles and passed_over(f.run, f.run.schedule.steps, s.compiled, s.checks):
-        return False
-    record = f.record()
-    if s.compiled.poles and may_have_passed(f.run, record, s.compiled):
+    if s.compiled.poles and may_have_passed(f.run, f.out.origin.frames, s.compiled.look):
         return True
-    look_at(f.run, record, f.out, s.compiled, s.checks, in_memory=True)
+    if not passed_over(f.run, f.run.schedule.steps, s.compiled, s.checks):
+        look_at(f.run, f.record(), f.out, s.compiled, s.checks, in_memory=True)
     return False
 
 

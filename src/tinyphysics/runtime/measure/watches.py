@@ -12,23 +12,27 @@ from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Found, Run, Watch
 
-WORTH = 0.2  # seconds of a run that is watched unasked: its charges have to be found and compiled first
-SHORTEST = 2e-8  # seconds of a step of one member, whose operations wait for each other
-CALL = 5e-4  # seconds of a look, however few members there are
+WORTH = 0.1  # seconds of a run that is watched unasked: its charges have to be found and compiled first
+SHORTEST = 1e-8  # seconds of a step of one member, whose operations wait for each other
+LANES = 16  # operations at a time, where there are many
+CALL = 1e-3  # seconds of a look, however few members there are
 NUMBER = 2e-8  # seconds of a look for each number of a state
 SHARE = 0.03  # of the time of a run
 FEWEST = 64  # steps between two looks
 MOST = 1 << 20
 
 
+def seconds_a_step(setup: Setup, r: Run) -> float:
+    """At most, of all members."""
+    return max(r.given.members * setup.compiled.step_seconds / LANES, SHORTEST)
+
+
 def stride(setup: Setup, r: Run) -> int:
     """Steps between two looks, a power of two: so many that looks take SHARE of the run."""
     if setup.check_every is not None:
         return setup.check_every
-    members = max(r.given.members, 1)
-    numbers = members * sum(s.var.size for s in r.system.states)
-    step = max(members * setup.compiled.step_seconds, SHORTEST)
-    steps = (CALL + NUMBER * numbers) / (SHARE * step)
+    numbers = r.given.members * sum(s.var.size for s in r.system.states)
+    steps = (CALL + NUMBER * numbers) / (SHARE * seconds_a_step(setup, r))
     return min(MOST, max(FEWEST, 1 << math.ceil(math.log2(max(steps, 1.0)))))
 
 
@@ -37,11 +41,10 @@ def is_watched(setup: Setup, r: Run) -> bool:
     steps = r.schedule.steps - r.schedule.first
     if setup.checks == "off" or steps < 1 or not r.given.members:
         return False
-    takes = steps * max(r.given.members * setup.compiled.step_seconds, SHORTEST)
-    asked = (
-        setup.checks == "strict" or setup.check_every is not None or any(a.since is not None for a in r.acts)
-    )
-    return asked or takes >= WORTH
+    if setup.checks == "strict" or setup.check_every is not None or any(a.since is not None for a in r.acts):
+        return True
+    # a look at the beginning and one at the end have to be worth it, too
+    return steps * seconds_a_step(setup, r) >= WORTH and steps >= stride(setup, r)
 
 
 def watches(setup: Setup, r: Run) -> Sequence[Watch]:
