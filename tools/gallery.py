@@ -70,6 +70,11 @@ def axis_of_a_top(out: Any) -> dict[str, Any]:
     return {"x": x, "y": y}
 
 
+def along_z(out: Any) -> dict[str, Any]:
+    """Of an ion that spirals along an axis: that axis, and one across."""
+    return {"x": out.q[:, 2], "y": out.q[:, 0]}
+
+
 def profile(ax: Any, out: Any) -> None:
     """Of a channel: the speed across it."""
     u = fluids.density_and_velocity(out.final.f, (0.0, 1e-5))[1][1][1:-1, 0]
@@ -158,11 +163,13 @@ GROUPS: dict[str, dict[str, Row]] = {
         "plummer":          Row(run={"softening": 0.05}, kind="3d"),
         "rutherford":       Row(axes=lambda out: {"x": "q[1, 0]", "y": "q[1, 1]"}, limits=(-25, 25)),
         "dipole":           Row(steps=9_000),
+        "magnetic_bottle":  Row(steps=6_000, axes=along_z),
         "valgrind":         Row(steps=700, kind="orbit"),
         "stiff_trap":       Row(steps=400, axes=lambda out: {"y": "q[:, 0]"}),
     },
     "Pendulums and single particles": {
         "pendulum_ensemble": Row(kind="phase", start={"q": np.linspace(0.2, 3.0, 8), "p": np.zeros(8)}),
+        "damped_pendulum":  Row(steps=3_000, kind="phase", options={"friction": "gamma"}),
         "double_pendulum":  Row(steps=1_500, axes=tip),
         "spherical_pendulum": Row(steps=2_000, axes=from_above),
         "cart_pole":        Row(steps=2_000, axes=lambda out: {"y": "theta"}),
