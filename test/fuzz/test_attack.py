@@ -15,7 +15,21 @@ import pytest
 TOOLS = Path(__file__).parents[2] / "tools"
 sys.path.insert(0, str(TOOLS))
 
-from attack import certificates, facts, goals, listings, orders, segments, watched, workers  # noqa: E402
+from attack import (  # noqa: E402
+    certificates,
+    charges,
+    facts,
+    goals,
+    integers,
+    listings,
+    orders,
+    passages,
+    segments,
+    solved,
+    units,
+    watched,
+    workers,
+)
 from attack.case import Case  # noqa: E402
 from attack.findings import Tally  # noqa: E402
 from attack.minimise import minimised  # noqa: E402
@@ -260,3 +274,90 @@ def test_a_finding_is_shortened_to_what_it_needs(monkeypatch):
     monkeypatch.setattr(certificates, "there_and_back", seen)
     case, t = minimised(written("p**2/2", "tp.cos(q)", "q**4", "tp.sin(q)"), frozenset({"certificates"}), 30)
     assert case.terms == ("p**2/2", "tp.cos(q)") and false_ones(t) == {"made up"}
+
+
+# --- charges, units, whole numbers, solutions, events: a false answer is planted, and found -------------------
+def of_charges(name: str, *terms: str) -> Case:
+    layout = (("q", (2,), 2, "position"), ("p", (2,), 2, "momentum"))
+    signature = "@tp.hamiltonian\ndef system(q: tp.Vec[2], p: tp.Vec[2]):"
+    return replace(written("p @ p/2", *terms, signature=signature), layout=layout, seed=6, kind=name)
+
+
+@pytest.mark.parametrize(
+    ("term", "untrue"),
+    [
+        ("0.3*q[0]", "conserved"),
+        ("tp.floor(3*q[0])", "symmetry"),
+        ("tp.where(q[0] > 0.1, 0.5, 0.0)", "symmetry"),
+    ],
+)
+def test_a_charge_that_is_not_conserved_would_be_found(monkeypatch, term, untrue):
+    """The proof is made to say yes to everything, and jumps are not looked at."""
+    t, honest = Tally(), Tally()
+    charges.check(of_charges("honest", term), honest)
+    assert not honest.findings and honest.yes["conserved"]
+    monkeypatch.setattr("tinyphysics.analysis.charges.vanishes", lambda *_: True)
+    monkeypatch.setattr("tinyphysics.analysis.charges.stays", lambda *_: True)
+    charges.check(of_charges("planted", term), t)
+    assert untrue in false_ones(t)
+
+
+def test_a_charge_that_a_run_does_not_keep_would_be_found(monkeypatch):
+    t = Tally()
+    monkeypatch.setattr("tinyphysics.runtime.measure.charges.kept", lambda *_: "to rounding")
+    charges.check(of_charges("kept", "q @ q/2", "0.2*q[0]**4"), t)
+    assert false_ones(t) == {"kept to rounding"}
+
+
+def test_a_polynomial_that_is_no_invariant_would_be_found(monkeypatch):
+    t = Tally()
+    s = Subject(of_charges("one", "q @ q/2", "q[0]**4"))
+    wrong = replace(
+        s.sim.conserved[0], name="invariant[0]", proof="proved", expression=s.system.q[0][0] + 0.0
+    )
+    charges.look(s, wrong, t)
+    assert false_ones(t) == {"conserved"}
+
+
+def test_units_that_are_judged_wrongly_would_be_found(monkeypatch):
+    t = Tally()
+    for seed in range(40):
+        units.check(SimpleNamespace(seed=seed), t)
+    assert not t.findings and t.yes["units agree"] > 5 and t.yes["units differ"] > 5
+    monkeypatch.setattr("tinyphysics.rules.equality.measured_in.Units.equal", lambda *_: True)
+    for seed in range(1000, 1040):
+        units.check(SimpleNamespace(seed=seed), t)
+    assert false_ones(t) == {"units agree"}
+
+
+@pytest.mark.parametrize(
+    ("check", "seed", "planted", "untrue"),
+    [
+        (integers.check, 2, "attack.integers.by_numpy", "whole numbers"),
+        (solved.check, 0, "attack.solved.dense_step", "solved"),
+    ],
+)
+def test_another_answer_than_the_reference_has_would_be_found(monkeypatch, check, seed, planted, untrue):
+    t = Tally()
+    check(SimpleNamespace(seed=seed), t)
+    assert not t.findings and t.yes[untrue]
+    module, name = planted.rsplit(".", 1)
+    right = getattr(sys.modules[module], name)
+
+    def wrong(*given):
+        found = right(*given)
+        return {k: x + x.dtype.type(1) for k, x in found.items()} if isinstance(found, dict) else found + 1e-9
+
+    monkeypatch.setattr(planted, wrong)
+    check(SimpleNamespace(seed=seed), t)
+    assert false_ones(t) == {untrue}
+
+
+@pytest.mark.slow("a whole search for events, twice")
+def test_an_event_at_another_time_would_be_found(monkeypatch):
+    t = Tally()
+    passages.check(SimpleNamespace(seed=0), t)
+    assert not t.findings and t.yes["passages"]
+    monkeypatch.setattr(passages, "CLOSE", -1.0)
+    passages.check(SimpleNamespace(seed=0), t)
+    assert false_ones(t) == {"passages"}

@@ -16,7 +16,21 @@ from typing import Any
 import numpy as np
 
 import tinyphysics as tp
-from attack import backends, certificates, facts, goals, listings, orders, segments, watched
+from attack import (
+    backends,
+    certificates,
+    charges,
+    facts,
+    goals,
+    integers,
+    listings,
+    orders,
+    passages,
+    segments,
+    solved,
+    units,
+    watched,
+)
 from attack.case import Case
 from attack.findings import Tally
 from attack.known import label
@@ -28,7 +42,9 @@ from attack.truth import Unknown
 LIMIT = 30  # CPU seconds of one case; these two are of the machine of attack/pace.py
 SLOW = 2.0  # of one compilation
 # one case in so many has this check; the first three are made for all
-SHARE = {"orders": 3, "listings": 4, "segments": 8, "energies": 4, "backends": 8, "goals": 16}
+SHARE = {"orders": 3, "listings": 4, "segments": 8, "energies": 4, "backends": 8, "goals": 16} | {
+    "charges": 12, "units": 6, "integers": 24, "solved": 60, "passages": 60,
+}  # fmt: skip
 
 
 class Hang(BaseException):
@@ -164,8 +180,15 @@ def due(case: Case, s: Subject | None, only: frozenset[str]) -> list[tuple[str, 
         if wanted("backends"):
             opencl, cuda = backends.opencl_here(), size_of(case) < 12  # the interpreter of PTX is slow
             out.append(("backends", lambda t: backends.check(case, t, opencl, cuda)))
-    if wanted("goals"):
-        out.append(("goals", lambda t: goals.check(case, t)))
+    of_case: tuple[tuple[str, Callable[[Case, Tally], None]], ...] = (
+        ("goals", goals.check),
+        ("charges", charges.check),
+        ("units", units.check),
+        ("integers", integers.check),
+        ("solved", solved.check),
+        ("passages", passages.check),
+    )
+    out += [(n, lambda t, f=f: f(case, t)) for n, f in of_case if wanted(n)]  # type: ignore[misc]
     return out
 
 
