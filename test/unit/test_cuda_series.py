@@ -20,7 +20,8 @@ from tinyphysics.context import CUDA_DEVICE
 from tinyphysics.device.cuda import driver as cuda, nvptx
 from tinyphysics.device.engines import cuda_series
 from tinyphysics.device.cuda.rows import SHARE
-from tinyphysics.device.engines.cuda_series import CudaSeriesEngine
+from tinyphysics.device.engines.cuda_series import SeriesStream
+from tinyphysics.device.engines.series import SeriesEngine
 from tinyphysics.device.engines.pieces import MemberBatches
 from tinyphysics.emit.kinds.series.ptx_series import PtxSeriesWriter
 from tinyphysics.flows.series import series_of
@@ -135,14 +136,14 @@ def test_neither_the_grid_nor_the_memory_of_its_threads_change_a_bit(
 
 
 def test_what_threads_need_is_given_back(fake_cuda, in_loops, monkeypatch):  # noqa: F811
-    taken, workspace = [], CudaSeriesEngine.workspace
+    taken, workspace = [], SeriesStream.workspace
 
-    def noted(self, blocks):
-        out = workspace(self, blocks)
+    def noted(self, blocks, scratch):
+        out = workspace(self, blocks, scratch)
         taken.append(out.size)
         return out
 
-    monkeypatch.setattr(CudaSeriesEngine, "workspace", noted)
+    monkeypatch.setattr(SeriesStream, "workspace", noted)
     sim, start = in_loops(mixture, backend="cuda", **LOOSE), mixtures(3)
     hashes = {sim.evolve(**start, steps=2).hash for _ in range(2)}
     gc.collect()
@@ -179,7 +180,7 @@ def test_a_checkpoint_goes_on_there_and_here(fake_cuda, in_loops, tmp_path):  # 
 
 
 def test_an_interrupted_run_has_what_was_saved(fake_cuda, in_loops, monkeypatch):  # noqa: F811
-    start, advance, calls = mixtures(2), CudaSeriesEngine.advance, []
+    start, advance, calls = mixtures(2), SeriesEngine.advance, []
     whole = in_loops(mixture, **LOOSE).evolve(**start, steps=3, save_every=1)
 
     def stopping(self, m, count):
@@ -188,7 +189,7 @@ def test_an_interrupted_run_has_what_was_saved(fake_cuda, in_loops, monkeypatch)
             raise KeyboardInterrupt
         advance(self, m, count)
 
-    monkeypatch.setattr(CudaSeriesEngine, "advance", stopping)
+    monkeypatch.setattr(SeriesEngine, "advance", stopping)
     out = in_loops(mixture, backend="cuda", **LOOSE).evolve(**start, steps=3, save_every=1)
     assert out.stopped.cause == "interrupted" and out.steps.tolist() == [0, 1, 2]
     assert np.array_equal(out.x, whole.x[:3])

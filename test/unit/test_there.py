@@ -9,7 +9,7 @@ from test_loops import cluster, shifted, wave
 from test_taylor import in_loops, mixture  # noqa: F401
 from tinyphysics.device.cuda import driver as cuda, dlpack as exchange
 from tinyphysics.device.engines.cuda_lanes import CudaEngine
-from tinyphysics.device.engines.cuda_series import CudaSeriesEngine
+from tinyphysics.device.engines.series import SeriesEngine
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.runtime.engines.caller_arrays import to_host
 
@@ -175,7 +175,7 @@ def test_series_in_loops_and_members_that_do_not_fit_at_once(fake_cuda, in_loops
     state, options = oscillators(5), dict(dt=0.4, tolerance=1e-3)
     here = in_loops(mixture, backend="llvm", **options).evolve(**state, k=0.6, **run)
     if most is not None:
-        monkeypatch.setattr(CudaSeriesEngine, "room", property(lambda self: most * self.numbers))
+        monkeypatch.setattr(SeriesEngine, "room", property(lambda self: most * self.numbers))
     sim = in_loops(mixture, backend="cuda", **options)
     assert sim.compiled.series is not None
     compare(sim.evolve(**{n: there(v) for n, v in state.items()}, k=0.6, **run), here, hashed=False)

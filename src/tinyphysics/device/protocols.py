@@ -25,6 +25,13 @@ class Memory(Protocol):
     def fill(self, rows: Any, members: Sequence[int], well: int) -> None: ...  # as copies of one that is well
     def bad(self, rows: Any, members: int) -> list[int]: ...  # those with a number that is none
 
+    there: bool  # is it the memory of a device?
+
+    # arrays (members, shape...) that stay there; `mixed`: rows have another type than the numbers in them
+    def arrays(
+        self, rows: Any, outputs: Mapping[str, Any], members: int, mixed: bool = False
+    ) -> dict[str, Any]: ...
+
     # arrays (members, shape...) to rows and back; `mixed`: rows have another type than the numbers in them
     def encode(
         self, arrays: Mapping[str, Any], numbers: int, members: int, lanes: int, dtype: Any
@@ -32,6 +39,20 @@ class Memory(Protocol):
     def decode(
         self, rows: Any, outputs: Mapping[str, Any], members: int, names: Collection[str], mixed: bool
     ) -> dict[str, Any]: ...
+
+
+class Launcher(Protocol):
+    """How code runs on members: by threads of this machine (device/engines/series.py), or on a GPU (cuda_series.py)."""
+
+    faster: int  # products in the time that a core of a processor has for one
+    alone: int  # members that take no longer than one
+
+    @property
+    def room(self) -> int: ...  # numbers in the loop states that fit at once; 0: as many as there are
+    def lanes(self, members: int) -> int: ...  # columns for so many members
+
+    # a function on every member of a state, so many steps; `scratch`: numbers that it needs for one of them
+    def run(self, f: Any, scratch: int, m: Any, tables: Any, count: int, out: Any) -> None: ...
 
 
 class PlainEngine:

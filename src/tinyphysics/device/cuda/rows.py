@@ -175,6 +175,8 @@ class Tools:
 class CudaMemory:
     """Rows of the device of a thread (device/protocols.py: Memory)."""
 
+    there = True
+
     def __init__(self, tools: Tools) -> None:
         self.tools = tools
 

@@ -16,7 +16,7 @@ import numpy as np
 from tinyphysics.device.host.arrays import Evaluator
 from tinyphysics.device.host.rows import MEMBERS
 from tinyphysics.device.host.threads import spread
-from tinyphysics.device.protocols import CLOCK, Code, Function, Memory, PlainEngine
+from tinyphysics.device.protocols import CLOCK, Code, Function, Launcher, Memory, PlainEngine
 from tinyphysics.ir.dtype import f64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, substitute, toposort
@@ -37,16 +37,38 @@ class SeriesState:
     constants: Any  # likewise, or the numbers of all
     alike: bool  # have all members the same constants?
     until: float
-    threads: int
+    threads: int | None  # None: as many as the launcher has
     members: int
     steps: int = 0
 
 
+class MemberThreads:
+    """A launcher of series on this machine: a thread has some of the members."""
+
+    faster, alone, room = 1, 1, 0
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+
+    def lanes(self, members: int) -> int:
+        return members
+
+    def run(self, f: Function, scratch: int, m: SeriesState, tables: Any, count: int, out: Any) -> None:
+        def some(members: range) -> None:
+            own = np.zeros(scratch)
+            for k in members:
+                f(m.state[k], m.constants[0 if m.alike else k], tables, own, m.until, count)
+                if out is not None:
+                    out[k] = own[: out.shape[1]]
+
+        parts = max(1, min(m.threads or self.threads, m.members))
+        spread(lambda k: some(range(k, m.members, parts)), parts, parts)
+
+
 class SeriesEngine(PlainEngine):
-    """What runtime/engines/adaptive.py asks of an engine below it."""
+    """What runtime/engines/adaptive.py asks of an engine below it; a launcher says how its code runs, a memory where."""
 
     workers, program, kernel = 1, None, None
-    faster, alone = 1, 1  # products in the time that a core has for one; members that take no longer than one
 
     def __init__(
         self,
@@ -54,10 +76,10 @@ class SeriesEngine(PlainEngine):
         states: Sequence[StateDecl],
         clock: str,
         load: Callable[[], Code],
-        threads: int = 1,
+        launcher: Launcher,
         memory: Memory = MEMBERS,
     ) -> None:
-        self.plan, self.threads, self.memory, self.launches = plan, threads, memory, 0
+        self.plan, self.launcher, self.memory, self.launches = plan, launcher, memory, 0
         self.states = (*states, StateDecl(clock, "auxiliary", Type(shape=(CLOCK,))))
         self.outputs = {s.name: (f64, s.type.shape) for s in states}
         self.padded = -(-len(plan.states) // QUAD) * QUAD
@@ -67,15 +89,12 @@ class SeriesEngine(PlainEngine):
         self.code = load()
         self.compiling = time.perf_counter() - began
         self.made, self.found = self.code.made, self.code.found
-        self.tables = self.sent(np.array(tables(plan)))
+        self.tables = memory.put(np.array(tables(plan)))
 
-    def sent(self, numbers: Any) -> Any:
-        """Numbers that all members share, where code reads them."""
-        return numbers
-
-    def lanes(self, members: int) -> int:
-        """Columns for so many members."""
-        return members
+    @property
+    def room(self) -> int:
+        """Numbers in the loop states that fit at once."""
+        return self.launcher.room
 
     def begun(
         self,
@@ -85,16 +104,16 @@ class SeriesEngine(PlainEngine):
         until: float,
         threads: int | None,
     ) -> SeriesState:
-        fixed, lanes = self.constants(params), self.lanes(members)
+        fixed, lanes = self.constants(params), self.launcher.lanes(members)
         alike = len(fixed) == 1 or not fixed.size
         if not members:
             rows = self.memory.empty((self.numbers, lanes), np.float64)
         else:
             rows = self.memory.encode(arrays, self.numbers, members, lanes, np.float64)
-        own = self.sent(fixed)
+        own = self.memory.put(fixed)
         if not alike:
             own = self.memory.encode({"": fixed}, fixed.shape[1], members, lanes, np.float64)
-        return SeriesState(rows, own, alike, until, threads or self.threads, members)
+        return SeriesState(rows, own, alike, until, threads, members)
 
     def start(
         self, state: Mapping[str, Any], params: Mapping[str, Any], members: int, dt: float, t0: float,
@@ -130,7 +149,9 @@ class SeriesEngine(PlainEngine):
     def patience(self, m: SeriesState, work: float) -> int:
         sums = sum(len(s.out) for level in self.plan.sums for s in level)
         operations = self.plan.order**2 * sums * QUAD + 1
-        return max(LEAST, int(self.faster * work / (operations * max(m.members, self.alone))))
+        return max(
+            LEAST, int(self.launcher.faster * work / (operations * max(m.members, self.launcher.alone)))
+        )
 
     def snapshot(self, m: SeriesState) -> SeriesState:
         return replace(m, state=self.memory.copy(m.state))
@@ -147,26 +168,27 @@ class SeriesEngine(PlainEngine):
     def overwrite(self, m: SeriesState, members: Sequence[int], well: int) -> None:
         self.memory.fill(m.state, members, well)
 
-    def each(self, f: Function, m: SeriesState, count: int, out: Any = None) -> None:
-        def run(some: range) -> None:
-            scratch = np.zeros(self.code.scratch)
-            for k in some:
-                f(m.state[k], m.constants[0 if m.alike else k], self.tables, scratch, m.until, count)
-                if out is not None:
-                    out[k] = scratch[: out.shape[1]]
-
-        self.launches += 1
-        parts = max(1, min(m.threads, m.members))
-        spread(lambda k: run(range(k, m.members, parts)), parts, parts)
+    def run(self, f: Any, m: SeriesState, count: int, out: Any = None) -> None:
+        if m.members:
+            self.launches += 1
+            self.launcher.run(f, self.code.scratch, m, self.tables, count, out)
 
     def advance(self, m: SeriesState, count: int) -> None:
-        self.each(self.code.advance, m, count)
+        self.run(self.code.advance, m, count)
 
     def looked(self, m: SeriesState) -> Any:
         """The states at a time, as rows."""
-        rows = self.memory.empty((len(self.plan.states), m.members), np.float64)
-        self.each(self.code.look, m, 0, rows)
+        rows = self.memory.empty((self.padded, self.launcher.lanes(m.members)), np.float64)
+        self.run(self.code.look, m, 0, rows)
         return rows
+
+    def rows_of(self, m: SeriesState, name: str) -> Any:
+        """Where the clock is on a device: its first row of all."""
+        return (m.state, self.numbers - CLOCK) if self.memory.there else None
+
+    def synchronised_there(self, m: SeriesState) -> dict[str, Any]:
+        """Each output on the device, (members, shape...)."""
+        return self.memory.arrays(self.looked(m), self.outputs, m.members)
 
     def named(self, m: SeriesState, names: Sequence[str]) -> dict[str, Any]:
         return self.synchronised(m)  # which are all

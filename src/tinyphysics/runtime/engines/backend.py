@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any
 
 from tinyphysics.context import PROCESSOR
 from tinyphysics.device.cuda import driver as cuda
+from tinyphysics.device.cuda.rows import CudaMemory
 from tinyphysics.device.engines.cuda_lanes import CudaEngine
 from tinyphysics.device.engines.cuda_loops import CudaLoopEngine
 from tinyphysics.device.engines.cuda_many import SpreadEngine
-from tinyphysics.device.engines.cuda_series import CudaSeriesEngine
+from tinyphysics.device.engines.cuda_series import SeriesStream
 from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.device.engines.host import VmEngine
 from tinyphysics.device.engines.loops import NestEngine
-from tinyphysics.device.engines.series import SeriesEngine
+from tinyphysics.device.engines.series import MemberThreads, SeriesEngine
 from tinyphysics.device.host.arrays import ArraysLoader
 from tinyphysics.device.host.cores import available
 from tinyphysics.device.host.processor import processor, seed_for
@@ -169,13 +170,14 @@ def new_series_engine(target: Target, step: Step) -> Any:
     if target.backend == "cuda":
         from tinyphysics.runtime.engines.cuda import series_kernels
 
-        return on_gpus(
-            lambda: CudaSeriesEngine(
-                plan, states, CLOCK, lambda: series_kernels(plan, loop_parts(plan)), tools(cuda.device())
-            )
-        )
+        def there() -> SeriesEngine:
+            memory = CudaMemory(tools(cuda.device()))
+            load = partial(series_kernels, plan, loop_parts(plan))
+            return SeriesEngine(plan, states, CLOCK, load, SeriesStream(), memory)
+
+        return on_gpus(there)
     load = series_arrays if target.backend == "numpy" else series_code
-    return SeriesEngine(plan, states, CLOCK, lambda: load(plan, loop_parts(plan)), available())
+    return SeriesEngine(plan, states, CLOCK, lambda: load(plan, loop_parts(plan)), MemberThreads(available()))
 
 
 series_engine = Engines(new_series_engine, 16)

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from importlib import import_module
 from pkgutil import iter_modules
 
-from tinyphysics.ir.ops import Ops
 from tinyphysics.tpir.kernels import kinds
 from tinyphysics.tpir.kernels.nest_kind import NestKind, Task, Wanted
 from tinyphysics.tpir.kernels.nests import LoopKernel
@@ -20,22 +19,21 @@ def in_order() -> list[NestKind]:
 
 
 KINDS = in_order()
+STORED = {op for kind in KINDS for op in kind.ops}  # nodes of these are always stored
 
 
 @contextmanager
 def registered(kind: NestKind) -> Iterator[None]:
     """With one more kind; programs whose loops were built before keep them."""
+    more = kind.ops - STORED
     KINDS.append(kind)
     KINDS.sort(key=lambda k: k.rank)
+    STORED.update(more)
     try:
         yield
     finally:
         KINDS.remove(kind)
-
-
-def has_kind(op: Ops) -> bool:
-    """Are nodes of this operation always stored, by nests of a kind of their own?"""
-    return any(op in kind.ops for kind in KINDS)
+        STORED.difference_update(more)
 
 
 def task_of(w: Wanted) -> Task:

@@ -14,7 +14,7 @@ from tinyphysics.ir.ops import ELEMENTWISE, Ops
 from tinyphysics.ir.reduction import CHUNK, LANES, one_by_one
 from tinyphysics.ir.uop import Shape, UOp, toposort
 from tinyphysics.tpir.kernels.at_index import Home, is_component
-from tinyphysics.tpir.kernels.every_kind import has_kind
+from tinyphysics.tpir.kernels.every_kind import STORED
 from tinyphysics.tpir.kernels.index import Index
 from tinyphysics.tpir.kernels.layout import component_places, long_axes, peeled
 from tinyphysics.tpir.kernels.neighbours import in_order
@@ -73,7 +73,7 @@ def in_chunks(u: UOp) -> UOp:
 
 def is_stored(u: UOp) -> bool:
     """A reduction that needs a nest of its own; an operation that has a kind; what is put in the order of a list."""
-    if has_kind(u.op) or in_order(u) and u.src[1].arg[0] == "order":
+    if u.op in STORED or in_order(u) and u.src[1].arg[0] == "order":
         return True
     return u.op is Ops.REDUCE and (u.arg[0] == "pairs" or u.src[0].shape[u.arg[1][0]] > LANES)
 
