@@ -211,3 +211,25 @@ def test_rigid_sites_of_one_molecule_never_meet():
     assert out.drift("energy") < 1e-5 and np.abs(out.final.p.sum(0)).max() < 1e-14
     with pytest.raises(tp.InputError, match="tp.Axis"):
         rigid.rigid_liquid([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]], lambda r2: r2)
+
+
+# --- derivatives --------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("method", ["rotations", "lie_cayley"])
+def test_gradients_go_back_through_turns(method):
+    sim = tp.compile(lagrange, dt=0.05, method=method)
+    start = TOP | {"L": [0.1, 0.2, 2.0]}
+
+    def loss(out):
+        return out.final.L[0] + 2 * out.final.L[1]
+
+    def value(**changed):
+        L = sim.evolve(**{**start, **changed}, steps=20).final.L
+        return L[0] + 2 * L[1]
+
+    _, grads = sim.value_and_grad(loss, **start, steps=20, wrt=["L", "mgl"])
+    eps = 1e-6
+    for k, e in enumerate(np.eye(3) * eps):
+        slope = (value(L=np.add(start["L"], e)) - value(L=np.subtract(start["L"], e))) / (2 * eps)
+        assert grads["L"][k] == pytest.approx(slope, abs=1e-8)
+    slope = (value(mgl=1.0 + eps) - value(mgl=1.0 - eps)) / (2 * eps)
+    assert grads["mgl"] == pytest.approx(slope, abs=1e-8)
