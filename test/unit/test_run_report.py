@@ -67,6 +67,13 @@ def test_the_page_of_a_run_that_stopped_has_its_autopsy(tmp_path):
     assert "test_run_report.py:" in text and "class='verdict bad'" in text
 
 
+def test_the_page_says_what_was_watched_and_what_a_fault_moved(tmp_path):
+    sim, fault = tp.compile(kepler, dt=0.02, method="leapfrog"), tp.fault("p", (0,), relative=1e-3, since=40)
+    text = written(sim.evolve(**ORBIT, steps=100, acts={"fault": fault}), tmp_path)
+    assert "stopped at step 40 (t = 0.8): integrity" in text and "in the act `fault`" in text
+    assert "Watched in the run" in text and "angular_momentum" in text and "1 alarm." in text
+
+
 @pytest.mark.parametrize(
     "system, options, start",
     [

@@ -20,7 +20,8 @@ body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
 h1 { font-size: 25px; margin: 0 0 2px; }
 h2 { font-size: 17px; margin: 34px 0 8px; border-bottom: 1px solid var(--line); padding-bottom: 4px; }
 p { margin: 6px 0; } .faint { color: var(--faint); } code, pre { font: 13px/1.45 ui-monospace, monospace; }
-pre { background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: 12px 14px; overflow-x: auto; }
+pre { background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: 12px 14px;
+  white-space: pre-wrap; overflow-wrap: anywhere; }
 table { border-collapse: collapse; margin: 8px 0; width: 100%; }
 td, th { text-align: left; padding: 4px 14px 4px 0; vertical-align: top; border-bottom: 1px solid var(--line); }
 td { overflow-wrap: anywhere; } th { font-weight: 600; color: var(--faint); white-space: nowrap; }

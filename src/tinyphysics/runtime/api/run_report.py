@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,14 @@ from tinyphysics.errors import InputError, StoreError, TinyPhysicsError
 from tinyphysics.given import shown
 from tinyphysics.runtime.api.pictures import drawn
 from tinyphysics.runtime.api.simulation import Simulation
+from tinyphysics.runtime.measure.causes import CAUSES
 from tinyphysics.runtime.measure.charges import conserved
 from tinyphysics.runtime.measure.checked import TITLES
 from tinyphysics.runtime.measure.shadow import every_step
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.system import System
 from tinyphysics.trajectory import Trajectory
+from tinyphysics.util import plural
 from tinyphysics.version import __version__
 from tinyphysics.view.charts import Chart, Curve
 from tinyphysics.view.choice import FEW
@@ -58,7 +60,7 @@ def page(run: Trajectory, out: Trajectory, system: System) -> Page:
     failed = [c for c in checks(out) if not c.holds]
     if (stop := out.stopped) is not None:
         named = asked(lambda: stop.report().cause)
-        cause = stop.cause if named in (None, stop.cause) else f"{stop.cause} ({named})"
+        cause = stop.cause if named not in CAUSES else f"{stop.cause} ({named})"
         verdict, good = f"stopped at step {stop.step:,} (t = {stop.t:g}): {cause}", False
     elif failed:
         verdict, good = str(failed[0]), False
@@ -131,7 +133,8 @@ def autopsy(run: Trajectory, out: Trajectory, system: System) -> Part | None:
                     f"{found.header} in the last steps.",
                 )
             )
-    return Part("Why it stopped", [f"Cause: {found.cause}. {found.fix}"], figures, text=str(found))
+    words = f"Cause: {found.cause}. {found.fix}" if found.cause in CAUSES else f"{found.because}. {found.fix}"
+    return Part("Why it stopped", [words], figures, text=str(found))
 
 
 def charges(run: Trajectory, out: Trajectory, system: System) -> Part | None:
@@ -154,10 +157,22 @@ def charges(run: Trajectory, out: Trajectory, system: System) -> Part | None:
                 "in which a walk by rounding stays.",
             )
         )
-    if not rows:
+    words = watched(out)
+    if not rows and not words:
         return None
     head = ("charge", "largest change", "band", "within")
-    return Part("What is conserved", figures=figures, head=head, rows=rows)
+    return Part("What is conserved", words, figures, head, rows)
+
+
+def watched(out: Trajectory) -> list[str]:
+    """What was watched in the run itself, how often, and how often it was not kept."""
+    found = out.metrics.get("checks")
+    if not isinstance(found, Mapping) or not found.get("watched"):
+        return []
+    names, alarms = ", ".join(map(str, found["watched"])), int(found.get("alarms", 0))
+    return [
+        f"Watched in the run, at least every {int(found['every']):,} steps: {names}. {plural(alarms, 'alarm')}."
+    ]
 
 
 def course_of(origin: Any, kind: str) -> tuple[Any, Any]:
