@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tinyphysics.ir import UOp, elements
 from tinyphysics.ir.vectors import columns, cross, from_columns
-from tinyphysics.poisson import ANY_RATES, BRACKET, Evaluate, Poisson, Slope, starts
+from tinyphysics.poisson import ANY_RATES, BRACKET, Evaluate, Matrix, Poisson, Slope, starts
+
+DAMPED = ("volume-factor", "symmetric", "reversible", "consistent")
 
 
 def across(v: UOp, b: UOp) -> UOp:
@@ -92,3 +94,17 @@ class Magnetic(Poisson):
                 for (i, j), c in zip(((1, 2), (2, 0), (0, 1)), (x, y, w)):
                     out[own + i][own + j], out[own + j][own + i] = c, -c
         return out
+
+
+@dataclass(frozen=True, eq=False)
+class DampedCharges(Magnetic):
+    """The same with momenta that decay: no bracket is kept, and volumes by a factor."""
+
+    claims = DAMPED  # type: ignore[assignment]
+    families = ("pushers", *ANY_RATES)
+    measured = "no form is kept: 0"
+
+    def defect(
+        self, M: Matrix, at: Mapping[UOp, int], z: Sequence[Any], new: Sequence[Any]
+    ) -> Iterator[tuple[int, int, list[Any], Any]]:
+        return iter(())

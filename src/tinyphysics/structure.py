@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tinyphysics.charged import Magnetic
+from tinyphysics.charged import DampedCharges, Magnetic
 from tinyphysics.contact import Contact
 from tinyphysics.ir import UOp
 from tinyphysics.poisson import ANY_RATES, Matrix, Poisson, Slope, Words, starts
@@ -213,4 +213,6 @@ def structure_of(states: Sequence[Declared], bracket: str = "", tensor: tuple[UO
 
 def damped(structure: Structure) -> Structure:
     """The structure of the same states where momenta decay."""
+    if isinstance(structure, Magnetic):
+        return DampedCharges(structure.pairs, structure.fields)
     return Damped(structure.pairs) if isinstance(structure, Canonical) else structure

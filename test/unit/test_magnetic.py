@@ -207,6 +207,26 @@ def test_a_field_with_sources_is_refused_with_its_divergence():
         tp.compile(source, dt=0.1)
 
 
+# --- friction ------------------------------------------------------------------------------------------------
+@pytest.mark.requirement("S2-50")
+def test_friction_acts_on_the_kinetic_momentum_and_only_volumes_have_a_factor():
+    sim = tp.compile(crossed, dt=0.1, friction=0.3, method="boris_exact")
+    out = sim.evolve(q=[0.0] * 3, p=[1.0, 0.0, 0.5], field=0.0, until=5.0)
+    f = math.exp(-1.5)
+    assert np.abs(out.final.p - [f * math.cos(10.0), -f * math.sin(10.0), 0.5 * f]).max() < 1e-13
+    assert list(sim.certificate) == ["volume-factor", "symmetric", "reversible", "consistent"]
+    assert sim.certificate.volume_factor and tp.compile(crossed, dt=0.1, friction=0.3).certificate.symmetric
+    assert out.drift("energy") < 1e-13 and out.ledger["friction"][-1] == pytest.approx(
+        0.625 * (1 - f * f), rel=1e-12
+    )
+
+
+@pytest.mark.requirement("S2-50")
+def test_friction_of_a_canonical_momentum_is_refused():
+    with pytest.raises(tp.PlanError, match="tp.magnetic"):
+        tp.compile(canonical, dt=0.1, friction=0.1)
+
+
 # --- a vector potential inside H ---------------------------------------------------------------------------------
 def test_boris_works_with_A_inside_H_and_momenta_stay_canonical():
     x, y = START["q"]

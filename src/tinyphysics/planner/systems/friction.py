@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.analysis.separable import separable
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.given import shown
 from tinyphysics.ir import Ops, UOp
@@ -31,7 +32,7 @@ def damped(system: System, friction: Any) -> System:
             f"friction= for `{system.name}`, which is given by its {system.kind}: it has no momenta to damp",
             fix="Write it as an energy, or write the friction into the equations: return p, -q - 0.1*p.",
         )
-    if system.structure.headline != FIVE[0]:
+    if system.structure.headline != FIVE[0] and system.bracket != "magnetic":
         raise PlanError(
             f"friction= for `{system.name}`, whose states are no pairs of positions and momenta alone",
             fix="Leave friction= out.",
@@ -39,6 +40,12 @@ def damped(system: System, friction: Any) -> System:
     if system.levels or system.clock is not None or system.motion is not None:
         what = "fast and slow parts" if system.levels else "time=" if system.clock else "a Lagrangian"
         raise PlanError(f"friction= cannot be combined with {what} yet", fix="Write an energy H(q, p).")
+    if system.kind == "hamiltonian" and not (split := separable(system)):
+        raise PlanError(
+            f"friction= for `{system.name}`, whose energy is not shown to be T(p) + V(q): {split.because}",
+            site=split.site,
+            fix="Friction acts on mass times velocity, which p is not. Give a magnetic field by bracket=tp.magnetic(B).",
+        )
     rates, signed = [], system.parameters
     for p in system.p:
         rate = friction.get(str(p.arg), 0.0) if isinstance(friction, dict) else friction

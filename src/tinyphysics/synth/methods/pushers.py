@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from tinyphysics.charged import across
 from tinyphysics.flows.gyration import GyrationFlow
 from tinyphysics.flows.map import Map
+from tinyphysics.flows.relax import RelaxFlow
 from tinyphysics.flows.shears import Shear, ShearFlow, along
 from tinyphysics.ir import UOp
 from tinyphysics.ir.vectors import columns, from_columns
@@ -115,7 +116,10 @@ def pushed(
         shears = tuple(Shear(c.p, g, "negate", weight) for c, g in zip(charges, slopes))
         return ShearFlow(shears, MIDDLE, tuple(Shear(WORK, u, "force", weight) for u in powers))
 
-    turns = tuple(GyrationFlow(1.0, c.p, a, way, MIDDLE) for c, a in zip(charges, axes))
+    turns: tuple[SubFlow, ...] = tuple(GyrationFlow(1.0, c.p, a, way, MIDDLE) for c, a in zip(charges, axes))
+    if system.friction:
+        half = RelaxFlow(tuple(zip(system.p, system.friction)), 0.5, terms[0].energy)
+        turns = (half, *turns, half)
     still = not V.leaves & {c.q for c in charges}
     kicks = (lambda: ()) if still else (lambda: (kick(0.5),))
     enter = (Map(tuple((p, p - A) for p, A in canonical)),) if canonical else ()

@@ -30,7 +30,7 @@ class Pusher(Family):
     about: Callable[[Charges], UOp] = half_angle
     fast: bool | None = None  # is it for relativistic kinetic energies only, or for none of them?
     kind = PUSHERS
-    takes = (*Family.takes, "tensor")
+    takes = (*Family.takes, "tensor", "friction")
 
     def keeps(self, method: Method) -> tuple[str, ...]:
         return ("volume-preserving", "symmetric")
@@ -46,6 +46,8 @@ class Pusher(Family):
         found = self.parts(job.system, job.facts)
         assert not isinstance(found, str), "what lacks its parts is not chosen"
         claims = job.claims if not found.canonical else ("volume-preserving",)
+        if job.system.friction:
+            claims = ("volume-factor", "symmetric")
         make = partial(
             pushed, job.method.name, job.system, found.terms, found.V, found.charges, found.drifts, claims
         )

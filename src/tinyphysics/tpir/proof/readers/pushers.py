@@ -22,6 +22,7 @@ from tinyphysics.tpir.program.isa import Program
 from tinyphysics.tpir.program.symbolic import clocks, state_of, state_var
 from tinyphysics.tpir.proof.blocks import Turned, applied
 from tinyphysics.tpir.proof.certificate import Verdict
+from tinyphysics.tpir.proof.readers.friction import FRICTION
 from tinyphysics.tpir.proof.readers.shears import ShearReader
 from tinyphysics.tpir.proof.units import DT, moving
 from tinyphysics.tpir.proof.weights import Applied, off_weight, symmetric, uneven
@@ -96,6 +97,11 @@ class PusherReader:
             moves = frozenset({x.update.state})
             part = TURN + kinds.index(key)
             found.append(Applied(part, Fraction(1), next(iter(times), None), x.update, moves, reads))
+        for u in self.blocks.relaxed:
+            own = frozenset({u.state})
+            found.append(
+                Applied(FRICTION + u.state, self.normal.ratio(u.h, DT) or Fraction(0), None, u, own, own)
+            )
         return sorted(found, key=lambda f: f.update.number), trouble
 
     def consistent(self, trouble: str) -> Verdict:
@@ -124,6 +130,10 @@ class PusherReader:
             if weight is None:
                 return Verdict(False, f"{x.update} is not shown to turn as fast as charge*dH/dp x B does")
             total[x.update.state] += weight
+        for u in self.blocks.relaxed:
+            shares = [self.normal.ratio(x.h, DT) for x in self.blocks.relaxed if x.state == u.state]
+            if why := off_weight("friction", sum((w or Fraction(0) for w in shares), Fraction(0))):
+                return Verdict(False, why)
         for s, weight in total.items():
             if why := off_weight(f"the turn of `{self.program.states[s].name}`", weight):
                 return Verdict(False, why)
@@ -138,4 +148,10 @@ class PusherReader:
         if not self.program.bracket:
             palindrome = Verdict(False, "kinetic momenta are made of canonical ones before the first step")
         found = (volume, palindrome, Verdict(False, ONE_WAY), self.consistent(trouble))
-        return {self.walk.structure.headline: no} | dict(zip(self.walk.structure.claims[1:], found))
+        claims = self.walk.structure.claims
+        if self.blocks.relaxed:
+            factor = f"{volume.because}; friction multiplies volumes by a factor that no state enters"
+            return dict(
+                zip(claims, (Verdict(volume.holds, factor if volume else volume.because), *found[1:]))
+            )
+        return {claims[0]: no} | dict(zip(claims[1:], found))
