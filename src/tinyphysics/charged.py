@@ -101,7 +101,7 @@ class DampedCharges(Magnetic):
     """The same with momenta that decay: no bracket is kept, and volumes by a factor."""
 
     claims = DAMPED  # type: ignore[assignment]
-    families = ("pushers", *ANY_RATES)
+    families = ("pushers", *ANY_RATES)  # type: ignore[assignment]
     measured = "no form is kept: 0"
 
     def defect(
