@@ -540,7 +540,7 @@ WRONG_REGISTERS = [
     ("GRAD_INIT G0, S0\nPOISSON_J F1, G0, pass",                     "from G0 by pass",      "negate of G0"),
     ("GRAD_INIT G1, S1\nPOISSON_J F0, G1, negate",                   "from G1 by negate",    "pass of G1"),
     ("ELEM T0, mul, S1, 2.0\nPOISSON_J F0, T0, force",               "reads T0",             "gradient register G"),
-    ("GRAD_INIT G1, S1\nPOISSON_J F0, G1, sideways",                 "type `sideways`",      "`pass`, `negate` or `force`"),
+    ("GRAD_INIT G1, S1\nPOISSON_J F0, G1, sideways",                 "type `sideways`",      "`pass`, `negate`, `bracket` or `force`"),
     ("ELEM T0, sin, T7",                                             "reads `T7`",           "written before they are read"),
     ("SYMP_STEP S0, F0, $dt",                                        "reads `F0`",           "written before they are read"),
     ("ELEM T0, sin, S4",                                             "no state S4",          "Declare it"),
