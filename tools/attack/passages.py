@@ -54,6 +54,9 @@ def check(case: Case, t: Tally) -> None:
         events=lambda _, y: g(y),
         dense_output=True,
     )
+    if out.stopped is not None or not true.success:  # a solution that ends before the run does: seed 3001109
+        t.unclear["passages"] += 1
+        return
     times = np.asarray(true.t_events[0])
     looks = np.linspace(0, until, 2001)
     values = np.array([float(g(true.sol(x))) for x in looks])
