@@ -134,7 +134,10 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
     job = Job(system, facts, method_of(plan.method), goal)
     if why := not_taken(job.method, system):
         raise PlanError(
-            f"`{plan.method}` does not apply to `{system.name}`: {why}", fix="Choose another method=."
+            f"`{plan.method}` does not apply to `{system.name}`: {why}",
+            fix="Choose another method=."
+            if goal.propagator == "loop"
+            else "Leave propagator= out: it is stepped.",
         )
     with unrounded() if goal.precision == "dd" or job.method.family.unrounded else nullcontext():
         step, units = synthesised(job, requested)

@@ -143,6 +143,9 @@ def test_boris_keeps_volumes_and_is_never_called_symplectic():
     assert sim.built.plan.method == "boris" and c.level == "volume-preserving"
     assert not c.poisson and c.symmetric and c.consistent and not c.reversible
     assert "symplectic" not in c and "volume only" in str(sim.explain("full"))
+    assert "p is the kinetic momentum" in " ".join(
+        str(tp.compile(plane, dt=0.2, method="axes").explain()).split()
+    )
     assert bracket_defect(sim, 0.2) == pytest.approx(1.02e-3, rel=0.01)
     assert bracket_defect(sim, 0.1) == pytest.approx(1.29e-4, rel=0.01)
     assert sim.check(**START).volume_preserving

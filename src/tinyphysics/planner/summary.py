@@ -50,6 +50,8 @@ def what_it_is(system: System, facts: Facts) -> str:
         more.append("it is quadratic")
     if known(facts, "explicit time"):
         more.append("it depends on time")
+    if system.bracket == "magnetic":
+        more.append("p is the kinetic momentum, mass times velocity")
     return "; ".join([kind, *more])
 
 
