@@ -233,3 +233,42 @@ def test_gradients_go_back_through_turns(method):
         assert grads["L"][k] == pytest.approx(slope, abs=1e-8)
     slope = (value(mgl=1.0 + eps) - value(mgl=1.0 - eps)) / (2 * eps)
     assert grads["mgl"] == pytest.approx(slope, abs=1e-8)
+
+
+# --- sums -----------------------------------------------------------------------------------------------------------
+@tp.potential
+def weight(R: tp.Rotor, mgl=1.0):
+    return mgl * tp.rotate(R, [0.0, 0.0, 1.0])[2]
+
+
+@tp.hamiltonian
+def point(x: tp.Vec[3], p: tp.Vec[3]):
+    return p @ p / 2
+
+
+@tp.potential(positions=["x", "R"])
+def spring(x: tp.Vec[3], R: tp.Rotor):
+    return ((x + tp.rotate(R, [0.0, 0.0, 1.0])) ** 2).sum() / 2
+
+
+def test_a_body_and_a_potential_of_its_attitude_are_a_top_to_the_last_bit():
+    moments = [1.0, 1.0, 0.5]
+    one = tp.compile(free + weight, dt=0.05).evolve(**TOP, moments=moments, steps=20).final
+    other = tp.compile(lagrange, dt=0.05).evolve(**TOP, steps=20).final
+    assert (one.L == other.L).all() and (one.R == other.R).all()
+
+
+def test_a_body_is_tied_to_a_point_by_a_potential_of_both():
+    sim = tp.compile(point + free + spring, dt=0.02)
+    out = sim.evolve(x=[1.0, 0.0, 0.0], p=[0.0, 1.0, 0.0], **TOP, steps=100)
+    assert all(sim.certificate.values()) and out.drift("energy") < 1e-4
+
+    def spin(f):
+        return np.cross(f.x, f.p) + np.array(tp.rotate(f.R, f.L))
+
+    assert (
+        np.abs(
+            np.diff([spin(out.final), np.array(tp.rotate(TOP["R"], TOP["L"])) + [0, 0, 1.0]], axis=0)
+        ).max()
+        < 1e-13
+    )

@@ -199,7 +199,7 @@ def states_of(parts: Sequence[System]) -> dict[str, State]:
 
 
 def check_moved(part: System, states: dict[str, State]) -> None:
-    positions = [s.name for s in states.values() if s.role == "position"]
+    positions = [s.name for s in states.values() if not s.role.endswith("momentum")]  # and attitudes
     for s in part.states:
         if s.name not in positions:
             raise PlanError(
