@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -129,6 +131,28 @@ def test_a_chain_in_loops_has_the_same_gradient_whatever_is_known_of_the_past(pa
 
 
 @pytest.mark.all
+@pytest.mark.requirement("S2-13")
+@pytest.mark.parametrize("precision", ["float64", "lattice"])
+def test_memory_does_not_grow_with_the_steps(precision):
+    """In bytes of Python's and NumPy's arrays: loop states that are kept, and all besides."""
+    sim = tp.compile(chain, dt=0.05, method="leapfrog", precision=precision)
+    q, peaks = 2 * np.sin(np.pi * np.arange(1, 65) / 65), []
+
+    def run(steps):
+        return sim.grad(
+            lambda out: out.final.q @ out.final.q, q=q, p=np.zeros(64), steps=steps, wrt=["q", "p"]
+        )
+
+    run(1000)
+    for steps in (1000, 10**6):
+        tracemalloc.start()
+        assert run(steps).report.past == "reverse"
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 2**20
+
+
+@pytest.mark.all
 @pytest.mark.parametrize("past", ["reverse", "store", "checkpoint"])
 def test_the_gradient_of_fput_through_ten_thousand_steps(past):
     sim = tp.compile(chain, dt=0.05, method="leapfrog")
@@ -234,6 +258,18 @@ def test_friction_has_a_gradient_by_its_rate():
     assert 2 * f.q * moved["q"] + f.p * moved["q"] + f.q * moved["p"] == pytest.approx(
         grads["rate"], rel=1e-12
     )
+
+
+def test_a_top_turns_its_cotangents():
+    @tp.hamiltonian
+    def top(R: tp.Rotor, L: tp.Vec[3], inertia: tp.Vec[3], g: float = 0.5):
+        return (L * L / inertia).sum() / 2 + g * tp.rotate(R, [0.0, 0.0, 1.0])[2]
+
+    sim = tp.compile(top, dt=0.01)
+    given = dict(R=[np.cos(0.3), np.sin(0.3), 0.0, 0.0], L=[0.1, 0.2, 3.0], inertia=[1.0, 2.0, 3.0])
+    assert sim.gradcheck(
+        lambda out: out.final.R[0] * out.final.L[1], **given, steps=20, wrt=["L", "inertia", "g"]
+    ).passed
 
 
 def test_frames_observables_and_times_join_on_the_way_back():

@@ -41,10 +41,13 @@ class UnitFlow(SubFlow):
     def reads(self) -> frozenset[UOp]:
         return frozenset(self.attitudes)
 
+    def values(self) -> tuple[tuple[UOp, UOp], ...]:
+        """What the states become."""
+        squares = [(R * R).sum(-1, keepdims=True) for R in self.attitudes]
+        return tuple((R, R * (s * -0.5 + 1.5).expand(R.shape)) for R, s in zip(self.attitudes, squares))
+
     def lower(self, b: ProgramBuilder, section: str) -> None:
-        for R in self.attitudes:
-            square = (R * R).sum(-1, keepdims=True)
-            value = R * (square * -0.5 + 1.5).expand(R.shape)
+        for R, value in self.values():
             b.emit(section, "TURN", b.state(R), b.operand(value, section), u=R, note=" ")
             b.rewritten(R)
 
@@ -55,10 +58,11 @@ class UnitFlow(SubFlow):
         return self
 
     def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
-        return (self,)
+        """What is along an attitude goes, and the rest stays."""
+        return Map(self.values()).tangent(ways)[0], self
 
     def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...]:
-        return ()
+        return Map(self.values()).adjoint(bars, sums)
 
     def updates(self) -> int:
         return len(self.attitudes)

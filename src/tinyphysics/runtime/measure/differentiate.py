@@ -28,6 +28,9 @@ def prepared(setup: Setup, request: Request, wrt: Any, what: str) -> tuple[Cours
     """(the course, the names of what is differentiated by, are frames asked for?)."""
     frames = any(x is not None for x in (request.save_every, request.save_at, request.frames))
     given, _ = opened(setup.own_names, request.given, request.t0)
+    for name in ("acts", "events", "save", "checkpoint", "resume"):
+        if name in given and name not in setup.own_names:
+            raise PlanError(f"{what} with {name}= is not there yet", fix=f"Leave {name}= out.")
     if isinstance(setup.source, SizedFamily):
         setup.bind(setup.source, sizes_from(setup.source, given))
     if setup._compiled is None or setup.goal.is_accurate and setup.goal.decision is None:
