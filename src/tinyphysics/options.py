@@ -215,7 +215,6 @@ COMING: dict[str, tuple[str, str]] = {
     "relative error of forces summed with a tree code."),
     "long_range": ("mesh sums are not available yet", "Sum over all pairs, or pass approximate=1e-3."),
     "absorb": ("absorbing layers are not available yet", "Leave it out: waves are reflected at the ends."),
-    "check_every": ("how often checks run cannot be chosen yet", "Leave it out: every frame is checked."),
     "constraint": ("constraints are not available yet", "Use coordinates that keep the length, such as an angle."),
     "constraints": ("constraints are not available yet", "Use coordinates that keep the lengths, such as angles."),
     "exchange": ("replica exchange is not available yet", "Run an ensemble: give the initial state one more leading axis."),

@@ -126,6 +126,9 @@ CALLS: dict[str, Callable[[], Any]] = {
     "estimate a series": lambda: made("series").estimate(steps=10),
     "measure at a singularity": lambda: tp.measure_symplectic(made("orbit"), q=[0.0, 0.0], p=[0.0, 0.0]),
     "assert what is not symplectic": lambda: tp.assert_symplectic(tp.compile(systems.kepler, dt=0.125, method="rk4"), **ORBIT),
+    "strict, and past a pole": lambda: tp.compile(systems.kepler, dt=0.01, method="leapfrog", checks="strict").evolve(
+        q=[1.0, 0.0], p=[0.0, 0.0], steps=150, progress=False),
+    "a fault of no number": lambda: go(steps=4, acts={"flip": tp.fault("p", 7, relative=1e-3, since=1)}),
     "strict, and not finite": lambda: tp.compile(systems.steep, dt=0.5, checks="strict").evolve(q=2.0, p=2.0, steps=60, progress=False),
 }
 # fmt: on
