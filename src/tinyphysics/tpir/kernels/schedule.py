@@ -22,6 +22,7 @@ from tinyphysics.tpir.kernels.materialise import is_stored, long_sums, short_sum
 from tinyphysics.tpir.kernels.nest_kind import Task, Wanted
 from tinyphysics.tpir.kernels.nests import Buffer, Nest, Piece, Store, in_memory, kept_as
 
+MOST_PIECES = 16  # of a nest that another task may join: each is a loop of its own
 Begun = tuple[list[Task], dict[tuple[int, int], tuple[AtIndex, list[Store]]]]
 
 
@@ -36,6 +37,7 @@ class NestBuilder:
             [],
             {},
         )  # the tasks of the nest that was made last, and what was found in its pieces
+        self.ends: list[tuple[int, int]] = []  # and where these are
         self.found: dict[tuple[int, int], tuple[AtIndex, list[Store]]] = {}
 
     def add(self, task: Task) -> None:
@@ -47,9 +49,10 @@ class NestBuilder:
             except NotHere:
                 pass
             else:
-                last.append(task)
-                self.nests[-1] = nest
-                return
+                if len(nest.pieces) <= max(MOST_PIECES, len(self.nests[-1].pieces)):
+                    last.append(task)
+                    self.nests[-1] = nest
+                    return
         self.close()
         self.groups.append([task])
         self.nests.append(task.way.nest(self, [task]))
@@ -77,6 +80,8 @@ class NestBuilder:
         way, sizes, variables = first.way, first.sizes, first.way.variables(first)
         along = (UOp.var("@t", (), i64), first.along) if first.along else None
         cuts = [0, sizes[-1] if sizes else 1]
+        if self.joins(tasks):  # the cuts of those that it joins are its own
+            cuts = sorted({*cuts, *(lo for lo, _ in self.ends)})
         pieces: dict[tuple[int, int], Piece] = {}
         self.found = {}
         while True:
@@ -86,22 +91,26 @@ class NestBuilder:
                     if (lo, hi) not in pieces:
                         pieces[lo, hi] = self.piece(tasks, variables, along and along[0], lo, hi)
                 kept = tuple(pieces[e] for e in ends)
-                self.begun = list(tasks), self.found
+                self.begun, self.ends = (list(tasks), self.found), ends
                 return Nest(way, variables, sizes, kept, along, first.near, first.strided)
             except Cut as cut:
                 assert cut.at not in cuts, "a cut that decides nothing"
                 cuts = sorted({*cuts, cut.at})
+
+    def joins(self, tasks: list[Task]) -> bool:
+        """Is it the nest that was made last, with one task more?"""
+        of, _ = self.begun
+        return bool(of) and len(of) == len(tasks) - 1 and all(a is b for a, b in zip(of, tasks))
 
     def piece(
         self, tasks: list[Task], variables: tuple[UOp, ...], turn: UOp | None, lo: int, hi: int
     ) -> Piece:
         """What the tasks store; those of a nest that this task joins are known, since nothing in it reads what it stores."""
         at = tasks[0].way.places(tasks[0], variables, lo, hi)
-        of, known = self.begun
         new = AtIndex(self.homes, self.components, {}, self.flat)
         before, stores = new, list[Store]()
-        if len(of) == len(tasks) - 1 and all(a is b for a, b in zip(of, tasks)) and (lo, hi) in known:
-            before, stores = known[lo, hi]
+        if self.joins(tasks) and (lo, hi) in self.begun[1]:
+            before, stores = self.begun[1][lo, hi]
         if before.homes is not self.homes:
             before, stores = new, []
         rest = tasks if before is new else tasks[-1:]
