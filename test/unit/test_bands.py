@@ -213,3 +213,14 @@ def test_an_alloy_is_preconditioned_by_its_diagonal():
     out = sim.evolve(q=q, p=p, m=m, k=k, steps=1)
     found = np.concatenate([out.final.q.ravel(), out.final.p.ravel()])
     assert np.abs(found - exact).max() < 1e-10 * np.abs(exact).max() and not out.stops
+
+
+@pytest.mark.parametrize("method", ["avf", "gonzalez", "kick_midpoint4", "stormer_verlet_implicit"])
+def test_methods_that_write_their_equations_out_say_what_solves_arrays(method):
+    @tp.hamiltonian
+    def chain(q: tp.Vec[300], p: tp.Vec[300]):
+        d = q - tp.roll(q, 1)
+        return p @ p / 2 + d @ d / 2 + tp.sum(d**4) / 4
+
+    with pytest.raises(tp.PlanError, match='method="gauss4"\\) solves whole arrays'):
+        tp.compile(chain, dt=0.01, method=method)

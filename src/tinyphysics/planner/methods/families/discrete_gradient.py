@@ -31,7 +31,7 @@ class DiscreteGradient(Family):
                 f"`{name}` would conserve a different energy than H with time=", fix="Leave time= out."
             )
         polynomial = job.facts["polynomial"]
-        check_solved(job)
+        check_solved(job, points=self.points)
         return energy_step(name, job.system, polynomial.degree if polynomial else None)
 
     def rows(self, method: Method, facts: Facts) -> list[Row]:

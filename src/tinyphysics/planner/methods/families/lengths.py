@@ -42,7 +42,16 @@ def in_steps(job: Job) -> str:
     return f'{best}{pair}tp.compile({system.name}, {dt}, method="rk4") runs in loops, without a certificate.'
 
 
-def check_written(job: Job, count: int, most: int = LARGEST) -> None:
+def in_arrays(job: Job) -> str:
+    """The line that solves equations of arrays of any length."""
+    system = job.system
+    dt = "dt=0.01" if job.goal.dt is None else f"dt={job.goal.dt:g}"
+    return (
+        f'tp.compile({system.name}, {dt}, method="gauss4") solves whole arrays of any size. {in_steps(job)}'
+    )
+
+
+def check_written(job: Job, count: int, most: int = LARGEST, fix: str = "") -> None:
     """What is far too long to be written out is refused before it is; what is long is told."""
     numbers = sum(s.var.size for s in job.system.states)
     told = (
@@ -50,13 +59,13 @@ def check_written(job: Job, count: int, most: int = LARGEST) -> None:
         f"`{job.system.name}` about {count:,} operations a step"
     )
     if count > most:
-        raise PlanError(f"{told}, and at most {most:,} are allowed", fix=in_steps(job))
+        raise PlanError(f"{told}, and at most {most:,} are allowed", fix=fix or in_steps(job))
     if count > TOLD:
         LOG.warning("%s: this takes some seconds to compile", told)
 
 
-def check_solved(job: Job, slopes: int = 1) -> None:
-    """Of methods that solve equations: at the beginning, ahead, at every stage, and for the moves."""
+def check_solved(job: Job, slopes: int = 1, points: int = 1) -> None:
+    """Of methods that solve equations: at the beginning, ahead, at every stage, and for the moves; each at some points."""
     system = job.system
     if system.kind == "hamiltonian" and system.motion is None:
         own = once(rates_of(system)[0])
@@ -65,4 +74,6 @@ def check_solved(job: Job, slopes: int = 1) -> None:
     numbers = sum(s.var.size for s in system.states)
     # of few numbers with a long energy the count is an estimate too rough to refuse by
     most = LARGEST if numbers > MOST_COMPONENTS else 50 * LARGEST
-    check_written(job, (slopes + 3) * own + OF_AN_UNKNOWN * numbers, most)
+    one_shape = system.kind == "hamiltonian" and len({s.var.shape for s in system.states}) == 1
+    fix = in_arrays(job) if one_shape and numbers > MOST_COMPONENTS else ""
+    check_written(job, points * (slopes + 3) * own + OF_AN_UNKNOWN * numbers, most, fix)
