@@ -308,3 +308,9 @@ def test_it_cannot_be_copied_or_pickled() -> None:
     for use in (copy.copy, pickle.dumps):
         with pytest.raises(StoreError, match="Keep s.frame"):
             use(s)  # type: ignore[operator]
+
+
+def test_a_seed_that_is_no_number_is_refused():
+    noise = tp.map(lambda x: 0.5 * x + tp.random.normal())
+    with pytest.raises(tp.InputError, match="seed='a' is not a whole number"):
+        tp.compile(noise).stepper(x=0.1, seed="a")

@@ -167,7 +167,7 @@ class Stepper:
 
 
 def stepper(setup: Setup, given: Mapping[str, Any], t0: Any, seed: Any, threads: Any) -> Stepper:
-    own = setup.own_names
+    own, seed = setup.own_names, whole("seed", seed, 0)
     for name in given:
         if name in EVOLVE and name not in own:
             raise InputError(

@@ -23,6 +23,7 @@ EPSILON = dict.fromkeys(SHORT, 2.0**-23) | {"dd": 2.0**-104}  # of a precision; 
 # of a stride: the logarithm of what one direction may grow by (its square is a float), and by how much two of them may part
 GROWS, PARTS = dict.fromkeys(SHORT, 30.0), dict.fromkeys(SHORT, 4.0)
 PILOT, FEW = 128, 64  # steps that are looked at one by one, and members, to choose the stride
+MOST_WRITTEN = 40_000  # operations that make directions orthonormal
 ROWS, ROOM = 2048, 1 << 22  # of the history: at most so many, and numbers of all members together
 FEWEST_ROWS, FEWEST_BLOCKS = 64, 8
 LONGEST = 3  # levels of blocks that an error is read off: of 8 to 64 blocks
@@ -128,7 +129,16 @@ def kaplan_yorke(spectrum: Any) -> float:
 def checked_spectrum(spectrum: Any, numbers: int) -> int:
     if spectrum is None:
         return 1
-    if spectrum == "all":
+    most = max(1, min(numbers, math.isqrt(MOST_WRITTEN // (2 * numbers))))
+    count = numbers if isinstance(spectrum, str) and spectrum == "all" else spectrum
+    if type(count) is int and most < count <= numbers:
+        work = 2 * count**2 * numbers
+        raise InputError(
+            f"{count} exponents of {numbers} numbers take about {work:,} operations each time that directions are made "
+            f"orthonormal, and they are written out up to {MOST_WRITTEN:,}",
+            fix=f"Pass spectrum={most}, or fewer.",
+        )
+    if count is not spectrum:
         return numbers
     if isinstance(spectrum, bool) or not isinstance(spectrum, int) or not 1 <= spectrum <= numbers:
         raise InputError(
