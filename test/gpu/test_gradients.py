@@ -23,7 +23,7 @@ def bodies(q: tp.Array["n", 3], p: tp.Array["n", 3], m: tp.Array["n"]):
 
 @pytest.mark.parametrize("precision", ["float64", "lattice"])
 @pytest.mark.parametrize("past", ["reverse", "store"])
-def test_pendulums_have_the_gradients_of_the_cpu(precision, past):
+def test_pendulums_have_the_gradients_of_the_cpu(gpu, precision, past):
     q = np.linspace(-2.0, 2.0, 1000)
     given = dict(q=q, p=np.zeros(1000), steps=50, past=past)
     sims = [
@@ -34,7 +34,7 @@ def test_pendulums_have_the_gradients_of_the_cpu(precision, past):
     assert all(np.array_equal(here[n], there[n]) for n in ("q", "p", "k"))
 
 
-def test_gravity_has_the_gradients_of_the_cpu():
+def test_gravity_has_the_gradients_of_the_cpu(gpu):
     rng = np.random.default_rng(0)
     given = dict(
         q=rng.normal(size=(256, 3)), p=rng.normal(size=(256, 3)) / 256, m=np.full(256, 1 / 256), steps=10
