@@ -17,7 +17,7 @@ from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Found, Run
 from tinyphysics.trajectory import Stop
 
-MANY, LONG = 4096, 2048  # of more members of runs with fewer steps only some are looked at
+MANY, LONG = 4096, 2048  # runs of more members with fewer steps are not looked at: it would take too long
 
 
 def limit_of(setup: Setup) -> float | None:
@@ -68,20 +68,19 @@ def passed_poles(setup: Setup, r: Run, record: Record) -> Found:
     kept, rows = chosen_frames(r, record, True)
     if r.given.members > MEMBERS and len(rows) > 2:
         rows = [rows[0], rows[-1]]
-    some: Any = np.arange(r.given.members)
-    if len(some) > MANY and record.last - record.schedule.first < LONG:
-        some = some[:: len(some) // MEMBERS]
-    shape = len(rows), len(some)
-    states = {name: np.stack([v[k][some] for k in rows]) for name, v in kept.items()}
+    if r.given.members > MANY and record.last - record.schedule.first < LONG:
+        return {}
+    shape = len(rows), r.given.members
+    states = {name: v[list(rows)] for name, v in kept.items()}
     flat = {n: np.asarray(v, np.float64).reshape(*shape, -1) for n, v in r.encoding.values(states).items()}
-    own = {n: v[some] if len(v) > 1 else v for n, v in r.given.own.items()}
+    own = r.given.own
     flat |= {n: np.broadcast_to(v.reshape(1, len(v), -1), (*shape, v[0].size)) for n, v in own.items()}
     with np.errstate(all="ignore"):
         energy, scale = (np.broadcast_to(x, shape) for x in look.energy[1](*look.columns(flat)))
         off = np.abs(energy - energy[0]).max(axis=0)
         wrong = ~(off <= AT_A_POLE * np.fmax.reduce(scale, axis=0)) & np.isfinite(energy[0])
     out = {}
-    for k in some[wrong].tolist():
+    for k in np.flatnonzero(wrong).tolist():
         found = met(setup, r, part_of(r, [k]), k, record.last)
         if found is not None:
             out[k] = found
