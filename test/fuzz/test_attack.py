@@ -229,7 +229,9 @@ def test_tampered_listings_are_rejected_or_true():
 def test_a_steep_energy_and_a_body_that_is_met_are_no_findings():
     """exp(13 q**2), whose slopes show from short steps on, and one unit in the last place that grows to 28."""
     assert not attacked(case_of(818734), frozenset({"listings"})).findings
-    met = attacked(case_of(817627), frozenset({"segments"}))
+    case = case_of(817627)
+    assert not attacked(case, frozenset({"segments"})).findings  # it stops there
+    met = attacked(replace(case, options={**case.options, "checks": "off"}), frozenset({"segments"}))
     assert not met.findings and met.unclear["two runs"] == 1
 
 

@@ -182,7 +182,7 @@ def test_energies_of_frames_take_a_small_share_of_the_time(monkeypatch):
         return {"energy": np.ones((len(steps), 1))}
 
     monkeypatch.setattr(wander, "observe_states", slow)
-    seen = types.SimpleNamespace(energy=object(), driven=False)
+    seen = types.SimpleNamespace(energy=object(), driven=False, books=())
     system = types.SimpleNamespace(seen=seen)
     given = types.SimpleNamespace(members=1, states={"q": np.zeros(1)})
     run = types.SimpleNamespace(system=system, given=given, keeps_energy=True)

@@ -40,7 +40,7 @@ def rod(square=1.0):
 
 
 def test_the_fields_of_expressions_are_listed_once():
-    assert list(roots_in(System)) == ["energy", "forces", "update", "levels", "motion"]
+    assert list(roots_in(System)) == ["energy", "forces", "tensor", "update", "levels", "motion", "friction"]
     assert GIVEN_BY.keys() == KINDS.keys() and {*GIVEN_BY.values()} <= roots_in(System).keys()
     assert falling.roots == {"energy": (falling.energy,)} and falling.equations == [falling.energy]
 

@@ -350,6 +350,7 @@ def test_what_decides_a_plan_is_in_its_key():
         "stiff",
         "project",
         "math",
+        "spectrum",
     }
     assert {f.name for f in fields(plans.Goal)} == known
     keys += [plans.plan_key(base, goal, "numpy")]

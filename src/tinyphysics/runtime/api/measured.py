@@ -35,9 +35,9 @@ class Measured(Setup):
         """
         from tinyphysics.runtime.measure.charges import conserved
 
-        return self.with_units(conserved(self.system, self.goal, self.compiled.known.method))
+        return self._with_units(conserved(self.system, self.goal, self.compiled.known.method))
 
-    def with_units(self, found: tuple[Charge, ...]) -> tuple[Charge, ...]:
+    def _with_units(self, found: tuple[Charge, ...]) -> tuple[Charge, ...]:
         """Charges that take quantities, of a system with units."""
         if units_for(self.system) is None:
             return found
@@ -54,7 +54,7 @@ class Measured(Setup):
         """
         from tinyphysics.runtime.measure.charges import find_invariants
 
-        return self.with_units(
+        return self._with_units(
             find_invariants(self.system, self.goal, self.compiled.known.method, degree, given)
         )
 

@@ -296,7 +296,31 @@ def look_at(
     both = unstable(omegas, r.dt, method), drifted(worst, step_of(record, frame), r.dt, method, member)
     if found := [x for x in both if x is not None]:
         what = "; ".join(what for what, _ in found)
+        if (
+            both[1] is not None
+            and r.given.is_ensemble
+            and compiled.poles
+            and method is not None
+            and method.limit
+        ):
+            what += pole_on_the_way(r, who, record.last, method.limit, out)
         tell(r, out, what, min(dt for _, dt in found), checks)
+
+
+def pole_on_the_way(r: Run, member: int, last: int, limit: float, out: Trajectory) -> str:
+    """What is said of a member that went past a pole unwatched; out.metrics["singularity"] has the place."""
+    from tinyphysics.runtime.measure.part_again import part_of
+    from tinyphysics.runtime.measure.passed_pole import passed_pole, told
+
+    p = passed_pole(part_of(r, [member]), last, limit)
+    if p is None:
+        return ""
+    out.metrics["singularity"] = told(p)
+    pair = "" if p.where is None else f" between particles {p.where[0]} and {p.where[1]}"
+    return (
+        f"; step {p.step:,} of member {member} passes a pole of {p.term}{pair}, where omega*dt is {p.pace:.3g}: use "
+        'time="logarithmic" or a softening, or stop such members with check_every='
+    )
 
 
 def tell(r: Run, out: Trajectory, what: str, dt: float | None, checks: str) -> None:

@@ -9,15 +9,13 @@ import numpy as np
 
 from tinyphysics.errors import PhysicsIntegrityError
 from tinyphysics.planner.methods.catalog import BY_NAME
-from tinyphysics.runtime.measure.alarms import AT_A_POLE, MEMBERS, applies, chosen_frames
+from tinyphysics.runtime.measure.alarms import AT_A_POLE, applies, chosen_frames
 from tinyphysics.runtime.measure.part_again import part_of, state_at
 from tinyphysics.runtime.measure.passed_pole import Passed, passed_pole, told
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Found, Run
 from tinyphysics.trajectory import Stop
-
-MANY, LONG = 4096, 2048  # runs of more members with fewer steps are not looked at: it would take too long
 
 
 def limit_of(setup: Setup) -> float | None:
@@ -59,17 +57,17 @@ def error_of(p: Passed, limit: float | None, member: int | None) -> PhysicsInteg
 
 # --- short runs, when they are over -------------------------------------------------------------------
 def passed_poles(setup: Setup, r: Run, record: Record) -> Found:
-    """Members of a run that passed a pole, by the energy of their frames; of small systems that were not watched."""
-    if r.watches or not applies(r, record, setup.checks, setup.goal.approximate):
+    """The stop of one system that passed a pole, by the energy of its frames; it was too short to be watched.
+
+    Members of ensembles are stopped by watches alone: what is found afterwards depends on where a run ends, and runs in
+    pieces must have the bits of the whole.
+    """
+    if r.watches or r.given.is_ensemble or not applies(r, record, setup.checks, setup.goal.approximate):
         return {}
     look = setup.compiled.look if looks_for_poles(setup, r) else None
     if look is None or r.system.friction:
         return {}
     kept, rows = chosen_frames(r, record, True)
-    if r.given.members > MEMBERS and len(rows) > 2:
-        rows = [rows[0], rows[-1]]
-    if r.given.members > MANY and record.last - record.schedule.first < LONG:
-        return {}
     shape = len(rows), r.given.members
     states = {name: v[list(rows)] for name, v in kept.items()}
     flat = {n: np.asarray(v, np.float64).reshape(*shape, -1) for n, v in r.encoding.values(states).items()}
