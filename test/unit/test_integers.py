@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 from here import HERE
+from test_loops import loops
 
 import tinyphysics as tp
 from tinyphysics.ir import UOp, evaluate
 from tinyphysics.ir.dtype import bool_, f64, i8, i16, i32, i64
 from tinyphysics.rules.functions.transcendental import lower
+from tinyphysics.runtime.engines.loaders import LlvmLoops
 from tinyphysics.tpir.kernels.loops import build_loops
 from tinyphysics.tpir.kernels.rows import row_type
 
@@ -126,6 +128,22 @@ def test_sums_and_products_of_arrays_are_numpys(n):
             assert np.array_equal(out.final[name], v) and out.final[name].dtype == v.dtype
         hashes.add(out.hash)
     assert len(hashes) == 1
+
+
+@tp.map
+def below_the_largest(s: tp.Int8["n"]):
+    return s - s.max() + s.min()
+
+
+@pytest.mark.parametrize("n", [64, 70, 127, 200])
+@pytest.mark.parametrize("width", [1, 4, 8])
+def test_extremes_of_bytes_are_numpys_for_vectors_of_every_width(n, width):
+    """A vector of 512 bits has 64 bytes, and a long reduction 32 accumulators."""
+    s = np.random.default_rng(n).integers(-128, 128, n).astype(np.int8)
+    sim = tp.compile(below_the_largest, backend="python", sizes={"n": n})
+    with np.errstate(all="ignore"):
+        wanted = s - s.max() + s.min()
+    assert np.array_equal(loops(sim, LlvmLoops(width=width), {"s": s}, {}, 1)["s"], wanted)
 
 
 @tp.map

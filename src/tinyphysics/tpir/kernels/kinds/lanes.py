@@ -88,6 +88,7 @@ class Lanes(PlainKind):
         )
 
     def tiled(self, nest: Nest, kernel: LoopKernel, lanes: int, every: bool = False) -> Function:
+        lanes = min(lanes, LANES)  # a vector of bytes may have more
         return Function(rows(nest, [self.in_vectors(nest, p, lanes) for p in nest.pieces], lanes))
 
     def in_vectors(self, nest: Nest, p: Piece, lanes: int) -> Body:
