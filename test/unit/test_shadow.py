@@ -172,7 +172,7 @@ def test_a_member_of_an_ensemble_and_another_splitting_are_watched():
         tp.PhysicsWarning, match="At step 72, your Shadow Energy of member 1 deviates by 1.1e-3"
     ):
         sim.evolve(q=np.tile([1.0, 0.0], (3, 1)), p=p, steps=100)
-    sim = tp.compile(kepler, 0.05, method="yoshida4", checks={"shadow": 1e-3})
+    sim = tp.compile(kepler, 0.02, method="yoshida4", checks={"shadow": 1e-3})
     with pytest.warns(tp.PhysicsWarning, match="your Shadow Energy deviates"):
         sim.evolve(q=[1.0, 0.0], p=[0.0, 0.4], steps=100)
 

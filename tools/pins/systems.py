@@ -222,3 +222,22 @@ def two_masses(q: tp.Vec[2], p: tp.Vec[2], k: float = 0.5, m: float = 2.0):
 @tp.ode
 def heat(u: tp.Vec["n"], d: float = 1.0):
     return d * (tp.roll(u, 1) + tp.roll(u, -1) - 2 * u)
+
+
+@tp.hamiltonian(bracket="so3")
+def top(L: tp.Vec[3], I: tp.Vec[3]):  # noqa: E741
+    return (L**2 / I).sum() / 2
+
+
+def field(q):
+    return tp.stack([0.0 * q[0], 0.0 * q[0], 1 + q[0] / 2])
+
+
+@tp.hamiltonian(bracket=tp.magnetic(field))
+def charge(q: tp.Vec[3], p: tp.Vec[3]):
+    return p @ p / 2 + q @ q / 8
+
+
+@tp.hamiltonian(bracket="contact")
+def damped(q, p, s, gamma: float = 0.125):
+    return p**2 / 2 - tp.cos(q) + gamma * s
