@@ -21,7 +21,8 @@ from tinyphysics.util import digest
 
 NATIVE, LEVEL = "-march=native", "-O3"
 # contraction off, integers that wrap, and nothing that would let the compiler reorder a sum; where gcc 12 makes vectors of
-# single numbers with AVX2, it takes (double)(float)x for x, and loops over lanes do not need that
+# single numbers with AVX2, it takes (double)(float)x for x, and loops over lanes do not need that; where gcc 13 computes
+# the end of a loop from its beginning, b += s with s += 1 of int64 comes out wrong
 FLAGS = (
     LEVEL,
     NATIVE,
@@ -29,6 +30,7 @@ FLAGS = (
     "-fwrapv",
     "-fno-math-errno",
     "-fno-tree-slp-vectorize",
+    "-fno-tree-scev-cprop",
     "-std=c11",
     "-shared",
     "-fPIC",

@@ -22,7 +22,7 @@ from tinyphysics.util import prod
 class LoopHost:
     """What a complete program says differently for a device: how it is compiled, where memory is, how it waits."""
 
-    command: str = "cc -O3 -march=native -ffp-contract=off -fwrapv -fno-tree-slp-vectorize this.c -lm"
+    command: str = "cc -O3 -march=native -ffp-contract=off -fwrapv -fno-tree-slp-vectorize -fno-tree-scev-cprop this.c -lm"
     module: Callable[..., str] = module
     allocate: str = "calloc({count}, sizeof({t}))"
     above: tuple[str, ...] = ()  # memory that the device sees, too; {n}: numbers of uniform

@@ -89,7 +89,7 @@ def low_words(program: Program) -> dict[int, int]:
 class Host:
     """What a complete program says differently for a device: how it is compiled, where memory is, how a section is called."""
 
-    command: str = "cc -O2 -march=native -ffp-contract=off -fwrapv -fno-tree-slp-vectorize this.c -lm"
+    command: str = "cc -O2 -march=native -ffp-contract=off -fwrapv -fno-tree-slp-vectorize -fno-tree-scev-cprop this.c -lm"
     module: Callable[..., str] = module
     shared: str = ""  # before memory that both sides see; empty: it is local
     call: str = "{name}("
