@@ -19,6 +19,10 @@ from tinyphysics.runtime.state.run import Found, NearPoles, Run, Watch
 from tinyphysics.runtime.state.tiles import Tile
 from tinyphysics.trajectory import Stop
 
+HALF_WAY = (
+    0.25  # of the square of a distance: whoever is far from a pole there, too, is not asked again until then
+)
+
 
 def look_inside(run: Running) -> None:
     """The watches that are due: all of them at the last step, and before frames or a checkpoint leave the run."""
@@ -95,7 +99,9 @@ def stop_at_poles(run: Running, done: Sequence[Done]) -> None:
         run.known_far = np.full(near.shape, np.inf)
     before = {tile.here.start + k for tile, d in zip(run.tiles, done) for k in tile.frozen.keys() - d.stopped}
     nearer = np.flatnonzero((near < run.known_far).any(axis=0))
-    asked = nearer[suspected(run, run.poles, nearer, near[:, nearer])] if len(nearer) else nearer
+    calm = nearer[~suspected(run, run.poles, nearer, HALF_WAY * near[:, nearer])] if len(nearer) else nearer
+    asked = np.setdiff1d(nearer, calm, assume_unique=True)
+    asked = asked[suspected(run, run.poles, asked, near[:, asked])] if len(asked) else asked
     going = [k for k in asked.tolist() if k not in before]
     end = run.n if run.frozen < run.given.members else max(last_step(run), good)
     found = run.poles.find(going, good, end) if going else {}
@@ -107,6 +113,7 @@ def stop_at_poles(run: Running, done: Sequence[Done]) -> None:
                     tile.frozen[k - tile.here.start] = why
     take_back(run.record, end, found)
     run.known_far = np.fmin(run.known_far, near)
+    run.known_far[:, calm] *= HALF_WAY
     run.passed_none = run.n
     if found and run.frozen == run.given.members:
         all_stopped(run)

@@ -17,6 +17,7 @@ from tinyphysics.device.engines.engine import pointer
 from tinyphysics.errors import InputError
 from tinyphysics.runtime.stages.diagnose import Repeated
 from tinyphysics.runtime.stages.forms import MOST, Pattern
+from tinyphysics.runtime.stages.looking import HALF_WAY
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.runtime.stages.outcome import sealed
 from tinyphysics.runtime.stages.resolve import Request
@@ -87,8 +88,12 @@ def came_near(
     if far is not None and (near >= far).all():
         return False
     assert p.run.poles is not None
-    if p.run.poles.suspects({name: v[0] for name, v in frames.items()}, own, near).any():
-        return True
+    first = {name: v[0] for name, v in frames.items()}
+    near = HALF_WAY * near
+    if p.run.poles.suspects(first, own, near).any():
+        near = near / HALF_WAY
+        if p.run.poles.suspects(first, own, near).any():
+            return True
     if len(p.far) >= MOST:
         p.far.clear()
     p.far[key] = near if far is None else np.fmin(near, far)
