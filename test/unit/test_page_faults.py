@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from tinyphysics.runtime.measure.near_poles import forms_of
 from tinyphysics.runtime.measure.part_again import part_of
 from tinyphysics.runtime.measure.passed_pole import passed_pole
 from tinyphysics.runtime.stages.terms import poles_of
@@ -70,14 +71,68 @@ def test_strict_raises_and_off_goes_on():
     assert off.evolve(**FALL, steps=150).stopped is None
 
 
-def test_members_of_a_short_ensemble_go_on_and_the_pole_is_named():
-    """What is found when a run is over depends on where it ends: it stops no member, so that pieces have the bits of the whole."""
+def test_members_of_a_short_ensemble_stop_alone():
     start = dict(q=np.tile([1.0, 0.0], (3, 1)), p=np.array([[0.0, 1.0], [0.0, 0.0], [0.0, 0.6]]))
-    sim = tp.compile(kepler, dt=0.01, method="leapfrog")
-    with pytest.warns(tp.PhysicsWarning, match="step 111 of member 1 passes a pole"):
-        out = sim.evolve(**start, steps=150)
+    with pytest.warns(tp.PhysicsWarning, match="step 111 of member 1"):
+        out = tp.compile(kepler, dt=0.01, method="leapfrog").evolve(**start, steps=150)
     off = tp.compile(kepler, dt=0.01, method="leapfrog", checks="off").evolve(**start, steps=150)
-    assert out.stopped is None and out.metrics["singularity"]["step"] == 111 and out.hash == off.hash
+    assert [(s.member, s.step) for s in out.stops] == [(1, 111)]
+    assert np.array_equal(out.final.q[[0, 2]], off.final.q[[0, 2]])
+
+
+@pytest.mark.filterwarnings("ignore::tinyphysics.PhysicsWarning")
+@pytest.mark.parametrize("cuts", [(80,), (110,), (111,), (1, 2, 109)])
+def test_a_run_in_pieces_stops_where_the_whole_does(tmp_path, cuts):
+    sim, file = tp.compile(kepler, dt=0.01, method="leapfrog"), tmp_path / "run"
+    whole = sim.evolve(**FALL, steps=150, save_every=1)
+    out = sim.evolve(**FALL, steps=cuts[0], checkpoint=file)
+    for a, b in zip(cuts, (*cuts[1:], 150)):
+        if out.stopped is None:
+            out = sim.evolve(steps=b - a, resume=file, checkpoint=file)
+    assert (out.stopped.cause, out.stopped.step, out.hash) == ("singularity", 111, whole.hash)
+
+
+@pytest.mark.filterwarnings("ignore::tinyphysics.PhysicsWarning")
+def test_every_drift_is_looked_at_whatever_is_saved():
+    """Passages whose energy comes back: neither frames nor strides of looks may decide whether a run stops."""
+    r = np.random.default_rng(7)
+    members = 400
+    start = {"q": r.normal(size=(members, 2)), "p": 0.3 * r.normal(size=(members, 2))}
+    sim = tp.compile(kepler, dt=0.02, method="leapfrog")
+    runs = [
+        sim.evolve(**start, steps=300, **more)
+        for more in ({"frames": 2}, {"save_every": 1}, {"save_every": 7})
+    ]
+    stops = [sorted((s.member, s.step) for s in out.stops) for out in runs]
+    assert 20 < len(stops[0]) < members and stops[0] == stops[1] == stops[2]
+    alone = [sim.evolve(q=start["q"][k], p=start["p"][k], steps=300, frames=2).stopped for k in range(40)]
+    assert [(k, s.step) for k, s in enumerate(alone) if s is not None] == [x for x in stops[0] if x[0] < 40]
+    for k, step in stops[0][:8]:  # as the replay that samples the ways finds it
+        free = tp.compile(kepler, dt=0.02, method="leapfrog", checks="off")
+        out = free.evolve(q=start["q"][k], p=start["p"][k], steps=300)
+        assert passed_pole(part_of(out.origin.run, [0]), 300, 2.0).step == step
+
+
+@pytest.mark.filterwarnings("ignore::tinyphysics.PhysicsWarning")
+def test_poles_of_another_place_are_found_by_the_loop_too():
+    @tp.hamiltonian
+    def two_centres(q: tp.Vec[3], p: tp.Vec[3], d: float = 1.0):
+        aside = q[1] ** 2 + q[2] ** 2
+        return p @ p / 2 - 1 / tp.sqrt((q[0] + d) ** 2 + aside) - 1 / tp.sqrt((q[0] - d) ** 2 + aside)
+
+    sim = tp.compile(two_centres, dt=0.01, method="leapfrog")
+    assert len(forms_of(two_centres)) == 2
+    out = sim.evolve(q=[2.0, 0.0, 0.0], p=[0.0, 0.0, 0.0], steps=300)
+    assert out.stopped.cause == "singularity" and abs(out.final.q[0] - 1.0) < 0.2
+
+
+def test_a_jump_is_no_pole():
+    @tp.hamiltonian
+    def step(q, p):
+        return p**2 / 2 + 0.1 * q / abs(q)
+
+    assert not poles_of(step)
+    assert tp.compile(step, dt=0.01, method="leapfrog").evolve(q=1.0, p=-1.0, steps=200).stopped is None
 
 
 def test_a_member_stops_alone():

@@ -72,6 +72,10 @@ class PlainEngine:
         """How so many members lay on a device last, for out.metrics."""
         return {}
 
+    def nearest(self, m: Any) -> Any:
+        """Least squares of distances from poles, where its loop keeps them."""
+        return None
+
     def findings(self, m: Any) -> Mapping[str, Iterable[Any]]:
         """What it found out in a run, by the names that a record has for it."""
         return {}

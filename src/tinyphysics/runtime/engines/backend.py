@@ -48,6 +48,7 @@ from tinyphysics.tpir.kernels.every_kind import for_backend
 from tinyphysics.tpir.kernels.extremes import ExtremesOf
 from tinyphysics.tpir.kernels.kernel import RECORDED, build_kernel
 from tinyphysics.tpir.kernels.loops import build_loops
+from tinyphysics.tpir.kernels.nearest import NearestOf
 from tinyphysics.tpir.kernels.outline import Outline
 from tinyphysics.tpir.kernels.rows import kernel_of
 from tinyphysics.tpir.program.isa import Program, StateDecl, Type
@@ -92,11 +93,13 @@ def new_engine(
     loops: bool = False,
     extremes: ExtremesOf | None = None,
     record: bool = False,
+    nearest: tuple[Source, NearestOf] | None = None,
 ) -> Any:
     """The engine of a program; compiled once and shared, since it keeps nothing of a run.
 
     With `extremes` its loop keeps those of the probe's values, where it can: then they are among its registers.
-    With `record` it writes down what it carries after every step, by `record`.
+    With `record` it writes down what it carries after every step, by `record`. With `nearest` its loop keeps how near it
+    came to the zeros of another probe's values, where it can.
     """
     if target.backend == "python" or loops:
         whole, watch = say_if_long(made(program), target.backend), None if probe is None else made(probe)
@@ -109,11 +112,14 @@ def new_engine(
             target.backend in OUTLINED
             and isinstance(program, LazyProgram)
             and isinstance(probe, LazyProgram | None)
+            and (nearest is None or isinstance(nearest[0], LazyProgram))
         ):
-            return outlined(program, probe, target, extremes, record)
+            return outlined(program, probe, target, extremes, record, nearest)
         watch = None if probe is None else made(probe)
         whole = say_if_long(made(program), target.backend)
-        return kernel_of(whole, watch, seed_of(target), extremes, record, target.backend != "cuda")
+        return kernel_of(
+            whole, watch, seed_of(target), extremes, record, target.backend != "cuda", written(nearest)
+        )
 
     if target.backend == "cuda":
         from tinyphysics.runtime.engines.cuda import CudaLoader
@@ -183,19 +189,30 @@ def new_series_engine(target: Target, step: Step) -> Any:
 series_engine = Engines(new_series_engine, 16)
 
 
+def written(nearest: tuple[Source, NearestOf] | None) -> tuple[Program, NearestOf] | None:
+    return None if nearest is None else (made(nearest[0]), nearest[1])
+
+
 def outlined(
-    program: LazyProgram, probe: LazyProgram | None, target: Target, extremes: ExtremesOf | None, record: bool
+    program: LazyProgram,
+    probe: LazyProgram | None,
+    target: Target,
+    extremes: ExtremesOf | None,
+    record: bool,
+    nearest: tuple[Source, NearestOf] | None,
 ) -> Outline:
     """What the engine needs of the kernel, without the kernel if it was written out before."""
     seed = seed_of(target)
     kept = [] if extremes is None else [repr(extremes)]
     kept += [RECORDED] if record else []
+    kept += [] if nearest is None else [getattr(nearest[0], "key", ""), repr(nearest[1])]
     key = digest(" ".join([program.key, "" if probe is None else probe.key, seed.name, *kept]).encode())
     bytes_too = target.backend != "cuda"
 
     def kernel() -> Any:
         whole = say_if_long(program.program, target.backend)
-        return kernel_of(whole, None if probe is None else probe.program, seed, extremes, record, bytes_too)
+        watch = None if probe is None else probe.program
+        return kernel_of(whole, watch, seed, extremes, record, bytes_too, written(nearest))
 
     return outline(key, kernel)
 

@@ -38,6 +38,7 @@ class Engine(Protocol):
         self, rows: Any, params: States, members: int, dt: float, t0: float, steps: int, threads: int | None
     ) -> Any: ...
     def registers(self, m: Any) -> dict[str, Any]: ...
+    def nearest(self, m: Any) -> Any: ...  # least distances from poles, where its loop keeps them
     def restored(
         self,
         registers: States,

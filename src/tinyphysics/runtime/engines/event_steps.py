@@ -108,6 +108,9 @@ class EventEngine(PlainEngine):
     free_steps = property(lambda self: self.inner.free_steps)
 
     # --- what the runtime asks of any engine -----------------------------------------------------
+    def nearest(self, m: Followed) -> Any:
+        return self.inner.nearest(m.inner)
+
     def start(
         self, state: States, params: States, members: int, dt: float, t0: float, threads: int | None = None
     ) -> Followed:

@@ -23,7 +23,7 @@ from tinyphysics.runtime.measure.alarms import applies, look_at, may_have_passed
 from tinyphysics.runtime.measure.commutators import commutators
 from tinyphysics.runtime.measure.convergence import check_converges
 from tinyphysics.runtime.measure.solver import solver_report
-from tinyphysics.runtime.measure.watches import judge, watches
+from tinyphysics.runtime.measure.watches import judge, poles, watches
 from tinyphysics.runtime.stages.diagnose import Diagnostic, Finished, Repeated
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.runtime.stages.outcome import jumped
@@ -286,7 +286,11 @@ def alarms_again(f: Repeated) -> bool:
     s = f.setup
     if f.run.system.energy is None or s.checks == "off" or s.goal.approximate is not None:
         return False
-    if s.compiled.poles and may_have_passed(f.run, f.out.origin.frames, s.compiled.look):
+    if (
+        s.compiled.poles
+        and f.run.poles is None
+        and may_have_passed(f.run, f.out.origin.frames, s.compiled.look)
+    ):
         return True
     if not passed_over(f.run, f.run.schedule.steps, s.compiled, s.checks):
         look_at(f.run, f.record(), f.out, s.compiled, s.checks, in_memory=True)
@@ -323,7 +327,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("acts", applies=lambda f: f.run.acts, after=acts),
     Diagnostic("peak_memory", after=peak_memory, again=peak_memory_again),
     Diagnostic("alarms", after=alarms, again=alarms_again),
-    Diagnostic("watches", watch=watches, judge=judge,
+    Diagnostic("watches", watch=watches, poles=poles, judge=judge,
                applies=lambda f: f.run.watches or any(s.cause in WRONG for s in f.record.stops), after=watched),
     Diagnostic("shadow", after=shadow_gap, again=shadow_gap_again),
 )

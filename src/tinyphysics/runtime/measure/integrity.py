@@ -86,7 +86,9 @@ def why_stopped(
 
 def tell(setup: Setup, r: Run, out: Trajectory, checkpoint: Any) -> None:
     """A warning, or an error, for a run with members that a watch has stopped."""
-    found = [s for s in out.stops if s.cause in WRONG]
+    found = [s for s in out.stops if s.cause in WRONG and s.error is not None]
+    if not found:  # they stopped before the checkpoint that this run went on from
+        return
     error = found[0].error
     assert isinstance(error, PhysicsIntegrityError)
     what = error.what + (f" ({len(found):,} members in all)" if len(found) > 1 else "")

@@ -40,6 +40,8 @@ def advance_block(run: Running, k: int, n: int, target: int) -> Done:
         else:
             run.engine.advance(m, stride)
         over = at + stride * max(rows, 1)
+        if run.poles is not None and (near := run.engine.nearest(m)) is not None:
+            done.nearest = near.copy() if done.nearest is None else np.fmin(done.nearest, near)
         if suspicious := suspects(run, tile, m, values, done.stopped):
             before = run.load(tile, n) if before is None else before
             known = min(suspicious.values()) * stride

@@ -20,7 +20,7 @@ from tinyphysics.runtime.stages.run import Ran
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.digest import BITS
 from tinyphysics.runtime.state.record import Record
-from tinyphysics.runtime.state.run import Found, Run, Watch
+from tinyphysics.runtime.state.run import Found, NearPoles, Run, Watch
 from tinyphysics.trajectory import Metrics, Trajectory
 
 
@@ -75,6 +75,9 @@ class Diagnostic:
     later: Callable[[Finished], Callable[[], Any]] | None = None
     now: Callable[[Finished], bool] = lambda f: False
     watch: Callable[[Setup, Run], Sequence[Watch]] | None = None
+    poles: Callable[[Setup, Run], NearPoles | None] | None = (
+        None  # beside which the loop keeps how near it comes
+    )
     judge: Callable[[Setup, Run, Record], Found] | None = (
         None  # of a run that is over: members that should have stopped
     )
@@ -83,6 +86,9 @@ class Diagnostic:
 
 
 def with_watches(setup: Setup, p: Placed, diagnostics: Sequence[Diagnostic]) -> Placed:
+    """With all that looks inside the run; how near it comes to poles is known before the watches are chosen."""
+    poles = [x for d in diagnostics if d.poles is not None for x in [d.poles(setup, p.run)] if x is not None]
+    p = replace(p, run=replace(p.run, poles=poles[0])) if poles else p
     found = tuple(w for d in diagnostics if d.watch is not None for w in d.watch(setup, p.run))
     return replace(p, run=replace(p.run, watches=found)) if found else p
 

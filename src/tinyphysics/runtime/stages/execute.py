@@ -33,13 +33,14 @@ from tinyphysics.runtime.stages.flow_matrices import with_flows
 from tinyphysics.runtime.stages.loop import begin_tiles, go
 from tinyphysics.runtime.stages.running import Running, Sink
 from tinyphysics.runtime.state.record import Record
-from tinyphysics.runtime.state.run import LazyProgram, Run, made
+from tinyphysics.runtime.state.run import LazyProgram, NearPoles, Run, made
 from tinyphysics.runtime.state.schedule import Schedule
 from tinyphysics.runtime.state.tiles import Tile, cut
 from tinyphysics.runtime.state.windows import FEW, Windows, fitting
 from tinyphysics.runtime.storage.resume import Keeps
 from tinyphysics.synth.methods.embedded import MOVE
 from tinyphysics.system import System
+from tinyphysics.tpir.kernels.nearest import NearestOf
 from tinyphysics.tpir.precision.probe import probe
 from tinyphysics.tpir.program.isa import FLOW, Program
 
@@ -79,10 +80,11 @@ def execute(
     sink: Sink | None = None,
     keeper: Keeps | None = None,
     windows: Windows | None = None,
+    poles: NearPoles | None = None,
 ) -> tuple[Record, int, float, str]:
     """(what was recorded, how often the engine was launched, seconds it spent compiling, where its code is from)."""
     began = time.perf_counter()
-    engine, fused = choose_engine(r, record, values)
+    engine, fused = choose_engine(r, record, values, poles)
     built = time.perf_counter() - began
     launches, compiling, made, loaded = engine.launches, engine.compiling, engine.made, engine.found
     running = Running.of(
@@ -98,6 +100,7 @@ def execute(
         acts=Acts(r, partial(look_at_tile, r, values) if values else None) if r.acts else None,
         threads=r.threads or available(),
         watches=r.watches,
+        poles=poles,
         look=partial(look_at_tile, r, {name: u for w in r.watches for name, u in w.values.items()}),
     )
     begin_tiles(running)
@@ -145,15 +148,21 @@ def matrices(r: Run, dt: float) -> dict[str, Any]:
     return {name: v for name, v in found.items() if name.startswith(FLOW)}
 
 
-def choose_engine(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
-    """The engine of a run, and the names under which its loop observes the states if many are saved."""
+def choose_engine(
+    r: Run, record: Record, values: Mapping[str, UOp], poles: NearPoles | None = None
+) -> tuple[Any, dict[str, str]]:
+    """The engine of a run, and the names under which its loop observes the states if many are saved.
+
+    Its loop keeps how near it comes to `poles`.
+    """
+    near = None if poles is None else (observer_program(r, poles.values), NearestOf(poles.poles))
     s, look = record.schedule, partial(observe_states, r, values) if values else None
     if r.events:
         from tinyphysics.runtime.engines.events import check_events
 
         check_events(r.system, clock_of(r.system), r.events)
     if r.events and not r.adaptive:
-        return with_events(r, record, values)
+        return with_events(r, record, values, near)
     if r.jump is not None:
         fused = {x.name: f"frame.{x.name}" for x in r.system.states}
         fused = fused if record.frames and strides_agree(s) else {}
@@ -189,19 +198,19 @@ def choose_engine(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[An
         else:
             fused = {word.name: f"frame.{word.name}" for word in kept}
             states = {fused[word.name]: word.var for word in kept}
-            engine = engine_for(
-                r.target, r.program, observer_program(r, {**values, **states}), r.threads, r.loops
-            )
+            shown = observer_program(r, {**values, **states})
+            engine = engine_for(r.target, r.program, shown, r.threads, r.loops, None, False, near)
         if s.save_every is not None and engine.block(r.given.members) >= 2 * s.save_every:
             return engine, fused
-    engine = engine_for(
-        r.target, r.program, observer_program(r, values) if values else None, r.threads, r.loops
-    )
+    seen = observer_program(r, values) if values else None
+    engine = engine_for(r.target, r.program, seen, r.threads, r.loops, None, False, near)
     engine.block(r.given.members)  # writes the kernel out
     return engine, {}
 
 
-def with_events(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
+def with_events(
+    r: Run, record: Record, values: Mapping[str, UOp], near: tuple[Any, NearestOf] | None
+) -> tuple[Any, dict[str, str]]:
     """The engine of a run with steps of one length whose events are searched."""
     from tinyphysics.runtime.engines.event_steps import TIME, EventEngine, JumpEvents
     from tinyphysics.runtime.engines.searches import fractions, jumps, observed_events
@@ -223,7 +232,8 @@ def with_events(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any,
     if r.system.clock is not None:
         time = partial(r.encoding.shown, r.system.clock.time)
         shown |= {TIME: next(x.var for x in r.system.states if x.name == r.system.clock.time)}
-    inner = engine_for(r.target, r.program, observer_program(r, {**events, **shown}), r.threads, r.loops)
+    seen_in_loop = observer_program(r, {**events, **shown})
+    inner = engine_for(r.target, r.program, seen_in_loop, r.threads, r.loops, None, False, near)
     by = fractions(r, inner, partial(matrices, r))
     return EventEngine(inner, list(r.events), words, by, seen, look, fused, in_loop, time), fused
 

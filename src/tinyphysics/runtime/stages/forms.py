@@ -34,6 +34,7 @@ from tinyphysics.runtime.state.from_frame import Unsaid
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import times_of
 from tinyphysics.system import Parameter
+from tinyphysics.tpir.kernels.nearest import NEAREST
 from tinyphysics.trajectory import Trajectory
 from tinyphysics.util import prod, varied
 
@@ -94,6 +95,9 @@ class Pattern:
     asked: CompileRecord
     metrics: Mapping[str, Any]
     diagnostics: Sequence[Callable[[Repeated], bool | None]]
+    far: dict[
+        Any, Any
+    ]  # by the values of parameters: least squares of distances that are known to pass no pole
 
     def holds(self, setup: Setup) -> bool:
         """Is the simulation still what it was?"""
@@ -126,7 +130,8 @@ def pattern_of(
     if not is_plain(r, s, b, p, ran) or any(found.values()):
         return None
     asked = [d for d in diagnostics if d.applies(Finished(r, given, run, ran, out, found))]
-    engine, fused = choose_engine(run, ran.record, {})
+    engine, fused = choose_engine(run, ran.record, {}, run.poles)
+    run = run if NEAREST in getattr(engine, "places", {}) else varied(run, poles=None)
     if not all(d.again for d in asked) or not callable_by_address(engine):
         return None
     steps, every = s.schedule.steps, s.schedule.save_every or s.schedule.steps
@@ -158,7 +163,7 @@ def pattern_of(
         c, setup.goal, setup.checks, PROCESSOR.value, varied(run, given=Inputs({}, i.params, i.members, i.is_ensemble)),
         call, tuple(states), tuple(params), every, bool(fused), at, times_of((at, None), run.dt, run.t0),
         run.threads or available(), CompileRecord(setup.goal, setup.requested, setup.checks, c.known.program, r.seed),
-        {**costs(r, p, ran), "steps": steps, "not_finite": 0}, [d.again for d in asked if d.again is not None],
+        {**costs(r, p, ran), "steps": steps, "not_finite": 0}, [d.again for d in asked if d.again is not None], {},
     )  # fmt: skip
 
 

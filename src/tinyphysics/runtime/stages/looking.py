@@ -12,12 +12,16 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import here
-from tinyphysics.runtime.stages.running import Running
+from tinyphysics.runtime.stages.running import Done, Running
 from tinyphysics.runtime.state.digest import joined, leaves
 from tinyphysics.runtime.state.record import Record
-from tinyphysics.runtime.state.run import Found, Run, Watch
+from tinyphysics.runtime.state.run import Found, NearPoles, Run, Watch
 from tinyphysics.runtime.state.tiles import Tile
 from tinyphysics.trajectory import Stop
+
+HALF_WAY = (
+    0.25  # of the square of a distance: whoever is far from a pole there, too, is not asked again until then
+)
 
 
 def look_inside(run: Running) -> None:
@@ -51,8 +55,7 @@ def look_inside(run: Running) -> None:
         stopped += stop_members(run, w, wrong[w.name])
         run.looked[w.name] = n
     if run.frozen == run.given.members:
-        run.n = max(stop.step for tile in run.tiles for stop, _ in tile.frozen.values()) - 1
-        run.record.hashes[:] = [h for h in run.record.hashes if h[0] <= run.n]
+        all_stopped(run)
     elif stopped and run.schedule.hashes(n):
         hash_again(run)
 
@@ -83,6 +86,54 @@ def stop_members(run: Running, w: Watch, members: Sequence[int]) -> list[Stop]:
     for tile in run.tiles:
         tile.frozen |= {k - tile.here.start: why for k, why in found.items() if inside(tile, k)}
     return [stop for stop, _ in found.values()]
+
+
+def stop_at_poles(run: Running, done: Sequence[Done]) -> None:
+    """Members stop of which a step of this block passed a pole: those that came near are done again to see."""
+    if run.poles is None or any(d.nearest is None for d in done):
+        return
+    run.record.kept_nearest = True
+    good = run.schedule.first if run.passed_none is None else run.passed_none
+    near = np.concatenate([d.nearest for d in done], axis=1)
+    if run.known_far is None:
+        run.known_far = np.full(near.shape, np.inf)
+    before = {tile.here.start + k for tile, d in zip(run.tiles, done) for k in tile.frozen.keys() - d.stopped}
+    nearer = np.flatnonzero((near < run.known_far).any(axis=0))
+    calm = nearer[~suspected(run, run.poles, nearer, HALF_WAY * near[:, nearer])] if len(nearer) else nearer
+    asked = np.setdiff1d(nearer, calm, assume_unique=True)
+    asked = asked[suspected(run, run.poles, asked, near[:, asked])] if len(asked) else asked
+    going = [k for k in asked.tolist() if k not in before]
+    end = run.n if run.frozen < run.given.members else max(last_step(run), good)
+    found = run.poles.find(going, good, end) if going else {}
+    for tile in run.tiles:  # a member that stopped in this block may have passed one before that
+        for k, why in found.items():
+            if inside(tile, k):
+                old = tile.frozen.get(k - tile.here.start)
+                if old is None or why[0].step < old[0].step:
+                    tile.frozen[k - tile.here.start] = why
+    take_back(run.record, end, found)
+    run.known_far = np.fmin(run.known_far, near)
+    run.known_far[:, calm] *= HALF_WAY
+    run.passed_none = run.n
+    if found and run.frozen == run.given.members:
+        all_stopped(run)
+    elif found and run.schedule.hashes(run.n):
+        hash_again(run)
+
+
+def suspected(run: Running, poles: NearPoles, members: Any, near: Any) -> Any:
+    first = run.given.states if run.begun is None else run.begun.start
+    own = {name: v[members] if len(v) > 1 else v for name, v in run.given.own.items()}
+    return poles.suspects({name: v[members] for name, v in first.items()}, own, near)
+
+
+def last_step(run: Running) -> int:
+    return max(stop.step for tile in run.tiles for stop, _ in tile.frozen.values()) - 1
+
+
+def all_stopped(run: Running) -> None:
+    run.n = last_step(run)
+    run.record.hashes[:] = [h for h in run.record.hashes if h[0] <= run.n]
 
 
 def inside(tile: Tile, member: int) -> bool:

@@ -16,7 +16,7 @@ from tinyphysics.errors import BackendError, StoreError
 from tinyphysics.runtime.stages.between import frames_at_once
 from tinyphysics.runtime.stages.block import advance_block
 from tinyphysics.runtime.stages.ending import finish, safeguard
-from tinyphysics.runtime.stages.looking import look_inside
+from tinyphysics.runtime.stages.looking import look_inside, stop_at_poles
 from tinyphysics.runtime.stages.running import Done, Running
 from tinyphysics.runtime.state.digest import joined, state_hash
 from tinyphysics.runtime.state.ensemble import shaped
@@ -82,6 +82,7 @@ def go(run: Running, tick: Callable[[int], None]) -> Record:
                 with unbroken():
                     done = advance_tiles(run, n, target)
                     commit(run, target, done)
+                    stop_at_poles(run, done)
                     look_inside(run)
                     safeguard(run, done)
             else:
@@ -91,6 +92,7 @@ def go(run: Running, tick: Callable[[int], None]) -> Record:
                 except KeyboardInterrupt:
                     commit(run, target, done)
                     raise
+                stop_at_poles(run, done)
                 look_inside(run)
                 with unbroken(files):
                     safeguard(run, done)

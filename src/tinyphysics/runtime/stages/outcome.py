@@ -159,8 +159,8 @@ def shown(r: Run, kept: Mapping[str, Any]) -> dict[str, Any]:
 
 def from_the_start(r: Run) -> Run:
     """The run of which this one is the last part: what is asked of every step is asked of those before it too."""
-    if r.events or r.watches:  # what was found is known
-        r = replace(r, events={}, watches=())
+    if r.events or r.watches or r.poles is not None:  # what was found is known
+        r = replace(r, events={}, watches=(), poles=None)
     if r.begun is None:
         return r
     return replace(r, begun=None, given=replace(r.given, states=dict(r.begun.start)))

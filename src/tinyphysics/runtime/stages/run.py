@@ -62,7 +62,7 @@ def run(r: Resolved, s: Scheduled, b: Bound, one: Run, began: float) -> Ran:
     before = transferred(one.target) if r.arrays is None else r.arrays.moved
     with progress_bar(r.request.progress, setup.system.name, steps, wander) as tick, closing(windows):
         record, launches, compiling, code = execute(
-            one, b.record, b.values, tick, keeper=keeper, windows=windows
+            one, b.record, b.values, tick, keeper=keeper, windows=windows, poles=one.poles
         )
     running = max(time.perf_counter() - ready - compiling, 1e-9)
     return Ran(record, windows, ready - began, running, compiling, launches, code, before)

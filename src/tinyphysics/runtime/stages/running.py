@@ -18,7 +18,7 @@ from tinyphysics.runtime.stages.acting import Acts
 from tinyphysics.runtime.state.encoding import FLOAT64, Encoding, owner
 from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.runtime.state.record import Record
-from tinyphysics.runtime.state.run import Checkpoint, Run, Watch
+from tinyphysics.runtime.state.run import Checkpoint, NearPoles, Run, Watch
 from tinyphysics.runtime.state.schedule import Schedule, time_at
 from tinyphysics.runtime.state.tiles import Tile
 from tinyphysics.runtime.state.windows import Windows
@@ -42,6 +42,7 @@ class Done:
     stopped: Stopped = field(default_factory=dict)
     leaves: dict[str, bytes] = field(default_factory=dict)
     registers: Mapping[str, Any] = field(default_factory=dict)  # where a checkpoint is due
+    nearest: Any = None  # (poles, members) least squares of distances from poles
 
 
 @dataclass
@@ -76,6 +77,9 @@ class Running:
     look: Callable[[Tile, States, int], dict[str, Any]] = lambda tile, state, n: {}  # the values of those
     firsts: dict[int, dict[str, Any]] = field(default_factory=dict)  # by tile: those of the first states
     looked: dict[str, int] = field(default_factory=dict)  # by watch: the step of its last look
+    poles: NearPoles | None = None
+    known_far: Any = None  # (poles, members) least squares of distances that are known to pass none
+    passed_none: int | None = None  # up to this step
     # members for which the part of a step at the end failed
     bad_end: dict[int, Stop] = field(default_factory=dict)
 

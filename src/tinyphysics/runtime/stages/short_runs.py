@@ -16,7 +16,8 @@ import numpy as np
 from tinyphysics.device.engines.engine import pointer
 from tinyphysics.errors import InputError
 from tinyphysics.runtime.stages.diagnose import Repeated
-from tinyphysics.runtime.stages.forms import Pattern
+from tinyphysics.runtime.stages.forms import MOST, Pattern
+from tinyphysics.runtime.stages.looking import HALF_WAY
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.runtime.stages.outcome import sealed
 from tinyphysics.runtime.stages.resolve import Request
@@ -24,6 +25,7 @@ from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.digest import state_hash
 from tinyphysics.runtime.state.ensemble import Inputs, check_sign, number_array, off_length
 from tinyphysics.runtime.state.record import Record
+from tinyphysics.tpir.kernels.nearest import NEAREST
 from tinyphysics.trajectory import Frame, Metrics, Trajectory
 from tinyphysics.util import varied
 
@@ -67,13 +69,35 @@ def again(p: Pattern, setup: Setup, request: Request, began: float) -> Trajector
     compiling, made, found = engine.compiling, engine.made, engine.found
     ready = time.perf_counter()
     frames = computed(p, block, at, states)
-    if frames is None:
+    if frames is None or p.run.poles is not None and came_near(p, block, frames, own, params):
         return None
     compiling = engine.compiling - compiling
     running = max(time.perf_counter() - ready - compiling, 1e-9)
     code = "made" if engine.made > made else "disk" if engine.found > found else "memory"
     i = Inputs({name: v[0] for name, v in frames.items()}, own, call.members, p.run.given.is_ensemble)
     return trajectory(p, setup, i, frames, Took(ready - began, compiling, running, code))
+
+
+def came_near(
+    p: Pattern, block: Any, frames: Mapping[str, Any], own: Mapping[str, Any], params: list[Any]
+) -> bool:
+    """May a step have passed a pole?  Then it is found out the ordinary way."""
+    call, key = p.call, tuple(a.tobytes() for a in params)
+    near = call.rows(block, "carried")[call.engine.places[NEAREST], : call.members]
+    far = p.far.get(key)
+    if far is not None and (near >= far).all():
+        return False
+    assert p.run.poles is not None
+    first = {name: v[0] for name, v in frames.items()}
+    near = HALF_WAY * near
+    if p.run.poles.suspects(first, own, near).any():
+        near = near / HALF_WAY
+        if p.run.poles.suspects(first, own, near).any():
+            return True
+    if len(p.far) >= MOST:
+        p.far.clear()
+    p.far[key] = near if far is None else np.fmin(near, far)
+    return False
 
 
 def numbers(name: str, value: Any) -> Any:
@@ -146,7 +170,7 @@ def trajectory(p: Pattern, setup: Setup, i: Inputs, frames: dict[str, Any], took
         hash_of=partial(state_hash, final, p.threads),
         hashes=[],
         metrics=measured(p, took),
-        origin=Origin(one, frames, steps, last, {}, p.asked),
+        origin=Origin(varied(one, poles=None), frames, steps, last, {}, p.asked),
         observed={},
         found={},
         _cache={},

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from tinyphysics.ir import Ops, UOp, toposort
 from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.rules.equality.poles import hidden_pole
 from tinyphysics.rules.equality.ranges import ranges_of
 from tinyphysics.system import System
 
@@ -53,10 +54,16 @@ def vanishing(H: UOp, q: frozenset[UOp]) -> list[tuple[UOp, UOp]]:
 
 @lru_cache(maxsize=256)
 def poles_of(system: System) -> tuple[tuple[UOp, UOp], ...]:
-    """The poles of an energy that moves: none where it is not looked for any."""
+    """The poles of an energy that moves: none where it is not looked for any.
+
+    A term that is not shown to be infinite there is none: q/|q| jumps, and goes on.
+    """
     H = system.energy
     if H is None or system.time is not None or any(u.op is Ops.NEIGHBOURS for u in toposort([H])):
         return ()
-    found = vanishing(H, frozenset(system.q))
+    q = frozenset(system.q)
+    found = vanishing(H, q)
     ranges = ranges_of([zero for _, zero in found], {})
-    return tuple((x, zero) for x, zero in found if ranges[zero][0] <= 0.0 <= ranges[zero][1])
+    found = [(x, zero) for x, zero in found if ranges[zero][0] <= 0.0 <= ranges[zero][1]]
+    jumping = {x for x in dict.fromkeys(x for x, _ in found) if hidden_pole([x], q) is not None}
+    return tuple((x, zero) for x, zero in found if x not in jumping)

@@ -64,6 +64,7 @@ class Record:
     passed: Mapping[str, Any] = field(default_factory=dict)  # the frame before that one
     carried: Carried | None = None  # the loop state at its end
     alarms: int = 0  # members that looked wrong, and were replayed
+    kept_nearest: bool = False  # did its loop keep how near it came to poles?
 
     def watch(self, first: Mapping[str, Any], most: int | None = None) -> None:
         """Memory for the observables, whose values at the first step are these; for so many at most."""

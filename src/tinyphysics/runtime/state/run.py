@@ -114,6 +114,22 @@ class Watch:
         return n - n % self.every + self.every
 
 
+@dataclass(frozen=True, eq=False)
+class NearPoles:
+    """Poles of an energy, beside which the loop keeps how near each step comes to them; it changes no bit."""
+
+    values: Mapping[str, UOp]  # linear functions of the positions
+    poles: tuple[tuple[str, ...], ...]  # which of them are zero at each
+    # (first states of some members, their parameters, least squares of distances (poles, members)) -> which of them may
+    # have passed a pole
+    suspects: Callable[[Mapping[str, Any], Mapping[str, Any], Any], Any]
+    # (members, the step up to which none of them passed a pole, this step) -> those that stop
+    find: Callable[[Sequence[int], int, int], Found]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(None), ()  # a run that is over needs none
+
+
 @dataclass(frozen=True)
 class Identity:
     """Which run is it?  All that decides its bits; two runs that agree in this are one."""
@@ -188,6 +204,7 @@ class Run:
     gridless: bool = False  # adaptive, and without dt: its frames alone say which times are looked at
     acts: tuple[BoundAct, ...] = ()  # that change its states between two steps
     watches: tuple[Watch, ...] = ()  # that may stop it
+    poles: NearPoles | None = None  # beside which it stops; replays pass them
     traits: tuple[str, ...] = ()  # of its step
     step: Callable[[], Step] | None = None  # adaptive: the step, made when it is first read
     # where time is a state: events are looked for up to there, after the last step too

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from tinyphysics.ir.dtype import f64, i64
 from tinyphysics.ir.uop import UOp, substitute
 from tinyphysics.tpir.kernels.kernel import NOW, Kernel, Tail
+from tinyphysics.tpir.kernels.nearest import NEAREST
 
 # Registers of the loop, after its own. REST is there where values have two words; WORST or SCALE is not finite from the
 # first value on that is not.
@@ -78,4 +79,5 @@ def larger(size: UOp, x: UOp) -> UOp:
 
 def own_numbers(carried: Sequence[UOp]) -> int:
     """How many numbers the loop carries for its states, before the extremes."""
-    return next((at for at, v in enumerate(carried) if v.arg == FIRST), len(carried))
+    beside = (at for at, v in enumerate(carried) if v.arg == FIRST or str(v.arg).startswith(f"{NEAREST}."))
+    return next(beside, len(carried))

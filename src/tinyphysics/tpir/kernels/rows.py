@@ -15,6 +15,7 @@ from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.target import PORTABLE, Seed
 from tinyphysics.tpir.kernels.extremes import ExtremesOf, keeping_extremes
 from tinyphysics.tpir.kernels.kernel import Kernel, Tail, build_kernel, recording, watching
+from tinyphysics.tpir.kernels.nearest import NearestOf, keeping_nearest
 from tinyphysics.tpir.program.isa import Program
 
 
@@ -74,12 +75,16 @@ def kernel_of(
     extremes: ExtremesOf | None = None,
     record: bool = False,
     bytes_too: bool = True,
+    nearest: tuple[Program, NearestOf] | None = None,
 ) -> Kernel:
     """The kernel of a program, with the observables of a probe fused into its loop, or where it can, their extremes.
 
-    With `record` its loop keeps what it carries after every step.
+    With `record` its loop keeps what it carries after every step; with `nearest` how near it came to the zeros of a probe's
+    values, where it can.
     """
     kernel, states = build_kernel(program, seed), [s.name for s in program.states]
+    if nearest is not None:
+        kernel = keeping_nearest(kernel, build_kernel(nearest[0]), nearest[1]) or kernel
     if record:
         return recording(kernel)
     if probe is None:
