@@ -107,6 +107,8 @@ if TYPE_CHECKING:
     from tinyphysics.runtime.api.simulation import Simulation as Simulation
     from tinyphysics.runtime.api.simulation_file import load as load
     from tinyphysics.runtime.api.stepper import Stepper as Stepper
+    from tinyphysics.runtime.measure.fit import Fit as Fit
+    from tinyphysics.runtime.measure.fit import fit as fit
     from tinyphysics.runtime.measure.symplecticity import assert_symplectic as assert_symplectic
     from tinyphysics.runtime.measure.symplecticity import measure_symplectic as measure_symplectic
     from tinyphysics.runtime.state.acts import act as act
@@ -124,6 +126,8 @@ RUNTIME = {
     "compile": "tinyphysics.runtime.api.compile",
     "assert_symplectic": "tinyphysics.runtime.measure.symplecticity",
     "measure_symplectic": "tinyphysics.runtime.measure.symplecticity",
+    "Fit": "tinyphysics.runtime.measure.fit",
+    "fit": "tinyphysics.runtime.measure.fit",
     "load": "tinyphysics.runtime.api.simulation_file",
     "act": "tinyphysics.runtime.state.acts",
     "fault": "tinyphysics.runtime.state.acts",

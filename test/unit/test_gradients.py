@@ -299,6 +299,19 @@ def test_frames_observables_and_times_join_on_the_way_back():
         assert np.allclose(other["q"], grads["q"], rtol=1e-13)
 
 
+def test_a_loss_reads_the_frames_that_were_asked_for_and_no_first_one():
+    sim = tp.compile(henon, dt=0.01, method="leapfrog")
+    more = dict(until=1.0, save_at=[0.3, 1.0])
+
+    def loss(out):
+        return (out.t * out.q[:, 0]).sum()
+
+    value, grads = sim.value_and_grad(loss, **START, **more)
+    assert value == pytest.approx(loss(sim.evolve(**START, **more)), rel=1e-14)
+    moved = sim.jvp({"q": [1.0, 0.0]}, **START, **more)["q"]
+    assert grads["q"][0] == pytest.approx(np.sum([0.3, 1.0] * moved[:, 0]), rel=1e-13)
+
+
 def test_the_step_has_a_gradient_too():
     sim = tp.compile(henon, dt=0.01, method="leapfrog")
     grads = sim.grad(quadratic, **START, steps=100, wrt=["dt"])

@@ -61,8 +61,9 @@ class Course:
 
     @cached_property
     def frames(self) -> Any:
-        """The steps whose frames are kept."""
-        return self.schedule.frames(self.steps)[0]
+        """The steps of the frames that a user asked for."""
+        steps, shown = self.schedule.frames(self.steps)[0], self.schedule.shown
+        return steps if shown is None else steps[shown]
 
     @cached_property
     def observed(self) -> list[int]:
