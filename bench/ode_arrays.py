@@ -1,4 +1,4 @@
-"""What do derivatives of large arrays cost?  Our pairs beside SciPy's solvers and diffrax, at equal error.
+"""What do derivatives of large arrays cost?  Our pairs beside SciPy's solvers, diffrax and SUNDIALS, at equal error.
 
     python bench/ode_arrays.py [heat kuramoto wave brusselator settling] [--error 1e-4 1e-6] [--small]
 
@@ -154,7 +154,7 @@ def ours(p: Problem, method: str) -> Ladder:
             p.system,
             method=method,
             tolerance=tolerance,
-            absolute=None if method == "auto" else tolerance * 1e-2,  # `auto` may be a Taylor series
+            absolute=tolerance * 1e-2,
             sizes={"n": p.size},
             backend="llvm",
         )
@@ -231,6 +231,30 @@ def by_diffrax(p: Problem, method: str) -> Ladder:
     return at
 
 
+def by_sundials(p: Problem, method: str) -> Ladder:
+    """CVODE: functional iteration where nothing is stiff, else Newton with GMRES, or with the sparse LU of SuperLU."""
+    from sksundae.cvode import CVODE
+
+    def rates(t: float, y: Any, out: Any) -> None:
+        out[:] = p.flat(p.rates(np, *p.parts(y), **p.parameters))
+
+    how: dict[str, Any] = {"method": "Adams" if method == "Adams" else "BDF"}
+    if method == "GMRES":
+        how |= {"linsolver": "gmres"}
+    elif method == "sparse":
+        how |= {"linsolver": "sparse", "sparsity": pattern(p)}
+
+    def at(tolerance: float) -> Run:
+        def run() -> Any:
+            given = {**how, "rtol": tolerance, "atol": tolerance * 1e-2, "max_num_steps": 1_000_000}
+            found = CVODE(rates, **given).solve(np.array([0.0, p.until]), p.flat(p.start.values()))
+            return found.y[-1] if found.success else np.full(found.y.shape[1], np.nan)
+
+        return run
+
+    return at
+
+
 def contenders(p: Problem) -> Iterator[tuple[str, Ladder]]:
     own = ("auto", "dopri5", "rkc", "rodas") if p.stiff else ("auto", "dopri5", "dop853")
     yield from ((f"ours, {m}", ours(p, m)) for m in own)
@@ -240,6 +264,9 @@ def contenders(p: Problem) -> Iterator[tuple[str, Ladder]]:
         yield from ((f"SciPy {m}", by_scipy(p, m)) for m in own)
     if installed("diffrax"):
         yield from ((f"diffrax {m}", by_diffrax(p, m)) for m in ("Dopri5", "Dopri8"))
+    if installed("sksundae"):
+        own = ("GMRES", "sparse") if p.stiff else ("Adams", "GMRES")
+        yield from ((f"SUNDIALS {m}", by_sundials(p, m)) for m in own)
 
 
 def timed(run: Run) -> tuple[float, Any]:

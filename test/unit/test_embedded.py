@@ -434,6 +434,8 @@ def test_an_absolute_error_is_cheaper_where_numbers_vanish():
 def test_mistakes_are_told():
     with pytest.raises(PlanError, match="absolute= needs a method that controls"):
         tp.compile(pendulum, method="taylor", absolute=1e-8)
+    with pytest.raises(PlanError, match="which `auto` does not do"):
+        tp.compile(pendulum, dt=0.01, absolute=1e-8)
     with pytest.raises(InputError, match="absolute=-1.0 is not an absolute error"):
         tp.compile(pendulum, method="radau", absolute=-1.0)
     with pytest.raises(PlanError, match="`taylor` chooses its order from tolerance=, 11 here"):
@@ -507,3 +509,14 @@ def test_a_run_whose_steps_become_endless_says_so(caplog, monkeypatch):
     monkeypatch.setattr(caplog.handler, "emit", seen)
     with pytest.raises(Enough, match=r"steps up to t = .*: at this pace, t = 1 takes .* more steps"):
         sim.evolve(x=0.0, steps=1, progress=False)
+
+
+def test_an_absolute_error_goes_to_the_method_that_is_chosen():
+    """A pair, which looks at each number; Taylor series compare with the largest number only."""
+    for tolerance, method in ((1e-9, "dop853"), (1e-3, "dopri5")):
+        by_itself, named = (
+            tp.compile(van_der_pol, method=m, tolerance=tolerance, absolute=1e-7) for m in ("auto", method)
+        )
+        assert method in str(by_itself.explain()) and "absolute=" in str(by_itself.explain("full"))
+        start = dict(x=2.0, v=0.0, eps=1.0, until=1.0)
+        assert by_itself.evolve(**start).hash == named.evolve(**start).hash

@@ -394,3 +394,24 @@ def test_observables_of_a_run_without_dt_are_stored_with_its_frames(tmp_path):
     assert len(kept.times("late")) == 40
     assert np.array_equal(np.asarray(stored.times("late")), kept.times("late"))
     assert all(np.array_equal(np.asarray(stored[name]), kept[name]) for name in seen)
+
+
+@pytest.mark.parametrize("method", ["taylor", "dop853"])
+def test_a_run_without_dt_that_blows_up_keeps_its_earlier_events(method):
+    """x' = x**2 ends at t = 1/x(0); the members after it have their own events, and only those."""
+
+    @tp.ode
+    def blows_up(x: float, y: float, t):
+        return x * x, tp.cos(20 * t)
+
+    sim, seen = tp.compile(blows_up, method=method), {"up": lambda y: y - 0.01}
+    alone = sim.evolve(x=1.0, y=0.0, until=2.0, events=seen)
+    before = sim.evolve(x=1.0, y=0.0, until=0.9, events=seen).events("up").t
+    assert alone.stopped.cause == "not finite" and len(before) == 6
+    found = alone.events("up")
+    assert np.array_equal(found.t[:6], before) and found.t[-1] < 1.0
+    assert np.isfinite(found.x).all()
+    start = dict(x=np.array([1.0, -1.0]), y=np.zeros(2))
+    both = sim.evolve(**start, until=4.0, save_at=[1.5, 2.0, 4.0], events=seen).events("up")
+    assert np.array_equal(both[both.member == 0].t, found.t)
+    assert both[both.member == 1].t[-1] > 3.5

@@ -62,6 +62,8 @@ FOR_RATES = (
 FEW_NUMBERS = 64  # of a state whose series are never too long
 FEW_DIGITS = 1e-6  # a tolerance from which order 5 is cheaper than order 8
 FOR_ARRAYS = "the default for derivatives of large arrays: it runs in loops"
+FOR_EACH = "the default for derivatives with absolute=: it controls the error of each number"
+NOT_FOR_EACH = "it compares errors with the largest number only, and absolute= is for each"
 TOO_LONG = "its series would be written out number by number, and are too long for that"
 ASK_FOR_A = (
     "Write the field by its vector potential, H = |p - A(q)|**2/2m + V(q), whose steps are symplectic; or leave method= out: "
@@ -105,17 +107,21 @@ def asked_for(goal: Goal) -> Method:
 def for_rates(system: System, goal: Goal) -> Method:
     """Taylor series, unless they are too long: of large arrays a pair of methods, which runs in loops.
 
-    Where the first state has shown that a system is stiff, the method for that.
+    Where the first state has shown that a system is stiff, the method for that. An absolute error is that of each number,
+    which a pair looks at and a series does not.
     """
     if goal.spectrum is not None and goal.spectrum.method:
         return BY_NAME[goal.spectrum.method]
+    pair = BY_NAME["dopri5" if (goal.tolerance or 0.0) >= FEW_DIGITS else "dop853"]
+    if goal.absolute is not None:
+        return pair
     if sum(s.var.size for s in system.states) <= FEW_NUMBERS or goal.precision != "float64":
         return TAYLOR
     rates = simplify(rates_of(system)[0])
     slow = goal.tolerance is not None and series_length(system, rates, 1) > TOLD and has_long_axis(system)
     if not slow and not too_long(system, rates, order_for(tolerance_of(TAYLOR, goal))):
         return TAYLOR
-    return BY_NAME["dopri5" if (goal.tolerance or 0.0) >= FEW_DIGITS else "dop853"]
+    return pair
 
 
 def choose(system: System, facts: Facts, goal: Goal) -> Plan:
@@ -165,7 +171,8 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
             )
         if m is not TAYLOR:
             rest = (o for o in FOR_RATES if o.method != m.name)
-            return Plan(m.name, order, FOR_ARRAYS, (Alternative(TAYLOR.name, TOO_LONG), *rest))
+            why, instead_of_it = (FOR_ARRAYS, TOO_LONG) if goal.absolute is None else (FOR_EACH, NOT_FOR_EACH)
+            return Plan(m.name, order, why, (Alternative(TAYLOR.name, instead_of_it), *rest))
         return Plan(m.name, order, route_of(system, facts).default, FOR_RATES)
     if system.levels:
         paced = PACED.get(2 if goal.order is None else goal.order)

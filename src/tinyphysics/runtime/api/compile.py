@@ -123,14 +123,17 @@ def checked_tolerance(given: Any, precision: str) -> float:
     return float(given)
 
 
-def checked_absolute(given: Any, method: str) -> float:
+def checked_absolute(given: Any, method: str, kind: str, precision: str) -> float:
     if isinstance(given, bool) or not isinstance(given, Real) or not 0.0 < float(given) < inf:
         raise InputError(
             f"absolute={given!r} is not an absolute error",
             fix="Pass absolute=1e-9, in the units of the states.",
         )
     looks = [m.name for m in METHODS if m.family.each_number]
-    traits = {NOT_EACH: method not in looks}
+    chosen = (
+        method == "auto" and kind == "ode" and precision == "float64"
+    )  # then the planner takes one of these
+    traits = {NOT_EACH: method not in looks and not chosen}
     check("absolute", Ask({"absolute": given, "method": method}, traits=traits, others=one_of(looks)))
     return float(given)
 
@@ -327,7 +330,9 @@ def compile(
     found: dict[str, Any] = {"inner": counts, "lattice": units, "propagator": propagator, "math": math}
     found |= {"energy_drift": energy_drift, "error": error}
     found["tolerance"] = None if tolerance is None else checked_tolerance(tolerance, precision)
-    found["absolute"] = None if absolute is None else checked_absolute(absolute, method)
+    found["absolute"] = (
+        None if absolute is None else checked_absolute(absolute, method, source.kind, precision)
+    )
     found["more"] = tuple((name, ask[name]) for name, o in COMPILE.items() if o.of_goal and ask.has(name))
     goal = Goal(dt, method, order, forbidden, precision, scale, approximate, **found)
     adapts = is_adaptive(source.kind, method)

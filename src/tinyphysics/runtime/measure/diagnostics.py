@@ -68,7 +68,9 @@ def own_steps(f: Finished) -> Found:
 def events(f: Finished) -> Found:
     """What was found of the functions whose signs were watched: out.events."""
     r, found = f.run, f.record.found
-    ends = last_times(f.record.stops, r.system.clock is not None, lambda n: time_at(n, r.dt, r.t0))
+    # without dt a "step" is all that lies between two frames, and what was found in it came before the end
+    dated = r.gridless or r.system.clock is not None
+    ends = last_times(f.record.stops, dated, lambda n: time_at(n, r.dt, r.t0))
     hits = [h for part in found for h in part.hits]
     f.out.found = gathered(r.system, r.encoding, list(r.events), hits, ends, r.dt > 0)
     known = {name for part in found for name in part.numbers}
