@@ -278,6 +278,16 @@ def test_a_finding_is_shortened_to_what_it_needs(monkeypatch):
     assert case.terms == ("p**2/2", "tp.cos(q)") and false_ones(t) == {"made up"}
 
 
+def test_a_low_slope_over_own_steps_is_measured_twice_and_a_false_order_is_found(monkeypatch):
+    s, salts, measured = Subject(case_of(1501573)), [], orders.slope_of_own_steps
+    monkeypatch.setattr(orders, "slope_of_own_steps", lambda s, salt: salts.append(salt) or measured(s, salt))
+    true, false = Tally(), Tally()
+    orders.own_steps(s, 5, true)
+    assert salts == [20, 21] and not true.findings
+    orders.own_steps(s, 8, false)
+    assert [f.check for f in false.findings] == ["order"]
+
+
 # --- charges, units, whole numbers, solutions, events: a false answer is planted, and found -------------------
 def of_charges(name: str, *terms: str) -> Case:
     layout = (("q", (2,), 2, "position"), ("p", (2,), 2, "momentum"))
