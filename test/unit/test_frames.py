@@ -343,7 +343,9 @@ def test_an_interrupted_ensemble_in_tiles_goes_on(tmp_path, monkeypatch, keeps):
     file = {"checkpoint": tmp_path / "c"} if keeps else {}
     out = sim.evolve(**start, steps=64, frames=2, threads=1, **file)
     monkeypatch.setattr(LaneEngine, "advance", real)
-    assert out.stopped.cause == "interrupted" and 0 < out.final.step < 64
+    # some members have passed the centre before
+    assert {s.cause for s in out.stops} <= {"interrupted", "singularity"}
+    assert out.stops[-1].cause == "interrupted" and 0 < out.final.step < 64
     rest = sim.evolve(resume=tmp_path / "c" if keeps else out, until=1.28, frames=2)
     assert rest.hash == sim.evolve(**start, steps=64, frames=2).hash
 
