@@ -536,3 +536,15 @@ def test_what_is_below_earlier_roots_is_left_out():
     roots, seen = [x * y, x + y, (x * y) / (x + y), x], {}
     parts = [toposort([u], seen) for u in roots]
     assert [u for part in parts for u in part] == toposort(roots) and parts[1] == [roots[1]] and not parts[3]
+
+
+@tp.ode
+def drawn_together(x: tp.Vec["n"], y: tp.Vec["n"]):
+    d, e = x[:, None] - x[None, :], y[:, None] - y[None, :]
+    w = 1 / (1 + d**2 + e**2)
+    return (w * d).sum(1), (w * e).sum(1)
+
+
+def test_stages_that_sum_one_array_twice_do_not_store_it_for_all_pairs():
+    kernel = build_loops(tp.compile(drawn_together, method="dop853", sizes={"n": 200}).tpir)
+    assert max(b.size for b in kernel.buffers.values()) < 200 * 200

@@ -6,17 +6,19 @@ Nothing here decides a bit: what a number is was written down in the nest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
 from tinyphysics.emit.kinds import nest_registers
 from tinyphysics.emit.kinds.nest_kinds import write
 from tinyphysics.emit.loops.nest_writer import NestWriter
-from tinyphysics.emit.modules.same_nests import call_of, form_of, looks_for
+from tinyphysics.emit.modules.same_nests import NUMBERS, SameNests, call_of
 from tinyphysics.emit.scalar.llvm import RESTORE_MODE, SET_MODE
 from tinyphysics.emit.text.print_llvm import host_lines
+from tinyphysics.emit.text.writer import literal
 from tinyphysics.ir.reduction import slabs
+from tinyphysics.ir.uop import UOp
 from tinyphysics.tpir.kernels.nests import (
     LoopKernel,
     LoopSection,
@@ -277,31 +279,47 @@ def nest_lines(
     return host_lines(kernel, slots, nest.way.tiled(nest, kernel, lanes, whole))
 
 
+def constant_numbers(name: str, numbers: Sequence[UOp]) -> str:
+    """A constant of the module."""
+    kept = ", ".join(f"double {literal(u)}" for u in numbers)
+    return f'@"{name}" = internal constant [{len(numbers)} x double] [{kept}]'
+
+
 def module(kernel: LoopKernel, careful: bool, width: int, x86: bool) -> str:
     """Every section of a kernel as one module."""
     slots = {name: k for k, name in enumerate(kernel.buffers)}
     declared: dict[str, str] = {}
     text: list[str] = []
     sizes: dict[tuple[int, bool], None] = {}
-    again, known = looks_for(kernel), dict[Any, tuple[str, tuple[str, ...]]]()
+    known: dict[
+        Any, tuple[str, list[int]]
+    ] = {}  # functions that several nests have, and the slots of its buffers
     sections = kernel.careful if careful else kernel.sections
+    same = SameNests(kernel, (nest for section in sections.values() for nest in section.nests))
     for section in sections.values():
         lanes = [lanes_of(kernel, nest, width) for nest in section.nests]
         held = bool(lanes) and nest_registers.fits(kernel, section, lanes[0])
         for k, nest in enumerate(section.nests):
-            form = form_of(nest, kernel) if again else None
+            shared = same.shared(nest)
             for whole in (False, True) if is_short(nest) and not held else (False,):
-                name = function_name(section, k) + (".whole" if whole else "")
-                if form is not None:
-                    first, others = known.setdefault((form[0], lanes[k], whole), (name, form[1]))
-                    if first != name:
-                        own, at = ([slots[b] for b in names] for names in (form[1], others))
-                        text += call_of(name, first, own, at, NEST_ARGUMENTS)
-                        continue
-                lines, wants = nest_lines(kernel, slots, nest, lanes[k], whole)
-                head = f'define internal void @"{name}"({NEST_ARGUMENTS}) #0 {{'
-                text += [head, "entry:", *lines, "  ret void", "}"]
-                declared |= wants
+                name = body = function_name(section, k) + (".whole" if whole else "")
+                of, at, new = kernel, slots, True
+                if shared is not None:
+                    of, at = shared.kernel, {**slots, NUMBERS: len(slots)}
+                    places = [at[b] for b in shared.buffers]
+                    key = shared.key, lanes[k], whole
+                    new = key not in known
+                    body, others = known.setdefault(key, (f"{name}.any" if shared.numbers else name, places))
+                    own = [f"numbers.{name}" if b == NUMBERS else slots[b] for b in shared.buffers]
+                    if body != name:
+                        text += call_of(name, body, own, others, NEST_ARGUMENTS)
+                    if shared.numbers:
+                        declared[f"numbers.{name}"] = constant_numbers(f"numbers.{name}", shared.numbers)
+                if new:
+                    lines, wants = nest_lines(of, at, shared.nest if shared else nest, lanes[k], whole)
+                    head = f'define internal void @"{body}"({NEST_ARGUMENTS}) #0 {{'
+                    text += [head, "entry:", *lines, "  ret void", "}"]
+                    declared |= wants
             text += outside(function_name(section, k), x86)
             if nest.kind == "pairs":
                 sizes[nest.sizes[0], nest.near is not None] = None

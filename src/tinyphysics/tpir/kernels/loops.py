@@ -342,8 +342,10 @@ def _planned(program: Program, components: int | None, seed: Seed) -> Callable[[
     ):
         planned[name], turns = [], turns_of.setdefault(name, [])
 
-        def scheduled(marks: Marks, homes: Mapping[UOp, Home], prefix: str) -> Schedule:
-            return schedule(marks, dict(homes), components, prefix, flat, apart=bool(gates))
+        def scheduled(marks: Marks, homes: Mapping[UOp, Home], prefix: str, name: str = name) -> Schedule:
+            # a curve remakes all stages of a step in `init`: once, so that memory costs less than computing again
+            apart = bool(gates) or name == "init"
+            return schedule(marks, dict(homes), components, prefix, flat, apart)
 
         def done(s: Schedule, name: str = name) -> int:
             """The number of its first nest."""

@@ -175,15 +175,24 @@ def shifted_views(u: UOp, homes: dict[UOp, Home], components: int) -> list[UOp]:
     return list(dict.fromkeys(y for y, *_ in found))
 
 
+def in_one_loop(place: object) -> object:
+    """Where something is read, whichever of the arrays that are stored it is read for."""
+    if not isinstance(place, tuple):
+        return ()
+    return place and (in_one_loop(place[0]), *place[1:])
+
+
 def to_store(
     roots: Sequence[UOp], homes: dict[UOp, Home], components: int, apart: bool = False
 ) -> dict[UOp, None]:
     """What gets a buffer: the roots, long sums, and what is worth not computing again.
 
     `apart`: what is stored is computed in loops of its own, as the stages of a long step are, so that whatever several of
-    them read would be computed in each.
+    them read would be computed in each. That is no reason to store what is larger than all that the method updates, such
+    as a number for every pair.
     """
     order = toposort(roots)
+    largest = max((math.prod(u.shape) for u in roots), default=0)
     views = {u: shifted_views(u, homes, components) for u in roots}
     stored = dict.fromkeys(
         [*roots, *(u for u in order if is_stored(u)), *homes, *long_sums(roots, components)]
@@ -227,7 +236,8 @@ def to_store(
         for k, s in enumerate(u.src):
             step = (u.op, u.arg, k, *map(id, u.src[1:] if u.op is Ops.GATHER else ()))
             moved = far and not (k and u.op is Ops.GATHER)
-            reach[s] |= {(r, step) if moved else r: None for r in reach[u]}
+            places = reach[u] if math.prod(s.shape) <= largest else map(in_one_loop, reach[u])
+            reach[s] |= {(r, step) if moved else r: None for r in places}
             if broadcasts(u, components) or u in wide and u.op not in ELEMENTWISE and u not in stored:
                 wide[s] = None
     return stored

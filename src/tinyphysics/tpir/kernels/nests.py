@@ -396,20 +396,22 @@ class LoopKernel:
 
         Only one section runs at a time.
         """
-        section, dot, _ = name.partition(".")
-        if not dot or section not in self.sections:
-            return name
+        return self.places.get(name, name)
 
-        def like(b: Buffer) -> tuple[object, ...]:
-            return b.planes, b.axes, b.dtype
-
-        alike = [n for n, b in self.buffers.items() if like(b) == like(self.buffers[name])]
-        rank = [n for n in alike if n.startswith(f"{section}.")].index(name)
-        for other in self.sections:
-            theirs = [n for n in alike if n.startswith(f"{other}.")]
-            if len(theirs) > rank:
-                return theirs[rank]
-        return name
+    @cached_property
+    def places(self) -> dict[str, str]:
+        """Of buffers of sections: the first that is like it and as many behind the first of its section."""
+        own: dict[tuple[object, ...], dict[str, list[str]]] = {}  # by what is alike, and by section
+        for name, b in self.buffers.items():
+            section, dot, _ = name.partition(".")
+            if dot and section in self.sections:
+                own.setdefault((b.planes, b.axes, b.dtype), {}).setdefault(section, []).append(name)
+        found: dict[str, str] = {}
+        for rows in own.values():
+            in_order = [rows[section] for section in self.sections if section in rows]
+            for names in in_order:
+                found |= {n: next(r[k] for r in in_order if len(r) > k) for k, n in enumerate(names)}
+        return found
 
     @property
     def bytes(self) -> int:
