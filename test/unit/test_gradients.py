@@ -478,7 +478,6 @@ def test_a_wrong_call_says_what_to_write(name):
     "options",
     [
         dict(method="dop853", tolerance=1e-8),
-        dict(dt=0.1, precision="dd"),
     ],
 )
 def test_what_has_no_adjoint_yet_is_named(options):

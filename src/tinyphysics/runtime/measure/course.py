@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.device.numbers import NUMPY_DTYPE
 from tinyphysics.errors import InputError, PlanError
-from tinyphysics.flows.cotangents import BAR, REST
+from tinyphysics.flows.cotangents import BAR
 from tinyphysics.ir import UOp
 from tinyphysics.pipeline import adjoint
 from tinyphysics.planner.cost.target import in_loops
 from tinyphysics.runtime.engines.backend import engine_for
+from tinyphysics.runtime.measure.cotangent_words import added, beside, range_of, split, zeros
 from tinyphysics.runtime.measure.deciders import DECIDERS
 from tinyphysics.runtime.stages.bind import bind
 from tinyphysics.runtime.stages.encode import encode
@@ -30,12 +30,10 @@ from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.run import Run, made
 from tinyphysics.runtime.state.schedule import Schedule, time_at
 from tinyphysics.step import DT
-from tinyphysics.structure import COTANGENT
 from tinyphysics.tpir.program.isa import Program
 
 Arrays = Mapping[str, Any]
-PRECISIONS = ("float64", "lattice")
-MOST = 256.0  # powers of two by which cotangents may have grown before they are scaled
+SEEN = 64  # sizes of cotangents that are kept of their way back
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +56,15 @@ class Course:
     @property
     def members(self) -> int:
         return self.run.given.members
+
+    @property
+    def precision(self) -> str:
+        return self.setup.goal.precision
+
+    @cached_property
+    def words(self) -> dict[str, str]:
+        """The registers of the words of each state."""
+        return {s.name: f"S{k}" for k, s in enumerate(made(self.run.program).states)}
 
     @cached_property
     def frames(self) -> Any:
@@ -136,6 +143,8 @@ class Pullback:
         self.course, self.program = course, program
         self.exponent: Any = None
         self.began: Any = None  # the logarithm, to base 2, of the largest cotangent where it began
+        self.history: list[tuple[int, Any]] = []  # (step, those logarithms) on the way, SEEN or fewer
+        self._every = 1  # steps between two of them
         self._state: dict[str, Any] | None = {}
         self._loop: Any = None  # of the engine, while nothing else has changed the state
         self._largest: Any = None  # cotangents of the state, once they were looked at
@@ -163,7 +172,7 @@ class Pullback:
 
     @cached_property
     def beside(self) -> list[str]:
-        return [s.name for s in self.program.states if s.role == COTANGENT]
+        return beside(self.program)
 
     @cached_property
     def cotangents(self) -> list[str]:
@@ -173,7 +182,7 @@ class Pullback:
     @cached_property
     def own(self) -> dict[str, str]:
         """Registers of the run, by those that the same words have in it."""
-        return {f"S{k}": self.registers[s.name] for k, s in enumerate(made(self.course.run.program).states)}
+        return {at: self.registers[name] for name, at in self.course.words.items()}
 
     def put(self, state: Arrays) -> None:
         """The loop state of the run that the next step begins with."""
@@ -184,18 +193,10 @@ class Pullback:
         return {there: self.state[here] for there, here in self.own.items()}
 
     # --- seeds --------------------------------------------------------------------------------
-    def zeros(self, members: int) -> dict[str, Any]:
-        return {
-            s.name: np.zeros((members, *s.type.shape), NUMPY_DTYPE[s.type.dtype.name])
-            for s in self.program.states
-            if s.role == COTANGENT
-        }
-
     def seeded(self, words: Arrays, bars: Arrays, n: int) -> dict[str, Any]:
         """Registers of cotangents of a loop state, from those of the states that users see at step n."""
         r, members = self.course.run, len(next(iter(words.values())))
-        zeros = self.zeros(members)
-        given = {**words, **zeros, **{f"{x}{BAR}": v for x, v in bars.items()}}
+        given = {**words, **zeros(self.program, members), **split(self.course.precision, bars)}
         params = r.given.params
         if members != self.course.members:  # frames side by side
             times = members // self.course.members
@@ -212,20 +213,14 @@ class Pullback:
         self.put(state)
         self.scale()
         self.began = self.sizes
+        self.history = [(self.course.steps, self.began)]
 
     def add(self, seed: Arrays) -> None:
         """More cotangents of the loop state where it is now, which no power of two multiplies."""
-        state = dict(self.state)
-        for name in self.beside:
-            at = self.registers[name]
-            new = np.ldexp(seed[at], -self.exponent[:, None])
-            if name.endswith(BAR) and f"{name.removesuffix(BAR)}{REST}" in self.registers:
-                high, low = two_sum(state[at], new)
-                rest = self.registers[f"{name.removesuffix(BAR)}{REST}"]
-                state[at], state[rest] = high, state[rest] + low
-            else:
-                state[at] = state[at] + new
-        self.state = state
+        at = {name: self.registers[name] for name in self.beside}
+        new = {name: np.ldexp(seed[r], -self.exponent[:, None]) for name, r in at.items()}
+        found = added({name: self.state[r] for name, r in at.items()}, new)
+        self.state = {**self.state, **{at[name]: v for name, v in found.items()}}
         self.scale()
 
     @property
@@ -253,11 +248,19 @@ class Pullback:
         """Cotangents that have grown are divided by a power of two, which is kept."""
         largest = self.largest
         power = np.where((largest > 0) & np.isfinite(largest), np.frexp(largest)[1], 0)
-        shift = np.where(power > MOST, power, 0)
+        shift = np.where(power > range_of(self.course.precision).most, power, 0)
         if shift.any():
             at = [self.registers[name] for name in self.beside]
             self.state = {**self.state, **{r: np.ldexp(self.state[r], -shift[:, None]) for r in at}}
             self.exponent = self.exponent + shift
+
+    def seen(self, n: int) -> None:
+        """How large cotangents are at step n, now and then."""
+        if self.history and self.history[-1][0] - n < self._every:
+            return
+        self.history.append((n, self.sizes))
+        if len(self.history) > SEEN:
+            self.history, self._every = self.history[::2], max(2 * self._every, self.course.steps // SEEN)
 
     # --- steps --------------------------------------------------------------------------------
     def step(self, n: int, count: int = 1) -> None:
@@ -277,17 +280,13 @@ class Pullback:
 
     @property
     def overflowed(self) -> bool:
-        return bool(np.isinf(self.largest).any())
+        """Have cotangents, or sums of gradients, left the range of their format?"""
+        at = [self.registers[name] for name in self.beside]
+        return not all(np.isfinite(self.state[r]).all() for r in at)
 
     def end(self) -> dict[str, Any]:
         """The states and cotangents at the beginning of the run, by name."""
         return dict(self.engine.synchronised(self.restored(0)))
-
-
-def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
-    s = a + b
-    part = s - a
-    return s, (a - (s - part)) + (b - part)
 
 
 # --- beginning ----------------------------------------------------------------------------------
@@ -310,7 +309,6 @@ def check_course(setup: Setup, s: Scheduled, request: Request, what: str) -> Non
         f"`{c.known.method}` chooses its own steps": c.adaptive,
         "project= holds invariants of the first state": bool(setup.goal.project),
         'scale="auto" keeps the states in other units': setup.goal.scale == "auto",
-        f'precision="{setup.goal.precision}"': setup.goal.precision not in PRECISIONS,
         "acts= change the state between steps": request.acts is not None,
         "events= are searched in it": request.events is not None,
         "it has states of whole numbers": not all(x.var.dtype.is_float for x in system.states),

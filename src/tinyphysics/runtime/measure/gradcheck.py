@@ -14,6 +14,7 @@ import numpy as np
 
 from tinyphysics.errors import PlanError, TinyPhysicsError, VerifyError
 from tinyphysics.physics.draws import normal
+from tinyphysics.runtime.measure.cotangent_words import rounding_of
 from tinyphysics.runtime.measure.differentiate import prepared, value_and_grad, vjp
 from tinyphysics.runtime.measure.forward_mode import jvp
 from tinyphysics.runtime.measure.gradients import Gradients, Readings, value_of
@@ -24,6 +25,7 @@ from tinyphysics.runtime.stages.setup import Setup
 
 H = 2.0**-15  # of differences, relative to the size of a number; what is left is of fourth order
 DUAL, ALIKE = 1e-10, 1e-9  # how far two exact derivatives may be apart: rounding, as cotangents grow
+ROUNDINGS = 2.0**11  # of forces, which they may be apart where those are float32
 STREAM = 0x6AD1
 
 
@@ -36,11 +38,14 @@ class GradCheck:
     in_double_double: bool  # or in the precision of the run, where that has no double-double
     pasts: Mapping[str, float]  # against the past that was chosen
     tolerance: float
+    rounding: float = 2.0**-53  # of the forces
 
     @property
     def passed(self) -> bool:
-        dual = self.duality is None or self.duality <= DUAL
-        return dual and self.differences <= self.tolerance and all(v <= ALIKE for v in self.pasts.values())
+        least = ROUNDINGS * self.rounding
+        dual = self.duality is None or self.duality <= max(DUAL, least)
+        alike = all(v <= max(ALIKE, least) for v in self.pasts.values())
+        return dual and alike and self.differences <= max(self.tolerance, least)
 
     def __str__(self) -> str:
         dual = "not known" if self.duality is None else f"{self.duality:.1e}"
@@ -72,9 +77,9 @@ def gradcheck(setup: Setup, loss: Any, request: Request, wrt: Any, tolerance: fl
         past: apart(value_and_grad(setup, loss, request, names, past, None, None, False)[1], grads, names)
         for past in ("store", "checkpoint")
     }
-    out = GradCheck(
-        duality(setup, request, names, at, seed, frames), abs(found - want) / sizes, dd, pasts, tolerance
-    )
+    dual = duality(setup, request, names, at, seed, frames)
+    rounding = rounding_of(setup.goal.precision) if setup.goal.precision != "lattice" else 0.0
+    out = GradCheck(dual, abs(found - want) / sizes, dd, pasts, tolerance, rounding)
     if not out.passed:
         raise VerifyError(f"{out}", fix="Report it: the gradient of these steps is not what it should be.")
     return out
@@ -119,8 +124,8 @@ def differences(
 ) -> tuple[float, bool]:
     """(the derivative along the step, by differences; was it in double-double?)."""
     slopes = slopes_at(setup, loss, request, frames)
-    other, dd = setup, False
-    if setup.goal.precision in ("float64", "lattice"):
+    other, dd = setup, setup.goal.precision == "dd"
+    if not dd:
         try:
             other = setup.variant(replace(setup.goal, precision="dd", lattice=()))
             dd = True

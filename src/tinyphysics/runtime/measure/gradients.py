@@ -19,7 +19,9 @@ from tinyphysics.flows.cotangents import BAR, REST
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.calculus.vjp import vjp
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.runtime.measure.course import Course, Pullback, two_sum
+from tinyphysics.runtime.measure.cotangent_words import joined, two_sum
+from tinyphysics.runtime.measure.course import Course, Pullback
+from tinyphysics.runtime.measure.horizon import Horizon, horizon
 from tinyphysics.runtime.measure.jump_gradients import look, pull_back
 from tinyphysics.runtime.measure.loss_function import FINAL, FRAMES, SEEN, TIMES, Loss, Symbols, evaluate
 from tinyphysics.runtime.measure.past import Looks, Report, checkpointed, reversed_, stored
@@ -30,24 +32,7 @@ from tinyphysics.runtime.state.schedule import times_at
 from tinyphysics.util import did_you_mean
 
 Arrays = Mapping[str, Any]
-EPSILON = 2.0**-53
 HELD = 1000  # powers of two that float64 has, with some for what is smaller
-
-
-@dataclass(frozen=True, eq=False)
-class Horizon:
-    """How far a gradient means something: cotangents grow by `exponent` per unit of time."""
-
-    exponent: Any  # of a finite time; of an ensemble one for each member
-    t: Any  # after which rounding has grown to the size of what is asked; inf where nothing grows
-
-    def __str__(self) -> str:
-        t = np.min(self.t)
-        if not np.isfinite(t):
-            return "cotangents do not grow"
-        return f"gradients beyond t = {t:.3g} are noise (cotangents grow by {np.max(self.exponent):.3g} per unit of time)"
-
-    __repr__ = __str__
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,13 +263,13 @@ def gathered(
     exponents: dict[str, Any] = {}
     for name in wrt:
         if name in states:
-            value = np.asarray(end[f"{name}{BAR}"], float)
+            value = joined(end, f"{name}{BAR}")
             if name in first:
                 value = value + np.ldexp(first[name], -spread(exponent, value))
             mantissas[name], exponents[name] = value, exponent
         else:
-            high = np.asarray(end.get(f"{name}{BAR}", np.zeros(course.members)), float)
-            low = np.asarray(end.get(f"{name}{REST}", np.zeros_like(high)), float)
+            high = joined({f"{name}{BAR}": np.zeros(course.members), **end}, f"{name}{BAR}")
+            low = joined({f"{name}{REST}": np.zeros_like(high), **end}, f"{name}{REST}")
             if name in readings.direct:
                 high, more = two_sum(high, np.ldexp(readings.direct[name], -spread(exponent, high)))
                 low = low + more
@@ -325,17 +310,6 @@ def total(high: Any, low: Any, exponent: Any) -> tuple[Any, Any]:
     columns = np.concatenate(parts).T
     sums = [math.fsum(c) if np.isfinite(c).all() else float(c.sum()) for c in columns]
     return np.array(sums).reshape(high.shape[1:]), np.int64(most)
-
-
-def horizon(course: Course, pull: Pullback | None) -> Horizon:
-    """From the growth of the cotangents: the finite-time exponent of the run."""
-    span = abs(course.steps * course.run.dt)
-    if pull is None or not span:
-        return Horizon(0.0, math.inf)
-    rate = np.maximum(pull.growth(), 0.0) * math.log(2) / span
-    with np.errstate(divide="ignore"):
-        t = np.where(rate > 0, -math.log(EPSILON) / np.where(rate > 0, rate, 1.0), np.inf)
-    return Horizon(rate, t) if course.run.given.is_ensemble else Horizon(float(rate[0]), float(t[0]))
 
 
 def value_of(loss: Loss, readings: Readings) -> tuple[Any, dict[str, Any]]:

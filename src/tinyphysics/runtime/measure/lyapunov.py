@@ -289,17 +289,22 @@ def discarded_rows(discard: Any, times: Any) -> int:
 
 
 def truncation(r: Run, value: float, steps: int) -> float:
+    plain = {name: v for name, v in r.given.items() if name in r.plain.own_names}
+    return method_error(r.plain, plain, r.dt, r.t0, value, steps, not r.is_ensemble)
+
+
+def method_error(
+    setup: Setup, given: Mapping[str, Any], dt: float, t0: float, value: float, steps: int, single: bool
+) -> float:
     """The relative error of the method while errors grow by a factor e: steps of dt against those of half the length."""
-    setup = r.plain
     if setup.system.kind == "map" or value <= 0.0:
         return 0.0
-    count = max(1, min(steps, math.ceil(1.0 / (value * abs(r.dt)))))
-    plain = {name: v for name, v in r.given.items() if name in setup.own_names}
+    count = max(1, min(steps, math.ceil(1.0 / (value * abs(dt)))))
     ends = []
     for parts in (1, 2):
         sim = setup.variant(setup.goal)
-        out = sim.evolve(**plain, t0=r.t0, dt=r.dt / parts, steps=count * parts, frames=2)
-        if out.stops and not r.is_ensemble:
+        out = sim.evolve(**given, t0=t0, dt=dt / parts, steps=count * parts, frames=2)
+        if out.stops and single:
             return 1.0
         ends.append(np.concatenate([np.ravel(out.final[s.name]) for s in setup.system.states]))
     order = setup.built.plan.order

@@ -14,16 +14,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tinyphysics.runtime.measure.cotangent_words import TOLERANCES, away, range_of
 from tinyphysics.runtime.measure.course import Course, Pullback
 
 Arrays = Mapping[str, Any]
 STRETCH = 1024  # steps after which cotangents are first looked at; as long as they grow little, later
 LONGEST = 1 << 16
-LITTLE, MUCH = 64.0, 256.0  # powers of two by which cotangents grow between two looks
 SAMPLES = 8  # loop states that tell how large numbers are
 ANCHORS = 32  # loop states that are kept in a run, and in each stretch that is run again
 STORED = 64  # steps of a stretch that is short enough to be stored
-TOLERANCE = 1e-12  # how far what was taken back may be from an anchor, relative to the largest number
 PASTS = ("auto", "reverse", "checkpoint", "store")
 
 
@@ -178,6 +177,7 @@ class Backward:
 
     def joins(self, n: int) -> None:
         """The cotangents of what is looked at there; the states are in the loop."""
+        self.pull.seen(n)
         if (bars := self.seeds.pop(n, None)) is not None:
             self.pull.add(self.pull.seeded(self.looks.seen[n], bars, n))
 
@@ -194,7 +194,7 @@ def stored(course: Course, looks: Looks, seeds: Seeds, report: Report) -> Pullba
     past = every.states
     report.forward_steps, report.snapshots = course.steps, course.steps + 1
     report.bytes = course.bytes * report.snapshots
-    on_lattice = course.setup.goal.precision == "lattice"
+    on_lattice = course.precision == "lattice"
     back = Backward(course, on_lattice, looks)
     back.turn(past[-1], seeds())
     through_stored(back, past, 0)
@@ -203,7 +203,7 @@ def stored(course: Course, looks: Looks, seeds: Seeds, report: Report) -> Pullba
 
 def through_stored(back: Backward, past: list[dict[str, Any]], first: int) -> None:
     """From the last of some loop states to the first, which is at step `first`."""
-    on_lattice = back.course.setup.goal.precision == "lattice"
+    on_lattice = back.course.precision == "lattice"
     for k in range(len(past) - 2, -1, -1):
         # on a lattice a step is taken back, from where it ended: the same whole numbers
         back.pull.put(past[k + 1] if on_lattice else past[k])
@@ -214,7 +214,7 @@ def through_stored(back: Backward, past: list[dict[str, Any]], first: int) -> No
 
 def checkpointed(course: Course, looks: Looks, seeds: Seeds, report: Report, snapshots: int) -> Pullback:
     """Some loop states are kept; between them the run is done again."""
-    on_lattice = course.setup.goal.precision == "lattice"
+    on_lattice = course.precision == "lattice"
     back, kept = Backward(course, on_lattice, looks), {}
     m, first = course.begin(), True
     kept[0] = course.kept(m)
@@ -249,7 +249,7 @@ def checkpointed(course: Course, looks: Looks, seeds: Seeds, report: Report, sna
 
 def reversed_(course: Course, looks: Looks, seeds: Seeds, report: Report) -> Pullback:
     """Steps are taken back; elsewhere than on a lattice what comes back is compared with anchors."""
-    exact = course.setup.goal.precision == "lattice"
+    exact = course.precision == "lattice"
     m = course.begin()
     anchors = Anchors(course, 0, course.steps, course.kept(m), not exact)
     looks.go(m, 0, course.steps, anchors)
@@ -298,13 +298,13 @@ def back_through(back: Backward, anchors: Anchors, end: int, report: Report) -> 
     while kept:
         begin = max(kept)
         anchor = kept.pop(begin)
-        before = dict(back.pull.state), back.pull.exponent, dict(back.seeds)
+        before = dict(back.pull.state), back.pull.exponent, dict(back.seeds), list(back.pull.history)
         take_back(back, begin, end)
         found = back.pull.taken_back()
-        missed = miss(found, anchor, anchors.sizes)
+        missed = miss(back.course, found, anchor, anchors.sizes)
         report.anchors += 1
-        if missed > TOLERANCE and anchors.many:
-            back.pull.state, back.pull.exponent, back.seeds = before
+        if missed > TOLERANCES[back.course.precision] and anchors.many:
+            back.pull.state, back.pull.exponent, back.seeds, back.pull.history = before
             again(back, anchor, begin, end, report, anchors.sizes)
         else:
             report.miss = max(report.miss, missed)
@@ -341,6 +341,7 @@ def again(
 def take_back(back: Backward, begin: int, end: int) -> None:
     """By inverse steps, in pieces after which cotangents are scaled."""
     n, size, pull = end, back.size, back.pull
+    few = range_of(back.course.precision)
     while n > begin:
         to = max(n - size, begin, back.next_seed(n))
         before, was = pull.state, pull.sizes
@@ -351,7 +352,8 @@ def take_back(back: Backward, begin: int, end: int) -> None:
         with np.errstate(invalid="ignore"):
             grown = float(np.nan_to_num(pull.sizes - was).max(initial=0.0))
         if n - to == size:
-            size = min(2 * size, LONGEST) if grown < LITTLE else max(size // 2, 1) if grown > MUCH else size
+            longer, shorter = min(2 * size, LONGEST), max(size // 2, 1)
+            size = longer if grown < few.little else shorter if grown > few.much else size
         pull.scale()
         n, back.size = to, size
         back.joins(n)
@@ -362,12 +364,11 @@ def magnitudes(state: Arrays) -> dict[str, Any]:
     return {name: np.abs(np.asarray(v, np.float64)).max(axis=-1, initial=0.0) for name, v in state.items()}
 
 
-def miss(found: Arrays, anchor: Arrays, sizes: Mapping[str, Any]) -> float:
+def miss(course: Course, found: Arrays, anchor: Arrays, sizes: Mapping[str, Any]) -> float:
     """How far loop states are apart, relative to the largest numbers of the run."""
     worst = 0.0
-    for name, scale in sizes.items():
-        apart = np.abs(np.asarray(found[name] - anchor[name], np.float64)).max(axis=-1, initial=0.0)
+    for register, apart in away(found, anchor, course.words).items():
         with np.errstate(invalid="ignore", divide="ignore"):
-            part = np.where(apart == 0, 0.0, apart / scale)
+            part = np.where(apart == 0, 0.0, apart / sizes[register])
         worst = max(worst, float(np.max(np.nan_to_num(part, nan=np.inf), initial=0.0)))
     return worst

@@ -209,6 +209,16 @@ class Compensated(Rewriter):
         flow = self.words(i.args[0], shape)
         self.values[i.dst] = self.negative(flow, shape) if i.args[1] == Word("negate") else flow
 
+    def added_to(self, i: Instruction) -> None:
+        """A cotangent grows by a product: the increment in float32, with what is left of it, and then exactly."""
+        up, name, k, *factors = i.args
+        if name != Word("mul") or i.dst not in self.values:
+            self.refuse(i)
+        shape = i.type.shape
+        assert isinstance(k, float)
+        other = self.one(factors[1 - int(k)], shape)
+        self.values[i.dst] = self.moved(shape, self.values[i.dst], self.one(up, shape), other)
+
     def by_flow(self, i: Instruction) -> None:
         shape = i.type.shape
         self.write(i, self.moved(shape, self.values[i.dst], *self.increment(i.args[0], i.args[1], shape)))
@@ -442,9 +452,9 @@ Compensated.rules = {
     "kept": Compensated.memory, "listed": Compensated.listed,
     "gradient": Compensated.gradient, "flow": Compensated.flow,
     "by_flow": Compensated.by_flow, "by_sum": Compensated.by_value, "by_value": Compensated.by_value,
-    "units": Compensated.scaled,
+    "units": Compensated.scaled, "added": Compensated.added_to,
     "plain": Compensated.number, "summed": Compensated.number, "moved": Compensated.number,
-    **dict.fromkeys(("clock", "drawn", "tree", "added", "orbit", "turn", "solved", "whole", "watched"),
+    **dict.fromkeys(("clock", "drawn", "tree", "orbit", "turn", "solved", "whole", "watched"),
                     Compensated.unless_moving),
 }
 # fmt: on

@@ -16,6 +16,7 @@ from tinyphysics.ir import UOp, f64, graph_rewrite
 from tinyphysics.rules.digits.double_double import Pair, multiply_add, number, words
 from tinyphysics.rules.functions.widen import Wide, widen
 from tinyphysics.rules.identities.exact import exact
+from tinyphysics.structure import COTANGENT
 from tinyphysics.tpir.precision.rewriter import LOW, Choices, Rewriter, with_error_words
 from tinyphysics.tpir.program.isa import (
     WORDS,
@@ -240,6 +241,12 @@ class DoubleDouble(Rewriter):
     def update(self, i: Instruction) -> None:
         self.builder.update(i, self.section)
 
+    def shift(self, i: Instruction) -> None:
+        """A cotangent becomes what was added up; other states move so in units of their own alone."""
+        assert isinstance(i.dst, Register)
+        is_cotangent = self.program.states[i.dst.index].role == COTANGENT
+        self.update(i) if is_cotangent else self.refuse(i)
+
     def clock(self, i: Instruction) -> None:
         b = self.builder
         assert isinstance(i.dst, Register) and isinstance(i.args[0], float)
@@ -278,7 +285,8 @@ class DoubleDouble(Rewriter):
 # fmt: off
 DoubleDouble.rules = {
     "kept": DoubleDouble.memory, "by_flow": DoubleDouble.update, "by_value": DoubleDouble.update,
-    "clock": DoubleDouble.clock, "listed": DoubleDouble.of_first_words, "drawn": DoubleDouble.of_first_words,
+    "by_sum": DoubleDouble.shift, "clock": DoubleDouble.clock,
+    "listed": DoubleDouble.of_first_words, "drawn": DoubleDouble.of_first_words,
     **dict.fromkeys(("plain", "moved", "summed", "gradient", "added", "flow"), DoubleDouble.number),
     **dict.fromkeys(("orbit", "turn", "solved"), DoubleDouble.number_of_its_own),
 }
