@@ -444,7 +444,7 @@ PRECISE = [
     ("POISSON_J", "GRAD_INIT G0, S0; POISSON_J F1, G0, negate",                 "GRAD_INIT POISSON_J", "",      "",               ""),
     ("SYMP_STEP", "GRAD_INIT G1, S1; POISSON_J F0, G1, pass; SYMP_STEP S0, F0, $dt",
                                                                    "GRAD_INIT POISSON_J SYMP_STEP", "MAP MAP",  "SHIFT",          "MAP MAP"),
-    ("ACC_GRAD",  "GRAD_INIT G1, S1; ACC_GRAD G1, S0, mul, 0.0, S0, S1",        "GRAD_INIT ACC_GRAD", UNSUPPORTED, SHEARS,        ""),
+    ("ACC_GRAD",  "GRAD_INIT G1, S1; ACC_GRAD G1, S0, mul, 0.0, S0, S1",        "GRAD_INIT ACC_GRAD", "",        SHEARS,           ""),
     ("ORBIT",     "ORBIT S0, S1",                                               "ORBIT",       UNSUPPORTED,     SHEARS,           "`ORBIT` is not supported"),
     ("ROTATE",    "ROTATE S0, S1",                                              "ROTATE",      UNSUPPORTED,     SHEARS,           "`ROTATE` is not supported"),
     ("TURN",      "TURN S0, S1",                                                "TURN",        "MAP MAP",       SHEARS,           "MAP MAP"),
