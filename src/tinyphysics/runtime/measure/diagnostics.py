@@ -28,12 +28,14 @@ from tinyphysics.runtime.stages.diagnose import Diagnostic, Finished, Repeated
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.runtime.stages.outcome import jumped
 from tinyphysics.runtime.stages.resolve import on_host
+from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.acts import Acted
 from tinyphysics.runtime.state.digest import marked
 from tinyphysics.runtime.state.encoding import Encoding
+from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Run, made
 from tinyphysics.runtime.state.schedule import time_at, times_at
-from tinyphysics.trajectory import WRONG
+from tinyphysics.trajectory import WRONG, Trajectory
 
 if TYPE_CHECKING:
     from tinyphysics.loss import Loss
@@ -280,7 +282,17 @@ def alarms(f: Finished) -> Found:
     if applies(r, record, s.checks, s.goal.approximate):
         if not passed_over(r, record.last - record.schedule.first, s.compiled, s.checks):
             look_at(r, record, f.out, s.compiled, s.checks, f.ran.windows is None)
+            beside_shadow(s, r, record, f.out, f.ran.windows is None)
     return {}
+
+
+def beside_shadow(s: Setup, r: Run, record: Record, out: Trajectory, in_memory: bool) -> None:
+    """The shadow energy of a run about which nothing else was said."""
+    if s.thresholds or out._warned:
+        return
+    from tinyphysics.runtime.measure.shadow_glance import glance
+
+    glance(s, r, record, out, in_memory)
 
 
 def alarms_again(f: Repeated) -> bool:
@@ -295,7 +307,9 @@ def alarms_again(f: Repeated) -> bool:
     ):
         return True
     if not passed_over(f.run, f.run.schedule.steps, s.compiled, s.checks):
-        look_at(f.run, f.record(), f.out, s.compiled, s.checks, in_memory=True)
+        record = f.record()
+        look_at(f.run, record, f.out, s.compiled, s.checks, in_memory=True)
+        beside_shadow(s, f.run, record, f.out, in_memory=True)
     return False
 
 

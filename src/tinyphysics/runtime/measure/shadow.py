@@ -81,8 +81,8 @@ def sequence_of(method: str) -> list[tuple[str, float]]:
 
 
 @lru_cache(maxsize=32)
-def first_term(system: System, parts: tuple[str, ...], dt: float) -> UOp | None:
-    """H + dt**2 H2 of leapfrog; None of other splittings."""
+def first_change(system: System, parts: tuple[str, ...]) -> UOp | None:
+    """H2 of leapfrog, the first term of what it conserves beside H, without its dt**2; None of other splittings."""
     if parts not in FIRST_TERM:
         return None
     split, (q, p) = separable(system), (list(system.q), list(system.p))
@@ -93,6 +93,14 @@ def first_term(system: System, parts: tuple[str, ...], dt: float) -> UOp | None:
         UOp.const(across) * jvp(jvp([split.T], p, force), p, force)[0],
     ]
     (change,) = simplify([UOp.sum_of(second)])
+    return change
+
+
+def first_term(system: System, parts: tuple[str, ...], dt: float) -> UOp | None:
+    """H + dt**2 H2 of leapfrog; None of other splittings."""
+    change = first_change(system, parts)
+    if change is None:
+        return None
     assert system.energy is not None
     return system.energy + UOp.const(dt * dt) * change
 

@@ -1,7 +1,8 @@
 """Is a step too long for the curvature that a run meets?  The distance of the shadow energy from H, at every step.
 
-Asked for by checks={"shadow": 1e-3}. The run is replayed when it is over, with the same bits, and the first step is named at
+With checks={"shadow": 1e-3} the whole run is replayed when it is over, with the same bits, and the first step is named at
 which the distance passes the threshold times the largest sum of |terms of H| so far. The step that is proposed is measured.
+What is looked at of every other run is in shadow_glance.py.
 """
 
 from __future__ import annotations
@@ -105,7 +106,14 @@ def judge_shadow(setup: Setup, out: Trajectory) -> dict[str, Any]:
     found = gap_of(origin, goal, method, threshold)
     if found.step is None:
         return {"shadow": {"threshold": threshold, "largest": found.largest}}
-    dt = shorter(setup, out, origin, found, threshold)
+    return tell(setup, out, origin, found, threshold)
+
+
+def tell(
+    setup: Setup, out: Trajectory, origin: Origin, found: Gap, threshold: float, span: int | None = None
+) -> dict[str, Any]:
+    """A warning, and the entry of out.metrics; the step that is proposed is measured over so many of the run's steps."""
+    dt = shorter(setup, out, origin, found, threshold, origin.last if span is None else span)
     what = sentence(origin, found, dt)
     out.metrics["notes"] = (*out.metrics["notes"], what)
     out._warned = (*out._warned, what)
@@ -125,10 +133,12 @@ def sentence(origin: Origin, found: Gap, dt: float | None) -> str:
     )
 
 
-def shorter(setup: Setup, out: Trajectory, origin: Origin, found: Gap, threshold: float) -> float | None:
-    """A step with which the same run was measured to stay below the threshold; None if none was found."""
+def shorter(
+    setup: Setup, out: Trajectory, origin: Origin, found: Gap, threshold: float, last: int
+) -> float | None:
+    """A step with which the run was measured to stay below the threshold as far as its step `last`; None if none was found."""
     run, goal, method = origin.run, setup.goal, setup.compiled.known.method
-    span, dt, worst = run.dt * origin.last, run.dt, found.largest
+    span, dt, worst = run.dt * last, run.dt, found.largest
     start = {name: v[0, found.member] if run.given.is_ensemble else v[0] for name, v in out.frames.items()}
     given = {
         x.name: np.asarray(v)[found.member if len(v) > 1 else 0]

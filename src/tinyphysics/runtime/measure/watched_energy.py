@@ -87,6 +87,8 @@ class WatchedEnergy:
     last: Any = None  # as it was seen
     looks: Any = None
     tries: Any = None
+    gap: Any = None  # the largest |shadow energy - H| of the largest sum of |terms of H| so far, over all looks
+    gap_at: Any = None  # the step of it
 
     def __post_init__(self) -> None:
         members = self.run.given.members
@@ -94,6 +96,7 @@ class WatchedEnergy:
             np.zeros(members) for _ in range(6)
         )
         self.since, self.looks, self.tries = (np.zeros(members, int) for _ in range(3))
+        self.gap, self.gap_at = np.zeros(members), np.zeros(members, int)
 
     @cached_property
     def values(self) -> dict[str, UOp]:
@@ -131,6 +134,9 @@ class WatchedEnergy:
             else:
                 self.largest[part] = np.fmax(self.largest[part], now[NEXT])
                 self.variance[part] += now[MOVED]
+                gap = np.abs(now[ENERGY] - plain) / self.scale[part]
+                wider = gap > self.gap[part]
+                self.gap[part][wider], self.gap_at[part][wider] = gap[wider], n
                 wrong |= ~(np.abs(now[ENERGY] - self.reference[part]) <= self.band(part, n))
         return wrong & (self.tries[part] < TRIES)
 
@@ -146,6 +152,9 @@ class WatchedEnergy:
         one = SPREAD * self.eps * np.sqrt(self.variance[part] / (self.looks[part] + 1))
         walk = WIDE * one * np.sqrt(np.maximum(n - self.since[part], 1))
         return SAFE * self.largest[part] + walk + ROUNDED * self.eps * self.scale[part]
+
+    def gaps(self) -> tuple[Any, Any]:
+        return self.gap, self.gap_at
 
     # --- by replay ----------------------------------------------------------------------------------
     def find(self, members: Sequence[int], good: int, n: int) -> Found:
@@ -190,4 +199,4 @@ def watch_energy(setup: Setup, r: Run, every: int) -> Watch | None:
         return None
     one = WatchedEnergy(r, setup, shadow, poles)
     told = (("shadow energy",) if shadow is not None else ()) + (("poles",) if poles else ())
-    return Watch("energy", one.values, every, one.bad, "integrity", one.find, told)
+    return Watch("energy", one.values, every, one.bad, "integrity", one.find, told, None if shadow is None else one.gaps)

@@ -49,6 +49,7 @@ class Compiled:
         self.system, self.goal, self.requested = system, goal, requested
         self._built: Build | None = None
         self.short_runs = 0  # so far
+        self.coarse_runs = 0  # whose shadow energy went far from H
         self.key = plan_key(system, goal, requested)
         known, self.found = find(self.key)
         self.known = self.build() if known is None else known
@@ -163,6 +164,11 @@ class Compiled:
         self.short_runs += 1
         return self.short_runs <= FIRST_FEW or self.short_runs % ONE_IN == 0
 
+    def warned_of_shadow(self) -> bool:
+        """Is this one of the runs that are warned about their shadow energy?  A step to take is measured for each."""
+        self.coarse_runs += 1
+        return self.coarse_runs <= FIRST_FEW or self.coarse_runs % ONE_IN == 0
+
     @cached_property
     def adaptive(self) -> bool:
         """Does the method choose its own steps?"""
@@ -224,4 +230,4 @@ class Compiled:
         b = state["_built"]
         if "coordinates" not in vars(b.step):  # a step of before 0.2
             b = replace(b, step=build(state["system"], state["goal"], state["requested"]).step)
-        self.__dict__.update(state, _built=b, known=known_of(b), short_runs=0)
+        self.__dict__.update(state, _built=b, known=known_of(b), short_runs=0, coarse_runs=0)
