@@ -42,8 +42,8 @@ if __name__ == "__main__":
     print(sim.evolve(**start, steps=steps).checks)
     fault = {"fault": tp.fault("p", (2, 0), relative=1e-3, since=1000)}
     says("at step 1,000", lambda: sim.evolve(**start, steps=steps, acts=fault))
-    watched = tp.compile(zoo.kepler, 0.02, method="leapfrog", checks={"shadow": 1e-3})
-    says("At step 72, your Shadow Energy", lambda: watched.evolve(q=[1.0, 0.0], p=[0.0, 0.6], steps=500))
+    coarse = tp.compile(zoo.kepler, 0.02, method="leapfrog")
+    says("At step 72, your Shadow Energy", lambda: coarse.evolve(q=[1.0, 0.0], p=[0.0, 0.6], steps=500))
     falls = tp.compile(zoo.kepler, 0.01, method="leapfrog")
     says("step 111", lambda: falls.evolve(q=[1.0, 0.0], p=[0.0, 0.0], steps=300))
     cat = tp.map(lambda q, p: ((2 * q + p) % 1.0, (q + p) % 1.0))

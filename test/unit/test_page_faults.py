@@ -200,7 +200,8 @@ def test_without_a_pole_there_is_no_alarm():
             (kepler, {"q": [1.0, 0.0], "p": [0.0, 0.6]}),
             (soft, {"q": [1.0, 0.0], "p": [0.0, 0.0]}),
         ):
-            out = tp.compile(system, dt=0.01, method="leapfrog", check_every=64).evolve(**start, steps=2000)
+            sim = tp.compile(system, dt=0.01, method="leapfrog", check_every=64, checks={"shadow": 0.1})
+            out = sim.evolve(**start, steps=2000)
             assert out.stopped is None and "singularity" not in out.metrics
 
 

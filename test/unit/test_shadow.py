@@ -134,6 +134,66 @@ def test_differences_are_exact_for_polynomials():
             assert slope == pytest.approx(k * float(at) ** (k - 1) if k else 0.0, abs=1e-6)
 
 
+# --- by default -------------------------------------------------------------------------------------------------
+def told(sim, **given):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        sim.evolve(**given)
+    return [str(w.message) for w in found]
+
+
+@pytest.mark.requirement("S2-39")
+@pytest.mark.parametrize(
+    "options", [{}, {"backend": "c"}, {"backend": "numpy"}, {"backend": "python"}, {"checks": "strict"}]
+)
+def test_a_coarse_step_is_warned_about_unasked(options):
+    sim = tp.compile(kepler, 0.02, method="leapfrog", **options)
+    (what,) = told(sim, q=[1.0, 0.0], p=[0.0, 0.6], steps=200)
+    line = kepler.function.__code__.co_firstlineno + 2
+    assert what.startswith("At step 72, your Shadow Energy deviates by 1.1e-3. Your step size is too large")
+    assert f"(test_shadow.py:{line}); dt <= 0.014" in what
+
+
+def test_the_first_step_is_found_whatever_was_looked_at():
+    start = {"q": [1.0, 0.0], "p": [0.0, 0.6]}
+    sim = tp.compile(kepler, 0.02, method="leapfrog")
+    for steps, more in ((200, {"save_every": 37}), (3_000, {"frames": 100}), (20_000, {})):
+        (what,) = told(sim, **start, steps=steps, **more)
+        assert what.startswith("At step 72, your Shadow Energy deviates by 1.1e-3")
+    watched = tp.compile(kepler, 0.02, method="leapfrog", check_every=75)  # looks alone, and no frame
+    (what,) = told(watched, **start, steps=3_000, frames=2)
+    assert what.startswith("At step 72")
+    p = np.stack([np.zeros(300), np.linspace(1.2, 0.6, 300)], axis=1)
+    (what,) = told(sim, q=np.tile([1.0, 0.0], (300, 1)), p=p, steps=200, save_every=2)
+    assert "At step 72, your Shadow Energy of member 299" in what
+
+
+@tp.hamiltonian
+def thrown(q: tp.Vec[2], p: tp.Vec[2]):
+    return p @ p / 2 + q[1]
+
+
+def test_healthy_steps_a_constant_force_and_steps_too_long_for_differences_are_not():
+    """Leapfrog steps a constant force exactly: its shadow energy is H and a constant. All terms of H are zero at first."""
+    for system, dt, start in (
+        (kepler, 0.02, {"q": [1.0, 0.0], "p": [0.0, 1.2]}),
+        (henon_heiles, 0.05, START),
+        (thrown, 0.5, {"q": [1.0, 0.0], "p": [0.0, 0.0]}),
+    ):
+        assert not told(tp.compile(system, dt, method="leapfrog"), **start, steps=500)
+    sixth = tp.compile(
+        henon_heiles, 1.25, method="nystrom6"
+    )  # differences of order 8 are off by a tenth there
+    assert not told(sixth, q=[0.1, 0.2], p=[0.3, 0.1], steps=80)
+    assert not told(tp.compile(kepler, 0.1, checks="off"), q=[1.0, 0.0], p=[0.0, 0.6], steps=200)
+
+
+def test_many_coarse_runs_are_warned_about_now_and_then():
+    sim = tp.compile(kepler, 0.02, method="leapfrog")
+    count = sum(len(told(sim, q=[1.0, 0.0], p=[0.0, 0.6], steps=100)) for _ in range(64))
+    assert 8 <= count <= 12
+
+
 # --- checks={"shadow": ...} ------------------------------------------------------------------------------------
 def test_the_first_step_beyond_the_threshold_is_named_with_the_term_its_line_and_a_step_to_take():
     sim = tp.compile(kepler, 0.02, checks={"shadow": 1e-3})

@@ -113,7 +113,7 @@ ZOO: dict[str, Demo] = {
     "oscillator": Demo(oscillator, "a mass on a spring: the phase portrait closes",
                        {"q": 1.0, "p": 0.0}, 0.1, 630),
     "double_well": Demo(double_well, "just enough energy to cross from one valley to the other",
-                        {"q": -1.0, "p": 0.71}, 0.05, 1000),
+                        {"q": -1.0, "p": 0.71}, 0.04, 1250),
     "toda": Demo(toda, "three particles and exponential springs: never chaotic",
                  {"q": [0.8, 0.0, -0.8], "p": [0.0, 0.5, -0.5]}, 0.02, 1500),
     "fput": Demo(fput, "eight masses, and springs that refuse to share the energy",

@@ -22,7 +22,14 @@ from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.runtime.measure.alarms import proposed
-from tinyphysics.runtime.measure.shadow import MOST, every_step, first_term, refusal, sequence_of, shadow
+from tinyphysics.runtime.measure.shadow import (
+    MOST,
+    every_step,
+    first_term,
+    refusal,
+    sequence_of,
+    shadow,
+)
 from tinyphysics.runtime.stages.origin import Origin, addends
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.system import System
@@ -72,17 +79,18 @@ def gap_of(origin: Origin, goal: Goal, method: str, threshold: float) -> Gap:
         values["shadow"] = term
     again = every_step(origin, values)
     seen = {name: np.asarray(again.series(name), float) for name in values}
-    first = 0
+    first, most = 0, np.inf
     if term is None:
         found = shadow(origin, goal, method)
         first = found.order // 2
         inner = slice(first, first + len(found.energy))
         seen = {name: x[inner] for name, x in seen.items()}
         seen["shadow"] = np.reshape(found.energy, seen["H"].shape)
+        # the series is asymptotic, and where steps are too long for it it says anything: no more is shown than H itself moved
+        most = np.ptp(seen["H"], axis=0)
     with np.errstate(all="ignore"):
-        gap = np.abs(seen["shadow"] - seen["H"]) / np.maximum.accumulate(
-            np.fmax(seen["scale"], 1e-300), axis=0
-        )
+        away = np.fmin(np.abs(seen["shadow"] - seen["H"]), most)
+        gap = away / np.maximum.accumulate(np.fmax(seen["scale"], 1e-300), axis=0)
     bad = ~(gap <= threshold)
     worst = float(np.nanmax(np.where(np.isfinite(gap), gap, math.inf)))
     if not bad.any():
@@ -136,7 +144,7 @@ def sentence(origin: Origin, found: Gap, dt: float | None) -> str:
 def shorter(
     setup: Setup, out: Trajectory, origin: Origin, found: Gap, threshold: float, last: int
 ) -> float | None:
-    """A step with which the run was measured to stay below the threshold as far as its step `last`; None if none was found."""
+    """A step with which the run was measured to stay below the threshold until its step `last`; None if none was found."""
     run, goal, method = origin.run, setup.goal, setup.compiled.known.method
     span, dt, worst = run.dt * last, run.dt, found.largest
     start = {name: v[0, found.member] if run.given.is_ensemble else v[0] for name, v in out.frames.items()}

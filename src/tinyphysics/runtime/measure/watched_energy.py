@@ -87,7 +87,9 @@ class WatchedEnergy:
     last: Any = None  # as it was seen
     looks: Any = None
     tries: Any = None
-    gap: Any = None  # the largest |shadow energy - H| of the largest sum of |terms of H| so far, over all looks
+    gap: Any = (
+        None  # the largest |shadow energy - H| of the largest sum of |terms of H| so far, over all looks
+    )
     gap_at: Any = None  # the step of it
 
     def __post_init__(self) -> None:
@@ -153,8 +155,8 @@ class WatchedEnergy:
         walk = WIDE * one * np.sqrt(np.maximum(n - self.since[part], 1))
         return SAFE * self.largest[part] + walk + ROUNDED * self.eps * self.scale[part]
 
-    def gaps(self) -> tuple[Any, Any]:
-        return self.gap, self.gap_at
+    def gaps(self) -> tuple[Any, Any, Any]:
+        return self.gap, self.gap_at, self.scale
 
     # --- by replay ----------------------------------------------------------------------------------
     def find(self, members: Sequence[int], good: int, n: int) -> Found:
@@ -199,4 +201,13 @@ def watch_energy(setup: Setup, r: Run, every: int) -> Watch | None:
         return None
     one = WatchedEnergy(r, setup, shadow, poles)
     told = (("shadow energy",) if shadow is not None else ()) + (("poles",) if poles else ())
-    return Watch("energy", one.values, every, one.bad, "integrity", one.find, told, None if shadow is None else one.gaps)
+    return Watch(
+        "energy",
+        one.values,
+        every,
+        one.bad,
+        "integrity",
+        one.find,
+        told,
+        None if shadow is None else one.gaps,
+    )

@@ -108,8 +108,8 @@ class Watch:
     # (members that look wrong, the step of the look before, this step) -> those that stop
     find: Callable[[Sequence[int], int, int], Found] | None = None
     told: tuple[str, ...] = ()  # what it looks at, in words
-    # (the largest distance of the shadow energy from H, the step of it) of every member, over all looks
-    gaps: Callable[[], tuple[Any, Any]] | None = None
+    # over all looks, of every member: the largest distance of the shadow energy from H, the step of it, the largest scale
+    gaps: Callable[[], tuple[Any, Any, Any]] | None = None
 
     def next(self, n: int) -> int:
         """The first step after n at which it looks."""
