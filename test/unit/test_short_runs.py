@@ -16,7 +16,7 @@ from tinyphysics.runtime.stages import evolve as stage
 from tinyphysics.runtime.stages.short_runs import again
 from tinyphysics.trajectory import Trajectory
 
-TIMES = {"seconds", "ns_per_step", "steps_per_s"}
+TIMES = {"seconds", "ns_per_step", "steps_per_s", "peak_memory"}  # of the process: another run may have more
 
 
 @tp.hamiltonian
