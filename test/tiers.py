@@ -84,6 +84,13 @@ def chosen(rows: list[Any], costs: list[float]) -> set[int]:
     return cheap | kept
 
 
+def skip_reasons(reporter: Any) -> Iterator[str]:
+    """Of every test, or file of tests, that was skipped."""
+    for report in reporter.stats.get("skipped", ()):
+        if isinstance(report.longrepr, tuple):
+            yield str(report.longrepr[2]).removeprefix("Skipped: ")
+
+
 class Tiers:
     """Leaves tests out, and says at the end how many of which file."""
 
@@ -135,6 +142,13 @@ class Tiers:
             write("  " + ", ".join(f"{Path(file).name} {n}" for file, n in rows[:12]))
             if len(rows) > 12:
                 write(f"  and {sum(n for _, n in rows[12:]):,} more in {len(rows) - 12} files")
+
+        missing = Counter(why for why in skip_reasons(terminalreporter) if "is not installed" in why)
+        if self.tier != "all" and missing:
+            each = ", ".join(f"{why} ({n})" for why, n in sorted(missing.items()))
+            terminalreporter.write_line(
+                f"left out for lack of a library: {each}; `make test-all` installs it"
+            )
 
     # --- durations ---
     @pytest.hookimpl(hookwrapper=True)

@@ -8,6 +8,7 @@
 On a page, `<!-- printed: errors -->` stands for a table. A ```python block runs, all blocks of a page in
 one namespace; an ```output block below it is what it prints. A file name in backticks on the line above a
 block is the file that the block pretends to be. A block that cannot run says so: ```python no-run: why.
+A page that only `make test-all` runs says so, with the libraries that it needs: <!-- runs in test-all: torch, jax -->.
 """
 
 from __future__ import annotations
@@ -478,6 +479,21 @@ class Ran:
         return portable(self.block.text) == portable(self.printed)
 
 
+LATER = re.compile(r"<!-- runs in test-all:? ?([\w, ]*) -->")
+
+
+def runs_later(path: Path) -> bool:
+    """Does only `make test-all` run the page?"""
+    return LATER.search(path.read_text(encoding="utf-8")) is not None
+
+
+def missing(path: Path) -> list[str]:
+    """Libraries that the page needs and that are not installed."""
+    said = LATER.search(path.read_text(encoding="utf-8"))
+    names = [] if said is None else [name.strip() for name in said[1].split(",") if name.strip()]
+    return [name for name in names if importlib.util.find_spec(name) is None]
+
+
 def run_page(path: Path) -> list[Ran]:
     """Runs the page from top to bottom; whatever a block prints has to be shown below it."""
     namespace: dict[str, object] = {"__name__": "__docs__"}
@@ -579,6 +595,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run_commands(given.page, given.skip)
     bad = 0
     for page in given.pages:
+        if lacks := missing(page):
+            print(f"{page.name} is left out: {', '.join(lacks)} is not installed")
+            continue
         if given.verb == "update":
             print(f"{page.name}: {update_page(page)} blocks rewritten")
             continue

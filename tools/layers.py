@@ -91,6 +91,7 @@ ROOMS = (
     Room(9,  "runtime.stages", "How does a call of evolve become a trajectory?"),
     Room(9,  "runtime.measure", "What is measured before, in and after a run?"),
     Room(9,  "runtime.api", "What do users call?"),
+    Room(10, "learn", "How is a run a layer of a library that differentiates?"),
     Room(11, "", "What do users import and type?", (
         "cli", "demo", "doctor", "kernel", "chaos", "plasma", "compat", "moved", "mypy_plugin", "script", "__init__",
         "__main__")),

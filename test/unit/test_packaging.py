@@ -109,6 +109,9 @@ EXTRAS = {
     "planets": {"astroquery": "src"},
     "tables": {"pyarrow": "src"},
     "units": {"pint": "src"},
+    "fit": {"scipy": "src"},
+    "torch": {"torch": "src"},
+    "jax": {"jax": "src"},
     "measure": {"mpmath": "src"},
     "opencl": {"pyopencl": "src"},
     "c": {"ziglang": "src"},
@@ -118,9 +121,10 @@ EXTRAS = {
         "test",
     )
     | {"pyopencl": "src", "gemmi": "test", "pyarrow": "test", "pint": "test"},
-    "peers": {"openmm": "test", "pyright": "test"},
+    "peers": {"openmm": "test", "pyright": "test", "torch": "test", "jax": "test"},
     "docs": {},
 }
+PINNED = ("torch==2.13.0", "jax==0.10.*")  # of peers
 TOOLS = {
     "pytest",
     "pytest-xdist",
@@ -145,12 +149,13 @@ def test_an_extra_installs_what_is_imported_and_nothing_else():
 
 
 def test_dependencies_have_lower_bounds_and_no_upper_ones():
-    """But for the formatter: another release of it may lay out the same code otherwise."""
+    """But for the formatter, which may lay out the same code otherwise, and libraries whose rules for layers are pinned."""
     project = PROJECT["project"]
     every = [*project["dependencies"], *(d for ds in project["optional-dependencies"].values() for d in ds)]
     for dependency in every:
-        bound = "==" if dependency.startswith("ruff") else ">="
-        assert re.fullmatch(rf"[\w-]+{bound}[\d.]+(; sys_platform == .*)?", dependency), dependency
+        pinned = dependency.startswith("ruff") or dependency in PINNED
+        bound = "==" if pinned else ">="
+        assert re.fullmatch(rf"[\w-]+{bound}[\d.]+[*]?(; sys_platform == .*)?", dependency), dependency
 
 
 def test_every_file_is_strictly_typed():

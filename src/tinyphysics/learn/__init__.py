@@ -1,0 +1,1 @@
+"""Runs as layers of other libraries."""
