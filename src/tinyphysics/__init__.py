@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     from tinyphysics.compat import Compiler as Compiler
     from tinyphysics.compat import HamiltonianSystem as HamiltonianSystem
     from tinyphysics.compat import LagrangianSystem as LagrangianSystem
+    from tinyphysics.learn.calls import jax_function as jax_function
     from tinyphysics.learn.calls import torch_module as torch_module
     from tinyphysics.loss import Loss as Loss
     from tinyphysics.runtime.api.compile import compile as compile
@@ -129,6 +130,7 @@ RUNTIME = {
     "measure_symplectic": "tinyphysics.runtime.measure.symplecticity",
     "Fit": "tinyphysics.runtime.measure.fit",
     "fit": "tinyphysics.runtime.measure.fit",
+    "jax_function": "tinyphysics.learn.calls",
     "torch_module": "tinyphysics.learn.calls",
     "load": "tinyphysics.runtime.api.simulation_file",
     "act": "tinyphysics.runtime.state.acts",

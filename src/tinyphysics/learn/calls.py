@@ -62,3 +62,35 @@ def torch_module(
         if name not in layer.wrt:
             raise InputError(f"learn has `{name}`, and wrt= leaves it out", fix=f'Add "{name}" to wrt=.')
     return module.TorchModule(layer, names)
+
+
+@heeds("jax_function", "tp.jax_function(sim, steps=1000)")
+def jax_function(
+    sim: Any,
+    *,
+    steps: int | None = None,
+    until: float | None = None,
+    wrt: Sequence[str] | None = None,
+    save_every: int | None = None,
+    t0: float = 0.0,
+    seed: int = 0,
+    past: str = "auto",
+    memory: int | None = None,
+    snapshots: int | None = None,
+    **given: Any,
+) -> Any:
+    """Returns a run as a function of JAX: `f = tp.jax_function(sim, steps=1000); jax.grad(lambda q: f(q, p).q[0])(q)`.
+
+    grad, jvp, jacfwd, jacrev, hessian, vmap and jit work. Axes of arrays before those of the system are a batch.
+
+    steps, until, t0, seed  how long it runs, as in evolve
+    wrt         names of what derivatives may be asked of; by default all states and parameters
+    save_every  steps between two frames; the result then has frames, with an axis of times after those of the batch
+    past, memory, snapshots  how the past is known, as in value_and_grad
+    given       states and parameters that no call passes
+    """
+    module = library("tinyphysics.learn.in_jax", "jax", "tp.jax_function needs JAX")
+    layer = layer_of(
+        "jax_function", sim, wrt, steps, until, save_every, t0, seed, past, memory, snapshots, given
+    )
+    return module.function_of(layer)
