@@ -40,6 +40,7 @@ from tinyphysics.rules.identities.exact import unrounded
 from tinyphysics.step import JUMPS, SERIES, Step
 from tinyphysics.step import OWN_STEPS as CHOOSES_STEPS
 from tinyphysics.synth.coefficients import schemes
+from tinyphysics.synth.methods.given_length import OfGivenLength
 from tinyphysics.system import System
 from tinyphysics.target import Target
 from tinyphysics.tpir.precision.lattice import even_states
@@ -113,6 +114,18 @@ def adjoint(b: Build, wrt: Sequence[UOp], reverse: bool) -> Program:
     signed = known | {-w: -meant for w, meant in known.items()}
     even = tuple(exact.states[k].name for k in even_states(b.exact)) if goal.precision == "lattice" else ()
     return replace(in_precision(exact, goal.precision, goal.lattice, signed, even), math=goal.math)
+
+
+def of_given_length(b: Build) -> OfGivenLength | None:
+    """The step of a method that chooses its own, with its length as a parameter; None where that is too long."""
+    method = method_of(b.plan.method)
+    return method.family.of_given_length(Job(b.system, b.facts, method, b.goal))
+
+
+def lowered(b: Build, step: Step) -> Program:
+    """The program of a step whose arithmetic is decided, in the precision of another."""
+    exact = lower(step, b.system.sites, b.goal.dt, b.goal.precision, ready=True)
+    return replace(in_precision(exact, b.goal.precision, b.goal.lattice, step.weights), math=b.goal.math)
 
 
 def stepped(b: Build) -> Build:

@@ -11,6 +11,7 @@ from tinyphysics.planner.conflicts import EXPONENTIAL, GRADIENTS, NOT_SPLIT, SHE
 from tinyphysics.planner.methods.bibliography import work
 from tinyphysics.report import Row
 from tinyphysics.step import Step
+from tinyphysics.synth.methods.given_length import OfGivenLength
 from tinyphysics.system import System
 
 Sequence_ = list[tuple[str, float]]
@@ -57,6 +58,10 @@ class Family(Protocol):
 
     def step(self, job: Job) -> Step:
         """The step of a method."""
+
+    def of_given_length(self, job: Job) -> OfGivenLength | None:
+        """The same of a method that chooses its own steps, whose length is a parameter; None where it is too long."""
+        return None
 
     def rows(self, method: Method, facts: Facts) -> list[Row]:
         """What explain() says of it."""

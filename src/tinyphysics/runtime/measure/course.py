@@ -23,6 +23,7 @@ from tinyphysics.runtime.measure.cotangent_words import added, beside, range_of,
 from tinyphysics.runtime.measure.deciders import DECIDERS
 from tinyphysics.runtime.stages.bind import bind
 from tinyphysics.runtime.stages.encode import encode
+from tinyphysics.runtime.stages.execute import matrices, own_steps_engine
 from tinyphysics.runtime.stages.place import place
 from tinyphysics.runtime.stages.resolve import Request, resolve
 from tinyphysics.runtime.stages.schedule import Scheduled, schedule
@@ -34,6 +35,7 @@ from tinyphysics.tpir.program.isa import Program
 
 Arrays = Mapping[str, Any]
 SEEN = 64  # sizes of cotangents that are kept of their way back
+Key = int | tuple[int, float]  # a step; or a time between it and the next one
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,14 +69,37 @@ class Course:
         return {s.name: f"S{k}" for k, s in enumerate(made(self.run.program).states)}
 
     @cached_property
-    def frames(self) -> Any:
-        """The steps of the frames that a user asked for."""
-        steps, shown = self.schedule.frames(self.steps)[0], self.schedule.shown
-        return steps if shown is None else steps[shown]
+    def frames(self) -> list[Key]:
+        """The frames that a user asked for."""
+        steps, times = self.schedule.frames(self.steps)
+        if times is None:
+            keys: list[Key] = [int(n) for n in steps]
+        else:
+            keys = [int(n) if np.isnan(t) else (int(n), float(t)) for n, t in zip(steps, times)]
+        shown = self.schedule.shown
+        return keys if shown is None else [keys[k] for k in shown]
 
     @cached_property
-    def observed(self) -> list[int]:
+    def observed(self) -> list[Key]:
+        """Without a grid there are no steps to observe: its frames are observed instead."""
+        if self.run.gridless and self.scheduled.watched:
+            return self.frames
         return list(self.schedule.observed(self.steps))
+
+    @property
+    def last(self) -> Key:
+        """Where the run ends."""
+        return self.steps if self.schedule.end is None else (self.steps, self.schedule.end)
+
+    def time(self, key: Key) -> float:
+        return key[1] if isinstance(key, tuple) else time_at(key, self.run.dt, self.run.t0)
+
+    def times(self, keys: Sequence[Key]) -> Any:
+        return np.array([self.time(key) for key in keys], float)
+
+    def by_step(self, keys: Sequence[Key]) -> Any:
+        """How their times change with dt; one between two steps is given, and a gradient by dt is refused then."""
+        return np.array([0.0 if isinstance(key, tuple) else float(key) for key in keys])
 
     @cached_property
     def bytes(self) -> int:
@@ -85,6 +110,8 @@ class Course:
     @cached_property
     def engine(self) -> Any:
         r = self.run
+        if r.adaptive:
+            return own_steps_engine(r)
         return engine_for(r.target, r.program, None, r.threads, r.loops)
 
     def begin(self) -> Any:
@@ -114,6 +141,20 @@ class Course:
                 f"the run{who} stopped before step {n} (t = {time_at(n, self.run.dt, self.run.t0):g}): "
                 f"{self.run.encoding.failure}",
                 fix="Shorten dt, or begin with another state.",
+            )
+
+    def between(self, state: Arrays, n: int, t: float) -> Any:
+        """A loop of one shorter step from the state that users see at step n, as a run shows the time t."""
+        r, now = self.run, time_at(n, self.run.dt, self.run.t0)
+        params = {**r.given.params, **matrices(r, t - now)}
+        return self.engine.start(state, params, self.members, t - now, now, r.threads)
+
+    def check_values(self, words: Arrays, key: Key) -> None:
+        """The same of a state that was made for a look."""
+        if not all(np.isfinite(v).all() for v in self.shown(words).values()):
+            raise InputError(
+                f"the run has no finite state at t = {self.time(key):g}: {self.run.encoding.failure}",
+                fix="Shorten dt or the tolerance, or begin with another state.",
             )
 
     def shown(self, words: Arrays) -> dict[str, Any]:
@@ -204,6 +245,23 @@ class Pullback:
         m = self.engine.start(given, params, members, r.dt, time_at(n, r.dt, r.t0), r.threads)
         found = self.engine.registers(m)
         return {self.registers[name]: np.array(found[self.registers[name]]) for name in self.beside}
+
+    def part(self, before: Arrays, after: Arrays, bars: Arrays, n: int, t: float) -> dict[str, Any]:
+        """Cotangents of the states that users see at step n, and sums, from those after a shorter step to the time t."""
+        c, r = self.course, self.course.run
+        now = time_at(n, r.dt, r.t0)
+        params = {**r.given.params, **matrices(r, t - now)}
+        call = (params, c.members, t - now, now)
+        given = {**after, **zeros(self.program, c.members), **split(c.precision, bars)}
+        end = self.engine.start(given, *call, r.threads)
+        state = {name: np.array(v) for name, v in self.engine.registers(end).items()}
+        begun = c.engine.registers(c.between(before, n, t))
+        state |= {here: np.array(begun[there]) for there, here in self.own.items()}
+        one = self.engine.restored(state, *call, 0, r.threads)
+        self.engine.advance(one, 1)
+        begins = {name: np.array(v) for name, v in self.engine.registers(one).items()}
+        found = self.engine.synchronised(self.engine.restored(begins, *call, 0, r.threads))
+        return {name: np.array(found[name]) for name in self.beside}
 
     def begin(self, state: Arrays, words: Arrays, bars: Arrays) -> None:
         """At the end of the run."""
@@ -306,7 +364,6 @@ def course_of(setup: Setup, request: Request, wrt: Sequence[str], what: str) -> 
 def check_course(setup: Setup, s: Scheduled, request: Request, what: str) -> None:
     c, system = setup.compiled, setup.system
     reasons = {
-        f"`{c.known.method}` chooses its own steps": c.adaptive,
         "project= holds invariants of the first state": bool(setup.goal.project),
         'scale="auto" keeps the states in other units': setup.goal.scale == "auto",
         "acts= change the state between steps": request.acts is not None,
@@ -320,8 +377,3 @@ def check_course(setup: Setup, s: Scheduled, request: Request, what: str) -> Non
                 f"{what}: the adjoint of this run is not there yet, because {why}",
                 fix='Choose a method with steps of one length, such as method="leapfrog", in float64 or on a lattice.',
             )
-    if s.schedule.end is not None or s.schedule.between_of(0, s.schedule.kept(s.schedule.steps)) is not None:
-        raise PlanError(
-            f"{what}: a frame lies between two steps, and a part of a step has no adjoint yet",
-            fix="Choose times that are whole numbers of steps.",
-        )

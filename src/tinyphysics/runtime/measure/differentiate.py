@@ -12,12 +12,14 @@ from tinyphysics.given import shown
 from tinyphysics.runtime.measure.course import Course, course_of
 from tinyphysics.runtime.measure.gradients import Gradients, Readings, swept, value_of
 from tinyphysics.runtime.measure.loss_function import FINAL, FRAMES, TIMES, traced_loss
+from tinyphysics.runtime.measure.own_steps import OwnPast
 from tinyphysics.runtime.measure.past import Looks
 from tinyphysics.runtime.measure.plan_past import TOLD, Past, choose_past
 from tinyphysics.runtime.stages.resolve import Request
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import sizes_from
 from tinyphysics.runtime.state.from_frame import opened
+from tinyphysics.step import DT
 from tinyphysics.system import SizedFamily
 from tinyphysics.util import did_you_mean, one_of
 
@@ -47,6 +49,11 @@ def prepared(setup: Setup, request: Request, wrt: Any, what: str) -> tuple[Cours
             fix="Pass the momenta: p=...",
         )
     names = wanted_names(setup, wrt)
+    if "dt" in names and (request.until is not None or request.save_at is not None):
+        raise PlanError(
+            f'{what}: a gradient by "dt" is that of a number of steps, and this run asks for times',
+            fix="Pass steps= and save_every=, or leave dt out of wrt.",
+        )
     own = {s.name for s in setup.system.states}
     if not frames:
         request = Request(**{**vars(request), "frames": 2})
@@ -85,16 +92,33 @@ def wanted_names(setup: Setup, wrt: Any) -> list[str]:
     return list(dict.fromkeys(wrt))
 
 
-def decide_past(course: Course, past: Any, memory: Any, snapshots: Any) -> Past:
+def decide_past(course: Course, past: Any, memory: Any, snapshots: Any) -> Past | OwnPast:
     """Kept for explain(), too."""
+    if course.run.adaptive:
+        check_own_past(course, past)
+        return OwnPast(course, past, memory, snapshots)
     found = choose_past(course.setup, course.steps, course.bytes, past, memory, snapshots)
     course.setup._beside[TOLD] = found
     return found
 
 
+def check_own_past(course: Course, past: Any) -> None:
+    if past == "reverse":
+        raise PlanError(
+            f'past="reverse": the steps of this run cannot be taken back: `{course.setup.compiled.known.method}` '
+            "chooses their lengths",
+            fix='Pass past="checkpoint".',
+        )
+    if any(v is DT for v in course.wrt):
+        raise PlanError(
+            f'wrt names "dt", and `{course.setup.compiled.known.method}` chooses its own steps: dt is only when one looks',
+            fix="Leave dt out of wrt.",
+        )
+
+
 def looked_at(course: Course, frames: bool) -> Looks:
-    steps = {course.steps, *course.observed}
-    return Looks(course, {int(n) for n in (*steps, *(course.frames if frames else ())) if n})
+    keys = {course.last, *course.observed, *(course.frames if frames else ())}
+    return Looks(course, {key for key in keys if key != 0} | ({course.steps} - {0}))
 
 
 def value_and_grad(

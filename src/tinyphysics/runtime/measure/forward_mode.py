@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tinyphysics.errors import InputError, PlanError
-from tinyphysics.runtime.measure.differentiate import HVP, prepared, value_and_grad, vjp, wanted_names
-from tinyphysics.runtime.measure.gradients import Gradients
+from tinyphysics.runtime.measure.along_own_steps import put_beside, with_direction
+from tinyphysics.runtime.measure.along_own_steps import tangents as tangents_at
+from tinyphysics.runtime.measure.course import Course
+from tinyphysics.runtime.measure.differentiate import (
+    HVP,
+    check_own_past,
+    looked_at,
+    prepared,
+    value_and_grad,
+    vjp,
+    wanted_names,
+)
+from tinyphysics.runtime.measure.gradients import Gradients, Readings, swept, value_of
 from tinyphysics.runtime.measure.loss_function import Loss, Symbols, along, loss_of, traced_loss
+from tinyphysics.runtime.measure.own_steps import OwnPast
 from tinyphysics.runtime.measure.tangents import Run, Wanted, run_with_directions
 from tinyphysics.runtime.stages.resolve import Request
 from tinyphysics.runtime.stages.setup import Setup
@@ -22,8 +35,16 @@ from tinyphysics.tpir.program.lower import DIRECTION
 from tinyphysics.util import did_you_mean, one_of
 
 
-def beside(setup: Setup, tangents: Any, request: Request, what: str, every: Sequence[str] = ()) -> Run:
-    """The run with a direction beside its states, checked; `every` are parameters that have one in any case."""
+def beside(setup: Setup, tangents: Any, request: Request, what: str) -> Run:
+    """The run with a direction beside its states."""
+    by, first = directions(setup, tangents, request, what)
+    return run_with_directions(setup, Wanted(by=by), request.given, request.t0, 0, what, first)
+
+
+def directions(
+    setup: Setup, tangents: Any, request: Request, what: str
+) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """(the parameters that have one, the direction of every state and of those), checked."""
     if not isinstance(tangents, Mapping) or not tangents:
         raise InputError(
             "tangents are a dict of states and parameters", fix='Pass {"q": ...}, of the shape of q.'
@@ -52,7 +73,7 @@ def beside(setup: Setup, tangents: Any, request: Request, what: str, every: Sequ
                 f"tangents have `{name}`, which `{system.name}` does not have",
                 fix=f"{did_you_mean(str(name), known)}They may have {one_of(list(known))}.",
             )
-    by = tuple(name for name in parameters if name in tangents or name in every)
+    by = tuple(name for name in parameters if name in tangents)
     first = {}
     for name in (*shapes, *by):
         value = np.asarray(tangents.get(name, np.zeros(known[name])), float)
@@ -62,10 +83,12 @@ def beside(setup: Setup, tangents: Any, request: Request, what: str, every: Sequ
                 fix=f"It has the shape of `{name}`: {known[name]}.",
             )
         first[DIRECTION.format(0, name)] = value
-    return run_with_directions(setup, Wanted(by=by), request.given, request.t0, 0, what, first)
+    return by, first
 
 
 def jvp(setup: Setup, tangents: Any, request: Request) -> dict[str, Any]:
+    if is_adaptive(setup, request):
+        return own_jvp(setup, tangents, request)
     r = beside(setup, tangents, request, "jvp")
     shapes = {s.name: s.var.shape for s in setup.system.states}
     kept = {k: getattr(request, k) for k in ("steps", "until", "save_every", "save_at", "frames", "threads")}
@@ -81,6 +104,76 @@ def jvp(setup: Setup, tangents: Any, request: Request) -> dict[str, Any]:
         )
     states = out.frames if frames else out.final.states
     return {name: np.asarray(states[DIRECTION.format(0, name)]) for name in shapes}
+
+
+def is_adaptive(setup: Setup, request: Request) -> bool:
+    if setup._compiled is None and not isinstance(setup.source, SizedFamily):
+        return False  # what is compiled at its first state has steps of one length
+    if isinstance(setup.source, SizedFamily) and setup._compiled is None:
+        given, _ = opened(setup.own_names, request.given, request.t0)
+        setup.bind(setup.source, sizes_from(setup.source, given))
+    return setup._compiled is not None and setup.compiled.adaptive
+
+
+def own_course(
+    setup: Setup, tangents: Any, request: Request, wrt: Any, what: str
+) -> tuple[Course, list[str], bool, dict[str, Any]]:
+    """(the course, names, are frames asked for?, the direction) of a run that chooses its own steps."""
+    by, first = directions(setup, tangents, request, what)
+    course, names, frames = prepared(setup, request, wrt, what)
+    shapes = {s.name: s.var.shape for s in setup.system.states} | {
+        p.name: p.var.shape for p in setup.system.parameters
+    }
+    own = {DIRECTION.format(0, n): shape for n, shape in shapes.items()}
+    wide = {n: np.array(np.broadcast_to(v, (course.members, *own[n]))) for n, v in first.items()}
+    return course, names, frames, wide
+
+
+def own_jvp(setup: Setup, tangents: Any, request: Request) -> dict[str, Any]:
+    course, _, frames, first = own_course(setup, tangents, request, [], "jvp")
+    looked_at(course, frames).along()  # a run that has failed has no tangent
+    keys = course.frames if frames else [course.last]
+    found = tangents_at(course, keys, first)
+    out = {}
+    for s in setup.system.states:
+        rows = np.stack([found[key][DIRECTION.format(0, s.name)] for key in keys])
+        rows = rows if course.run.given.is_ensemble else rows[:, 0]
+        out[s.name] = rows if frames else rows[0]
+    return out
+
+
+def own_hvp(
+    setup: Setup,
+    loss: Any,
+    tangents: Any,
+    request: Request,
+    wrt: Any,
+    past: Any,
+    memory: Any,
+    snapshots: Any,
+    per_member: bool,
+) -> Gradients:
+    course, names, frames, first = own_course(setup, tangents, request, wrt, HVP)
+    if past == "checkpoint":
+        raise PlanError(
+            f'hvp: past="checkpoint" is not there yet for `{setup.compiled.known.method}`, which chooses its own steps',
+            fix="Leave past= out: every step is kept.",
+        )
+    check_own_past(course, past)
+    along_it = with_direction(course, first)
+    looks = looked_at(course, frames)
+    looks.along()
+    ways = {s.name: DIRECTION.format(0, s.name) for s in setup.system.states}
+    for key, way in tangents_at(course, list(looks.wanted), first).items():
+        if key != 0:
+            looks.seen[key].update(way)
+    readings = Readings(along_it, looks)
+    symbols = readings.symbols(frames)
+    own = replace(symbols, states={n: symbols.states[n] for n in ways})
+    derived = loss_of(along(traced_loss(loss, own), ways))
+    fill = partial(put_beside, along_it, {w: first[w] for w in ways.values()})
+    chosen = OwnPast(along_it, past, memory, snapshots, fill)
+    return swept(along_it, readings, lambda: value_of(derived, readings)[1], chosen, names, per_member)
 
 
 def jacobian(setup: Setup, of: Any, wrt: Any, past: Any, request: Request) -> dict[str, dict[str, Any]]:
@@ -132,6 +225,8 @@ def hvp(
     per_member: bool,
 ) -> Gradients:
     """The gradient of the derivative of a loss along a direction: the adjoint of the steps that move it, too."""
+    if is_adaptive(setup, request):
+        return own_hvp(setup, loss, directions, request, wrt, past, memory, snapshots, per_member)
     r = beside(setup, directions, request, HVP)
     names = wanted_names(setup, wrt)
     if "dt" in names:

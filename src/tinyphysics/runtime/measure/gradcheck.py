@@ -14,12 +14,12 @@ import numpy as np
 
 from tinyphysics.errors import PlanError, TinyPhysicsError, VerifyError
 from tinyphysics.physics.draws import normal
+from tinyphysics.runtime.measure.along_own_steps import moved_starts
 from tinyphysics.runtime.measure.cotangent_words import rounding_of
-from tinyphysics.runtime.measure.differentiate import prepared, value_and_grad, vjp
+from tinyphysics.runtime.measure.differentiate import looked_at, prepared, value_and_grad, vjp
 from tinyphysics.runtime.measure.forward_mode import jvp
 from tinyphysics.runtime.measure.gradients import Gradients, Readings, value_of
 from tinyphysics.runtime.measure.loss_function import FINAL, FRAMES, traced_loss
-from tinyphysics.runtime.measure.past import Looks
 from tinyphysics.runtime.stages.resolve import Request
 from tinyphysics.runtime.stages.setup import Setup
 
@@ -125,13 +125,16 @@ def differences(
     """(the derivative along the step, by differences; was it in double-double?)."""
     slopes = slopes_at(setup, loss, request, frames)
     other, dd = setup, setup.goal.precision == "dd"
-    if not dd:
+    if setup.compiled.adaptive:
+        ends = {k: run_at_own_steps(setup, request, given, frames) for k, given in moved.items()}
+    elif not dd:
         try:
             other = setup.variant(replace(setup.goal, precision="dd", lattice=()))
             dd = True
         except TinyPhysicsError:
             other = setup
-    ends = {k: run(other, request, given, frames) for k, given in moved.items()}
+    if not setup.compiled.adaptive:
+        ends = {k: run(other, request, given, frames) for k, given in moved.items()}
 
     def change(k: int) -> float:
         total = 0.0
@@ -159,12 +162,31 @@ def run(setup: Setup, request: Request, given: Mapping[str, Any], frames: bool) 
     return found
 
 
+def run_at_own_steps(
+    setup: Setup, request: Request, given: Mapping[str, Any], frames: bool
+) -> dict[str, tuple[Any, ...]]:
+    """The same from another beginning, at the steps that the user's run chose."""
+    course, _, _ = prepared(setup, request, [], "gradcheck")
+    own = {s.name for s in setup.system.states}
+    states = {n: np.asarray(v, float)[None] for n, v in given.items() if n in own}
+    params = {n: np.asarray(v, float)[None] for n, v in given.items() if n not in own}
+    first = {n: np.asarray(v) for n, v in course.run.given.states.items()}
+    keys = [course.last, *(course.frames if frames else ())]
+    seen = moved_starts(course, keys, {**first, **states}, params)
+    found = {f"{FINAL}.{n}": (seen[course.last][n][0],) for n in own}
+    if frames:
+        found |= {f"{FRAMES}.{n}": (np.stack([seen[key][n][0] for key in course.frames]),) for n in own}
+    return found
+
+
 def slopes_at(setup: Setup, loss: Any, request: Request, frames: bool) -> dict[str, Any]:
     """The derivatives of a loss by what it reads, at the user's own inputs."""
     course, _, _ = prepared(setup, request, [], "gradcheck")
-    looks = Looks(course, {int(n) for n in (course.steps, *(course.frames if frames else ())) if n})
-    m = course.begin()
-    looks.go(m, 0, course.steps)
+    looks = looked_at(course, frames)
+    if course.run.adaptive:
+        looks.along()
+    else:
+        looks.go(course.begin(), 0, course.steps)
     readings = Readings(course, looks)
     if readings.values:
         raise PlanError(

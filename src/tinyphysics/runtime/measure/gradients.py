@@ -20,15 +20,15 @@ from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.calculus.vjp import vjp
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.runtime.measure.cotangent_words import joined, two_sum
-from tinyphysics.runtime.measure.course import Course, Pullback
+from tinyphysics.runtime.measure.course import Course, Key, Pullback
 from tinyphysics.runtime.measure.horizon import Horizon, horizon
 from tinyphysics.runtime.measure.jump_gradients import look, pull_back
 from tinyphysics.runtime.measure.loss_function import FINAL, FRAMES, SEEN, TIMES, Loss, Symbols, evaluate
+from tinyphysics.runtime.measure.own_steps import OwnPast, OwnPullback
 from tinyphysics.runtime.measure.past import Looks, Report, checkpointed, reversed_, stored
 from tinyphysics.runtime.measure.plan_past import Past
 from tinyphysics.runtime.stages.execute import clock_of
 from tinyphysics.runtime.stages.observed import traced
-from tinyphysics.runtime.state.schedule import times_at
 from tinyphysics.util import did_you_mean
 
 Arrays = Mapping[str, Any]
@@ -110,13 +110,13 @@ class Readings:
             len(c.observed),
         )
 
-    def state(self, n: int, name: str) -> Any:
-        words = self.course.first() if n == 0 else self.looks.seen[n]
+    def state(self, key: Key, name: str) -> Any:
+        words = self.course.first() if key == 0 else self.looks.seen[key]
         return self.course.shown(words)[name]
 
-    def rows(self, steps: Sequence[int], name: str) -> Any:
+    def rows(self, keys: Sequence[Key], name: str) -> Any:
         """(members, steps, shape...)."""
-        return np.stack([self.state(int(n), name) for n in steps], axis=1)
+        return np.stack([self.state(key, name) for key in keys], axis=1)
 
     def environment(self) -> dict[str, Any]:
         """Of observables: as many members as there are members and steps."""
@@ -129,7 +129,7 @@ class Readings:
         for p in system.parameters:
             v = np.broadcast_to(c.run.given.params[p.name], (c.members, *p.var.shape))
             env[str(p.var.arg)] = np.repeat(v, count, axis=0)
-        env["t"] = np.tile(times_at(c.observed, c.run.dt, c.run.t0), c.members)
+        env["t"] = np.tile(c.times(c.observed), c.members)
         return env
 
     def given(self, reads: Sequence[UOp]) -> dict[str, Any]:
@@ -139,11 +139,11 @@ class Readings:
         for v in reads:
             kind, _, name = str(v.arg).partition(".")
             if kind == FINAL:
-                out[str(v.arg)] = self.state(c.steps, name)
+                out[str(v.arg)] = self.state(c.last, name)
             elif kind == FRAMES:
                 out[str(v.arg)] = self.rows(c.frames, name)
             elif kind == TIMES:
-                t = times_at(c.frames, c.run.dt, c.run.t0)
+                t = c.times(c.frames)
                 out[TIMES] = np.broadcast_to(t, (c.members, len(t)))
             elif kind == SEEN:
                 if not series:
@@ -152,27 +152,47 @@ class Readings:
                 out[str(v.arg)] = series[name].reshape(shape)
         return out
 
-    def seeds(self, slopes: Arrays) -> dict[int, dict[str, Any]]:
+    def seeds(self, slopes: Arrays) -> dict[Key, dict[str, Any]]:
         """Cotangents of the states at some steps, from the derivatives of a loss by what it reads."""
-        c, out = self.course, dict[int, dict[str, Any]]()
+        c, out = self.course, dict[Key, dict[str, Any]]()
 
-        def add(n: int, name: str, value: Any) -> None:
-            own = out.setdefault(int(n), {})
+        def add(key: Key, name: str, value: Any) -> None:
+            own = out.setdefault(key, {})
             own[name] = own[name] + value if name in own else np.array(value)
 
         for key, d in slopes.items():
             kind, _, name = key.partition(".")
             if kind == FINAL:
-                add(c.steps, name, d)
+                add(c.last, name, d)
             elif kind == FRAMES:
-                for k, n in enumerate(c.frames):
-                    add(int(n), name, d[:, k])
+                for k, frame in enumerate(c.frames):
+                    add(frame, name, d[:, k])
             elif kind == TIMES:  # t0 + n*dt
-                self.directly("dt", (d * c.frames).sum(axis=1))
+                self.directly("dt", (d * c.by_step(c.frames)).sum(axis=1))
             elif kind == SEEN:
                 for other, value in self.pulled(name, d).items():
                     for k, n in enumerate(c.observed):
                         add(n, other, value[:, k])
+        return out
+
+    def at_whole_steps(self, seeds: Mapping[Key, Arrays]) -> dict[int, dict[str, Any]]:
+        """Those of times between two steps, pulled back through their shorter steps to the whole ones before."""
+        c = self.course
+        out = {n: dict(bars) for n, bars in seeds.items() if isinstance(n, int)}
+        parts = {key: bars for key, bars in seeds.items() if isinstance(key, tuple)}
+        if not parts:
+            return out
+        pull = c.adjoint(False)
+        for (n, t), bars in parts.items():
+            before = c.first() if n == 0 else self.looks.seen[n]
+            found = pull.part(before, self.looks.seen[n, t], bars, n, t)
+            at = out.setdefault(n, {})
+            for s in c.setup.system.states:
+                value = joined(found, f"{s.name}{BAR}")
+                at[s.name] = at[s.name] + value if s.name in at else value
+            for v in c.wrt:
+                name = str(v.arg)
+                self.directly(name, joined(found, f"{name}{BAR}") + np.asarray(found[f"{name}{REST}"], float))
         return out
 
     def directly(self, name: str, value: Any) -> None:
@@ -195,7 +215,7 @@ class Readings:
         for p in parameters:
             self.directly(p, each[p].sum(axis=1))
         if "t" in each:
-            self.directly("dt", (each["t"] * np.array(c.observed)).sum(axis=1))
+            self.directly("dt", (each["t"] * c.by_step(c.observed)).sum(axis=1))
         return {n: each[n] for n in states}
 
 
@@ -210,13 +230,25 @@ def sweep(course: Course, looks: Looks, seeds: Any, past: Past) -> tuple[Pullbac
 
 
 def swept(
-    course: Course, readings: Readings, slopes_of: Any, past: Past, wrt: Sequence[str], per_member: bool
+    course: Course,
+    readings: Readings,
+    slopes_of: Any,
+    past: Past | OwnPast,
+    wrt: Sequence[str],
+    per_member: bool,
 ) -> Gradients:
     """The gradients of what gives `slopes_of` when the run is at its end."""
     looks, first = readings.looks, dict[str, Any]()
+    if isinstance(past, OwnPast):
+        if not looks.seen:
+            looks.along()
+        joining = readings.seeds(slopes_of())
+        first.update(joining.pop(0, {}))
+        own, report = past.swept(joining)
+        return gathered(course, readings, own.bars, own.exponent, first, report, own, wrt, per_member)
 
     def seeds() -> dict[int, dict[str, Any]]:
-        found = readings.seeds(slopes_of())
+        found = readings.at_whole_steps(readings.seeds(slopes_of()))
         first.update(found.pop(0, {}))
         if course.steps == 0:
             return {}
@@ -224,6 +256,7 @@ def swept(
 
     if course.steps == 0:
         looks.seen[0] = course.first()
+        looks.look_between(0)
         seeds()
         zeros = {s.name: np.zeros((course.members, *s.var.shape)) for s in course.setup.system.states}
         end = {f"{n}{BAR}": v for n, v in zeros.items()}
@@ -240,7 +273,9 @@ def swept(
         )
     if course.run.jump is not None:
         look(course, looks)
-        end = {f"{n}{BAR}": v for n, v in pull_back(course, seeds(), wrt).items()}
+        joining = readings.seeds(slopes_of())
+        first.update(joining.pop(0, {}))
+        end = {f"{n}{BAR}": v for n, v in pull_back(course, joining, wrt).items()}
         none = np.zeros(course.members, int)
         return gathered(course, readings, end, none, first, Report(past.kind), None, wrt, per_member)
     pull, report = sweep(course, looks, seeds, past)
@@ -254,7 +289,7 @@ def gathered(
     exponent: Any,
     first: Arrays,
     report: Report,
-    pull: Pullback | None,
+    pull: Pullback | OwnPullback | None,
     wrt: Sequence[str],
     per_member: bool,
 ) -> Gradients:

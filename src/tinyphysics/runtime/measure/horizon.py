@@ -17,6 +17,7 @@ import numpy as np
 from tinyphysics.runtime.measure.cotangent_words import rounding_of
 from tinyphysics.runtime.measure.course import Course, Pullback
 from tinyphysics.runtime.measure.lyapunov import POWERS, method_error
+from tinyphysics.runtime.measure.own_steps import OwnPullback
 
 EVEN = 3.0  # by which the growth of the later half may differ from that of the earlier one
 
@@ -55,7 +56,7 @@ class Horizon:
     __repr__ = __str__
 
 
-def horizon(course: Course, pull: Pullback | None) -> Horizon:
+def horizon(course: Course, pull: Pullback | OwnPullback | None) -> Horizon:
     """From the growth of the cotangents."""
     span = abs(course.steps * course.run.dt)
     if pull is None or not span:
@@ -74,14 +75,15 @@ def horizon(course: Course, pull: Pullback | None) -> Horizon:
         ensemble = course.run.given.is_ensemble
         one = {n: v if ensemble and len(v) > 1 else v[0] for n, v in given.items()}
         r, most = course.run, float(np.max(rate[chaotic]))
-        return method_error(course.setup, one, r.dt, r.t0, most, course.steps, not ensemble)
+        dt, steps = (min(1.0 / most, span), 1) if r.adaptive else (r.dt, course.steps)
+        return method_error(course.setup, one, dt, r.t0, most, steps, not ensemble)
 
     if course.run.given.is_ensemble:
         return Horizon(rate, t, error)
     return Horizon(float(rate[0]), float(t[0]), error)
 
 
-def is_even(pull: Pullback, grown: Any) -> Any:
+def is_even(pull: Pullback | OwnPullback, grown: Any) -> Any:
     """Have cotangents grown in the first half of their way about as much as in the second?  Not where that is not known."""
     at = np.array([n for n, _ in pull.history], float)
     if len(at) < 3:

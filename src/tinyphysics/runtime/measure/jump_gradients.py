@@ -17,7 +17,7 @@ from tinyphysics.errors import PlanError
 from tinyphysics.ir import UOp
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.runtime.measure.course import Course
+from tinyphysics.runtime.measure.course import Course, Key
 from tinyphysics.runtime.measure.loss_function import evaluate
 from tinyphysics.runtime.measure.past import Looks
 from tinyphysics.runtime.stages.setup import Setup
@@ -30,9 +30,9 @@ MOST = 256  # numbers of parameters, each of which takes a jump
 
 def look(course: Course, looks: Looks) -> None:
     """The states at the steps that are looked at: every one is a jump of its own."""
-    for n in sorted(looks.wanted):
-        out = jumped(course.setup, course, given_of(course), n)
-        looks.seen[n] = {name: np.asarray(v) for name, v in out.items()}
+    for key in looks.wanted:
+        out = jumped(course.setup, course, given_of(course), key)
+        looks.seen[key] = {name: np.asarray(v) for name, v in out.items()}
 
 
 def given_of(course: Course) -> dict[str, Any]:
@@ -40,18 +40,19 @@ def given_of(course: Course) -> dict[str, Any]:
 
 
 def jumped(
-    setup: Setup, course: Course, states: Mapping[str, Any], n: int, sign: int = 1, **more: Any
+    setup: Setup, course: Course, states: Mapping[str, Any], key: Key, sign: int = 1, **more: Any
 ) -> dict[str, Any]:
-    """States (members, shape...) n steps later, or before."""
+    """States (members, shape...) so many steps later, or before; to a time between two steps in one."""
     r = course.run
+    n, dt = (1, key[1] - r.t0) if isinstance(key, tuple) else (key, r.dt)
     own = {name: v if len(v) > 1 else v[0] for name, v in r.given.own.items()}
-    out = setup.evolve(**states, **{**own, **more}, steps=n, dt=sign * r.dt, frames=2, progress=False)
+    out = setup.evolve(**states, **{**own, **more}, steps=n, dt=sign * dt, frames=2, progress=False)
     if out.stopped is not None:
         raise PlanError(f"the jump stopped: {out.stopped.cause}", fix="Choose another state.")
     return {name: np.asarray(v) for name, v in out.final.states.items()}
 
 
-def pull_back(course: Course, seeds: Mapping[int, Bars], wrt: Sequence[str]) -> dict[str, Any]:
+def pull_back(course: Course, seeds: Mapping[Key, Bars], wrt: Sequence[str]) -> dict[str, Any]:
     """Gradients by the first state and by parameters, (members, shape...)."""
     system, members = course.setup.system, course.members
     if course.setup.compiled.known.way != "exact":
@@ -79,13 +80,14 @@ def pull_back(course: Course, seeds: Mapping[int, Bars], wrt: Sequence[str]) -> 
     return out
 
 
-def by_step(course: Course, seeds: Mapping[int, Bars]) -> Any:
+def by_step(course: Course, seeds: Mapping[Key, Bars]) -> Any:
     """z(n*dt) moves with dt by n times its rate."""
     system, total = course.setup.system, np.zeros(course.members)
     assert system.energy is not None
     slopes = simplify(gradient(system.energy, [s.var for s in system.states]))
     rates = system.structure.rates(dict(zip((s.var for s in system.states), slopes)))
     for n, bars in seeds.items():
+        assert isinstance(n, int), "a gradient by dt is that of a number of steps"
         now = course.shown(course.first() if n == 0 else jumped(course.setup, course, given_of(course), n))
         env = {
             **now,
@@ -100,7 +102,7 @@ def by_step(course: Course, seeds: Mapping[int, Bars]) -> Any:
     return total
 
 
-def by_parameter(course: Course, seeds: Mapping[int, Bars], p: Parameter) -> Any:
+def by_parameter(course: Course, seeds: Mapping[Key, Bars], p: Parameter) -> Any:
     """Number by number: the flow of a state and of its derivative by the parameter, together."""
     setup, members = course.setup, course.members
     if p.var.size > MOST:
@@ -108,18 +110,18 @@ def by_parameter(course: Course, seeds: Mapping[int, Bars], p: Parameter) -> Any
             f"`{p.name}` has {p.var.size} numbers, and the gradient by each is a jump of its own",
             fix='Leave it out of wrt, or compile with propagator="loop".',
         )
-    key = "jump along", p.name
-    if key not in setup._beside:
+    way = "jump along", p.name
+    if way not in setup._beside:
         goal = replace(setup.goal, propagator="exact")
-        setup._beside[key] = type(setup)(with_way(setup.system, p), goal, setup.requested, "off")
-    along: Setup = setup._beside[key]
+        setup._beside[way] = type(setup)(with_way(setup.system, p), goal, setup.requested, "off")
+    along: Setup = setup._beside[way]
     states = given_of(course)
     first = states | {ALONG.format(n): np.zeros_like(v) for n, v in states.items()}
     out = np.zeros((members, p.var.size))
     for k, unit in enumerate(np.eye(p.var.size)):
-        way = {ALONG.format(p.name): unit.reshape(p.var.shape) if p.var.shape else float(unit[0])}
+        unit_way = {ALONG.format(p.name): unit.reshape(p.var.shape) if p.var.shape else float(unit[0])}
         for n, bars in seeds.items():
-            moved = jumped(along, course, first, n, 1, **way)
+            moved = jumped(along, course, first, n, 1, **unit_way)
             for name, w in bars.items():
                 out[:, k] += (w * moved[ALONG.format(name)]).reshape(members, -1).sum(axis=1)
     return out.reshape(members, *p.var.shape)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from tinyphysics.errors import InputError, PhysicsWarning
 from tinyphysics.given import shown, whole
+from tinyphysics.plan import Goal
+from tinyphysics.planner.methods.catalog import method_of
+from tinyphysics.planner.methods.method import tolerance_of
 from tinyphysics.runtime.measure.indicators import growths
 from tinyphysics.runtime.measure.tangents import Run, Wanted, run_with_directions
 from tinyphysics.runtime.stages.setup import Setup
@@ -28,6 +31,7 @@ ROWS, ROOM = 2048, 1 << 22  # of the history: at most so many, and numbers of al
 FEWEST_ROWS, FEWEST_BLOCKS = 64, 8
 LONGEST = 3  # levels of blocks that an error is read off: of 8 to 64 blocks
 POWERS = 12.0  # directions of regular orbits grow by powers of the time, whose logarithm is less than that
+FINER = 16.0  # by which a tolerance is smaller, to see what it does
 MARGIN = 1.5  # by which the error of so few blocks differs by chance
 
 
@@ -302,7 +306,7 @@ def method_error(
     count = max(1, min(steps, math.ceil(1.0 / (value * abs(dt)))))
     ends = []
     for parts in (1, 2):
-        sim = setup.variant(setup.goal)
+        sim = setup.variant(setup.goal if parts == 1 else closer(setup))
         out = sim.evolve(**given, t0=t0, dt=dt / parts, steps=count * parts, frames=2)
         if out.stops and single:
             return 1.0
@@ -311,6 +315,14 @@ def method_error(
     share = 2.0**order / (2.0**order - 1.0) if order > 0 else 2.0
     with np.errstate(invalid="ignore"):
         return float(share * np.nanmax(np.abs(ends[0] - ends[1])) / max(np.nanmax(np.abs(ends[1])), 1e-300))
+
+
+def closer(setup: Setup) -> Goal:
+    """Halving dt is enough, but where a method chooses its own steps: then they are those of a smaller tolerance."""
+    if not setup.compiled.adaptive:
+        return setup.goal
+    own = tolerance_of(method_of(setup.built.plan.method), setup.goal)
+    return replace(setup.goal, tolerance=max(own / FINER, min(own, 2.0**-52)))
 
 
 def tell(value: float, lost: int | None, horizon: float, by_method: bool, steps: int) -> None:

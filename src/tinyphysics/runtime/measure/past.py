@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import comb
 from typing import Any, Protocol
 
 import numpy as np
 
 from tinyphysics.runtime.measure.cotangent_words import TOLERANCES, away, range_of
-from tinyphysics.runtime.measure.course import Course, Pullback
+from tinyphysics.runtime.measure.course import Course, Key, Pullback
 
 Arrays = Mapping[str, Any]
 STRETCH = 1024  # steps after which cotangents are first looked at; as long as they grow little, later
@@ -36,10 +37,13 @@ class Report:
     anchors: int = 0  # with which states that were taken back were compared
     miss: float = 0.0  # the largest difference there, relative to the largest number of the state
     bytes: int = 0  # of the loop states that were kept
+    own_steps: int = 0  # of a method that chose their lengths, which are held: of all members
 
     def __str__(self) -> str:
         kept = f"{self.snapshots:,} states kept ({self.bytes:,} bytes)"
         told = f"past={self.past!r}: {self.forward_steps:,} steps forward, {kept}"
+        if self.own_steps:
+            told += f"; at the {self.own_steps:,} steps that the method chose, with their lengths held"
         return told + (f", {self.anchors} anchors, missed by {self.miss:.1e}" if self.anchors else "")
 
 
@@ -130,12 +134,42 @@ class Looks:
     """The states that users see at some steps, word by word."""
 
     course: Course
-    wanted: set[int]
-    seen: dict[int, dict[str, Any]] = field(default_factory=dict)
+    wanted: set[Key]
+    seen: dict[Key, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> set[int]:
+        """At which the loop stops: those, and those before a time between two."""
+        return {key[0] if isinstance(key, tuple) else key for key in self.wanted}
+
+    @cached_property
+    def parts(self) -> dict[int, list[tuple[int, float]]]:
+        """The times between a step and the next one."""
+        out: dict[int, list[tuple[int, float]]] = {}
+        for key in self.wanted:
+            if isinstance(key, tuple):
+                out.setdefault(key[0], []).append(key)
+        return out
+
+    def along(self) -> None:
+        """Of a run whose steps have their own lengths: time after time."""
+        c, m, n = self.course, self.course.begin(), 0
+        for key in sorted(self.wanted, key=c.time):
+            if isinstance(key, tuple):
+                words = c.engine.between(m, key[1])
+            else:
+                c.advance(m, key - n)
+                n = key
+                c.check(m, n)
+                words = c.engine.synchronised(m)
+            self.seen[key] = {name: np.array(v) for name, v in words.items()}
+            c.check_values(self.seen[key], key)
 
     def go(self, m: Any, a: int, b: int, seer: Seer | None = None) -> None:
         """From step a to b, stopping where somebody looks, and where a seer wants to see the loop."""
-        stops = sorted(n for n in self.wanted if a < n <= b and n not in self.seen)
+        if a == 0:
+            self.look_between(0)
+        stops = sorted(n for n in self.steps if a < n <= b and n not in self.seen)
         n, k = a, 0
         while n < b:
             while k < len(stops) and stops[k] <= n:
@@ -145,7 +179,7 @@ class Looks:
                 to = min(to, n + seer.stride - (n - a) % seer.stride)
             self.course.advance(m, to - n)
             n = to
-            if n in self.wanted and n not in self.seen:
+            if n in self.steps and n not in self.seen:
                 self.look(m, n)
             if seer is not None:
                 seer.see(m, n)
@@ -153,6 +187,16 @@ class Looks:
     def look(self, m: Any, n: int) -> None:
         self.course.check(m, n)
         self.seen[n] = {name: np.array(v) for name, v in self.course.engine.synchronised(m).items()}
+        self.look_between(n)
+
+    def look_between(self, n: int) -> None:
+        """By shorter steps from a step that was looked at, which are not fed back."""
+        for key in (key for key in self.parts.get(n, ()) if key not in self.seen):
+            c = self.course
+            one = c.between(c.first() if n == 0 else self.seen[n], *key)
+            c.engine.advance(one, 1)
+            self.seen[key] = {name: np.array(v) for name, v in c.engine.synchronised(one).items()}
+            c.check_values(self.seen[key], key)
 
 
 Seeds = Callable[[], Mapping[int, Arrays]]  # made when the run is at its end: cotangents at some steps

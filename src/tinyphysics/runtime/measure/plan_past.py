@@ -27,13 +27,15 @@ class Past:
     why: str
     steps: int
     state: int  # bytes of a loop state
+    before: int = 0  # steps of runs before those, in which a method chooses its steps
 
     @property
     def forward_steps(self) -> int:
         """The first run and what is run again; in floating point a stretch that misses its anchor adds to that."""
         if self.kind == JUMP:
             return 0
-        return 1 + cost(self.steps, self.snapshots) if self.kind == "checkpoint" else self.steps
+        again = 1 + cost(self.steps, self.snapshots) if self.kind == "checkpoint" else self.steps
+        return self.before + again
 
     @property
     def bytes(self) -> int:
@@ -51,23 +53,34 @@ def is_reversible(setup: Setup) -> bool:
     return irreversible(setup.built.step) is None and not known.timed and not known.draws
 
 
-def choose_past(setup: Setup, steps: int, state: int, past: Any, memory: Any, snapshots: Any) -> Past:
-    """The past that was asked for, or the cheapest that fits; `state` is the size of a loop state, in bytes."""
+def check_past(past: Any) -> None:
     if past not in PASTS:
         raise InputError(f"past={shown(past)} is not known", fix=f"past may be {one_of(PASTS)}.")
+
+
+def room_of(memory: Any) -> int:
+    """Bytes for loop states."""
+    return MEMORY if memory is None else whole("memory", memory, 1)
+
+
+def snapshots_of(state: int, room: int, snapshots: Any, steps: int, none: bool = False) -> int:
+    """How many loop states are kept: as asked for, or as many as fit; `none` may be kept without an error."""
+    count = room // max(state, 1) if snapshots is None else whole("snapshots", snapshots, 1)
+    if count < 1 and not none:
+        raise InputError(
+            f"memory={room} bytes is less than one loop state of this run, which has {state}",
+            fix=f"Pass memory={state} or more.",
+        )
+    return max(1, min(count, max(steps, 1)))
+
+
+def choose_past(setup: Setup, steps: int, state: int, past: Any, memory: Any, snapshots: Any) -> Past:
+    """The past that was asked for, or the cheapest that fits; `state` is the size of a loop state, in bytes."""
+    check_past(past)
     if setup.compiled.jump is not None:
         return Past(JUMP, 1, "the loop is deleted: gradients are jumps too", steps, state)
-    room = MEMORY if memory is None else whole("memory", memory, 1)
-    if snapshots is None:
-        count = room // max(state, 1)
-        if count < 1 and past != "reverse":
-            raise InputError(
-                f"memory={room} bytes is less than one loop state of this run, which has {state}",
-                fix=f"Pass memory={state} or more.",
-            )
-    else:
-        count = whole("snapshots", snapshots, 1)
-    count = max(1, min(count, max(steps, 1)))
+    room = room_of(memory)
+    count = snapshots_of(state, room, snapshots, steps, past == "reverse")
     exact, can = setup.goal.precision == "lattice", is_reversible(setup)
     if past == "reverse" and not can:
         raise PlanError(

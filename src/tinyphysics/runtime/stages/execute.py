@@ -208,6 +208,16 @@ def choose_engine(
     return engine, {}
 
 
+def own_steps_engine(r: Run) -> AdaptiveEngine:
+    """The engine of a run whose steps have their own lengths, that is looked at now and then, without events."""
+    names = [x.name for x in r.system.states]
+    words = [word for name in names for word in r.encoding.precision.names(name)]
+    inner, _ = stepping(replace(r, events={}), Schedule(1, None, None, None))
+    if r.target.backend == "cuda" and not r.loops:
+        inner = MemberBatches(inner)
+    return AdaptiveEngine(inner, names, None, None, words)
+
+
 def with_events(
     r: Run, record: Record, values: Mapping[str, UOp], near: tuple[Any, NearestOf] | None
 ) -> tuple[Any, dict[str, str]]:

@@ -13,15 +13,14 @@ from fractions import Fraction
 from functools import partial
 
 from tinyphysics.ir import UOp
-from tinyphysics.step import Step
 from tinyphysics.synth.methods.embedded import (
     AnyRates,
+    Embedded,
     Here,
     Numbers,
     Problem,
     Tolerance,
     Tried,
-    embedded_step,
     mean,
 )
 from tinyphysics.synth.methods.explicit_pair import Tableau, first, method_of
@@ -72,10 +71,9 @@ def recurrences(stages: int) -> list[Recurrence]:
     return out
 
 
-def runge_kutta_chebyshev(p: Problem) -> Step:
+def runge_kutta_chebyshev(p: Problem) -> tuple[AnyRates, Embedded]:
     f = p.slopes
-    method = method_of(HERMITE, f, partial(attempt, f, p.tolerance), partial(remade, f), STAGES)
-    return embedded_step(p, f, method)
+    return f, method_of(HERMITE, f, partial(attempt, f, p.tolerance), partial(remade, f), STAGES)
 
 
 def move_of(f: AnyRates, begin: Numbers, x: Numbers, t: UOp, h: UOp) -> Numbers:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from tinyphysics.ir import UOp
-from tinyphysics.step import Step
 from tinyphysics.synth.coefficients import dormand_prince, dormand_prince5
 from tinyphysics.synth.coefficients.dormand_prince import Row
 from tinyphysics.synth.methods.embedded import (
@@ -28,7 +27,6 @@ from tinyphysics.synth.methods.embedded import (
     Tolerance,
     Tried,
     combined,
-    embedded_step,
     mean,
     squares,
 )
@@ -60,11 +58,9 @@ FIVE = Tableau(dormand_prince5.STAGES, dormand_prince5.WEIGHTS, dormand_prince5.
 # fmt: on
 
 
-def explicit_pair(a: Tableau, p: Problem) -> Step:
+def explicit_pair(a: Tableau, p: Problem) -> tuple[AnyRates, Embedded]:
     f = p.slopes
-    return embedded_step(
-        p, f, method_of(a, f, partial(attempt, a, f, p.tolerance), partial(remade, a, f), a.end - 1)
-    )
+    return f, method_of(a, f, partial(attempt, a, f, p.tolerance), partial(remade, a, f), a.end - 1)
 
 
 def method_of(

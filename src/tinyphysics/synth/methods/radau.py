@@ -17,9 +17,9 @@ from tinyphysics.flows.map import Map
 from tinyphysics.ir import UOp, elements, f64
 from tinyphysics.rules.calculus.linear import ZERO, less, solved, times
 from tinyphysics.rules.calculus.solve import HALF_ULP
-from tinyphysics.step import Step
 from tinyphysics.synth.methods.embedded import (
     NOTHING,
+    AnyRates,
     Curve,
     Embedded,
     Here,
@@ -28,7 +28,6 @@ from tinyphysics.synth.methods.embedded import (
     Tolerance,
     Tried,
     combined,
-    embedded_step,
     mean,
 )
 from tinyphysics.synth.methods.implicit import solving
@@ -64,11 +63,11 @@ ROWS = (2, 0, 1)  # of Z, as they are kept: the move first, and last the error
 QUARTIC = (1.0, -4.5, 6.0, -2.5)
 
 
-def radau(p: Problem) -> Step:
+def radau(p: Problem) -> tuple[AnyRates, Embedded]:
     f = Rates(p.system, p.rates)
     # evaluations: at the beginning, three in a round and three when it has arrived, two for the error
     made = partial(attempt, f, p.tolerance), first, lambda x, t, h, kept: curve(kept)
-    return embedded_step(p, f, Embedded(4, 4, 8.0, *made, 4, 9))
+    return f, Embedded(4, 4, 8.0, *made, 4, 9)
 
 
 def first(slopes: Numbers) -> list[Numbers]:

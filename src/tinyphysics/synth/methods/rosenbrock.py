@@ -21,9 +21,9 @@ from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.linear import ONE, ZERO, less, solved, times
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.step import Step
 from tinyphysics.synth.methods.embedded import (
     NOTHING,
+    AnyRates,
     Curve,
     Embedded,
     Here,
@@ -32,7 +32,6 @@ from tinyphysics.synth.methods.embedded import (
     Tolerance,
     Tried,
     combined,
-    embedded_step,
     mean,
 )
 from tinyphysics.synth.methods.radau import along
@@ -64,10 +63,10 @@ WITHIN = (
 SOLVED = 2.0**-7  # of what is allowed: what a linear solver may leave
 
 
-def rosenbrock(p: Problem) -> Step:
+def rosenbrock(p: Problem) -> tuple[AnyRates, Embedded]:
     f = p.slopes
     made = partial(attempt, f, p.tolerance), first, lambda x, t, h, kept: curve(kept)
-    return embedded_step(p, f, Embedded(3, 4, 6.0, *made, 3, 6, carried=3))
+    return f, Embedded(3, 4, 6.0, *made, 3, 6, carried=3)
 
 
 def first(slopes: Numbers) -> list[Numbers]:

@@ -11,10 +11,13 @@ from tinyphysics.planner.methods.families.lengths import check_written, in_steps
 from tinyphysics.planner.methods.families.rates import rates_of
 from tinyphysics.planner.methods.method import EMBEDDED, Family, Job, tolerance_of
 from tinyphysics.step import Step
-from tinyphysics.synth.methods.embedded import Problem, Tolerance
+from tinyphysics.synth.methods.embedded import ROUNDED, AnyRates, Problem, Tolerance, embedded_step
+from tinyphysics.synth.methods.embedded import Embedded as EmbeddedMethod
+from tinyphysics.synth.methods.given_length import OfGivenLength, embedded_of_given_length
 from tinyphysics.synth.methods.radau import radau
 from tinyphysics.system import System
 
+Made = Callable[[Problem], tuple[AnyRates, EmbeddedMethod]]
 OF_AN_ATTEMPT = 160  # operations of a number in an attempt of order 8, beside the rates
 MOST_TRIED = 10_000  # operations of an attempt
 # numbers, of which a matrix of pairs is eliminated in every attempt: 3*n**3 operations if it is full
@@ -27,10 +30,8 @@ class Embedded(Family):
 
     relative: float  # the tolerance of a step, if none is asked for
     slopes: int  # of an attempt
-    explicit: Callable[[Problem], Step] | None = None  # by slopes alone: then it runs on arrays too
-    linear: Callable[[Problem], Step] | None = (
-        None  # by linear systems, on arrays by a solver without a matrix
-    )
+    explicit: Made | None = None  # by slopes alone: then it runs on arrays too
+    linear: Made | None = None  # by linear systems, on arrays by a solver without a matrix
     kind = EMBEDDED
     takes = (*Family.takes, "tensor", "friction")
     adaptive = True
@@ -66,7 +67,18 @@ class Embedded(Family):
             check_shapes(job, arrays)
         elif not arrays:
             check_written(job, count, MOST_TRIED)
-        return (self.linear or self.explicit or radau)(Problem(name, system, terms, rates, tolerance, arrays))
+        p = Problem(name, system, terms, rates, tolerance, arrays)
+        return embedded_step(p, *(self.linear or self.explicit or radau)(p))
+
+    def of_given_length(self, job: Job) -> OfGivenLength | None:
+        """Equations are solved until corrections are as small as rounding, whatever the tolerance of the steps."""
+        system, (rates, terms) = job.system, rates_of(job.system)
+        numbers = sum(s.var.size for s in system.states)
+        arrays = once(rates) * self.slopes + numbers * OF_AN_ATTEMPT > MOST_TRIED and has_long_axis(system)
+        if arrays and self.explicit is None or not arrays and self.implicit and numbers > MOST_SOLVED:
+            return None
+        p = Problem(job.method.name, system, terms, rates, Tolerance(ROUNDED), arrays)
+        return embedded_of_given_length(p, *(self.linear or self.explicit or radau)(p))
 
 
 def check_shapes(job: Job, arrays: bool) -> None:

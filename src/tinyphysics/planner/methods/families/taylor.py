@@ -13,6 +13,7 @@ from tinyphysics.planner.methods.method import TAYLOR, Family, Job, tolerance_of
 from tinyphysics.rules.calculus.jet import order_for
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import Step
+from tinyphysics.synth.methods.given_length import OfGivenLength, taylor_of_given_length
 from tinyphysics.synth.methods.taylor import OF_A_NUMBER, TOLERANCE, taylor_step
 from tinyphysics.synth.methods.wide_taylor import estimate, has_products, wide_taylor_step
 from tinyphysics.system import System
@@ -21,6 +22,7 @@ from tinyphysics.tpir.kernels.kernel import LARGEST
 TOLD_IN_LOOPS = 2_000  # of each order, as counted on arrays
 # of series without products, where "rk4" is as good, and of others
 MOST_LINEAR, MOST_IN_LOOPS = 6_000, 60_000
+MOST_PULLED = 50_000  # operations of a series whose adjoint, about twice as long, is written out
 LEFT_WHEN_FUSED = 0.6  # of the operations of a series in pairs, at least: a product and a sum become one
 
 
@@ -51,6 +53,15 @@ class Taylor(Family):
         found = sum(u.size for u in toposort(values) if u.op in ELEMENTWISE)
         check_pairs(job, int(LEFT_WHEN_FUSED * found))
         return step
+
+    def of_given_length(self, job: Job) -> OfGivenLength | None:
+        rates, _ = rates_of(job.system)
+        if job.goal.precision == "dd":
+            return None
+        order = order_for(tolerance_of(job.method, job.goal))
+        if series_length(job.system, rates, order) > MOST_PULLED:
+            return None
+        return taylor_of_given_length(job.method.name, job.system, simplify(rates), order)
 
 
 def too_long(system: System, rates: Sequence[UOp], order: int) -> bool:
