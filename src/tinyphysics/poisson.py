@@ -38,6 +38,7 @@ class Structure(Protocol):
     families: Words = ()  # kinds of methods that step it, the default first; none: all whose needs are met
     keeps_energy: bool = True  # is an energy without explicit time conserved?
     measured: str = "|MᵀJM - J|"  # what is zero where the Jacobian M of a step keeps P
+    settles: bool = False  # does a step end on a surface, off which a rounded state is?
 
     @property
     def headline(self) -> str:
@@ -84,6 +85,10 @@ class Structure(Protocol):
     def reads_as(self) -> Mapping[str, str]:
         """Claims that are shown by what a reader of another structure calls by another name."""
         return {}
+
+    def differentiated(self, by: Any) -> Structure:
+        """As its defect is measured: `by` gives the derivatives of each number of an expression by those of a state."""
+        return self
 
     def evaluated(self, by: Evaluate) -> Structure:
         """As its defect is measured: `by` gives the numbers of an expression, at those of the states."""

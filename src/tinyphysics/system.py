@@ -22,6 +22,7 @@ GIVEN_BY = {  # the field with what a system of a kind is given by
     "potential": "energy",
     "map": "update",
     "ode": "update",
+    "constraint": "tensor",
 }
 KINDS = {  # what a system is given by, and the level of the input ladder that it stands on
     "forces": 0,
@@ -29,6 +30,7 @@ KINDS = {  # what a system is given by, and the level of the input ladder that i
     "potential": 1,  # the part of an energy that another system adds to its own
     "map": 0,
     "ode": 0,
+    "constraint": 1,  # what an energy is added to
 }
 LAGRANGIAN = 3  # the level of an energy that was found from a Lagrangian
 
@@ -191,6 +193,7 @@ class System(Summand):
     step: str = ""  # of a map: the parameter that is its time step
     unsafe: str = ""  # of a map of pairs: why it is not meant to be symplectic
     bracket: str = ""  # the word of its structure, where the roles of its states do not say it
+    held: tuple[str, ...] = ()  # of constraints: the name of each, in the order of `tensor`
 
     @property
     def seen(self) -> System:

@@ -429,6 +429,14 @@ class Trajectory:
         found: dict[str, Any] = self._ask("ledger")
         return found
 
+    def multipliers(self, name: str) -> Any:
+        """The multipliers λ of a constraint at every frame, by its name: p' = -dV/dq - Gᵀλ with G = dg/dq.
+
+        Of g = q @ q - l**2 the tension of the rod is 2 l λ. At a frame it is the mean of the values of the half steps before
+        and after it, each of which alone is wrong by a multiple of dt.
+        """
+        return self._ask("multipliers", name)
+
     def every_step(self, name: str = "energy") -> tuple[Any, Any, Any]:
         """Returns (times, values, scale) of a quantity, by its name, at every step; the run is replayed, bit for bit.
 

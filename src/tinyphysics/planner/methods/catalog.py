@@ -6,6 +6,7 @@ from functools import partial
 
 from tinyphysics.planner.methods.families.as_written import AsWritten
 from tinyphysics.planner.methods.families.collocation import Collocation
+from tinyphysics.planner.methods.families.constrained import Rattle
 from tinyphysics.planner.methods.families.discrete_gradient import DiscreteGradient
 from tinyphysics.planner.methods.families.doubled import Doubled
 from tinyphysics.planner.methods.families.embedded import Embedded
@@ -129,6 +130,11 @@ METHODS: tuple[Method, ...] = (
         (CONTACT, contact_parts, "a contact energy",
          "exact flows of a contact energy: of q, of p and of a multiple of s, in order and back"))
       for name, order, source in (("strang", 2, "he2015"), ("strang4", 4, "suzuki1990"), ("strang6", 6, "kahan1997"))),
+    *(Method(f"rattle{order if order > 2 else ''}", order, "kicks, and drifts that end on the constraints, whose multipliers are "
+             f"solved for{', repeated' if order > 2 else ''}", Rattle(COMPOSED[name]), symmetric=True, source=source,
+             needs=("constraints", "separable", "quadratic T", "no clock"))
+      for name, order, source in (("strang", 2, "andersen1983"), ("strang4", 4, "suzuki1990"),
+                                  ("strang6", 6, "kahan1997"))),
     Method("implicit_midpoint", 2, "the slope at the middle of the step, solved for", Collocation(1), symmetric=True),
     Method("gauss4", 4, "two slopes at the Gauss points, solved for", Collocation(2), symmetric=True, source="butcher1964"),
     Method("gauss6", 6, "three slopes at the Gauss points, solved for", Collocation(3), symmetric=True, source="butcher1964"),

@@ -22,7 +22,7 @@ ROUNDS = 6  # of a solution, about, the last look at its slopes included
 SPLITTING, TABLEAU, PARTS, LEVELS = "splitting", "Runge–Kutta", "shears", "paces"
 ORBITS, INTERACTION, COLLOCATION, DOUBLED = "orbits", "interaction", "collocation", "doubled"
 VARIATIONAL, DISCRETE_GRADIENT, MAGNUS = "variational", "discrete gradient", "exponential"
-PUSHERS, AXES, CONTACT = "pushers", "axes", "contact"
+PUSHERS, AXES, CONTACT, CONSTRAINED = "pushers", "axes", "contact", "constrained"
 ROTATIONS, SPHERICAL, CAYLEY = "rotations", "spherical midpoint", "cayley"
 TAYLOR, EMBEDDED, AS_WRITTEN, EXACT_FLOW = "Taylor", "embedded", "map", "flow"
 

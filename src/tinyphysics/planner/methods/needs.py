@@ -74,6 +74,10 @@ def no_contact(m: Method, system: System, facts: Facts) -> Reason:
     )
 
 
+def no_constraints(m: Method, system: System, facts: Facts) -> Reason:
+    return None if system.bracket == "constrained" else "no constraint holds its positions: energy + rod"
+
+
 def is_quadratic(system: System, facts: Facts) -> bool:
     """Forces of position come with T = p**2/2m."""
     return system.kind == "forces" or "T quadratic" in facts and bool(facts["T quadratic"])
@@ -202,6 +206,7 @@ NEEDS: dict[str, Need] = {
     "friction": Need("no friction, or a method whose order does not rest on there being two parts", friction_between),
     "a magnetic field": Need("charges in a field: bracket=tp.magnetic(B), or a vector potential in H", no_field),
     "a contact energy": Need('positions, momenta and s: bracket="contact"', no_contact),
+    "constraints": Need("positions that are held by @tp.constraint: energy + rod", no_constraints),
     "quadratic T": Need("T is quadratic in p, with masses that may be parameters", not_quadratic),
     "force gradients": Need("an energy without lists of neighbours: forces are differentiated once more", no_gradients),
     "still T": Need("t does not occur in T", kinetic_clock),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.analysis.separable import separable
+from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.given import shown
 from tinyphysics.ir import Ops, UOp
@@ -31,6 +32,11 @@ def damped(system: System, friction: Any) -> System:
         raise PlanError(
             f"friction= for `{system.name}`, which is given by its {system.kind}: it has no momenta to damp",
             fix="Write it as an energy, or write the friction into the equations: return p, -q - 0.1*p.",
+        )
+    if system.bracket == CONSTRAINED:
+        raise PlanError(
+            f"friction= cannot be combined with the constraints of `{system.name}` yet",
+            fix="Leave friction= out.",
         )
     if system.structure.headline != FIVE[0] and system.bracket != "magnetic":
         raise PlanError(

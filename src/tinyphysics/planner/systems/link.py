@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from tinyphysics.analysis.separable import signed_sum, terms
+from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.errors import PlanError, ShapeError
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.equality.normal import same
@@ -18,6 +19,7 @@ from tinyphysics.system import Motion, Parameter, SizedFamily, State, Sum, Syste
 from tinyphysics.util import Site, one_of
 
 WITH_ENERGY = ("hamiltonian", "potential")
+WITHOUT_MOTION = ("potential", "constraint")
 RULES = (
     "energy",
     "levels",
@@ -79,16 +81,16 @@ def sizes_in_common(parts: Sequence[System | SizedFamily]) -> dict[str, int | st
 
 def check_kinds(parts: Sequence[System | SizedFamily]) -> None:
     for part in parts:
-        if part.kind not in WITH_ENERGY:
+        if part.kind not in (*WITH_ENERGY, "constraint"):
             raise PlanError(
                 f"`{part.name}` is given by its {part.kind}, and only energies can be added in a sum of systems",
                 site=site_of(part),
                 fix="Write its energy: @tp.hamiltonian or @tp.potential.",
             )
-    if all(part.kind == "potential" for part in parts):
+    if all(part.kind in WITHOUT_MOTION for part in parts):
         raise PlanError(
             f"without a kinetic energy nothing moves in `{' + '.join(x.name for x in parts)}`: a "
-            f"potential has no kinetic energy",
+            f"{parts[0].kind} has no kinetic energy",
             site=site_of(parts[0]),
             fix="Add a system that moves: def free(q, p): return p @ p / 2.",
         )
@@ -102,36 +104,60 @@ def site_of(part: System | SizedFamily) -> Site | None:
     return part.site if isinstance(part, System) else None
 
 
-def link(parts: Sequence[System], ranks: Sequence[int | None], apart: bool = False) -> System:
+def link(every: Sequence[System], ranks: Sequence[int | None], apart: bool = False) -> System:
+    parts = [part for part in every if part.kind in WITH_ENERGY]
+    ranks = [rank for part, rank in zip(every, ranks) if part.kind in WITH_ENERGY]
     moving = [part for part in parts if part.kind == "hamiltonian"]
     states = states_of(moving)
-    for part in parts:
-        if part.kind == "potential":
+    for part in every:
+        if part.kind in WITHOUT_MOTION:
             check_moved(part, states)
-    parameters = parameters_of(parts, states)
+    parameters = parameters_of(every, states)
     added, counted, summed = kinetic_once(parts, apart)
     energy = added[0]
     for own in added[1:]:
         energy = energy + own
     times = [part.time for part in parts if part.time is not None]
-    axes = {name: shape for part in reversed(parts) for name, shape in part.axes.items()}
-    return System(
-        " + ".join(part.name for part in parts),
+    axes = {name: shape for part in reversed(every) for name, shape in part.axes.items()}
+    whole = System(
+        " + ".join(part.name for part in every),
         "hamiltonian",
         tuple(states.values()),
         tuple(parameters.values()),
         time=times[0] if times else None,
         energy=energy,
-        sites={u: site for part in reversed(parts) for u, site in part.sites.items()},
-        site=parts[0].site,
+        sites={u: site for part in reversed(every) for u, site in part.sites.items()},
+        site=every[0].site,
         axes=axes,
-        linked=in_common(parts, counted, summed),
+        linked=in_common(every, counted, summed),
         levels=levels_of(parts, ranks),
         motion=motion_of(parts),
         parts=tuple((part.name, signed_sum(V)) for part in parts if (V := potential_of(part))),
         **bracket_of(moving),
         **{name: roots_in(System)[name].put(us) for name, us in others(parts).items()},
     )
+    return constrained(whole, [part for part in every if part.kind == "constraint"])
+
+
+def constrained(system: System, rods: Sequence[System]) -> System:
+    """A system of pairs whose positions are held by the constraints of other parts."""
+    if not rods:
+        return system
+    if system.bracket or not system.q or len(system.q) + len(system.p) < len(system.states):
+        raise PlanError(
+            f"`{rods[0].name}` holds positions of `{system.name}`, which are not those of plain pairs of q and p",
+            site=rods[0].site,
+            fix="Constraints go with energies H(q, p) without bracket= and without bodies that turn.",
+        )
+    names = [part.name for part in rods]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise PlanError(
+            f"two constraints of the sum are named `{twice}`: out.multipliers(\"{twice}\") would mean both",
+            site=rods[0].site,
+            fix="Give one of the functions another name.",
+        )
+    held = tuple(g for part in rods for g in part.tensor)
+    return replace(system, bracket=CONSTRAINED, tensor=held, held=tuple(names))
 
 
 def bracket_of(parts: Sequence[System]) -> dict[str, Any]:
@@ -203,7 +229,7 @@ def check_moved(part: System, states: dict[str, State]) -> None:
     for s in part.states:
         if s.name not in positions:
             raise PlanError(
-                f"`{part.name}` is a potential of `{s.name}`, and no part of the sum has a kinetic energy for it",
+                f"`{part.name}` is a {part.kind} of `{s.name}`, and no part of the sum has a kinetic energy for it",
                 site=part.site,
                 fix=f"Positions here: {one_of(positions)}. If it is one of them: "
                 f'{part.name}.rename({s.name}="{positions[0]}").',

@@ -102,6 +102,21 @@ class Measured(Setup):
         return minimise(self, given, steps, force, move, checked_time(t0))
 
     @takes_names
+    @heeds("consistent", "sim.consistent(q=..., p=...)")
+    def consistent(self, **given: Any) -> dict[str, Any]:
+        """Returns the nearest state on the constraints, to begin a run with: `sim.evolve(**sim.consistent(q=..., p=...), ...)`.
+
+        The states and parameters are `given` by name, as to `evolve`. Positions are the nearest with g(q) = 0 in the metric of
+        the masses; momenta lose their part along Gᵀ. Parameters come back as they were given.
+        """
+        given, _ = opened(self.own_names, given, BEGINS)
+        if isinstance(self.source, SizedFamily):
+            self.bind(self.source, sizes_from(self.source, given))
+        from tinyphysics.runtime.measure.consistent import consistent
+
+        return consistent(self, given)
+
+    @takes_names
     @heeds("suggest_dt", "sim.suggest_dt(q=..., p=..., error=1e-6)")
     def suggest_dt(
         self,

@@ -9,19 +9,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import FunctionType
 from typing import Any
 
 from tinyphysics.errors import InputError, VerifyError
 from tinyphysics.front.trace import map_
-from tinyphysics.ir import Ops, UOp, substitute, toposort
+from tinyphysics.ir import Ops, UOp, elements, substitute, toposort
 from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.rules.calculus.custom import inline
+from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.rules.formulas.constraints import jacobian
 from tinyphysics.rules.identities.exact import unrounded
 from tinyphysics.runtime.measure.multirate import choose_inner_steps
 from tinyphysics.runtime.measure.one_step import OneStep
+from tinyphysics.runtime.stages.constraints import check_start
 from tinyphysics.runtime.stages.flow_matrices import flows_of, with_flows
 from tinyphysics.runtime.stages.invariants import own_invariants
 from tinyphysics.runtime.stages.momenta_of_velocities import given_momenta
@@ -153,7 +156,7 @@ def subject(what: Measurable) -> Setup:
 def structure_to_keep(system: System, pairs: Any) -> Structure:
     """What a step is measured against: that of the system, or canonical pairs that are given or plain."""
     if pairs is None and (own := system.structure).states:
-        return own
+        return own.differentiated(lambda u, state: jacobian(unroll([u])[0], elements(state)))
     known = {s.name: s.var for s in system.states}
     found = [(known[q], known[p]) for q, p in pairs_of(system, pairs)]
     for q, p in found:
@@ -215,6 +218,7 @@ def measure_symplectic(sim: Measurable, dt: float | None = None, pairs: Any = No
     if system.levels and not setup.goal.inner:
         choose_inner_steps(setup, given, h, 0.0, None)
     i = inputs(system, given_momenta(system, given))
+    check_start(system, i)
     if i.is_ensemble:
         raise InputError("the symplectic defect is measured for one member at a time", fix="Pass one member.")
     if in_frame(setup.tpir):
@@ -276,7 +280,10 @@ def one_step(setup: Setup, i: Inputs, h: float, structure: Structure) -> OneStep
         return out
 
     flat = [x for s in system.states for x in i.states[s.name][0].ravel().tolist()]
-    return OneStep(system, kernel.inputs, outputs, structure, h, flat, given_at)
+    found = OneStep(system, kernel.inputs, outputs, structure, h, flat, given_at)
+    if not structure.settles:
+        return found
+    return replace(found, start=found.image(h, found.image(-h, flat)))  # in as many digits as it is measured in
 
 
 def defect_of_jump(sim: Setup, dt: float, given: Mapping[str, Any]) -> Defect:

@@ -45,6 +45,7 @@ def system_data(whole: System) -> dict[str, Any]:
         "levels": "",
         **({} if clock is None else {"clock": [clock.way, dump([clock.rate])]}),
         **{name: word for name in ("step", "unsafe", "bracket") if (word := getattr(s, name))},
+        **({"held": list(s.held)} if s.held else {}),
         "motion": "",
         **{name: dump(us) for name, us in roots.items()},
     }
@@ -79,6 +80,7 @@ def system_of(s: Mapping[str, Any]) -> System:
         step=str(s.get("step", "")),
         unsafe=str(s.get("unsafe", "")),
         bracket=str(s.get("bracket", "")),
+        held=tuple(map(str, s.get("held", ()))),
         **{name: how[name].put(parse(text)) for name, text in graphs.items()},
     )
     if "clock" in s:

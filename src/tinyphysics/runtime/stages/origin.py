@@ -11,6 +11,7 @@ import numpy as np
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import UOp
 from tinyphysics.plan import Goal
+from tinyphysics.runtime.stages.constraints import multipliers
 from tinyphysics.runtime.stages.drift_of_values import Excursion
 from tinyphysics.runtime.stages.execute import clock_of, execute, observe_states
 from tinyphysics.runtime.stages.extremes import Extremes, kept_in_the_loop, only
@@ -21,7 +22,7 @@ from tinyphysics.runtime.stages.terms import CANCELLED as CANCELLED
 from tinyphysics.runtime.stages.terms import addends as addends
 from tinyphysics.runtime.stages.terms import made_of
 from tinyphysics.runtime.state.record import Carried, Record
-from tinyphysics.runtime.state.run import Run
+from tinyphysics.runtime.state.run import Run, made
 from tinyphysics.runtime.state.schedule import Schedule, time_at, times_at, times_of
 from tinyphysics.system import State
 from tinyphysics.tpir.precision.probe import REST
@@ -136,6 +137,11 @@ class Origin:
     def velocity(self, name: str) -> Any:
         """One of them, at every frame."""
         return self.seen(self.looked({name: self.velocities[name]})[name])
+
+    def multipliers(self, name: str) -> Any:
+        """Of a constraint, at every frame."""
+        value = multipliers(self.run.system, made(self.run.program).name, self.run.dt, name)
+        return self.seen(self.looked({name: value})[name])
 
     def looked(self, values: Mapping[str, UOp]) -> dict[str, Any]:
         """Values of every frame."""

@@ -266,7 +266,7 @@ Behaviour = Literal[
 # what depends on more than the registers as they are
 History = Literal["list", "tree", "rounds", "jump", "series"]
 Proof = Literal[
-    "friction", "pushers", "exact", "maps", "orbits", "stages", "turns", "rotations"
+    "friction", "pushers", "exact", "maps", "orbits", "stages", "turns", "rotations", "constraints"
 ]  # of tpir/proof/readers/; the other one reads shears
 
 
@@ -390,6 +390,10 @@ ISA: dict[str, InstructionRow] = {
         "s := its part of the exact flow of a term of the energy for a time h, with the lines beside it", "r[rc]n",
         value=values.source, kind="update", numbers="by_value", reader="exact",
         no_part_of=("maps", "orbits", "stages", "turns", "rotations")),
+    "CONSTRAIN": InstructionRow("s, value", "S",
+        "s := its part of a drift along what B registers keep zero, or a momentum without its part across that", "r",
+        value=values.source, kind="update", numbers="by_value", reader="constraints",
+        no_part_of=("maps", "orbits", "stages", "turns", "rotations", "exact")),
     "PROPAGATE": InstructionRow("s, way, [energy, weight]...", "S",
         "all states after n steps: the flow of the energies for n*dt, or the n-th power of their flows in turn",
         "w(rc)+", run="jump", kind="all states", numbers="whole", no_part_of=("maps", "stages", "turns")),

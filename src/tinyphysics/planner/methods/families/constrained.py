@@ -1,0 +1,49 @@
+"""RATTLE and its compositions, for energies T(p) + V(q) whose positions are held by constraints g(q) = 0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tinyphysics.facts import Facts
+from tinyphysics.planner.methods.families.lengths import check_solved
+from tinyphysics.planner.methods.method import CONSTRAINED, Family, Job, Method
+from tinyphysics.report import Row
+from tinyphysics.step import Step
+from tinyphysics.synth.methods.rattle import rattle
+from tinyphysics.system import System
+from tinyphysics.util import plural
+
+MOST = 16  # numbers that are held, whose equations are written out
+
+
+def held_numbers(system: System) -> int:
+    return sum(g.size for g in system.tensor)
+
+
+@dataclass(frozen=True, eq=False)
+class Rattle(Family):
+    weights: tuple[float, ...]
+    kind = CONSTRAINED
+    symplectic = True
+    takes = ("energy", "tensor", "motion")
+
+    @property
+    def stages(self) -> int:
+        return len(self.weights)
+
+    def lacking(self, system: System, facts: Facts) -> str | None:
+        held, numbers = held_numbers(system), sum(q.size for q in system.q)
+        if held >= numbers:
+            return f"{held} constraints leave nothing free of {plural(numbers, 'number')} of position"
+        if held > MOST:
+            return f"{held} constraints are too many to be written out: {MOST} at most"
+        return None
+
+    def step(self, job: Job) -> Step:
+        check_solved(job)
+        split = job.facts["separable"]
+        return rattle(job.method.name, job.system, split.T, split.V, self.weights, job.claims)
+
+    def rows(self, method: Method, facts: Facts) -> list[Row]:
+        what = "are kept along g(q) = 0 in every drift, momenta where one looks"
+        return [Row("constraints", "to rounding", f"positions {what}")]

@@ -1,0 +1,202 @@
+"""Does a run begin on its constraints?  Residuals of g(q) = 0 and of its rate, the nearest state, and multipliers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.analysis.separable import separable
+from tinyphysics.constrained import BRACKET
+from tinyphysics.device.host.arrays import Evaluator
+from tinyphysics.errors import InputError
+from tinyphysics.ir import UOp, elements, substitute
+from tinyphysics.planner.methods.catalog import BY_NAME
+from tinyphysics.rules.calculus.custom import inline
+from tinyphysics.rules.formulas.constraints import Constraints
+from tinyphysics.rules.functions.transcendental import lower
+from tinyphysics.runtime.state.ensemble import Inputs
+from tinyphysics.step import DT
+from tinyphysics.synth.methods.rattle import constraints_of
+from tinyphysics.synth.methods.rattle import multipliers as multipliers_of
+from tinyphysics.system import System
+from tinyphysics.util import did_you_mean, one_of
+
+OFF = 1e-10  # of its own size, by which a constraint may be off at the start: a number of ten digits is
+DEPENDENT = 1e-7  # of a row, that is left without those before it, where it says nothing new
+ROUNDS = 60  # to the nearest state
+TINY = 2.0**-1000
+
+
+def holds(system: System) -> bool:
+    return system.bracket == BRACKET
+
+
+def rows_of(system: System) -> list[str]:
+    """What each row of the constraints is called."""
+    return [
+        f"`{name}`" if g.size == 1 else f"row {', '.join(map(str, np.unravel_index(k, g.shape)))} of `{name}`"
+        for name, g in zip(system.held, system.tensor)
+        for k in range(g.size)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Numeric:
+    """Constraints as functions of arrays of members."""
+
+    system: System
+    of: Constraints
+    names: tuple[UOp, ...]  # the numbers of states and parameters
+    evaluator: Evaluator
+
+    def at(self, i: Inputs, states: Mapping[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
+        """(g, G, A, q, p) of every member."""
+        env: dict[UOp, Any] = {}
+        known = {**{n: np.asarray(v) for n, v in states.items()}, **i.params}
+        for x in (*self.system.states, *self.system.parameters):
+            flat = np.asarray(known[x.name], float).reshape(len(known[x.name]), -1)
+            env |= {UOp.var(f"{x.name}.{k}"): flat[:, k] for k in range(flat.shape[1])}
+        with np.errstate(all="ignore"):
+            found = [np.broadcast_to(v, i.members) for v in self.evaluator(env)]
+        m, n = self.of.count, len(self.of.q)
+        table = np.array(found).reshape(len(found), i.members).T
+        g, G, A = table[:, :m], table[:, m : m + m * n].reshape(-1, m, n), table[:, m + m * n :].reshape(-1, n, n)
+        return g, G, A, self.flat(states, self.of.positions), self.flat(states, self.of.momenta)
+
+    def flat(self, states: Mapping[str, Any], some: Sequence[UOp]) -> Any:
+        return np.concatenate([np.asarray(states[str(s.arg)], float).reshape(len(states[str(s.arg)]), -1) for s in some], 1)
+
+    def unflat(self, values: Any, some: Sequence[UOp]) -> dict[str, Any]:
+        out, at = {}, 0
+        for s in some:
+            out[str(s.arg)] = values[:, at : at + s.size].reshape(-1, *s.shape)
+            at += s.size
+        return out
+
+
+@lru_cache(maxsize=8)
+def numeric(system: System) -> Numeric:
+    c = constraints_of(system, separable(system).T)
+    table: dict[UOp, UOp] = {}
+    for x in (*system.states, *system.parameters):
+        table |= {e: UOp.var(f"{x.name}.{k}") for k, e in enumerate(elements(x.var))}
+    roots = [*c.g, *(u for row in c.G for u in row), *(u for row in c.A for u in row)]
+    return Numeric(system, c, tuple(table.values()), Evaluator(lower(inline(substitute(roots, table)))))
+
+
+def check_start(system: System, i: Inputs) -> None:
+    """An InputError where a member does not begin on the constraints, or some of them say nothing new there."""
+    if not holds(system) or i.there or not i.members:
+        return
+    n = numeric(system)
+    g, G, A, q, p = n.at(i, i.states)
+    check_independent(system, i, G, A)
+    v = np.einsum("mkl,ml->mk", A, p)
+    rate, named = np.einsum("mjk,mk->mj", G, v), rows_of(system)
+    for values, size, what in (
+        (g, np.einsum("mjk,mk->mj", np.abs(G), np.abs(q)), "is {value:.3g} at the start, not 0"),
+        (rate, np.einsum("mjk,mk->mj", np.abs(G), np.abs(v)), "changes at the rate {value:.3g} at the start, not 0"),
+    ):
+        bad = ~(np.abs(values) <= OFF * size + TINY)
+        if bad.any():
+            member, row = np.argwhere(bad)[0]
+            whose = f" of member {member}" if i.is_ensemble else ""
+            raise InputError(
+                f"{named[row]}{whose} {what.format(value=values[member, row])}: the state is off the constraints",
+                fix=f"Start from the nearest state on them: sim.evolve(**sim.consistent({given_as(system)}), ...).",
+            )
+
+
+def given_as(system: System) -> str:
+    return ", ".join(f"{s.name}=..." for s in system.states)
+
+
+def check_independent(system: System, i: Inputs, G: Any, A: Any) -> None:
+    """An InputError that names a row which the others imply at the start, or which vanishes there."""
+    named = rows_of(system)
+    for member in range(i.members) if i.members <= 16 else range(0, i.members, max(1, i.members // 16)):
+        try:
+            root = np.linalg.cholesky(A[member] + 0.0)
+        except np.linalg.LinAlgError:
+            raise InputError(
+                "the kinetic energy is not positive: constraints need masses above zero",
+                fix="Check the masses.",
+            ) from None
+        left = G[member] @ root
+        for row, own in enumerate(left):
+            size, rest = np.linalg.norm(own), own
+            for _ in range(2):
+                for unit in left[:row]:
+                    rest = rest - (rest @ unit) * unit
+            kept = np.linalg.norm(rest)
+            if not kept > DEPENDENT * size:
+                what = (
+                    "has no slope at the start: nothing would hold it"
+                    if not size > 0
+                    else f"says nothing that {one_of(named[:row], 'and')} do not say at the start: it is redundant"
+                )
+                raise InputError(f"{named[row]} {what}", fix="Leave it out, or write it as a length that is not zero.")
+            left[row] = rest / kept
+
+
+def nearest(system: System, i: Inputs) -> dict[str, Any]:
+    """The nearest positions on the constraints, in the metric of the masses, and momenta along them."""
+    n = numeric(system)
+    _, _, A, wanted, p = n.at(i, i.states)
+    states, still, last = dict(i.states), 0, np.inf
+    for _ in range(ROUNDS):
+        g, G, _, q, _ = n.at(i, states)
+        push = np.einsum("mkl,mjl->mkj", A, G)
+        right = g + np.einsum("mjk,mk->mj", G, (wanted - q) if still == 0 else 0.0 * q)
+        step = np.einsum("mkj,mj->mk", push, solved(system, G @ push, right))
+        new = (wanted if still == 0 else q) - step
+        change = float(np.abs(new - q).max(initial=0.0) / max(np.abs(q).max(initial=0.0), TINY))
+        states |= n.unflat(new, n.of.positions)
+        if not np.isfinite(change):
+            break
+        still += still > 0 or change < 1e-12 or change >= last and change < 1e-6  # then what is left is taken off
+        last = change
+        if still > 2:
+            break
+    g, G, A, q, _ = n.at(i, states)
+    size = np.einsum("mjk,mk->mj", np.abs(G), np.abs(q))
+    if not (np.abs(g) <= OFF * size + TINY).all():
+        raise InputError(
+            f"no state on the constraints was found near this one: {rows_of(system)[int(np.abs(g).max(axis=0).argmax())]} "
+            f"is still {float(np.abs(g).max()):.3g}",
+            fix="Start nearer to them.",
+        )
+    check_independent(system, i, G, A)
+    for _ in range(2):
+        v = np.einsum("mkl,ml->mk", A, p)
+        push = np.einsum("mkl,mjl->mkj", A, G)
+        p = p - np.einsum("mjk,mj->mk", G, solved(system, G @ push, np.einsum("mjk,mk->mj", G, v)))
+    found = {**n.unflat(q, n.of.positions), **n.unflat(p, n.of.momenta)}
+    return found if i.is_ensemble else {name: v[0] for name, v in found.items()}
+
+
+def solved(system: System, matrix: Any, right: Any) -> Any:
+    try:
+        return np.linalg.solve(matrix, right[..., None])[..., 0]
+    except np.linalg.LinAlgError:
+        raise InputError(
+            f"the constraints of `{system.name}` are redundant at this state", fix="Leave out those that others imply."
+        ) from None
+
+
+def multipliers(system: System, method: str, dt: float, name: str) -> UOp:
+    """The multipliers of a constraint as an expression of a state of a run."""
+    if name not in system.held:
+        known = one_of(system.held, "and") if system.held else "none"
+        raise InputError(
+            f"there is no constraint `{name}`", fix=f"{did_you_mean(name, system.held)}It has {known}."
+        )
+    split, weights = separable(system), BY_NAME[method].family.weights  # type: ignore[attr-defined]
+    (every,) = substitute([multipliers_of(system, split.T, split.V, weights[0])], {DT: UOp.const(dt)})
+    k = system.held.index(name)
+    begin, g = sum(u.size for u in system.tensor[:k]), system.tensor[k]
+    return UOp.stack(elements(every)[begin : begin + g.size], g.shape)
