@@ -171,6 +171,7 @@ GROUPS: dict[str, dict[str, Row]] = {
         "pendulum_ensemble": Row(kind="phase", start={"q": np.linspace(0.2, 3.0, 8), "p": np.zeros(8)}),
         "damped_pendulum":  Row(steps=3_000, kind="phase", options={"friction": "gamma"}),
         "double_pendulum":  Row(steps=1_500, axes=tip),
+        "rods":             Row(steps=3_000, options={"order": 4}, axes=lambda out: {"x": "q[1, 0]", "y": "q[1, 1]"}),
         "spherical_pendulum": Row(steps=2_000, axes=from_above),
         "cart_pole":        Row(steps=2_000, axes=lambda out: {"y": "theta"}),
         "hoop":             Row(steps=2_000, kind="phase"),

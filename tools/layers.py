@@ -37,8 +37,8 @@ ROOMS = (
         "errors", "context", "util", "philox", "version", "given", "options", "tracebacks", "units", "up")),
     Room(1,  "ir", "What is an expression, and what does it mean on numbers?"),
     Room(2,  "", "What passes between the stages?", (
-        "poisson", "turning", "user_bracket", "charged", "canonical", "constrained", "contact", "structure", "system", "facts", "plan", "step",
-        "target", "report", "loss", "charge", "trajectory")),
+        "poisson", "turning", "user_bracket", "charged", "canonical", "constrained", "contact", "structure",
+        "system", "facts", "plan", "step", "target", "report", "loss", "charge", "trajectory")),
     Room(3,  "rules.identities", "Which rewrites keep a value?"),
     Room(3,  "rules.digits", "How does one compute with numbers of twice the digits?"),
     Room(3,  "rules.calculus", "What are the derivatives, series and matrices of expressions?"),

@@ -18,6 +18,7 @@ from PIL import Image
 import tinyphysics as tp
 from measure_methods import PROBLEMS, error
 from pictures_pushers import draw_friction, draw_magnetic, draw_pushers
+from pictures_rods import draw_rods
 from pictures_tops import draw_tops
 from tinyphysics.physics import chains, fields, fluids, molecular, particles
 from tinyphysics.physics.starts import lattice, maxwell
@@ -655,7 +656,7 @@ def main() -> None:
         "magnetic": draw_magnetic,
         "pushers": draw_pushers,
     }
-    three = {"tops": draw_tops}
+    three = {"tops": draw_tops, "rods": draw_rods}
     for name in sys.argv[1:] or [*WHOLE, *families, *three]:
         if name in WHOLE:
             WHOLE[name]()

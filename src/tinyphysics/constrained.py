@@ -12,7 +12,7 @@ from typing import Any
 
 from tinyphysics.canonical import Canonical
 from tinyphysics.ir import UOp, elements
-from tinyphysics.poisson import Evaluate, Matrix, Words
+from tinyphysics.poisson import Evaluate, Matrix
 
 BRACKET = "constrained"
 Slopes = Callable[[UOp, UOp], Sequence[Sequence[UOp]]]  # the derivatives of each number by those of a state
@@ -26,9 +26,11 @@ class Constrained(Canonical):
     slopes: Mapping[UOp, Sequence[Sequence[UOp]]] | None = None  # of all of them, by each position
     by_numbers: Evaluate | None = None  # how these are evaluated
     bracket = BRACKET
-    claims: Words = ("symplectic", "symmetric", "reversible", "consistent")
-    facts = ("linked", "Legendre", "separable", "T quadratic", "explicit time", "smooth", "even in p", "reads", "units")
-    families: Words = ("constrained",)
+    claims = ("symplectic", "symmetric", "reversible", "consistent")
+    facts = (  # type: ignore[assignment]
+        "linked", "Legendre", "separable", "T quadratic", "explicit time", "smooth", "even in p", "reads", "units",
+    )  # fmt: skip
+    families = ("constrained",)
     unasked = "its positions are held by constraints"
     measured = "|(MᵀJM - J) along g = 0|"
     settles = True
@@ -38,7 +40,9 @@ class Constrained(Canonical):
         return cls(tuple((q, p) for q, p in groups), tensor)
 
     def differentiated(self, by: Slopes) -> Constrained:
-        return replace(self, slopes={q: [row for g in self.constraints for row in by(g, q)] for q, _ in self.pairs})
+        return replace(
+            self, slopes={q: [row for g in self.constraints for row in by(g, q)] for q, _ in self.pairs}
+        )
 
     def evaluated(self, by: Evaluate) -> Constrained:
         return replace(self, by_numbers=by)

@@ -124,7 +124,8 @@ class Product(Poisson):
 
 # the order of their roles, words and claims is that of the docs; one that moves nothing is what remains
 STRUCTURES: tuple[type[Structure], ...] = (
-    Canonical, Damped, Constrained, Magnetic, Contact, BodyFrame, SpaceFrame, HeavyTop, Rotors, Rotations, Axes, UserBracket, Nothing,
+    Canonical, Damped, Constrained, Magnetic, Contact, BodyFrame, SpaceFrame, HeavyTop, Rotors, Rotations, Axes, UserBracket,
+    Nothing,
 )  # fmt: skip
 
 

@@ -189,6 +189,7 @@ ALONE = [
         "turning",
         "a magnetic field",
         "a contact energy",
+        "constraints",
     }
     & {*m.needs}
 ]

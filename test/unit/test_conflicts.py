@@ -99,6 +99,11 @@ def noisy(x):
     return x + tp.random.normal()
 
 
+@tp.constraint
+def ring(q: tp.Vec[2]):
+    return q @ q - 1
+
+
 levels = free + tp.fast(hard) + tp.slow(soft)
 START = {"q": 0.5, "p": 0.1}
 
@@ -123,6 +128,10 @@ def orbits(**options):
 # fmt: off
 KICK = {"kick": tp.act(every=2, map=lambda p: -p)}
 CALLS = [
+    lambda: build(trap + ring, project="energy"),
+    lambda: build(trap + ring, propagator="exact"),
+    lambda: tp.compile(trap + ring, 0.01).evolve(q=[1.0, 0.0], p=[0.0, 1.0], steps=4, acts=KICK),
+    lambda: tp.compile(trap + ring, 0.01).minimise(q=[1.0, 0.0]),
     lambda: tp.compile(spring, order=4, target_order=2),
     lambda: tp.compile(spring, inner=4),
     lambda: tp.compile(spring, time=clock, energy_drift=1e-6),
@@ -137,6 +146,7 @@ CALLS = [
     lambda: tp.compile(spring, approximate=1e-3, scale="auto"),
     lambda: tp.compile(force, time=clock),
     lambda: tp.compile(levels, time=clock),
+    lambda: tp.compile(trap + ring, time=lambda q: 1 + q @ q),
     lambda: tp.compile(logistic, dt=0.01),
     lambda: tp.compile(spring, dt=0.01, absolute=1e-9),
     lambda: tp.compile(decay, dt=-0.01),

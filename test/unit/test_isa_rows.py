@@ -120,6 +120,7 @@ VALUES = [
     ("RELAX",     "ELEM T0, mul, S1, 0.5; RELAX S1, T0, 0.25",       PLAIN,  "S1",  2.5),
     ("GYRATE",    "ELEM T0, mul, S1, 0.5; GYRATE S1, T0, cayley, S0", PLAIN, "S1",  2.5),
     ("EXACT",     "ELEM T0, mul, S1, 0.5; EXACT S1, T0, 0.25, (0,)", PLAIN,  "S1",  2.5),
+    ("CONSTRAIN", "ELEM T0, mul, S1, 0.5; CONSTRAIN S1, T0",         PLAIN,  "S1",  2.5),
     ("ORBIT",     "ELEM T0, mul, S0, S1; ORBIT S0, T0",              PLAIN,  "S0",  15.0),
     ("ROTATE",    "ELEM T0, mul, S0, S1; ROTATE S1, T0",             PLAIN,  "S1",  15.0),
     ("TURN",      "ELEM T0, mul, S0, S1; TURN S1, T0",               PLAIN,  "S1",  15.0),
@@ -210,6 +211,7 @@ def test_an_update_has_no_value_for_a_proof_to_pass_over():
         "RELAX",
         "GYRATE",
         "EXACT",
+        "CONSTRAIN",
         "ORBIT",
         "ROTATE",
         "LOAD",
@@ -324,6 +326,7 @@ COUNTED = [
     ("RELAX",     "RELAX S0:f64[3], T0, 0.25",                         "3",       {},              0, False),
     ("GYRATE",    "GYRATE S0:f64[3], T0, cayley, T0",                  "3",       {},              0, False),
     ("EXACT",     "EXACT S0:f64[3], T0, 0.25, (0,)",                   "3",       {},              0, False),
+    ("CONSTRAIN", "CONSTRAIN S0:f64[3], T0",                           "3",       {},              0, False),
     ("PROPAGATE", "PROPAGATE S0:f64[3], flow, E0, 1.0",                "3",       {},              0, False),
     ("SERIES",    "SERIES S0:f64[3], S1, T0, (4,)",                    "3",       {},              0, False),
     ("NOISE",     "NOISE T0:f64[3], uniform, 0.0, (0,3)",              "3",       {"random": 3}, None, False),
@@ -359,7 +362,7 @@ def test_a_random_number_is_many_operations():
 ENERGY = {"ELEM", "FMA", "SUM", "DOT", "PAIRS", "MAX", "MIN", "MOVE", "NEAR", "TIME"}  # what an energy is written with
 WITHIN = {"OBSERVE", "NOISE", "NEAR"}                                           # not in rounds, whatever it writes
 WHOLE = {"ORBIT", "SOLVE", "UNTIL"}                                             # a step with it is no loop over stages
-MARKED = {"SYMP_STEP", "MAP", "SHIFT", "SCALE", "RELAX", "GYRATE", "EXACT", "ROTATE", "TURN", "ORBIT"}              # moves a state in a nest of loops
+MARKED = {"SYMP_STEP", "MAP", "SHIFT", "SCALE", "RELAX", "GYRATE", "EXACT", "CONSTRAIN", "ROTATE", "TURN", "ORBIT"}  # moves a state in a nest of loops
 # fmt: on
 
 
@@ -438,6 +441,7 @@ PRECISE = [
     ("RELAX",     "ELEM T0, mul, S0, 0.5; RELAX S0, T0, 0.25",                  "RELAX",       "MAP MAP",       SHEARS,           "MAP MAP"),
     ("GYRATE",    "ELEM T0, mul, S0, 0.5; GYRATE S0, T0, cayley, S1",           "GYRATE",      "MAP MAP",       SHEARS,           "MAP MAP"),
     ("EXACT",     "ELEM T0, mul, S0, 0.5; EXACT S0, T0, 0.25, (0,)",            "EXACT",       "MAP MAP",       SHEARS,           "MAP MAP"),
+    ("CONSTRAIN", "ELEM T0, mul, S0, 0.5; CONSTRAIN S0, T0",                    "CONSTRAIN",   "MAP MAP",       SHEARS,           "MAP MAP"),
     ("SHIFT",     "SHIFT S0, S1",                                               "SHIFT",       "MAP MAP",       SHEARS,           UNITS),
     ("SCALE",     "SCALE S0, times, 4.0",                                       "SCALE",       "MAP MAP",       SHEARS,           UNITS),
     ("GRAD_INIT", "GRAD_INIT G0, S0",                                           "GRAD_INIT",   "",              "",               ""),

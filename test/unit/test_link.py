@@ -193,6 +193,7 @@ def test_a_state_cannot_have_a_name_that_a_trajectory_has():
         "keys",
         "given",
         "quantity",
+        "multipliers",
     }  # than 0.1: they take no name away, and out["keys"] is the state of that name
     assert known - {*OPTIONS} - later == {*SHOWN}
     assert tp.compile(pendulum.rename(g="energy"), 0.1).evolve(

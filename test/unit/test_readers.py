@@ -57,6 +57,16 @@ def charge(q: tp.Vec[2], p: tp.Vec[2]):
     return p @ p / 2
 
 
+@tp.hamiltonian
+def mass(q: tp.Vec[2], p: tp.Vec[2]):
+    return p @ p / 2 + q[1]
+
+
+@tp.constraint
+def length(q: tp.Vec[2]):
+    return q @ q - 1
+
+
 # fmt: off
 CASES = [  # the reader, a program that it certifies
     ("KeplerReader",      planets,  dict(method="wisdom_holman")),
@@ -65,6 +75,7 @@ CASES = [  # the reader, a program that it certifies
     ("CollocationReader", rod,      dict(method="variational_midpoint")),
     ("OscillatorReader",  quartic,  dict(method="interaction")),
     ("RotationReader",    top,      dict(method="rotations")),
+    ("ConstraintReader",  mass + length, dict(method="rattle")),
     ("ExactReader",       charge,   dict(method="axes")),
     ("PusherReader",      charge,   dict(method="boris")),
     ("MapReader",         standard, {}),
@@ -147,7 +158,7 @@ def test_an_instruction_without_a_rule_is_never_a_yes(name, system, options, kin
         else ":f64[3]"
         if system is top
         else ":f64[2]"
-        if system is charge
+        if system is charge or name == "ConstraintReader"
         else ""
     )
     monkeypatch.setitem(isa.ISA, "NUDGE", row)

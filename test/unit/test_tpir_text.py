@@ -236,6 +236,7 @@ def test_every_instruction_of_the_table_parses_in_the_form_that_it_states():
         "RELAX": "RELAX S1, T3, $gamma",
         "GYRATE": "GYRATE S1, T3, cayley, T4",
         "EXACT": "EXACT S1, T3, $dt, (1,)",
+        "CONSTRAIN": "CONSTRAIN S1, T3",
         "SOLVE": "SOLVE T4:f64[2], T3",
         "UNTIL": "UNTIL T4:f64[2], T5, T6, T7, (50,)",
         "ORBIT": "ORBIT S0, T3",

@@ -23,6 +23,8 @@ def shaped(f: Callable[..., Any], **shapes: Any) -> Callable[..., Any]:
 PLANE = {"q": tp.Vec[2], "p": tp.Vec[2]}
 LETTER = {"q": tp.Vec["n"], "p": tp.Vec["n"]}
 H = tp.hamiltonian
+FREE = H(shaped(lambda q, p: p @ p / 2, q=tp.Vec[2], p=tp.Vec[2]))
+ROD = tp.constraint(shaped(lambda q: q @ q - 1.0, q=tp.Vec[2]))
 
 
 def branching(q, p):
@@ -109,6 +111,18 @@ CALLS: dict[str, Callable[[], Any]] = {
     "a sum of two shapes": lambda: tp.compile(zoo.pendulum + zoo.kepler, dt=0.1),
     "a sum with a map": lambda: tp.compile(zoo.pendulum + systems.standard, dt=0.1),
     "a potential alone": lambda: tp.compile(arrays.trap, dt=0.1),
+    "a constraint alone": lambda: tp.compile(ROD, dt=0.1),
+    "a constraint of no position": lambda: tp.constraint(lambda q, k: k - 1.0),
+    "a constraint that depends on t": lambda: tp.constraint(lambda q, t: q - t),
+    "a constraint of another name": lambda: tp.compile(FREE + tp.constraint(lambda x: x - 1.0), dt=0.1),
+    "one constraint twice": lambda: tp.compile(FREE + ROD + ROD, dt=0.1),
+    "a constraint and a relativistic energy": lambda: tp.compile(FREE + ROD, dt=0.1, kinetics="relativistic"),
+    "a constraint and a plain method": lambda: tp.compile(FREE + ROD, dt=0.1, method="leapfrog"),
+    "a constraint and friction": lambda: tp.compile(FREE + ROD, dt=0.1, friction=0.1),
+    "a start off a constraint": lambda: tp.compile(FREE + ROD, dt=0.1).evolve(q=[1.0, 0.1], p=[0.0, 0.0], steps=1),
+    "momenta across a constraint": lambda: tp.compile(FREE + ROD, dt=0.1).evolve(q=[1.0, 0.0], p=[0.5, 0.0], steps=1),
+    "consistent without constraints": lambda: tp.compile(FREE, dt=0.1).consistent(q=[1.0, 0.0], p=[0.0, 0.0]),
+    "rattle without constraints": lambda: tp.compile(FREE, dt=0.1, method="rattle"),
     "fast of a number": lambda: tp.fast(3),
     "slow with rank 0": lambda: tp.compile(tp.fast(arrays.spring) + tp.slow(arrays.weak, rank=0), dt=0.1),
     "split of nothing": lambda: tp.split(),

@@ -18,10 +18,12 @@ from typing import Any
 from tinyphysics.analysis.jumps import stays
 from tinyphysics.analysis.masses import masses
 from tinyphysics.analysis.separable import separable
+from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.ir import Ops, UOp, elements, substitute, toposort
 from tinyphysics.ir.value import Value, evaluate
 from tinyphysics.rules.calculus.brackets import bracket
 from tinyphysics.rules.calculus.items import Items, NotFollowed, Place, Places, Total, add, scaled
+from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.equality.normal import Normal, Poly, chooses
@@ -661,8 +663,19 @@ def charges_of(system: System) -> tuple[Found, ...]:
         found.append(f)
     for name, u in system.structure.casimirs().items():
         found.append(Found(name, u, "none: a Casimir", "every energy keeps it", kind="casimir"))
+    if system.bracket == CONSTRAINED:
+        found = [f for f in found if f.kind == "energy" or keeps_constraints(f, system)]
     found += brackets_of(system, found)
     return tuple(found)
+
+
+def keeps_constraints(f: Found, system: System) -> bool:
+    """Does the motion that a quantity generates leave every constraint as it is?  Then no multiplier changes it."""
+    if any(u.size > SMALL for u in (*system.tensor, *system.q)):
+        return False  # not looked at number by number
+    normal, ways = Normal(), gradient(f.expression, list(system.p))
+    moved = unroll(jvp(list(system.tensor), list(system.q), ways))
+    return all(normal.is_zero(x) for x in simplify([u for group in moved for u in group]))
 
 
 def known_already(f: Found, known: Sequence[Found], system: System) -> bool:

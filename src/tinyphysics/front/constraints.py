@@ -45,7 +45,9 @@ def trace_constraint(d: Definition, positions: Sequence[str], sizes: Mapping[str
             "Return what is zero where the constraint holds: return q @ q - l**2.",
         )
     states = [State(n, symbols[n], "position", d[n].space.unit) for n in positions]
-    made = d.system("constraint", states, symbols, sizes, sites.table, positions, tensor=(g,), bracket=BRACKET)
+    made = d.system(
+        "constraint", states, symbols, sizes, sites.table, positions, tensor=(g,), bracket=BRACKET
+    )
     return made
 
 

@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from tinyphysics import step as kinds
+from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.errors import InputError, PlanError, TinyPhysicsError
 from tinyphysics.facts import Facts
 from tinyphysics.options import CALLS
@@ -29,6 +30,7 @@ GOALS = "energy_drift= or error="
 LEVELS, NO_LEVELS = "fast and slow parts", "an energy without fast and slow parts"
 MAP, RATES, FORCES = "a map", "a system of derivatives", "a system of forces"
 WHOLE = "states of whole numbers"
+CONSTRAINTS = "constraints"
 KINDS = {"map": MAP, "ode": RATES, "forces": FORCES}
 NOT_HAMILTONIAN, EXPLICIT_TIME = "a system that is not a Hamiltonian", "an energy that depends on t"
 OWN_STEPS, FIXED_STEP = "a method that chooses its own steps", "a method with a fixed step"
@@ -75,7 +77,8 @@ class Ask:
         clock, levels = getattr(system, "clock", None), getattr(system, "levels", ())
         given = {**goal.options, "inner": goal.inner or None, "project": goal.project or None, "time": clock}
         whole = not all(s.var.dtype.is_float for s in getattr(system, "states", ()))
-        known = {LEVELS: levels, KINDS.get(system.kind, ""): True, WHOLE: whole}
+        held = getattr(system, "bracket", "") == CONSTRAINED
+        known = {LEVELS: levels, KINDS.get(system.kind, ""): True, WHOLE: whole, CONSTRAINTS: held}
         return cls({**given, **more}, system, {**known, **(traits or {})}, by, facts)
 
     @property
@@ -175,6 +178,9 @@ CONFLICTS: tuple[Conflict, ...] = (
         "Write it as a Hamiltonian, or leave time= out.", lambda a: a.system.energy is None),
     Conflict("time", LEVELS, "time",
         "time= cannot be combined with fast and slow parts", "Leave tp.fast, tp.slow and inner= out."),
+    Conflict("time", CONSTRAINTS, "time",
+        "time= cannot be combined with the constraints of `{a.system.name}` yet",
+        "Leave time= out, and choose a short dt."),
     Conflict("dt", MAP, "system",
         "`{a.system.name}` is a map: it has no dt", "Leave dt= out: tp.compile(system).", error=InputError),
     Conflict("absolute", NOT_EACH, "absolute",
@@ -228,6 +234,13 @@ CONFLICTS: tuple[Conflict, ...] = (
         "project= keeps invariants of a Hamiltonian without t, and `{a.system.name}` depends on t",
         "Leave project= out.", lambda a: a.system.time is not None or a.system.clock is not None),
     # --- the stages of the compiler: before its facts, and with them ---
+    Conflict("project", CONSTRAINTS, "build",
+        "project= cannot be combined with the constraints of `{a.system.name}`: it would lead off them",
+        "Leave project= out: constraints are kept without it."),
+    Conflict("propagator", CONSTRAINTS, "build",
+        "propagator={a[propagator]!r}, but the positions of `{a.system.name}` are held by constraints",
+        "Leave propagator= out: it is stepped.",
+        lambda a: a.has(CONSTRAINTS) and a["propagator"] not in (None, "loop")),
     Conflict("scale", "precision", "build",
         'scale="{a[scale]}" cannot be combined with precision="dd": changing units rounds the weights of the method',
         "Leave scale= out.", lambda a: a.has("scale") and a["precision"] == "dd"),
@@ -370,6 +383,9 @@ CONFLICTS: tuple[Conflict, ...] = (
     Conflict("acts", JUMPS, "acts",
         "acts= needs steps, and the loop over them was deleted: this run jumps from frame to frame",
         'Compile with propagator="loop".'),
+    Conflict("acts", CONSTRAINTS, "acts",
+        "acts= cannot be combined with the constraints of `{a.system.name}` yet: an act may lead off them",
+        "Start a new run: sim.evolve(**sim.consistent(...), ...)."),
     Conflict("acts", "time", "acts",
         "acts= cannot be combined with time=: a map of the states does not know t and its momentum",
         "Leave time= out."),
@@ -399,6 +415,8 @@ CONFLICTS: tuple[Conflict, ...] = (
     *(Conflict(call, "time", "call",
         "{one} cannot be combined with time=", "For that, compile the system without time=.")
       for call in ("minimise", "suggest_dt", "check", "lyapunov", "sensitivity", "an indicator of chaos")),
+    Conflict("minimise", CONSTRAINTS, "call",
+        "minimise does not keep constraints yet", "Minimise the energy in coordinates of your own."),
 )
 # fmt: on
 STAGES = {at: tuple(rows) for at, rows in groupby(CONFLICTS, key=lambda row: row.at)}

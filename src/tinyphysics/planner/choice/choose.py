@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Alternative, Goal, Plan
@@ -234,6 +235,8 @@ def instead(system: System) -> str:
         return 'leapfrog, yoshida4 and other splittings of T(p) + V(q) follow friction. Without a certificate, method="rk4".'
     if system.bracket == "magnetic":
         return ASK_FOR_A
+    if system.bracket == CONSTRAINED:
+        return "rattle, rattle4 and rattle6 step constraints of an energy p**2/2m + V(q) without t."
     if own := system.structure.families:
         made = [m.name for m in METHODS if m.family.kind in own and m.keeps]
         return (

@@ -130,8 +130,8 @@ METHODS: tuple[Method, ...] = (
         (CONTACT, contact_parts, "a contact energy",
          "exact flows of a contact energy: of q, of p and of a multiple of s, in order and back"))
       for name, order, source in (("strang", 2, "he2015"), ("strang4", 4, "suzuki1990"), ("strang6", 6, "kahan1997"))),
-    *(Method(f"rattle{order if order > 2 else ''}", order, "kicks, and drifts that end on the constraints, whose multipliers are "
-             f"solved for{', repeated' if order > 2 else ''}", Rattle(COMPOSED[name]), symmetric=True, source=source,
+    *(Method(f"rattle{order if order > 2 else ''}", order, "kicks, and drifts that end on the constraints, by multipliers "
+             f"that are solved for{', repeated' if order > 2 else ''}", Rattle(COMPOSED[name]), symmetric=True, source=source,
              needs=("constraints", "separable", "quadratic T", "no clock"))
       for name, order, source in (("strang", 2, "andersen1983"), ("strang4", 4, "suzuki1990"),
                                   ("strang6", 6, "kahan1997"))),

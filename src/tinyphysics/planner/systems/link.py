@@ -152,7 +152,7 @@ def constrained(system: System, rods: Sequence[System]) -> System:
     names = [part.name for part in rods]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise PlanError(
-            f"two constraints of the sum are named `{twice}`: out.multipliers(\"{twice}\") would mean both",
+            f'two constraints of the sum are named `{twice}`: out.multipliers("{twice}") would mean both',
             site=rods[0].site,
             fix="Give one of the functions another name.",
         )

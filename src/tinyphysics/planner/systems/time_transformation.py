@@ -12,11 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from tinyphysics.analysis.separable import separable
+from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.front.functions import log
 from tinyphysics.front.trace import observable
 from tinyphysics.ir import Ops, UOp
-from tinyphysics.planner.conflicts import LEVELS, Ask, check
+from tinyphysics.planner.conflicts import CONSTRAINTS, LEVELS, Ask, check
 from tinyphysics.system import Clock, SizedFamily, State, System
 from tinyphysics.util import one_of
 
@@ -38,7 +39,10 @@ def transformed(system: System, time: Any) -> System:
             f"there is no time {time!r}",
             fix=f"time may be {one_of(WAYS)}, or a function of the positions: lambda q: ...",
         )
-    check("time", Ask({"time": time}, system, {LEVELS: system.levels}))
+    check(
+        "time",
+        Ask({"time": time}, system, {LEVELS: system.levels, CONSTRAINTS: system.bracket == CONSTRAINED}),
+    )
     assert system.energy is not None
     taken = [*(s.name for s in system.states), *(p.name for p in system.parameters)]
     for name in (TIME, MOMENTUM):

@@ -22,7 +22,7 @@ from tinyphysics.planner.cost.target import checked
 from tinyphysics.planner.methods.catalog import CHOICES, METHODS, is_adaptive
 from tinyphysics.planner.systems.friction import with_friction
 from tinyphysics.planner.systems.kinetics import relativistic
-from tinyphysics.planner.systems.link import linked
+from tinyphysics.planner.systems.link import WITHOUT_MOTION, linked
 from tinyphysics.planner.systems.time_transformation import in_another_time
 from tinyphysics.rules.equality.measured_in import units_of
 from tinyphysics.runtime.api.quantities import as_numbers
@@ -277,9 +277,9 @@ def compile(
             f"{a_kind(system)} is not a system",
             fix="Decorate the function: @tp.hamiltonian, @tp.lagrangian, @tp.forces, @tp.ode or @tp.map.",
         )
-    if system.kind == "potential":
+    if system.kind in WITHOUT_MOTION:
         raise PlanError(
-            f"`{system.name}` is only a potential: without a kinetic energy nothing moves",
+            f"`{system.name}` is only a {system.kind}: without a kinetic energy nothing moves",
             fix=f"Add it to a system with kinetic energy: free + {system.name}.",
         )
     check("options", ask)

@@ -104,10 +104,10 @@ class Measured(Setup):
     @takes_names
     @heeds("consistent", "sim.consistent(q=..., p=...)")
     def consistent(self, **given: Any) -> dict[str, Any]:
-        """Returns the nearest state on the constraints, to begin a run with: `sim.evolve(**sim.consistent(q=..., p=...), ...)`.
+        """Returns the nearest state on the constraints: `sim.evolve(**sim.consistent(q=..., p=...), steps=100)`.
 
-        The states and parameters are `given` by name, as to `evolve`. Positions are the nearest with g(q) = 0 in the metric of
-        the masses; momenta lose their part along Gᵀ. Parameters come back as they were given.
+        The states and parameters are `given` by name, as to `evolve`. Positions are the nearest with g(q) = 0 in the metric
+        of the masses; momenta lose their part along Gᵀ. Parameters come back as they were given.
         """
         given, _ = opened(self.own_names, given, BEGINS)
         if isinstance(self.source, SizedFamily):

@@ -18,6 +18,7 @@ from tinyphysics.analysis.conserved import ROUNDING, measured
 from tinyphysics.analysis.jumps import jumps
 from tinyphysics.analysis.more_invariants import PROVED, Invariant, invariants_of
 from tinyphysics.charge import EXACT, Charge
+from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.errors import InputError
 from tinyphysics.facts import Facts
 from tinyphysics.given import FROM_FRAME, whole
@@ -208,6 +209,11 @@ def find_invariants(
         raise InputError(
             f"find_invariants: `{seen.name}` has friction, which conserves nothing",
             fix="Compile it without friction=.",
+        )
+    if seen.bracket == CONSTRAINED:
+        raise InputError(
+            f"find_invariants: `{seen.name}` has constraints, on which it does not look yet",
+            fix="See sim.conserved for what symmetries conserve that keep the constraints.",
         )
     if seen.driven:
         raise InputError(

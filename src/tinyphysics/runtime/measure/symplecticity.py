@@ -283,7 +283,9 @@ def one_step(setup: Setup, i: Inputs, h: float, structure: Structure) -> OneStep
     found = OneStep(system, kernel.inputs, outputs, structure, h, flat, given_at)
     if not structure.settles:
         return found
-    return replace(found, start=found.image(h, found.image(-h, flat)))  # in as many digits as it is measured in
+    return replace(
+        found, start=found.image(h, found.image(-h, flat))
+    )  # in as many digits as it is measured in
 
 
 def defect_of_jump(sim: Setup, dt: float, given: Mapping[str, Any]) -> Defect:

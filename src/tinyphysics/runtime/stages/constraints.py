@@ -48,27 +48,30 @@ def rows_of(system: System) -> list[str]:
 class Numeric:
     """Constraints as functions of arrays of members."""
 
-    system: System
     of: Constraints
-    names: tuple[UOp, ...]  # the numbers of states and parameters
-    evaluator: Evaluator
+    evaluator: Evaluator  # of the numbers of states and parameters
 
     def at(self, i: Inputs, states: Mapping[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
         """(g, G, A, q, p) of every member."""
         env: dict[UOp, Any] = {}
-        known = {**{n: np.asarray(v) for n, v in states.items()}, **i.params}
-        for x in (*self.system.states, *self.system.parameters):
-            flat = np.asarray(known[x.name], float).reshape(len(known[x.name]), -1)
-            env |= {UOp.var(f"{x.name}.{k}"): flat[:, k] for k in range(flat.shape[1])}
+        for name, v in (*states.items(), *i.own.items()):
+            flat = np.asarray(v, np.float64).reshape(len(v), -1)
+            env |= {UOp.var(f"{name}.{k}"): flat[:, k] for k in range(flat.shape[1])}
         with np.errstate(all="ignore"):
             found = [np.broadcast_to(v, i.members) for v in self.evaluator(env)]
         m, n = self.of.count, len(self.of.q)
         table = np.array(found).reshape(len(found), i.members).T
-        g, G, A = table[:, :m], table[:, m : m + m * n].reshape(-1, m, n), table[:, m + m * n :].reshape(-1, n, n)
+        g, G, A = (
+            table[:, :m],
+            table[:, m : m + m * n].reshape(-1, m, n),
+            table[:, m + m * n :].reshape(-1, n, n),
+        )
         return g, G, A, self.flat(states, self.of.positions), self.flat(states, self.of.momenta)
 
     def flat(self, states: Mapping[str, Any], some: Sequence[UOp]) -> Any:
-        return np.concatenate([np.asarray(states[str(s.arg)], float).reshape(len(states[str(s.arg)]), -1) for s in some], 1)
+        return np.concatenate(
+            [np.asarray(states[str(s.arg)], float).reshape(len(states[str(s.arg)]), -1) for s in some], 1
+        )
 
     def unflat(self, values: Any, some: Sequence[UOp]) -> dict[str, Any]:
         out, at = {}, 0
@@ -81,11 +84,10 @@ class Numeric:
 @lru_cache(maxsize=8)
 def numeric(system: System) -> Numeric:
     c = constraints_of(system, separable(system).T)
-    table: dict[UOp, UOp] = {}
-    for x in (*system.states, *system.parameters):
-        table |= {e: UOp.var(f"{x.name}.{k}") for k, e in enumerate(elements(x.var))}
+    every = (*(s.var for s in system.states), *(p.var for p in system.parameters))
+    table = {e: UOp.var(f"{v.arg}.{k}") for v in every for k, e in enumerate(elements(v))}
     roots = [*c.g, *(u for row in c.G for u in row), *(u for row in c.A for u in row)]
-    return Numeric(system, c, tuple(table.values()), Evaluator(lower(inline(substitute(roots, table)))))
+    return Numeric(c, Evaluator(lower(inline(substitute(roots, table)))))
 
 
 def check_start(system: System, i: Inputs) -> None:
@@ -99,7 +101,11 @@ def check_start(system: System, i: Inputs) -> None:
     rate, named = np.einsum("mjk,mk->mj", G, v), rows_of(system)
     for values, size, what in (
         (g, np.einsum("mjk,mk->mj", np.abs(G), np.abs(q)), "is {value:.3g} at the start, not 0"),
-        (rate, np.einsum("mjk,mk->mj", np.abs(G), np.abs(v)), "changes at the rate {value:.3g} at the start, not 0"),
+        (
+            rate,
+            np.einsum("mjk,mk->mj", np.abs(G), np.abs(v)),
+            "changes at the rate {value:.3g} at the start, not 0",
+        ),
     ):
         bad = ~(np.abs(values) <= OFF * size + TINY)
         if bad.any():
@@ -139,7 +145,9 @@ def check_independent(system: System, i: Inputs, G: Any, A: Any) -> None:
                     if not size > 0
                     else f"says nothing that {one_of(named[:row], 'and')} do not say at the start: it is redundant"
                 )
-                raise InputError(f"{named[row]} {what}", fix="Leave it out, or write it as a length that is not zero.")
+                raise InputError(
+                    f"{named[row]} {what}", fix="Leave it out, or write it as a length that is not zero."
+                )
             left[row] = rest / kept
 
 
@@ -158,7 +166,9 @@ def nearest(system: System, i: Inputs) -> dict[str, Any]:
         states |= n.unflat(new, n.of.positions)
         if not np.isfinite(change):
             break
-        still += still > 0 or change < 1e-12 or change >= last and change < 1e-6  # then what is left is taken off
+        still += (
+            still > 0 or change < 1e-12 or change >= last and change < 1e-6
+        )  # then what is left is taken off
         last = change
         if still > 2:
             break
@@ -184,7 +194,8 @@ def solved(system: System, matrix: Any, right: Any) -> Any:
         return np.linalg.solve(matrix, right[..., None])[..., 0]
     except np.linalg.LinAlgError:
         raise InputError(
-            f"the constraints of `{system.name}` are redundant at this state", fix="Leave out those that others imply."
+            f"the constraints of `{system.name}` are redundant at this state",
+            fix="Leave out those that others imply.",
         ) from None
 
 

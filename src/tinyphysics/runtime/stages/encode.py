@@ -6,9 +6,9 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.device.cuda.dlpack import sent
 from tinyphysics.device.host.cores import available
-from tinyphysics.runtime.stages.constraints import check_start
 from tinyphysics.runtime.stages.momenta_of_velocities import given_momenta
 from tinyphysics.runtime.stages.own_time import begun_in_time
 from tinyphysics.runtime.stages.resolve import Resolved, on_host
@@ -39,7 +39,10 @@ def encode(r: Resolved) -> Encoded:
         i = inputs(system, given, compiled.encoding, said_threads(r), doubtful)
     else:
         i = begun_in_time(bare_run(r), given)
-    check_start(system, i)
+    if system.bracket == CONSTRAINED:
+        from tinyphysics.runtime.stages.constraints import check_start  # most systems have none
+
+        check_start(system, i)
     if r.arrays is not None:  # what was made of them here goes there, too
         i = replace(i, states={name: sent(v) for name, v in i.states.items()})
     return Encoded(i, given, doubtful)

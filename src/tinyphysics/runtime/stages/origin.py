@@ -11,7 +11,6 @@ import numpy as np
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import UOp
 from tinyphysics.plan import Goal
-from tinyphysics.runtime.stages.constraints import multipliers
 from tinyphysics.runtime.stages.drift_of_values import Excursion
 from tinyphysics.runtime.stages.execute import clock_of, execute, observe_states
 from tinyphysics.runtime.stages.extremes import Extremes, kept_in_the_loop, only
@@ -140,6 +139,8 @@ class Origin:
 
     def multipliers(self, name: str) -> Any:
         """Of a constraint, at every frame."""
+        from tinyphysics.runtime.stages.constraints import multipliers  # most systems have none
+
         value = multipliers(self.run.system, made(self.run.program).name, self.run.dt, name)
         return self.seen(self.looked({name: value})[name])
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.errors import PlanError, ShapeError
 from tinyphysics.pipeline import Build, on_orbits
 from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.choice.multirate import Split
-from tinyphysics.planner.conflicts import Ask, check
+from tinyphysics.planner.conflicts import CONSTRAINTS, Ask, check
 from tinyphysics.report import Row
 from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.stages.order_bodies import check_orbits
@@ -121,7 +122,8 @@ class Setup:
         """An error if a call cannot be combined with a time of its own."""
         known = self.source if self._compiled is None else self.system
         clock = known.clock if isinstance(known, System) else None
-        check("call", Ask({"time": clock}, traits={what: True}))
+        held = isinstance(known, System) and known.bracket == CONSTRAINED
+        check("call", Ask({"time": clock}, traits={what: True, CONSTRAINTS: held}))
 
     # --- deciding -----------------------------------------------------------------------------
     def bind(self, source: SizedFamily, sizes: dict[str, int]) -> None:

@@ -141,7 +141,9 @@ class ConstraintReader:
             if set(values) == {*c.momenta}:
                 self.across = self.across and (root is None or not self.is_along(c, values, root))
                 if self.across:
-                    self.walk.refuse(f"{self.of} does not take the part across the constraints off the momenta")
+                    self.walk.refuse(
+                        f"{self.of} does not take the part across the constraints off the momenta"
+                    )
                 return
             weight = None if root is None else self.drift(c, values, root)
         except TraceError as error:
@@ -154,7 +156,9 @@ class ConstraintReader:
         every = frozenset(range(len(self.states)))
         self.walk.applied.append(Applied(self.part(term, weight), weight, None, self.of, every, every))
 
-    def equations(self, values: Mapping[UOp, UOp], root: UOp) -> tuple[list[UOp], list[UOp], dict[UOp, list[UOp]]]:
+    def equations(
+        self, values: Mapping[UOp, UOp], root: UOp
+    ) -> tuple[list[UOp], list[UOp], dict[UOp, list[UOp]]]:
         """The unknowns, their residuals, and what the states become, as numbers."""
         unknown = UOp.var(str(root.arg[0]), root.shape, root.dtype)
         new = substitute(list(values.values()), {root: unknown})
@@ -168,7 +172,9 @@ class ConstraintReader:
         if len(y) != c.count or not is_over_size(root.src[1]):
             return False
         wanted = c.along(y)
-        return self.same([u for p in c.momenta for u in new[p]], wanted) and self.same(residuals, c.rates(wanted))
+        return self.same([u for p in c.momenta for u in new[p]], wanted) and self.same(
+            residuals, c.rates(wanted)
+        )
 
     def drift(self, c: Constraints, values: Mapping[UOp, UOp], root: UOp) -> Fraction | None:
         """For how much of dt states move along the constraints; None if that is not shown."""
@@ -221,7 +227,9 @@ class ConstraintReader:
             if factor is not None:
                 weight = factor * self.walk.step_of(h, str(update))
                 reads = frozenset(moving(u))
-                self.walk.applied.append(Applied(self.part(term), weight, None, update, frozenset(kicks), reads))
+                self.walk.applied.append(
+                    Applied(self.part(term), weight, None, update, frozenset(kicks), reads)
+                )
                 return
         self.walk.refuse(f"{update} is not a multiple of what one term of the positions moves momenta by")
 

@@ -1,0 +1,287 @@
+"""Do rods and joints hold?  Energies with constraints: order, bits, what a step keeps, and what is refused."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import tinyphysics as tp
+from tinyphysics.errors import InputError, PlanError, TraceError
+from tinyphysics.tpir.program.text import parse
+from tinyphysics.tpir.verifier import verify
+
+
+@tp.hamiltonian
+def mass(q: tp.Vec[2], p: tp.Vec[2], m: float = 1.0, g: float = 1.0):
+    return p @ p / (2 * m) + m * g * q[1]
+
+
+@tp.constraint
+def rod(q: tp.Vec[2], l: float = 1.0):  # noqa: E741
+    return q @ q - l * l
+
+
+@tp.hamiltonian
+def masses(q: tp.Array[2, 2], p: tp.Array[2, 2]):
+    return (p * p).sum() / 2 + q[:, 1].sum()
+
+
+@tp.constraint
+def rods(q: tp.Array[2, 2]):
+    between = q[1] - q[0]
+    return tp.stack([q[0] @ q[0] - 1, between @ between - 1])
+
+
+def at(*angles):
+    """Rods of length 1 at these angles from the vertical, one on the other."""
+    return np.cumsum([[np.sin(a), -np.cos(a)] for a in angles], axis=0)
+
+
+START = dict(q=at(2.0)[0], p=[0.0, 0.0])
+BOTH = dict(q=at(2.0, 2.5), p=np.zeros((2, 2)))
+
+
+def along(q, p):
+    return q @ p
+
+
+def worst_energy(out):
+    _, values, _ = out.every_step("energy")
+    return float(np.abs(values - values[0]).max())
+
+
+def pendulum_at(t):
+    """Of θ'' = -sin θ from rest at 2: Taylor's method, to rounding."""
+
+    @tp.hamiltonian
+    def plain(x, y):
+        return y**2 / 2 - tp.cos(x)
+
+    (angle,) = at(float(tp.compile(plain, method="taylor").evolve(x=2.0, y=0.0, until=t).final.x))
+    return angle
+
+
+# --- the physics --------------------------------------------------------------------------------------
+@pytest.mark.requirement("S2-44")
+@pytest.mark.parametrize(("dt", "energy", "off"), [(0.02, 2.419e-4, 1.169e-3), (0.01, 6.047e-5, 2.925e-4)])
+def test_a_pendulum_on_a_rod_has_the_errors_of_rattle(dt, energy, off):
+    out = tp.compile(mass + rod, dt=dt).evolve(
+        **START, until=20.0, observe={"g": lambda q: q @ q - 1, "rate": along}
+    )
+    assert worst_energy(out) == pytest.approx(energy, rel=1e-3)
+    assert np.abs(out.final.q - pendulum_at(20.0)).max() == pytest.approx(off, rel=1e-3)
+    assert np.abs(out["g"]).max() < 1e-12 and np.abs(out["rate"]).max() < 1e-12
+
+
+@pytest.mark.all
+@pytest.mark.requirement("S2-44")
+def test_a_rod_holds_over_a_million_steps():
+    out = tp.compile(mass + rod, dt=0.01).evolve(
+        **START, steps=1_000_000, frames=2, observe={"g": lambda q: q @ q - 1, "rate": along}
+    )
+    assert np.abs(out["g"]).max() < 1e-12 and np.abs(out["rate"]).max() < 1e-12
+    assert worst_energy(out) < 6.1e-5
+
+
+@pytest.mark.requirement("S2-44")
+@pytest.mark.parametrize(("method", "bound"), [("rattle", 4e-3), ("rattle4", 5e-5)])
+def test_a_double_pendulum_keeps_its_energy(method, bound):
+    out = tp.compile(masses + rods, dt=0.01, method=method).evolve(**BOTH, until=1000.0, frames=2)
+    assert out.stopped is None and worst_energy(out) <= bound
+
+
+@pytest.mark.parametrize(("method", "order"), [("rattle", 2), ("rattle4", 4), ("rattle6", 6)])
+def test_a_method_has_its_order(method, order):
+    exact = pendulum_at(2.0)
+    errors = [
+        np.abs(tp.compile(mass + rod, dt=dt, method=method).evolve(**START, until=2.0).final.q - exact).max()
+        for dt in (0.2, 0.1)
+    ]
+    assert abs(np.log2(errors[0] / errors[1]) - order) < 0.5
+
+
+def test_multipliers_are_those_of_the_motion_to_second_order():
+    """q'' = -2 λ q - (0, g), so that λ = (|v|² - g y)/2 on the circle of radius 1."""
+    errors = []
+    for dt in (0.02, 0.01):
+        out = tp.compile(mass + rod, dt=dt).evolve(**START, until=2.0, save_every=10)
+        exact = ((out.p**2).sum(-1) - out.q[:, 1]) / 2
+        errors.append(np.abs(out.multipliers("rod") - exact).max())
+    assert errors[1] < 2e-4 and errors[0] / errors[1] == pytest.approx(4, rel=0.1)
+    both = tp.compile(masses + rods, dt=0.01).evolve(**BOTH, steps=4, frames=3)
+    assert both.multipliers("rods").shape == (3, 2)
+    with pytest.raises(InputError, match=r"no constraint `rid`.*\n.*Did you mean `rod`"):
+        out.multipliers("rid")
+
+
+def test_what_moves_freely_on_a_circle_keeps_its_angular_momentum_and_no_momentum():
+    @tp.hamiltonian
+    def free(q: tp.Vec[2], p: tp.Vec[2]):
+        return p @ p / 2
+
+    sim = tp.compile(free + rod, dt=0.01)
+    assert [c.name for c in sim.conserved] == ["energy", "angular_momentum[0, 1]"]
+    out = sim.evolve(
+        q=[1.0, 0.0], p=[0.0, 1.0], steps=1000, observe={"L": lambda q, p: q[0] * p[1] - q[1] * p[0]}
+    )
+    assert np.abs(out["L"] - 1).max() < 1e-12
+    assert out.multipliers("rod")[-1] == pytest.approx(0.5, abs=1e-4)  # the tension 2 l λ is m v²/l
+
+
+# --- what is proved, and measured ----------------------------------------------------------------------
+@pytest.mark.requirement("S2-44")
+@pytest.mark.parametrize("method", ["rattle", "rattle4"])
+def test_a_step_is_proved_and_measured_to_be_symplectic_on_the_constraints(method):
+    sim = tp.compile(masses + rods, dt=0.05, method=method)
+    assert list(sim.certificate) == ["symplectic", "symmetric", "reversible", "consistent"]
+    assert all(sim.certificate.values()) and "g(q) = 0" in sim.certificate.symplectic.because
+    found = sim.check(**sim.consistent(q=BOTH["q"], p=[[0.3, -0.1], [0.2, 0.5]]))
+    assert (
+        found.symplectic
+        and found.reversible
+        and found.order == pytest.approx(2 if method == "rattle" else 4, abs=0.2)
+    )
+
+
+def listing():
+    text = tp.compile(mass + rod, dt=0.1).ir("tpir")
+    return "\n".join(x for x in text.splitlines() if not x.startswith("claim"))
+
+
+def test_a_drift_without_its_momenta_is_not_certified():
+    assert all(verify(parse(listing())).values())
+    without = re.sub(r"  CONSTRAIN S1.*\n", "", listing(), count=1)
+    assert not any(verify(parse(without)).values())
+
+
+def test_a_kick_of_half_the_weight_is_not_consistent():
+    found = verify(parse(re.sub(r"(SYMP_STEP S1.*), \$dt", r"\1, T11", listing(), count=1)))
+    assert found.symplectic and not found.consistent and "total weight 0.5" in found.consistent.because
+
+
+def test_momenta_that_are_given_back_with_a_part_across_are_not_consistent():
+    start, final = listing().split("final:\n")
+    lines = [x for x in final.splitlines() if "CONSTRAIN" not in x]
+    found = verify(parse(f"{start}final:\n" + "\n".join(lines)))
+    assert found.symplectic and not found.consistent and "across the constraints" in found.consistent.because
+
+
+def test_a_listing_that_holds_another_function_is_not_certified():
+    """The declared g has a circle of radius 1, the equations one of radius 2."""
+    energy, steps = listing().split("init:\n")
+    declared = re.sub(r"(B0, .*)\$l", r"\1$g", energy)
+    found = verify(parse(f"{declared}init:\n{steps}"))
+    assert not found.symplectic and "declared constraints" in found.symplectic.because
+
+
+# --- bits, ensembles, files ------------------------------------------------------------------------------
+def test_backends_agree_to_the_last_bit():
+    hashes = {
+        tp.compile(masses + rods, dt=0.01, backend=b).evolve(**BOTH, steps=30).hash
+        for b in ("python", "numpy", "llvm", "c")
+    }
+    assert len(hashes) == 1
+
+
+def test_members_of_an_ensemble_have_the_bits_of_single_runs():
+    q = np.array([at(a)[0] for a in (0.5, 1.0, 2.0)])
+    sim = tp.compile(mass + rod, dt=0.02)
+    many = sim.evolve(q=q, p=np.zeros((3, 2)), g=[1.0, 2.0, 3.0], steps=50)
+    one = sim.evolve(q=q[1], p=[0.0, 0.0], g=2.0, steps=50)
+    assert np.array_equal(many.final.q[1], one.final.q)
+    assert many.multipliers("rod").shape == (len(many.t), 3)
+
+
+def test_a_run_with_constraints_resumes_and_loads(tmp_path):
+    sim = tp.compile(mass + rod, dt=0.02)
+    whole = sim.evolve(**START, steps=40)
+    sim.evolve(**START, steps=20, checkpoint=tmp_path / "c")
+    assert sim.evolve(resume=tmp_path / "c", steps=20).hash == whole.hash
+    sim.save(tmp_path / "s.json")
+    again = tp.load(tmp_path / "s.json").evolve(**START, steps=40)
+    assert again.hash == whole.hash and np.array_equal(again.multipliers("rod"), whole.multipliers("rod"))
+
+
+def test_sizes_may_be_letters():
+    @tp.hamiltonian
+    def chain(q: tp.Array["n", 2], p: tp.Array["n", 2]):
+        return (p * p).sum() / 2 + q[:, 1].sum()
+
+    @tp.constraint
+    def links(q: tp.Array["n", 2]):
+        d = tp.concatenate([q[:1], q[1:] - q[:-1]])
+        return (d * d).sum(-1) - 1
+
+    out = tp.compile(chain + links, dt=0.01).evolve(q=at(1.0, 1.5, 2.0), p=np.zeros((3, 2)), steps=100)
+    ends = np.concatenate([np.zeros((1, 2)), out.final.q])
+    assert np.abs(np.linalg.norm(np.diff(ends, axis=0), axis=1) - 1).max() < 1e-14
+
+
+def test_gradients_go_through_the_multipliers():
+    sim = tp.compile(mass + rod, dt=0.01)
+
+    def last(**more):
+        return sim.evolve(**START, steps=100, **more).final.q[0]
+
+    _, found = sim.value_and_grad(lambda out: out.final.q[0], wrt=["g"], **START, steps=100)
+    assert found["g"] == pytest.approx((last(g=1 + 1e-5) - last(g=1 - 1e-5)) / 2e-5, rel=1e-7)
+
+
+# --- starts -------------------------------------------------------------------------------------------------
+def test_a_start_off_the_constraints_is_refused_with_its_residual():
+    sim = tp.compile(mass + rod, dt=0.01)
+    with pytest.raises(InputError, match=r"`rod` is 0.01 at the start, not 0(.|\n)*sim.consistent"):
+        sim.evolve(q=[1.0, 0.1], p=[0.0, 0.0], steps=1)
+    with pytest.raises(InputError, match="`rod` of member 1 changes at the rate 0.6"):
+        sim.evolve(q=[[1.0, 0.0], [1.0, 0.0]], p=[[0.0, 1.0], [0.3, 1.0]], steps=1)
+    with pytest.raises(InputError, match="off the constraints"):
+        sim.check(q=[1.0, 0.1], p=[0.0, 0.0])
+
+
+def test_the_nearest_state_is_on_the_constraints_and_nearest():
+    sim = tp.compile(mass + rod, dt=0.01)
+    found = sim.consistent(q=[1.2, 0.5], p=[0.1, 0.4], l=2.0)
+    assert np.allclose(found["q"], np.array([1.2, 0.5]) / 1.3 * 2, atol=1e-15) and found["l"] == 2.0
+    assert abs(found["q"] @ found["p"]) < 1e-15 and sim.evolve(**found, steps=10).stopped is None
+    both = tp.compile(masses + rods, dt=0.01).consistent(q=BOTH["q"] + 0.1, p=np.ones((2, 2)))
+    assert np.abs(np.linalg.norm(np.diff(np.vstack([[0, 0], both["q"]]), axis=0), axis=1) - 1).max() < 1e-14
+    with pytest.raises(InputError, match="has no constraints"):
+        tp.compile(mass, dt=0.01).consistent(q=[1.0, 0.0], p=[0.0, 0.0])
+
+
+def test_a_redundant_row_is_named():
+    @tp.constraint
+    def twice(q: tp.Array[2, 2]):
+        return tp.stack([q[0] @ q[0] - 1, q[1] @ q[1] - 1, q[0] @ q[0] + q[1] @ q[1] - 2])
+
+    sim = tp.compile(masses + twice, dt=0.01)
+    with pytest.raises(InputError, match="row 2 of `twice` says nothing that .*row 0.* do not say"):
+        sim.evolve(q=np.eye(2), p=np.zeros((2, 2)), steps=1)
+
+
+# --- what is refused ------------------------------------------------------------------------------------------
+@tp.hamiltonian
+def fast(q: tp.Vec[2], p: tp.Vec[2]):
+    return tp.sqrt(1 + p @ p) + q[1]
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: tp.compile(rod, dt=0.1), PlanError, "only a constraint"),
+        (lambda: tp.compile(fast + rod, dt=0.1), PlanError, "not shown to be quadratic"),
+        (lambda: tp.compile(mass + rod, dt=0.1, method="rk4"), PlanError, "held by constraints"),
+        (lambda: tp.compile(mass + rod, dt=0.1, friction=0.1), PlanError, "friction= cannot be combined"),
+        (lambda: tp.compile(mass + rod, dt=0.1, precision="dd"), PlanError, "does not support yet"),
+        (lambda: tp.compile(mass + rod + rod, dt=0.1), PlanError, "two constraints of the sum are named `rod`"),
+        (lambda: tp.compile(mass, dt=0.1, method="rattle"), PlanError, "no constraint holds its positions"),
+        (lambda: tp.constraint(lambda q, k: k - 1), TraceError, "no position occurs"),
+        (lambda: tp.constraint(lambda q, t: q - t), TraceError, "depends on t"),
+        (lambda: tp.compile(mass + tp.constraint(lambda r: r - 1), dt=0.1), PlanError, "constraint of `r`"),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_with_constraints_says_so(make, error, words):
+    with pytest.raises(error, match=words):
+        make()
