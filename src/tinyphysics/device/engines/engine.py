@@ -27,7 +27,7 @@ from tinyphysics.ir.uop import UOp
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernels.extremes import own_numbers
 from tinyphysics.tpir.kernels.kernel import RECORDED, Section
-from tinyphysics.tpir.kernels.nearest import NEAREST
+from tinyphysics.tpir.kernels.nearest import BEFORE, NEAREST
 from tinyphysics.util import prod
 
 Arrays = Mapping[str, Any]
@@ -285,7 +285,7 @@ class LaneEngine(PlainEngine):
 
     def registers(self, m: LaneState) -> dict[str, Any]:
         """All that the loop carries, by the names of the program: (members, numbers)."""
-        here, own = self.held(m), (x for x in self.places.items() if x[0] != NEAREST)
+        here, own = self.held(m), (x for x in self.places.items() if x[0] not in (BEFORE, NEAREST))
         return {name: self.numbers_in(here[rows].T, rows) for name, rows in own}
 
     def nearest(self, m: LaneState) -> Any:
@@ -304,8 +304,9 @@ class LaneEngine(PlainEngine):
     ) -> LaneState:  # fmt: skip
         """A loop from its registers after so many steps."""
         dtype = NUMPY_DTYPE[self.kernel.carried[0].dtype.name]
-        if (beside := self.places.get(NEAREST)) is not None:  # of the steps to come alone
-            registers = {**registers, NEAREST: np.full((members, beside.stop - beside.start), np.inf)}
+        for name in (BEFORE, NEAREST):  # of the steps to come alone
+            if (beside := self.places.get(name)) is not None:
+                registers = {**registers, name: np.full((members, beside.stop - beside.start), np.inf)}
         given = {name: as_rows(registers[name], dtype).reshape(members, -1) for name in self.places}
         rows = [row for name in self.places for row in given[name].T]
         return self.resume(rows, params, members, dt, t0, steps, threads)

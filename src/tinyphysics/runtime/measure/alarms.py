@@ -29,7 +29,6 @@ from tinyphysics.trajectory import Trajectory
 from tinyphysics.util import frames_to_user
 
 OFF = 0.05  # of the largest sum of |terms of H|: an energy that is further away is no error of a method that works
-AT_A_POLE = 0.01  # the same of an energy that has poles, from where on it is asked whether a step passed one
 BETTER = 1e-3  # what the step that is proposed would have
 SAFE = 0.2  # of a stability limit
 LOST = 1e6  # omega*dt at the end of a run that blew up: its state says nothing about the step to take
@@ -239,25 +238,6 @@ def passed_over(r: Run, steps: int, compiled: Compiled, checks: str) -> bool:
     return checks == "on" and seconds_of(r, steps, compiled) < brief and not compiled.looked_at()
 
 
-def may_have_passed(r: Run, frames: Mapping[str, Any], look: Look | None) -> bool:
-    """Did the energy of a short run in float64 move so far, from one end to the other, that it may have passed a pole?"""
-    if look is None or r.system.friction or r.system.driven:
-        return False
-    if r.given.members == 1:
-        given = [x for name in look.params for x in r.given.params[name].ravel().tolist()]
-        ends = [[x for name in look.states for x in frames[name][k].ravel().tolist()] for k in (0, -1)]
-        (a, size), (b, other) = (computed(look.energy, [*x, *given]) for x in ends)
-        return not abs(b - a) <= AT_A_POLE * max(size, other)
-    shape = 2, r.given.members
-    flat = {name: frames[name][[0, -1]].reshape(*shape, -1) for name in look.states}
-    flat |= {
-        n: np.broadcast_to(v.reshape(1, len(v), -1), (*shape, v[0].size)) for n, v in r.given.own.items()
-    }
-    with np.errstate(all="ignore"):
-        energy, scale = (np.broadcast_to(x, shape) for x in look.energy[1](*look.columns(flat)))
-        return not (np.abs(energy[1] - energy[0]) <= AT_A_POLE * np.maximum(scale[0], scale[1])).all()
-
-
 def look_at(
     r: Run, record: Record, out: Trajectory, compiled: Compiled, checks: str, in_memory: bool
 ) -> None:
@@ -296,13 +276,7 @@ def look_at(
     both = unstable(omegas, r.dt, method), drifted(worst, step_of(record, frame), r.dt, method, member)
     if found := [x for x in both if x is not None]:
         what = "; ".join(what for what, _ in found)
-        if (
-            both[1] is not None
-            and r.given.is_ensemble
-            and compiled.poles
-            and method is not None
-            and method.limit
-        ):
+        if both[1] is not None and compiled.poles and method is not None and method.limit:
             what += pole_on_the_way(r, who, record.last, method.limit, out)
         tell(r, out, what, min(dt for _, dt in found), checks)
 
@@ -317,9 +291,10 @@ def pole_on_the_way(r: Run, member: int, last: int, limit: float, out: Trajector
         return ""
     out.metrics["singularity"] = told(p)
     pair = "" if p.where is None else f" between particles {p.where[0]} and {p.where[1]}"
+    of, such = (f" of member {member}", "such members") if r.given.is_ensemble else ("", "such a run")
     return (
-        f"; step {p.step:,} of member {member} passes a pole of {p.term}{pair}, where omega*dt is {p.pace:.3g}: use "
-        'time="logarithmic" or a softening, or stop such members with check_every='
+        f"; step {p.step:,}{of} passes a pole of {p.term}{pair}, where omega*dt is {p.pace:.3g}: use "
+        f'time="logarithmic" or a softening, or stop {such} with check_every='
     )
 
 

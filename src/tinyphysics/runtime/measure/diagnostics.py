@@ -19,11 +19,11 @@ from tinyphysics.planner.methods.catalog import OSCILLATOR_METHODS
 from tinyphysics.runtime.engines.backend import transferred
 from tinyphysics.runtime.engines.caller_arrays import CallerArrays
 from tinyphysics.runtime.engines.events import gathered, last_times, never_a_number
-from tinyphysics.runtime.measure.alarms import applies, look_at, may_have_passed, passed_over
+from tinyphysics.runtime.measure.alarms import applies, look_at, passed_over
 from tinyphysics.runtime.measure.commutators import commutators
 from tinyphysics.runtime.measure.convergence import check_converges
 from tinyphysics.runtime.measure.solver import solver_report
-from tinyphysics.runtime.measure.watches import judge, poles, watches
+from tinyphysics.runtime.measure.watches import poles, watches
 from tinyphysics.runtime.stages.diagnose import Diagnostic, Finished, Repeated
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.runtime.stages.outcome import jumped
@@ -280,7 +280,9 @@ def watched(f: Finished) -> Found:
 def alarms(f: Finished) -> Found:
     s, r, record = f.setup, f.run, f.record
     if applies(r, record, s.checks, s.goal.approximate):
-        if not passed_over(r, record.last - record.schedule.first, s.compiled, s.checks):
+        # a pole that the loop does not look for is seen in the energy of every run
+        unseen = s.compiled.poles and not record.kept_nearest
+        if unseen or not passed_over(r, record.last - record.schedule.first, s.compiled, s.checks):
             look_at(r, record, f.out, s.compiled, s.checks, f.ran.windows is None)
             beside_shadow(s, r, record, f.out, f.ran.windows is None)
     return {}
@@ -295,22 +297,15 @@ def beside_shadow(s: Setup, r: Run, record: Record, out: Trajectory, in_memory: 
     glance(s, r, record, out, in_memory)
 
 
-def alarms_again(f: Repeated) -> bool:
-    """True where a run has to be done the long way: it may have passed a pole."""
+def alarms_again(f: Repeated) -> None:
     s = f.setup
     if f.run.system.energy is None or s.checks == "off" or s.goal.approximate is not None:
-        return False
-    if (
-        s.compiled.poles
-        and f.run.poles is None
-        and may_have_passed(f.run, f.out.origin.frames, s.compiled.look)
-    ):
-        return True
-    if not passed_over(f.run, f.run.schedule.steps, s.compiled, s.checks):
+        return
+    unseen = s.compiled.poles and f.run.poles is None
+    if unseen or not passed_over(f.run, f.run.schedule.steps, s.compiled, s.checks):
         record = f.record()
         look_at(f.run, record, f.out, s.compiled, s.checks, in_memory=True)
         beside_shadow(s, f.run, record, f.out, in_memory=True)
-    return False
 
 
 # fmt: off
@@ -343,7 +338,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("acts", applies=lambda f: f.run.acts, after=acts),
     Diagnostic("peak_memory", after=peak_memory, again=peak_memory_again),
     Diagnostic("alarms", after=alarms, again=alarms_again),
-    Diagnostic("watches", watch=watches, poles=poles, judge=judge,
+    Diagnostic("watches", watch=watches, poles=poles,
                applies=lambda f: f.run.watches or any(s.cause in WRONG for s in f.record.stops), after=watched),
     Diagnostic("shadow", after=shadow_gap, again=shadow_gap_again),
 )

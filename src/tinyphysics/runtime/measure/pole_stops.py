@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from tinyphysics.errors import PhysicsIntegrityError
 from tinyphysics.planner.methods.catalog import BY_NAME
-from tinyphysics.runtime.measure.alarms import AT_A_POLE, applies, chosen_frames
-from tinyphysics.runtime.measure.part_again import part_of, state_at
+from tinyphysics.runtime.measure.part_again import state_at
 from tinyphysics.runtime.measure.passed_pole import Passed, passed_pole, told
 from tinyphysics.runtime.stages.setup import Setup
-from tinyphysics.runtime.state.record import Record
-from tinyphysics.runtime.state.run import Found, Run
+from tinyphysics.runtime.state.run import Run
 from tinyphysics.trajectory import Stop
 
 
@@ -53,33 +49,3 @@ def error_of(p: Passed, limit: float | None, member: int | None) -> PhysicsInteg
         fix='Compile with time="logarithmic", a softening or a shorter dt; checks="off" goes on past it.',
         evidence=told(p),
     )
-
-
-# --- short runs, when they are over -------------------------------------------------------------------
-def passed_poles(setup: Setup, r: Run, record: Record) -> Found:
-    """The stop of one system that passed a pole, by the energy of its frames; it was too short to be watched.
-
-    Members of ensembles are stopped by watches alone: what is found afterwards depends on where a run ends, and runs in
-    pieces must have the bits of the whole.
-    """
-    if r.watches or r.given.is_ensemble or not applies(r, record, setup.checks, setup.goal.approximate):
-        return {}
-    look = setup.compiled.look if looks_for_poles(setup, r) else None
-    if look is None or r.system.friction:
-        return {}
-    kept, rows = chosen_frames(r, record, True)
-    shape = len(rows), r.given.members
-    states = {name: v[list(rows)] for name, v in kept.items()}
-    flat = {n: np.asarray(v, np.float64).reshape(*shape, -1) for n, v in r.encoding.values(states).items()}
-    own = r.given.own
-    flat |= {n: np.broadcast_to(v.reshape(1, len(v), -1), (*shape, v[0].size)) for n, v in own.items()}
-    with np.errstate(all="ignore"):
-        energy, scale = (np.broadcast_to(x, shape) for x in look.energy[1](*look.columns(flat)))
-        off = np.abs(energy - energy[0]).max(axis=0)
-        wrong = ~(off <= AT_A_POLE * np.fmax.reduce(scale, axis=0)) & np.isfinite(energy[0])
-    out = {}
-    for k in np.flatnonzero(wrong).tolist():
-        found = met(setup, r, part_of(r, [k]), k, record.last)
-        if found is not None:
-            out[k] = found
-    return out

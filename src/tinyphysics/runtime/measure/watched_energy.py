@@ -199,7 +199,7 @@ def watch_energy(setup: Setup, r: Run, every: int) -> Watch | None:
     shadow = shadow_of(setup, r) if fixed and r.system.energy is not None else None
     if not poles and shadow is None:
         return None
-    one = WatchedEnergy(r, setup, shadow, poles)
+    one = WatchedEnergy(r, setup, shadow, poles and r.poles is None)  # else the loop looks at every drift
     told = (("shadow energy",) if shadow is not None else ()) + (("poles",) if poles else ())
     return Watch(
         "energy",

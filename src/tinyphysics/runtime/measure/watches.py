@@ -9,8 +9,7 @@ import math
 from collections.abc import Sequence
 
 from tinyphysics.runtime.stages.setup import Setup
-from tinyphysics.runtime.state.record import Record
-from tinyphysics.runtime.state.run import Found, NearPoles, Run, Watch
+from tinyphysics.runtime.state.run import NearPoles, Run, Watch
 
 WORTH = 0.1  # seconds of a run that is watched unasked: its charges have to be found and compiled first
 SHORTEST = 1e-8  # seconds of a step of one member, whose operations wait for each other
@@ -64,12 +63,3 @@ def poles(setup: Setup, r: Run) -> NearPoles | None:
     from tinyphysics.runtime.measure.near_poles import near_poles
 
     return near_poles(setup, r)
-
-
-def judge(setup: Setup, r: Run, record: Record) -> Found:
-    """Members of a run that has not been watched that should have been stopped."""
-    if setup.checks == "off" or r.watches or not setup.compiled.poles or record.kept_nearest:
-        return {}
-    from tinyphysics.runtime.measure.pole_stops import passed_poles
-
-    return passed_poles(setup, r, record)

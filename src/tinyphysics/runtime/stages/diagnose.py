@@ -10,7 +10,6 @@ from tinyphysics.runtime.engines.backend import named_processor, notes, running_
 from tinyphysics.runtime.engines.caller_arrays import return_arrays
 from tinyphysics.runtime.stages.bind import Bound
 from tinyphysics.runtime.stages.encode import Encoded
-from tinyphysics.runtime.stages.looking import stop_afterwards
 from tinyphysics.runtime.stages.origin import CompileRecord
 from tinyphysics.runtime.stages.outcome import trajectory
 from tinyphysics.runtime.stages.own_time import end_at
@@ -20,7 +19,7 @@ from tinyphysics.runtime.stages.run import Ran
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.digest import BITS
 from tinyphysics.runtime.state.record import Record
-from tinyphysics.runtime.state.run import Found, NearPoles, Run, Watch
+from tinyphysics.runtime.state.run import NearPoles, Run, Watch
 from tinyphysics.trajectory import Metrics, Trajectory
 
 
@@ -62,8 +61,7 @@ class Repeated(NamedTuple):
 class Diagnostic:
     """Something that is measured about a run; the order of their table is that of the keys of out.metrics.
 
-    `before` may refuse a run; `watch` looks inside it and may stop members, and changes no bit; `judge` may stop members
-    when it is over; `after` gives entries of
+    `before` may refuse a run; `watch` looks inside it and may stop members, and changes no bit; `after` gives entries of
     out.metrics, and may warn or raise. `later` is for what takes as long as a run: it is measured when out.metrics[name] is
     first read, or at once where that is cheap (`now`).
     """
@@ -78,9 +76,6 @@ class Diagnostic:
     poles: Callable[[Setup, Run], NearPoles | None] | None = (
         None  # beside which the loop keeps how near it comes
     )
-    judge: Callable[[Setup, Run, Record], Found] | None = (
-        None  # of a run that is over: members that should have stopped
-    )
     # the same of short runs; without it they go the long way, and where it says True
     again: Callable[[Repeated], bool | None] | None = None
 
@@ -91,15 +86,6 @@ def with_watches(setup: Setup, p: Placed, diagnostics: Sequence[Diagnostic]) -> 
     p = replace(p, run=replace(p.run, poles=poles[0])) if poles else p
     found = tuple(w for d in diagnostics if d.watch is not None for w in d.watch(setup, p.run))
     return replace(p, run=replace(p.run, watches=found)) if found else p
-
-
-def settle(setup: Setup, one: Run, ran: Ran, diagnostics: Sequence[Diagnostic]) -> None:
-    """What was recorded is cut where a member should have stopped; frames that were handed on stay."""
-    if ran.windows is not None or one.given.there:
-        return
-    for d in diagnostics:
-        if d.judge is not None and (found := d.judge(setup, one, ran.record)):
-            stop_afterwards(one, ran.record, found)
 
 
 def examine(setup: Setup, one: Run, diagnostics: Sequence[Diagnostic]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from tinyphysics.runtime.stages.bind import bind
-from tinyphysics.runtime.stages.diagnose import Diagnostic, diagnose, examine, settle, with_watches
+from tinyphysics.runtime.stages.diagnose import Diagnostic, diagnose, examine, with_watches
 from tinyphysics.runtime.stages.encode import encode
 from tinyphysics.runtime.stages.forms import MOST, Form, Pattern, form_of, pattern_of
 from tinyphysics.runtime.stages.place import place
@@ -35,7 +35,6 @@ def evolve(
     placed = with_watches(setup, place(resolved, scheduled, bound), diagnostics)
     found = examine(setup, placed.run, diagnostics)
     ran = run(resolved, scheduled, bound, placed.run, began)
-    settle(setup, placed.run, ran, diagnostics)
     out = diagnose(resolved, encoded, bound, placed, ran, found, diagnostics)
     if form is not None and known is not False:
         remember(

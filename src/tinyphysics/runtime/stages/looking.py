@@ -15,13 +15,14 @@ from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.runtime.stages.running import Done, Running
 from tinyphysics.runtime.state.digest import joined, leaves
 from tinyphysics.runtime.state.record import Record
-from tinyphysics.runtime.state.run import Found, NearPoles, Run, Watch
+from tinyphysics.runtime.state.run import Found, NearPoles, Watch
 from tinyphysics.runtime.state.tiles import Tile
 from tinyphysics.trajectory import Stop
 
 HALF_WAY = (
     0.25  # of the square of a distance: whoever is far from a pole there, too, is not asked again until then
 )
+MANY = 1000  # steps that are done again together
 
 
 def look_inside(run: Running) -> None:
@@ -29,7 +30,7 @@ def look_inside(run: Running) -> None:
     if not run.watches or run.frozen == run.given.members:
         return
     n = run.n
-    all_due = n == run.schedule.steps or run.keeps(n) or run.windows is not None and run.windows.ready(n)
+    all_due = hands_on(run)
     due = [w for w in run.watches if all_due or n % w.every == 0]
     if not due:
         return
@@ -58,6 +59,12 @@ def look_inside(run: Running) -> None:
         all_stopped(run)
     elif stopped and run.schedule.hashes(n):
         hash_again(run)
+
+
+def hands_on(run: Running) -> bool:
+    """Is this the last step, or do frames or a checkpoint leave the run here?"""
+    n = run.n
+    return bool(n == run.schedule.steps or run.keeps(n) or run.windows is not None and run.windows.ready(n))
 
 
 def state_now(run: Running, tile: Tile) -> dict[str, Any]:
@@ -90,21 +97,19 @@ def stop_members(run: Running, w: Watch, members: Sequence[int]) -> list[Stop]:
 
 def stop_at_poles(run: Running, done: Sequence[Done]) -> None:
     """Members stop of which a step of this block passed a pole: those that came near are done again to see."""
-    if run.poles is None or any(d.nearest is None for d in done):
+    if run.poles is None or not run.poles.replays and any(d.nearest is None for d in done):
         return
     run.record.kept_nearest = True
     good = run.schedule.first if run.passed_none is None else run.passed_none
-    near = np.concatenate([d.nearest for d in done], axis=1)
-    if run.known_far is None:
-        run.known_far = np.full(near.shape, np.inf)
+    # a replay takes as long as the steps, and has to begin: not after every block
+    if run.poles.replays and run.n - good < MANY and not hands_on(run) and not run.schedule.hashes(run.n):
+        if not any(d.stopped for d in done):
+            return
     before = {tile.here.start + k for tile, d in zip(run.tiles, done) for k in tile.frozen.keys() - d.stopped}
-    nearer = np.flatnonzero((near < run.known_far).any(axis=0))
-    calm = nearer[~suspected(run, run.poles, nearer, HALF_WAY * near[:, nearer])] if len(nearer) else nearer
-    asked = np.setdiff1d(nearer, calm, assume_unique=True)
-    asked = asked[suspected(run, run.poles, asked, near[:, asked])] if len(asked) else asked
-    going = [k for k in asked.tolist() if k not in before]
+    asked = range(run.given.members) if run.poles.replays else came_near(run, run.poles, done)
+    going = [k for k in asked if k not in before]
     end = run.n if run.frozen < run.given.members else max(last_step(run), good)
-    found = run.poles.find(going, good, end) if going else {}
+    found = run.poles.find(going, good, end) if going and end > good else {}
     for tile in run.tiles:  # a member that stopped in this block may have passed one before that
         for k, why in found.items():
             if inside(tile, k):
@@ -112,13 +117,27 @@ def stop_at_poles(run: Running, done: Sequence[Done]) -> None:
                 if old is None or why[0].step < old[0].step:
                     tile.frozen[k - tile.here.start] = why
     take_back(run.record, end, found)
-    run.known_far = np.fmin(run.known_far, near)
-    run.known_far[:, calm] *= HALF_WAY
     run.passed_none = run.n
     if found and run.frozen == run.given.members:
         all_stopped(run)
     elif found and run.schedule.hashes(run.n):
         hash_again(run)
+
+
+def came_near(run: Running, poles: NearPoles, done: Sequence[Done]) -> list[int]:
+    """Members that were in this block nearer to a pole than ever before, and so near that they may have passed it."""
+    near = np.concatenate([d.nearest for d in done], axis=1)
+    if run.known_far is None:
+        run.known_far = np.full(near.shape, np.inf)
+    nearer = np.flatnonzero((near < run.known_far).any(axis=0))
+    calm = nearer[~suspected(run, poles, nearer, HALF_WAY * near[:, nearer])] if len(nearer) else nearer
+    asked = np.setdiff1d(nearer, calm, assume_unique=True)
+    asked = asked[suspected(run, poles, asked, near[:, asked])] if len(asked) else asked
+    run.known_far = np.fmin(run.known_far, near)
+    run.known_far[:, calm] *= HALF_WAY
+    if not poles.by_distance:
+        run.known_far[:, asked] = np.inf
+    return [int(k) for k in asked]
 
 
 def suspected(run: Running, poles: NearPoles, members: Any, near: Any) -> Any:
@@ -138,31 +157,6 @@ def all_stopped(run: Running) -> None:
 
 def inside(tile: Tile, member: int) -> bool:
     return bool(tile.here.start <= member < tile.here.stop)
-
-
-def stop_afterwards(r: Run, record: Record, found: Found) -> None:
-    """A run that is over ends earlier, for some of its members or for all of them."""
-    take_back(record, record.last, found)
-    old = {stop.member or 0: stop for stop in record.stops}
-    record.stops[:] = sorted(
-        [*record.stops, *(stop for k, (stop, _) in found.items() if k not in old)],
-        key=lambda stop: (stop.step, stop.member or 0),
-    )
-    final = {name: np.array(v) for name, v in record.final.items()}
-    for k, (_, last) in found.items():
-        for name, v in final.items():
-            v[k] = last[name]
-    if len({*old, *found}) == r.given.members:
-        record.last = max(stop.step for stop in record.stops) - 1
-        record.carried = None
-        if not record.schedule.saves(record.last):
-            for name, v in record.frame(record.last).items():
-                v[...] = final[name]
-        record.hashes[:] = [h for h in record.hashes if h[0] <= record.last]
-    elif record.hashes:
-        first = min(stop.step for stop, _ in found.values())
-        record.hashes[:] = [h for h in record.hashes if h[0] < first]  # the others were of all members
-    record.final = final
 
 
 def take_back(r: Record, n: int, found: Found) -> None:

@@ -96,7 +96,8 @@ def came_near(
             return True
     if len(p.far) >= MOST:
         p.far.clear()
-    p.far[key] = near if far is None else np.fmin(near, far)
+    if p.run.poles.by_distance:
+        p.far[key] = near if far is None else np.fmin(near, far)
     return False
 
 

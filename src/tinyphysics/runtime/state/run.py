@@ -127,6 +127,8 @@ class NearPoles:
     suspects: Callable[[Mapping[str, Any], Mapping[str, Any], Any], Any]
     # (members, the step up to which none of them passed a pole, this step) -> those that stop
     find: Callable[[Sequence[int], int, int], Found]
+    by_distance: bool = True  # no step passes a pole that stays further away than one that did not
+    replays: bool = False  # the loop keeps nothing: every member is done again
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(None), ()  # a run that is over needs none

@@ -8,14 +8,16 @@ least of them is kept. They are compared as whole numbers: what is negative is l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tinyphysics.ir.dtype import f64, i64
 from tinyphysics.ir.uop import UOp, substitute
-from tinyphysics.tpir.kernels.kernel import Kernel
+from tinyphysics.tpir.kernels.kernel import Kernel, Tail
 
-NEAREST = "nearest"  # registers of the loop, after its own: one for each pole, as nearest.0
+# Registers of the loop, after its own: one for each pole, as nearest.0; where a step is done in stages, then what was seen
+# when it began
+NEAREST, BEFORE = "nearest", "before"
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,10 @@ class NearestOf:
 def keeping_nearest(k: Kernel, probe: Kernel, of: NearestOf) -> Kernel | None:
     """The kernel with the least distances; None where its loop cannot carry them.
 
-    It cannot if its numbers are not float64, if a step is several stages or ends by itself, or if more than one expression
-    lies between a step and what is seen of it.
+    It cannot if its numbers are not float64, if a step ends by itself, or if more than one expression lies between a step
+    and what is seen of it.
     """
-    plain = k.going is None and k.seed is None and k.stages == 1 and not k.tails and not k.has("leave")
+    plain = k.going is None and k.seed is None and not k.has("leave") and not k.has("enter")
     if not plain or any(v.dtype is not f64 for v in k.carried):
         return None
     order = list(probe.outputs)
@@ -40,21 +42,43 @@ def keeping_nearest(k: Kernel, probe: Kernel, of: NearestOf) -> Kernel | None:
         loaded = dict(zip(probe.carried, substitute(probe.functions["init"], dict(zip(probe.inputs, state)))))
         return dict(zip(order, substitute(probe.functions["final"], loaded)))
 
-    shown = list(seen(k.functions["final"]).values())
-    before = dict(zip(order, shown))
-    after = dict(zip(order, substitute(shown, dict(zip(k.carried, k.functions["step"])))))
-    start = seen(k.inputs)
+    shown, start = seen(k.functions["final"]), seen(k.inputs)
     own = tuple(UOp.var(f"{NEAREST}.{n}", (), f64) for n in range(len(of.poles)))
-    kept, begin = [], []
-    for least, names in zip(own, of.poles):
-        a, b = [before[name] for name in names], [after[name] for name in names]
-        kept.append(smaller(smaller(least, dot(b, b)), dot(a, b)))
-        x = [start[name] for name in names]
-        begin.append(dot(x, x))
-    functions = dict(k.functions)
-    functions |= {"init": (*functions["init"], *begin), "step": (*functions["step"], *kept)}
+
+    def kept(a: Mapping[str, UOp], b: Mapping[str, UOp]) -> list[UOp]:
+        """What becomes of the least distances where a step goes from a to b."""
+        out = []
+        for least, names in zip(own, of.poles):
+            x, y = [a[name] for name in names], [b[name] for name in names]
+            out.append(smaller(smaller(least, dot(y, y)), dot(x, y)))
+        return out
+
+    begin = [dot(x, x) for x in ([start[name] for name in names] for names in of.poles)]
+    functions, tails, weights = dict(k.functions), k.tails, k.weights
+    if k.stages == 1 and not k.tails:
+        after = substitute(list(shown.values()), dict(zip(k.carried, k.functions["step"])))
+        functions["step"] = (*functions["step"], *kept(shown, dict(zip(order, after))))
+    else:
+        held = {name: UOp.var(f"{BEFORE}.{name}", (), f64) for name in order}
+        first = UOp.var("first_stage", (), f64)
+        weights = {**weights, first: tuple(UOp.const(float(n == 0)) for n in range(k.stages))}
+        now = ((0.5 < first).where(shown[name], old) for name, old in held.items())
+        functions["step"] = (*functions["step"], *own, *now)
+        tails = tuple(Tail(t.period, (*t.roots, *own, *held.values())) for t in tails)
+        tails = (*tails, Tail(k.stages, (*k.carried, *kept(held, shown), *held.values())))
+        own = (*own, *held.values())
+        begin += [start[name] for name in order]
+    functions["init"] = (*functions["init"], *begin)
     params = tuple(dict.fromkeys((*k.params, *probe.params)))
-    return replace(k, params=params, carried=(*k.carried, *own), functions=functions, _cache={})
+    return replace(
+        k,
+        params=params,
+        carried=(*k.carried, *own),
+        functions=functions,
+        tails=tails,
+        weights=weights,
+        _cache={},
+    )
 
 
 def dot(a: Sequence[UOp], b: Sequence[UOp]) -> UOp:

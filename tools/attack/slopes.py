@@ -1,0 +1,151 @@
+"""Are gradients those of the steps that run?  Differences of fourth order of the same run in double-double.
+
+Where a method has no double-double, differences in float64 with long steps: they show six digits less.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+
+import tinyphysics as tp
+from attack.certificates import STENCIL
+from attack.findings import Tally
+from attack.subject import BOUND, Subject
+from attack.truth import WIDE
+
+STEPS = 12
+LARGEST = 1e6  # derivatives beyond are not judged
+PASTS = ("auto", "auto", "store", "checkpoint", "reverse")
+
+
+def loss(names: list[str], w: dict[str, np.ndarray]) -> Any:
+    """A sum of squares and products of the last state, as a function that is traced."""
+
+    def of(out: Any) -> Any:
+        total = 0.0
+        for name in names:
+            x = out.final[name] * w[name]
+            total = total + (x * x).sum() / 2 + x.sum() if np.ndim(w[name]) else total + x * x / 2 + x
+        return total
+
+    return of
+
+
+def by_words(out: Any, names: list[str], w: dict[str, np.ndarray], members: int) -> np.ndarray:
+    """The same of every member, from all words of its last state."""
+    total = np.zeros(members, WIDE)
+    for name in names:
+        words = [np.asarray(x, WIDE) for x in out.final.words(name)]
+        x = sum(words[1:], words[0]) * w[name]
+        x = x.reshape(members, -1)
+        total = total + (x * x).sum(-1) / 2 + x.sum(-1)
+    return total
+
+
+def check(s: Subject, t: Tally) -> None:
+    case = s.case
+    rng = random.Random(f"slopes {case.seed}")
+    names = [name for name, *_ in case.layout]
+    z = case.start(salt=66) * 0.7
+    given = {**case.given(z), **case.params, "t0": case.t0}
+    weights = np.random.default_rng([case.seed, 67])
+    w = {name: np.asarray(weights.uniform(-1, 1, shape)) for name, shape, *_ in case.layout}
+    past = rng.choice(PASTS)
+    f = loss(names, w)
+    free = {k: np.array(v, float) for k, v in given.items() if k != "t0"}
+    _, grads = s.sim.value_and_grad(f, **given, steps=STEPS, past=past)
+    t.shares["slopes"] += 1
+    plain = s.sim.evolve(**given, steps=STEPS, progress=False)
+    if plain.stopped is not None or not np.abs(case.flat(plain)).max() < BOUND:
+        t.unclear["slopes"] += 1
+        return
+    true, off, exact = differences(s, free, names, w)
+    mine = np.concatenate([np.ravel(np.asarray(grads[name], float)) for name in free])
+    size = max(1.0, float(np.abs(true).max()))
+    if not np.isfinite(true).all() or size > LARGEST or not off < (1e-9 if exact else 1e-6) * size:
+        t.unclear["slopes"] += 1  # a kink, or numbers that are too large
+        return
+    close = (1e-8 if exact else 1e-5) if s.eps < 1e-12 else 2e-2
+    wrong = float(np.abs(mine - true).max()) / size
+    where = list(free)
+    t.check(
+        case.seed,
+        "slopes" if exact else "slopes in float64",
+        not wrong < close,
+        f"the gradient by {where}, past = {past} ({grads.report.past})",
+        f"differences are off by {wrong:.1e} of {size:.2g}",
+    )
+    tangents(s, given, free, mine, names, w, plain, t)
+
+
+def tangents(
+    s: Subject,
+    given: dict[str, Any],
+    free: dict[str, np.ndarray],
+    mine: np.ndarray,
+    names: list[str],
+    w: dict[str, np.ndarray],
+    plain: Any,
+    t: Tally,
+) -> None:
+    """A tangent along all of them, against the gradient: two programs."""
+    draw = np.random.default_rng([s.case.seed, 68])
+    v = {name: draw.normal(size=x.shape) for name, x in free.items()}
+    try:
+        moved = s.sim.jvp(v, **given, steps=STEPS)
+    except tp.TinyPhysicsError as error:
+        t.refused[f"tangents: {type(error).__name__}"] += 1
+        return
+    along = 0.0
+    for name in names:
+        x = np.asarray(plain.final[name], float) * w[name]
+        along += float(((x + 1.0) * w[name] * np.asarray(moved[name], float)).sum())
+    other = float(mine @ np.concatenate([np.ravel(v[name]) for name in free]))
+    size = float(np.abs(mine) @ np.abs(np.concatenate([np.ravel(v[name]) for name in free]))) + 1.0
+    close = 1e-9 if s.eps < 1e-12 else 2e-2
+    t.check(
+        s.case.seed,
+        "tangents",
+        not abs(along - other) < close * size,
+        "a tangent, and a cotangent of the same run",
+        f"they differ by {abs(along - other) / size:.1e}",
+    )
+
+
+def differences(
+    s: Subject, free: dict[str, np.ndarray], names: list[str], w: dict[str, np.ndarray]
+) -> tuple[np.ndarray, float, bool]:
+    """(the gradient, how far two steps are apart, was it in double-double?)."""
+    exact, sim = True, s.compiled
+    try:
+        sim = tp.compile(s.system, **{**s.options, "precision": "dd", "backend": "llvm"})
+    except tp.TinyPhysicsError:
+        exact = False
+    if s.precision not in ("float64", "lattice", "dd"):
+        exact, sim = False, s.compiled
+    found = [slopes(s, sim, free, names, w, h) for h in ((2e-5, 1e-5) if exact else (4e-3, 2e-3))]
+    return found[1], float(np.abs(found[1] - found[0]).max()), exact
+
+
+def slopes(
+    s: Subject, sim: Any, free: dict[str, np.ndarray], names: list[str], w: dict[str, np.ndarray], h: float
+) -> np.ndarray:
+    flat = np.concatenate([np.ravel(x) for x in free.values()])
+    rows = np.array([flat + k * h * e for e in np.eye(len(flat)) for k, _ in STENCIL])
+    true_h = np.array([[rows[len(STENCIL) * j + i, j] - flat[j] for i in range(4)] for j in range(len(flat))])
+    given, at = {}, 0
+    for name, x in free.items():
+        given[name] = rows[:, at : at + x.size].reshape(len(rows), *x.shape)
+        at += x.size
+    out = sim.evolve(**given, steps=STEPS, t0=s.case.t0, progress=False, frames=2)
+    if out.stops:
+        return np.full(len(flat), np.nan)
+    values = by_words(out, names, w, len(rows)).reshape(len(flat), len(STENCIL))
+    # the steps as they are after rounding: exact in binary but for the last bit of flat + k h
+    c = np.array([c for _, c in STENCIL], WIDE)
+    shift = np.array([k for k, _ in STENCIL], WIDE)
+    mean = (true_h.astype(WIDE) / shift).mean(1)
+    return np.asarray((values @ c) / mean, float)
