@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,16 +16,21 @@ import pytest
 TOOLS = Path(__file__).parents[2] / "tools"
 sys.path.insert(0, str(TOOLS))
 
+import tinyphysics as tp  # noqa: E402
 from attack import (  # noqa: E402
+    bodies,
     certificates,
     charges,
     facts,
+    fits,
     goals,
     integers,
     listings,
     orders,
     passages,
+    poles,
     segments,
+    slopes,
     solved,
     units,
     watched,
@@ -375,3 +381,92 @@ def test_an_event_at_another_time_would_be_found(monkeypatch):
     )
     passages.check(SimpleNamespace(seed=1), t)
     assert false_ones(t) == {"passages"}
+
+
+# --- poles, gradients, bodies, fits: the same --------------------------------------------------------------------
+def at_poles(seed: int) -> Tally:
+    t = Tally()
+    poles.check(SimpleNamespace(seed=seed), t)
+    return t
+
+
+def test_a_pole_that_is_passed_in_silence_or_in_one_piece_alone_would_be_found(monkeypatch):
+    honest = at_poles(15)
+    assert not honest.findings and honest.yes["a pole is passed"] and honest.yes["stops alike"] >= 7
+    looking = "tinyphysics.runtime.stages.loop.stop_at_poles"
+    module, _, name = looking.rpartition(".")
+    stops = getattr(sys.modules[module], name)
+    monkeypatch.setattr(looking, lambda run, done: None if run.keeper is not None else stops(run, done))
+    assert false_ones(at_poles(15)) == {"stops alike"}
+    monkeypatch.setattr(looking, lambda run, done: None)
+    assert "no pole is passed" in false_ones(at_poles(15))
+
+
+def test_a_gradient_that_is_off_would_be_found(monkeypatch):
+    s, honest, t = Subject(HENON.without(options={"dt": 0.1, "backend": "llvm"})), Tally(), Tally()
+    slopes.check(s, honest)
+    assert not honest.findings and honest.yes == {"slopes": 1, "tangents": 1}
+    right = tp.Simulation.value_and_grad
+
+    def wrong(sim, *given, **more):
+        value, grads = right(sim, *given, **more)
+        return value, Off({name: np.asarray(grads[name]) * (1 + 1e-6) for name in grads}, grads.report)
+
+    monkeypatch.setattr(tp.Simulation, "value_and_grad", wrong)
+    slopes.check(s, t)
+    assert false_ones(t) == {"slopes", "tangents"}
+
+
+class Off(dict):
+    """Gradients that are not those of the run."""
+
+    def __init__(self, values, report):
+        super().__init__(values)
+        self.report = report
+
+
+@pytest.mark.parametrize("writer, untrue", [
+    (bodies.so3, {"poisson", "casimirs"}), (bodies.top, {"poisson"}), (bodies.magnetic, {"poisson", "volume-preserving"}),
+    (bodies.bracket, {"poisson"}), (bodies.friction, {"conformally-symplectic", "volume-factor"}),
+])  # fmt: skip
+def test_a_false_certificate_of_a_body_would_be_found(writer, untrue):
+    """Runge and Kutta's steps with all that is proved of others: they are consistent, and nothing else."""
+    body = writer(random.Random("planted"))
+    rates = None if body.rates is None else (body.rates > 0) * 0.3
+    friction = {"friction": 0.3} if rates is not None and rates.any() else {}
+    body = replace(body, options={"method": "rk4", **friction}, rates=rates)
+    z = body.moved(np.random.default_rng(5).uniform(-0.9, 0.9, body.size))
+    t, claims = Tally(), {*untrue, "symmetric", "consistent"}
+    bodies.judge(bodies.Runs(body, 0.4), z, 3, {name: Verdict(True) for name in claims}, 0, t)
+    assert false_ones(t) == {f"{name} of bodies" for name in (*untrue, "symmetric")}
+
+
+def test_a_contact_form_with_another_factor_would_be_found():
+    body, t = bodies.contact(random.Random("planted")), Tally()
+    runs = bodies.Runs(replace(body, options={}), 0.1)
+    runs.body = replace(body, energy=body.energy + " + 0.05*s")
+    holds = {name: Verdict(True) for name in ("contact", "symmetric", "consistent")}
+    bodies.judge(runs, np.array([0.3, 0.5, 0.1]), 2, holds, 0, t)
+    assert false_ones(t) == {"contact of bodies", "consistent of bodies"}
+
+
+def test_a_fit_that_is_off_would_be_found(monkeypatch):
+    right, seed = fits.fitted, 3
+
+    def found(change) -> set[str]:
+        monkeypatch.setattr(fits, "fitted", lambda x: change(right(x)))
+        t = Tally()
+        fits.check(SimpleNamespace(seed=seed), t)
+        return false_ones(t)
+
+    assert found(lambda f: f) == set()
+    assert found(lambda f: replace(f, covariance=1.1 * f.covariance)) == {"covariance"}
+    assert "a fit is a minimum" in found(
+        lambda f: replace(f, values={k: np.asarray(v) * (1 + 1e-5) for k, v in f.values.items()})
+    )
+    assert found(lambda f: replace(f, chi2=f.chi2 * 1.001)) == {"chi2"}
+    seed = next(k for k in range(200) if fits.task(k).wrt == ("q", "p", "k", "m") and fits.task(k).of == "q")
+    known = lambda f: replace(  # noqa: E731
+        f, errors={k: np.ones_like(v) for k, v in f.errors.items()}, report=replace(f.report, undetermined=())
+    )
+    assert found(lambda f: f) == set() and found(known) == {"what data determine"}

@@ -359,6 +359,21 @@ def test_the_adjoint_is_a_program_that_reads_back():
     assert all(adjoint.ir(level) for level in ("kernel", "llvm", "c"))
 
 
+def test_a_step_of_many_stages_keeps_all_of_their_states_for_the_way_back():
+    @tp.hamiltonian
+    def drops(q: tp.Array[4, 2], p: tp.Array[4, 2]):
+        r2 = ((q[:, None] - q[None, :]) ** 2).sum(-1)
+        return (p**2).sum() / 2 + 0.5 * tp.pair_sum(tp.where(r2 < 1.0, (1.0 - r2) ** 3, 0.0))
+
+    start = {"q": np.random.default_rng(1).uniform(-1, 1, (4, 2)), "p": np.zeros((4, 2))}
+    sim = tp.compile(drops, dt=0.3, method="kahan_li6")
+    found = [
+        sim.grad(lambda out: (out.final.q**2).sum(), **start, steps=12, past=past)["q"]
+        for past in ("store", "checkpoint", "reverse")
+    ]
+    assert np.array_equal(found[0], found[1]) and np.allclose(found[0], found[2], rtol=1e-12)
+
+
 def test_a_jacobian_is_symplectic_and_agrees_with_sensitivities():
     sim = tp.compile(henon, dt=0.01, method="leapfrog")
     J = sim.jacobian(**START, steps=100)

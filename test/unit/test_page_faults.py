@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.runtime.measure.near_poles import forms_of
 from tinyphysics.runtime.measure.part_again import part_of
 from tinyphysics.runtime.measure.passed_pole import passed_pole
+from tinyphysics.runtime.measure.pole_forms import forms_of
 from tinyphysics.runtime.stages.terms import poles_of
 
 
@@ -90,6 +90,80 @@ def test_a_run_in_pieces_stops_where_the_whole_does(tmp_path, cuts):
         if out.stopped is None:
             out = sim.evolve(steps=b - a, resume=file, checkpoint=file)
     assert (out.stopped.cause, out.stopped.step, out.hash) == ("singularity", 111, whole.hash)
+
+
+PAIR = {"q": [[0.0, 0.0], [1.0, 0.0], [5.0, 0.0]], "p": np.zeros((3, 2)), "m": [1.0, 1.0, 1.0]}
+
+
+@pytest.mark.filterwarnings("ignore::tinyphysics.PhysicsWarning")
+@pytest.mark.parametrize("system, start, method, backend", [
+    (kepler, FALL, "leapfrog_dkd", "numpy"), (kepler, FALL, "blanes_moan4", "llvm"), (kepler, FALL, "leapfrog", "python"),
+    (bodies, PAIR, "leapfrog", "llvm"), (bodies, PAIR, "nystrom4", "c"),
+])  # fmt: skip
+def test_it_stops_alike_whatever_else_is_asked(tmp_path, system, start, method, backend):
+    given = {"dt": 0.01, "method": method, "backend": backend}
+    sim, file = tp.compile(system, **given), tmp_path / "run"
+    whole = sim.evolve(**start, steps=130)
+    first = sim.evolve(**start, steps=60, checkpoint=file)
+    rows = {k: np.stack([np.asarray(v, float) + d for d in (0.0, 0.1)]) for k, v in start.items()}
+    member = sim.evolve(**rows, steps=130)
+    runs = [
+        sim.evolve(**start, steps=130, save_every=7, hash_every=10),
+        sim.evolve(**start, steps=130, observe={"x": lambda q: (q * q).sum()}),
+        tp.compile(system, **given, check_every=32).evolve(**start, steps=130),
+        sim.evolve(steps=70, resume=file),
+    ]
+    assert whole.stopped.cause == "singularity" and first.stopped is None
+    assert {(out.stopped.step, out.hash) for out in runs} == {(whole.stopped.step, whole.hash)}
+    steps = {stop.member: stop.step for stop in member.stops}
+    assert np.array_equal(member.final.q[0], whole.final.q) and steps[0] == whole.stopped.step
+
+
+@pytest.mark.parametrize("zero, places", [
+    ("q @ q", 1), ("(2*q[0])**2 + q[1]**2", 1), ("tp.sqrt(q @ q) + q @ q", 1), ("tp.hypot(q[0], q[1])", 1),
+    ("q[0]*(q[1] - 1)", 0), ("3*(q[0] + 0.5*q[1] - d)", 1), ("tp.norm(q)*tp.exp(q[0])", 0), ("q @ q - 1", 0),
+    ("q[0]**2 + q[0]*q[1] + q[1]**2", 0),
+])  # fmt: skip
+def test_which_poles_have_places(zero, places):
+    """Whose terms depend on more than their distance, or whose zeros are curved, are left to the energy."""
+    scope = {"tp": tp}
+    exec(f"def system(q: tp.Vec[2], p: tp.Vec[2], d=0.3):\n    return p @ p/2 - 1/({zero})", scope)
+    assert len(forms_of(tp.hamiltonian(scope["system"]))) == places
+
+
+def test_a_pole_that_is_steeper_in_another_direction_is_found():
+    """It begins on the x axis, where the same |x| is harmless, and passes the pole on the y axis."""
+
+    @tp.hamiltonian
+    def flat(q: tp.Vec[2], p: tp.Vec[2]):
+        return p @ p / 2 - 0.01 / tp.sqrt(q[0] ** 2 + (30 * q[1]) ** 2)
+
+    (form,) = forms_of(flat)
+    assert not form.by_distance
+    start = {"q": [1.5, -0.02], "p": [-1.0, 0.0133]}
+    out = tp.compile(flat, dt=0.01, method="leapfrog", checks="off").evolve(**start, steps=200, save_every=1)
+    with pytest.warns(tp.PhysicsWarning, match="passes a pole"):
+        stop = tp.compile(flat, dt=0.01, method="leapfrog").evolve(**start, steps=200).stopped
+    way = out.q[stop.step - 1 : stop.step + 1]
+    assert (
+        stop.step == passed_pole(part_of(out.origin.run, [0]), 200, 2.0).step and (way[0] * way[1]).min() < 0
+    )
+
+
+@pytest.mark.filterwarnings("ignore::tinyphysics.PhysicsWarning")
+def test_what_only_frames_show_warns_and_does_not_stop(tmp_path):
+    """A sphere is no such place: whether a short run stops may not depend on where it ends."""
+
+    @tp.hamiltonian
+    def shell(q: tp.Vec[2], p: tp.Vec[2]):
+        return p @ p / 2 - 0.05 / (q @ q - 1)
+
+    sim, file = tp.compile(shell, dt=0.01, method="leapfrog"), tmp_path / "run"
+    start = {"q": [1.5, 0.0], "p": [-1.0, 0.0]}
+    with pytest.warns(tp.PhysicsWarning, match="passes a pole of"):
+        whole = sim.evolve(**start, steps=90)
+    sim.evolve(**start, steps=40, checkpoint=file)
+    assert whole.stopped is None and sim.evolve(steps=50, resume=file).hash == whole.hash
 
 
 @pytest.mark.filterwarnings("ignore::tinyphysics.PhysicsWarning")

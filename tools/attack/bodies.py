@@ -334,7 +334,7 @@ class Runs:
         self.sim = tp.compile(written(head + "def " + name, "system"), dt=dt, **body.options)
 
     def ends(self, z: np.ndarray, steps: int, dt: float | None = None) -> np.ndarray:
-        given, at = {}, 0
+        given, at, z = {}, 0, self.body.moved(z)
         for name, shape, n, _ in self.body.layout:
             given[name] = z[..., at : at + n].reshape((*z.shape[:-1], *shape))
             at += n

@@ -18,15 +18,19 @@ import numpy as np
 import tinyphysics as tp
 from attack import (
     backends,
+    bodies,
     certificates,
     charges,
     facts,
+    fits,
     goals,
     integers,
     listings,
     orders,
     passages,
+    poles,
     segments,
+    slopes,
     solved,
     units,
     watched,
@@ -44,6 +48,7 @@ SLOW = 2.0  # of one compilation
 # one case in so many has this check; the first three are made for all
 SHARE = {"orders": 3, "listings": 4, "segments": 8, "energies": 4, "backends": 8, "goals": 16} | {
     "charges": 13, "units": 7, "integers": 25, "solved": 61, "passages": 67,
+    "poles": 27, "slopes": 9, "bodies": 11, "fits": 41,
 }  # fmt: skip
 
 
@@ -173,6 +178,7 @@ def due(case: Case, s: Subject | None, only: frozenset[str]) -> list[tuple[str, 
             ("listings", listings.check),
             ("segments", segments.check),
             ("energies", watched.check),
+            ("slopes", slopes.check),
         )
         if s.is_map:
             out.append(("map", lambda t: backends.as_written(s, t)))
@@ -187,6 +193,9 @@ def due(case: Case, s: Subject | None, only: frozenset[str]) -> list[tuple[str, 
         ("integers", integers.check),
         ("solved", solved.check),
         ("passages", passages.check),
+        ("poles", poles.check),
+        ("bodies", bodies.check),
+        ("fits", fits.check),
     )
     out += [(n, lambda t, f=f: f(case, t)) for n, f in of_case if wanted(n)]  # type: ignore[misc]
     return out

@@ -62,7 +62,8 @@ def check(s: Subject, t: Tally) -> None:
     if plain.stopped is not None or not np.abs(case.flat(plain)).max() < BOUND:
         t.unclear["slopes"] += 1
         return
-    true, off, exact = differences(s, free, names, w)
+    # the jump of a deleted loop is another map than the loop that double-double has
+    true, off, exact = differences(s, free, names, w, grads.report.past != "jump")
     mine = np.concatenate([np.ravel(np.asarray(grads[name], float)) for name in free])
     size = max(1.0, float(np.abs(true).max()))
     if not np.isfinite(true).all() or size > LARGEST or not off < (1e-9 if exact else 1e-6) * size:
@@ -105,7 +106,7 @@ def tangents(
         along += float(((x + 1.0) * w[name] * np.asarray(moved[name], float)).sum())
     other = float(mine @ np.concatenate([np.ravel(v[name]) for name in free]))
     size = float(np.abs(mine) @ np.abs(np.concatenate([np.ravel(v[name]) for name in free]))) + 1.0
-    close = 1e-9 if s.eps < 1e-12 else 2e-2
+    close = 1e-11 if s.eps < 1e-12 else 2e-2
     t.check(
         s.case.seed,
         "tangents",
@@ -116,16 +117,15 @@ def tangents(
 
 
 def differences(
-    s: Subject, free: dict[str, np.ndarray], names: list[str], w: dict[str, np.ndarray]
+    s: Subject, free: dict[str, np.ndarray], names: list[str], w: dict[str, np.ndarray], exact: bool
 ) -> tuple[np.ndarray, float, bool]:
     """(the gradient, how far two steps are apart, was it in double-double?)."""
-    exact, sim = True, s.compiled
-    try:
-        sim = tp.compile(s.system, **{**s.options, "precision": "dd", "backend": "llvm"})
-    except tp.TinyPhysicsError:
-        exact = False
-    if s.precision not in ("float64", "lattice", "dd"):
-        exact, sim = False, s.compiled
+    sim, exact = s.compiled, exact and s.precision in ("float64", "lattice", "dd")
+    if exact:
+        try:
+            sim = tp.compile(s.system, **{**s.options, "precision": "dd", "backend": "llvm"})
+        except tp.TinyPhysicsError:
+            exact = False
     found = [slopes(s, sim, free, names, w, h) for h in ((2e-5, 1e-5) if exact else (4e-3, 2e-3))]
     return found[1], float(np.abs(found[1] - found[0]).max()), exact
 

@@ -6,6 +6,7 @@ positions through them alone. A pole of which that is not shown has no forms.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -111,8 +112,35 @@ def zeros(u: UOp, q: Sequence[UOp]) -> Places | None:
             return together(zeros(a, q), zeros(b, q))
     if linear(u, q):
         return ((u,),)
+    if (forms := squares(u, q)) is not None:
+        return (forms,)
     if u.op is Ops.ADD and all(r[0] >= 0.0 for r in (ranges_of([s], {})[s] for s in u.src)):
         return together(*(zeros(s, q) for s in u.src))
+    return None
+
+
+def squares(u: UOp, q: Sequence[UOp]) -> tuple[UOp, ...] | None:
+    """Linear functions whose squares add up to u."""
+    match u.op, u.src:
+        case Ops.ADD, (a, b):
+            left, right = squares(a, q), squares(b, q)
+            return None if left is None or right is None else (*left, *right)
+        case Ops.POW, (a, e) if e.op is Ops.CONST and e.arg == 2 and linear(a, q):
+            return (a,)
+        case Ops.MUL, (a, b) if a.op is Ops.CONST or b.op is Ops.CONST:
+            factor, rest = (float(a.arg), b) if a.op is Ops.CONST else (float(b.arg), a)
+            inner = squares(rest, q)
+            if inner is None or not factor > 0.0:
+                return None
+            return tuple(simplify([x * math.sqrt(factor) for x in inner]))
+        case Ops.MUL, (a, b) if a is b and linear(a, q):
+            return (a,)
+        case Ops.MUL, (a, b) if linear(a, q) and linear(b, q):
+            slopes = [[float(s.arg) for s in simplify(gradient(x, list(q)))] for x in (a, b)]
+            at = int(np.argmax(np.abs(slopes[1])))
+            ratio = slopes[0][at] / slopes[1][at]
+            (rest,) = simplify([a - b * ratio])
+            return (b * math.sqrt(ratio),) if ratio > 0.0 and rest.op is Ops.CONST and rest.arg == 0 else None
     return None
 
 

@@ -20,16 +20,13 @@ def assign_buffers(
     holds: dict[str, str] = {}  # buffer -> the version in it
     for version, name in target.items():
         k = next(k for k, w in enumerate(writes) if version in w)
-        spare = [name, *(name + "'" * n for n in range(1, 4))]
-        for place in spare:
+        for place in (name + "'" * n for n in range(len(target) + 1)):
             old = holds.get(place, place if place == name else "")
             if old and (any(old in r for r in reads[k + 1 :]) or not identical(nests[k], old, version)):
                 continue
             physical[version] = place
             holds[place] = version
             break
-        else:
-            raise AssertionError(f"no buffer is left for {version}")
     last = {name: version for version, name in target.items()}
     swaps = [(name, physical[v]) for name, v in last.items() if physical[v] != name]
     return [renamed(n, physical) for n in nests], swaps, physical
