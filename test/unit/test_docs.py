@@ -54,7 +54,7 @@ def when_it_runs(page: Path):
 
 
 @pytest.mark.slow("a page that lies is worse than none")
-@pytest.mark.parametrize("page", map(when_it_runs, PAGES), ids=page_id)
+@pytest.mark.parametrize("page", [when_it_runs(page) for page in PAGES], ids=page_id)
 def test_every_python_block_runs_and_prints_what_the_page_shows(page):
     if lacks := docs.missing(page):
         pytest.skip(f"{', '.join(lacks)} is not installed")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tinyphysics.runtime.measure.adjoint_listing import Adjoint  # imported when they are asked for
     from tinyphysics.runtime.measure.gradcheck import GradCheck
     from tinyphysics.runtime.measure.gradients import Gradients
+    from tinyphysics.runtime.measure.tape import Tape
 
 
 class Differentiated(Measured):
@@ -218,6 +219,27 @@ class Differentiated(Measured):
         from tinyphysics.runtime.measure.forward_mode import jacobian
 
         return jacobian(self, of, wrt, past, Request(**asked(locals())))
+
+    @takes_names
+    @heeds("tape", "print(sim.tape(step=3, q=..., p=...))")
+    def tape(
+        self,
+        *,
+        step: int,
+        cotangents: Mapping[str, Any] | None = None,
+        t0: float = BEGINS,
+        seed: int = 0,
+        **given: Any,
+    ) -> Tape:
+        """Returns one step of a run and its adjoint, operation by operation: `print(sim.tape(step=3, q=..., p=...))`.
+
+        step        the number of the step, from 0
+        cotangents  of the state after the step, by name; ones, if nothing is said
+        given       states and parameters by name, at the beginning of the run
+        """
+        from tinyphysics.runtime.measure.tape import tape
+
+        return tape(self, step, cotangents, Request(**asked(locals())))
 
 
 def asked(said: dict[str, Any]) -> dict[str, Any]:
