@@ -96,6 +96,7 @@ from tinyphysics.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from tinyphysics import chaos as chaos
+    from tinyphysics import compat as compat
     from tinyphysics import kernel as kernel
     from tinyphysics import physics as physics
     from tinyphysics import plasma as plasma
@@ -143,7 +144,7 @@ RUNTIME = {
     "HamiltonianSystem": "tinyphysics.compat",
     "LagrangianSystem": "tinyphysics.compat",
 }
-MODULES = ("physics", "kernel", "chaos", "plasma")  # imported when they are first used
+MODULES = ("physics", "kernel", "chaos", "plasma", "compat")  # imported when they are first used
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,5 @@
-"""Other names for the same things: `Compiler(H).emit()`, `AutoLinearizer(H, ...)`, `LagrangianSystem(L)`, method names."""
+"""Other names for the same things: `Compiler(H).emit()`, `AutoLinearizer(H, ...)`, `LagrangianSystem(L)`,
+`ReversibleSymplecticIntegrator(H)`, method names."""
 
 from __future__ import annotations
 
@@ -16,8 +17,10 @@ from tinyphysics.front.spaces import Space
 from tinyphysics.front.trace import hamiltonian
 from tinyphysics.kernel import compile as compile_step
 from tinyphysics.kernel import traced
+from tinyphysics.learn.calls import torch_module
 from tinyphysics.rules.calculus.hessian import Hessian, hessian
 from tinyphysics.runtime.api.compile import compile as compiled
+from tinyphysics.runtime.measure.from_the_end import taken_back
 from tinyphysics.tpir.program.isa import Instruction, Program
 
 SymplecticEuler = "symplectic_euler"
@@ -176,3 +179,56 @@ class AutoLinearizer:
             return end.q, end.p
 
         return fast_forward
+
+
+def evolve_adjoint(
+    H: Any, q: Any, p: Any, steps: int, dt: float, grad_q: Any, grad_p: Any, method: str = Leapfrog
+) -> tuple[Any, Any, Any, Any]:
+    """(q, p, grad_q, grad_p) `steps` earlier, from the state and the cotangents at the end: nothing else is stored.
+
+    Steps are taken back by the inverses of their sub-flows on the integer lattice, where every bit comes back. A step with
+    -dt would invert symmetric methods only, and in floating point chaos loses the past.
+
+    >>> import tinyphysics as tp
+    >>> def pendulum(q, p): return p**2/2 - tp.cos(q)
+    >>> q, p = ReversibleSymplecticIntegrator(pendulum, dt=0.01)(1.0, 0.0, steps=1000)
+    >>> q0, p0, by_q, by_p = evolve_adjoint(pendulum, q, p, 1000, 0.01, 1.0, 0.0)
+    >>> float(q0), float(p0), round(float(by_q), 6), round(float(by_p), 6)
+    (1.0, 0.0, -0.943554, 0.049916)
+    """
+    shape = np.shape(q)
+    return ReversibleSymplecticIntegrator(H, dt, shape, method).evolve_adjoint(q, p, steps, grad_q, grad_p)
+
+
+class ReversibleSymplecticIntegrator:
+    """Runs whose gradients need memory for one state, whatever their length: `integrator(q, p, steps=10**6)`.
+
+    States lie on the integer lattice, so that the way back is exact. Tensors of torch go in and come out as tensors, with
+    gradients; other arrays come out as those of NumPy, and `evolve_adjoint` has their gradients.
+    """
+
+    def __init__(
+        self, H: Any, dt: float = 0.01, q_shape: tuple[int, ...] = (), method: str = Leapfrog
+    ) -> None:
+        if not dt > 0:
+            raise PlanError(
+                f"dt={dt!r}: a run is not taken back by steps of -dt, which invert symmetric methods only",
+                fix="Pass the dt of the run forward: evolve_adjoint goes back by the inverses of its sub-flows.",
+            )
+        system = H if hasattr(H, "compile") else hamiltonian(annotated(H, ("q", "p"), q_shape))
+        self.sim = compiled(system, dt, method=method, precision="lattice", propagator="loop")
+        self.layers: dict[int, Any] = {}  # of torch, by the number of steps
+
+    def __call__(self, q: Any, p: Any, steps: int) -> tuple[Any, Any]:
+        if type(q).__module__.partition(".")[0] == "torch":
+            if steps not in self.layers:
+                self.layers[steps] = torch_module(self.sim, steps=steps, past="reverse")
+            return tuple(self.layers[steps](q, p))
+        end = self.sim.evolve(q=q, p=p, steps=steps, frames=2, progress=False).final
+        return end.q, end.p
+
+    def evolve_adjoint(
+        self, q: Any, p: Any, steps: int, grad_q: Any, grad_p: Any
+    ) -> tuple[Any, Any, Any, Any]:
+        """(q, p, grad_q, grad_p) `steps` earlier."""
+        return taken_back(self.sim, {"q": q, "p": p}, steps, {"q": grad_q, "p": grad_p})
