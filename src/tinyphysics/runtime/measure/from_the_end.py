@@ -11,8 +11,6 @@ from tinyphysics.errors import InputError, PlanError
 from tinyphysics.flows.adjoint import irreversible
 from tinyphysics.given import whole
 from tinyphysics.runtime.measure.differentiate import prepared
-from tinyphysics.runtime.measure.gradients import Readings
-from tinyphysics.runtime.measure.loss_function import FINAL
 from tinyphysics.runtime.measure.past import Backward, Looks, take_back
 from tinyphysics.runtime.stages.resolve import Request
 from tinyphysics.runtime.stages.setup import Setup
@@ -43,7 +41,7 @@ def taken_back(
     looks = Looks(course, set())
     looks.seen[steps] = course.first()
     shapes = {s.name: s.var.shape for s in setup.system.states}
-    slopes = {}
+    bars: dict[str, Any] = {}
     for name, bar in cotangents.items():
         a = np.asarray(bar, float)
         if a.shape != shapes[name]:
@@ -51,13 +49,13 @@ def taken_back(
                 f"the cotangent of `{name}` has shape {a.shape}",
                 fix=f"It has the shape of `{name}`: {shapes[name]}.",
             )
-        slopes[f"{FINAL}.{name}"] = a[None]
+        bars[name] = a[None]
     back = Backward(course, True, looks)
-    back.turn(course.kept(m), Readings(course, looks).seeds(slopes))
+    back.turn(course.kept(m), {steps: bars})
     take_back(back, 0, steps)
     found_there = back.pull.end()
     first = course.shown({n: np.asarray(v) for n, v in found_there.items() if n in course.words})
-    bars = [
+    pulled = [
         np.ldexp(np.asarray(found_there[f"{n}.bar"], float)[0], int(back.pull.exponent[0])) for n in shapes
     ]
-    return (*(first[n][0] for n in shapes), *bars)
+    return (*(first[n][0] for n in shapes), *pulled)
