@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from tinyphysics.physics import rigid
 
 ONE, L0 = [1.0, 0.0, 0.0, 0.0], [0.5, 1.1, 0.7]
 NUTATION, PRECESSION = 2.624100220, 0.970169865  # of the Lagrange top below
@@ -272,3 +273,10 @@ def test_a_body_is_tied_to_a_point_by_a_potential_of_both():
         ).max()
         < 1e-13
     )
+
+
+def test_a_top_goes_on_from_a_checkpoint_with_the_bits_of_one_run(tmp_path):
+    sim = tp.compile(rigid.heavy_top, dt=0.01)
+    whole = sim.evolve(**rigid.tilted(0.5, 3.0), steps=90)
+    sim.evolve(**rigid.tilted(0.5, 3.0), steps=40, checkpoint=tmp_path / "top")
+    assert sim.evolve(steps=50, resume=tmp_path / "top").hash == whole.hash

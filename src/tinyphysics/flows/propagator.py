@@ -1,4 +1,4 @@
-"""How are the n steps of a run done at once?  By a matrix: that of the flow of a quadratic energy, or a power of a step."""
+"""How are the n steps of a run done at once?  By the matrix of a quadratic energy or of a step, or as free bodies turn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tinyphysics.ir import UOp
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.step import JUMPS, Step, SubFlow
-from tinyphysics.structure import Canonical
+from tinyphysics.structure import Canonical, Structure
 from tinyphysics.tpir.program.isa import Register, Word
 from tinyphysics.tpir.program.lower import ProgramBuilder
 
@@ -43,6 +43,31 @@ class LinearPropagator(SubFlow):
         energy = UOp.sum_of([weight * self.energies[k] for k, weight in self.parts])
         slopes = gradient(energy, list(self.writes()))
         return Canonical(self.pairs).rates(dict(zip(self.writes(), slopes)))
+
+
+@dataclass(frozen=True, eq=False)
+class FreeBodyPropagator(SubFlow):
+    """All states of free rigid bodies after n steps: the one entry of `final`, as above."""
+
+    structure: Structure
+    energy: UOp
+    traits = frozenset({JUMPS})
+
+    def writes(self) -> tuple[UOp, ...]:
+        return self.structure.states
+
+    def reads(self) -> frozenset[UOp]:
+        return frozenset(self.energy.leaves) | frozenset(self.writes())
+
+    def lower(self, b: ProgramBuilder, section: str) -> None:
+        first = self.writes()[0]
+        parts = Register("E", 0), 1.0
+        b.emit(section, "PROPAGATE", b.state(first), Word("bodies"), *parts, u=first, note=" ")
+
+    def field(self) -> Mapping[UOp, UOp]:
+        """Of one step."""
+        by = list(self.structure.by)
+        return self.structure.rates(dict(zip(by, gradient(self.energy, by))))
 
 
 def propagator_of(step: Step) -> LinearPropagator:

@@ -13,13 +13,35 @@ from tinyphysics.front.bodies import rotate
 from tinyphysics.front.pairs import pair_sum
 from tinyphysics.front.spaces import Array, Rotor, Vec
 from tinyphysics.front.trace import hamiltonian
-from tinyphysics.physics.free_motion import free_motion as free_motion
 
 
 @hamiltonian
 def free_body(R: Rotor, L: Vec[3], moments: Vec[3] = (1.0, 2.0, 3.0)):
     """A body on which nothing acts, with its moments of inertia about its own axes."""
     return (L**2 / moments).sum() / 2
+
+
+def free_motion(R: Any, L: Any, moments: Any, t: Any) -> tuple[Any, Any]:
+    """The attitude (a unit quaternion) and the angular momentum of a free rigid body at the times `t`, exactly.
+
+    `R` and `L` are those at t = 0, as for free_body; `moments` are its moments of inertia. It has no steps: t may be 10**6.
+    """
+    R, L, moments, t = (np.asarray(x, float) for x in (R, L, moments, t))
+    if R.shape != (4,) or L.shape != (3,) or moments.shape != (3,) or not (moments > 0).all():
+        raise InputError(
+            "free_motion takes one quaternion, one momentum and three positive moments",
+            fix="free_motion(R, L, moments, t).",
+        )
+    attitudes, momenta = np.empty((*t.shape, 4)), np.empty((*t.shape, 3))
+    attitudes[t == 0.0], momenta[t == 0.0] = R, L
+    sim = free_body.compile(1.0, propagator="exact", checks="off")
+    for sign, there in ((1.0, t > 0.0), (-1.0, t < 0.0)):  # -L has the same past as L has a future
+        if not there.any():
+            continue
+        times, place = np.unique(sign * t[there], return_inverse=True)
+        out = sim.evolve(R=R, L=sign * L, moments=moments, until=times[-1], save_at=times)
+        attitudes[there], momenta[there] = out.R[place], sign * out.L[place]
+    return attitudes, momenta
 
 
 @hamiltonian

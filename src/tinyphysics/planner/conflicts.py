@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from tinyphysics import step as kinds
+from tinyphysics.analysis.free_bodies import free_bodies
 from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.errors import InputError, PlanError, TinyPhysicsError
 from tinyphysics.facts import Facts
@@ -92,6 +93,8 @@ class Ask:
     @property
     def degree(self) -> str:
         """Why an energy is not shown to be of degree 2 or less."""
+        if self.system.structure.turning:
+            return f"no free bodies: {free_bodies(self.system)}"
         bound = self.facts["polynomial"]
         return f"the degree may be {bound.degree}" if bound else bound.because
 
@@ -140,6 +143,8 @@ class Conflict:
 
 
 def is_not_quadratic(a: Ask) -> bool:
+    if not isinstance(free_bodies(a.system), str):
+        return False
     bound = a.facts["polynomial"]
     return not bound or bound.degree > 2
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tinyphysics.analysis.free_bodies import free_bodies
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal
@@ -43,6 +44,12 @@ def quadratic(facts: Facts) -> bool:
     return "polynomial" in facts and bool(facts["polynomial"]) and facts["polynomial"].degree <= 2
 
 
+def one_free_body(system: System) -> bool:
+    """Of several the jump may cost more than 2 ms, and is asked for."""
+    found = free_bodies(system)
+    return not isinstance(found, str) and len(found) == 3
+
+
 def pinned(system: System, goal: Goal) -> str:
     """Which option asks for steps; empty if none does."""
     asked = {
@@ -60,7 +67,13 @@ def pinned(system: System, goal: Goal) -> str:
 
 def deleted(system: System, facts: Facts, goal: Goal) -> Choice | None:
     """The flow of H instead of a loop, by default; None where the loop stays."""
-    if system.kind != "hamiltonian" or not quadratic(facts) or pinned(system, goal):
+    if system.kind != "hamiltonian" or pinned(system, goal):
+        return None
+    if one_free_body(system):
+        asked = replace(goal, propagator="exact")
+        why = "the default for a free rigid body: it is solved exactly, so any number of steps is one jump"
+        return None if refusal(system, facts, asked) is not None else Choice("exact", why)
+    if not quadratic(facts):
         return None
     if not_taken(OF_FLOW, system):
         return None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -22,13 +22,26 @@ from tinyphysics.runtime.engines.propagators import flat, unflat
 from tinyphysics.runtime.state.schedule import time_at
 from tinyphysics.system import System
 
+if TYPE_CHECKING:
+    from tinyphysics.runtime.state.run import Run
+
 Solved = FewModes | MixedModes
 KEPT = 8  # sets of parameters whose modes are remembered
 
 
+class Jumping(Protocol):
+    """How a system jumps: from the first state to any others."""
+
+    @property
+    def quick(self) -> bool: ...
+    def flows(self, params: Mapping[str, Any], dt: float) -> bool: ...
+    def told(self, r: Run, n: int) -> dict[str, Any]: ...
+    def frames(self, m: Jumped, steps: Sequence[int | Fraction]) -> dict[str, Any]: ...
+
+
 @dataclass(eq=False)
 class Jumps:
-    """How a system jumps: small ones with all members and frames at once, others by themselves."""
+    """How an energy of degree 2 jumps: small systems with all members and frames at once, others by themselves."""
 
     system: System
     one: Callable[[Mapping[str, Any], float], Propagator]  # by the parameters of a member, and dt
@@ -39,6 +52,11 @@ class Jumps:
     @cached_property
     def few(self) -> Few | None:
         return self.find()
+
+    @property
+    def quick(self) -> bool:
+        """Is what is known of a jump known without making it?"""
+        return self.few is not None
 
     def modes(self, params: Mapping[str, Any]) -> Solved:
         """At the parameters of all members; those of the last few runs are remembered."""
@@ -60,8 +78,9 @@ class Jumps:
             return True
         return self.one({name: v[0] for name, v in params.items()}, dt).question.stages is None
 
-    def told(self, params: Mapping[str, Any], dt: float, n: int) -> dict[str, Any]:
-        """What is known of a jump of the first member."""
+    def told(self, r: Run, n: int) -> dict[str, Any]:
+        """What is known of a jump of the first member of a run."""
+        params, dt = r.given.own, r.dt
         own = {name: v[:1] for name, v in params.items()}
         if self.few is not None:
             t = at_times(dt, [n])
@@ -69,6 +88,41 @@ class Jumps:
             if modes.taken(t.high).all():
                 return modes.told(t)
         return self.one({name: v[0] for name, v in own.items()}, dt).told(n)
+
+    def frames(self, m: Jumped, steps: Sequence[int | Fraction]) -> dict[str, Any]:
+        """The states at some steps, none of them the first: (frames, members, shape...)."""
+        if self.few is None:
+            return self.one_by_one(m, steps)
+        if m.modes is None:
+            m.modes = self.modes(m.params)
+        t = at_times(m.dt, steps)
+        taken = np.broadcast_to(m.modes.taken(t.high), (len(steps), m.members))
+        system = self.system
+        with np.errstate(all="ignore"):
+            q, p = m.modes.apply(*flat(system, m.start), t)
+        out = split(system, q, p)
+        if not taken.all():
+            lost = np.broadcast_to(m.modes.lost, m.members)
+            for v in out.values():
+                v[:, lost] = np.nan  # as a loop would have it
+            for k in np.flatnonzero(~taken.all(axis=0) & ~lost).tolist():
+                frames = np.flatnonzero(~taken[:, k])
+                own = self.one_by_one(m.some([k]), [steps[f] for f in frames.tolist()])
+                for name, v in own.items():
+                    out[name][frames, k] = v[:, 0]
+        return out
+
+    def one_by_one(self, m: Jumped, steps: Sequence[int | Fraction]) -> dict[str, Any]:
+        """By the propagator of each member, or of all of them."""
+        if all(len(v) == 1 for v in m.params.values()):
+            return self.one({name: v[0] for name, v in m.params.items()}, m.dt).jump(m.start, steps)
+        out = {name: np.empty((len(steps), *v.shape), v.dtype) for name, v in m.start.items()}
+        for k in range(m.members):  # each member has its own matrices
+            own = {name: v[k if len(v) > 1 else 0] for name, v in m.params.items()}
+            one = {name: v[k : k + 1] for name, v in m.start.items()}
+            for name, v in self.one(own, m.dt).jump(one, steps).items():
+                out[name][:, k] = v[:, 0]
+        return out
 
 
 @dataclass(eq=False)
@@ -82,8 +136,13 @@ class Jumped:
     steps: int = 0
     # the state at this step, once it was asked for
     seen: dict[str, Any] | None = field(default=None, repr=False)
-    modes: Solved | None = field(default=None, repr=False)  # of the members, once they were needed
+    modes: Any = field(default=None, repr=False)  # of the members, once they were needed
     t0: float = 0.0
+
+    def some(self, members: list[int]) -> Jumped:
+        own = {name: v[members] if len(v) > 1 else v for name, v in self.params.items()}
+        start = {name: v[members] for name, v in self.start.items()}
+        return Jumped(start, own, len(members), self.dt, self.steps, t0=self.t0)
 
 
 class JumpEngine(OnDemandEngine[Jumped]):
@@ -92,7 +151,7 @@ class JumpEngine(OnDemandEngine[Jumped]):
     launches, compiling, made, found, numbers, room, workers = 0, 0.0, 0, 0, 0, 0, 1
     free_steps = True
 
-    def __init__(self, jumps: Jumps, look: Look | None, frames: Mapping[str, str] | None = None) -> None:
+    def __init__(self, jumps: Jumping, look: Look | None, frames: Mapping[str, str] | None = None) -> None:
         self.jumps, self.look = jumps, look
         self.frames = dict(frames or {})  # names under which states are among what is watched
 
@@ -121,9 +180,7 @@ class JumpEngine(OnDemandEngine[Jumped]):
         return replace(m)
 
     def some(self, m: Jumped, members: list[int]) -> Jumped:
-        own = {name: v[members] if len(v) > 1 else v for name, v in m.params.items()}
-        start = {name: v[members] for name, v in m.start.items()}
-        return Jumped(start, own, len(members), m.dt, m.steps, t0=m.t0)
+        return m.some(members)
 
     def overwrite(self, m: Jumped, members: list[int], well: int) -> None:
         m.start, m.seen, m.modes = {name: v.copy() for name, v in m.start.items()}, None, None
@@ -163,7 +220,6 @@ class JumpEngine(OnDemandEngine[Jumped]):
 
     def at(self, m: Jumped, steps: Sequence[int | Fraction]) -> dict[str, Any]:
         """The states at some steps, (frames, members, shape...); those of a flow need not be whole."""
-        few = self.jumps.few
         if 0 in steps:
             rest = [n for n in steps if n]
             later = self.at(m, rest) if rest else {}
@@ -174,38 +230,7 @@ class JumpEngine(OnDemandEngine[Jumped]):
                 if rest:
                     out[name][moved] = later[name]
             return out
-        if few is None:
-            return self.one_by_one(m, steps)
-        if m.modes is None:
-            m.modes = self.jumps.modes(m.params)
-        t = at_times(m.dt, steps)
-        taken = np.broadcast_to(m.modes.taken(t.high), (len(steps), m.members))
-        system = self.jumps.system
-        with np.errstate(all="ignore"):
-            q, p = m.modes.apply(*flat(system, m.start), t)
-        out = split(system, q, p)
-        if not taken.all():
-            lost = np.broadcast_to(m.modes.lost, m.members)
-            for v in out.values():
-                v[:, lost] = np.nan  # as a loop would have it
-            for k in np.flatnonzero(~taken.all(axis=0) & ~lost).tolist():
-                frames = np.flatnonzero(~taken[:, k])
-                own = self.one_by_one(self.some(m, [k]), [steps[f] for f in frames.tolist()])
-                for name, v in own.items():
-                    out[name][frames, k] = v[:, 0]
-        return out
-
-    def one_by_one(self, m: Jumped, steps: Sequence[int | Fraction]) -> dict[str, Any]:
-        """By the propagator of each member, or of all of them."""
-        if all(len(v) == 1 for v in m.params.values()):
-            return self.jumps.one({name: v[0] for name, v in m.params.items()}, m.dt).jump(m.start, steps)
-        out = {name: np.empty((len(steps), *v.shape), v.dtype) for name, v in m.start.items()}
-        for k in range(m.members):  # each member has its own matrices
-            own = {name: v[k if len(v) > 1 else 0] for name, v in m.params.items()}
-            one = {name: v[k : k + 1] for name, v in m.start.items()}
-            for name, v in self.jumps.one(own, m.dt).jump(one, steps).items():
-                out[name][:, k] = v[:, 0]
-        return out
+        return self.jumps.frames(m, steps)
 
 
 def split(system: System, q: Any, p: Any) -> dict[str, Any]:

@@ -323,7 +323,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("answers", after=answers, again=answers_again),
     Diagnostic("solver", applies=lambda f: f.setup.compiled.known.solves and isinstance(f.out.origin, Origin),
                later=lambda f: partial(solver_report, f.out.origin)),
-    Diagnostic("propagator", applies=lambda f: f.run.jump is not None, now=lambda f: f.run.jump.few is None,
+    Diagnostic("propagator", applies=lambda f: f.run.jump is not None, now=lambda f: not f.run.jump.quick,
                later=lambda f: partial(jumped, f.run, f.record.last, f.setup.compiled.known.way)),
     Diagnostic("lattice", applies=lambda f: not f.run.encoding.precision.state.is_float, later=lattice,
                now=lambda f: f.call.arrays is None),  # else the states would have to come here

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from tinyphysics.runtime.measure.loss_function import evaluate
 from tinyphysics.runtime.measure.past import Looks
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.system import Parameter, State, System
+from tinyphysics.tpir.program.free_bodies import jacobian_of_bodies
 
 Bars = Mapping[str, Any]  # cotangents of states, (members, shape...)
 ALONG = "{}__way"  # a direction of a state or a parameter
@@ -60,6 +62,8 @@ def pull_back(course: Course, seeds: Mapping[Key, Bars], wrt: Sequence[str]) -> 
             'the loop is deleted by propagator="method", and the power of a step has no adjoint yet',
             fix='Compile it with propagator="exact" or propagator="loop".',
         )
+    if system.structure.turning:
+        return of_bodies(course, seeds, wrt)
     pairs = [(str(q.arg), str(p.arg)) for q, p in zip(system.q, system.p)]
     shapes = {s.name: s.var.shape for s in system.states}
     out = {s: np.zeros((members, *shapes[s])) for s in shapes}
@@ -78,6 +82,40 @@ def pull_back(course: Course, seeds: Mapping[Key, Bars], wrt: Sequence[str]) -> 
     for name in (x for x in names if x != "dt"):
         out[name] = by_parameter(course, seeds, parameters[name])
     return out
+
+
+def of_bodies(course: Course, seeds: Mapping[Key, Bars], wrt: Sequence[str]) -> dict[str, Any]:
+    """Of free bodies: by the derivatives of the jump itself, number by number and member by member."""
+    system, members, run = course.setup.system, course.members, course.run
+    states, named = {s.name: s.var for s in system.states}, {p.name: p.var for p in system.parameters}
+    names = [x for x in wrt if x in named]
+    numbers: list[tuple[UOp | str, int]] = [(x, k) for x in states.values() for k in range(x.size)]
+    numbers += [(x, k) for x in names for k in range(named[x].size)]
+    if len(numbers) > MOST:
+        raise PlanError(
+            f"the gradient by each of {len(numbers)} numbers is a jump of its own",
+            fix='Ask for fewer by wrt=, or compile with propagator="loop".',
+        )
+    assert system.energy is not None
+    total = np.zeros((members, len(numbers)))
+    for k in range(members):
+        now = {x: np.ravel(np.asarray(run.given.states[name])[k]).tolist() for name, x in states.items()}
+        own = {name: np.ravel(v[k if len(v) > 1 else 0]).tolist() for name, v in run.given.own.items()}
+        for key, bars in seeds.items():
+            n, between = (key, None) if isinstance(key, int) else key
+            t = n * Fraction(run.dt) if between is None else Fraction(between) - Fraction(run.t0)
+            columns = jacobian_of_bodies(system.structure.turning, system.energy, now, own, t, numbers)
+            w = [np.ravel(bars[name][k]) if name in bars else np.zeros(x.size) for name, x in states.items()]
+            total[k] += np.array([[float(x) for x in column] for column in columns]) @ np.concatenate(w)
+    out, at = {}, 0
+    for name, x in {**states, **{name: named[name] for name in names}}.items():
+        out[name] = total[:, at : at + x.size].reshape(members, *x.shape)
+        at += x.size
+    for s in system.states:
+        if s.role == "rotor":  # as in steps, which keep the length of a quaternion at 1
+            first, bar = np.asarray(run.given.states[s.name]), out[s.name]
+            out[s.name] = bar - first * (bar * first).sum(-1, keepdims=True)
+    return out | ({"dt": by_step(course, seeds)} if "dt" in wrt else {})
 
 
 def by_step(course: Course, seeds: Mapping[Key, Bars]) -> Any:

@@ -18,7 +18,8 @@ from tinyphysics.planner.choice.stiff import stiffest
 from tinyphysics.planner.cost.target import FEW_MEMBERS, loops_refuse
 from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.runtime.engines.few import Few, few_of
-from tinyphysics.runtime.engines.jump import Jumps
+from tinyphysics.runtime.engines.free_jump import FreeJumps
+from tinyphysics.runtime.engines.jump import Jumping, Jumps
 from tinyphysics.runtime.engines.plans import PlanSummary, find, keep, known_of, plan_key
 from tinyphysics.runtime.engines.propagator import Propagator, propagator
 from tinyphysics.runtime.stages.energies import Look, look_of
@@ -100,10 +101,12 @@ class Compiled:
         return tuple(Scale(states[name], *parse(factor)) for name, factor in self.known.scales)
 
     @cached_property
-    def jump(self) -> Jumps | None:
+    def jump(self) -> Jumping | None:
         """What jumps, if the loop was deleted."""
         if self.known.way == "loop":
             return None
+        if self.system.structure.turning:
+            return FreeJumps(self.system)
         return Jumps(self.system, self.propagator, self.few)
 
     def propagator(self, parameters: Mapping[str, Any], dt: float) -> Propagator:

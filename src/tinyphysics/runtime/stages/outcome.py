@@ -172,5 +172,5 @@ def jumped(r: Run, n: int, way: str) -> dict[str, Any]:
     return {
         "way": way,
         "drift": "over frames",
-        **(r.jump.told(r.given.own, r.dt, n) if n and r.given.members else {}),
+        **(r.jump.told(r, n) if n and r.given.members else {}),
     }

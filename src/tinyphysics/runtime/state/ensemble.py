@@ -234,7 +234,7 @@ def inputs(
             later |= {w for w, a in words.items() if a.size > PIECE and not isinstance(a, DeviceArray)}
         if not all(all_finite(a, threads) for w, a in words.items() if w not in later):
             raise not_finite(encoding, s.name)
-        if (wrong := off_length(s.role, given[s.name])) is not None:
+        if (wrong := off_length(s.role, words[next(iter(words))])) is not None:
             raise wrong_length(s.name, s.role, wrong)
     for p in system.parameters:
         value = given.get(p.name, p.default)

@@ -1,11 +1,11 @@
-"""How are n steps of an energy of degree 2 or less done at once?  As its flow, or as the n-th power of a splitting."""
+"""How are n steps done at once?  As the flow of an energy of degree 2 or of free bodies, or as the power of a splitting."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from tinyphysics.facts import Fact
-from tinyphysics.flows.propagator import LinearPropagator
+from tinyphysics.flows.propagator import FreeBodyPropagator, LinearPropagator
 from tinyphysics.step import Claims, Step, Term
 from tinyphysics.system import System
 
@@ -20,6 +20,14 @@ def flow_step(system: System, split: Fact) -> Step:
     parts = tuple((k, 1.0) for k in range(len(terms)))
     claims = ("symplectic", "consistent", "symmetric")
     return jump(FLOW, system, terms, claims, "flow", parts)
+
+
+def bodies_step(system: System) -> Step:
+    """Free rigid bodies, at any time."""
+    assert system.energy is not None
+    claims = ("poisson", "casimirs", "symmetric", "reversible", "consistent")
+    all_ = FreeBodyPropagator(system.structure, system.energy)
+    return Step.of(system, FLOW, (Term("H", system.energy),), claims, 0, final=(all_,))
 
 
 def power_step(

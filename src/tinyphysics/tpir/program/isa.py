@@ -395,7 +395,7 @@ ISA: dict[str, InstructionRow] = {
         value=values.source, kind="update", numbers="by_value", reader="constraints",
         no_part_of=("maps", "orbits", "stages", "turns", "rotations", "exact")),
     "PROPAGATE": InstructionRow("s, way, [energy, weight]...", "S",
-        "all states after n steps: the flow of the energies for n*dt, or the n-th power of their flows in turn",
+        "all states after n steps: the flow of the energies for n*dt, that of free bodies, or the n-th power of flows",
         "w(rc)+", run="jump", kind="all states", numbers="whole", no_part_of=("maps", "stages", "turns")),
     "SERIES":    InstructionRow("s, rate..., (order,)", "S",
         "all states along the Taylor series of the solution with these derivatives, "
@@ -410,7 +410,7 @@ ISA: dict[str, InstructionRow] = {
 GOING = "going"
 WORDS = ("high", "low")
 POISSON_TYPES = WORDS_OF_POISSON_J
-JUMPS = ("flow", "power")
+JUMPS = ("flow", "power", "bodies")
 MATHS = ("exact", "fast")
 
 

@@ -1,4 +1,4 @@
-"""What does a PROPAGATE do?  It stands for n steps of an energy of degree 2 or less.
+"""What does a PROPAGATE do?  It stands for n steps of an energy of degree 2 or less, or of free bodies.
 
 Its meaning is that of exact arithmetic: matrices of rational numbers, their exponential or power in whole numbers, and
 one rounding. A power of flows is the method's own; a flow is that of the whole energy.
@@ -16,8 +16,9 @@ from tinyphysics.ir.uop import UOp
 from tinyphysics.rules.calculus.affine import NotAffine
 from tinyphysics.rules.calculus.hessian import hessian
 from tinyphysics.rules.calculus.matrices import Fixed, TooMany, exponential, power, sheared
+from tinyphysics.tpir.program.free_bodies import moved_bodies
 from tinyphysics.tpir.program.isa import Instruction, Program, Register, Word
-from tinyphysics.tpir.program.symbolic import Symbolic, state_var
+from tinyphysics.tpir.program.symbolic import Symbolic, state_var, structure_at
 
 MOST_NUMBERS = 64  # of a state that is jumped with in whole numbers
 
@@ -60,6 +61,8 @@ def propagated(
 ) -> list[list[float]]:
     """The states, flat, after n steps of dt: rounded once from an exact result."""
     terms = declared(program)
+    if i.args[0] == Word("bodies"):
+        return bodies_moved(program, terms, states, params, n * Fraction(dt))
     order = [*(k for k, s in enumerate(program.states) if s.role == "position")]
     order += [k for p in order if (k := program.conjugate(p)) is not None]
     variables = [state_var(program, k, 0) for k in order]
@@ -90,6 +93,21 @@ def propagated(
         out[k] = new[at : at + len(out[k])]
         at += len(out[k])
     return out
+
+
+def bodies_moved(
+    program: Program,
+    terms: Sequence[UOp],
+    states: Sequence[Sequence[float]],
+    params: Mapping[str, Sequence[float]],
+    t: Fraction,
+) -> list[list[float]]:
+    """Free rigid bodies after a time t: by decimal numbers, rounded once."""
+    variables = [state_var(program, k, 0) for k in range(len(program.states))]
+    now = dict(zip(variables, states))
+    given = {f"${name}": v for name, v in params.items()}
+    new = moved_bodies(structure_at(program).turning, UOp.sum_of(list(terms)), now, given, t)
+    return [[float(x) for x in new[v]] for v in variables]
 
 
 def added(parts: Sequence[tuple[list[list[Fraction]], Fraction]]) -> list[list[Fraction]]:

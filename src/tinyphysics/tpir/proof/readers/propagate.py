@@ -7,10 +7,11 @@ from fractions import Fraction
 
 from tinyphysics.ir.uop import UOp
 from tinyphysics.rules.calculus.degree import degrees
+from tinyphysics.rules.calculus.squares import squares
 from tinyphysics.rules.functions.random import draws
 from tinyphysics.tpir.program.isa import Program, Word
 from tinyphysics.tpir.program.propagate import jump_of, parts_of
-from tinyphysics.tpir.program.symbolic import clocks, state_var
+from tinyphysics.tpir.program.symbolic import clocks, state_var, structure_at
 from tinyphysics.tpir.proof.blocks import Blocks
 from tinyphysics.tpir.proof.certificate import Verdict, five
 from tinyphysics.tpir.proof.units import DT
@@ -32,6 +33,22 @@ def not_constant(program: Program, terms: Sequence[UOp]) -> str:
             return f"E{k} draws random numbers"
     unpaired = next((s.name for k, s in enumerate(program.states) if program.conjugate(k) is None), None)
     return "" if unpaired is None else f"`{unpaired}` has no conjugate"
+
+
+def not_free(program: Program, terms: Sequence[UOp]) -> str:
+    """Why an energy is not shown to be that of free bodies alone; empty if it is."""
+    kinds = structure_at(program).turning
+    if not terms or sum(len(kind.states) for kind in kinds) < len(program.states):
+        return "the program declares no energy" if not terms else "it has states that are no bodies"
+    momenta = [L for kind in kinds for L, _ in kind.bodies]
+    states = {state_var(program, k, 0) for k in range(len(program.states))}
+    for k, u in enumerate(terms):
+        if clocks(u) or DT in u.leaves or draws(u):
+            return f"E{k} depends on time explicitly" if not draws(u) else f"E{k} draws random numbers"
+        found = squares(u, momenta, [x for x in u.leaves if x not in states])
+        if isinstance(found, str):
+            return f"E{k} is not that of free bodies: {found}"
+    return ""
 
 
 def moves_itself(program: Program, u: UOp) -> bool:
@@ -58,6 +75,8 @@ class JumpReader:
         i, terms = jump_of(self.program), self.walk.terms
         assert i is not None
         parts, flow = parts_of(i), i.args[0] == Word("flow")
+        if i.args[0] == Word("bodies"):
+            return self.of_bodies(parts)
         why = (
             self.walk.trouble or not_constant(self.program, terms) or ("" if flow else self.not_shears(parts))
         )
@@ -78,6 +97,17 @@ class JumpReader:
         if (holds := next((k for k, u in enumerate(terms) if DT in u.leaves), None)) is not None:
             return five(kept, kept, *[Verdict(False, f"E{holds} itself depends on dt")] * 3)
         return five(kept, kept, palindrome, reversible, consistent(parts, len(terms), flow))
+
+    def of_bodies(self, parts: Sequence[tuple[int, float]]) -> Mapping[str, Verdict]:
+        """Free rigid bodies: the energy holds squares of momenta alone, and Jacobi's functions solve all of it."""
+        names = ("poisson", "casimirs", "symmetric", "reversible", "consistent")
+        if why := self.walk.trouble or not_free(self.program, self.walk.terms):
+            return dict.fromkeys(names, Verdict(False, why))
+        exact = "the flow of free bodies, by Jacobi's functions"
+        kept = Verdict(True, f"{exact}; how far a run is from it is in its metrics")
+        both = Verdict(True, "symmetric, and negating the momenta reverses the flow")
+        found = [kept, kept, Verdict(True, "the flow of one energy"), both]
+        return dict(zip(names, (*found, consistent(parts, len(self.walk.terms), True))))
 
     def not_shears(self, parts: Sequence[tuple[int, float]]) -> str:
         k = next((k for k, _ in parts if moves_itself(self.program, self.walk.terms[k])), None)
