@@ -3,7 +3,7 @@
 import numpy as np
 
 import tinyphysics as tp
-from tinyphysics.emit.modules.nests import module
+from tinyphysics.emit.modules.nests import MOST_WRITTEN_TWICE, module
 from tinyphysics.emit.modules.same_nests import SameNests, form_of, looks_for
 from tinyphysics.runtime.engines import searches
 from tinyphysics.runtime.engines.array_curves import curve_program
@@ -105,3 +105,12 @@ def test_small_kernels_are_left_as_they_are():
         return np.roll(u, 1)
 
     assert not looks_for(build_loops(tp.compile(shift).tpir))
+
+
+def test_a_long_solver_has_one_form_of_each_nest():
+    """A second form, with known bounds, is for steps of few nests."""
+    many = build_loops(tp.compile(heat, method="rodas", sizes={"n": 100}).tpir)
+    few = build_loops(tp.compile(heat, method="dopri5", sizes={"n": 100}).tpir)
+    assert len(many.sections["step"].nests) > MOST_WRITTEN_TWICE >= len(few.sections["step"].nests)
+    assert '@"step.0.whole"' not in module(many, False, 4, True)
+    assert '.whole"' in module(few, False, 4, True)

@@ -34,6 +34,9 @@ from tinyphysics.tpir.kernels.wavefront import Wavefront, wavefront
 SHORT = (
     4096  # a map along one axis that is not longer has a second form, for the whole of it: bounds are numbers
 )
+MOST_WRITTEN_TWICE = (
+    96  # nests of a section; above, rodas on 100 places runs 10 % longer and compiles in two thirds
+)
 NEST_ARGUMENTS = "ptr %buffers, ptr %uniform, ptr %flags, i64 %lo, i64 %hi, i64 %now"
 
 
@@ -41,8 +44,10 @@ def function_name(section: LoopSection, k: int) -> str:
     return f"{section.name}.{k}"
 
 
-def is_short(nest: Nest) -> bool:
-    return nest.kind == "map" and len(nest.variables) == 1 and nest.sizes[0] <= SHORT
+def is_short(section: LoopSection, nest: Nest) -> bool:
+    """Solvers have many nests: there a second form of each would take longer to compile than it saves."""
+    few = len(section.nests) <= MOST_WRITTEN_TWICE
+    return few and nest.kind == "map" and len(nest.variables) == 1 and nest.sizes[0] <= SHORT
 
 
 def call(name: str, lo: str, hi: str, now: str = "%now") -> str:
@@ -105,7 +110,11 @@ def turn_lines(section: LoopSection, turn: Round, slots: dict[str, int], which: 
     for k in range(turn.begin, turn.end):
         nest = section.nests[k]
         lines.append(
-            call(function_name(section, k) + (".whole" if is_short(nest) else ""), "0", str(nest.extent))
+            call(
+                function_name(section, k) + (".whole" if is_short(section, nest) else ""),
+                "0",
+                str(nest.extent),
+            )
         )
     for k, (a, b) in enumerate(turn.swaps):
         for name, slot in ((f"a{which}", slots[a]), (f"b{which}", slots[b])):
@@ -301,7 +310,7 @@ def module(kernel: LoopKernel, careful: bool, width: int, x86: bool) -> str:
         held = bool(lanes) and nest_registers.fits(kernel, section, lanes[0])
         for k, nest in enumerate(section.nests):
             shared = same.shared(nest)
-            for whole in (False, True) if is_short(nest) and not held else (False,):
+            for whole in (False, True) if is_short(section, nest) and not held else (False,):
                 name = body = function_name(section, k) + (".whole" if whole else "")
                 of, at, new = kernel, slots, True
                 if shared is not None:
