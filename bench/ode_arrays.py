@@ -1,6 +1,7 @@
 """What do derivatives of large arrays cost?  Our pairs beside SciPy's solvers, diffrax and SUNDIALS, at equal error.
 
-    python bench/ode_arrays.py [heat kuramoto wave brusselator settling] [--error 1e-4 1e-6] [--small]
+    python bench/ode_arrays.py [heat kuramoto wave brusselator settling] [--error 1e-4 1e-6] [--limit 120]
+                                [--only SUNDIALS] [--small]
 
 The time is that of the call that steps, compiled before, with the largest tolerance of a ladder that meets an error: the
 largest of any number at the end, relative to the largest number. The reference is our dop853 at a tolerance of 1e-12, where
@@ -24,7 +25,6 @@ from solvers import installed
 import tinyphysics as tp
 
 LADDER = tuple(10.0**-k for k in range(3, 12))
-LIMIT = 120.0  # seconds of one run
 Rates = Callable[..., Any]  # of NumPy, or anything with its functions
 
 
@@ -275,23 +275,25 @@ def timed(run: Run) -> tuple[float, Any]:
     return time.perf_counter() - began, end
 
 
-def measure(p: Problem, errors: list[float]) -> None:
+def measure(p: Problem, errors: list[float], limit: float, only: list[str]) -> None:
     print(f"\n{p.title}")
     exact = (p.exact or ours(p, "dopri5" if p.stiff else "dop853")(1e-8 if p.stiff else 1e-12))()
     size = np.abs(exact).max()
     best: dict[float, float] = {}
     print(f"{'':20}" + "".join(f"{f'error {e:g}':>34}" for e in errors))
     for name, ladder in contenders(p):
+        if only and not name.startswith(("ours", *only)):
+            continue
         found: dict[float, tuple[float, float]] = {}
         for tolerance in LADDER:
             run = ladder(tolerance)
             first, end = timed(run)  # compiles
-            seconds = timed(run)[0] if first < LIMIT / 4 else first
+            seconds = timed(run)[0] if first < limit / 4 else first
             off = np.abs(end - exact).max() / size
             for e in errors:
                 if off <= e and e not in found:
                     found[e] = seconds, tolerance
-            if len(found) == len(errors) or first > LIMIT:
+            if len(found) == len(errors) or first > limit:
                 break
         if name.startswith("ours"):
             best |= {e: min(best.get(e, np.inf), s) for e, (s, _) in found.items()}
@@ -308,11 +310,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--error", nargs="*", type=float, default=[1e-4, 1e-6])
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds of one run")
+    parser.add_argument("--only", nargs="*", default=[], help="peers beside ours: SciPy, diffrax, SUNDIALS")
     parser.add_argument("--small", action="store_true", help="small sizes, to see that it runs")
     a = parser.parse_args()
     every = problems(a.small)
     for name in a.names or every:
-        measure(every[name], a.error)
+        measure(every[name], a.error, a.limit, a.only)
     for package in ("scipy", "diffrax", "sksundae"):
         if not installed(package):
             print(f"{package} is not installed")

@@ -183,6 +183,21 @@ def alloy(q: tp.Array[8, 8], p: tp.Array[8, 8], m: tp.Array[8, 8], k: tp.Array[8
     return tp.sum(p * p / m) / 2 + tp.sum(x * x + y * y) / 2 + tp.sum(k * q * q) / 2
 
 
+def test_a_stage_that_is_not_solved_is_an_attempt_that_fails():
+    """Smooth waves of a sixth difference: the first length is far too long for the solver, and shorter ones follow."""
+
+    @tp.ode
+    def smoothing(u: tp.Vec["n"]):
+        return 1e5 * bend(bend(bend(u)))
+
+    n = 150
+    waves = 1e5 * (2 * np.cos(2 * np.pi * np.fft.fftfreq(n)) - 2) ** 3
+    u = np.sin(2 * np.pi * np.arange(n) / n) + 1e-3 * np.cos(2 * np.pi * 20 * np.arange(n) / n)
+    out = tp.compile(smoothing, method="rodas", tolerance=1e-6).evolve(u=u, until=0.5, frames=2)
+    assert out.stopped is None and out.metrics["rejected"]
+    np.testing.assert_allclose(out.final.u, np.fft.ifft(np.fft.fft(u) * np.exp(waves * 0.5)).real, atol=2e-5)
+
+
 def test_second_neighbours_step_by_the_cayley_transform():
     one, dt = np.eye(N), 5.0
     K = sum(w * (2 * one - np.roll(one, s, 0) - np.roll(one, -s, 0)) for s, w in ((1, 1.0), (2, 0.3)))

@@ -13,6 +13,7 @@ from itertools import count
 
 from tinyphysics.flows.solvers.solver import TINY, Arrays, Slopes, inner, largest, plus, stacked, unstacked
 from tinyphysics.ir import Ops, UOp
+from tinyphysics.ir.dtype import bool_
 from tinyphysics.rules.calculus.linear import ONE, ZERO, inverse, is_number, less, times
 from tinyphysics.rules.calculus.linear import Rows as Matrix
 
@@ -20,13 +21,10 @@ FALLEN = 2.0**-10  # of the residual that a solution begins with: what is left i
 MOST = 1000  # rounds
 
 
-def until_fallen(
-    name: str, b: Arrays, way: Arrays, step: UOp, left: UOp, goal: UOp, shape: tuple[int, ...]
-) -> UOp:
-    """The solution of rounds that subtract `step`, from (0, b, way) on, until `left` is not above its goal."""
+def until_fallen(name: str, b: Arrays, way: Arrays, step: UOp, goes_on: UOp, shape: tuple[int, ...]) -> UOp:
+    """The solution of rounds that subtract `step`, from (0, b, way) on, as long as they go on."""
     zero = [UOp.const(0.0, u.dtype, u.shape) for u in b]
     begin = stacked([*zero, *b, *way])
-    goes_on = goal < left
     nothing = UOp.const(0.0, begin.dtype, shape)
     residual = goes_on.expand(shape).where(step, nothing)
     scale = (1.0 / largest(b).maximum(TINY)).expand(shape)
@@ -104,7 +102,7 @@ class ConjugateGradients:
         turned = [u - v for u, v in zip(p, plus(way, beta, p))]
         first = inner(b, self.of_q(divided(b)))
         rounds = stacked([*moved, *fallen, *turned])
-        return thirds(until_fallen(name, b, divided(b), rounds, rho, FALLEN**2 * first, shape))[0]
+        return thirds(until_fallen(name, b, divided(b), rounds, FALLEN**2 * first < rho, shape))[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,8 +171,11 @@ class StabilizedGradients:
         fallen = [u - w for u, w in zip(r, rest)]
         turned = [u - w for u, w in zip(p, plus(rest, beta, plus(p, -omega, v)))]
         left = inner(weighed(r), r)
-        goal = FALLEN**2 * inner(shadow, b)
-        if self.goal is not None:
+        goes_on = FALLEN**2 * inner(shadow, b) < left
+        if (
+            self.goal is not None
+        ):  # no rounds follow that would see a right-hand side which is no number: its solution is none
             goal = UOp.const(self.goal**2 * sum(u.size for u in b), left.dtype)
+            goes_on = UOp(Ops.NOT, bool_, (), (left <= goal,))
         rounds = stacked([*moved, *fallen, *turned])
-        return thirds(until_fallen(name, b, b, rounds, left, goal, shape))[0]
+        return thirds(until_fallen(name, b, b, rounds, goes_on, shape))[0]
