@@ -21,16 +21,16 @@ x, y = UPat.var("x"), UPat.var("y")
 def sum_inside(u: UOp, x: UOp) -> UOp | None:
     """sum(triu(x)) along axes that are none of the pair's is triu(sum(x))."""
     kind, axes = u.arg[:2]
-    if kind != "sum" or any(a in axes for a in x.arg[:2]) or len(x.arg) > 2:
+    if kind != "sum" or any(a in axes for a in x.arg[:2]):
         return None
     a, b = (k - sum(other < k for other in axes) for k in x.arg[:2])
-    return x.src[0].sum(axes).triu(a, b)
+    return x.src[0].sum(axes).triu(a, b, *x.arg[2:])
 
 
 def triangle_sliced(u: UOp, x: UOp) -> UOp | None:
     """A part along other axes than those of the pair."""
     whole = all(u.arg[k] == (0, x.shape[k], 1) for k in x.arg[:2])
-    return u.replace((x.src[0],)).triu(*x.arg) if whole and len(x.arg) == 2 else None
+    return u.replace((x.src[0],)).triu(*x.arg) if whole else None
 
 
 def triangle_narrowed(u: UOp, x: UOp) -> UOp | None:
@@ -41,9 +41,9 @@ def triangle_narrowed(u: UOp, x: UOp) -> UOp | None:
             places[k], at = at, at + 1
         elif n != 1:
             return None
-    if at < len(u.shape) or len(x.arg) > 2 or any(k not in places for k in x.arg):
+    if at < len(u.shape) or any(k not in places for k in x.arg[:2]):
         return None
-    return u.replace((x.src[0],)).triu(*(places[k] for k in x.arg))
+    return u.replace((x.src[0],)).triu(*(places[k] for k in x.arg[:2]), *x.arg[2:])
 
 
 def by_inverse_cube(x: UOp, y: UOp) -> UOp:

@@ -227,7 +227,8 @@ class Pullback:
 
     def put(self, state: Arrays) -> None:
         """The loop state of the run that the next step begins with."""
-        self.state = {**self.state, **{here: state[there] for there, here in self.own.items()}}
+        lists = {name: v for name, v in state.items() if name not in self.own}
+        self.state = {**self.state, **lists, **{here: state[there] for there, here in self.own.items()}}
 
     def taken_back(self) -> dict[str, Any]:
         """The loop state of the run."""
@@ -369,7 +370,7 @@ def check_course(setup: Setup, s: Scheduled, request: Request, what: str) -> Non
         "acts= change the state between steps": request.acts is not None,
         "events= are searched in it": request.events is not None,
         "it has states of whole numbers": not all(x.var.dtype.is_float for x in system.states),
-        "it has lists of neighbours or a tree": any(i.op in ("NEAR", "TREE") for i in c.built.program.step),
+        "it has a tree": any(i.op == "TREE" for i in c.built.program.step),
     }
     for why, holds in reasons.items():
         if holds:

@@ -83,6 +83,7 @@ class Lattice(Rewriter):
         self.factors: dict[tuple[Operand, float, tuple[int, ...]], Register] = {}
         self.boxes: dict[Param, float] = {}  # parameters that are periods, and the unit they are multiples of
         self.force, self.sums = units.get(FORCE), 0
+        self.forces = moving(program, self.floats)
         if lists := [i for i in (*program.init, *program.step, *program.final) if i.op == "NEAR"]:
             self.prepare(lists)
 
@@ -139,7 +140,7 @@ class Lattice(Rewriter):
         self.alias[i.dst] = self.elem(i.type, "neg", flow) if i.args[1] == Word("negate") else flow
 
     def summed(self, i: Instruction) -> None:
-        if self.section == "energy" or not is_listed(i):
+        if self.section == "energy" or not is_listed(i) or i.dst not in self.forces:
             self.number(i)
             return
         table, axis, pairs = i.args
@@ -284,6 +285,17 @@ Lattice.rules = {
 def is_listed(i: Instruction) -> bool:
     """Is it a sum over the neighbours of a list?"""
     return i.op == "PAIRS" and isinstance(i.args[2], tuple) and len(i.args[2]) > 2
+
+
+def moving(program: Program, floats: frozenset[int]) -> frozenset[Operand]:
+    """What moves a state of whole numbers; what is added to cotangents alone is not rounded."""
+    found: set[Operand] = set()
+    for section in ("final", "step", "init"):
+        for i in reversed(program.section(section)):
+            state = isinstance(i.dst, Register) and i.dst.kind == "S" and i.dst.index not in floats
+            if i.dst in found or state and i.row.numbers == "by_flow":
+                found |= set(i.sources)
+    return frozenset(found)
 
 
 # --- what qualifies -------------------------------------------------------------------------------
