@@ -218,6 +218,32 @@ def test_differences_in_double_double_agree(name):
     assert found.passed and found.differences < 1e-10 and found.in_double_double is (name != "implicit")
 
 
+@tp.hamiltonian
+def network(q: tp.Vec[2], p: tp.Vec[2], W: tp.Array[8, 2], b: tp.Vec[8], W2: tp.Array[8, 8], v: tp.Vec[8]):
+    return p @ p / 2 + q @ q / 2 + v @ tp.tanh(W2 @ tp.tanh(W @ q + b))
+
+
+@tp.ode
+def products(z: tp.Vec[40], A: tp.Array[40, 40]):
+    return A @ z - 0.1 * z**3
+
+
+@pytest.mark.parametrize("name", ["network", pytest.param("products", marks=pytest.mark.all)])
+def test_products_and_networks_have_gradients_by_their_weights(name):
+    rng = np.random.default_rng(4)
+    if name == "network":
+        system, how = network, dict(method="leapfrog")
+        shapes = dict(q=2, p=2, W=(8, 2), b=8, W2=(8, 8), v=8)
+    else:
+        system, how, shapes = products, dict(method="rk4"), dict(z=40, A=(40, 40))
+    given = {n: 0.3 * rng.normal(size=shape) for n, shape in shapes.items()}
+    first = next(iter(given))
+    found = tp.compile(system, dt=0.05, **how).gradcheck(
+        lambda out: (out.final[first] ** 2).sum(), **given, steps=20, wrt=[*given]
+    )
+    assert found.passed and found.duality < 1e-13 and found.differences < 1e-10 and found.in_double_double
+
+
 def test_a_wrong_gradient_fails_its_check(monkeypatch):
     monkeypatch.setattr(ShearFlow, "adjoint", lambda self, bars, sums: ())  # momenta never pull on positions
     sim = tp.compile(henon, dt=0.02, method="leapfrog")

@@ -10,6 +10,7 @@ import numpy as np
 from tinyphysics.errors import PlanError
 from tinyphysics.pipeline import adjoint
 from tinyphysics.planner.cost.cost import operations
+from tinyphysics.runtime.measure.course import loop_bytes
 from tinyphysics.runtime.measure.plan_past import choose_past
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.frames import most_frames
@@ -73,8 +74,7 @@ def estimate_gradient(
 ) -> dict[str, Any]:
     """The same of value_and_grad by all states and parameters."""
     forward = estimate(sim, steps, members, 2)
-    size = PRECISIONS[sim.goal.precision].bits // 8 * sum(s.var.size for s in sim.system.states) * members
-    found = choose_past(sim, steps, size, past, memory, snapshots)
+    found = choose_past(sim, steps, loop_bytes(sim, members), past, memory, snapshots)
     parameters = [p.var for p in sim.system.parameters if p.var.dtype.is_float]
     if sim.compiled.jump is not None:  # one back, one along each parameter
         told = {"past": found.kind, "snapshots": found.snapshots, "forward_steps": 0}

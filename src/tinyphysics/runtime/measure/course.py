@@ -31,7 +31,8 @@ from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.run import Run, made
 from tinyphysics.runtime.state.schedule import Schedule, time_at
 from tinyphysics.step import DT
-from tinyphysics.tpir.program.isa import Program
+from tinyphysics.tpir.program.isa import Program, Register
+from tinyphysics.util import prod
 
 Arrays = Mapping[str, Any]
 SEEN = 64  # sizes of cotangents that are kept of their way back
@@ -104,7 +105,7 @@ class Course:
     @cached_property
     def bytes(self) -> int:
         """Of a loop state."""
-        return sum(int(v.nbytes) for v in self.run.given.states.values())
+        return loop_bytes(self.setup, self.members)
 
     # --- forward ------------------------------------------------------------------------------
     @cached_property
@@ -346,6 +347,15 @@ class Pullback:
     def end(self) -> dict[str, Any]:
         """The states and cotangents at the beginning of the run, by name."""
         return dict(self.engine.synchronised(self.restored(0)))
+
+
+def loop_bytes(setup: Setup, members: int) -> int:
+    """The size of a loop state: all words of the states, and the points that each list of neighbours was made of."""
+    program = setup.built.program
+    states = {Register("S", k): s.type for k, s in enumerate(program.states)}
+    types = {**states, **{i.dst: i.type for i in program.step if i.op != "NEAR"}}
+    lists = {i.args[-1]: types[i.args[1]] for i in program.step if i.op == "NEAR"}
+    return sum(prod(t.shape) * t.dtype.bits // 8 for t in (*states.values(), *lists.values())) * members
 
 
 # --- beginning ----------------------------------------------------------------------------------
