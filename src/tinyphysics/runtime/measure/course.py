@@ -31,7 +31,7 @@ from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.run import Run, made
 from tinyphysics.runtime.state.schedule import Schedule, time_at
 from tinyphysics.step import DT
-from tinyphysics.tpir.program.isa import Program, Register
+from tinyphysics.tpir.program.isa import Operand, Program, Register, Type
 from tinyphysics.util import prod
 
 Arrays = Mapping[str, Any]
@@ -353,9 +353,10 @@ def loop_bytes(setup: Setup, members: int) -> int:
     """The size of a loop state: all words of the states, and the points that each list of neighbours was made of."""
     program = setup.built.program
     states = {Register("S", k): s.type for k, s in enumerate(program.states)}
-    types = {**states, **{i.dst: i.type for i in program.step if i.op != "NEAR"}}
+    types: dict[Operand, Type] = {**states}
+    types |= {i.dst: i.type for i in program.step if i.op != "NEAR"}
     lists = {i.args[-1]: types[i.args[1]] for i in program.step if i.op == "NEAR"}
-    return sum(prod(t.shape) * t.dtype.bits // 8 for t in (*states.values(), *lists.values())) * members
+    return members * sum(int(prod(t.shape)) * t.dtype.bits // 8 for t in (*states.values(), *lists.values()))
 
 
 # --- beginning ----------------------------------------------------------------------------------
