@@ -352,11 +352,11 @@ class Pullback:
 def loop_bytes(setup: Setup, members: int) -> int:
     """The size of a loop state: all words of the states, and the points that each list of neighbours was made of."""
     program = setup.built.program
-    states = {Register("S", k): s.type for k, s in enumerate(program.states)}
-    types: dict[Operand, Type] = {**states}
+    states = [s.type for s in program.states]
+    types: dict[Operand, Type] = {Register("S", k): t for k, t in enumerate(states)}
     types |= {i.dst: i.type for i in program.step if i.op != "NEAR"}
     lists = {i.args[-1]: types[i.args[1]] for i in program.step if i.op == "NEAR"}
-    return members * sum(int(prod(t.shape)) * t.dtype.bits // 8 for t in (*states.values(), *lists.values()))
+    return members * sum(int(prod(t.shape)) * t.dtype.bits // 8 for t in (*states, *lists.values()))
 
 
 # --- beginning ----------------------------------------------------------------------------------
