@@ -167,6 +167,22 @@ def test_what_only_frames_show_warns_and_does_not_stop(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::tinyphysics.PhysicsWarning")
+@pytest.mark.parametrize("n, method", [(4, "leapfrog"), pytest.param(3, "yoshida4", marks=pytest.mark.all)])
+def test_pairs_that_meet_stop_alike_alone_in_ensembles_and_in_pieces(n, method, tmp_path):
+    """Bodies that fall from rest: most of twenty such clusters meet within 150 steps."""
+    q = np.random.default_rng(n).normal(size=(20, n, 2))
+    sim, m = tp.compile(bodies, dt=0.01, method=method), np.ones(n)
+    out = sim.evolve(q=q, p=0 * q, m=m, steps=150)
+    alone = [sim.evolve(q=x, p=0 * x, m=m, steps=150).stopped for x in q]
+    sim.evolve(q=q, p=0 * q, m=m, steps=60, checkpoint=tmp_path / "run")
+    parts = sim.evolve(resume=tmp_path / "run", steps=90)
+    stops = [sorted((s.member, s.step, s.where) for s in x.stops) for x in (out, parts)]
+    assert stops[0] == stops[1] == [(k, s.step, s.where) for k, s in enumerate(alone) if s is not None]
+    assert 10 < len(stops[0]) and out.hash == parts.hash
+    assert all(0 <= i < j < n for _, _, (i, j) in stops[0])
+
+
+@pytest.mark.filterwarnings("ignore::tinyphysics.PhysicsWarning")
 def test_every_drift_is_looked_at_whatever_is_saved():
     """Passages whose energy comes back: neither frames nor strides of looks may decide whether a run stops."""
     r = np.random.default_rng(7)

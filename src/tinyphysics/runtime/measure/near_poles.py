@@ -28,6 +28,8 @@ from tinyphysics.runtime.state.schedule import time_at
 from tinyphysics.trajectory import Stop
 
 FEW = 4  # members that are looked at one by one
+MANY = 256  # members, beyond which one distance is found for all, and they are compared with it
+DISTANCES = np.geomspace(1e-12, 1e12, 4801)
 NEAR = 0.5  # of the limit of dt*omega
 ROOM = 1 << 24  # numbers of states that are recorded together
 
@@ -58,6 +60,9 @@ class Nearness:
         for v in (own[name] for name in self.look.params):
             flat.append(np.broadcast_to(v.reshape(len(v), -1), (count, v[0].size)))
         rows = np.concatenate(flat, axis=1)
+        alike = all(len(own[name]) == 1 for name in self.look.params)
+        if count > MANY and alike and all(f.by_distance for f in self.forms):
+            return ~(near > self.far_enough(rows[0])[:, None]).all(axis=0)
         if count > FEW:
             return self.are_near(rows, near)
         return np.array([self.is_near(rows[k].tolist(), near[:, k].tolist()) for k in range(count)], bool)
@@ -66,6 +71,16 @@ class Nearness:
     def fastest(self) -> float:
         """The square of omega from which on a member is near."""
         return float((NEAR * self.limit / self.run.dt) ** 2)
+
+    def far_enough(self, numbers: Any) -> Any:
+        """(poles,) squares of distances beyond which no member is near: all have the same parameters, and how fast a
+        vibration is depends on the distance alone."""
+        out = []
+        for f in self.forms:
+            way = np.eye(len(f.values))[:1]
+            slow = f.at(numbers, way, DISTANCES)[0] < self.fastest
+            out.append(DISTANCES[np.argmax(slow)] ** 2 if slow.any() else np.inf)
+        return np.array(out)
 
     def are_near(self, rows: Any, near: Any) -> Any:
         """Of many members, by the numbers of their first states and their parameters."""
@@ -199,7 +214,7 @@ def near_poles(setup: Setup, r: Run) -> NearPoles | None:
     if setup.checks == "off" or not lanes or r.encoding.precision.name != "float64":
         return None
     limit, look = limit_of(setup), setup.compiled.look if looks_for_poles(setup, r) else None
-    if look is None or look.bends is None or not limit or not (forms := forms_of(r.system.seen)):
+    if look is None or not limit or not (forms := forms_of(r.system.seen)):
         return None
     names = [tuple(f"pole {k}.{j}" for j in range(len(f.values))) for k, f in enumerate(forms)]
     values = {name: u for own, f in zip(names, forms) for name, u in zip(own, f.values)}

@@ -25,7 +25,7 @@ from tinyphysics.runtime.stages.energies import Function, written
 from tinyphysics.runtime.stages.terms import addends, poles_of
 from tinyphysics.system import System
 
-MOST = 4  # poles: each is a register of the loop
+MOST = 6  # poles: each is a register of the loop
 SAME = 1e-9  # of the largest slope: rounding
 FACTORS = tuple(
     2.0 ** (k / 2) for k in range(24)
