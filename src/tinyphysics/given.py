@@ -118,8 +118,13 @@ def no_number(value: Any) -> str:
     if getattr(value, "shape", ()):
         return f"an array of shape {tuple(value.shape)}"
     if not hasattr(value, "__float__") and not hasattr(value, "__index__"):
-        return f"a {type(value).__name__}"
+        return with_article(type(value).__name__)
     return ""
+
+
+def with_article(name: str) -> str:
+    """As in `a list` and `an object`."""
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
 def because(word: str) -> str:

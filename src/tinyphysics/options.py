@@ -93,9 +93,13 @@ def the_checks(name: str, value: Any) -> None:
     given.word(name, value, f'{name}="strict"')
 
 
-def no_truth_value(name: str, value: Any) -> None:
-    if given.no_number(value) == "a truth value":
-        raise InputError(f"{name}={shown(value)} is not a number: it is a truth value", fix=f"Pass {name}=4.")
+def an_order(name: str, value: Any) -> None:
+    if value is not None and type(value) is not int:
+        word = given.no_number(value)
+        raise InputError(
+            f"{name}={shown(value)} is not an integer{given.because(word) if word else ''}",
+            fix=f"Pass {name}=4.",
+        )
 
 
 def names(name: str, value: Any) -> None:
@@ -130,9 +134,9 @@ COMPILE: dict[str, Option] = {
     "dt":           Option(None, or_none(a_time("0.01", "time step")), "the time step; with a goal it may be left out"),
     "method":       Option("auto", a_word("leapfrog"),
         'the name of a method (docs/methods.md); "auto" lets the compiler choose'),
-    "order":        Option(None, no_truth_value,  # those that exist are listed where one is chosen
+    "order":        Option(None, an_order,  # those that exist are listed where one is chosen
         "the order of the method that the compiler chooses"),
-    "target_order": Option(None, no_truth_value, "another name for order="),
+    "target_order": Option(None, an_order, "another name for order="),
     "forbid":       Option((), or_none(names), "names of methods that must not be chosen"),
     "energy_drift": Option(None, anything,  # relative errors, which goals check
         "a goal: the largest relative energy error of a run"),
@@ -215,8 +219,6 @@ COMING: dict[str, tuple[str, str]] = {
     "relative error of forces summed with a tree code."),
     "long_range": ("mesh sums are not available yet", "Sum over all pairs, or pass approximate=1e-3."),
     "absorb": ("absorbing layers are not available yet", "Leave it out: waves are reflected at the ends."),
-    "constraint": ("constraints are not available yet", "Use coordinates that keep the length, such as an angle."),
-    "constraints": ("constraints are not available yet", "Use coordinates that keep the lengths, such as angles."),
     "exchange": ("replica exchange is not available yet", "Run an ensemble: give the initial state one more leading axis."),
     "on": ("evolve does not choose where a run is computed", 'Pass backend="gpu" to compile.'),
     "verify": ("checking a run against a second run is not available yet", "tp.measure_symplectic(sim, "
@@ -260,6 +262,12 @@ LINES: dict[str, str] = {
     "energy":       "out.energy after the run",
     "certificate":  "print(sim.certificate)",
     "cite":         "print(sim.cite())",
+    "constraint":   "@tp.constraint above a function that stays zero, and add it: tp.compile(mass + rod, dt=0.01)",
+    "constraints":  "@tp.constraint above a function that stays zero, and add it: tp.compile(mass + rod, dt=0.01)",
+    "pairs":        '@tp.hamiltonian(pairs=[("x", "px"), ("y", "py")]) above the energy',
+    "bracket":      '@tp.hamiltonian(bracket="so3") above the energy',
+    "cutoff":       "tp.pair_distance2(q, cutoff=2.5) in the energy",
+    "skin":         "tp.pair_distance2(q, cutoff=2.5, skin=0.3) in the energy",
 }
 # fmt: on
 CALLS: dict[str, dict[str, Option]] = {"compile": COMPILE, "evolve": EVOLVE}

@@ -149,7 +149,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
             raise one_pace(m.name)
         why = objection(m, system, facts)
         if why:
-            site, fix = facts["separable"].site if "separable" in facts else None, instead(system)
+            site, fix = facts["separable"].site if "separable" in facts else None, instead(system, facts)
             if m.family.kind == ORBITS:
                 site, fix = facts[HIERARCHY].site, f"{NO_NEED} orbits: leave method= out, or choose order=4."
             elif m.family.kind == BY_TURNS:
@@ -203,7 +203,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         reasons = "\n  ".join(f"{a.method}: {a.because}" for a in not_chosen)
         raise PlanError(
             f"no certified method of order {order} applies to `{system.name}`. Tried:\n  {reasons}",
-            fix=instead(system)
+            fix=instead(system, facts)
             if system.friction or system.bracket
             else 'Choose order=6 or less, or method="rk4", which applies to any energy without a certificate.',
         )
@@ -227,7 +227,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     return Plan(chosen.name, chosen.order, why, tuple(not_chosen))
 
 
-def instead(system: System) -> str:
+def instead(system: System, facts: Facts) -> str:
     """What to write where a method does not apply."""
     if system.energy is None:
         return 'method="dop853" applies, with steps of its own, and "rk4" with a dt.'
@@ -238,10 +238,16 @@ def instead(system: System) -> str:
     if system.bracket == CONSTRAINED:
         return "rattle, rattle4 and rattle6 step constraints of an energy p**2/2m + V(q) without t."
     if own := system.structure.families:
-        made = [m.name for m in METHODS if m.family.kind in own and m.keeps]
-        return (
-            f'{one_of(made, "and")} are made for it: leave method= out. Without a certificate, method="rk4".'
+        made = [
+            m.name for m in METHODS if m.family.kind in own and m.keeps and not objection(m, system, facts)
+        ]
+        plain = (
+            ' Without a certificate, method="rk4".' if not objection(BY_NAME["rk4"], system, facts) else ""
         )
+        if not made:
+            return f"No method that is made for such states is shown to apply to this energy.{plain}"
+        are = "is" if len(made) == 1 else "are"
+        return f"{one_of(made, 'and')} {are} made for it: leave method= out.{plain}"
     return (
         "implicit_midpoint, gauss4 and gauss6 apply to any energy: leave method= out, or choose "
         'order=. Without a certificate, method="rk4".'

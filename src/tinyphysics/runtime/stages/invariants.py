@@ -106,8 +106,8 @@ def refuse_unless(rate: Rate, name: str, system: System, code: Any, where: str) 
         f"project: `{system.name}` does not conserve `{name}`: its rate of change is {rate.value:.1e} of its terms "
         f"at a state drawn at random{where}",
         site=site,
-        fix=f"Watch it instead: observe={{{name!r}: ...}}. To keep a length fixed, write the system with "
-        "@tp.lagrangian in a coordinate that cannot change it, such as an angle.",
+        fix=f"Watch it instead: observe={{{name!r}: ...}}. To keep a length fixed, add a constraint, mass + rod with "
+        "@tp.constraint, or choose a coordinate that cannot change it, such as an angle.",
     )
 
 
