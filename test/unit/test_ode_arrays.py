@@ -67,6 +67,37 @@ def test_arrays_have_the_bits_of_the_reference(name, method):
     assert len(set(found.values())) == 1, found
 
 
+@pytest.mark.slow("a small wave is the first one that is tried")
+@pytest.mark.parametrize("n, method", [
+    (8, "dopri5"), *(pytest.param(*x, marks=pytest.mark.all) for x in ((8, "dop853"), (6, "rodas"), (5, "rkc")))
+])  # fmt: skip
+def test_short_axes_are_loops_where_writing_out_is_too_long(n, method):
+    """An 8 x 8 wave has no axis longer than 8, and 25,000 operations an attempt."""
+    from scipy.integrate import solve_ivp
+
+    u = np.sin(np.arange(1.0, n * n + 1)).reshape(n, n)
+    sim = tp.compile(damped_wave, method=method, sizes={"n": n}, tolerance=1e-7)
+    out = sim.evolve(u=u, v=np.zeros((n, n)), until=0.5, save_at=[0.5])
+
+    def rates(t, z):
+        u, v = z.reshape(2, n, n)
+        bend = sum(np.roll(u, s, axis) for s in (1, -1) for axis in (0, 1)) - 4 * u
+        return np.concatenate([v.ravel(), (bend - 0.1 * v - u**3).ravel()])
+
+    true = solve_ivp(
+        rates, (0, 0.5), np.concatenate([u.ravel(), 0 * u.ravel()]), "DOP853", rtol=1e-11, atol=1e-12
+    )
+    assert np.abs(out.final.u.ravel() - true.y[: n * n, -1]).max() < 1e-5
+
+
+def test_what_is_advised_is_not_what_failed():
+    names = [f"x{k}" for k in range(70)]
+    scope = {"tp": tp}
+    exec(f"def many({', '.join(names)}):\n    return {', '.join(f'-{x}' for x in names)}", scope)
+    with pytest.raises(PlanError, match='write its states as one array, tp.Vec\\["n"\\]'):
+        tp.compile(tp.ode(scope["many"]), method="dop853")
+
+
 def test_every_backend_that_runs_loops_agrees():
     found = {}
     for backend in [b for b in HERE if b != "cuda"]:

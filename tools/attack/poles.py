@@ -89,7 +89,7 @@ class Problem:
         x = c.A @ q + c.b
         along = (c.A.T @ x).astype(WIDE)
         far = float(np.sqrt(along @ along))
-        if not far > 0.0:
+        if np.sqrt(x @ x) < 1e-9:  # differences of an energy that is infinite
             return np.inf
         u = along / WIDE(far)
         change = c.A @ u.astype(float)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.reduction import FEW
-from tinyphysics.planner.methods.families.lengths import check_written, in_steps, once
+from tinyphysics.planner.methods.families.lengths import check_written, has_axis, in_steps, once
 from tinyphysics.planner.methods.families.rates import rates_of
 from tinyphysics.planner.methods.method import EMBEDDED, Family, Job, tolerance_of
 from tinyphysics.step import Step
@@ -61,7 +61,7 @@ class Embedded(Family):
             )
         tolerance = Tolerance(tolerance_of(job.method, job.goal), job.goal.absolute)
         count = once(rates) * self.slopes + numbers * OF_AN_ATTEMPT
-        arrays = self.explicit is not None and count > MOST_TRIED and has_long_axis(system)
+        arrays = self.explicit is not None and count > MOST_TRIED and has_axis(system)
         if self.linear is not None:
             arrays = numbers > MOST_SOLVED
             check_shapes(job, arrays)
@@ -74,7 +74,7 @@ class Embedded(Family):
         """Equations are solved until corrections are as small as rounding, whatever the tolerance of the steps."""
         system, (rates, terms) = job.system, rates_of(job.system)
         numbers = sum(s.var.size for s in system.states)
-        arrays = once(rates) * self.slopes + numbers * OF_AN_ATTEMPT > MOST_TRIED and has_long_axis(system)
+        arrays = once(rates) * self.slopes + numbers * OF_AN_ATTEMPT > MOST_TRIED and has_axis(system)
         if arrays and self.explicit is None or not arrays and self.implicit and numbers > MOST_SOLVED:
             return None
         p = Problem(job.method.name, system, terms, rates, Tolerance(ROUNDED), arrays)
@@ -84,12 +84,11 @@ class Embedded(Family):
 def check_shapes(job: Job, arrays: bool) -> None:
     """Whole arrays are solved for as one, so that they have one shape."""
     shapes = {s.var.shape for s in job.system.states}
-    if arrays and (len(shapes) > 1 or not has_long_axis(job.system)):
+    if arrays and (len(shapes) > 1 or not has_axis(job.system)):
         told = " and ".join(f"`{s.name}` {list(s.var.shape)}" for s in job.system.states[:3])
         raise PlanError(
-            f"`{job.method.name}` solves for all states at once, as arrays of one shape with an axis longer than {FEW}: "
-            f"{told} are not",
-            fix='Expand them to one shape, or choose method="dop853".',
+            f"`{job.method.name}` solves for all states at once, as arrays of one shape: {told} are not",
+            fix='Write them as one array, or expand them to one shape; or choose method="dop853".',
         )
 
 

@@ -11,6 +11,7 @@ from tinyphysics.ir.ops import ELEMENTWISE, MINIMAL
 from tinyphysics.planner.methods.families.rates import rates_of
 from tinyphysics.planner.methods.method import Job
 from tinyphysics.synth.methods.derivative import MOST_COMPONENTS
+from tinyphysics.system import System
 from tinyphysics.tpir.kernels.kernel import LARGEST
 from tinyphysics.util import plural
 
@@ -30,12 +31,21 @@ def once(rates: Sequence[UOp]) -> int:
     )
 
 
+def has_axis(system: System) -> bool:
+    """Is there a state that loops can go along?"""
+    return any(n > 1 for s in system.states for n in s.var.shape)
+
+
 def in_steps(job: Job) -> str:
     """The line that steps arrays of any length in loops."""
     system = job.system
     dt = "dt=0.01" if job.goal.dt is None else f"dt={job.goal.dt:g}"
     splits = system.kind == "hamiltonian" and bool(job.facts["separable"])
     best = f"tp.compile({system.name}, {dt}) steps it by kicks and drifts. " if splits else ""
+    if not has_axis(system):
+        return (
+            f'{best}Arrays run in loops: write its states as one array, tp.Vec["n"]; method="rk4" is shorter.'
+        )
     pair = (
         "" if system.kind == "hamiltonian" else f'tp.compile({system.name}, method="dop853") runs in loops. '
     )
