@@ -18,7 +18,7 @@ from PIL import Image
 import tinyphysics as tp
 from measure_methods import PROBLEMS, error
 from pictures_pushers import draw_friction, draw_magnetic, draw_pushers
-from pictures_rods import draw_rods
+from pictures_rods import draw_rods, draw_whip
 from pictures_tops import draw_tops
 from tinyphysics.physics import chains, fields, fluids, molecular, particles
 from tinyphysics.physics.starts import lattice, maxwell
@@ -655,6 +655,7 @@ def main() -> None:
         "friction": draw_friction,
         "magnetic": draw_magnetic,
         "pushers": draw_pushers,
+        "whip": draw_whip,
     }
     three = {"tops": draw_tops, "rods": draw_rods}
     for name in sys.argv[1:] or [*WHOLE, *families, *three]:

@@ -39,3 +39,29 @@ def draw_rods(left, middle, right) -> None:
         right.semilogy(t[1:], np.maximum(off[1:], 1e-16), lw=1.0, label=name)
     right.set(title="largest energy error so far", xlabel="t")
     right.legend(loc="lower right")
+
+
+@tp.hamiltonian
+def chain(q: tp.Array["n", 2], p: tp.Array["n", 2]):
+    return (p * p).sum() / 2 + q[:, 1].sum()
+
+
+@tp.constraint
+def links(q: tp.Array["n", 2]):
+    d = tp.concatenate([q[:1], q[1:] - q[:-1]])
+    return (d * d).sum(-1) - 1
+
+
+def draw_whip(left, right) -> None:
+    n = 1000
+    level = dict(q=np.stack([np.arange(1.0, n + 1), np.zeros(n)], axis=1), p=np.zeros((n, 2)))
+    out = tp.compile(chain + links, dt=0.01).evolve(**level, until=40.0, save_every=800)
+    tension = 2 * out.multipliers("links")
+    for k, t in enumerate(out.t):
+        shade = (0.75 - 0.75 * k / len(out.t),) * 3
+        left.plot(*np.vstack([[0, 0], out.q[k]]).T, lw=1.1, color=shade)
+        left.annotate(f"{t:.0f}", out.q[k, -1], fontsize=7)
+        right.plot(np.arange(n), tension[k], lw=1.0, color=shade, label=f"t = {t:.0f}")
+    left.set(title="1,000 links, level at first", xlabel="x", ylabel="y", aspect="equal")
+    right.set(title="tension along the chain", xlabel="link")
+    right.legend(loc="upper right", ncols=2)

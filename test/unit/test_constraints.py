@@ -9,6 +9,8 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.errors import InputError, PlanError, TraceError
+from tinyphysics.synth.methods import rattle
+from tinyphysics.tpir.proof.readers import constraints
 from tinyphysics.tpir.program.text import parse
 from tinyphysics.tpir.verifier import verify
 
@@ -205,18 +207,95 @@ def test_a_run_with_constraints_resumes_and_loads(tmp_path):
 
 
 def test_sizes_may_be_letters():
-    @tp.hamiltonian
-    def chain(q: tp.Array["n", 2], p: tp.Array["n", 2]):
-        return (p * p).sum() / 2 + q[:, 1].sum()
-
-    @tp.constraint
-    def links(q: tp.Array["n", 2]):
-        d = tp.concatenate([q[:1], q[1:] - q[:-1]])
-        return (d * d).sum(-1) - 1
-
     out = tp.compile(chain + links, dt=0.01).evolve(q=at(1.0, 1.5, 2.0), p=np.zeros((3, 2)), steps=100)
     ends = np.concatenate([np.zeros((1, 2)), out.final.q])
     assert np.abs(np.linalg.norm(np.diff(ends, axis=0), axis=1) - 1).max() < 1e-14
+
+
+# --- long chains -------------------------------------------------------------------------------------------
+@tp.hamiltonian
+def chain(q: tp.Array["n", 2], p: tp.Array["n", 2], g: float = 1.0):
+    return (p * p).sum() / 2 + g * q[:, 1].sum()
+
+
+@tp.constraint
+def links(q: tp.Array["n", 2]):
+    d = tp.concatenate([q[:1], q[1:] - q[:-1]])
+    return (d * d).sum(-1) - 1
+
+
+def level(n):
+    return dict(q=np.stack([np.arange(1.0, n + 1), np.zeros(n)], axis=1), p=np.zeros((n, 2)))
+
+
+@pytest.mark.requirement("S2-44")
+def test_a_thousand_links_hold_to_rounding_and_are_certified():
+    sim = tp.compile(chain + links, dt=0.01, sizes={"n": 1000})
+    assert all(sim.certificate.values())
+    out = sim.evolve(**level(1000), steps=1000, frames=2)
+    d = np.diff(out.final.q, axis=0, prepend=0.0)
+    assert np.abs(np.linalg.norm(d, axis=1) - 1).max() < 1e-12
+    assert np.abs((d * np.diff(out.final.p, axis=0, prepend=0.0)).sum(-1)).max() < 1e-12
+    assert out.drift("energy") < 1e-6
+
+
+@pytest.mark.all
+def test_a_chain_in_loops_moves_as_one_that_is_written_out(monkeypatch, tmp_path):
+    monkeypatch.setenv("TINYPHYSICS_CACHE", str(tmp_path))
+    start = dict(q=at(*np.linspace(0.5, 2.0, 8)), p=np.zeros((8, 2)))
+    few = tp.compile(chain + links, dt=0.01, sizes={"n": 8}).evolve(**start, steps=100, frames=3)
+    monkeypatch.setattr(rattle, "WRITTEN", 4)
+    monkeypatch.setattr(constraints, "WRITTEN", 4)
+    same = tp.constraint(links_of_another_name).bind({"n": 8})  # plans are kept by the names of systems
+    sim = tp.compile(chain + same, dt=0.01)
+    assert all(sim.certificate.values()) and any(i.op == "ROLL" or "roll" in str(i) for i in sim.tpir.step)
+    many = sim.evolve(**start, steps=100, frames=3)
+    assert np.abs(few.final.q - many.final.q).max() < 1e-13
+    assert np.allclose(few.multipliers("links"), many.multipliers(same.name), atol=1e-9)
+
+
+def links_of_another_name(q: tp.Array["n", 2]):
+    d = tp.concatenate([q[:1], q[1:] - q[:-1]])
+    return (d * d).sum(-1) - 1
+
+
+@pytest.mark.parametrize(
+    "backends", [("numpy", "llvm"), pytest.param(("python", "llvm", "c"), marks=pytest.mark.all)]
+)
+def test_a_chain_has_the_same_bits_on_every_backend_and_in_an_ensemble(backends):
+    runs = [
+        tp.compile(chain + links, dt=0.01, sizes={"n": 20}, backend=b).evolve(**level(20), steps=5)
+        for b in backends
+    ]
+    assert len({out.hash for out in runs}) == 1
+    both = {name: np.stack([v, v]) for name, v in level(20).items()}
+    many = tp.compile(chain + links, dt=0.01, sizes={"n": 20}).evolve(**both, steps=5)
+    assert np.array_equal(many.final.q[1], runs[0].final.q)
+
+
+def test_what_is_no_chain_is_refused_and_so_is_a_bad_start():
+    @tp.constraint
+    def ring(q: tp.Array["n", 2]):
+        d = q - np.roll(q, 1, axis=0)
+        return (d * d).sum(-1) - 1
+
+    @tp.constraint
+    def second(q: tp.Array["n", 2]):
+        d = q[2:] - q[:-2]
+        return (d * d).sum(-1) - 4
+
+    with pytest.raises(PlanError, match="its ends are joined"):
+        tp.compile(chain + ring, dt=0.01, sizes={"n": 20})
+    with pytest.raises(PlanError, match="coupled to their neighbours alone"):
+        tp.compile(chain + second, dt=0.01, sizes={"n": 30})
+    sim = tp.compile(chain + links, dt=0.01, sizes={"n": 30})
+    start = level(30)
+    with pytest.raises(InputError, match="row 0 of `links` is 0.0201 at the start"):
+        sim.evolve(q=start["q"] * 1.01, p=start["p"], steps=1)
+    near = sim.consistent(q=start["q"] + 0.05 * np.sin(np.arange(60.0)).reshape(30, 2), p=np.ones((30, 2)))
+    assert sim.evolve(**near, steps=5).stopped is None
+    with pytest.raises(PlanError, match="derivative of|whole arrays|not known"):
+        sim.value_and_grad(lambda out: out.final.q[0, 0], wrt=["g"], **start, steps=2)
 
 
 def test_gradients_go_through_the_multipliers():

@@ -265,7 +265,8 @@ def explain(b: Built) -> Report:
     given = given if system.motion is None else "Lagrangian"
     level = f"level {system.level}: given by its {given}"
     none = system.kind == "map" or JUMPS in step.traits or method.adaptive
-    often = "an iteration, and once more at the end" if SOLVES in step.traits else "a step"
+    solved = SOLVES in step.traits and not method.family.kicks_once
+    often = "an iteration, and once more at the end" if solved else "a step"
     evaluations = [] if none else [Row("force evaluations", str(step.evaluations), often)]
     cost = [*evaluations, *([] if JUMPS in step.traits else stepping(program))]
     cost.append(Row("state", plural(sum(s.var.size for s in system.states), "number"), level))

@@ -118,6 +118,15 @@ def level(a: UOp, c: UOp, d: UOp, far: int) -> tuple[UOp, UOp, UOp]:
     return -k * (a * below(a)), -k * (c * above(c)), k * (d - a * below(d) - c * above(d))
 
 
+def along_a_line(low: UOp, middle: UOp, high: UOp, right: UOp) -> UOp:
+    """The d with low d[i-1] + middle d[i] + high d[i+1] = right, which no coupling leads around: nothing is left out."""
+    a, c, d = low / middle, high / middle, right / middle
+    n = right.shape[0]
+    for k in range((n - 1).bit_length()):
+        a, c, d = level(a, c, d, 1 << k)
+    return d
+
+
 def on_a_ring(diagonals: Sequence[UOp], weight: UOp, right: UOp, most: int) -> UOp:
     """The d with d - weight times the operator of these diagonals times d = right, by so many levels at most."""
     n = right.shape[0]

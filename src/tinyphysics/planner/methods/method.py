@@ -52,6 +52,7 @@ class Family(Protocol):
     mollified: bool = False  # do kicks see means of positions?
     conserves: bool = False  # does it keep the energy, to the residual of its equations?
     symplectic: bool = False  # is it made of exact flows of parts of the energy, or solved for symmetrically?
+    kicks_once: bool = False  # are forces evaluated outside of the equations that it solves?
     unrounded: bool = False  # are constants kept as they are until a program is made of them?
     # the roots of a system (system.py) that its steps follow: one that it does not know is not left out silently
     takes: tuple[str, ...] = ("energy", "forces", "update", "levels", "motion")

@@ -20,12 +20,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tinyphysics.ir import UOp, elements, substitute
+from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.linear import ZERO, Rows, is_number, times
 from tinyphysics.rules.calculus.unroll import unroll
-from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.rules.calculus.vjp import gradient, vjp
 from tinyphysics.rules.identities.real import simplify
 
 Numbers = list[UOp]
+WRITTEN = 16  # numbers that are held, up to which equations are written out, and compared one by one
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,3 +124,50 @@ def dot(a: Sequence[UOp], b: Sequence[UOp]) -> UOp:
 def jacobian(functions: Sequence[UOp], by: Sequence[UOp]) -> Rows:
     flat, n = simplify([d for f in functions for d in gradient(f, list(by))]), len(by)
     return [flat[k * n : (k + 1) * n] for k in range(len(functions))]
+
+
+# --- of whole arrays ----------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class ArrayConstraints:
+    """One array of constraints of one array of positions, such as the links of a chain: nothing is written out.
+
+    A drift is q' = q + h T'(p) - A Gᵀk, p' = p - Gᵀk/h, with k so that g(q') = 0; momenta along the constraints are
+    p' = p - Gᵀk with k so that G T'(p') = 0.
+    """
+
+    q: UOp
+    p: UOp
+    g: UOp
+    kinetic: UOp
+
+    @cached_property
+    def v(self) -> UOp:
+        return simplify(gradient(self.kinetic, [self.p]))[0]
+
+    def pushed(self, k: UOp) -> UOp:
+        """Gᵀk."""
+        return simplify(vjp([self.g], [k], [self.q]))[0]
+
+    def moved(self, w: UOp) -> UOp:
+        """A w."""
+        return simplify(jvp([self.v], [self.p], [w]))[0]
+
+    def slope(self, w: UOp) -> UOp:
+        """G w."""
+        return simplify(jvp([self.g], [self.q], [w]))[0]
+
+    def ahead(self, h: UOp) -> UOp:
+        return self.q + h * self.v
+
+    def drift(self, k: UOp, h: UOp) -> tuple[UOp, UOp]:
+        push = self.pushed(k)
+        return self.ahead(h) - self.moved(push), self.p - push / h
+
+    def along(self, k: UOp) -> UOp:
+        return self.p - self.pushed(k)
+
+    def rates(self, p: UOp) -> UOp:
+        return self.slope(substitute([self.v], {self.p: p})[0])
+
+    def held(self, q: UOp) -> UOp:
+        return substitute([self.g], {self.q: q})[0]

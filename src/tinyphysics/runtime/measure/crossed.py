@@ -22,8 +22,8 @@ from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.formulas.cutoffs import cutoffs
 from tinyphysics.runtime.measure.causes import CUTOFF, IMAGE, KINK, Finding
 from tinyphysics.runtime.measure.first_bad_node import own_pairs
-from tinyphysics.runtime.measure.in_numpy import numbers
 from tinyphysics.runtime.measure.place import WORK, Place
+from tinyphysics.runtime.stages.in_numpy import numbers
 
 CHOOSES = COMPARE | {Ops.ABS, Ops.SIGN, Ops.MIN, Ops.MAX, Ops.FLOOR, Ops.RINT}
 WHOLE = (Ops.FLOOR, Ops.RINT)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.ir import Ops, UOp, toposort
-from tinyphysics.runtime.measure.in_numpy import numbers
+from tinyphysics.runtime.stages.in_numpy import numbers
 
 RUNS_OUT = (Ops.MUL, Ops.ADD, Ops.SUB, Ops.FMA, Ops.REDUCE, Ops.EXP, Ops.SINH, Ops.COSH, Ops.NEG)
 HUGE = 1e75  # beyond, an operation that is not finite has run out of the floats

@@ -18,7 +18,7 @@ from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.runtime.measure.in_numpy import numbers
+from tinyphysics.runtime.stages.in_numpy import numbers
 from tinyphysics.runtime.stages.terms import addends
 from tinyphysics.system import System
 

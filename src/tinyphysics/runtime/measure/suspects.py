@@ -25,8 +25,8 @@ from tinyphysics.runtime.measure.causes import (
     Finding,
 )
 from tinyphysics.runtime.measure.first_bad_node import finite, first_bad_node, overflows, own_pairs
-from tinyphysics.runtime.measure.in_numpy import numbers
 from tinyphysics.runtime.measure.place import MOST, WORK, Place
+from tinyphysics.runtime.stages.in_numpy import numbers
 
 SAFE = 0.2  # of a limit: what is proposed
 NEGATIVE = (Ops.SQRT, Ops.RSQRT, Ops.LOG, Ops.LOG1P, Ops.POW)

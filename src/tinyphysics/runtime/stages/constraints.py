@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,11 +16,14 @@ from tinyphysics.errors import InputError
 from tinyphysics.ir import UOp, elements, substitute
 from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.rules.calculus.custom import inline
-from tinyphysics.rules.formulas.constraints import Constraints
+from tinyphysics.rules.formulas.constraints import ArrayConstraints, Constraints
 from tinyphysics.rules.functions.transcendental import lower
+from tinyphysics.runtime.stages.in_numpy import numbers
 from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.step import DT
-from tinyphysics.synth.methods.rattle import constraints_of
+from tinyphysics.synth.methods.long_chains import arrays_of
+from tinyphysics.synth.methods.long_chains import multipliers as multipliers_of_chain
+from tinyphysics.synth.methods.rattle import constraints_of, in_loops
 from tinyphysics.synth.methods.rattle import multipliers as multipliers_of
 from tinyphysics.system import System
 from tinyphysics.util import did_you_mean, one_of
@@ -81,6 +84,71 @@ class Numeric:
         return out
 
 
+@dataclass(frozen=True, eq=False)
+class NumericArrays:
+    """Constraints of long arrays, member by member: G by its columns."""
+
+    of: ArrayConstraints
+    row: UOp
+    expressions: tuple[UOp, ...]  # g, G T'(p), T'(p), then Gᵀ and A Gᵀ times a row of ones and zeros
+
+    def env(self, i: Inputs, states: Mapping[str, Any], member: int) -> dict[str, Any]:
+        every = {**states, **i.own}
+        return {n: np.asarray(v[member if len(v) > 1 else 0], np.float64) for n, v in every.items()}
+
+    def residuals(self, i: Inputs, states: Mapping[str, Any]) -> tuple[Any, Any, Any, Any]:
+        """(g, its rate, a size of each) of every member; sizes are those of the largest row."""
+        found: list[list[Any]] = [[], [], [], []]
+        third = (np.arange(self.row.size) % 3 == 0).astype(float)
+        for member in range(i.members):
+            env = self.env(i, states, member)
+            g, rate, v, push, _ = numbers(self.expressions, {**env, str(self.row.arg): third})
+            steep = np.abs(push).max(initial=0.0)
+            sizes = (np.abs(x).max(initial=0.0) * steep for x in (env[str(self.of.q.arg)], v))
+            for into, value in zip(found, (g, rate, *sizes)):
+                into.append(value)
+        g, rate, size, speed = (np.array(x) for x in found)
+        return g, rate, size[:, None], speed[:, None]
+
+    def slopes(self, env: Mapping[str, Any]) -> tuple[Any, Any, Any, Any]:
+        """(g, T'(p), G, A Gᵀ) of one member."""
+        g, _, v, *_ = numbers(self.expressions, {**env, str(self.row.arg): np.zeros(self.row.shape)})
+        columns = [
+            numbers(self.expressions[3:], {**env, str(self.row.arg): unit}) for unit in np.eye(self.row.size)
+        ]
+        G, moved = (np.array([c[k].ravel() for c in columns]) for k in (0, 1))
+        return g.ravel(), v.ravel(), G, moved.T
+
+    def nearest(self, system: System, i: Inputs) -> dict[str, Any]:
+        q, p = str(self.of.q.arg), str(self.of.p.arg)
+        out: dict[str, list[Any]] = {q: [], p: []}
+        for member in range(i.members):
+            env = self.env(i, i.states, member)
+            for _ in range(ROUNDS):
+                g, _, G, moved = self.slopes(env)
+                step = moved @ solved(system, G @ moved, g)
+                env[q] = env[q] - step.reshape(self.of.q.shape)
+                if not np.abs(step).max() > 1e-14 * np.abs(env[q]).max():
+                    break
+            for _ in range(2):
+                _, v, G, moved = self.slopes(env)
+                env[p] = env[p] - (G.T @ solved(system, G @ moved, G @ v)).reshape(self.of.p.shape)
+            out[q].append(env[q])
+            out[p].append(env[p])
+        return {name: np.array(v) for name, v in out.items()}
+
+
+@lru_cache(maxsize=8)
+def numeric_arrays(system: System) -> NumericArrays | None:
+    """None where constraints are few, and written out."""
+    c = arrays_of(system, separable(system).T) if in_loops(system) else ""
+    if isinstance(c, str):
+        return None
+    row = UOp.var("row of constraints", c.g.shape)
+    push = c.pushed(row)
+    return NumericArrays(c, row, (c.g, c.rates(c.p), c.v, push, c.moved(push)))
+
+
 @lru_cache(maxsize=8)
 def numeric(system: System) -> Numeric:
     c = constraints_of(system, separable(system).T)
@@ -94,20 +162,20 @@ def check_start(system: System, i: Inputs) -> None:
     """An InputError where a member does not begin on the constraints, or some of them say nothing new there."""
     if not holds(system) or i.there or not i.members:
         return
-    n = numeric(system)
-    g, G, A, q, p = n.at(i, i.states)
-    check_independent(system, i, G, A)
-    v = np.einsum("mkl,ml->mk", A, p)
-    rate, named = np.einsum("mjk,mk->mj", G, v), rows_of(system)
-    for values, size, what in (
-        (g, np.einsum("mjk,mk->mj", np.abs(G), np.abs(q)), "is {value:.3g} at the start, not 0"),
-        (
-            rate,
-            np.einsum("mjk,mk->mj", np.abs(G), np.abs(v)),
-            "changes at the rate {value:.3g} at the start, not 0",
-        ),
+    if (long := numeric_arrays(system)) is not None:
+        g, rate, size, speed = long.residuals(i, i.states)
+    else:
+        g, G, A, q, p = numeric(system).at(i, i.states)
+        check_independent(system, i, G, A)
+        v = np.einsum("mkl,ml->mk", A, p)
+        rate = np.einsum("mjk,mk->mj", G, v)
+        size, speed = (np.einsum("mjk,mk->mj", np.abs(G), np.abs(x)) for x in (q, v))
+    named = rows_of(system)
+    for values, scale, what in (
+        (g, size, "is {value:.3g} at the start, not 0"),
+        (rate, speed, "changes at the rate {value:.3g} at the start, not 0"),
     ):
-        bad = ~(np.abs(values) <= OFF * size + TINY)
+        bad = ~(np.abs(values) <= OFF * scale + TINY)
         if bad.any():
             member, row = np.argwhere(bad)[0]
             whose = f" of member {member}" if i.is_ensemble else ""
@@ -153,6 +221,10 @@ def check_independent(system: System, i: Inputs, G: Any, A: Any) -> None:
 
 def nearest(system: System, i: Inputs) -> dict[str, Any]:
     """The nearest positions on the constraints, in the metric of the masses, and momenta along them."""
+    if (long := numeric_arrays(system)) is not None:
+        there = long.nearest(system, i)
+        check_start(system, replace(i, states=there))
+        return there if i.is_ensemble else {name: v[0] for name, v in there.items()}
     n = numeric(system)
     _, _, A, wanted, p = n.at(i, i.states)
     states, still, last = dict(i.states), 0, np.inf
@@ -207,6 +279,8 @@ def multipliers(system: System, method: str, dt: float, name: str) -> UOp:
             f"there is no constraint `{name}`", fix=f"{did_you_mean(name, system.held)}It has {known}."
         )
     split, weights = separable(system), BY_NAME[method].family.weights  # type: ignore[attr-defined]
+    if (long := numeric_arrays(system)) is not None:
+        return substitute([multipliers_of_chain(long.of, split.V, weights[0])], {DT: UOp.const(dt)})[0]
     (every,) = substitute([multipliers_of(system, split.T, split.V, weights[0])], {DT: UOp.const(dt)})
     k = system.held.index(name)
     begin, g = sum(u.size for u in system.tensor[:k]), system.tensor[k]

@@ -15,15 +15,20 @@ from tinyphysics.flows.map import Map
 from tinyphysics.ir import Ops, UOp, elements, substitute
 from tinyphysics.rules.calculus.linear import Rows, is_number
 from tinyphysics.rules.calculus.unroll import unroll
-from tinyphysics.rules.formulas.constraints import Constraints, dot, jacobian
+from tinyphysics.rules.formulas.constraints import WRITTEN, Constraints, dot, jacobian
 from tinyphysics.step import DT, ExactPart, Step, SubFlow, Term
+from tinyphysics.synth.methods import long_chains
 from tinyphysics.synth.methods.implicit import NEGLIGIBLE, TINY, largest_of, solving
+from tinyphysics.synth.methods.long_chains import OP
 from tinyphysics.synth.methods.parts import strang_step
 from tinyphysics.synth.methods.rotations import kick
 from tinyphysics.synth.methods.solved_turns import in_arrays
 from tinyphysics.system import System
 
-OP = "CONSTRAIN"
+
+def in_loops(system: System) -> bool:
+    """Are there so many constraints that they stay arrays?"""
+    return sum(g.size for g in system.tensor) > WRITTEN
 
 
 def constraints_of(system: System, T: UOp) -> Constraints:
@@ -67,12 +72,21 @@ def projection(c: Constraints) -> ImplicitFlow:
 def rattle(
     name: str, system: System, T: UOp, V: UOp, weights: Sequence[float], claims: tuple[str, ...]
 ) -> Step:
+    long = in_loops(system)
+    chain = long_chains.arrays_of(system, T) if long else None
+    assert not isinstance(chain, str), "what is no chain is not chosen"
     c = constraints_of(system, T)
-    moves = ExactPart(Term("T", T), lambda weight: drift(c, weight, f"?{weight!r}"), exact=False)
+
+    def along(weight: float) -> SubFlow:
+        name = f"?{weight!r}"
+        return drift(c, weight, name) if chain is None else long_chains.drift(chain, weight, name)
+
+    moves = ExactPart(Term("T", T), along, exact=False)
     still = not any(q in V.leaves for q in system.q)
     parts = [moves] if still else [kick(system, V), moves]
     step = strang_step(name, system, parts, weights, claims)
-    final: tuple[SubFlow, ...] = (*step.final, projection(c))
+    ends = projection(c) if chain is None else long_chains.projection(chain)
+    final: tuple[SubFlow, ...] = (*step.final, ends)
     terms = (Term("T", T), Term("V", V)) if still else step.terms
     return replace(step, terms=terms, final=final)
 

@@ -8,12 +8,12 @@ from tinyphysics.facts import Facts
 from tinyphysics.planner.methods.families.lengths import check_solved
 from tinyphysics.planner.methods.method import CONSTRAINED, Family, Job, Method
 from tinyphysics.report import Row
+from tinyphysics.rules.formulas.constraints import WRITTEN
 from tinyphysics.step import Step
-from tinyphysics.synth.methods.rattle import rattle
+from tinyphysics.synth.methods.long_chains import arrays_of
+from tinyphysics.synth.methods.rattle import in_loops, rattle
 from tinyphysics.system import System
 from tinyphysics.util import plural
-
-MOST = 16  # numbers that are held, whose equations are written out
 
 
 def held_numbers(system: System) -> int:
@@ -25,6 +25,7 @@ class Rattle(Family):
     weights: tuple[float, ...]
     kind = CONSTRAINED
     symplectic = True
+    kicks_once = True
     takes = ("energy", "tensor", "motion")
 
     @property
@@ -35,12 +36,15 @@ class Rattle(Family):
         held, numbers = held_numbers(system), sum(q.size for q in system.q)
         if held >= numbers:
             return f"{held} constraints leave nothing free of {plural(numbers, 'number')} of position"
-        if held > MOST:
-            return f"{held} constraints are too many to be written out: {MOST} at most"
+        if in_loops(system) and facts["separable"]:
+            found = arrays_of(system, facts["separable"].T)
+            told = f"{held} constraints are too many to be written out, {WRITTEN} at most; in loops, "
+            return f"{told}{found}" if isinstance(found, str) else None
         return None
 
     def step(self, job: Job) -> Step:
-        check_solved(job)
+        if not in_loops(job.system):
+            check_solved(job)
         split = job.facts["separable"]
         return rattle(job.method.name, job.system, split.T, split.V, self.weights, job.claims)
 

@@ -17,12 +17,13 @@ from tinyphysics.ir.uop import UOp, elements, substitute
 from tinyphysics.rules.calculus.linear import is_number
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
-from tinyphysics.rules.formulas.constraints import Constraints
+from tinyphysics.rules.formulas.constraints import WRITTEN, ArrayConstraints, Constraints
 from tinyphysics.rules.formulas.smoothness import KINK
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.tpir.program.isa import Instruction, Program, Register, Type
 from tinyphysics.tpir.program.symbolic import clocks, state_of, state_var
 from tinyphysics.tpir.proof.certificate import Verdict
+from tinyphysics.tpir.proof.long_chains import chain_along, chain_drift
 from tinyphysics.tpir.proof.solutions import RESIDUAL, is_over_size
 from tinyphysics.tpir.proof.solved_turns import root_in
 from tinyphysics.tpir.proof.units import DT, everywhere, moving
@@ -56,7 +57,6 @@ class ConstraintReader:
         self.kicking: dict[int, tuple[UOp, UOp, Update]] = {}
         self.parts: dict[tuple[int, Fraction], int] = {}
         self.across = True  # may momenta have a part along Gᵀ?
-        self.drifts: dict[int, tuple[int, Constraints]] = {}
         self.kinetic = self.find_kinetic()
         self.walk.read(self)
 
@@ -64,7 +64,7 @@ class ConstraintReader:
     def has(program: Program) -> bool:
         return any(i.row.reader == "constraints" for _, _, i in program.numbered())
 
-    def find_kinetic(self) -> tuple[int, Constraints] | None:
+    def find_kinetic(self) -> tuple[int, Constraints | ArrayConstraints] | None:
         """The term that a drift is of: quadratic in the momenta, with masses that no state enters."""
         structure = self.walk.structure
         if not isinstance(structure, Constrained) or len(structure.states) < len(self.states):
@@ -72,10 +72,18 @@ class ConstraintReader:
             return None
         q, p = zip(*structure.pairs)
         for k, term in enumerate(self.terms):
-            if {self.states[j] for j in moving(term)} <= {*p} and moving(term) and not clocks(term):
-                found = Constraints(q, p, structure.constraints, term)
-                if not any(moving(u) or DT in u.leaves for row in found.A for u in row):
-                    return k, found
+            if not {self.states[j] for j in moving(term)} <= {*p} or not moving(term) or clocks(term):
+                continue
+            if sum(g.size for g in structure.constraints) > WRITTEN:
+                if len(q) == len(structure.constraints) == 1:
+                    chain = ArrayConstraints(q[0], p[0], structure.constraints[0], term)
+                    way = UOp.var("direction", p[0].shape)
+                    slope = chain.moved(way)
+                    return (k, chain) if not moving(slope) and DT not in slope.leaves else None
+                continue
+            found = Constraints(q, p, structure.constraints, term)
+            if not any(moving(u) or DT in u.leaves for row in found.A for u in row):
+                return k, found
         self.walk.refuse("no term of the energy is shown to be quadratic in the momenta alone")
         return None
 
@@ -138,7 +146,7 @@ class ConstraintReader:
         values = {self.states[k]: u for k, u in group.items()}
         root = root_in(values)
         try:
-            if set(values) == {*c.momenta}:
+            if set(values) == {*self.walk.structure.mirror()}:
                 self.across = self.across and (root is None or not self.is_along(c, values, root))
                 if self.across:
                     self.walk.refuse(
@@ -167,7 +175,9 @@ class ConstraintReader:
     def same(self, a: Sequence[UOp], b: Sequence[UOp]) -> bool:
         return len(a) == len(b) and all(x is y or self.normal.same(x, y) for x, y in zip(a, b))
 
-    def is_along(self, c: Constraints, values: Mapping[UOp, UOp], root: UOp) -> bool:
+    def is_along(self, c: Constraints | ArrayConstraints, values: Mapping[UOp, UOp], root: UOp) -> bool:
+        if isinstance(c, ArrayConstraints):
+            return chain_along(c, values, root, self.normal)
         y, residuals, new = self.equations(values, root)
         if len(y) != c.count or not is_over_size(root.src[1]):
             return False
@@ -176,8 +186,12 @@ class ConstraintReader:
             residuals, c.rates(wanted)
         )
 
-    def drift(self, c: Constraints, values: Mapping[UOp, UOp], root: UOp) -> Fraction | None:
+    def drift(
+        self, c: Constraints | ArrayConstraints, values: Mapping[UOp, UOp], root: UOp
+    ) -> Fraction | None:
         """For how much of dt states move along the constraints; None if that is not shown."""
+        if isinstance(c, ArrayConstraints):
+            return chain_drift(c, values, root, self.normal)
         if set(values) != {*c.positions, *c.momenta}:
             return None
         x, residuals, new = self.equations(values, root)
