@@ -461,7 +461,8 @@ class Trajectory:
         found = self._ask("drift", name)
         self.metrics["drift"] = {"scale": found.largest, "of": found.of}
         if name == "energy" and self.origin is not None and (booked := self.origin.booked()):
-            self.metrics["drift"]["energy"] = f"H, and what is booked as {' and '.join(booked)}"
+            gone = ", which is what is gone: the loop was deleted" if "propagator" in self.metrics else ""
+            self.metrics["drift"]["energy"] = f"H, and what is booked as {' and '.join(booked)}{gone}"
         notes = tuple(self.metrics.get("notes", ()))
         if found.note and found.note not in notes:
             self.metrics["notes"] = (*notes, found.note)

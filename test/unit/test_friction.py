@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import re
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
 import tinyphysics as tp
+from tinyphysics import tpir
 from tinyphysics.tpir import parse, verify
 
 pytestmark = pytest.mark.requirement("S2-50")
@@ -373,3 +375,87 @@ def test_a_step_can_be_taken_back():
 def test_goals_measure_the_energy_with_its_ledger():
     sim = tp.compile(pendulum, friction=0.1, energy_drift=1e-5, pilot=dict(q=2.0, p=0.0))
     assert sim.evolve(q=2.0, p=0.0, until=20.0).drift("energy") < 1e-5
+
+
+# --- quadratic energies: one jump -------------------------------------------------------------------------------------
+@tp.hamiltonian
+def pushed(q, p, m: float = 1.0, k: float = 1.0, f: float = 0.0, gamma: float = 0.1):
+    return p**2 / (2 * m) + k * q**2 / 2 + f * q
+
+
+@tp.hamiltonian
+def joined(q: tp.Vec[2], p: tp.Vec[2]):
+    return p @ p / 2 + q @ q / 2 + 0.3 * (q[0] - q[1]) ** 2
+
+
+def in_digits(rows, t, z):
+    with mpmath.workdps(40):
+        return np.array(
+            (mpmath.expm(mpmath.matrix(rows) * mpmath.mpf(t)) * mpmath.matrix(z)).tolist(), float
+        )[:, 0]
+
+
+@pytest.mark.parametrize(
+    "k, gamma, f",
+    [(1, 0.1, 0), (1, 2, 0), (1, 5, 0.3), (0, 0.5, 0.3), (0, 0, 0.2), (-1, 0.5, 0.1), (1, 2.0000001, 0.2), (1e-3, 3, 0.1)],
+)  # fmt: skip
+def test_a_damped_oscillator_is_one_jump_whatever_its_damping(k, gamma, f):
+    sim = tp.compile(pushed, dt=0.125, friction="gamma")
+    assert sim.built.plan.method == "exact_flow" and sim.certificate.conformally_symplectic
+    out = sim.evolve(q=1.0, p=0.5, k=k, gamma=gamma, f=f, steps=80).final
+    wanted = in_digits([[0, 1, 0], [-k, -gamma, -f], [0, 0, 0]], 10.0, [1.0, 0.5, 1.0])
+    assert np.abs([out.q - wanted[0], out.p - wanted[1]]).max() < 1e-15 * max(1.0, np.abs(wanted).max())
+
+
+def test_members_with_their_own_rates_have_the_bits_that_they_have_alone_and_go_on(tmp_path):
+    sim = tp.compile(pushed, dt=0.1, friction="gamma")
+    rates = [0.0, 0.1, 2.0, 7.0]
+    out = sim.evolve(q=1.0, p=0.5, gamma=rates, steps=90)
+    for k, gamma in enumerate(rates):
+        assert sim.evolve(q=1.0, p=0.5, gamma=gamma, steps=90).final.q == out.final.q[k]
+    sim.evolve(q=1.0, p=0.5, gamma=rates, steps=30, checkpoint=tmp_path / "c")
+    assert sim.evolve(steps=60, resume=tmp_path / "c").hash == out.hash
+
+
+def test_what_has_come_to_rest_stays_there():
+    out = tp.compile(pushed, dt=1.0, friction="gamma").evolve(q=1.0, p=0.5, gamma=[0.1, 2.0, 5.0], steps=1e6)
+    assert np.isfinite(out.q).all() and (out.final.q == 0.0).all()
+    assert np.abs(out.ledger["friction"][-1] - 0.625).max() < 1e-15
+
+
+def test_the_books_of_a_jump_are_what_is_gone_and_agree_with_those_of_steps():
+    out = tp.compile(pushed, dt=0.1, friction="gamma").evolve(q=1.0, p=0.5, steps=100, frames=5)
+    loop = tp.compile(pushed, dt=0.01, order=6, friction="gamma").evolve(q=1.0, p=0.5, steps=1000, frames=5)
+    assert np.abs(out.ledger["friction"] - loop.ledger["friction"]).max() < 1e-10
+    assert out.drift("energy") == 0.0 and "what is gone" in out.metrics["drift"]["energy"]
+    assert out.energy[0] == pytest.approx(out.energy[-1] + out.ledger["friction"][-1], rel=1e-15)
+
+
+def test_coupled_pairs_jump_with_one_rate_and_with_several_where_that_is_asked_for():
+    for friction, options, holds in ((0.2, {}, True), ([0.2, 0.5], {"propagator": "exact"}, False)):
+        sim = tp.compile(joined, dt=0.125, friction=friction, **options)
+        assert sim.built.plan.method == "exact_flow"
+        assert bool(sim.certificate.conformally_symplectic) is holds and sim.certificate.volume_factor
+        end = sim.evolve(q=[1.0, 0.0], p=[0.0, 0.2], steps=40).final
+        g = np.broadcast_to(friction, 2)
+        rows = [[0, 0, 1, 0], [0, 0, 0, 1], [-1.6, 0.6, -g[0], 0], [0.6, -1.6, 0, -g[1]]]
+        assert np.abs(np.r_[end.q, end.p] - in_digits(rows, 5.0, [1.0, 0.0, 0.0, 0.2])).max() < 1e-15
+    assert tp.compile(joined, dt=0.1, friction=[0.2, 0.5]).built.plan.method != "exact_flow"
+
+
+def test_the_listing_of_a_damped_jump_is_proved_and_means_the_same():
+    sim = tp.compile(pushed, dt=0.1, friction="gamma")
+    text = str(sim.ir("tpir"))
+    program = tpir.parse(text)
+    assert tpir.verify(program).conformally_symplectic
+    ends = tpir.vm.run(program, {"q": 1.0, "p": 0.5}, 50, {"m": 1.0, "k": 1.0, "f": 0.0, "gamma": 0.1}, 0.1)
+    assert abs(ends["q"] - sim.evolve(q=1.0, p=0.5, steps=50).final.q) < 1e-16
+    with pytest.raises(tp.VerifyError):
+        tpir.verify(tpir.parse(text.replace(", E2, 1.0", ", E2, 2.0")))
+
+
+def test_a_gradient_through_a_damped_jump_says_what_to_write():
+    with pytest.raises(tp.PlanError, match="no adjoint yet"):
+        tp.compile(pushed, dt=0.1, friction="gamma").value_and_grad(
+            lambda out: out.final.q, q=1.0, p=0.5, steps=5
+        )

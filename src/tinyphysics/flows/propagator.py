@@ -17,8 +17,8 @@ from tinyphysics.tpir.program.lower import ProgramBuilder
 class LinearPropagator(SubFlow):
     """All states after n steps: then nothing else in a step moves one, and it is the one entry of `final`.
 
-    `flow`: of the sum of the terms, for n*dt. `power`: the n-th power of the flows of terms one after the other, each
-    for its weight times dt.
+    `flow`: of the sum of the terms, for n*dt. `damped`: the same with friction, whose function is the last term. `power`:
+    the n-th power of the flows of terms one after the other, each for its weight times dt.
     """
 
     way: str
@@ -40,9 +40,14 @@ class LinearPropagator(SubFlow):
 
     def field(self) -> Mapping[UOp, UOp]:
         """Of one step."""
-        energy = UOp.sum_of([weight * self.energies[k] for k, weight in self.parts])
-        slopes = gradient(energy, list(self.writes()))
-        return Canonical(self.pairs).rates(dict(zip(self.writes(), slopes)))
+        terms = [weight * self.energies[k] for k, weight in self.parts]
+        lost = terms.pop() if self.way == "damped" else None
+        slopes = gradient(UOp.sum_of(terms), list(self.writes()))
+        rates = Canonical(self.pairs).rates(dict(zip(self.writes(), slopes)))
+        if lost is None:
+            return rates
+        momenta = [p for _, p in self.pairs]
+        return rates | {p: rates[p] - g for p, g in zip(momenta, gradient(lost, momenta))}
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,9 @@ from tinyphysics.planner.choice.choose import choose
 from tinyphysics.planner.conflicts import NAMED, NOT_SPLIT
 from tinyphysics.planner.methods.catalog import BY_NAME, CHOICES
 from tinyphysics.report import Row
-from tinyphysics.rules.calculus.laurent import Curvatures, curvatures
+from tinyphysics.rules.calculus.laurent import Curvatures, Laurent, curvatures
+from tinyphysics.rules.calculus.squares import squares
+from tinyphysics.rules.formulas.friction import dissipation
 from tinyphysics.synth.methods.propagate import FLOW
 from tinyphysics.system import System
 
@@ -75,11 +77,28 @@ def few(system: System) -> Curvatures | None:
     found = curvatures(system.energy, system.q, system.p, [x.var for x in system.parameters])
     if found is None or not found.mixed and not found.masses_apart():
         return None
+    if system.friction and (found.mixed or not fit(found, friction_rates(system))):
+        return None
     if found.mixed:
         return found if found.pairs <= MOST_MIXED and found.has_invariants() else None
     sizes = [len(component) for component in found.components()]
     small = max(sizes) <= 2 and found.pairs + COUPLED * sizes.count(2) <= MOST_PAIRS
     return found if small else None
+
+
+@lru_cache(maxsize=64)
+def friction_rates(system: System) -> list[Laurent] | None:
+    """The rate of every number of the momenta, as functions of parameters; None where one is no such sum."""
+    parameters = [x.var for x in system.parameters]
+    found = squares(dissipation(system.p, system.friction), system.p, parameters)
+    return None if isinstance(found, str) else found
+
+
+def fit(found: Curvatures, rates: list[Laurent] | None) -> bool:
+    """Have pairs that are coupled the same rate?  Then modes decay one by one."""
+    return rates is not None and all(
+        rates[i].key == rates[component[0]].key for component in found.components() for i in component
+    )
 
 
 def means(system: System, facts: Facts, way: str, small: bool = True) -> list[Means]:
@@ -91,6 +110,8 @@ def means(system: System, facts: Facts, way: str, small: bool = True) -> list[Me
     same = uniform(system)
     mixed = "" if split else f"q and p are mixed: {facts['separable'].because}"
     too_many = f"{n:,} pairs, {MOST_MODES} at most" if n > MOST_MODES else ""
+    if system.friction:
+        mixed = mixed or "friction: modes of larger systems, and of unequal rates, are not taken apart"
     log = math.log2(max(n, 2))
     library = "LAPACK begins the refinement: a library's last bits"
     build, apply = (
@@ -105,7 +126,7 @@ def means(system: System, facts: Facts, way: str, small: bool = True) -> list[Me
         Means("waves", "Fourier transform, frequencies and phases in double-double", 1e-6 * n, 4e-9 * n * log,
               mixed or ("" if same else same.because), "the transform is a library's"),
         Means("normal form", "of a definite H, in double-double", 0.02 + 3e-6 * n**3, 2e-6 * n + 2e-8 * n * n,
-              "q and p are not mixed" if split else many, library if n > 48 else "exact"),
+              mixed if system.friction else "q and p are not mixed" if split else many, library if n > 48 else "exact"),
         Means("whole numbers", "the matrix itself, with a bound of its error", 3e-5 * (2 * n + 1) ** 3, 1e-4 + 2e-7 * n * n,
               f"{n:,} pairs, {MOST_WHOLE} at most" if n > MOST_WHOLE else ""),
         Means("polynomials", "of the matrix, in floats: a term for each two radians of the fastest mode", 2e-5 * n, 1e-8 * n,

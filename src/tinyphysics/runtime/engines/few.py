@@ -9,19 +9,23 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from tinyphysics.device.linear.bounded import LARGEST, SMALLEST, Bounded
+from tinyphysics.device.linear.damped_modes import DampedModes
 from tinyphysics.device.linear.double_double import DD, ROUNDING, of_fraction, where
 from tinyphysics.device.linear.few_modes import RELATIVE, FewModes, turned
 from tinyphysics.device.linear.mixed_modes import MixedModes, eigenvalues
 from tinyphysics.ir.ops import Ops
+from tinyphysics.planner.choice.propagator import friction_rates
 from tinyphysics.rules.calculus.affine import NotAffine
 from tinyphysics.rules.calculus.hessian import Hessian, hessian
 from tinyphysics.rules.calculus.laurent import Curvatures, Laurent, invariants
+from tinyphysics.rules.formulas.friction import dissipation
 from tinyphysics.system import System
 
 Entry = tuple[str, int, int]  # the name of a matrix or a vector, row and column
@@ -48,6 +52,10 @@ class Few:
     @abstractmethod
     def exact_entries(self, h: Hessian) -> Mapping[Entry, Any]:
         """The same coefficients from rational numbers."""
+
+    def exact_rates(self, own: Mapping[str, Any]) -> Mapping[Entry, Any]:
+        """Those of friction."""
+        return {}
 
     def coefficients(
         self, params: Mapping[str, Any], width: int
@@ -80,7 +88,7 @@ class Few:
         }
         assert s.energy is not None
         try:
-            found = self.exact_entries(hessian(s.energy, s.q, s.p, own))
+            found = {**self.exact_entries(hessian(s.energy, s.q, s.p, own)), **self.exact_rates(own)}
         except NotAffine:
             return None
         return {entry: Fraction(found[entry]) for entry in self.entries}
@@ -197,6 +205,35 @@ class FewSprings(Few):
         )
 
 
+class FewDamped(FewSprings):
+    """The same with friction: one rate for each pair, the same for both of two that are coupled."""
+
+    def __init__(self, system: System, found: Curvatures, rates: Sequence[Laurent]) -> None:
+        super().__init__(system, found)
+        self.entries |= {("g", i, 0): x for i, x in enumerate(rates) if x}
+        self.parameters = sorted({name for x in self.entries.values() for name in names(x)})
+
+    def exact_entries(self, h: Hessian) -> Mapping[Entry, Any]:
+        own, self.entries = self.entries, {e: x for e, x in self.entries.items() if e[0] != "g"}
+        try:
+            return super().exact_entries(h)
+        finally:
+            self.entries = own
+
+    def exact_rates(self, own: Mapping[str, Any]) -> Mapping[Entry, Any]:
+        s = self.system
+        rows = hessian(dissipation(s.p, s.friction), s.q, s.p, own).rows
+        n = len(rows) // 2
+        return {("g", i, 0): rows[n + i].get(n + i, 0) for i in range(n)}
+
+    def solved(self, x: Table, good: Any, lost: Any) -> DampedModes:
+        plain = super().solved(x, good, lost)
+        rates = [x.lines("g", self.single)[0]] if len(self.single) else []
+        if self.coupled.size:
+            rates += [x.lines("g", self.coupled[0])[0]] * 2
+        return DampedModes(**{f.name: getattr(plain, f.name) for f in fields(plain)}, g=joined(rates))
+
+
 class Table:
     """Coefficients of all members; those that are not there are 0."""
 
@@ -235,6 +272,10 @@ def joined(parts: list[DD]) -> DD:
 
 
 def few_of(system: System, found: Curvatures) -> Few:
+    if system.friction:
+        rates = friction_rates(system)
+        assert rates is not None
+        return FewDamped(system, found, rates)
     return FewMixed(system, found) if found.mixed else FewSprings(system, found)
 
 

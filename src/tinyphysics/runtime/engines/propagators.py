@@ -29,6 +29,7 @@ from tinyphysics.rules.calculus.hessian import Hessian, dense, hessian
 from tinyphysics.rules.calculus.matrices import Fixed, exponential, power, sheared
 from tinyphysics.step import Step
 from tinyphysics.system import System
+from tinyphysics.tpir.program.propagate import slowed
 
 LOST = 2.0**-44  # of the largest number in a state, that a jump may be wrong by
 Flat = tuple[Any, Any]  # positions and momenta, (components, members)
@@ -48,7 +49,7 @@ class LinearProblem:
     def stages(self) -> list[tuple[str, Fraction]] | None:
         """The kicks and drifts of a power; None of a flow."""
         jump = propagator_of(self.step)
-        return None if jump.way == "flow" else [("TV"[k], Fraction(w)) for k, w in jump.parts]
+        return None if jump.way in ("flow", "damped") else [("TV"[k], Fraction(w)) for k, w in jump.parts]
 
     def hessian(self, energy: UOp) -> Hessian:
         return hessian(energy, self.system.q, self.system.p, self.parameters)
@@ -191,11 +192,15 @@ class IntegerMatrixPropagator:
 
     def __init__(self, x: LinearProblem) -> None:
         self.system, self.h = x.system, x.h
-        parts = [(x.hessian(term.energy).generator()) for term in x.step.terms]
+        terms = [term.energy for term in x.step.terms]
+        lost = terms.pop() if x.system.friction else None
+        parts = [(x.hessian(term).generator()) for term in terms]
         stages, size = x.stages, len(parts[0])
         self.generator = [
             [sum((a[i][j] for a in parts), Fraction(0)) for j in range(size)] for i in range(size)
         ]
+        if lost is not None:
+            self.generator = slowed(self.generator, x.hessian(lost))
         self.factors = None
         if stages is not None:
             self.check_stable(step_matrix(stages))

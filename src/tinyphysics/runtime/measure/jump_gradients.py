@@ -62,6 +62,11 @@ def pull_back(course: Course, seeds: Mapping[Key, Bars], wrt: Sequence[str]) -> 
             'the loop is deleted by propagator="method", and the power of a step has no adjoint yet',
             fix='Compile it with propagator="exact" or propagator="loop".',
         )
+    if system.friction:
+        raise PlanError(
+            f"the loop of `{system.name}` is deleted, and a jump with friction has no adjoint yet",
+            fix='Compile it with propagator="loop".',
+        )
     if system.structure.turning:
         return of_bodies(course, seeds, wrt)
     pairs = [(str(q.arg), str(p.arg)) for q, p in zip(system.q, system.p)]

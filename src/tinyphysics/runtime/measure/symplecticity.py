@@ -301,7 +301,8 @@ def defect_of_jump(sim: Setup, dt: float, given: Mapping[str, Any]) -> Defect:
             fix="Its certificate is in sim.explain().",
         )
     one, two, four = (float(x["area_error"]) for x in told)
-    return Defect(f"{sim.built.plan.method} of {sim.system.name}", dt, (one, two, four))
+    structure, what = sim.system.structure, f"{sim.built.plan.method} of {sim.system.name}"
+    return Defect(what, dt, (one, two, four), structure.headline, structure.measured)
 
 
 def defect_of_bodies(setup: Setup, dt: float, i: Inputs) -> Defect:

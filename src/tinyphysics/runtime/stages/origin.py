@@ -187,6 +187,9 @@ class Origin:
         out = {}
         for name in self.booked():
             _, values, _ = self.series(name)
+            if self.run.jump is not None:  # every frame has its own
+                out[name] = values if self.rows is None else values[self.rows]
+                continue
             rows = np.asarray([int(n) for n in self.steps])
             found = np.asarray(values)[rows]
             if self.between is not None:
@@ -274,10 +277,19 @@ class Origin:
 
     def of_frames(self, name: str) -> tuple[Any, Any, Any]:
         """(times, values, scale) of a deleted loop: over its frames, which is all that it has."""
-        seen = self.looked(self.watched(name))
+        seen = self.in_frames(name)
         values, scale = seen["value"], np.maximum.reduce(seen["scale"], axis=0)
         t = times_of((self.steps, self.between), self.run.dt, self.run.t0)
         return (t, values, scale) if self.run.given.is_ensemble else (t, values[:, 0], scale[0])
+
+    def in_frames(self, name: str) -> dict[str, Any]:
+        """What is watched in the frames of a deleted loop. Its friction has taken the energy that is gone: that is exact."""
+        if not self.run.system.friction or self.observes(name) or name == "energy":
+            return self.looked(self.watched(name))
+        seen = self.looked(self.watched("energy"))
+        first = seen["value"][:1]
+        gone = first - seen["value"]
+        return seen | {"value": first + 0.0 * gone if name == EXTENDED else gone}
 
     def drift(self, name: str) -> Wandering:
         """Largest |E - E0| / S over every step, per member; nothing but the extremes is kept."""
@@ -287,7 +299,7 @@ class Origin:
         wide = self.run.encoding.precision.wide
         seen = Extremes(self.run.given.members, wide)
         if self.run.jump is not None:
-            seen.add(self.looked(self.watched(name)), slice(None))
+            seen.add(self.in_frames(name), slice(None))
             return self.judged(seen, {})
         run = self.replayed(name)
         kept = kept_in_the_loop(run, self.last, self.watched(name))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tinyphysics.facts import Fact
 from tinyphysics.flows.propagator import FreeBodyPropagator, LinearPropagator
+from tinyphysics.rules.formulas.friction import dissipation
 from tinyphysics.step import Claims, Step, Term
 from tinyphysics.system import System
 
@@ -17,7 +18,11 @@ def flow_step(system: System, split: Fact) -> Step:
     """exp(n dt J H''), of the terms of H as they split, or of H as it is."""
     assert system.energy is not None
     terms = (Term("T", split.T), Term("V", split.V)) if split else (Term("H", system.energy),)
+    if system.friction:
+        terms = (*terms, Term("F", dissipation(system.p, system.friction)))
     parts = tuple((k, 1.0) for k in range(len(terms)))
+    if system.friction:
+        return jump(FLOW, system, terms, system.structure.claims, "damped", parts)
     claims = ("symplectic", "consistent", "symmetric")
     return jump(FLOW, system, terms, claims, "flow", parts)
 

@@ -410,7 +410,7 @@ ISA: dict[str, InstructionRow] = {
 GOING = "going"
 WORDS = ("high", "low")
 POISSON_TYPES = WORDS_OF_POISSON_J
-JUMPS = ("flow", "power", "bodies")
+JUMPS = ("flow", "damped", "power", "bodies")
 MATHS = ("exact", "fast")
 
 

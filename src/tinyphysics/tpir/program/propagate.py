@@ -14,7 +14,7 @@ from typing import Any
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.uop import UOp
 from tinyphysics.rules.calculus.affine import NotAffine
-from tinyphysics.rules.calculus.hessian import hessian
+from tinyphysics.rules.calculus.hessian import Hessian, hessian
 from tinyphysics.rules.calculus.matrices import Fixed, TooMany, exponential, power, sheared
 from tinyphysics.tpir.program.free_bodies import moved_bodies
 from tinyphysics.tpir.program.isa import Instruction, Program, Register, Word
@@ -78,7 +78,10 @@ def propagated(
             (hessian(terms[e], variables[:half], variables[half:], given).generator(), Fraction(w))
             for e, w in parts_of(i)
         ]
-        if i.args[0] == Word("flow"):
+        if i.args[0] == Word("damped"):
+            lost = hessian(terms[parts_of(i)[-1][0]], variables[:half], variables[half:], given)
+            m = exponential(slowed(added(matrices[:-1]), lost), n * h)
+        elif i.args[0] == Word("flow"):
             m = exponential(added(matrices), n * h)
         else:
             m = power([sheared(a, w * h) for a, w in matrices], n)
@@ -115,6 +118,15 @@ def added(parts: Sequence[tuple[list[list[Fraction]], Fraction]]) -> list[list[F
         [sum((w * a[i][j] for a, w in parts), Fraction(0)) for j in range(len(parts[0][0]))]
         for i in range(len(parts[0][0]))
     ]
+
+
+def slowed(generator: list[list[Fraction]], lost: Hessian) -> list[list[Fraction]]:
+    """The generator with friction: momenta decay by the derivative of its function."""
+    out = [list(row) for row in generator]
+    for i in range(lost.pairs, 2 * lost.pairs):
+        for k, x in lost.rows[i].items():
+            out[i][k] -= Fraction(x)
+    return out
 
 
 def applied(m: Fixed, z: Sequence[Fraction]) -> list[Any]:

@@ -57,7 +57,12 @@ def structure_at(program: Program, states: Sequence[UOp] | None = None) -> Struc
     alone = [k for k, s in enumerate(program.states) if k not in pairs and s.role != "position"]
     declared = [DeclaredState(own[k], program.states[k].role) for k in (*pairs, *alone)]
     found = structure_of(declared, program.bracket, tensor_at(program, own))
-    return damped(found) if any(i.op == "RELAX" for i in program.step) else found
+    return damped(found) if any(map(takes_energy, (*program.step, *program.final))) else found
+
+
+def takes_energy(i: Instruction) -> bool:
+    """Is it friction, of one step or of all of them?"""
+    return i.op == "RELAX" or i.op == "PROPAGATE" and i.args[0] == Word("damped")
 
 
 def tensor_at(program: Program, states: Sequence[UOp]) -> tuple[UOp, ...]:

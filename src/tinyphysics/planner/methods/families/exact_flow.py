@@ -9,6 +9,7 @@ from tinyphysics.synth.methods.propagate import bodies_step, flow_step, power_st
 
 class ExactFlow(Family):
     kind = EXACT_FLOW
+    takes = (*Family.takes, "friction")
 
     def step(self, job: Job) -> Step:
         if job.system.structure.turning:

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from tinyphysics.ir.uop import UOp
 from tinyphysics.rules.calculus.degree import degrees
+from tinyphysics.rules.calculus.laurent import Laurent
 from tinyphysics.rules.calculus.squares import squares
 from tinyphysics.rules.functions.random import draws
 from tinyphysics.tpir.program.isa import Program, Word
@@ -75,6 +76,8 @@ class JumpReader:
         i, terms = jump_of(self.program), self.walk.terms
         assert i is not None
         parts, flow = parts_of(i), i.args[0] == Word("flow")
+        if i.args[0] == Word("damped"):
+            return self.damped(parts)
         if i.args[0] == Word("bodies"):
             return self.of_bodies(parts)
         why = (
@@ -97,6 +100,44 @@ class JumpReader:
         if (holds := next((k for k, u in enumerate(terms) if DT in u.leaves), None)) is not None:
             return five(kept, kept, *[Verdict(False, f"E{holds} itself depends on dt")] * 3)
         return five(kept, kept, palindrome, reversible, consistent(parts, len(terms), flow))
+
+    def damped(self, parts: Sequence[tuple[int, float]]) -> Mapping[str, Verdict]:
+        """An energy of degree 2 with friction: the last term is its function, a sum of rates times squares of momenta."""
+        names = ("conformally-symplectic", "volume-factor", "symmetric", "reversible", "consistent")
+        terms = self.walk.terms
+        why = self.walk.trouble or not_constant(self.program, terms)
+        rates = [] if why or not parts else self.rates(terms[parts[-1][0]])
+        if why or rates is None or not parts:
+            return dict.fromkeys(
+                names, Verdict(False, why or "its last term is not the function of friction")
+            )
+        one = len({x.key for x in rates}) == 1
+        flow = "exp(n dt A) with a constant A; how far a run is from it is in its metrics"
+        first = Verdict(True, f"DΦᵀ J DΦ = f J, f by the one rate of all momenta: {flow}")
+        if not one:
+            first = Verdict(False, "not one rate for all momenta: no one factor multiplies J")
+        back = Verdict(
+            False, "friction takes energy in both directions of time: negated momenta do not bring it back"
+        )
+        volume = Verdict(True, f"A has a constant trace, which is minus the sum of the rates: {flow}")
+        both = consistent(parts, len(terms), True)
+        if (holds := next((k for k, u in enumerate(terms) if DT in u.leaves), None)) is not None:
+            both = Verdict(False, f"E{holds} itself depends on dt")
+        if both:
+            both = Verdict(
+                True,
+                "every term of the energy enters with total weight 1 and the sign of J; so does friction",
+            )
+        return dict(
+            zip(names, (first, volume, Verdict(True, "the flow of one energy and its friction"), back, both))
+        )
+
+    def rates(self, lost: UOp) -> list[Laurent] | None:
+        """Of every number of the momenta."""
+        states = [state_var(self.program, k, 0) for k in range(len(self.program.states))]
+        momenta = [x for x, s in zip(states, self.program.states) if s.role == "momentum"]
+        found = squares(lost, momenta, [x for x in lost.leaves if x not in frozenset(states)])
+        return None if isinstance(found, str) else found
 
     def of_bodies(self, parts: Sequence[tuple[int, float]]) -> Mapping[str, Verdict]:
         """Free rigid bodies: the energy holds squares of momenta alone, and Jacobi's functions solve all of it."""
