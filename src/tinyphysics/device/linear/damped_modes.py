@@ -25,8 +25,9 @@ Two = tuple[Any, Any]
 
 
 def fading(x: DD) -> DD:
-    """e**x - 1; of numbers below -740, -1."""
-    return expm1(where(x.high < -740.0, DD(np.full(x.shape, -740.0)), x))
+    """e**x - 1; -1 where e**x would be below the floats that have all their digits."""
+    gone = x.high < -700.0
+    return where(gone, DD(np.full(x.shape, -1.0)), expm1(where(gone, DD(np.zeros(x.shape)), x)))
 
 
 @dataclass(frozen=True, eq=False)
