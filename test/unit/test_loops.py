@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -191,6 +192,23 @@ def test_a_short_chain_stays_in_registers_and_a_long_one_does_not():
     assert held(carried, 64, 8) and held(ring, 40, 8) and held(pendulums, 40, 8)
     assert not held(fput, 1_000, 8) and not held(fput, 64, 1)
     assert not held(wave, 40, 4) and not held(mean_field, 40, 4)
+
+
+@pytest.mark.parametrize("n", [33, 47, 64])
+def test_sums_beside_a_chain_stay_in_registers_with_the_bits_of_a_loop(n):
+    """The gradient by a parameter: a sum along the chain, added to two words that the loop carries."""
+    sim = compiled(fput, n)
+    program = sim.adjoint(wrt=["q", "p", "beta", "dt"]).program
+    kernel = build_loops(program)
+    assert {x.kind for x in kernel.sections["step"].nests} == {"map", "lanes"}
+    assert nest_registers.fits(kernel, kernel.sections["step"], 8)
+    rng, (state, params) = np.random.default_rng(n), start_of(fput, n)
+    state |= {f"{x}.bar": rng.normal(size=n) for x in ("q", "p")}
+    state |= {f"{x}.{word}": rng.normal() * np.ones(()) for x in ("beta", "dt") for word in ("bar", "rest")}
+    want = loops(SimpleNamespace(tpir=program), numpy_loops(), state, params, 3)
+    for name in ("llvm", "scalar", "two", "eight"):
+        out = loops(SimpleNamespace(tpir=program), LOADERS[name](), state, params, 3)
+        assert all(np.array_equal(out[k], want[k]) for k in state), name
 
 
 @pytest.mark.parametrize("inner", [2, 5])

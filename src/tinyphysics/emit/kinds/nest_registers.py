@@ -3,6 +3,9 @@
 Maps along one short axis are written out, vector by vector, each when it is first needed. What a neighbour is comes
 from shuffling two vectors: read from memory, a vector that lies across two that were just stored would wait until
 both have reached the cache. A vector in which the pieces of a nest meet is computed for each of them, and blended.
+
+Sums along that axis which no map reads, and the single numbers that they make, stay in registers too: the gradient by a
+parameter is such a sum, added to two words in every step.
 """
 
 from __future__ import annotations
@@ -14,9 +17,11 @@ from tinyphysics.emit.scalar.llvm import RESTORE_MODE, SET_MODE, TYPE, Writer
 from tinyphysics.emit.text.writer import BYTES
 from tinyphysics.ir.dtype import bool_, i64
 from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.reduction import LANES
 from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.tpir.kernels.kernel import NOW
-from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Piece
+from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Piece, Store
+from tinyphysics.tpir.kernels.sums import combined, identity, joined
 
 MOST_OPERATIONS = (
     600  # of one step, in vectors: more would not fit where a processor keeps its decoded instructions
@@ -43,23 +48,61 @@ def overlapping(nest: Nest, first: int, width: int) -> list[Piece]:
     return [p for p in nest.pieces if p.lo < first + width and first < p.hi]
 
 
+def is_map(nest: Nest) -> bool:
+    return nest.kind == "map" and bool(nest.sizes)
+
+
+def is_single(nest: Nest) -> bool:
+    """Does it compute numbers, not arrays?"""
+    return nest.kind == "map" and not nest.sizes
+
+
+def length(section: LoopSection) -> int:
+    """Of the axis that the maps of a section go along."""
+    return next((nest.sizes[0] for nest in section.nests if is_map(nest)), 0)
+
+
+def sums_fit(kernel: LoopKernel, section: LoopSection, n: int, width: int) -> bool:
+    """Are sums along the axis, and numbers made of them, such as no map of the step reads?"""
+    others = [nest for nest in section.nests if not is_map(nest)]
+    single = {s.buffer for nest in others for p in nest.pieces for s in p.stores}
+    if single & {name for pair in section.swaps for name in pair}:
+        return False
+    for nest in others:
+        if any(s.index for p in nest.pieces for s in p.stores):
+            return False
+        if is_single(nest):
+            if any(p.guards or any(u.src or u is NOW for u in p.loads()) for p in nest.pieces):
+                return False
+        elif nest.kind != "lanes" or len(nest.sizes) != 1 or nest.sizes[0] > n + width or LANES % width:
+            return False
+        elif any(s.combine is not Ops.ADD for p in nest.pieces for s in p.stores):
+            return False
+    return not any(u.arg[0] in single for nest in section.nests if not is_single(nest) for u in nest.loads())
+
+
 def fits(kernel: LoopKernel, section: LoopSection, width: int) -> bool:
     """Can a section be written this way, and is it short enough?"""
-    if section.name != "step" or not section.nests or section.rolled or section.ends_early or width == 1:
+    if section.name != "step" or section.rolled or section.ends_early or width == 1:
         return False
-    n = section.nests[0].sizes[0] if section.nests[0].sizes else 0
-    if n < 2 * width or any(nest.kind != "map" or nest.sizes != (n,) for nest in section.nests):
+    n, maps = length(section), [nest for nest in section.nests if is_map(nest)]
+    if n < 2 * width or any(nest.sizes != (n,) for nest in maps):
         return False
-    stored = {(s.buffer, s.plane): None for nest in section.nests for p in nest.pieces for s in p.stores}
+    if not sums_fit(kernel, section, n, width):
+        return False
+    stored = {(s.buffer, s.plane): None for nest in maps for p in nest.pieces for s in p.stores}
     names = {name for name, _ in stored} | {
         name for pair in section.swaps for name in pair
     }  # what a step changes
     work, rows = 0, dict(stored)
     for nest in section.nests:
+        if is_single(nest):
+            work += nest.operations
+            continue
         (x,) = nest.variables
         places = [(s.buffer, s.plane) for s in nest.pieces[0].stores]
         for p in nest.pieces:
-            here = all(len(s.index) == 1 and s.index[0] is x for s in p.stores)
+            here = not is_map(nest) or all(len(s.index) == 1 and s.index[0] is x for s in p.stores)
             if [(s.buffer, s.plane) for s in p.stores] != places or not here:
                 return False
             for u in toposort(p.roots):
@@ -69,7 +112,8 @@ def fits(kernel: LoopKernel, section: LoopSection, width: int) -> bool:
                     if shift_of(u, x) is None or kernel.buffers[u.arg[0]].axes != (n,):
                         return False
                     rows[u.arg] = None
-        work += sum(len(overlapping(nest, b, width)) for b in range(0, n, width)) * nest.operations
+        count = sum(len(overlapping(nest, b, width)) for b in range(0, nest.sizes[0], width))
+        work += count * nest.operations
     same = len({kernel.buffers[name].dtype for name, _ in rows}) == 1
     return same and work <= MOST_OPERATIONS and len(stored) * -(-n // width) <= MOST_VECTORS
 
@@ -103,6 +147,7 @@ class Chain:
     nests: list[NestWriter]
     shared: list[Names]
     rows: dict[Row, list[str]]
+    numbers: dict[Row, str]  # single ones, as a step begins with them
     done: dict[tuple[int, int], list[str]] = field(default_factory=dict)  # (nest, vector) -> its stores
     known: dict[tuple[int, UOp, int], str] = field(
         default_factory=dict
@@ -111,8 +156,11 @@ class Chain:
     often: list[dict[UOp, None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.size = self.section.nests[0].sizes[0]
+        self.size = length(self.section)
         for nest in self.section.nests:
+            if is_single(nest):
+                self.often.append({})
+                continue
             (x,) = nest.variables
             places: dict[UOp, set[int]] = {}
             for u in value_nodes([u for p in nest.pieces for u in (*(s.value for s in p.stores), *p.guards)]):
@@ -129,6 +177,85 @@ class Chain:
             if row in places:  # kicked twice, by what is fast and by what is slow: the last store counts
                 return self.block(k, b)[len(places) - 1 - places[::-1].index(row)]
         return self.rows[row][b]
+
+    def number(self, before: int, row: Row) -> str:
+        """A single number as the nests before a given one leave it."""
+        for k in range(before - 1, -1, -1):
+            nest = self.section.nests[k]
+            places = [(s.buffer, s.plane) for s in nest.pieces[0].stores]
+            if row in places:
+                at = len(places) - 1 - places[::-1].index(row)
+                return (self.single(k) if is_single(nest) else self.sums(k))[at]
+        return self.numbers[row]
+
+    def single(self, k: int) -> list[str]:
+        """What a nest of single numbers stores."""
+        if (k, 0) not in self.done:
+            values = [s.value for s in self.section.nests[k].pieces[0].stores]
+            env = dict(self.shared[k])
+            for u in value_nodes(values):
+                if u.op is Ops.LOAD:
+                    env[u] = self.number(k, u.arg)
+                else:
+                    self.w.width = 1
+                    self.w.operation(u, env)
+            self.w.width = 1
+            self.done[k, 0] = [self.w.ref(u, env) for u in values]
+        return self.done[k, 0]
+
+    def sums(self, k: int) -> list[str]:
+        """The sums of a nest: item i in accumulator i modulo 32, which are folded in halves."""
+        if (k, 0) not in self.done:
+            nest, out = self.section.nests[k], list[str]()
+            for j, s in enumerate(nest.pieces[0].stores):
+                self.w.width = self.width
+                parts = [self.w.constant(identity(s))] * (LANES // self.width)
+                for b in range(-(-nest.sizes[0] // self.width)):
+                    at, first = b % len(parts), b * self.width
+                    for p in overlapping(nest, first, self.width):
+                        parts[at] = self.with_item(k, p, p.stores[j], parts[at], first)
+                        if j == 0:
+                            self.watch(k, p, first)
+                out.append(self.folded(s, parts))
+            self.done[k, 0] = out
+        return self.done[k, 0]
+
+    def with_item(self, k: int, p: Piece, s: Store, part: str, first: int) -> str:
+        total = UOp.var("@sum", (), s.value.dtype)
+        u = joined(s, total, s.value)
+        env = {total: part, **{x: self.value(k, x, first) for x in u.src if x is not total}}
+        self.w.width = self.width
+        self.w.operation(u, env)
+        whole = p.lo <= first and first + self.width <= p.hi
+        return env[u] if whole else self.blended(part, env[u], p, first, s.value)
+
+    def folded(self, s: Store, parts: list[str]) -> str:
+        a, b = (UOp.var(name, (), s.value.dtype) for name in ("@low", "@high"))
+        both, w = combined(s, a, b), self.w
+
+        def one(x: str, y: str, width: int) -> str:
+            w.width = width
+            env = {a: x, b: y}
+            w.operation(both, env)
+            return env[both]
+
+        while len(parts) > 1:
+            half = len(parts) // 2
+            parts = [one(x, y, self.width) for x, y in zip(parts, parts[half:])]
+        (v,), width = parts, self.width
+        while width > 1:
+            w.width = width
+            t, half = w.type(s.value.dtype), width // 2
+            ends = []
+            for first in (0, half):
+                lanes = ", ".join(f"i32 {first + i}" for i in range(half))
+                ends.append(
+                    w.new(f"shufflevector {t} {v}, {t} poison, <{half} x i32> <{lanes}>")
+                    if half > 1
+                    else w.new(f"extractelement {t} {v}, i64 {first}")
+                )
+            v, width = one(ends[0], ends[1], half), half
+        return v
 
     def block(self, k: int, b: int) -> list[str]:
         """What a nest stores at one vector of its axis."""
@@ -201,24 +328,36 @@ def driver(
 ) -> tuple[list[str], dict[str, str]]:
     """The function of a section, and what it needs declared."""
     w = Writer(1)
-    n = section.nests[0].sizes[0]
+    n = length(section)
     vectors = range(-(-n // width))
     nests = [NestWriter(kernel, slots, nest, width, w) for nest in section.nests]
-    shared = [lanes_share(f, width) for f in nests]
-    stored = dict.fromkeys((s.buffer, s.plane) for nest in section.nests for s in nest.pieces[0].stores)
-    read = dict.fromkeys(u.arg for f in nests for u in f.nest.loads() if f.nest.variables[0] in u.leaves)
+    shared = [parameters(f) if is_single(f.nest) else lanes_share(f, width) for f in nests]
+    maps = [nest for nest in section.nests if is_map(nest)]
+    stored = dict.fromkeys((s.buffer, s.plane) for nest in maps for s in nest.pieces[0].stores)
+    along = [f.nest for f in nests if not is_single(f.nest)]
+    read = dict.fromkeys(u.arg for nest in along for u in nest.loads() if nest.variables[0] in u.leaves)
+    made = {
+        (s.buffer, s.plane): None for nest in section.nests if not is_map(nest) for s in nest.pieces[0].stores
+    }
+    singles = made | dict.fromkeys(u.arg for f in nests if is_single(f.nest) for u in f.nest.loads())
     for pair in section.swaps:  # a buffer that is only read takes part as well
         planes = [plane for name, plane in stored | read if name in pair]
         stored |= dict.fromkeys((name, plane) for name in pair for plane in planes)
     base = {row: beginning(w, kernel, slots, row) for row in stored | read}
     begun = {row: [load(w, kernel, base[row], row[0], b, width) for b in vectors] for row in base}
     rows = dict(begun)
+    place = {row: beginning(w, kernel, slots, row) for row in singles}
+    first = {
+        row: w.new(f"load {TYPE[kernel.buffers[row[0]].dtype.name]}, ptr {place[row]}") for row in singles
+    }
+    numbers = {row: f"%n{k}" if row in made else first[row] for k, row in enumerate(singles)}
     w.lines += ["  br label %head", "head:", "  %k = phi i64 [ 0, %entry ], [ %k.next, %body ]"]
     for number, row in enumerate(stored):
         rows[row] = [f"%s{number}.{b}" for b in vectors]
     phis = len(w.lines)
     w.lines += ["  %more = icmp slt i64 %k, %steps", "  br i1 %more, label %body, label %exit", "body:"]
-    chain = Chain(section, width, w, nests, shared, rows)
+    chain = Chain(section, width, w, nests, shared, rows, numbers)
+    last = {row: chain.number(len(nests), row) for row in made}
     after = {row: [chain.vector(len(nests), row, b) for b in vectors] for row in stored}
     for one, other in section.swaps:
         for row in [r for r in stored if r[0] == one]:
@@ -234,6 +373,11 @@ def driver(
         for row in stored
         for b in vectors
     ]
+    carried += [
+        f"  {numbers[row]} = phi {TYPE[kernel.buffers[row[0]].dtype.name]} "
+        f"[ {first[row]}, %entry ], [ {last[row]}, %body ]"
+        for row in made
+    ]
     if chain.guards:
         carried.append(f"  %seen = phi <{width} x i64> [ zeroinitializer, %entry ], [ {seen}, %body ]")
     w.lines[phis:phis] = carried
@@ -242,6 +386,8 @@ def driver(
         if not row[0].startswith(f"{section.name}."):  # what a step needs for itself is nobody else's
             for b in vectors:
                 store(w, kernel, base[row], row[0], rows[row][b], b, width, n)
+    for row in made:
+        w.lines.append(f"  store {TYPE[kernel.buffers[row[0]].dtype.name]} {numbers[row]}, ptr {place[row]}")
     if chain.guards:
         raise_flag(w, width)
     given = "ptr %buffers, ptr %uniform, ptr %flags, i64 %first, i64 %steps"
@@ -254,6 +400,12 @@ def driver(
         "  ret void",
         "}",
     ], w.declared
+
+
+def parameters(f: NestWriter) -> Names:
+    """Of a nest of single numbers, loaded before the first step."""
+    f.w.width = 1
+    return f.uniforms(f.kernel.params, toposort([s.value for p in f.nest.pieces for s in p.stores]))
 
 
 def lanes_share(f: NestWriter, width: int) -> Names:

@@ -307,7 +307,7 @@ def module(kernel: LoopKernel, careful: bool, width: int, x86: bool) -> str:
     same = SameNests(kernel, (nest for section in sections.values() for nest in section.nests))
     for section in sections.values():
         lanes = [lanes_of(kernel, nest, width) for nest in section.nests]
-        held = bool(lanes) and nest_registers.fits(kernel, section, lanes[0])
+        held = bool(lanes) and nest_registers.fits(kernel, section, max(lanes))
         for k, nest in enumerate(section.nests):
             shared = same.shared(nest)
             for whole in (False, True) if is_short(section, nest) and not held else (False,):
@@ -333,7 +333,7 @@ def module(kernel: LoopKernel, careful: bool, width: int, x86: bool) -> str:
             if nest.kind == "pairs":
                 sizes[nest.sizes[0], nest.near is not None] = None
         if held:
-            lines, wants = nest_registers.driver(kernel, section, slots, lanes[0], x86)
+            lines, wants = nest_registers.driver(kernel, section, slots, max(lanes), x86)
             text += lines
             declared |= wants
         else:

@@ -199,7 +199,10 @@ def accumulated(o: Operands) -> UOp:
     if k not in range(count):
         raise VerifyError(f"{o.where} asks for source {k:g} of {count}", fix="Sources count from 0.")
     d, old = slope(of, int(k), name), o.own
-    return old if d is None else o.made(old + times(o.read(0), d))
+    if d is None:
+        return old
+    more = times(o.read(0), d)
+    return o.made(more.src[0].fma(more.src[1], old) if more.op is Ops.MUL else old + more)  # rounded once
 
 
 def noise(o: Operands) -> UOp:
