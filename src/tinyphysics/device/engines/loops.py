@@ -545,3 +545,13 @@ class NestEngine(PlainEngine):
                 one.show(number)
         m.steps = steps
         return m
+
+    def refill(self, m: NestState, registers: Arrays, steps: int) -> bool:
+        """Other registers in a loop that is there; not where lists or trees remember where points were."""
+        if self.kernel.lists or self.kernel.tree is not None or not m.members:
+            return False
+        for j, one in enumerate(m.members):
+            for name, shape in self.shapes.items():
+                self.fill(one, name, registers[name][j].reshape(shape))
+        m.steps = steps
+        return True

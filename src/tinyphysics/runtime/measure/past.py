@@ -307,13 +307,14 @@ def reversed_(course: Course, looks: Looks, seeds: Seeds, report: Report) -> Pul
 
 
 class Anchors:
-    """Loop states of some steps, evenly spaced: a run of any length keeps as many as fit."""
+    """Loop states of some steps, evenly spaced, ANCHORS or fewer."""
 
     def __init__(
         self, course: Course, first: int, end: int, state: Arrays, many: bool, every: int = 0
     ) -> None:
         self.course, self.first, self.end, self.many = course, first, end, many
-        self.every = self.stride = every or max(min(STRETCH, -(-(end - first) // SAMPLES)), 1)
+        steps = end - first
+        self.every = self.stride = every or max(-(-steps // ANCHORS), min(STRETCH, -(-steps // SAMPLES)), 1)
         self.kept: dict[int, Arrays] = {first: state}
         self.sizes = magnitudes(state)  # the largest numbers so far
         if not many:
@@ -327,10 +328,6 @@ class Anchors:
         if n == self.end or (n - self.first) % self.every:
             return
         self.kept[n] = state
-        if len(self.kept) > ANCHORS:
-            self.every *= 2
-            self.stride = self.every
-            self.kept = {k: v for k, v in self.kept.items() if not (k - self.first) % self.every}
 
     def enlarge(self, sizes: Mapping[str, Any]) -> None:
         self.sizes = {name: np.maximum(v, sizes[name]) for name, v in self.sizes.items()}
