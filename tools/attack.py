@@ -10,9 +10,13 @@ What is checked, and what the checks rest on, is in docs/attack.md.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
+# before NumPy is there: every child would have as many threads as the machine has processors
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[name] = "1"
 sys.path.insert(0, str(Path(__file__).parent))
 
 from attack.command import main  # noqa: E402
