@@ -1,6 +1,8 @@
 """The pictures of the docs: each family of systems, run and drawn, two systems to a picture; and what methods cost.
 
 python tools/pictures.py [particles charges ...]   needs matplotlib; writes docs/pictures/*.png
+
+Pictures of pages about gradients are drawn by tools/pictures_gradients.py, of what the pages compute.
 """
 
 from __future__ import annotations
