@@ -1,6 +1,6 @@
 """The pictures of the pages about gradients at work: each page runs, and what it computed is drawn.
 
-python tools/pictures_gradients.py [aim_ball aim_probe ...]   needs matplotlib and what the page needs; writes docs/pictures/*.png
+python tools/pictures_gradients.py [aim_ball aim_probe ...]   needs matplotlib; writes docs/pictures/*.png
 """
 
 from __future__ import annotations
