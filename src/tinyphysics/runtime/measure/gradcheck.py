@@ -27,6 +27,7 @@ H = 2.0**-15  # of differences, relative to the size of a number; what is left i
 DUAL, ALIKE = 1e-10, 1e-9  # how far two exact derivatives may be apart: rounding, as cotangents grow
 ROUNDINGS = 2.0**11  # of forces, which they may be apart where those are float32
 STREAM = 0x6AD1
+ROUNDINGS = 64  # of a loss, that differences may show
 
 
 @dataclass(frozen=True)
@@ -68,21 +69,39 @@ def gradcheck(setup: Setup, loss: Any, request: Request, wrt: Any, tolerance: fl
     at = {n: shown[n][0] if n in shown else np.asarray(course.run.given.params[n][0], float) for n in names}
     signs = {n: np.sign(draw(np.shape(v), seed, k)) for k, (n, v) in enumerate(at.items())}
     steps = {n: H * np.maximum(np.abs(at[n]).max(initial=0.0), 1e-3) * signs[n] for n in at}
-    moved = {k: {n: at[n] + k * steps[n] for n in at} for k in (-2, -1, 1, 2)}
-    along = {n: (moved[1][n] - moved[-1][n]) / 2 for n in at}  # as it is after rounding
+    roles = {s.name: s.role for s in setup.system.states}
+    moved = {
+        k: {n: of_its_length(roles.get(n, ""), at[n] + k * steps[n]) for n in at} for k in (-2, -1, 1, 2)
+    }
+    along = {n: change_of({k: moved[k][n] for k in moved}) for n in at}  # as it is after rounding
     want = sum(float(np.sum(np.asarray(grads[n]) * along[n])) for n in at)
     sizes = sum(float(np.sum(np.abs(np.asarray(grads[n]) * along[n]))) for n in at) or 1.0
-    found, dd = differences(setup, loss, request, moved, frames)
+    found, dd, size = differences(setup, loss, request, moved, frames)
     pasts = {
         past: apart(value_and_grad(setup, loss, request, names, past, None, None, False)[1], grads, names)
         for past in ("store", "checkpoint")
     }
     dual = duality(setup, request, names, at, seed, frames)
     rounding = rounding_of(setup.goal.precision) if setup.goal.precision != "lattice" else 0.0
-    out = GradCheck(dual, abs(found - want) / sizes, dd, pasts, tolerance, rounding)
+    # a gradient that is zero but for rounding is as large as that
+    lost = ROUNDINGS * rounding_of(setup.goal.precision, setup.goal.lattice) * size * (H if dd else 1.0)
+    out = GradCheck(dual, abs(found - want) / max(sizes, lost / tolerance), dd, pasts, tolerance, rounding)
     if not out.passed:
         raise VerifyError(f"{out}", fix="Report it: the gradient of these steps is not what it should be.")
     return out
+
+
+def change_of(values: Mapping[int, Any]) -> Any:
+    """The change per step of what was measured one and two steps to both sides, but for the fourth order."""
+    return (8 * (values[1] - values[-1]) - (values[2] - values[-2])) / 12
+
+
+def of_its_length(role: str, value: Any) -> Any:
+    """A state that is a unit vector, a unit quaternion or a rotation stays one."""
+    if role == "rotation":
+        u, _, v = np.linalg.svd(value)
+        return u @ v
+    return value / np.sqrt((value**2).sum(axis=-1, keepdims=True)) if role in ("rotor", "axis") else value
 
 
 def draw(shape: tuple[int, ...], seed: int, stream: int) -> Any:
@@ -121,8 +140,8 @@ def duality(
 
 def differences(
     setup: Setup, loss: Any, request: Request, moved: Mapping[int, Mapping[str, Any]], frames: bool
-) -> tuple[float, bool]:
-    """(the derivative along the step, by differences; was it in double-double?)."""
+) -> tuple[float, bool, float]:
+    """(the derivative along the step, by differences; was it in double-double?; the size of what was subtracted)."""
     slopes = slopes_at(setup, loss, request, frames)
     other, dd = setup, setup.goal.precision == "dd"
     if setup.compiled.adaptive:
@@ -143,7 +162,8 @@ def differences(
             total += float(np.sum(slope * sum(a - b for a, b in zip(one, two))))
         return total
 
-    return (8 * change(1) - change(2)) / 12, dd
+    size = sum(float(np.sum(np.abs(slope * ends[1][key][0]))) for key, slope in slopes.items())
+    return (8 * change(1) - change(2)) / 12, dd, size
 
 
 def run(setup: Setup, request: Request, given: Mapping[str, Any], frames: bool) -> dict[str, tuple[Any, ...]]:

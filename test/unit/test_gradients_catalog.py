@@ -1,0 +1,136 @@
+"""Has every method of the catalogue a gradient, or is it refused by name?  Tangents, differences and every past decide."""
+
+from __future__ import annotations
+
+import pytest
+
+import tinyphysics as tp
+from tinyphysics.physics.particles import gravity
+from tinyphysics.planner.methods.catalog import METHODS
+
+pytestmark = pytest.mark.requirement("S2-40")
+
+
+@tp.hamiltonian
+def henon(q: tp.Vec[2], p: tp.Vec[2], lam: float = 1.0):
+    return (p @ p + q @ q) / 2 + lam * (q[0] ** 2 * q[1] - q[1] ** 3 / 3)
+
+
+@tp.hamiltonian
+def sheared(q: tp.Vec[2], p: tp.Vec[2], lam: float = 0.7):
+    return (p @ p + q @ q) / 2 + lam * q[0] ** 2 * p[1]
+
+
+@tp.hamiltonian
+def linear(q, p, t, k: float = 1.3):
+    return p**2 / 2 + k * q**2 * (1 + 0.2 * tp.sin(t)) / 2
+
+
+@tp.lagrangian
+def bead(q: tp.Vec[2], v: tp.Vec[2], m: float = 1.2):
+    return m * v @ v / 2 * (1 + 0.1 * q[0] ** 2) - q @ q / 2 - q[0] ** 2 * q[1]
+
+
+@tp.hamiltonian
+def top(R: tp.Rotor, L: tp.Vec[3], inertia: tp.Vec[3] = (1.0, 2.0, 3.0), g: float = 0.5):
+    return (L * L / inertia).sum() / 2 + g * tp.rotate(R, [0.0, 0.0, 1.0])[2]
+
+
+@tp.hamiltonian(bracket="so3")
+def spin(L: tp.Vec[3], a: float = 1.3):
+    return (L[0] ** 2 + a * L[1] ** 2 / 2 + L[2] ** 2 / 3) / 2 + 0.1 * L[0] * L[1]
+
+
+@tp.hamiltonian(bracket=tp.magnetic(lambda q: [q[1] * q[2], tp.sin(q[0]), 1 + q[0] * q[1]], charge="e"))
+def charge(q: tp.Vec[3], p: tp.Vec[3], e: float = 1.3, m: float = 0.7):
+    return p @ p / (2 * m) + q @ q / 2
+
+
+@tp.hamiltonian(bracket=tp.magnetic(lambda q: [0.0, 0.0, 1.0]))
+def beam(q: tp.Vec[3], p: tp.Vec[3], field: float = 0.3):
+    return p @ p / 2 - field * q[1]
+
+
+@tp.hamiltonian(bracket="contact")
+def decay(q, p, s, gamma: float = 0.1):
+    return p**2 / 2 - tp.cos(q) + gamma * s
+
+
+@tp.hamiltonian
+def bond(q: tp.Vec[2], p: tp.Vec[2], k: float = 40.0):
+    return p @ p / 2 + k * (q[0] - q[1]) ** 2 / 2
+
+
+@tp.hamiltonian
+def weak(q: tp.Vec[2], p: tp.Vec[2], lam: float = 0.3):
+    return p @ p / 2 + lam * q[0] ** 4 / 4 + q @ q / 2
+
+
+PLANE = dict(q=[0.1, -0.2], p=[0.3, 0.1])
+SPACE = dict(q=[0.1, 0.2, -0.3], p=[0.3, -0.2, 0.1])
+SUN = dict(
+    q=[[0.0, 0, 0], [1.0, 0, 0.1], [0, 2.2, 0]],
+    p=[[0.0, 0, 0], [0, 1e-3, 0], [-1.3e-3, 0, 1e-4]],
+    m=[1.0, 1e-3, 2e-3],
+)
+# by the kind of a family: (system, first state, options)
+SYSTEMS = {
+    "splitting": (henon, PLANE, {}),
+    "Runge–Kutta": (henon, PLANE, {}),
+    "collocation": (henon, PLANE, {}),
+    "doubled": (henon, PLANE, {}),
+    "discrete gradient": (henon, PLANE, {}),
+    "Taylor": (henon, PLANE, {}),
+    "embedded": (henon, PLANE, {}),
+    "interaction": (henon, PLANE, {}),
+    "paces": (tp.fast(bond) + tp.slow(weak), PLANE, dict(inner=4)),
+    "shears": (sheared, PLANE, {}),
+    "rotations": (top, dict(R=[0.8, 0.6, 0.0, 0.0], L=[0.1, 0.2, 3.0]), {}),
+    "cayley": (top, dict(R=[0.8, 0.6, 0.0, 0.0], L=[0.1, 0.2, 3.0]), {}),
+    "spherical midpoint": (spin, dict(L=[0.1, 0.2, 1.0]), {}),
+    "pushers": (charge, SPACE, {}),
+    "axes": (charge, SPACE, {}),
+    "contact": (decay, dict(q=0.4, p=0.3, s=0.1), {}),
+    "variational": (bead, PLANE, {}),
+    "exponential": (linear, dict(q=0.4, p=0.1), {}),
+    "orbits": (gravity, SUN, {}),
+}
+FAST = dict(kinetics="relativistic")
+BY_NAME = {name: (beam, SPACE, FAST) for name in ("higuera_cary", "vay")}
+# what has no adjoint yet, and the word that names it
+REFUSED = {"orbits": "other coordinates", "interaction": "HarmonicFlow"}
+QUICK = {
+    "suzuki4", "respa", "chin4", "takahashi_imada4", "strang", "spherical_midpoint", "boris", "vay", "axes", "contact",
+    "stormer_verlet_implicit", "avf", "variational_midpoint", "interaction", "wisdom_holman",
+}  # fmt: skip
+
+
+def cubes(out, name):
+    u = out.final[name]
+    return (u**3).sum() if u.shape else u**3
+
+
+@pytest.mark.parametrize(
+    "method",
+    [m if m.name in QUICK else pytest.param(m, marks=pytest.mark.all) for m in METHODS],
+    ids=lambda m: m.name,
+)
+def test_a_method_has_a_gradient_or_is_refused_by_name(method):
+    system, start, options = BY_NAME.get(method.name, SYSTEMS[method.family.kind])
+    sim = tp.compile(system, method=method.name, **({} if method.adaptive else {"dt": 0.05}), **options)
+    first = next(iter(start))
+    length = dict(until=0.7) if method.adaptive else dict(steps=5)
+
+    def loss(out):
+        return cubes(out, first)
+
+    if method.family.kind in REFUSED:
+        with pytest.raises(tp.PlanError, match=REFUSED[method.family.kind]):
+            sim.grad(loss, **start, **length)
+        return
+    found = sim.gradcheck(loss, **start, **length)
+    assert found.passed and found.duality < 1e-13 and found.differences < 1e-10
+
+
+def test_every_family_is_in_the_table():
+    assert {m.family.kind for m in METHODS} == set(SYSTEMS)
