@@ -134,3 +134,35 @@ def test_a_method_has_a_gradient_or_is_refused_by_name(method):
 
 def test_every_family_is_in_the_table():
     assert {m.family.kind for m in METHODS} == set(SYSTEMS)
+
+
+@tp.map
+def noisy(x, y, c: float = 0.9):
+    return y + 0.2 * c * tp.random.normal(), c * x - y**3 + 0.1 * x * tp.random.normal()
+
+
+@tp.hamiltonian
+def driven(q, p, t, k: float = 1.3):
+    return p**2 / 2 + k * q**2 * (1 + 0.2 * tp.sin(t)) / 2 + 0.1 * q**4
+
+
+@tp.forces
+def bent(q: tp.Vec[2], k: float = 1.0, s: float = 0.5):
+    return -k * q * (1 + s * q[1])
+
+
+OTHERS = {
+    "noise": (noisy, {}, dict(x=0.3, y=0.2)),
+    "time": (driven, dict(dt=0.05, method="yoshida4"), dict(q=0.4, p=0.1)),
+    "friction": (henon, dict(dt=0.05, method="yoshida4", friction=0.1), PLANE),
+    "forces": (bent, dict(dt=0.05), PLANE),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_noise_time_friction_and_forces(name):
+    """Random numbers are those of their counters: the same in a run, its differences and its adjoint."""
+    system, options, start = OTHERS[name]
+    sim, first = tp.compile(system, **options), next(iter(start))
+    found = sim.gradcheck(lambda out: cubes(out, first), **start, steps=20, seed=3)
+    assert found.passed and found.duality < 1e-13 and found.in_double_double

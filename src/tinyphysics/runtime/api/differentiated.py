@@ -125,6 +125,7 @@ class Differentiated(Measured):
         save_every: int | None = None,
         save_at: Any = None,
         frames: int | None = None,
+        seed: int = 0,
         threads: int | None = None,
         **given: Any,
     ) -> dict[str, Any]:
@@ -208,6 +209,7 @@ class Differentiated(Measured):
         steps: int | None = None,
         until: float | None = None,
         t0: float = BEGINS,
+        seed: int = 0,
         threads: int | None = None,
         past: str = "auto",
         **given: Any,

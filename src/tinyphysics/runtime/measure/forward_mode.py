@@ -91,7 +91,10 @@ def jvp(setup: Setup, tangents: Any, request: Request) -> dict[str, Any]:
         return own_jvp(setup, tangents, request)
     r = beside(setup, tangents, request, "jvp")
     shapes = {s.name: s.var.shape for s in setup.system.states}
-    kept = {k: getattr(request, k) for k in ("steps", "until", "save_every", "save_at", "frames", "threads")}
+    kept = {
+        k: getattr(request, k)
+        for k in ("steps", "until", "save_every", "save_at", "frames", "seed", "threads")
+    }
     frames = any(kept[k] is not None for k in ("save_every", "save_at", "frames"))
     if not frames:
         kept["frames"] = 2
