@@ -101,14 +101,14 @@ def with_directions(system: System, goal: Goal, requested: str) -> Build:
     )
 
 
-def adjoint(b: Build, wrt: Sequence[UOp], reverse: bool) -> Program:
+def adjoint(b: Build, wrt: Sequence[UOp], reverse: bool, of_final: bool = False) -> Program:
     """The program that pulls cotangents back through the steps of another, and sums up gradients of parameters."""
     goal = b.goal
     with unrounded() if goal.precision == "dd" else nullcontext():
         step = b.step
         if goal.options.get(TANGENTS):
             step = lifted(step, [s for s in b.system.states if s.role == BESIDE])
-        step = adjoint_step(step, wrt, reverse, goal.precision)
+        step = adjoint_step(step, wrt, reverse, goal.precision, of_final)
         exact = lower(step, b.system.sites, goal.dt, goal.precision, ready=True)
     known = b.step.weights
     signed = known | {-w: -meant for w, meant in known.items()}

@@ -145,10 +145,25 @@ def test_second_derivatives_at_the_steps_that_ran():
         assert np.allclose(found[n], (np.asarray(ends[0][n]) - ends[1][n]) / (2 * h), rtol=1e-7, atol=1e-8)
 
 
-@pytest.mark.parametrize("method", ["leapfrog", "yoshida4", "rk4", "implicit_midpoint"])
-def test_a_frame_between_two_steps_is_pulled_back_through_its_shorter_step(method):
-    """The end of a run, too: a last step that is shorter, and not fed back."""
-    sim = tp.compile(quartic, dt=0.05, method=method)
+@tp.hamiltonian
+def pushed(q, p, t, k: float = 1.3):
+    return p**2 / 2 * (1 + 0.3 * tp.cos(t)) + k * q**2 / 2 + q * tp.sin(2 * t)
+
+
+@pytest.mark.parametrize(
+    ("system", "method"),
+    [
+        (quartic, "leapfrog"),
+        (quartic, "rk4"),
+        (quartic, "implicit_midpoint"),
+        (pushed, "leapfrog"),
+        (pushed, "yoshida4"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else x.name,
+)
+def test_a_frame_between_two_steps_is_pulled_back_through_its_shorter_step(system, method):
+    """The end of a run, too: a last step that is shorter, and not fed back. The rates may ask for the time."""
+    sim = tp.compile(system, dt=0.05, method=method)
     more = dict(until=0.537, save_at=[0.02, 0.11, 0.25, 0.537])
 
     def loss(out):

@@ -18,6 +18,7 @@ from attack.truth import WIDE
 
 STEPS = 12
 LARGEST = 1e6  # derivatives beyond are not judged
+OWN = ("taylor", "dop853", "dopri5", "radau", "rodas", "rkc")
 PASTS = ("auto", "auto", "store", "checkpoint", "reverse")
 
 
@@ -55,10 +56,15 @@ def check(s: Subject, t: Tally) -> None:
     w = {name: np.asarray(weights.uniform(-1, 1, shape)) for name, shape, *_ in case.layout}
     past = rng.choice(PASTS)
     f = loss(names, w)
+    own = own_steps(s, rng)
+    if own is not None:
+        at_own_steps(s, own, f, given, rng, t)
+        return
+    length = length_of(s, rng)
     free = {k: np.array(v, float) for k, v in given.items() if k != "t0"}
-    _, grads = s.sim.value_and_grad(f, **given, steps=STEPS, past=past)
+    _, grads = s.sim.value_and_grad(f, **given, **length, past=past)
     t.shares["slopes"] += 1
-    plain = s.sim.evolve(**given, steps=STEPS, progress=False)
+    plain = s.sim.evolve(**given, **length, progress=False)
     if plain.stopped is not None or not np.abs(case.flat(plain)).max() < BOUND:
         t.unclear["slopes"] += 1
         return
@@ -66,7 +72,7 @@ def check(s: Subject, t: Tally) -> None:
     # is measured where the first run of a simulation begins
     wide = grads.report.past != "jump" and "paces" not in plain.metrics
     own = s.sim if "paces" in plain.metrics else s.compiled
-    true, off, exact = differences(s, own, free, names, w, wide)
+    true, off, exact = differences(s, own, free, names, w, wide, length)
     mine = np.concatenate([np.ravel(np.asarray(grads[name], float)) for name in free])
     size = max(1.0, float(np.abs(true).max()))
     if not np.isfinite(true).all() or size > LARGEST or not off < (1e-9 if exact else 1e-6) * size:
@@ -82,7 +88,47 @@ def check(s: Subject, t: Tally) -> None:
         f"the gradient by {where}, past = {past} ({grads.report.past})",
         f"differences are off by {wrong:.1e} of {size:.2g}",
     )
-    tangents(s, given, free, mine, names, w, plain, t)
+    tangents(s, given, free, mine, names, w, plain, length, t)
+
+
+def length_of(s: Subject, rng: random.Random) -> dict[str, Any]:
+    """Whole steps, or an end between two."""
+    if s.is_map or s.precision == "lattice" or rng.random() < 0.7:
+        return {"steps": STEPS}
+    return {"until": s.case.t0 + (STEPS - rng.uniform(0.1, 0.9)) * s.case.dt}
+
+
+def own_steps(s: Subject, rng: random.Random) -> Any:
+    """The simulation, if its method chooses its own steps; of some others one that does, of the same system."""
+    if s.sim.compiled.adaptive:
+        return s.sim
+    small = sum(n for _, _, n, _ in s.case.layout) <= 6
+    if s.is_map or not small or s.precision != "float64" or rng.random() < 0.8:
+        return None
+    method, tolerance = rng.choice(OWN), rng.choice([1e-4, 1e-6, 1e-9])
+    kept = {k: v for k, v in s.options.items() if k in ("backend", "dt")}
+    try:
+        return tp.compile(s.system, **kept, method=method, tolerance=tolerance)
+    except tp.TinyPhysicsError:
+        return None
+
+
+def at_own_steps(s: Subject, sim: Any, f: Any, given: dict[str, Any], rng: random.Random, t: Tally) -> None:
+    """Differences of other runs have other steps; gradcheck takes them at those that ran."""
+    length = {"until": s.case.t0 + STEPS * abs(s.case.dt) * rng.uniform(0.3, 1.0)}
+    given = {**given, "dt": abs(s.case.dt)}
+    t.shares["slopes"] += 1
+    plain = sim.evolve(**given, **length, progress=False)
+    rough = {"kink", "jump", "wild"} & set(s.case.groups)
+    if plain.stopped is not None or not np.abs(s.case.flat(plain)).max() < BOUND or rough:
+        t.unclear["slopes"] += 1
+        return
+    try:
+        told = str(sim.gradcheck(f, **given, **length))
+    except tp.VerifyError as error:
+        told = error.what
+    says = f"a gradient at the steps of {sim.compiled.known.method}"
+    t.check(s.case.seed, "slopes at own steps", "FAILED" in told, says, told)
 
 
 def tangents(
@@ -93,13 +139,14 @@ def tangents(
     names: list[str],
     w: dict[str, np.ndarray],
     plain: Any,
+    length: dict[str, Any],
     t: Tally,
 ) -> None:
     """A tangent along all of them, against the gradient: two programs."""
     draw = np.random.default_rng([s.case.seed, 68])
     v = {name: draw.normal(size=x.shape) for name, x in free.items()}
     try:
-        moved = s.sim.jvp(v, **given, steps=STEPS)
+        moved = s.sim.jvp(v, **given, **length)
     except tp.TinyPhysicsError as error:
         t.refused[f"tangents: {type(error).__name__}"] += 1
         return
@@ -120,7 +167,13 @@ def tangents(
 
 
 def differences(
-    s: Subject, sim: Any, free: dict[str, np.ndarray], names: list[str], w: dict[str, np.ndarray], exact: bool
+    s: Subject,
+    sim: Any,
+    free: dict[str, np.ndarray],
+    names: list[str],
+    w: dict[str, np.ndarray],
+    exact: bool,
+    length: dict[str, Any],
 ) -> tuple[np.ndarray, float, bool]:
     """(the gradient, how far two steps are apart, was it in double-double?)."""
     exact = exact and s.precision in ("float64", "lattice", "dd")
@@ -129,12 +182,18 @@ def differences(
             sim = tp.compile(s.system, **{**s.options, "precision": "dd", "backend": "llvm"})
         except tp.TinyPhysicsError:
             exact = False
-    found = [slopes(s, sim, free, names, w, h) for h in ((2e-5, 1e-5) if exact else (4e-3, 2e-3))]
+    found = [slopes(s, sim, free, names, w, h, length) for h in ((2e-5, 1e-5) if exact else (4e-3, 2e-3))]
     return found[1], float(np.abs(found[1] - found[0]).max()), exact
 
 
 def slopes(
-    s: Subject, sim: Any, free: dict[str, np.ndarray], names: list[str], w: dict[str, np.ndarray], h: float
+    s: Subject,
+    sim: Any,
+    free: dict[str, np.ndarray],
+    names: list[str],
+    w: dict[str, np.ndarray],
+    h: float,
+    length: dict[str, Any],
 ) -> np.ndarray:
     flat = np.concatenate([np.ravel(x) for x in free.values()])
     rows = np.array([flat + k * h * e for e in np.eye(len(flat)) for k, _ in STENCIL])
@@ -143,7 +202,7 @@ def slopes(
     for name, x in free.items():
         given[name] = rows[:, at : at + x.size].reshape(len(rows), *x.shape)
         at += x.size
-    out = sim.evolve(**given, steps=STEPS, t0=s.case.t0, progress=False, frames=2)
+    out = sim.evolve(**given, **length, t0=s.case.t0, progress=False, frames=2)
     if out.stops:
         return np.full(len(flat), np.nan)
     values = by_words(out, names, w, len(rows)).reshape(len(flat), len(STENCIL))

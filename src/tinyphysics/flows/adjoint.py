@@ -59,11 +59,18 @@ def irreversible(step: Step) -> SubFlow | None:
     return next((f for f in step.body if f.inverse() is None), None)
 
 
-def adjoint_step(step: Step, wrt: Sequence[UOp], reverse: bool, precision: str = "float64") -> Step:
+def loses(step: Step) -> bool:
+    """Does `final` show less than the loop carries, so that `init` does not lead back from it?"""
+    return any(f.inverse() is None for f in step.final)
+
+
+def adjoint_step(
+    step: Step, wrt: Sequence[UOp], reverse: bool, precision: str = "float64", of_final: bool = False
+) -> Step:
     """The step that pulls cotangents back, with its arithmetic decided; `wrt` are parameters, and dt.
 
     With `reverse` a body takes the states back by the inverses of its sub-flows. Without, it is given the state that its
-    step began with, and leaves it as it is.
+    step began with, and leaves it as it is. With `of_final` it is that of `final` alone, as a body, at a loop state.
     """
     if step.coordinates is not AS_GIVEN:
         raise PlanError(
@@ -108,6 +115,9 @@ def adjoint_step(step: Step, wrt: Sequence[UOp], reverse: bool, precision: str =
         return tuple(out)
 
     states = tuple(State(str(v.arg), v, COTANGENT) for v in beside)
+    if of_final:
+        alone = replace(step, name=f"{step.name}_final_adjoint", states=(*step.states, *states), claims=())
+        return replace(alone, terms=(), init=(), body=from_beginning(step.final), final=())
     return replace(
         step,
         name=f"{step.name}_adjoint",

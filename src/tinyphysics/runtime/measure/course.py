@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.errors import InputError, PlanError
+from tinyphysics.flows.adjoint import loses
 from tinyphysics.flows.cotangents import BAR
 from tinyphysics.ir import UOp
 from tinyphysics.pipeline import adjoint
@@ -168,11 +169,15 @@ class Course:
     # --- backward -----------------------------------------------------------------------------
     def adjoint(self, reverse: bool) -> Pullback:
         """The program that pulls cotangents back: by inverse steps, or from the state that each step began with."""
-        key = "adjoint", self.setup.goal, reverse, tuple(str(v.arg) for v in self.wrt)
+        return Pullback(self, self.adjoint_program(reverse))
+
+    def adjoint_program(self, reverse: bool, of_final: bool = False) -> Program:
+        key = "adjoint", self.setup.goal, reverse, of_final, tuple(str(v.arg) for v in self.wrt)
         known = self.setup._beside
         if key not in known:
-            known[key] = adjoint(self.setup.built, self.wrt, reverse)
-        return Pullback(self, known[key])
+            known[key] = adjoint(self.setup.built, self.wrt, reverse, of_final)
+        found: Program = known[key]
+        return found
 
 
 class Pullback:
@@ -238,9 +243,11 @@ class Pullback:
         return {there: self.state[here] for there, here in self.own.items()}
 
     # --- seeds --------------------------------------------------------------------------------
-    def seeded(self, words: Arrays, bars: Arrays, n: int) -> dict[str, Any]:
+    def seeded(self, state: Arrays, words: Arrays, bars: Arrays, n: int) -> dict[str, Any]:
         """Registers of cotangents of a loop state, from those of the states that users see at step n."""
         r, members = self.course.run, len(next(iter(words.values())))
+        if loses(self.course.setup.built.step):
+            return self.through_final(state, bars, (r.given.params, members, r.dt, r.t0, n, r.threads))
         given = {**words, **zeros(self.program, members), **split(self.course.precision, bars)}
         params = r.given.params
         if members != self.course.members:  # frames side by side
@@ -250,17 +257,33 @@ class Pullback:
         found = self.engine.registers(m)
         return {self.registers[name]: np.array(found[self.registers[name]]) for name in self.beside}
 
+    def through_final(self, state: Arrays, bars: Arrays, call: tuple[Any, ...]) -> dict[str, Any]:
+        """The same at the loop state itself, where the states that users see do not lead back to it."""
+        own, members = Pullback(self.course, self.course.adjoint_program(False, of_final=True)), call[1]
+        words = {**zeros(own.program, members), **split(self.course.precision, bars)}
+        there = {own.registers[name]: np.reshape(v, (members, -1)) for name, v in words.items()}
+        there |= {here: np.array(state[at]) for at, here in own.own.items()}
+        m = own.engine.restored(there, *call)
+        own.engine.advance(m, 1)
+        found = own.engine.registers(m)
+        return {self.registers[name]: np.array(found[own.registers[name]]) for name in self.beside}
+
     def part(self, before: Arrays, after: Arrays, bars: Arrays, n: int, t: float) -> dict[str, Any]:
         """Cotangents of the states that users see at step n, and sums, from those after a shorter step to the time t."""
         c, r = self.course, self.course.run
         now = time_at(n, r.dt, r.t0)
         params = {**r.given.params, **matrices(r, t - now)}
         call = (params, c.members, t - now, now)
-        given = {**after, **zeros(self.program, c.members), **split(c.precision, bars)}
-        end = self.engine.start(given, *call, r.threads)
-        state = {name: np.array(v) for name, v in self.engine.registers(end).items()}
-        begun = c.engine.registers(c.between(before, n, t))
-        state |= {here: np.array(begun[there]) for there, here in self.own.items()}
+        loop = c.between(before, n, t)
+        begun = {name: np.array(v) for name, v in c.engine.registers(loop).items()}
+        if loses(c.setup.built.step):
+            c.engine.advance(loop, 1)
+            state = self.through_final(c.engine.registers(loop), bars, (*call, 1, r.threads))
+        else:
+            given = {**after, **zeros(self.program, c.members), **split(c.precision, bars)}
+            end = self.engine.start(given, params, c.members, t - now, t, r.threads)
+            state = {name: np.array(v) for name, v in self.engine.registers(end).items()}
+        state |= {here: begun[there] for there, here in self.own.items()}
         one = self.engine.restored(state, *call, 0, r.threads)
         self.engine.advance(one, 1)
         begins = {name: np.array(v) for name, v in self.engine.registers(one).items()}
@@ -271,7 +294,7 @@ class Pullback:
         """At the end of the run."""
         members = self.course.members
         self.exponent = np.zeros(members, np.int64)
-        self.state = self.seeded(words, bars, self.course.steps)
+        self.state = self.seeded(state, words, bars, self.course.steps)
         self.put(state)
         self.scale()
         self.began = self.sizes

@@ -223,7 +223,7 @@ class Backward:
         """The cotangents of what is looked at there; the states are in the loop."""
         self.pull.seen(n)
         if (bars := self.seeds.pop(n, None)) is not None:
-            self.pull.add(self.pull.seeded(self.looks.seen[n], bars, n))
+            self.pull.add(self.pull.seeded(self.pull.taken_back(), self.looks.seen[n], bars, n))
 
     def next_seed(self, n: int) -> int:
         """The last step before n with cotangents of its own."""

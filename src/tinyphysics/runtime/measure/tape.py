@@ -289,7 +289,7 @@ def recorded(
     ahead = forward.entries(loop, {f"S{k}": s.name for k, s in enumerate(program.states)}, terms)
     lattice = setup.goal.precision == "lattice"
     pull: Pullback = course.adjoint(lattice)
-    begin = pull.seeded(words, {k: v[None] for k, v in seeds.items()}, n + 1)
+    begin = pull.seeded(after, words, {k: v[None] for k, v in seeds.items()}, n + 1)
     begin |= {pull.own[at]: v for at, v in (after if lattice else state).items()}
     back = Recorder(pull.program)
     named = {f"S{k}": s.name for k, s in enumerate(pull.program.states)}
