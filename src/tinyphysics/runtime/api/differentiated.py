@@ -55,6 +55,8 @@ class Differentiated(Measured):
         past: str = "auto",
         memory: int | None = None,
         snapshots: int | None = None,
+        checkpoint: Any = None,
+        resume: Any = None,
         per_member: bool = False,
         **given: Any,
     ) -> tuple[Any, Gradients]:
@@ -66,7 +68,8 @@ class Differentiated(Measured):
         steps, until, t0, save_every, save_at, frames, observe, observe_every, seed, threads  as in evolve
         wrt         names of states and parameters, and "dt"; by default all states and parameters
         past        "auto", "reverse", "checkpoint" or "store": how the states of the past are known
-        memory      bytes for the states that are kept; snapshots is how many of them
+        memory      bytes for the states that are kept; snapshots is how many of them, those that do not fit on disk
+        checkpoint  a file for a way back that is interrupted (Ctrl-C); resume= goes on with it, to the same bits
         per_member  of an ensemble, gradients by shared parameters member by member, instead of their sum
         given       states and parameters by name
         """
@@ -100,6 +103,8 @@ class Differentiated(Measured):
         past: str = "auto",
         memory: int | None = None,
         snapshots: int | None = None,
+        checkpoint: Any = None,
+        resume: Any = None,
         per_member: bool = False,
         **given: Any,
     ) -> Gradients:

@@ -22,6 +22,7 @@ from tinyphysics.planner.cost.target import in_loops
 from tinyphysics.runtime.engines.backend import engine_for
 from tinyphysics.runtime.measure.cotangent_words import added, beside, range_of, split, zeros
 from tinyphysics.runtime.measure.deciders import DECIDERS
+from tinyphysics.runtime.measure.sweep_file import Mark
 from tinyphysics.runtime.stages.bind import bind
 from tinyphysics.runtime.stages.encode import encode
 from tinyphysics.runtime.stages.execute import matrices, own_steps_engine
@@ -299,6 +300,20 @@ class Pullback:
         self.scale()
         self.began = self.sizes
         self.history = [(self.course.steps, self.began)]
+
+    def numbers(self) -> dict[str, Any]:
+        """All that a sweep goes on with, for a file."""
+        out = {f"state {name}": v for name, v in self.state.items()}
+        out |= {"exponent": self.exponent, "began": self.began, "every": np.array(self._every)}
+        at, sizes = zip(*self.history)
+        return {**out, "history at": np.array(at), "history": np.array(sizes)}
+
+    def resume(self, mark: Mark) -> None:
+        """Goes on from a file."""
+        found = mark.numbers
+        self.state = {name[6:]: v for name, v in found.items() if name.startswith("state ")}
+        self.exponent, self.began, self._every = found["exponent"], found["began"], int(found["every"])
+        self.history = list(zip(found["history at"].tolist(), found["history"]))
 
     def add(self, seed: Arrays) -> None:
         """More cotangents of the loop state where it is now, which no power of two multiplies."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from tinyphysics.runtime.measure.loss_function import FINAL, FRAMES, TIMES, trac
 from tinyphysics.runtime.measure.own_steps import OwnPast
 from tinyphysics.runtime.measure.past import Looks
 from tinyphysics.runtime.measure.plan_past import TOLD, Past, choose_past
+from tinyphysics.runtime.measure.sweep_file import SweepFile
 from tinyphysics.runtime.stages.resolve import Request
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import sizes_from
@@ -132,8 +134,10 @@ def value_and_grad(
     per_member: bool,
     what: str = "value_and_grad",
 ) -> tuple[Any, Gradients]:
+    request, file = kept_in(request)
     course, names, frames = prepared(setup, request, wrt, what)
     chosen = decide_past(course, past, memory, snapshots)
+    check_file(course, file, what)
     readings = Readings(course, looked_at(course, frames))
     traced = loss(readings.symbols(frames)) if what == HVP else traced_loss(loss, readings.symbols(frames))
     reads = [str(v.arg) for v in traced.reads]
@@ -149,7 +153,7 @@ def value_and_grad(
         value.append(found)
         return by
 
-    grads = swept(course, readings, slopes, chosen, names, per_member)
+    grads = swept(course, readings, slopes, chosen, names, per_member, file)
     return (value[0] if course.run.given.is_ensemble else float(value[0][0])), grads
 
 
@@ -164,8 +168,10 @@ def vjp(
     per_member: bool,
 ) -> Gradients:
     """Cotangents are of the last state; where frames are asked for, of the frames."""
+    request, file = kept_in(request)
     course, names, frames = prepared(setup, request, wrt, "vjp")
     chosen = decide_past(course, past, memory, snapshots)
+    check_file(course, file, "vjp")
     readings = Readings(course, looked_at(course, frames))
     slopes = {}
     if not isinstance(cotangents, Mapping) or not cotangents:
@@ -190,4 +196,20 @@ def vjp(
         if not ensemble:
             a = np.expand_dims(a, 1 if frames else 0)
         slopes[f"{FRAMES if frames else FINAL}.{name}"] = np.moveaxis(a, 1, 0) if frames else a
-    return swept(course, readings, lambda: slopes, chosen, names, per_member)
+    return swept(course, readings, lambda: slopes, chosen, names, per_member, file)
+
+
+def kept_in(request: Request) -> tuple[Request, SweepFile]:
+    """(the request of the run alone, the file that keeps a sweep): they are not those of a run."""
+    return replace(request, checkpoint=None, resume=None), SweepFile(request.checkpoint, request.resume)
+
+
+def check_file(course: Course, file: SweepFile, what: str) -> None:
+    if file.path is None and file.source is None:
+        return
+    name = "checkpoint" if file.path is not None else "resume"
+    why = "the loop is deleted, and nothing takes long" if course.run.jump is not None else ""
+    if course.run.adaptive:
+        why = f"`{course.setup.compiled.known.method}` chooses its own steps, whose sweep is not kept yet"
+    if why:
+        raise PlanError(f"{what} with {name}=: {why}", fix=f"Leave {name}= out.")

@@ -27,6 +27,7 @@ from tinyphysics.runtime.measure.loss_function import FINAL, FRAMES, SEEN, TIMES
 from tinyphysics.runtime.measure.own_steps import OwnPast, OwnPullback
 from tinyphysics.runtime.measure.past import Looks, Report, checkpointed, reversed_, stored
 from tinyphysics.runtime.measure.plan_past import Past
+from tinyphysics.runtime.measure.sweep_file import SweepFile
 from tinyphysics.runtime.stages.execute import clock_of
 from tinyphysics.runtime.stages.observed import traced
 from tinyphysics.util import did_you_mean
@@ -220,13 +221,17 @@ class Readings:
 
 
 # --- sweeping ---------------------------------------------------------------------------------------
-def sweep(course: Course, looks: Looks, seeds: Any, past: Past) -> tuple[Pullback, Report]:
+def sweep(course: Course, looks: Looks, seeds: Any, past: Past, file: SweepFile) -> tuple[Pullback, Report]:
     report = Report(past.kind)
-    if past.kind == "store":
-        return stored(course, looks, seeds, report), report
-    if past.kind == "reverse":
-        return reversed_(course, looks, seeds, report), report
-    return checkpointed(course, looks, seeds, report, past.snapshots), report
+    try:
+        if past.kind == "store":
+            return stored(course, looks, seeds, report, file), report
+        if past.kind == "reverse":
+            return reversed_(course, looks, seeds, report, file), report
+        return checkpointed(course, looks, seeds, report, past.snapshots, past.room, file), report
+    except KeyboardInterrupt:
+        file.interrupted()
+        raise
 
 
 def swept(
@@ -236,8 +241,9 @@ def swept(
     past: Past | OwnPast,
     wrt: Sequence[str],
     per_member: bool,
+    file: SweepFile | None = None,
 ) -> Gradients:
-    """The gradients of what gives `slopes_of` when the run is at its end."""
+    """The gradients of what gives `slopes_of` when the run is at its end; `file` keeps a sweep that is interrupted."""
     looks, first = readings.looks, dict[str, Any]()
     if isinstance(past, OwnPast):
         if not looks.seen:
@@ -278,7 +284,7 @@ def swept(
         end = {f"{n}{BAR}": v for n, v in pull_back(course, joining, wrt).items()}
         none = np.zeros(course.members, int)
         return gathered(course, readings, end, none, first, Report(past.kind), None, wrt, per_member)
-    pull, report = sweep(course, looks, seeds, past)
+    pull, report = sweep(course, looks, seeds, past, file or SweepFile(None, None))
     return gathered(course, readings, pull.end(), pull.exponent, first, report, pull, wrt, per_member)
 
 

@@ -23,7 +23,7 @@ from tinyphysics.runtime.engines.backend import engine_for
 from tinyphysics.runtime.measure.cotangent_words import added, range_of
 from tinyphysics.runtime.measure.course import Course, Key
 from tinyphysics.runtime.measure.past import Report, actions
-from tinyphysics.runtime.measure.plan_past import TOLD, Past, check_past, room_of, snapshots_of
+from tinyphysics.runtime.measure.plan_past import TOLD, UNBOUNDED, Past, check_past, room_of, snapshots_of
 from tinyphysics.step import Step
 from tinyphysics.structure import COTANGENT
 from tinyphysics.synth.methods.given_length import LENGTH, PART, WHEN, OfGivenLength
@@ -33,7 +33,6 @@ from tinyphysics.tpir.kernels.kernel import LARGEST
 
 LOG = logging.getLogger("tinyphysics")
 Arrays = Mapping[str, Any]
-UNBOUNDED = 1 << 62  # bytes: the user asked for every step to be kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +170,7 @@ class OwnPast:
             self.fill(walk)
         taken = int(np.sum(walk.steps))
         why = f"the {taken:,} steps that ran, with their lengths held"
-        c.setup._beside[TOLD] = Past(kind, kept, why, walk.attempts + 1, each, walk.attempts)
+        c.setup._beside[TOLD] = Past(kind, kept, why, walk.attempts + 1, each, before=walk.attempts)
         report = Report(kind)
         return back_along(walk, seeds, report, kept), report
 

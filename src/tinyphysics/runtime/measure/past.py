@@ -17,6 +17,8 @@ import numpy as np
 
 from tinyphysics.runtime.measure.cotangent_words import TOLERANCES, away, range_of
 from tinyphysics.runtime.measure.course import Course, Key, Pullback
+from tinyphysics.runtime.measure.snapshots import Snapshots
+from tinyphysics.runtime.measure.sweep_file import SweepFile, identity
 
 Arrays = Mapping[str, Any]
 STRETCH = 1024  # steps after which cotangents are first looked at; as long as they grow little, later
@@ -37,11 +39,14 @@ class Report:
     anchors: int = 0  # with which states that were taken back were compared
     miss: float = 0.0  # the largest difference there, relative to the largest number of the state
     bytes: int = 0  # of the loop states that were kept
+    on_disk: int = 0  # bytes of those that did not fit in memory=
     own_steps: int = 0  # of a method that chose their lengths, which are held: of all members
 
     def __str__(self) -> str:
         kept = f"{self.snapshots:,} states kept ({self.bytes:,} bytes)"
         told = f"past={self.past!r}: {self.forward_steps:,} steps forward, {kept}"
+        if self.on_disk:
+            told += f", {self.on_disk:,} bytes of them on disk"
         if self.own_steps:
             told += f"; at the {self.own_steps:,} steps that the method chose, with their lengths held"
         return told + (f", {self.anchors} anchors, missed by {self.miss:.1e}" if self.anchors else "")
@@ -205,8 +210,8 @@ Seeds = Callable[[], Mapping[int, Arrays]]  # made when the run is at its end: c
 class Backward:
     """Cotangents on their way back through the steps, with those that join them."""
 
-    def __init__(self, course: Course, reverse: bool, looks: Looks) -> None:
-        self.course, self.looks = course, looks
+    def __init__(self, course: Course, reverse: bool, looks: Looks, file: SweepFile | None = None) -> None:
+        self.course, self.looks, self.file = course, looks, file or SweepFile(None, None)
         self.pull = course.adjoint(reverse)
         self.size = STRETCH  # steps after which cotangents are looked at
         self.seeds: dict[int, Arrays] = {}
@@ -218,6 +223,25 @@ class Backward:
         nothing = {n: np.zeros(v.shape) for n, v in self.course.shown(words).items()}
         self.pull.begin(state, words, {**nothing, **seeds.get(last, {})})
         self.seeds = {n: {**nothing, **bars} for n, bars in seeds.items() if 0 < n < last}
+        self.end = last
+        if (mark := self.file.begins(self.told(seeds))) is not None:
+            self.end = mark.n
+            self.pull.resume(mark)
+            self.seeds = {n: bars for n, bars in self.seeds.items() if n < mark.n}
+
+    def told(self, seeds: Mapping[int, Arrays]) -> str:
+        """What a sweep is of, as the file that keeps it knows it."""
+        r, c = self.course.run, self.course
+        own = [self.pull.program.hash, *(str(v.arg) for v in c.wrt), str(c.steps), repr((r.dt, r.t0))]
+        given = {**r.given.states, **r.given.params}
+        parts = [x for n in sorted(given) for x in (n, np.asarray(given[n]))]
+        parts += [x for n in sorted(seeds) for k in sorted(seeds[n]) for x in (f"{n} {k}", seeds[n][k])]
+        return identity([*own, *parts])
+
+    def mark(self, n: int) -> None:
+        """The sweep has come to step n, and joined what there is."""
+        if self.file.path is not None:
+            self.file.mark(n, self.pull.numbers())
 
     def joins(self, n: int) -> None:
         """The cotangents of what is looked at there; the states are in the loop."""
@@ -230,7 +254,7 @@ class Backward:
         return max((k for k in self.seeds if k < n), default=0)
 
 
-def stored(course: Course, looks: Looks, seeds: Seeds, report: Report) -> Pullback:
+def stored(course: Course, looks: Looks, seeds: Seeds, report: Report, file: SweepFile) -> Pullback:
     """Every loop state is kept."""
     m = course.begin()
     every = Every(course, m)
@@ -239,9 +263,9 @@ def stored(course: Course, looks: Looks, seeds: Seeds, report: Report) -> Pullba
     report.forward_steps, report.snapshots = course.steps, course.steps + 1
     report.bytes = course.bytes * report.snapshots
     on_lattice = course.precision == "lattice"
-    back = Backward(course, on_lattice, looks)
+    back = Backward(course, on_lattice, looks, file)
     back.turn(past[-1], seeds())
-    through_stored(back, past, 0)
+    through_stored(back, past[: back.end + 1], 0)
     return back.pull
 
 
@@ -254,17 +278,25 @@ def through_stored(back: Backward, past: list[dict[str, Any]], first: int) -> No
         back.pull.step(first + k)
         back.pull.scale()
         back.joins(first + k)
+        back.mark(first + k)
 
 
-def checkpointed(course: Course, looks: Looks, seeds: Seeds, report: Report, snapshots: int) -> Pullback:
-    """Some loop states are kept; between them the run is done again."""
+def checkpointed(
+    course: Course, looks: Looks, seeds: Seeds, report: Report, snapshots: int, room: int, file: SweepFile
+) -> Pullback:
+    """Some loop states are kept, in memory as long as they fit in `room`; between them the run is done again."""
     on_lattice = course.precision == "lattice"
-    back, kept = Backward(course, on_lattice, looks), {}
-    m, first = course.begin(), True
+    back, kept = Backward(course, on_lattice, looks, file), Snapshots(room)
+    m, first, steps = course.begin(), True, course.steps
     kept[0] = course.kept(m)
-    report.snapshots = min(snapshots, course.steps)
-    report.bytes = course.bytes * report.snapshots
-    for what, a, b in actions(course.steps, snapshots):
+    if file.read is not None:  # the run once more, for what the loss reads; then what is left of the sweep
+        looks.go(m, 0, steps)
+        report.forward_steps += steps
+        back.turn(course.kept(m), seeds())
+        m, steps = course.begin(), back.end
+    report.snapshots = min(snapshots, steps)
+    report.bytes = min(course.bytes * report.snapshots, max(room, course.bytes))
+    for what, a, b in actions(steps, snapshots):
         if what == "from" and not first:
             m = course.at(kept[a], a)
         elif what == "run":
@@ -274,7 +306,7 @@ def checkpointed(course: Course, looks: Looks, seeds: Seeds, report: Report, sna
             kept[a] = course.kept(m)
         elif what == "drop":
             del kept[a]
-        elif what == "turn":
+        elif what == "turn" and file.read is None:
             state = course.kept(m)
             looks.go(m, a, b)
             report.forward_steps += 1
@@ -287,21 +319,23 @@ def checkpointed(course: Course, looks: Looks, seeds: Seeds, report: Report, sna
             back.pull.step(a)
             back.pull.scale()
             back.joins(a)
+            back.mark(a)
         first = False
+    report.on_disk = kept.on_disk
     return back.pull
 
 
-def reversed_(course: Course, looks: Looks, seeds: Seeds, report: Report) -> Pullback:
+def reversed_(course: Course, looks: Looks, seeds: Seeds, report: Report, file: SweepFile) -> Pullback:
     """Steps are taken back; elsewhere than on a lattice what comes back is compared with anchors."""
     exact = course.precision == "lattice"
     m = course.begin()
     anchors = Anchors(course, 0, course.steps, course.kept(m), not exact)
     looks.go(m, 0, course.steps, anchors)
     report.forward_steps = course.steps
-    back = Backward(course, True, looks)
+    back = Backward(course, True, looks, file)
     back.turn(course.kept(m), seeds())
     report.snapshots = len(anchors.kept)
-    back_through(back, anchors, course.steps, report)
+    back_through(back, anchors, back.end, report, marks=True)
     report.bytes = course.bytes * (report.snapshots + 1)
     return back.pull
 
@@ -333,14 +367,14 @@ class Anchors:
         self.sizes = {name: np.maximum(v, sizes[name]) for name, v in self.sizes.items()}
 
 
-def back_through(back: Backward, anchors: Anchors, end: int, report: Report) -> None:
+def back_through(back: Backward, anchors: Anchors, end: int, report: Report, marks: bool = False) -> None:
     """From step `end` to the first anchor. A stretch that misses its anchor is run again from there."""
-    kept = dict(anchors.kept)
+    kept = {n: state for n, state in anchors.kept.items() if n < end}
     while kept:
         begin = max(kept)
         anchor = kept.pop(begin)
         before = dict(back.pull.state), back.pull.exponent, dict(back.seeds), list(back.pull.history)
-        take_back(back, begin, end)
+        take_back(back, begin, end, marks and not anchors.many)
         found = back.pull.taken_back()
         missed = miss(back.course, found, anchor, anchors.sizes)
         report.anchors += 1
@@ -352,6 +386,8 @@ def back_through(back: Backward, anchors: Anchors, end: int, report: Report) -> 
         if missed:
             back.pull.put(anchor)
         end = begin
+        if marks:
+            back.mark(begin)
 
 
 def again(
@@ -379,8 +415,8 @@ def again(
     back_through(back, closer, end, report)
 
 
-def take_back(back: Backward, begin: int, end: int) -> None:
-    """By inverse steps, in pieces after which cotangents are scaled."""
+def take_back(back: Backward, begin: int, end: int, marks: bool = False) -> None:
+    """By inverse steps, in pieces after which cotangents are scaled; `marks` where none of them is ever repeated."""
     n, size, pull = end, back.size, back.pull
     few = range_of(back.course.precision)
     while n > begin:
@@ -398,6 +434,8 @@ def take_back(back: Backward, begin: int, end: int) -> None:
         pull.scale()
         n, back.size = to, size
         back.joins(n)
+        if marks:
+            back.mark(n)
 
 
 def magnitudes(state: Arrays) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.util import one_of
 
 MEMORY = 256 << 20  # bytes for loop states, if nothing is said
+UNBOUNDED = 1 << 62
 JUMP = "jump"  # of a loop that was deleted
 TOLD = "gradient"  # where a simulation keeps what was decided last, for explain()
 
@@ -27,6 +28,7 @@ class Past:
     why: str
     steps: int
     state: int  # bytes of a loop state
+    room: int = UNBOUNDED  # bytes of them in memory; the others are in files
     before: int = 0  # steps of runs before those, in which a method chooses its steps
 
     @property
@@ -39,7 +41,7 @@ class Past:
 
     @property
     def bytes(self) -> int:
-        return self.state * self.snapshots
+        return min(self.state * self.snapshots, max(self.room, self.state))
 
     @property
     def row(self) -> Row:
@@ -97,7 +99,8 @@ def choose_past(setup: Setup, steps: int, state: int, past: Any, memory: Any, sn
         found, why = "store", f"{obstacle(setup)}, and all states fit in {room:,} bytes"
     else:
         found, why = "checkpoint", f"{obstacle(setup)}, and {count:,} states fit in {room:,} bytes"
-    return Past(found, kept[found], why, steps, state)
+    bound = room if found == "checkpoint" and memory is not None else UNBOUNDED
+    return Past(found, kept[found], why, steps, state, bound)
 
 
 def obstacle(setup: Setup) -> str:
