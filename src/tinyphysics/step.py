@@ -146,6 +146,11 @@ class SubFlow(Protocol):
         """
         return None
 
+    @property
+    def without_adjoint(self) -> str:
+        """Why it has no adjoint, where more can be said than its name."""
+        return ""
+
     def added(self) -> Iterator[tuple[UOp, UOp]]:
         """Of what pulls cotangents back: (cotangent or sum, what is added to it)."""
         raise TypeError(f"{type(self).__name__} pulls nothing back")

@@ -134,7 +134,7 @@ def adjoint_of(f: SubFlow, step: Step, bars: Mapping[UOp, UOp], sums: Mapping[UO
     found = f.adjoint(bars, sums)
     if found is None:
         raise PlanError(
-            f"the adjoint of `{step.name}` is not known: a {type(f).__name__} of it has none yet",
+            f"the adjoint of `{step.name}` is not known: {f.without_adjoint or f'a {type(f).__name__} of it has none yet'}",
             fix='Choose a method of kicks and drifts, or a Runge-Kutta method: method="leapfrog", method="rk4".',
         )
     return found

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from tinyphysics.flows.cotangents import Cotangents, Total
 from tinyphysics.flows.map import Map
+from tinyphysics.flows.solvers.products import solve_by_products
 from tinyphysics.flows.solvers.solver import LinearSolver
 from tinyphysics.flows.together import Together
 from tinyphysics.ir import UOp, substitute
@@ -94,20 +95,13 @@ class ImplicitFlow(SubFlow):
 
     def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...] | None:
         """Residuals stay zero: that says how the unknowns move with the states, where they are found."""
-        n = self.unknown.size
-        if n > MOST_ELIMINATED:
+        if self.unknown.size > MOST_ELIMINATED and self.by is None:
             return None
-        units = [
-            UOp.stack([UOp.const(float(j == k)) for j in range(n)], self.unknown.shape) for k in range(n)
+        along = [jvp([self.residual], list(way), list(way.values()))[0] for way in ways]
+        found = self.moving(along)
+        moved: list[Mapping[UOp, UOp]] = [
+            {**way, self.unknown: unknowns} for way, unknowns in zip(ways, found)
         ]
-        columns = [unroll(jvp([self.residual], [self.unknown], [unit]))[0] for unit in units]
-        matrix = [[columns[k][i] for k in range(n)] for i in range(n)]
-        along = [unroll(jvp([self.residual], list(way), list(way.values())))[0] for way in ways]
-        found = solved(matrix, [[-way[i] for way in along] for i in range(n)])
-        moved: list[Mapping[UOp, UOp]] = []
-        for k, way in enumerate(ways):
-            unknowns = UOp.stack(simplify([row[k] for row in found]), self.unknown.shape)
-            moved.append({**way, self.unknown: unknowns})
         own = self.moves.tangent(moved)
         return (
             None if own is None else (replace(self, moves=own[0].joined(own[1])) if len(own) == 2 else self,)
@@ -115,8 +109,7 @@ class ImplicitFlow(SubFlow):
 
     def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...] | None:
         """By the implicit function theorem, where the unknowns are found: the transposed matrix of the residuals, once."""
-        n = self.unknown.size
-        if n > MOST_ELIMINATED or self.clock:
+        if self.unknown.size > MOST_ELIMINATED and self.by is None or self.clock:
             return None
         pull = UOp.var(
             "?pull", self.unknown.shape
@@ -129,18 +122,46 @@ class ImplicitFlow(SubFlow):
         for bar, value in (pair for f in moved for pair in f.added()):
             slopes[back[bar]] = slopes[back[bar]] + value
         (found,) = substitute([slopes[self.unknown]], {pull: UOp.const(0.0, pull.dtype, pull.shape)})
-        units = [
-            UOp.stack([UOp.const(float(j == k)) for j in range(n)], self.unknown.shape) for k in range(n)
-        ]
-        columns = [unroll(jvp([self.residual], [self.unknown], [unit]))[0] for unit in units]  # [k][i]
-        right = [[-x] for x in unroll([found])[0]]
-        multipliers = UOp.stack(simplify([row[0] for row in solved(columns, right)]), self.residual.shape)
+        multipliers = self.multipliers(-found)
         inputs = [*bars, *sums]
         more = dict(zip(inputs, vjp([self.residual], [multipliers], inputs)))
         totals = tuple(Total(sums[v], x) for v in sums for x in simplify([slopes[v] + more[v]]))
         new = zip(bars.values(), simplify([bar + slopes[x] + more[x] for x, bar in bars.items()]))
         moves = Together(((Cotangents((), totals),) if totals else ()) + (Map(tuple(new)),))
         return (replace(self, moves=moves),)
+
+    def moving(self, along: Sequence[UOp]) -> list[UOp]:
+        """How the unknowns move where residuals move so with the states."""
+        if self.by is not None:
+            return [
+                solve_by_products(self.unknown, self.residual, -way, f"tangent {k}", False)
+                for k, way in enumerate(along)
+            ]
+        n = self.unknown.size
+        columns = [unroll(jvp([self.residual], [self.unknown], [unit]))[0] for unit in self.units()]
+        matrix = [[columns[k][i] for k in range(n)] for i in range(n)]
+        rows = [unroll([way])[0] for way in along]
+        found = solved(matrix, [[-way[i] for way in rows] for i in range(n)])
+        return [UOp.stack(simplify([row[k] for row in found]), self.unknown.shape) for k in range(len(along))]
+
+    def units(self) -> list[UOp]:
+        n = self.unknown.size
+        return [UOp.stack([UOp.const(float(j == k)) for j in range(n)], self.unknown.shape) for k in range(n)]
+
+    @property
+    def without_adjoint(self) -> str:
+        if self.clock:
+            return "its equations depend on t"
+        told = f"{plural(self.unknown.size, 'equation')} of it are written out number by number"
+        return f"{told}, and {MOST_ELIMINATED} at most are solved backward"
+
+    def multipliers(self, right: UOp) -> UOp:
+        """What the transposed matrix of the residuals makes `right` of."""
+        if self.by is not None:
+            return solve_by_products(self.unknown, self.residual, right, "multipliers", True)
+        columns = [unroll(jvp([self.residual], [self.unknown], [unit]))[0] for unit in self.units()]  # [k][i]
+        found = solved(columns, [[x] for x in unroll([right])[0]])
+        return UOp.stack(simplify([row[0] for row in found]), self.residual.shape)
 
     def updates(self) -> int:
         return self.moves.updates()
