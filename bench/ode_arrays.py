@@ -1,13 +1,14 @@
 """What do derivatives of large arrays cost?  Our pairs beside SciPy's solvers, diffrax and SUNDIALS, at equal error.
 
     python bench/ode_arrays.py [heat kuramoto wave brusselator settling] [--error 1e-4 1e-6] [--limit 120]
-                                [--only SUNDIALS] [--small]
+                                [--only SUNDIALS] [--cpu] [--small]
 
 The time is that of the call that steps, compiled before, with the largest tolerance of a ladder that meets an error: the
 largest of any number at the end, relative to the largest number. The reference is our dop853 at a tolerance of 1e-12, where
 the system is stiff dopri5 at 1e-8, whose steps stability keeps shorter than that asks for, and for heat that settles
 the sum of its waves. All
-contenders run in one process, one after the other, and the last column is their time over ours. A contender that takes
+contenders run in one process, one after the other, and the last column is their time over ours (`--cpu`: CPU time of all
+threads, for a machine that others use: `taskset -c 0 python bench/ode_arrays.py --cpu`). A contender that takes
 longer than the limit at one tolerance is not asked for a smaller one.
 """
 
@@ -232,16 +233,14 @@ def by_diffrax(p: Problem, method: str) -> Ladder:
 
 
 def by_sundials(p: Problem, method: str) -> Ladder:
-    """CVODE: functional iteration where nothing is stiff, else Newton with GMRES, or with the sparse LU of SuperLU."""
+    """CVODE: Newton's method with GMRES, or with the sparse LU of SuperLU; a dense matrix would not fit."""
     from sksundae.cvode import CVODE
 
     def rates(t: float, y: Any, out: Any) -> None:
         out[:] = p.flat(p.rates(np, *p.parts(y), **p.parameters))
 
-    how: dict[str, Any] = {"method": "Adams" if method == "Adams" else "BDF"}
-    if method == "GMRES":
-        how |= {"linsolver": "gmres"}
-    elif method == "sparse":
+    how: dict[str, Any] = {"method": "Adams" if method == "Adams" else "BDF", "linsolver": "gmres"}
+    if method == "sparse":
         how |= {"linsolver": "sparse", "sparsity": pattern(p)}
 
     def at(tolerance: float) -> Run:
@@ -269,13 +268,15 @@ def contenders(p: Problem) -> Iterator[tuple[str, Ladder]]:
         yield from ((f"SUNDIALS {m}", by_sundials(p, m)) for m in own)
 
 
-def timed(run: Run) -> tuple[float, Any]:
-    began = time.perf_counter()
+def timed(run: Run, clock: Callable[[], float]) -> tuple[float, Any]:
+    began = clock()
     end = run()
-    return time.perf_counter() - began, end
+    return clock() - began, end
 
 
-def measure(p: Problem, errors: list[float], limit: float, only: list[str]) -> None:
+def measure(
+    p: Problem, errors: list[float], limit: float, only: list[str], clock: Callable[[], float]
+) -> None:
     print(f"\n{p.title}")
     exact = (p.exact or ours(p, "dopri5" if p.stiff else "dop853")(1e-8 if p.stiff else 1e-12))()
     size = np.abs(exact).max()
@@ -287,8 +288,8 @@ def measure(p: Problem, errors: list[float], limit: float, only: list[str]) -> N
         found: dict[float, tuple[float, float]] = {}
         for tolerance in LADDER:
             run = ladder(tolerance)
-            first, end = timed(run)  # compiles
-            seconds = timed(run)[0] if first < limit / 4 else first
+            first, end = timed(run, clock)  # compiles
+            seconds = timed(run, clock)[0] if first < limit / 4 else first
             off = np.abs(end - exact).max() / size
             for e in errors:
                 if off <= e and e not in found:
@@ -312,11 +313,12 @@ def main() -> None:
     parser.add_argument("--error", nargs="*", type=float, default=[1e-4, 1e-6])
     parser.add_argument("--limit", type=float, default=120.0, help="seconds of one run")
     parser.add_argument("--only", nargs="*", default=[], help="peers beside ours: SciPy, diffrax, SUNDIALS")
+    parser.add_argument("--cpu", action="store_true", help="CPU time instead of the clock's")
     parser.add_argument("--small", action="store_true", help="small sizes, to see that it runs")
     a = parser.parse_args()
     every = problems(a.small)
     for name in a.names or every:
-        measure(every[name], a.error, a.limit, a.only)
+        measure(every[name], a.error, a.limit, a.only, time.process_time if a.cpu else time.perf_counter)
     for package in ("scipy", "diffrax", "sksundae"):
         if not installed(package):
             print(f"{package} is not installed")

@@ -230,7 +230,9 @@ def test_an_alloy_is_preconditioned_by_its_diagonal():
     assert np.abs(found - exact).max() < 1e-10 * np.abs(exact).max() and not out.stops
 
 
-@pytest.mark.parametrize("method", ["avf", "gonzalez", "kick_midpoint4", "stormer_verlet_implicit"])
+@pytest.mark.parametrize(
+    "method", ["avf", "gonzalez", "kick_midpoint4", "stormer_verlet_implicit", "extended_phase_space"]
+)
 def test_methods_that_write_their_equations_out_say_what_solves_arrays(method):
     @tp.hamiltonian
     def chain(q: tp.Vec[300], p: tp.Vec[300]):

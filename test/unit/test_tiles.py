@@ -18,6 +18,7 @@ from tinyphysics.physics.zoo import kepler
 from tinyphysics.runtime.stages import execute
 from tinyphysics.runtime.state import tiles, workers
 from tinyphysics.runtime.state.digest import LEAF, state_hash
+from tinyphysics.runtime.storage.resume import joined
 
 MEMBERS = 3 * 8192 + 77  # three tiles of 8192, the last one longer: a hash has leaves of 8192 doubles
 
@@ -360,3 +361,13 @@ def test_a_large_ensemble_needs_memory_for_its_frames_and_no_more(tmp_path, fram
     before, after, last = map(float, done.stdout.split())
     assert last == 130
     assert after - before < frames * 16 * members / 2**20 + 24, done.stdout
+
+
+def test_tiles_are_joined_alike_by_any_number_of_threads():
+    rng = np.random.default_rng(0)
+    parts = [{"q": rng.normal(size=(n, 3)), "k": rng.integers(9, size=n)} for n in (70_000, 1, 40_000, 0)]
+    for threads in (1, 3):
+        found = joined(parts, threads)
+        for name, v in found.items():
+            assert v.dtype == parts[0][name].dtype
+            assert (v == np.concatenate([p[name] for p in parts])).all()

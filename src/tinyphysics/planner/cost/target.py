@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -144,9 +145,12 @@ def on_arrays(program: Program) -> bool:
 def in_series(program: Program, requested: str) -> tuple[Target, str]:
     """(the target, why) of a step in loops over the coefficients of its series."""
     if requested not in ("auto", *WITH_SERIES):
+        numbers = sum(math.prod(s.type.shape) for s in program.states)
         raise PlanError(
-            f"the backend `{requested}` does not support Taylor series in loops, and this one is too long to write out",
-            fix=f"Choose {one_of(WITH_SERIES)}, or a splitting method of kicks and drifts.",
+            f"the backend `{requested}` does not support Taylor series in loops, and this one, of {numbers:,} "
+            "numbers, is too long to write out",
+            fix=f"Choose {one_of(WITH_SERIES)}; or, on `{requested}`, a splitting method for an energy, "
+            'method="dop853" for @tp.ode.',
         )
     return (BUILT["llvm"], "auto") if requested == "auto" else (BUILT[requested], "asked for")
 

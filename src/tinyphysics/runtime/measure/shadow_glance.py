@@ -89,7 +89,9 @@ def at_frames(r: Run, record: Record, parts: tuple[str, ...]) -> Glance | None:
     members = np.unique(np.linspace(0, r.given.members - 1, some).astype(int))
     rows = np.unique(np.linspace(0, count - 1, min(count, max(2, STATES // some))).astype(int))
     shape = len(rows), len(members)
-    kept = {name: v[rows][:, members] for name, v in record.frames.items()}
+    kept = {
+        name: v[np.ix_(rows, members)] for name, v in record.frames.items()
+    }  # of few members, no copy of all
     flat = {n: np.asarray(v, float).reshape(*shape, -1) for n, v in r.encoding.values(kept).items()}
     own = {n: v[members] if len(v) > 1 else v for n, v in r.given.own.items()}
     flat |= {n: np.broadcast_to(v.reshape(1, len(v), -1), (*shape, v[0].size)) for n, v in own.items()}

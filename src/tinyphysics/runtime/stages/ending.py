@@ -26,7 +26,7 @@ def safeguard(run: Running, done: list[Done]) -> None:
     if run.windows is not None and all(run.looked.get(w.name) == run.n for w in run.watches):
         run.windows.pass_on(run.n)  # only what was looked at
     if run.n == run.schedule.steps and run.carries:
-        run.carried = joined_registers([d.registers for d in done])
+        run.carried = joined_registers([d.registers for d in done], run.threads)
     if run.keeps(run.n):
         keep(run, [d.registers for d in done])
 
@@ -36,7 +36,7 @@ def keep(run: Running, parts: list[Mapping[str, Any]]) -> None:
     if run.windows is not None:  # a checkpoint never knows of frames that are not on the disk
         run.windows.hand_on(run.n)
         run.windows.target.settle()
-    run.keeper.keep(carried(run, joined_registers(parts)), run.record)
+    run.keeper.keep(carried(run, joined_registers(parts, run.threads)), run.record)
     run.kept = run.n
 
 
@@ -68,7 +68,7 @@ def carry_on(run: Running) -> None:
     if not run.carries:
         return
     if run.carried is None:
-        run.carried = joined_registers(run.parting)
+        run.carried = joined_registers(run.parting, run.threads)
     run.record.carried = carried(run, run.carried)
 
 

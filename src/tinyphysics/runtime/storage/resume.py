@@ -17,6 +17,7 @@ from tinyphysics.runtime.state.ensemble import Inputs, inputs, own_of
 from tinyphysics.runtime.state.record import Carried, Record
 from tinyphysics.runtime.state.run import Checkpoint, Identity
 from tinyphysics.runtime.state.schedule import Schedule
+from tinyphysics.runtime.state.workers import copy_all
 from tinyphysics.runtime.storage.checkpoint import read, write
 from tinyphysics.system import SizedFamily, System
 from tinyphysics.version import __version__
@@ -186,6 +187,11 @@ def identity(
     return Identity(system.name, program, BITS, dt, t0, seed, start, state_hash(own_of(params)), acts)
 
 
-def joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def joined(parts: Sequence[Mapping[str, Any]], threads: int = 1) -> dict[str, Any]:
     """The registers of all tiles, as of one."""
-    return dict(parts[0]) if len(parts) == 1 else {n: np.concatenate([p[n] for p in parts]) for n in parts[0]}
+    if len(parts) == 1:
+        return dict(parts[0])
+    ends = np.cumsum([0, *(len(next(iter(p.values()), ())) for p in parts)]).tolist()
+    out = {n: np.empty((ends[-1], *v.shape[1:]), v.dtype) for n, v in parts[0].items()}
+    copy_all([(p[n], v[a:b]) for n, v in out.items() for p, a, b in zip(parts, ends, ends[1:])], threads)
+    return out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tinyphysics.planner.methods.families.lengths import check_solved
 from tinyphysics.planner.methods.method import DOUBLED, Family, Job
 from tinyphysics.step import Step
 from tinyphysics.synth.coefficients.coefficients import COMPOSITION
@@ -22,4 +23,5 @@ class Doubled(Family):
         return self.kicks
 
     def step(self, job: Job) -> Step:
+        check_solved(job, self.kicks, points=2)  # each kick also moves a copy
         return doubled(job.method.name, job.system, COMPOSITION[self.lengths], job.claims)
