@@ -164,6 +164,23 @@ def whole(name: str, value: Any, least: int) -> int:
     return n
 
 
+def names(option: str, value: Any, example: str) -> list[str]:
+    """One name, or several."""
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, (list, tuple, set, frozenset)) or not all(isinstance(x, str) for x in listed):
+        raise InputError(f"{option}={shown(value)} is not a list of names", fix=f"Pass {example}.")
+    return list(listed)
+
+
+def choice(option: str, value: Any, known: Iterable[str]) -> str:
+    """One of some words."""
+    listed = list(known)
+    if not isinstance(value, str) or value not in listed:
+        some = ", ".join(f'"{x}"' for x in listed[:-1]) + f' or "{listed[-1]}"'
+        raise InputError(f"{option}={shown(value)} is not known", fix=f"{option} may be {some}.")
+    return value
+
+
 def word(name: str, value: Any, example: str) -> str:
     """A name, such as that of a method."""
     if not isinstance(value, str):

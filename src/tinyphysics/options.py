@@ -78,6 +78,10 @@ def a_dict(example: str) -> Check:
 
 def the_checks(name: str, value: Any) -> None:
     if isinstance(value, Mapping):
+        if not value:
+            raise InputError(
+                f"{name}={{}} says nothing", fix=f'Pass {name}={{"shadow": 1e-3}}, or leave it out.'
+            )
         for key, threshold in value.items():
             if key != "shadow":
                 raise PlanError(
@@ -118,6 +122,11 @@ def functions(example: str) -> Check:
 
 def or_none(check: Check) -> Check:
     return lambda name, value: None if value is None else check(name, value)
+
+
+def a_truth(name: str, value: Any) -> None:
+    if type(value).__name__ not in ("bool", "bool_"):
+        raise InputError(f"{name}={shown(value)} is neither True nor False", fix=f"Pass {name}=True.")
 
 
 def printed(name: str, value: Any) -> None:
@@ -270,7 +279,17 @@ LINES: dict[str, str] = {
     "skin":         "tp.pair_distance2(q, cutoff=2.5, skin=0.3) in the energy",
 }
 # fmt: on
-CALLS: dict[str, dict[str, Option]] = {"compile": COMPILE, "evolve": EVOLVE}
+# Calls that do a run and take some of its options.
+WITH_A_RUN = ("value_and_grad", "grad", "vjp", "jvp", "hvp", "gradcheck", "jacobian")
+RUN: dict[str, Option] = {
+    name: EVOLVE[name]
+    for name in ("steps", "until", "t0", "save_every", "observe", "observe_every", "seed", "threads")
+} | {
+    "per_member": Option(
+        False, a_truth, "gradients by shared parameters member by member, instead of their sum"
+    )
+}
+CALLS: dict[str, dict[str, Option]] = {"compile": COMPILE, "evolve": EVOLVE, **dict.fromkeys(WITH_A_RUN, RUN)}
 
 
 def place_of(option: str) -> str:

@@ -155,14 +155,14 @@ class Summand:
     def __radd__(self: Any, other: Any) -> Sum:
         return Sum((self,)).__radd__(other)
 
-    def only_added(self: Any, other: Any = None) -> Any:
+    def _only_added(self: Any, other: Any = None) -> Any:
         """Energies add up; what else is done to one is written inside its function."""
         raise InputError(
             f"`{self.name}` can only be added to other systems",
             fix="Write factors and signs inside the function: return 2 * (p @ p / 2 + q @ q / 2).",
         )
 
-    __mul__ = __rmul__ = __sub__ = __rsub__ = __truediv__ = __rtruediv__ = __pow__ = __neg__ = only_added
+    __mul__ = __rmul__ = __sub__ = __rsub__ = __truediv__ = __rtruediv__ = __pow__ = __neg__ = _only_added
 
 
 @dataclass(frozen=True, eq=False)

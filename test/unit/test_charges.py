@@ -458,3 +458,25 @@ def test_no_polynomial_is_looked_for_in_a_sum_over_neighbours():
     sim = tp.compile(in_a_box, dt=0.01, sizes={"n": 30})
     with pytest.raises(tp.InputError, match=r"sums over neighbours(.|\n)*sim.conserved"):
         sim.find_invariants(degree=2)
+
+
+def test_bodies_without_pairs_have_no_charge_of_pairs():
+    """A quantifier over no pairs is true of everything, and says nothing."""
+
+    @tp.hamiltonian(bracket="so3")
+    def body(L: tp.Vec[3]):
+        return L[0] ** 2 + L[1] ** 2 / 2 + L[2] ** 2 / 3
+
+    sim = tp.compile(body, dt=0.1)
+    assert [x.name for x in sim.conserved] == ["energy", "|L|"]
+    with pytest.raises(tp.PlanError, match="has no positions"):
+        sim.minimise(L=[0.1, 0.2, 0.3])
+
+
+def test_invariants_of_a_top_are_refused_in_words():
+    @tp.hamiltonian
+    def top(R: tp.Rotor, L: tp.Vec[3]):
+        return (L**2).sum() / 2 + tp.rotate(R, [0.0, 0.0, 1.0])[2]
+
+    with pytest.raises(tp.TinyPhysicsError, match="find_invariants"):
+        tp.compile(top, dt=0.1).find_invariants(degree=2)

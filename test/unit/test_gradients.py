@@ -400,6 +400,20 @@ def test_a_step_of_many_stages_keeps_all_of_their_states_for_the_way_back():
     assert np.array_equal(found[0], found[1]) and np.allclose(found[0], found[2], rtol=1e-12)
 
 
+def test_a_jacobian_of_scalars_is_a_number_and_a_deleted_loop_has_no_steps_to_compare():
+    sim = tp.compile(driven, dt=0.01)
+    J = sim.jacobian(of="q", wrt=["q", "p", "k"], q=1.0, p=0.2, steps=20)["q"]
+    moved = sim.jvp({"q": 1.0}, q=1.0, p=0.2, steps=20)["q"]
+    assert all(np.shape(x) == () for x in J.values()) and J["q"] == pytest.approx(float(moved), rel=1e-12)
+
+    @tp.hamiltonian
+    def spring(q, p):
+        return p**2 / 2 + q**2 / 2
+
+    with pytest.raises(tp.PlanError, match="the loop of `spring` is deleted"):
+        tp.compile(spring, dt=0.1).gradcheck(lambda out: out.final.q**2, q=1.0, p=0.0, steps=5)
+
+
 def test_a_jacobian_is_symplectic_and_agrees_with_sensitivities():
     sim = tp.compile(henon, dt=0.01, method="leapfrog")
     J = sim.jacobian(**START, steps=100)

@@ -346,6 +346,8 @@ def moment(layout: Layout, a: int, b: int) -> UOp:
 
 def of_pairs(system: System, energy: UOp) -> Iterator[Found]:
     """The phase rotation of all pairs, and the scaling of a potential of degree -2."""
+    if not system.pairs:
+        return
     rule = phase(system)
     norm = UOp.sum_of((q * q + p * p).sum() for q, p in system.pairs) * 0.5
     if (why := proved(system, energy, rule, conditional=True)) is not None:

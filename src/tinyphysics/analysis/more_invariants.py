@@ -207,9 +207,9 @@ def others(normal: Normal, energy: Poly, z: Sequence[UOp]) -> list[UOp]:
         if a in normal.sums:
             return of_poly(normal.sums[a])
         name = names[a]
-        if name[0] in Ops and len(name) == 4:  # an odd or even function: (op, None, shape, sources)
+        if isinstance(name[0], Ops) and len(name) == 4:  # an odd or even function: (op, None, shape, sources)
             return UOp(name[0], z[0].dtype, (), tuple(of_poly(dict(k)) for k in name[3]))
-        if name[0] in Ops and len(name) == 5:
+        if isinstance(name[0], Ops) and len(name) == 5:
             return UOp(name[0], name[2], name[3], tuple(of_poly(dict(k)) for k in name[4]), name[1])
         raise InputError(
             "find_invariants: H holds an operation whose derivative is not a polynomial of what H is made of",

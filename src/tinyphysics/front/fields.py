@@ -9,7 +9,7 @@ from typing import Any
 
 from tinyphysics.errors import InputError
 from tinyphysics.front.brackets import Bracket, Tensor
-from tinyphysics.given import shown
+from tinyphysics.given import no_number, shown
 from tinyphysics.ir import UOp, as_uop
 from tinyphysics.util import a_kind
 
@@ -37,7 +37,7 @@ def magnetic(B: Callable[..., Any], charge: Any = 1.0) -> Bracket:
             f"tp.magnetic takes a function of the positions, not {a_kind(B)}",
             fix="Write tp.magnetic(lambda q: [0.0, 0.0, 1.0]).",
         )
-    if isinstance(charge, bool) or isinstance(charge, (int, float)) and not math.isfinite(charge):
+    if not isinstance(charge, (str, UOp)) and not is_charge(charge):
         raise InputError(
             f"charge={shown(charge)} is not a charge", fix='Pass a number, or a name: charge="e".'
         )
@@ -54,6 +54,15 @@ def magnetic(B: Callable[..., Any], charge: Any = 1.0) -> Bracket:
     field.__signature__ = own.replace(parameters=[*own.parameters.values(), *more])  # type: ignore[attr-defined]
     field.__name__ = getattr(B, "__name__", "B")
     return Bracket("magnetic", ("position", "momentum"), BEGINS, wrong_axes, "magnetic", field, tensor)
+
+
+def is_charge(charge: Any) -> bool:
+    """Is it a finite number, or an array of some?"""
+    if isinstance(charge, (list, tuple)):
+        return bool(charge) and all(map(is_charge, charge))
+    if kind := getattr(getattr(charge, "dtype", None), "kind", ""):
+        return kind in "iuf" and charge.size > 0
+    return not no_number(charge) and math.isfinite(charge)
 
 
 def tensor(value: Any, states: Sequence[UOp]) -> Tensor:

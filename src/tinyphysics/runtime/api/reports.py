@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tinyphysics.errors import InputError
+from tinyphysics.given import shown
 from tinyphysics.planner.choice.multirate import split_rows
 from tinyphysics.planner.choice.stiff_rates import spectrum_row
 from tinyphysics.planner.cost.rounding import never
@@ -19,9 +20,9 @@ BETWEEN = "of the last run: what is proved holds between two acts; an act is a m
 
 def explain(sim: Setup, form: str) -> Report:
     """What `sim.explain(form)` returns."""
-    if form not in ("short", "full"):
+    if not isinstance(form, str) or form not in ("short", "full"):
         raise InputError(
-            f"explain({form!r}): the form is not known", fix='Write explain() or explain("full").'
+            f"explain({shown(form)}): the form is not known", fix='Write explain() or explain("full").'
         )
     full, losses = full_report(sim), before_a_run(sim)
     if losses:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.flows.adjoint import irreversible
-from tinyphysics.given import shown
+from tinyphysics.given import choice, shown
 from tinyphysics.pipeline import adjoint as adjoint_program
 from tinyphysics.runtime.engines.listing import listing
 from tinyphysics.runtime.measure.differentiate import wanted_names
@@ -49,8 +49,7 @@ class Adjoint:
 
 
 def adjoint(setup: Setup, wrt: Sequence[str] | None, past: str) -> Adjoint:
-    if past not in PASTS:
-        raise InputError(f"past={shown(past)} is not known", fix=f"past may be {one_of(PASTS)}.")
+    choice("past", past, PASTS)
     c, step = setup.compiled, setup.built.step
     if c.jump is not None or c.adaptive:
         why = "its loop is deleted" if c.jump is not None else f"`{c.known.method}` chooses its own steps"

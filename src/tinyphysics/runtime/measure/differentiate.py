@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.errors import InputError, PlanError
+from tinyphysics.given import names as names_given
 from tinyphysics.given import shown
 from tinyphysics.runtime.measure.course import Course, course_of
 from tinyphysics.runtime.measure.gradients import Gradients, Readings, swept, value_of
@@ -70,8 +71,7 @@ def wanted_names(setup: Setup, wrt: Any) -> list[str]:
     floats += [p.name for p in system.parameters if p.var.dtype.is_float]
     if wrt is None:
         return floats
-    if isinstance(wrt, str):
-        wrt = [wrt]
+    wrt = names_given("wrt", wrt, 'wrt=["q", "mu"]')
     known = [*floats, *(["dt"] if system.kind != "map" else [])]
     every = {s.name for s in system.states} | {p.name for p in system.parameters}
     for name in wrt:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.errors import BackendError, InputError, PlanError
-from tinyphysics.given import number, shown
+from tinyphysics.given import choice, number, shown
 from tinyphysics.options import heeds
 from tinyphysics.runtime.measure.differentiate import vjp, wanted_names
 from tinyphysics.runtime.measure.forward_mode import jvp
@@ -432,8 +432,7 @@ def fit(
     search = least_squares()
     if not isinstance(sim, Setup):
         raise InputError(f"fit takes a simulation, not {shown(sim)}", fix="Pass tp.compile(system, dt=0.01).")
-    if loss not in LOSSES:
-        raise InputError(f"loss={shown(loss)} is not known", fix=f"loss may be {one_of(LOSSES)}.")
+    choice("loss", loss, LOSSES)
     if loss != "linear" and sigma is None:
         raise InputError(
             f'loss="{loss}" needs sigma=: it says which values are far away',

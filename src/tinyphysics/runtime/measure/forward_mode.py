@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.errors import InputError, PlanError
+from tinyphysics.given import names as names_given
 from tinyphysics.runtime.measure.along_own_steps import put_beside, with_direction
 from tinyphysics.runtime.measure.along_own_steps import tangents as tangents_at
 from tinyphysics.runtime.measure.course import Course
@@ -28,7 +29,7 @@ from tinyphysics.runtime.measure.own_steps import OwnPast
 from tinyphysics.runtime.measure.tangents import Run, Wanted, run_with_directions
 from tinyphysics.runtime.stages.resolve import Request
 from tinyphysics.runtime.stages.setup import Setup
-from tinyphysics.runtime.state.ensemble import sizes_from
+from tinyphysics.runtime.state.ensemble import number_array, sizes_from
 from tinyphysics.runtime.state.from_frame import opened
 from tinyphysics.system import SizedFamily
 from tinyphysics.tpir.program.lower import DIRECTION
@@ -76,7 +77,9 @@ def directions(
     by = tuple(name for name in parameters if name in tangents)
     first = {}
     for name in (*shapes, *by):
-        value = np.asarray(tangents.get(name, np.zeros(known[name])), float)
+        value = np.asarray(
+            number_array(f'tangents["{name}"]', tangents.get(name, np.zeros(known[name]))), float
+        )
         if value.shape[-len(known[name]) or value.ndim :] != known[name] or value.ndim > len(known[name]) + 1:
             raise InputError(
                 f"the tangent of `{name}` has shape {value.shape}",
@@ -185,7 +188,7 @@ def jacobian(setup: Setup, of: Any, wrt: Any, past: Any, request: Request) -> di
     if course.run.given.is_ensemble:
         raise PlanError("jacobian is that of one run", fix="Call it for each member.")
     shapes = {s.name: s.var.shape for s in setup.system.states}
-    wanted = list(shapes) if of is None else [of] if isinstance(of, str) else list(of)
+    wanted = list(shapes) if of is None else names_given("of", of, 'of=["q"]')
     for name in wanted:
         if name not in shapes:
             raise InputError(
@@ -209,7 +212,7 @@ def jacobian(setup: Setup, of: Any, wrt: Any, past: Any, request: Request) -> di
     for name in wanted:
         part = slice(at, at + sizes[name])
         out[name] = {
-            x: np.asarray(grads[x])[part].reshape(*shapes[name], *np.asarray(grads[x]).shape[1:])
+            x: np.asarray(grads[x])[part].reshape((*shapes[name], *np.asarray(grads[x]).shape[1:]))
             for x in names
         }
         at += sizes[name]

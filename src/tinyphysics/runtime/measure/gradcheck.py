@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.errors import PlanError, TinyPhysicsError, VerifyError
+from tinyphysics.given import number
 from tinyphysics.physics.draws import normal
 from tinyphysics.runtime.measure.along_own_steps import moved_starts
 from tinyphysics.runtime.measure.cotangent_words import rounding_of
@@ -61,6 +62,12 @@ class GradCheck:
 
 def gradcheck(setup: Setup, loss: Any, request: Request, wrt: Any, tolerance: float, seed: int) -> GradCheck:
     """An error if two opinions differ by more than rounding explains."""
+    tolerance = number("tolerance", tolerance, "tolerance=1e-7")
+    if setup.compiled.jump is not None:
+        raise PlanError(
+            f"gradcheck compares steps, and the loop of `{setup.system.name}` is deleted",
+            fix='Compile it with propagator="loop".',
+        )
     _, grads = value_and_grad(setup, loss, request, wrt, "auto", None, None, False, "gradcheck")
     course, names, frames = prepared(setup, request, [n for n in grads if n != "dt"], "gradcheck")
     if course.run.given.is_ensemble:

@@ -121,6 +121,11 @@ def minimise(
             f"`{system.name}` is given by its {system.kind}: it has no known energy to minimise",
             fix="Write it as a Hamiltonian.",
         )
+    if not system.q:
+        raise PlanError(
+            f"`{system.name}` has no positions that a minimum could be looked for in",
+            fix="Its states turn: minimise the energy of an angle that you write as q.",
+        )
     most, tolerance = whole("steps", steps, 0), positive("force", force)
     for p in system.p:  # at rest, if nothing else is said
         given.setdefault(str(p.arg), np.zeros(p.shape))

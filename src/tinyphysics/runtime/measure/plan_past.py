@@ -7,11 +7,10 @@ from typing import Any
 
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.flows.adjoint import irreversible
-from tinyphysics.given import shown, whole
+from tinyphysics.given import choice, whole
 from tinyphysics.report import Row
 from tinyphysics.runtime.measure.past import ANCHORS, PASTS, cost
 from tinyphysics.runtime.stages.setup import Setup
-from tinyphysics.util import one_of
 
 MEMORY = 256 << 20  # bytes for loop states, if nothing is said
 UNBOUNDED = 1 << 62
@@ -56,8 +55,7 @@ def is_reversible(setup: Setup) -> bool:
 
 
 def check_past(past: Any) -> None:
-    if past not in PASTS:
-        raise InputError(f"past={shown(past)} is not known", fix=f"past may be {one_of(PASTS)}.")
+    choice("past", past, PASTS)
 
 
 def room_of(memory: Any) -> int:

@@ -27,6 +27,7 @@ from tinyphysics.runtime.state.from_frame import opened
 from tinyphysics.system import SizedFamily, State, System
 from tinyphysics.tpir.program.lower import DIRECTION, ways_of
 from tinyphysics.trajectory import Trajectory
+from tinyphysics.util import plural
 
 Vector = list[UOp]  # a direction: one array for each state
 GROWTH, NORMS, MIX, MEANS = "tangent_growth", "tangent_norms", "tangent_mix", "tangent_means"
@@ -306,6 +307,12 @@ def run_with_directions(
     else:
         each = {s.name: s.var.shape for s in system.states} | {p.name: p.var.shape for p in system.parameters}
         shapes = {DIRECTION.format(k, n): shape for k in range(w.count) for n, shape in each.items()}
+        for n, v in first.items():
+            if v.ndim > len(shapes[n]) and len(v) not in (1, i.members):
+                raise InputError(
+                    f"a tangent has {len(v)} rows, and the run has {plural(i.members, 'member')}",
+                    fix="A tangent has the shape of its state, or one row for each member.",
+                )
         more = {n: np.broadcast_to(v, (i.members, *shapes[n])) for n, v in first.items()}
         more |= first_sums(w, i.members, float(t0))
     if not i.is_ensemble:

@@ -8,6 +8,7 @@ from typing import Any
 from tinyphysics.errors import InputError
 from tinyphysics.front.measure import as_measure
 from tinyphysics.front.trace import OPTIONS, observable
+from tinyphysics.given import shown
 from tinyphysics.ir import UOp
 from tinyphysics.runtime.stages.execute import clock_of
 from tinyphysics.runtime.stages.setup import Setup
@@ -17,6 +18,10 @@ from tinyphysics.system import OF_A_RUN, System
 
 def watched(setup: Setup, observe: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
     """What a run observes, by name; an error if a name is taken."""
+    if not isinstance(observe, Mapping):
+        raise InputError(
+            f"observe={shown(observe)} is not a dict", fix='Pass observe={"q2": lambda q: q @ q}.'
+        )
     for name, function in observe.items():
         if setup.monitors.get(name, function) is not function:
             raise InputError(
