@@ -14,15 +14,48 @@ from typing import Any
 import numpy as np
 import torch
 
-from tinyphysics.errors import InputError, PlanError
+from tinyphysics.errors import BackendError, InputError, PlanError
 from tinyphysics.learn.layer import LAYERS, Layer, size
 
 
 # --- operators --------------------------------------------------------------------------------------
 def computed(what: str, layer: int, names: str, rows: Sequence[torch.Tensor]) -> torch.Tensor:
-    """On the device of the tensors."""
-    found = LAYERS[layer].batched(what, [row.detach().numpy() for row in rows], told(names))
-    return torch.from_numpy(found)
+    """A run of CUDA tensors stays on their GPU; its derivatives are computed from copies on the host."""
+    own, device = LAYERS[layer], rows[0].device
+    if device.type not in ("cpu", "cuda"):
+        raise BackendError(f"tensors are on {device}", fix="Move them to the CPU, or to an NVIDIA GPU.")
+    if what == "run" and device.type == "cuda" and rows[0].numel():
+        return run_there(own, rows[0].detach(), told(names))
+    found = own.batched(what, [row.detach().cpu().numpy() for row in rows], told(names))
+    return torch.from_numpy(found).to(device)
+
+
+def run_there(layer: Layer, x: torch.Tensor, names: tuple[str, ...]) -> torch.Tensor:
+    """By DLPack, in and out: no state goes through the host."""
+    batch, rows = x.shape[:-1], x.reshape(-1, x.shape[-1])
+    members = len(rows)
+    parts = torch.split(rows, [size(layer.shapes[n]) for n in names], -1)
+    given: dict[str, Any] = dict(layer.fixed)
+    for name in layer.states:
+        if name in given:
+            value = torch.as_tensor(np.asarray(given[name], float), device=x.device)
+            given[name] = value.expand((members, *layer.shapes[name])).contiguous()
+    for name, part in zip(names, parts):
+        value = part.reshape((members, *layer.shapes[name])).contiguous()
+        shared = name not in layer.states and bool(
+            (part == part[:1]).all()
+        )  # parameters are read by the host
+        given[name] = value[0] if shared else value
+    if members == 1:
+        given |= {n: given[n][0].contiguous() for n in layer.states}
+    found = layer.evolved(given)
+    out = []
+    for name, shape in layer.ends.items():
+        v = found[name]
+        if layer.save_every is not None and members > 1:
+            v = v.movedim(1, 0)
+        out.append(v.reshape(members, size(shape)))
+    return torch.cat(out, -1).reshape((*batch, layer.size_out))
 
 
 def told(names: str) -> tuple[str, ...]:

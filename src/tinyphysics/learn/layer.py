@@ -122,9 +122,12 @@ class Layer:
 
     # --- the function and its derivatives -----------------------------------------------------
     def run(self, x: Any, names: Names) -> Any:
+        return self.row_of_ends(self.evolved(self.opened(x, names)), len(x))
+
+    def evolved(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The states at the end, or frames, of a run."""
         kept = {"frames": 2} if self.save_every is None else {"save_every": self.save_every}
         how = {k: v for k, v in {"steps": self.steps, "until": self.until}.items() if v is not None}
-        given = self.opened(x, names)
         out = self.sim.evolve(**given, **how, **kept, t0=self.t0, seed=self.seed, progress=False)
         if out.stopped is not None:
             s = out.stopped
@@ -133,7 +136,8 @@ class Layer:
                 f"the run{member} stopped at step {s.step} (t = {s.t:g}): {s.cause}",
                 fix="Shorten dt, or choose another state.",
             )
-        return self.row_of_ends(out.final.states if self.save_every is None else out.frames, len(x))
+        found: Mapping[str, Any] = out.final.states if self.save_every is None else out.frames
+        return found
 
     def pull(self, x: Any, w: Any, names: Names) -> Any:
         """J^T w."""
