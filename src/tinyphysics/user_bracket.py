@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tinyphysics.ir import UOp, elements, substitute
-from tinyphysics.poisson import ANY_RATES, Evaluate, Poisson
+from tinyphysics.poisson import ANY_RATES, Evaluate, Poisson, Words
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,13 +21,18 @@ class UserBracket(Poisson):
     roles = ("poisson",)
     claims = ("poisson", "casimirs", "symmetric", "consistent")
     facts = ("linked", "bracket", "explicit time", "smooth", "units")
-    families = ("collocation", *ANY_RATES)
     unasked = "its bracket is written by a user: no states are positions and momenta"
 
     @classmethod
     def of(cls, groups: Sequence[tuple[UOp, ...]], tensor: tuple[UOp, ...] = ()) -> UserBracket:
         ((z,),), (J,) = groups, tensor
         return cls(z, J)
+
+    @property
+    def families(self) -> Words:  # type: ignore[override]
+        """Exact pieces where there are; what keeps a constant J, or the energy where J depends on the state."""
+        solved = "collocation", "discrete gradient"
+        return "pieces", *(solved if self.z not in self.J.leaves else solved[::-1]), *ANY_RATES
 
     @property
     def states(self) -> tuple[UOp, ...]:

@@ -189,6 +189,7 @@ ALONE = [
         "turning",
         "a magnetic field",
         "a contact energy",
+        "a bracket J(z)",
         "constraints",
     }
     & {*m.needs}

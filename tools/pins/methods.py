@@ -53,6 +53,7 @@ CHARGE: tuple[Any, Any, Any] = (
 )
 FAST: tuple[Any, Any, Any] = (systems.charge, {"dt": 0.125, "kinetics": "relativistic"}, CHARGE[2])
 DAMPED: tuple[Any, Any, Any] = (systems.damped, {"dt": 0.125}, {"q": 1.0, "p": 0.25, "s": 0.0})
+HARES: tuple[Any, Any, Any] = (systems.hares, {"dt": 0.125}, {"z": [1.25, 0.75]})
 
 # fmt: off
 TABLE: list[tuple[str, tuple[tuple[Any, Any, Any], ...]]] = [
@@ -83,6 +84,7 @@ TABLE: list[tuple[str, tuple[tuple[Any, Any, Any], ...]]] = [
     *((name, (CHARGE,)) for name in ("boris", "boris_exact", "axes", "axes4", "axes6")),
     *((name, (FAST,)) for name in ("higuera_cary", "vay")),
     *((name, (DAMPED,)) for name in ("contact", "contact4", "contact6")),
+    *((name, (HARES,)) for name in ("pieces", "pieces4", "pieces6")),
 ]
 # fmt: on
 ADAPTIVE = ("taylor", "dop853", "dopri5", "rkc", "rodas", "radau")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from tinyphysics.analysis.casimirs import casimirs
 from tinyphysics.errors import VerifyError
 from tinyphysics.facts import Fact
 from tinyphysics.ir import UOp, evaluate
@@ -35,7 +36,11 @@ def bracket(system: System) -> Fact | None:
     if open_:
         return Fact.no("bracket", open_[0], system.site)
     constant = ", and constant" if z not in J.leaves else ""
-    return Fact.yes("bracket", f"J(z) is skew and obeys Jacobi's identity{constant}, by algebra")
+    found = casimirs(J, z)
+    kept = f"; every energy keeps {' and '.join(str(c) for c in found)}" if found else ""
+    return Fact.yes(
+        "bracket", f"J(z) is skew and obeys Jacobi's identity{constant}, by algebra{kept}", casimirs=found
+    )
 
 
 def is_something(u: UOp) -> bool:

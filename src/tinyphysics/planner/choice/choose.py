@@ -270,7 +270,9 @@ def of_order(order: int, quadratic: bool, system: System, facts: Facts, goal: Go
     A structure with methods of its own has these.
     """
     if own := system.structure.families:
-        made = [m for m in METHODS if m.order == order and m.family.kind in own and m.keeps]
+        made = [m for m in METHODS if m.order == order and m.family.kind in own]
+        made = [m for m in made if m.keeps or m.family.conserves]
+        made.sort(key=lambda m: own.index(m.family.kind))
         return [m for m in made if goal.method != SYMPLECTIC or SYMPLECTIC in m.keeps]
     splittings = by_order(order, quadratic)
     if logarithmic(system):

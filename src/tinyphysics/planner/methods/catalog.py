@@ -22,13 +22,14 @@ from tinyphysics.planner.methods.families.solved_turns import SphericalMidpoint,
 from tinyphysics.planner.methods.families.splitting import Splitting
 from tinyphysics.planner.methods.families.taylor import Taylor
 from tinyphysics.planner.methods.families.variational import Variational
-from tinyphysics.planner.methods.method import AXES, CAYLEY, CONTACT, LEVELS, PARTS, ROTATIONS, Method
+from tinyphysics.planner.methods.method import AXES, CAYLEY, CONTACT, LEVELS, PARTS, PIECES, ROTATIONS, Method
 from tinyphysics.planner.methods.method import INTERACTION as BY_TURNS
 from tinyphysics.synth.coefficients.clocks import palindrome
 from tinyphysics.synth.coefficients.coefficients import COMPOSITION
 from tinyphysics.synth.coefficients.quality import price
 from tinyphysics.synth.coefficients.schemes import BY_NAME as SCHEMES
 from tinyphysics.synth.coefficients.schemes import FOUND, drifts_and_kicks
+from tinyphysics.synth.methods.bracket_parts import bracket_parts
 from tinyphysics.synth.methods.chebyshev import runge_kutta_chebyshev
 from tinyphysics.synth.methods.closed_forms import along_axes, contact_parts
 from tinyphysics.synth.methods.explicit_pair import EIGHT, FIVE, explicit_pair
@@ -123,12 +124,15 @@ METHODS: tuple[Method, ...] = (
     Method("vay", 2, "for fast particles: the Lorentz force with the mean of both velocities, solved for; keeps no volume",
            VAY, symmetric=True, source="vay2008", needs=("a magnetic field",)),
     *(Method(f"{kind}{order if order > 2 else ''}", order, f"{summary}{', repeated' if order > 2 else ''}",
-             Parts(COMPOSED[name], made, kind), symmetric=True, source=source, needs=(need, "no clock"))
+             Parts(COMPOSED[name], made, kind), symmetric=True, needs=(need, "no clock"),
+             source="strang1968" if kind == PIECES and order == 2 else source)
       for kind, made, need, summary in (
         (AXES, along_axes, "a magnetic field",
          "charges move along one axis after the other and back, momenta by line integrals of B"),
         (CONTACT, contact_parts, "a contact energy",
-         "exact flows of a contact energy: of q, of p and of a multiple of s, in order and back"))
+         "exact flows of a contact energy: of q, of p and of a multiple of s, in order and back"),
+        (PIECES, bracket_parts, "a bracket J(z)",
+         "exact flows of parts that move each number alone, in a bracket J(z), in order and back"))
       for name, order, source in (("strang", 2, "he2015"), ("strang4", 4, "suzuki1990"), ("strang6", 6, "kahan1997"))),
     *(Method(f"rattle{order if order > 2 else ''}", order, "kicks, and drifts that end on the constraints, by multipliers "
              f"that are solved for{', repeated' if order > 2 else ''}", Rattle(COMPOSED[name]), symmetric=True, source=source,

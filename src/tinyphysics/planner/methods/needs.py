@@ -66,6 +66,10 @@ def no_field(m: Method, system: System, facts: Facts) -> Reason:
     return "no magnetic field is declared, and no vector potential is in H"
 
 
+def no_bracket(m: Method, system: System, facts: Facts) -> Reason:
+    return None if system.bracket == "poisson" else "its bracket is not given as a function J(z)"
+
+
 def no_contact(m: Method, system: System, facts: Facts) -> Reason:
     return (
         None
@@ -206,6 +210,7 @@ NEEDS: dict[str, Need] = {
     "friction": Need("no friction, or a method whose order does not rest on there being two parts", friction_between),
     "a magnetic field": Need("charges in a field: bracket=tp.magnetic(B), or a vector potential in H", no_field),
     "a contact energy": Need('positions, momenta and s: bracket="contact"', no_contact),
+    "a bracket J(z)": Need("a bracket that is a function of the state: bracket=J", no_bracket),
     "constraints": Need("positions that are held by @tp.constraint: energy + rod", no_constraints),
     "quadratic T": Need("T is quadratic in p, with masses that may be parameters", not_quadratic),
     "force gradients": Need("an energy without lists of neighbours: forces are differentiated once more", no_gradients),

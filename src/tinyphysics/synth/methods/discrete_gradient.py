@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from tinyphysics.flows.shears import Shear, ShearFlow
 from tinyphysics.ir import Ops, UOp, elements, substitute
+from tinyphysics.poisson import BRACKET
 from tinyphysics.rules.calculus.degree import degrees
 from tinyphysics.rules.calculus.linear import ONE, ZERO, less, times
 from tinyphysics.rules.calculus.unroll import unroll
@@ -23,6 +24,7 @@ from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import DT, Step, Term
 from tinyphysics.synth.methods.implicit import BY_NEWTON, TINY, VectorField, largest_of, solving
 from tinyphysics.system import System
+from tinyphysics.user_bracket import UserBracket
 
 Numbers = Sequence[UOp]
 # h |H|/|z| times it: on a shorter way the rounding of H, over its length, would be more than 2**-40 or 2**-48 of z
@@ -144,7 +146,9 @@ def mended_midpoint(ends: StepEnds) -> list[UOp]:
     mean = ends.mean(rest)
     along = UOp.sum_of([(m - g) * d for m, g, d in zip(mean, own, ends.way)])
     system = ends.flow.system
-    beside = ends.largest(system.q).minimum(ends.largest(system.p))
+    beside = (
+        ends.largest(system.q).minimum(ends.largest(system.p)) if system.p else ends.largest(ends.flow.states)
+    )
     more = along / held((ends.at(rest, ends.y), ends.at(rest, ends.z)), square, beside, SHORTEST)
     steep = [t for t in rest if not within(2 * PLACES, t, states)]
     if steep:
@@ -235,6 +239,8 @@ def energy_step(name: str, system: System, degree: int | None) -> Step:
 
 def moved(flow: VectorField, slopes: Numbers, ends: StepEnds) -> tuple[list[Shear], list[UOp]]:
     """By what each state moves, J times a gradient; and what is left of the way then, number by number."""
+    if isinstance(flow.system.structure, UserBracket):
+        return in_bracket(flow.system.structure, slopes, ends)
     gradients, way, at = {}, {}, 0
     for s in flow.states:
         gradients[s], way[s] = list(slopes[at : at + s.size]), ends.way[at : at + s.size]
@@ -246,3 +252,11 @@ def moved(flow: VectorField, slopes: Numbers, ends: StepEnds) -> tuple[list[Shea
         shears.append(Shear(s, UOp.stack(own, s.shape) if s.shape else own[0], word, 1.0))
         left += [d + DT * g if word == "negate" else d - DT * g for d, g in zip(way[s], own)]
     return shears, left
+
+
+def in_bracket(structure: UserBracket, slopes: Numbers, ends: StepEnds) -> tuple[list[Shear], list[UOp]]:
+    """The same with J of the state, at the middle of the way: it is skew there, which is all that the energy asks for."""
+    J = structure.matrix(ends.middle)
+    own = simplify([UOp.sum_of([a * g for a, g in zip(row, slopes)]) for row in J])
+    shear = Shear(structure.z, UOp.stack(own, structure.z.shape), BRACKET, 1.0)
+    return [shear], [d - DT * g for d, g in zip(ends.way, own)]

@@ -11,6 +11,7 @@ from tinyphysics.planner.methods.method import DISCRETE_GRADIENT, ROUNDS, Family
 from tinyphysics.report import Row
 from tinyphysics.step import Step
 from tinyphysics.synth.methods.discrete_gradient import energy_step
+from tinyphysics.system import System
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,6 +20,12 @@ class DiscreteGradient(Family):
     linear: bool = False  # does it keep linear momenta?
     kind = DISCRETE_GRADIENT
     conserves = True
+    takes = (*Family.takes, "tensor")
+
+    def lacking(self, system: System, facts: Facts) -> str | None:
+        if system.bracket and (system.bracket != "poisson" or self.points == 2):
+            return "it is written for positions and momenta"
+        return None
 
     @property
     def stages(self) -> int:

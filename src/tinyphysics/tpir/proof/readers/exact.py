@@ -12,6 +12,7 @@ from fractions import Fraction
 
 from tinyphysics.charged import Magnetic
 from tinyphysics.ir.uop import UOp, elements, substitute
+from tinyphysics.rules.calculus.jacobi import identities
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
@@ -23,6 +24,7 @@ from tinyphysics.tpir.proof.certificate import Verdict
 from tinyphysics.tpir.proof.units import DT, moving
 from tinyphysics.tpir.proof.walk import Walk, check_type
 from tinyphysics.tpir.proof.weights import Applied, Update, in_a_step, off_weight, symmetric, uneven
+from tinyphysics.user_bracket import UserBracket
 
 MOST = 24  # numbers of a state that are looked at one by one
 ONE_WAY = {
@@ -149,6 +151,9 @@ class ExactReader:
         structure, flows, why = self.walk.structure, self.walk.applied, self.walk.trouble
         if isinstance(structure, Magnetic) and not why and not (closed := divergence_free(structure)):
             why = f"div B = 0 is not shown: {closed.because}"
+        if isinstance(structure, UserBracket) and not why:
+            why = next((f"{what} is not shown to be zero" for what, _, u in identities(structure.J, structure.z)
+                        if not self.normal.is_zero(u)), "")  # fmt: skip
         told = "every sub-flow is the exact flow of a declared part of the energy"
         factor = ", which multiplies ds - p.dq by exp(-dH/ds h)" if structure.headline == "contact" else ""
         kept = Verdict(not why, why or f"{told}{factor}")
@@ -165,5 +170,11 @@ class ExactReader:
         back = Verdict(
             False, ONE_WAY.get(structure.headline, "not looked at: the energy moves s in one direction")
         )
-        found = {structure.headline: kept, "volume-preserving": kept, "symmetric": palindrome}
+        found = {
+            structure.headline: kept,
+            "symplectic": kept,
+            "casimirs": kept,
+            "volume-preserving": kept,
+            "symmetric": palindrome,
+        }
         return found | {"reversible": back, "consistent": consistent}
