@@ -178,6 +178,15 @@ def test_a_listing_that_holds_another_function_is_not_certified():
     assert not found.symplectic and "declared constraints" in found.symplectic.because
 
 
+def test_temperature_has_one_degree_of_freedom_less_for_each_constraint():
+    hot = tp.physics.temperature(drift="kept")
+    start = dict(q=at(0.3)[0], p=[np.cos(0.3), np.sin(0.3)])
+    out = tp.compile(mass + rod, dt=0.01).evolve(**start, steps=1, observe={"T": hot})
+    assert out["T"][0] == pytest.approx(1.0)  # 2K = 1, for one number that is free
+    with pytest.raises(InputError, match="forces of its constraints"):
+        tp.compile(mass + rod, dt=0.01).evolve(**start, steps=1, observe={"W": tp.physics.virial()})
+
+
 # --- bits, ensembles, files ------------------------------------------------------------------------------
 def test_backends_agree_to_the_last_bit():
     hashes = {
