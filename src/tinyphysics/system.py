@@ -195,6 +195,11 @@ class System(Summand):
     friction: tuple[UOp, ...] = root(
         (), is_equation=False
     )  # the rate at which each momentum decays: p' = ... - rate*p
+    # of constraints in place of springs k g**2/2, in the order of `tensor`: k, or 0 of the others
+    stiffness: tuple[UOp, ...] = root((), is_equation=False)
+    fixman: tuple[UOp, ...] = root(
+        (), is_equation=False
+    )  # the thermal energy whose ln det(G M⁻¹ Gᵀ) joined the potential
     parts: tuple[tuple[str, UOp], ...] = ()  # of a sum: the potential of each part, by its name
     clock: Clock | None = None  # where it is stepped in another time
     time_unit: str | None = None  # as annotated

@@ -178,6 +178,15 @@ def test_a_listing_that_holds_another_function_is_not_certified():
     assert not found.symplectic and "declared constraints" in found.symplectic.because
 
 
+def test_temperature_has_one_degree_of_freedom_less_for_each_constraint():
+    hot = tp.physics.temperature(drift="kept")
+    start = dict(q=at(0.3)[0], p=[np.cos(0.3), np.sin(0.3)])
+    out = tp.compile(mass + rod, dt=0.01).evolve(**start, steps=1, observe={"T": hot})
+    assert out["T"][0] == pytest.approx(1.0)  # 2K = 1, for one number that is free
+    with pytest.raises(InputError, match="forces of its constraints"):
+        tp.compile(mass + rod, dt=0.01).evolve(**start, steps=1, observe={"W": tp.physics.virial()})
+
+
 # --- bits, ensembles, files ------------------------------------------------------------------------------
 def test_backends_agree_to_the_last_bit():
     hashes = {
@@ -363,4 +372,66 @@ def fast(q: tp.Vec[2], p: tp.Vec[2]):
 )  # fmt: skip
 def test_what_does_not_go_with_constraints_says_so(make, error, words):
     with pytest.raises(error, match=words):
+        make()
+
+
+# --- rigid bonds ------------------------------------------------------------------------------------------------
+@tp.hamiltonian
+def atoms(q: tp.Array[3, 2], p: tp.Array[3, 2], bend: float = 0.0):
+    a, b = q[0] - q[1], q[2] - q[1]
+    return (p * p).sum() / 2 + bend * (a @ b) ** 2 / 2
+
+
+@tp.potential
+def bonds(q: tp.Array[3, 2], k: float = 1e4):
+    d = q[1:] - q[:-1]
+    return (k * (tp.sqrt((d * d).sum(-1)) - 1) ** 2 / 2).sum()
+
+
+def bent(angle):
+    return np.array([[1.0, 0.0], [0.0, 0.0], [np.cos(angle), np.sin(angle)]])
+
+
+@pytest.mark.requirement("S2-45")
+def test_the_energy_of_fixman_is_that_of_a_trimer():
+    sim = tp.compile(atoms + tp.rigid_bonds(bonds, fixman=2.0), dt=0.01)
+    assert all(sim.certificate.values())
+    right, straight = (sim.evolve(q=bent(a), p=np.zeros((3, 2)), steps=1) for a in (np.pi / 2, np.pi))
+    assert (right.energy[0] - straight.energy[0]) / 2.0 == pytest.approx(0.143841, abs=1e-6)
+    frequency, heat = right.losses
+    assert (
+        frequency.amount == pytest.approx(np.sqrt(2e4)) and heat.amount == 2.0
+    )  # at a right angle they do not couple
+    plain = tp.compile(atoms + tp.rigid_bonds(bonds), dt=0.01).evolve(
+        q=bent(2.0), p=np.zeros((3, 2)), steps=1
+    )
+    assert [x.what for x in plain.losses][-1] == "distribution of angles"
+
+
+@pytest.mark.requirement("S2-45")
+def test_a_rigid_molecule_bends_as_a_stiff_one():
+    """The angle between two bonds swings about a right angle; springs are 1,000 times as stiff as the bend."""
+    start = dict(q=bent(np.pi / 2 + 0.2), p=np.zeros((3, 2)), bend=10.0)
+    turns = []
+    for system, dt in ((atoms + bonds, 0.0005), (atoms + tp.rigid_bonds(bonds), 0.01)):
+        sim = tp.compile(system, dt=dt)
+        found = sim.evolve(
+            **start, until=10.0, frames=2, events={"right": lambda q: (q[0] - q[1]) @ (q[2] - q[1])}
+        )
+        t = found.events("right").t
+        turns.append((t[-1] - t[0]) / (len(t) - 1))
+    assert turns[1] == pytest.approx(turns[0], rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: tp.rigid_bonds(atoms), "not a potential"),
+        (lambda: tp.rigid_bonds(tp.potential(lambda q: q**4)), "not written as a sum of squares"),
+        (lambda: tp.rigid_bonds(bonds, fixman=-1.0), "not a thermal energy"),
+        (lambda: tp.rigid_bonds(bonds, fixman="kT"), "no number of `bonds`"),
+    ],
+)
+def test_what_cannot_be_made_rigid_says_so(make, words):
+    with pytest.raises(InputError, match=words):
         make()

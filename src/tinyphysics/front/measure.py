@@ -41,6 +41,11 @@ class Subject(Protocol):
         """dH/dp."""
         ...
 
+    @property
+    def held(self) -> int:
+        """How many numbers constraints keep zero."""
+        ...
+
     def parameter(self, name: str) -> UOp | None: ...
 
     def shown_equal(self, u: UOp, v: UOp) -> bool:

@@ -114,7 +114,7 @@ def thermal(s: Subject, drift: str, constraints: int, dimensions: int | None) ->
         raise InputError(f"drift={drift!r}", fix='drift is "removed" (of the centre of mass) or "kept".')
     p, w = bodies(s, s.momenta, dimensions), bodies(s, s.inverse_masses, dimensions)
     n, d = p.shape
-    freedom = n * d - constraints - (d if drift == "removed" else 0)
+    freedom = n * d - (constraints or s.held) - (d if drift == "removed" else 0)
     if freedom < 1:
         raise InputError(
             f"`{s.name}` has {freedom} degrees of freedom after its drift is removed: no temperature",
@@ -133,7 +133,8 @@ def temperature(
 ) -> Any:
     """2K/(g kB), with g = d(n - 1) degrees of freedom and K without the motion of the centre of mass.
 
-    If external forces act on the system, momentum is not conserved: use drift="kept" and g = d n.
+    If external forces act on the system, momentum is not conserved: use drift="kept" and g = d n. Every number that a
+    constraint holds is one degree of freedom less.
     """
     twice, freedom, _, _ = thermal(s, drift, constraints, dimensions)
     return twice / (freedom * number(s, kB, "kB"))
@@ -142,8 +143,18 @@ def temperature(
 @measure
 def virial(s: Subject, box: str | None = None) -> Any:
     """W = -dV/ds at s = 1, where s multiplies every length: positions and the box. Without a box, the sum of q.F."""
+    check_free(s, "virial")
     found = box_of(s, box)
     return s.work_of_scaling([] if found is None else [found])
+
+
+def check_free(s: Subject, what: str) -> None:
+    """An InputError for a system with constraints, whose forces are no part of its potential."""
+    if s.held:
+        raise InputError(
+            f"the {what} of `{s.name}` does not count the forces of its constraints yet",
+            fix='Compute it from out.multipliers("name"), or leave it out.',
+        )
 
 
 @measure
@@ -155,6 +166,7 @@ def pressure(
     dimensions: int | None = None,
 ) -> Any:
     """(n kB T + W/d)/volume, T as in temperature and W as in virial; the box is a parameter of the system."""
+    check_free(s, "pressure")
     length = box_of(s, box)
     if length is None:
         raise InputError(

@@ -10,11 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tinyphysics.analysis.separable import signed_sum, terms
+from tinyphysics.analysis.separable import separable, signed_sum, terms
 from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.errors import PlanError, ShapeError
-from tinyphysics.ir import UOp, substitute
+from tinyphysics.ir import Ops, UOp, substitute
+from tinyphysics.rules.calculus.linear import determinant
 from tinyphysics.rules.equality.normal import same
+from tinyphysics.rules.formulas.constraints import WRITTEN, Constraints, dot
 from tinyphysics.system import Motion, Parameter, SizedFamily, State, Sum, System, roots_in
 from tinyphysics.util import Site, one_of
 
@@ -157,7 +159,43 @@ def constrained(system: System, rods: Sequence[System]) -> System:
             fix="Give one of the functions another name.",
         )
     held = tuple(g for part in rods for g in part.tensor)
-    return replace(system, bracket=CONSTRAINED, tensor=held, held=tuple(names))
+    whole = replace(system, bracket=CONSTRAINED, tensor=held, held=tuple(names))
+    if not any(part.stiffness for part in rods):
+        return whole
+    soft = [part.stiffness or (UOp.const(0.0, g.dtype, g.shape),) for part in rods for g in part.tensor[:1]]
+    return with_fixman(replace(whole, stiffness=tuple(k for own in soft for k in own)), rods)
+
+
+def with_fixman(system: System, rods: Sequence[System]) -> System:
+    """With kT ln det(G M⁻¹ Gᵀ)/2 of all constraints in the potential, where bonds ask for it (Fixman 1974, PNAS 71, 3050)."""
+    given = [part.fixman[0] for part in rods if part.fixman]
+    if not given:
+        return system
+    if any(not same(kT, given[0]) for kT in given[1:]):
+        raise PlanError(
+            "the bonds of the sum have different fixman=: one system has one temperature",
+            site=rods[0].site,
+            fix="Pass the same kT to each rigid_bonds.",
+        )
+    split = separable(system)
+    if not split:
+        raise PlanError(
+            f"fixman= needs an energy T(p) + V(q): {split.because}", site=split.site, fix="Leave fixman= out."
+        )
+    c = Constraints(system.q, system.p, system.tensor, split.T)
+    matrix = [[dot(row, moved) for moved in c.AG] for row in c.G] if c.count <= WRITTEN else []
+    found = determinant(matrix) if matrix else None
+    if found is None:
+        raise PlanError(
+            f"fixman= of {c.count} constraints: their determinant is too long to be written out",
+            site=rods[0].site,
+            fix="Leave fixman= out; then angles are not distributed as with springs.",
+        )
+    assert system.energy is not None
+    term = 0.5 * (given[0] * UOp(Ops.LOG, found.dtype, (), (found,)))
+    return replace(
+        system, energy=system.energy + term, parts=(*system.parts, ("Fixman", term)), fixman=(given[0],)
+    )
 
 
 def bracket_of(parts: Sequence[System]) -> dict[str, Any]:

@@ -60,3 +60,28 @@ def solved(matrix: Sequence[Sequence[UOp]], right: Sequence[Sequence[UOp]], fuse
 
 def inverse(matrix: Sequence[Sequence[UOp]]) -> Rows:
     return solved(matrix, identity(len(matrix)))
+
+
+def determinant(matrix: Sequence[Sequence[UOp]], most: int = 256) -> UOp | None:
+    """By minors, without a division, so that it is as smooth as its entries; None if there are more than `most` of them.
+
+    Those of the first rows that are zero are left out: a matrix of three diagonals has two for each row.
+    """
+    minors: dict[tuple[int, ...], UOp] = {(): ONE}
+    for row in matrix:
+        new: dict[tuple[int, ...], UOp] = {}
+        for columns, minor in minors.items():
+            for c, x in enumerate(row):
+                if c in columns or is_number(x, 0.0):
+                    continue
+                behind = sum(k > c for k in columns)  # columns that it passes
+                term = times(x, minor)
+                key = tuple(sorted((*columns, c)))
+                if key not in new:
+                    new[key] = -term if behind % 2 else term
+                else:
+                    new[key] = new[key] - term if behind % 2 else new[key] + term
+        if len(new) > most:
+            return None
+        minors = new
+    return next(iter(minors.values()), ZERO)

@@ -176,6 +176,27 @@ def events_between_looks(c: Case) -> Iterator[Loss]:
     yield Loss("events close together", c.apart, unit, c.searched, restores, because)
 
 
+def rigid_bonds(c: Case) -> Iterator[Loss]:
+    """Vibrations that constraints have taken the place of."""
+    if not c.system.stiffness:
+        return
+    from tinyphysics.runtime.measure.rigid_vibrations import count_of, vibrations
+
+    restores, count = "add the potential itself, without tp.rigid_bonds", count_of(c.system)
+    amount, because = None, "frequencies are those of the springs at the first state of a run"
+    if c.origin is not None and c.origin.run.given.members:
+        slowest, fastest = vibrations(c.system, c.origin.run.given)
+        amount = slowest
+        because = f"{plural(count, 'vibration')} of the first member, {slowest:.3g} to {fastest:.3g} at its first frame"
+    unit = "lowest angular frequency that is no longer in the motion"
+    yield Loss("vibrations of rigid bonds", amount, unit, c.since, restores, because)
+    told = "every vibration of a spring holds kT on average, half of it as kinetic energy"
+    yield Loss("heat capacity of rigid bonds", float(count), "kB", c.since, restores, told)
+    if not c.system.fixman:
+        told = "rigid bonds weigh angles by sqrt(det(G M⁻¹ Gᵀ)), which stiff springs do not"
+        yield Loss("distribution of angles", None, "", c.since, "pass fixman=kT to tp.rigid_bonds", told)
+
+
 # fmt: off
 LOSSES: tuple[Callable[[Case], Iterator[Loss]], ...] = (
     far_field,
@@ -185,6 +206,7 @@ LOSSES: tuple[Callable[[Case], Iterator[Loss]], ...] = (
     library_calls,
     fewer_digits,
     events_between_looks,
+    rigid_bonds,
 )
 # fmt: on
 

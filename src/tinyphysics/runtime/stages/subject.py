@@ -8,6 +8,7 @@ from functools import cached_property
 
 from tinyphysics.analysis.masses import masses
 from tinyphysics.analysis.separable import terms
+from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.errors import InputError
 from tinyphysics.ir import UOp
 from tinyphysics.planner.methods.families.rates import kinetic
@@ -35,6 +36,10 @@ class Observed:
     @property
     def positions(self) -> tuple[UOp, ...]:
         return self.system.q
+
+    @property
+    def held(self) -> int:
+        return sum(g.size for g in self.system.tensor) if self.system.bracket == CONSTRAINED else 0
 
     @property
     def momenta(self) -> tuple[UOp, ...]:

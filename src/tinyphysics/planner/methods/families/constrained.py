@@ -26,7 +26,7 @@ class Rattle(Family):
     kind = CONSTRAINED
     symplectic = True
     kicks_once = True
-    takes = ("energy", "tensor", "motion")
+    takes = ("energy", "tensor", "motion", "stiffness", "fixman")
 
     @property
     def stages(self) -> int:
