@@ -78,6 +78,8 @@ def a_dict(example: str) -> Check:
 
 def the_checks(name: str, value: Any) -> None:
     if isinstance(value, Mapping):
+        if not value:
+            raise InputError(f"{name}={{}} has no threshold", fix=f'Pass {name}={{"shadow": 1e-3}}.')
         for key, threshold in value.items():
             if key != "shadow":
                 raise PlanError(
