@@ -4,6 +4,7 @@ CPU seconds, and medians of the ratio.
 
 python bench/checks.py            # all rows
 python bench/checks.py kepler     # those whose name has this word
+python bench/checks.py "" cuda    # on another backend; seconds are then those of the clock, since a GPU takes no CPU time
 """
 
 from __future__ import annotations
@@ -63,16 +64,20 @@ ROWS: dict[str, tuple[Any, float, Callable[[], dict[str, Any]], int]] = {
 }
 
 
+BACKEND = sys.argv[2] if len(sys.argv) > 2 else "auto"
+CLOCK = time.process_time if BACKEND == "auto" else time.perf_counter
+
+
 def seconds(sim: Simulation, start: dict[str, Any], steps: int) -> tuple[float, Any]:
-    began = time.process_time()
+    began = CLOCK()
     out = sim.evolve(**start, steps=steps, frames=2)
-    return time.process_time() - began, out
+    return CLOCK() - began, out
 
 
 def measure(name: str, repeat: int = 3) -> None:
     system, dt, begin, steps = ROWS[name]
     start = begin()
-    on, off = (tp.compile(system, dt=dt, method="leapfrog", checks=c) for c in ("on", "off"))
+    on, off = (tp.compile(system, dt=dt, method="leapfrog", checks=c, backend=BACKEND) for c in ("on", "off"))
     first = [seconds(sim, start, steps)[0] for sim in (off, on)]
     ratios, took = [], 0.0
     for _ in range(repeat):

@@ -65,3 +65,25 @@ def test_a_member_that_passes_a_pole_stops_there(gpu):
         sim = tp.compile(kepler, dt=0.01, method="leapfrog", backend=backend, check_every=40)
         stops.append([(s.cause, s.member, s.step) for s in sim.evolve(**start, steps=150).stops])
     assert stops[0] == stops[1] == [("singularity", 7, 111)]
+
+
+@pytest.mark.parametrize("system, start, dt", [(kepler, orbits(65_536), 0.02), (gravity, cluster(200), 1e-3)])
+def test_looks_are_few_beside_the_launches_of_a_run_there(gpu, system, start, dt):
+    """A count, no time: blocks end at looks, and a look is some launches of its own (bench/checks.py measures seconds)."""
+    if not gpu.real:
+        start = {name: v[:5] for name, v in start.items()}
+    options = {"dt": dt, "method": "leapfrog", "backend": "cuda"}
+    on, off = (tp.compile(system, **options, **more) for more in ({}, {"checks": "off"}))
+    steps = 65_536 if gpu.real else 64
+    a, b = (sim.evolve(**start, steps=steps, frames=2) for sim in (on, off))
+    assert a.hash == b.hash and a.stopped is None
+    every = a.metrics.get("checks", {}).get("every", steps)
+    assert a.metrics["launches"] <= b.metrics["launches"] + steps // every + 1
+    assert every >= 64 or not gpu.real
+
+
+@pytest.mark.filterwarnings("ignore::tinyphysics.PhysicsWarning")
+def test_a_coarse_step_is_warned_about_there(gpu):
+    sim = tp.compile(kepler, dt=0.02, method="leapfrog", backend="cuda")
+    with pytest.warns(tp.PhysicsWarning, match="At step 72, your Shadow Energy deviates by 1.1e-3"):
+        sim.evolve(q=[1.0, 0.0], p=[0.0, 0.6], steps=100)

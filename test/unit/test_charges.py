@@ -480,3 +480,16 @@ def test_invariants_of_a_top_are_refused_in_words():
 
     with pytest.raises(tp.TinyPhysicsError, match="find_invariants"):
         tp.compile(top, dt=0.1).find_invariants(degree=2)
+
+
+def test_what_is_not_kept_names_what_breaks_it_and_what_is_missing_names_the_call():
+    @tp.hamiltonian
+    def fluid(q: tp.Array[4, 3], p: tp.Array[4, 3], m: float, box: float = 9.0):
+        s = 1 / tp.pair_distance2(q, box=box, cutoff=2.5) ** 3
+        return (p * p).sum() / (2 * m) + tp.pair_sum(4 * (s * s - s))
+
+    sim = tp.compile(fluid, dt=0.005, method="leapfrog")
+    kept = {c.name: c.kept for c in sim.conserved}
+    assert kept["energy"] == "broken by the cutoff: out.losses has its size" and len(kept) == 7
+    with pytest.raises(tp.InputError, match="verify_symmetries needs the parameter `m`"):
+        sim.verify_symmetries()

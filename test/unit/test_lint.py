@@ -347,3 +347,18 @@ def test_one_bad_member_of_many_is_found_before_the_run():
         odd = np.ones(2000)
         odd[1234] = value
         assert [f.cause for f in sim.lint(q=q, p=q, **{name: odd})] == [cause]
+
+
+def test_two_particles_that_begin_in_one_place_overlap():
+    """Without others to compare with: the step would have to be thousands of times shorter."""
+
+    @tp.hamiltonian
+    def pair(q: tp.Array[2, 3], p: tp.Array[2, 3]):
+        return (p**2).sum() / 2 - 1 / tp.norm(q[0] - q[1])
+
+    sim = tp.compile(pair, dt=0.01)
+    together = np.array([[0.0, 0.0, 0.0], [1e-5, 0.0, 0.0]])
+    (found,) = sim.lint(q=together, p=0 * together)
+    assert found.cause == "overlap at the start" and found.where == (0, 1)
+    apart, around = together * 1e5, np.array([[0.0, 0.5, 0.0], [0.0, -0.5, 0.0]])
+    assert not list(sim.lint(q=apart, p=around))

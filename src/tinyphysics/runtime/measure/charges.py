@@ -41,6 +41,7 @@ from tinyphysics.planner.methods.method import (
 from tinyphysics.rules.calculus.degree import degrees
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.equality.normal import same
+from tinyphysics.rules.formulas.cutoffs import CUT, at_cutoffs
 from tinyphysics.runtime.measure.fast_parts import shortened
 from tinyphysics.runtime.state.ensemble import number_array
 from tinyphysics.system import State, System
@@ -49,6 +50,7 @@ from tinyphysics.util import did_you_mean
 OSCILLATES, PRECESSES, DRIFTS, UNKNOWN = "oscillates", "precesses", "drifts", "not shown"
 TOLERANCE = "to the tolerance of the method"
 BY_TREE = "broken by the tree: out.losses has its size"
+BY_CUTOFF = "broken by the cutoff: out.losses has its size"
 # what a sub-flow that is solved for keeps, by the degree of the quantity in the state
 QUADRATIC = 2
 FEW = 64  # numbers of a state at which a rate is measured
@@ -100,7 +102,11 @@ def kept(f: Found, system: System, facts: Facts, goal: Goal, method: Method) -> 
         return TOLERANCE
     degree = degrees(f.expression, frozenset((*system.q, *system.p)))[f.expression]
     if f.kind == "energy" and jumps(system) and not method.family.conserves:
-        return f"broken by the jump of {shortened(str(jumps(system)[0].node))}: it exerts no force"
+        assert system.energy is not None
+        found = jumps(system)[0]
+        if any(kind == CUT for kind, *_ in at_cutoffs([system.energy])):
+            return BY_CUTOFF
+        return f"broken by the jump of {shortened(str(found.node))}: it exerts no force"
     if f.kind == "energy":
         if (
             method.family.conserves
@@ -170,15 +176,15 @@ def conserved(system: System, goal: Goal, method: str) -> tuple[Charge, ...]:
     return tuple(as_charge(f, kept(f, seen, facts, goal, named), seen) for f in found_in(seen))
 
 
-def numbers_of(system: System, given: Mapping[str, Any]) -> dict[str, list[float]]:
-    """Of each parameter all its numbers: those given, or the default."""
+def numbers_of(system: System, given: Mapping[str, Any], call: str) -> dict[str, list[float]]:
+    """Of each parameter all its numbers: those given to a call, or the default."""
     out = {}
     for x in system.parameters:
         value = given.get(x.name, x.default)
         if value is None:
             raise InputError(
-                f"find_invariants needs the parameter `{x.name}`, which has no default",
-                fix=f"Pass it: sim.find_invariants({x.name}=1.0).",
+                f"{call} needs the parameter `{x.name}`, which has no default",
+                fix=f"Pass it: sim.{call}({x.name}=1.0).",
             )
         array = number_array(x.name, value)
         if array.ndim > x.var.ndim or not all(
@@ -232,7 +238,7 @@ def find_invariants(
             fix="See sim.conserved for what its symmetries conserve, or write it without the jump.",
         )
     known = [f for f in found_in(seen) if f.by_time is None and not f.condition]
-    numbers = numbers_of(seen, given)
+    numbers = numbers_of(seen, given, "find_invariants")
     more = invariants_of(seen, degree, numbers, [f.expression for f in known])
     named, facts = method_of(method), facts_of(seen)
     out = [as_charge(f, kept(f, seen, facts, goal, named), seen) for f in known]
@@ -323,7 +329,7 @@ def verify_symmetries(system: System, state: Mapping[str, Any]) -> list[str]:
                 f"`{seen.name}` has no state or parameter `{name}`",
                 fix=f"{did_you_mean(name, known)}It has {', '.join(known)}.",
             )
-    numbers = numbers_of(seen, state)
+    numbers = numbers_of(seen, state, "verify_symmetries")
     at = {s.name: one_state(s, state[s.name]) for s in seen.states if s.name in state}
     size = sum(s.var.size for s in seen.states)
     found = []

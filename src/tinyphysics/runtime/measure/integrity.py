@@ -81,6 +81,8 @@ def why_stopped(
     evidence = {"quantity": x.name, "size": x.size, "band": x.band, "smallest": x.smallest, "step": x.step}
     evidence |= {"where": None if place is None else numbered(r, place), "term": term}
     fix = f"The state of step {x.step - 1:,} is the last good one."
+    if x.expression is r.system.seen.energy and not any(a.due(x.step) for a in r.acts):
+        fix = f"The step is too long there: compile with a shorter dt. {fix}"
     return PhysicsIntegrityError(what, fix=fix, evidence=evidence), place
 
 
@@ -149,6 +151,8 @@ def moving_term(of: UOp, r: Run, before: Mapping[str, Any], step: int) -> tuple[
     try:
         by_q, by_p = gradient(of, q), gradient(of, p)
         for u in addends(system.energy):
+            if of is system.energy and not u.leaves & frozenset(q):
+                continue  # a step that is too long is too long for a potential
             u_q, u_p = gradient(u, q), gradient(u, p)
             parts = [-a * b for a, b in zip(by_p, u_q)], [a * b for a, b in zip(by_q, u_p)]
             for names, products in zip((p, q), parts):

@@ -209,13 +209,17 @@ def overlap(place: Place) -> Finding | None:
     """Two particles much nearer than the others, which the fastest vibration moves, and which are in no orbit."""
     q = place.system.q[0] if place.system.q else None
     way = place.fastest
-    if q is None or len(q.shape) != 2 or q.shape[0] < 3 or way is None:
+    if q is None or len(q.shape) != 2 or q.shape[0] < 2 or way is None:
         return None
     rows = place.state(q)
     apart = np.linalg.norm(rows[:, None] - rows[None, :], axis=-1)
     np.fill_diagonal(apart, np.inf)
     i, j = sorted(int(x) for x in np.unravel_index(apart.argmin(), apart.shape))
-    usual = float(np.median(np.delete(apart.min(axis=1), [i, j])))
+    beside = np.delete(
+        apart.min(axis=1), [i, j]
+    )  # of two particles alone: where the step would be short enough
+    usual = float(np.median(beside) if len(beside) else apart[i, j] * (place.pace / place.limit) ** (2 / 3))
+    others = f", where others have {usual:.3g} to their nearest" if len(beside) else ""
     weights = (way[: q.size].reshape(q.shape) ** 2).sum(axis=1)
     if not 0.0 < apart[i, j] < NEAR * usual or weights[[i, j]].sum() < OWN * weights.sum():
         return None
@@ -226,8 +230,8 @@ def overlap(place: Place) -> Finding | None:
         return None  # they go around each other: the step is too long for that
     return Finding(
         OVERLAP,
-        f"particles {i} and {j} are {apart[i, j]:.3g} apart at the first state, where others have {usual:.3g} to their "
-        f"nearest: dt*omega is {place.pace:.3g} there, and the method is stable below {place.limit:.3g}",
+        f"particles {i} and {j} are {apart[i, j]:.3g} apart at the first state{others}: dt*omega is {place.pace:.3g} "
+        f"there, and the method is stable below {place.limit:.3g}",
         f"Move them apart, or {SOFT}.",
         place.steepest,
         (i, j),

@@ -4,7 +4,8 @@ Of leapfrog the shadow energy H + dt**2 H2 is watched: it moves by dt**4 H4, the
 so far, and by rounding. Of other methods, and of large systems, only jumps of H are looked into. What looks wrong is done
 again from the look before: a drift that passed a pole stops the member there ("singularity"), and so does what is no step
 and moved the shadow energy further than the next term anywhere in that stretch ("integrity"): a fault, or a run that is not
-reproduced. A step may do so by itself, where it is too long for the series: that is no fault, and the run goes on.
+reproduced. A step may do so by itself, where it is too long for the series: that is no fault, and the run goes on, unless the
+step has moved it by a hundredth of the terms of H for good.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ LEAST = 1e-6  # of that sum, below which no jump is looked into
 TRIES, FEW_TRIES = 16, 4  # replays of a member in which nothing was found: by FAR, by ODD
 SAFE = 4.0  # of the next term: both ends of a stretch have it, and the series goes on
 JUMP = 20.0  # roundings of one step: beyond it is none
+BROKEN = 1e-2  # of the largest sum of |terms of H|: a step by itself that moves the shadow energy further has broken it
+LOST = 0.1  # the same of H itself, where the series says nothing any more
+LASTING = 32  # steps over which it is seen whether it stays there
 ENERGY, SCALE, NEXT, MOVED, PLAIN = "energy", "energy scale", "energy next", "energy moved", "energy plain"
 ROUGH = {
     Ops.ABS,
@@ -91,6 +95,7 @@ class WatchedEnergy:
         None  # the largest |shadow energy - H| of the largest sum of |terms of H| so far, over all looks
     )
     gap_at: Any = None  # the step of it
+    pending: Any = None  # a step that may have broken it for good; 0: none
 
     def __post_init__(self) -> None:
         members = self.run.given.members
@@ -98,7 +103,11 @@ class WatchedEnergy:
             np.zeros(members) for _ in range(6)
         )
         self.since, self.looks, self.tries = (np.zeros(members, int) for _ in range(3))
-        self.gap, self.gap_at = np.zeros(members), np.zeros(members, int)
+        self.gap, self.gap_at, self.pending = (
+            np.zeros(members),
+            np.zeros(members, int),
+            np.zeros(members, int),
+        )
 
     @cached_property
     def values(self) -> dict[str, UOp]:
@@ -140,6 +149,8 @@ class WatchedEnergy:
                 wider = gap > self.gap[part]
                 self.gap[part][wider], self.gap_at[part][wider] = gap[wider], n
                 wrong |= ~(np.abs(now[ENERGY] - self.reference[part]) <= self.band(part, n))
+                wrong |= jump > LOST * self.scale[part]
+                wrong |= (self.pending[part] > 0) & (n >= self.pending[part] + LASTING)
         return wrong & (self.tries[part] < TRIES)
 
     def odd(self, part: slice, jump: Any) -> Any:
@@ -161,17 +172,22 @@ class WatchedEnergy:
     # --- by replay ----------------------------------------------------------------------------------
     def find(self, members: Sequence[int], good: int, n: int) -> Found:
         out: dict[int, tuple[Stop, Mapping[str, Any]]] = {}
+        first = 0 if self.run.begun is None else self.run.begun.step
         for k in members:
-            begun = begun_at(part_of(self.run, [k]), good)
+            earlier = max(first, min(good, self.pending[k] or good) - LASTING)  # what was not known to last
+            begun = begun_at(part_of(self.run, [k]), earlier if self.shadow is not None else good)
             found = met(self.setup, self.run, begun, k, n) if self.poles else None
-            found = self.moved(begun, k, good, n) if found is None and self.shadow is not None else found
+            if found is None and self.shadow is not None:
+                found = self.moved(begun, k, good, earlier, n)
             if found is None:
                 self.tries[k] += 1
             else:
                 out[k] = found
         return out
 
-    def moved(self, begun: Run, k: int, good: int, n: int) -> tuple[Stop, Mapping[str, Any]] | None:
+    def moved(
+        self, begun: Run, k: int, good: int, first: int, n: int
+    ) -> tuple[Stop, Mapping[str, Any]] | None:
         """The stop of a member whose shadow energy one step has moved; else it is well where it is now."""
         seen = {name: v[:, 0] for name, v in every_step(begun, n, self.values).items()}
         energy, after = seen[ENERGY], np.fmax.accumulate(seen[NEXT])
@@ -183,15 +199,39 @@ class WatchedEnergy:
             wrong = (jumps > limit) & np.isfinite(jumps)
         if self.setup.goal.math == "exact" and not np.array_equal(energy[-1], self.last[k], equal_nan=True):
             return not_reproduced(begun, good, n, k)
-        at = int(np.argmax(wrong))
-        acts = [a for a in self.run.acts if a.due(good + at + 1)]
-        if not wrong.any() or not acts:  # a step by itself is too long for the series, and no fault
-            self.reference[k], self.since[k], self.largest[k] = energy[-1], n, largest[-1]
+        steps = np.arange(first + 1, first + len(energy))
+        acts = np.array([any(a.due(int(m)) for a in self.run.acts) for m in steps], bool) & (steps > good)
+        # a step by itself may be too long for the series: that is no fault, unless the energy is broken by it for good
+        plain, scale = seen[PLAIN], np.fmax(np.fmax.accumulate(seen[SCALE])[1:], self.scale[k])
+        with np.errstate(all="ignore"):
+            moves = np.abs(np.diff(plain))
+            by_series, by_itself = wrong & (jumps > BROKEN * scale), moves > LOST * scale
+        least = np.where(by_series, BROKEN, LOST) * scale
+        broken = by_series | by_itself
+        lasts = np.array([bool(b) and lasting(plain, j, least[j]) for j, b in enumerate(broken)], bool)
+        stops = wrong & acts | lasts
+        if not stops.any():
+            late = steps[broken & (steps > n - LASTING)]  # it is not known yet whether that lasts
+            self.pending[k] = late[0] if len(late) and n < self.run.schedule.steps else 0
+            if not self.pending[k]:
+                self.reference[k], self.since[k], self.largest[k] = energy[-1], n, largest[-1]
             return None
         H = self.run.system.seen.energy
         assert H is not None
-        size, within = float(jumps[at]), float(limit[at])
-        return injury(Injured("shadow energy", H, good + at + 1, size, within, within), begun, k)
+        at = int(np.argmax(stops))
+        name, size, within = "shadow energy", float(jumps[at]), float(limit[at])
+        if not acts[at] and not (by_series[at] and size > within):
+            name, size, within = "energy", float(moves[at]), float(least[at])
+        return injury(Injured(name, H, int(steps[at]), size, within, within), begun, k)
+
+
+def lasting(energy: Any, at: int, least: float) -> bool:
+    """Is H elsewhere for good after a step?  Beside a turning point, or in a coarse vibration, it comes back."""
+    before, after = energy[max(0, at + 1 - LASTING) : at + 1], energy[at + 1 : at + 1 + LASTING]
+    if min(len(before), len(after)) < LASTING // 2 or not np.isfinite(after).all():
+        return False
+    (low, high), (down, up) = (np.quantile(x, (0.25, 0.75)) for x in (before, after))
+    return bool(max(down - high, low - up) > least)
 
 
 def watch_energy(setup: Setup, r: Run, every: int) -> Watch | None:
