@@ -341,6 +341,11 @@ def softened(q: tp.Vec[2], p: tp.Vec[2]):
     return p @ p / 2 - 1 / tp.sqrt(q @ q + 1e-4)
 
 
+@tp.hamiltonian
+def by_name(q: tp.Vec[2], p: tp.Vec[2], eps: float = 0.01):
+    return p @ p / 2 - 1 / tp.sqrt(q @ q + eps**2)
+
+
 @pytest.mark.requirement("S2-53")
 @pytest.mark.parametrize(
     "options",
@@ -357,6 +362,14 @@ def test_a_step_that_breaks_the_energy_by_itself_stops(options):
     many = {"q": np.tile([1.0, 0.0], (3, 1)), "p": np.array([[0.0, 1.0], [0.0, 0.02], [0.0, 0.9]])}
     with pytest.warns(tp.PhysicsWarning):
         assert [(s.member, s.step) for s in sim.evolve(**many, steps=500).stops] == [(1, 111)]
+    with pytest.warns(
+        tp.PhysicsWarning
+    ):  # a length that is given by name: it has no pole unless that is zero
+        out = tp.compile(by_name, dt=0.01, method="leapfrog", check_every=64).evolve(**fall, steps=500)
+    assert (out.stopped.cause, out.stopped.step) == ("integrity", 111)
+    with pytest.warns(tp.PhysicsWarning):  # no shadow energy is known there: H itself is watched
+        out = tp.compile(softened, dt=0.03, method="yoshida4", check_every=64).evolve(**fall, steps=500)
+    assert out.stopped.cause == "integrity" and 30 < out.stopped.step < 45
     short = tp.compile(softened, dt=1e-4, method="leapfrog", check_every=64)
     assert short.evolve(**fall, steps=20_000, frames=2).stopped is None
 

@@ -19,6 +19,7 @@ from tinyphysics.errors import TinyPhysicsError
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.rules.equality.ranges import ranges_of
 from tinyphysics.runtime.measure.autopsy import shown as as_written
 from tinyphysics.runtime.measure.part_again import every_step
 from tinyphysics.runtime.stages.execute import observe_states
@@ -54,7 +55,7 @@ def passed_pole(r: Run, last: int, limit: float) -> Passed | None:
     """
     system = r.system.seen
     size, first = sum(x.size for x in system.q), 0 if r.begun is None else r.begun.step
-    poles = poles_of(system)
+    poles = poles_of_run(r)
     if not poles or (last - first + 1) * size > ROOM or last <= first:
         return None
     names = {f"position {n}": x for n, x in enumerate(system.q)}
@@ -72,6 +73,18 @@ def passed_pole(r: Run, last: int, limit: float) -> Passed | None:
     except (NotImplementedError, TinyPhysicsError):  # an operation that has no form here
         return None
     return min((p for p in found if p is not None), key=lambda p: p.step, default=None)
+
+
+def poles_of_run(r: Run) -> list[tuple[UOp, UOp]]:
+    """The poles that an energy has with the parameters of a run: q @ q + eps**2 is zero only where eps is."""
+    system, known = r.system.seen, {}
+    for x in system.parameters:
+        v = r.given.own.get(x.name)
+        if v is not None and np.size(v) and np.isfinite(v).all():
+            known[x.var] = float(np.min(v)), float(np.max(v))
+    poles = poles_of(system)
+    ranges = ranges_of([zero for _, zero in poles], known)
+    return [(x, zero) for x, zero in poles if ranges[zero][0] <= 0.0 <= ranges[zero][1]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -82,6 +82,7 @@ class WatchedEnergy:
     setup: Setup
     shadow: tuple[UOp, UOp] | None
     poles: bool
+    breaks: bool = False  # is a step that breaks the energy by itself looked for?
     reference: Any = None  # where it was when it was last known to be well
     since: Any = None  # the step of that
     plain: Any = None  # H at the look before
@@ -140,6 +141,9 @@ class WatchedEnergy:
             jump = np.abs(plain - self.plain[part])
             self.plain[part], self.last[part] = plain, now[ENERGY]
             wrong = ~(jump <= FAR * self.scale[part]) & self.poles
+            if self.breaks:
+                wrong |= jump > LOST * self.scale[part]
+                wrong |= (self.pending[part] > 0) & (n >= self.pending[part] + LASTING)
             if self.shadow is None:
                 wrong |= self.odd(part, jump)
             else:
@@ -149,8 +153,6 @@ class WatchedEnergy:
                 wider = gap > self.gap[part]
                 self.gap[part][wider], self.gap_at[part][wider] = gap[wider], n
                 wrong |= ~(np.abs(now[ENERGY] - self.reference[part]) <= self.band(part, n))
-                wrong |= jump > LOST * self.scale[part]
-                wrong |= (self.pending[part] > 0) & (n >= self.pending[part] + LASTING)
         return wrong & (self.tries[part] < TRIES)
 
     def odd(self, part: slice, jump: Any) -> Any:
@@ -175,15 +177,41 @@ class WatchedEnergy:
         first = 0 if self.run.begun is None else self.run.begun.step
         for k in members:
             earlier = max(first, min(good, self.pending[k] or good) - LASTING)  # what was not known to last
-            begun = begun_at(part_of(self.run, [k]), earlier if self.shadow is not None else good)
+            begun = begun_at(part_of(self.run, [k]), earlier if self.breaks else good)
             found = met(self.setup, self.run, begun, k, n) if self.poles else None
             if found is None and self.shadow is not None:
                 found = self.moved(begun, k, good, earlier, n)
+            elif found is None and self.breaks:
+                found = self.broken(begun, k, earlier, n)
+            if found is not None and self.run.poles is not None:  # a pole is the better word for it
+                pole = self.run.poles.find([k], earlier, n).get(k, found)
+                found = pole if pole[0].step <= found[0].step else found
             if found is None:
                 self.tries[k] += 1
             else:
                 out[k] = found
         return out
+
+    def broken(self, begun: Run, k: int, first: int, n: int) -> tuple[Stop, Mapping[str, Any]] | None:
+        """The stop of a member whose energy one step has broken for good, of a method whose shadow energy is not known."""
+        seen = {name: v[:, 0] for name, v in every_step(begun, n, self.values).items()}
+        energy, steps = seen[ENERGY], np.arange(first + 1, n + 1)
+        with np.errstate(all="ignore"):
+            least = LOST * np.fmax(np.fmax.accumulate(seen[SCALE])[1:], self.scale[k])
+            moves = np.abs(np.diff(energy))
+        far = moves > least
+        stops = np.array([bool(b) and lasting(energy, j, least[j]) for j, b in enumerate(far)], bool)
+        late = steps[far & (steps > n - LASTING)]
+        self.pending[k] = late[0] if len(late) and n < self.run.schedule.steps else 0
+        if not stops.any():
+            return None
+        H, at = self.run.system.seen.energy, int(np.argmax(stops))
+        assert H is not None
+        return injury(
+            Injured("energy", H, int(steps[at]), float(moves[at]), float(least[at]), float(least[at])),
+            begun,
+            k,
+        )
 
     def moved(
         self, begun: Run, k: int, good: int, first: int, n: int
@@ -234,13 +262,26 @@ def lasting(energy: Any, at: int, least: float) -> bool:
     return bool(max(down - high, low - up) > least)
 
 
+def may_break(setup: Setup, r: Run) -> bool:
+    """Is H of a small system smooth and kept, so that no step may move it by a tenth for good?"""
+    H = r.system.energy
+    if H is None or setup.compiled.look is None or not r.keeps_energy or r.system.clock is not None:
+        return False
+    meant = any(a.since is None and not a.inside for a in r.acts) or r.system.friction or r.system.driven
+    return not meant and not any(u.op in ROUGH for u in toposort([H]))
+
+
 def watch_energy(setup: Setup, r: Run, every: int) -> Watch | None:
     poles, fixed = looks_for_poles(setup, r), r.jump is None and not r.adaptive and not r.gridless
     shadow = shadow_of(setup, r) if fixed and r.system.energy is not None else None
-    if not poles and shadow is None:
+    breaks = shadow is not None or fixed and may_break(setup, r)
+    if not poles and not breaks:
         return None
-    one = WatchedEnergy(r, setup, shadow, poles and r.poles is None)  # else the loop looks at every drift
-    told = (("shadow energy",) if shadow is not None else ()) + (("poles",) if poles else ())
+    one = WatchedEnergy(
+        r, setup, shadow, poles and r.poles is None, breaks
+    )  # else the loop looks at every drift
+    told = ("shadow energy",) if shadow is not None else ("energy",) if breaks else ()
+    told = (*told, "poles") if poles else told
     return Watch(
         "energy",
         one.values,
