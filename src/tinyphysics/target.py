@@ -132,4 +132,9 @@ OPENCL = Target("opencl", "an OpenCL device with float64", ("f64", "i64", "i32",
 CUDA = Target("cuda", "an NVIDIA GPU, through its driver", LLVM.dtypes, True)
 
 BUILT: dict[str, Target] = {t.backend: t for t in (LLVM, C, NUMPY, PYTHON, OPENCL, CUDA)}
-PLANNED = ("jax", "torch", "wgsl")
+# another library's arithmetic: compared with a tolerance
+TORCH = Target("torch", "PyTorch, an array of members at a time", ("f64",), False)
+JAX = Target("jax", "JAX, an array of members at a time", ("f64",), False)
+LIBRARIES: dict[str, Target] = {t.backend: t for t in (TORCH, JAX)}
+TARGETS = BUILT | LIBRARIES
+PLANNED = ("wgsl",)

@@ -10,7 +10,7 @@ from tinyphysics.errors import BackendError, PlanError
 from tinyphysics.ir.ops import HARMONIC
 from tinyphysics.ir.reduction import COMPONENTS, FEW
 from tinyphysics.planner.cost.cost import operations
-from tinyphysics.target import BUILT, PLANNED, Target
+from tinyphysics.target import BUILT, LIBRARIES, PLANNED, TARGETS, Target
 from tinyphysics.tpir.kernels.index import Unsupported
 from tinyphysics.tpir.kernels.kernel import LARGEST
 from tinyphysics.tpir.kernels.loops import components_of, few, follows, longest_axis, planned_loops
@@ -37,14 +37,14 @@ def approximates(program: Program) -> bool:
 
 def checked(backend: str) -> str:
     """The name of a backend that exists, "auto" or "gpu"; else an error: nothing is tried in its place."""
-    if backend in ("auto", "gpu") or backend in BUILT:
+    if backend in ("auto", "gpu") or backend in TARGETS:
         return backend
-    there = one_of(["auto", "gpu", *BUILT])
+    there = one_of(["auto", "gpu", *TARGETS])
     if backend in PLANNED:
         raise BackendError(f"the backend `{backend}` does not exist yet", fix=f"Backends: {there}.")
     raise BackendError(
         f"there is no backend `{backend}`",
-        fix=f"{did_you_mean(backend, [*BUILT, *PLANNED])}Backends: {there}.",
+        fix=f"{did_you_mean(backend, [*TARGETS, *PLANNED])}Backends: {there}.",
     )
 
 
@@ -144,6 +144,7 @@ def on_arrays(program: Program) -> bool:
 
 def in_series(program: Program, requested: str) -> tuple[Target, str]:
     """(the target, why) of a step in loops over the coefficients of its series."""
+    refuse_libraries(requested, "Taylor series in loops")
     if requested not in ("auto", *WITH_SERIES):
         numbers = sum(math.prod(s.type.shape) for s in program.states)
         raise PlanError(
@@ -157,6 +158,7 @@ def in_series(program: Program, requested: str) -> tuple[Target, str]:
 
 def written_out(program: Program, requested: str) -> tuple[Target, str]:
     """(the target, why) of a step that chooses its length: in loops if it is of arrays, else written out."""
+    refuse_libraries(requested, "methods that choose their own steps")
     if on_arrays(program):
         if requested != "python" and (why := loops_refuse(program)):
             raise PlanError(
@@ -173,8 +175,34 @@ def written_out(program: Program, requested: str) -> tuple[Target, str]:
     return (BUILT["llvm"], "auto") if requested == "auto" else (BUILT[requested], "asked for")
 
 
+def refuse_libraries(requested: str, what: str) -> None:
+    if requested in LIBRARIES:
+        raise BackendError(
+            f"the backend `{requested}` does not support {what}", fix=f"Choose {one_of(list(BUILT))}."
+        )
+
+
+def in_library(program: Program, requested: str, precision: str) -> tuple[Target, str]:
+    """(the target, why) of a step as array code of another library: number by number, members side by side."""
+    if precision != "float64":
+        refuse_libraries(requested, f'precision="{precision}"')
+    if approximates(program) or by_lists(program):
+        refuse_libraries(requested, "trees" if approximates(program) else "neighbour lists")
+    if any(i.op == "SOLVE" and len(i.type.shape) > 1 for i in program.step):
+        refuse_libraries(requested, "equations of whole arrays")
+    count = written(program)
+    if not count.fits:
+        told = f"a {count.part} of {max(count.operations, count.lines):,} operations"
+        refuse_libraries(requested, f"{told}: it computes number by number")
+    return LIBRARIES[
+        requested
+    ], "asked for; its results agree with those of others to a tolerance, not in their bits"
+
+
 def choose_target(program: Program, requested: str, precision: str = "float64") -> tuple[Target, str]:
     """(the target, why)."""
+    if requested in LIBRARIES:
+        return in_library(program, requested, precision)
     if requested in WITHOUT_TREES and approximates(program):
         raise PlanError(
             f"the backend `{requested}` does not support tree codes",

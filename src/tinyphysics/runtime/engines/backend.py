@@ -43,7 +43,7 @@ from tinyphysics.runtime.state.device_arrays import tools
 from tinyphysics.runtime.state.run import LazyProgram, made
 from tinyphysics.step import Step
 from tinyphysics.synth.methods.taylor import CLOCK, loop_parts, loop_plan
-from tinyphysics.target import BUILT, PORTABLE, PTX_RSQRT, Seed, Target
+from tinyphysics.target import BUILT, LIBRARIES, PORTABLE, PTX_RSQRT, Seed, Target
 from tinyphysics.tpir.kernels.every_kind import for_backend
 from tinyphysics.tpir.kernels.extremes import ExtremesOf
 from tinyphysics.tpir.kernels.kernel import RECORDED, build_kernel
@@ -101,6 +101,13 @@ def new_engine(
     With `record` it writes down what it carries after every step, by `record`. With `nearest` its loop keeps how near it
     came to the zeros of another probe's values, where it can.
     """
+    if target.backend in LIBRARIES:
+        from tinyphysics.device.host.libraries import LibraryLoader  # imported by those who ask for them
+
+        watch = None if probe is None else made(probe)
+        whole = say_if_long(made(program), target.backend)
+        written_out = kernel_of(whole, watch, PORTABLE, extremes, record, True, written(nearest))
+        return LaneEngine(program, written_out, LibraryLoader(target.backend), threads)
     if target.backend == "python" or loops:
         whole, watch = say_if_long(made(program), target.backend), None if probe is None else made(probe)
         if target.backend not in LOOPS:
@@ -223,6 +230,10 @@ def ready(backend: str) -> None:
         opencl.device()
     if backend == "cuda":
         cuda.device()
+    if backend in LIBRARIES:
+        from tinyphysics.device.host.libraries import library
+
+        library(backend)
 
 
 def resolved(backend: str) -> str:

@@ -27,7 +27,7 @@ from tinyphysics.planner.cost.target import FEW_MEMBERS, in_loops
 from tinyphysics.rules.formulas.relativity import NAME as RELATIVISTIC
 from tinyphysics.step import DRAWS, OWN_STEPS, SERIES, SOLVES
 from tinyphysics.system import System
-from tinyphysics.target import BUILT
+from tinyphysics.target import TARGETS
 from tinyphysics.tpir.kernels.kernel import Kernel
 from tinyphysics.tpir.kernels.outline import Outline, described
 from tinyphysics.util import PACKAGE, digest, without_collections
@@ -114,7 +114,7 @@ def read(text: bytes) -> PlanSummary:
         raise ValueError("not a plan")
     if type(few) is not bool or type(many) is not bool:
         raise ValueError("not a plan")
-    BUILT[data["backend"]]
+    TARGETS[data["backend"]]
     for _, factor in scales:
         parse(factor)
     return PlanSummary(**data, loops=(few, many), scales=scales, traits=traits)

@@ -25,7 +25,7 @@ from tinyphysics.runtime.state.encoding import FLOAT64
 from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import Schedule
-from tinyphysics.target import BUILT
+from tinyphysics.target import TARGETS
 
 MOST_PRODUCTS = 32  # with a vector; the ends of a spectrum are found long before its middle
 DIGITS = 6  # of a frequency that are kept: more are not found, and the last bits are nobody's
@@ -72,7 +72,11 @@ def products(s: Stiffness, compiled: Compiled, given: Inputs, t0: float) -> Prod
     states = {name: np.asarray(v, np.float64) for name, v in compiled.encoding.values(given.states).items()}
     params = {name: np.asarray(v, np.float64) for name, v in given.own.items()}
     frames = {name: v[None] for name, v in states.items()}
-    program, target, loops = compiled.program, BUILT[compiled.known.backend], compiled.in_loops(given.members)
+    program, target, loops = (
+        compiled.program,
+        TARGETS[compiled.known.backend],
+        compiled.in_loops(given.members),
+    )
 
     def cut(row: Any, names: tuple[str, ...], of: Mapping[str, Any]) -> dict[str, Any]:
         out, at = {}, 0

@@ -25,7 +25,7 @@ from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.runtime.state.record import Record, beginning
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import Schedule
-from tinyphysics.target import BUILT, Target
+from tinyphysics.target import TARGETS, Target
 
 SHORT = 6_000  # operations of a step that LLVM compiles in about a second
 COPIES = 16  # of a state, on a line
@@ -50,7 +50,7 @@ def backend_of(c: Compiled) -> str | None:
 def target_of(c: Compiled) -> Target:
     backend = backend_of(c)
     assert backend is not None
-    found = BUILT[backend]
+    found = TARGETS[backend]
     return found if c.goal.math == "exact" else replace(found, bit_exact=False)
 
 

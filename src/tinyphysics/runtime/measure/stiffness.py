@@ -31,7 +31,7 @@ from tinyphysics.runtime.state.encoding import FLOAT64
 from tinyphysics.runtime.state.ensemble import Inputs, inputs
 from tinyphysics.runtime.state.run import Checkpoint, Run
 from tinyphysics.runtime.state.schedule import Schedule, checked_time
-from tinyphysics.target import BUILT
+from tinyphysics.target import TARGETS
 
 PRODUCTS = 14  # of the Jacobian with a vector
 MORE = 4  # products than there are numbers, where there are few
@@ -192,7 +192,7 @@ def observed(s: JacobianProduct, compiled: Compiled, given: Inputs, t0: float) -
     states = {name: np.asarray(v, np.float64) for name, v in compiled.encoding.values(given.states).items()}
     params = {name: np.asarray(v, np.float64) for name, v in given.own.items()}
     frames = {name: v[None] for name, v in states.items()}
-    target = BUILT[compiled.known.backend]
+    target = TARGETS[compiled.known.backend]
     shapes = [states[v.name].shape for v in s.system.states]
 
     def product(v: Any) -> Any:

@@ -30,10 +30,13 @@ from tinyphysics.runtime.state.run import LazyProgram
 from tinyphysics.runtime.state.schedule import YEAR
 from tinyphysics.step import Scale, Step
 from tinyphysics.system import System
+from tinyphysics.target import LIBRARIES
 from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.tpir.precision.probe import probe
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.util import digest
+
+NUMBER_BY_NUMBER = ("python", *LIBRARIES)  # backends without loops along the axes of states
 
 LOG = logging.getLogger("tinyphysics")
 LIFETIME = 100 * YEAR  # of a loop, beyond which it is not begun
@@ -217,8 +220,8 @@ class Compiled:
         """Does a run of so many members go along the axes of its states?"""
         k = self.known
         if self.known.way != "loop":  # only energies and observables are computed so
-            return k.backend != "python" and self.energy_in_loops
-        if k.backend == "python":
+            return k.backend not in NUMBER_BY_NUMBER and self.energy_in_loops
+        if k.backend in NUMBER_BY_NUMBER:
             return False
         few, many = k.loops
         return few if members <= FEW_MEMBERS else many

@@ -20,7 +20,7 @@ from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import Schedule
 from tinyphysics.system import Parameter, State, System
-from tinyphysics.target import BUILT
+from tinyphysics.target import TARGETS
 
 START = "the_start"  # the time at which a run begins, as a parameter
 
@@ -84,7 +84,7 @@ def one_step(c: Compiled, given: Mapping[str, Any]) -> Mapping[str, Any]:
     i, schedule = inputs(c.system, given, c.encoding), Schedule(1, None, None, None)
     if c.selects:
         check_indices(c.system.equations, i)
-    target = BUILT[c.known.backend]
+    target = TARGETS[c.known.backend]
     r = Run(c.program, c.system, target, i, schedule, 1.0, 0.0, None, c.encoding, c.in_loops(i.members))
     frames = {name: np.array(v)[None].repeat(2, axis=0) for name, v in i.states.items()}
     record, *_ = execute(r, Record(schedule, frames), {}, lambda n: None)

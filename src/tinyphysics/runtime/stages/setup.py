@@ -17,7 +17,7 @@ from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.stages.order_bodies import check_orbits
 from tinyphysics.runtime.state.first_state import FirstState
 from tinyphysics.system import SizedFamily, System
-from tinyphysics.target import BUILT, Target
+from tinyphysics.target import TARGETS, Target
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.trajectory import Trajectory
 
@@ -115,7 +115,7 @@ class Setup:
     @property
     def target(self) -> Target:
         """Where it runs."""
-        found = BUILT[self.compiled.known.backend]
+        found = TARGETS[self.compiled.known.backend]
         return found if self.goal.math == "exact" else replace(found, bit_exact=False)
 
     def in_own_time(self, what: str) -> None:
