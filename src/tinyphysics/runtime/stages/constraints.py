@@ -18,6 +18,7 @@ from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.rules.calculus.custom import inline
 from tinyphysics.rules.formulas.constraints import ArrayConstraints, Constraints
 from tinyphysics.rules.functions.transcendental import lower
+from tinyphysics.runtime.engines.caller_arrays import host_copies
 from tinyphysics.runtime.stages.in_numpy import numbers
 from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.step import DT
@@ -160,8 +161,10 @@ def numeric(system: System) -> Numeric:
 
 def check_start(system: System, i: Inputs) -> None:
     """An InputError where a member does not begin on the constraints, or some of them say nothing new there."""
-    if not holds(system) or i.there or not i.members:
+    if not holds(system) or not i.members:
         return
+    if i.there:
+        i = replace(i, states=host_copies(i.states))
     if (long := numeric_arrays(system)) is not None:
         g, rate, size, speed = long.residuals(i, i.states)
     else:
