@@ -70,6 +70,7 @@ class Problem:
     text: str  # of the energy
     n: int
     centres: tuple[Centre, ...]
+    terms: tuple[str, ...]  # the energy of each centre
     method: str
     backend: str
     dt: float
@@ -80,9 +81,15 @@ class Problem:
         given = {"dt": self.dt, "method": self.method, "backend": self.backend} | more
         return tp.compile(tp.hamiltonian(written(head, "system")), **given)
 
-    def energy(self, q: Any, p: Any) -> Any:
+    def energy(self, q: Any, p: Any, of: str = "") -> Any:
         with np.errstate(all="ignore"):
-            return eval(self.text, {"tp": Functions, "np": np, "q": q, "p": p})
+            return eval(of or self.text, {"tp": Functions, "np": np, "q": q, "p": p})
+
+    def own(self, c: Centre) -> str:
+        """The terms that have this pole: differences beside one would reach another."""
+        place = sorted(np.column_stack([c.A, c.b]).tolist())
+        same = [sorted(np.column_stack([d.A, d.b]).tolist()) == place for d in self.centres]
+        return " + ".join(x for x, yes in zip(self.terms, same) if yes)
 
     def pace(self, c: Centre, q: np.ndarray) -> float:
         """dt*omega in the direction in which the distance from a pole changes."""
@@ -96,7 +103,7 @@ class Problem:
         h = WIDE(0.01 * np.sqrt(x @ x) / np.sqrt(change @ change))
         zero = np.zeros(self.n, WIDE)
         wide = q.astype(WIDE)
-        ends = [self.energy(wide + k * h * u, zero) for k in (-2, -1, 0, 1, 2)]
+        ends = [self.energy(wide + k * h * u, zero, self.own(c)) for k in (-2, -1, 0, 1, 2)]
         bent = (-ends[0] + 16 * ends[1] - 30 * ends[2] + 16 * ends[3] - ends[4]) / (12 * h * h)
         mass = [self.energy(wide, k * u) for k in (-1, 0, 1)]
         light = mass[0] - 2 * mass[1] + mass[2]
@@ -121,12 +128,13 @@ def problem(seed: int) -> Problem:
     n = rng.choice([1, 2, 2, 3])
     centres = tuple(drawn(rng, n) for _ in range(rng.choice([1, 1, 2])))
     mass = rng.choice(["1.0", "1.0", "2.5"])
-    terms = [f"tp.sum(p*p)/(2*{mass})", *(term(rng, c) for c in centres)]
+    own = tuple(term(rng, c) for c in centres)
+    terms = [f"tp.sum(p*p)/(2*{mass})", *own]
     if rng.random() < 0.5:
         terms.append(rng.choice(["0.5*tp.sum(q*q)", "0.3*q[0]", "0.1*tp.sum(q**4)", "-tp.cos(q[0])"]))
     dt, steps = rng.choice([0.005, 0.01, 0.02]), rng.choice([120, 200, 320])
     return Problem(
-        " + ".join(terms), n, centres, rng.choice(METHODS), rng.choice(BACKENDS), dt, steps
+        " + ".join(terms), n, centres, own, rng.choice(METHODS), rng.choice(BACKENDS), dt, steps
     )  # fmt: skip
 
 
