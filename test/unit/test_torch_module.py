@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 
 import numpy as np
@@ -194,6 +195,15 @@ def test_third_derivatives_are_refused():
     (two,) = torch.autograd.grad(one.sum(), q, create_graph=True)
     with pytest.raises(tp.PlanError, match="third derivatives"):
         torch.autograd.grad(two.sum(), q)
+
+
+def test_a_copy_is_a_layer_of_its_own():
+    layer = tp.torch_module(tp.compile(kepler, dt=0.01, method="leapfrog"), learn=["mu"], steps=20)
+    other = copy.deepcopy(layer)
+    q, p = tensor([1.0, 0.0], False), tensor([0.0, 1.2], False)
+    want, number = layer(q, p).q.detach(), layer.number
+    del layer
+    assert other.number != number and torch.equal(other(q, p).q, want)
 
 
 def test_wrong_calls_say_what_to_write():

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from tinyphysics.errors import BackendError, InputError, PlanError
-from tinyphysics.learn.layer import LAYERS, Layer, size
+from tinyphysics.learn.layer import LAYERS, Layer, renumbered, size
 
 
 # --- operators --------------------------------------------------------------------------------------
@@ -311,6 +311,12 @@ class TorchModule(torch.nn.Module):
                 fix=f'Add "{name}" to wrt=, or pass {name}.detach().',
             )
         return self.layer.check_shape(name, tuple(value.shape))
+
+    def __setstate__(self, state: Any) -> None:
+        """A copy is a layer of its own: graphs know it by another number."""
+        super().__setstate__(state)
+        self.layer = renumbered(self.layer)
+        self.number = self.layer.number
 
     def extra_repr(self) -> str:
         own = self.layer

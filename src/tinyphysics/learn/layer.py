@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -225,6 +225,13 @@ class Layer:
                 fix=f"One run: {want}. A batch: (batch, ...) before it.",
             )
         return tuple(actual[: len(actual) - len(want)])
+
+
+def renumbered(layer: Layer) -> Layer:
+    """The same under a number that is not taken."""
+    out = replace(layer, number=next(NUMBERS))
+    LAYERS[out.number] = out
+    return out
 
 
 def size(shape: Shape) -> int:
