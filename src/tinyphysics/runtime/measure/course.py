@@ -418,16 +418,19 @@ def course_of(setup: Setup, request: Request, wrt: Sequence[str], what: str) -> 
 def check_course(setup: Setup, s: Scheduled, request: Request, what: str) -> None:
     c, system = setup.compiled, setup.system
     reasons = {
-        "project= holds invariants of the first state": bool(setup.goal.project),
-        'scale="auto" keeps the states in other units': setup.goal.scale == "auto",
-        "acts= change the state between steps": request.acts is not None,
-        "events= are searched in it": request.events is not None,
-        "it has states of whole numbers": not all(x.var.dtype.is_float for x in system.states),
-        "it has a tree": any(i.op == "TREE" for i in c.built.program.step),
+        "project= holds invariants of the first state": (bool(setup.goal.project), "Leave project= out."),
+        'scale="auto" keeps the states in other units': (setup.goal.scale == "auto", "Leave scale= out."),
+        "acts= change the state between steps": (request.acts is not None, "Leave acts= out."),
+        "events= are searched in it": (request.events is not None, "Leave events= out."),
+        "it has states of whole numbers": (
+            not all(x.var.dtype.is_float for x in system.states),
+            "Declare them as floats.",
+        ),
+        "a tree sums its forces": (
+            any(i.op == "TREE" for i in c.built.program.step),
+            "Leave approximate= out: all pairs are summed, without a table of them.",
+        ),
     }
-    for why, holds in reasons.items():
+    for why, (holds, fix) in reasons.items():
         if holds:
-            raise PlanError(
-                f"{what}: the adjoint of this run is not there yet, because {why}",
-                fix='Choose a method with steps of one length, such as method="leapfrog", in float64 or on a lattice.',
-            )
+            raise PlanError(f"{what}: the adjoint of this run is not there yet, because {why}", fix=fix)

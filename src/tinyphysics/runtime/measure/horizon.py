@@ -88,9 +88,11 @@ def is_even(pull: Pullback | OwnPullback, grown: Any) -> Any:
     at = np.array([n for n, _ in pull.history], float)
     if len(at) < 3:
         return np.zeros(np.shape(grown), bool)
-    sizes = np.array([s for _, s in pull.history])
     half = pull.course.steps / 2
+    k = min(int(np.searchsorted(-at, -half)), len(at) - 1)  # the first that is not later than the middle
+    (later, before), (earlier, after) = pull.history[max(k - 1, 0)], pull.history[k]
+    share = (later - half) / (later - earlier) if later > earlier else 0.0
     with np.errstate(invalid="ignore"):
-        middle = np.array([np.interp(half, at[::-1], column[::-1]) for column in sizes.T])
+        middle = before + share * (after - before)
         one, two = middle - pull.began, pull.sizes - middle
         return (one > 0) & (two > 0) & (one < EVEN * two) & (two < EVEN * one)
