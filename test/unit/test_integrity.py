@@ -398,6 +398,29 @@ def test_a_thousand_healthy_runs_of_a_million_steps_raise_no_alarm():
     assert out.stopped is None and out.metrics["checks"]["alarms"] == 0
 
 
+@pytest.mark.all
+@pytest.mark.filterwarnings("ignore::tinyphysics.PhysicsWarning")
+@pytest.mark.parametrize("name", POTENTIALS)
+def test_no_orbit_with_short_steps_is_stopped_in_a_million_of_them(name):
+    """Those whose shadow energy stays within a thousandth of H, by three methods: 2,661 in all."""
+    energy, size, wide, fast, middle = POTENTIALS[name]
+    energy.__annotations__ = {"q": tp.Vec[size], "p": tp.Vec[size]}
+    system = tp.hamiltonian(energy)
+    r = np.random.default_rng(11)
+    q, p = wide * r.normal(size=(100, size)), fast * r.normal(size=(100, size))
+    q[:, 0] += middle
+    for method, dt in (("leapfrog", 0.01), ("leapfrog_dkd", 0.01), ("yoshida4", 0.02)):
+        options = {"dt": dt, "propagator": "loop"}
+        first = tp.compile(system, method="leapfrog", checks="off", **options)
+        seen = first.evolve(q=q, p=p, steps=3000, save_every=1)
+        gap = np.where(np.isfinite(seen.shadow_gap), seen.shadow_gap, 1.0).max(axis=0)
+        good = gap < 1e-3
+        assert good.sum() >= 30
+        sim = tp.compile(system, method=method, check_every=1024, **options)
+        out = sim.evolve(q=q[good], p=p[good], steps=1_000_000, frames=2)
+        assert "checks" in out.metrics and not [s for s in out.stops if s.cause == "integrity"]
+
+
 # --- when ---------------------------------------------------------------------------------------------
 def test_the_stride_is_a_power_of_two_and_grows_where_steps_are_short():
     def every(system, start):
