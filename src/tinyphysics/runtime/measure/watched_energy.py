@@ -116,11 +116,13 @@ class WatchedEnergy:
         H = system.energy
         assert H is not None
         sizes = UOp.sum_of(abs(x) for x in addends(H))
-        if self.shadow is None:
+        if self.shadow is None and not self.breaks:
             return {ENERGY: H, SCALE: sizes}
         states = [*system.q, *system.p]
         own = [z * g for z, g in zip(states, gradient(H, states))]
         moved = UOp.sum_of((x * x).sum() for x in own)
+        if self.shadow is None:
+            return {ENERGY: H, SCALE: sizes, MOVED: moved}
         return {ENERGY: self.shadow[0], SCALE: sizes, NEXT: self.shadow[1], MOVED: moved, PLAIN: H}
 
     @cached_property
@@ -197,7 +199,7 @@ class WatchedEnergy:
         seen = {name: v[:, 0] for name, v in every_step(begun, n, self.values).items()}
         energy, steps = seen[ENERGY], np.arange(first + 1, n + 1)
         with np.errstate(all="ignore"):
-            least = LOST * np.fmax(np.fmax.accumulate(seen[SCALE])[1:], self.scale[k])
+            least = LOST * np.fmax(np.fmax.accumulate(seen[SCALE])[1:], self.scale[k]) + self.rounded(seen)
             moves = np.abs(np.diff(energy))
         far = moves > least
         stops = np.array([bool(b) and lasting(energy, j, least[j]) for j, b in enumerate(far)], bool)
@@ -212,6 +214,10 @@ class WatchedEnergy:
             begun,
             k,
         )
+
+    def rounded(self, seen: Mapping[str, Any]) -> Any:
+        """What roundings may move H by: where its terms cancel, or all of them vanish, a tenth of them is less."""
+        return WIDE * ROUNDED * self.eps * np.sqrt(np.fmax.accumulate(seen[MOVED])[1:])
 
     def moved(
         self, begun: Run, k: int, good: int, first: int, n: int
@@ -234,7 +240,7 @@ class WatchedEnergy:
         with np.errstate(all="ignore"):
             moves = np.abs(np.diff(plain))
             by_series, by_itself = wrong & (jumps > BROKEN * scale), moves > LOST * scale
-        least = np.where(by_series, BROKEN, LOST) * scale
+        least = np.where(by_series, BROKEN, LOST) * scale + self.rounded(seen)
         broken = by_series | by_itself
         lasts = np.array([bool(b) and lasting(plain, j, least[j]) for j, b in enumerate(broken)], bool)
         stops = wrong & acts | lasts
@@ -266,6 +272,8 @@ def may_break(setup: Setup, r: Run) -> bool:
     """Is H of a small system smooth and kept, so that no step may move it by a tenth for good?"""
     H = r.system.energy
     if H is None or setup.compiled.look is None or not r.keeps_energy or r.system.clock is not None:
+        return False
+    if setup.goal.precision not in EPS:
         return False
     meant = any(a.since is None and not a.inside for a in r.acts) or r.system.friction or r.system.driven
     return not meant and not any(u.op in ROUGH for u in toposort([H]))
