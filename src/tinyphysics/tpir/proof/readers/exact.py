@@ -170,11 +170,7 @@ class ExactReader:
         back = Verdict(
             False, ONE_WAY.get(structure.headline, "not looked at: the energy moves s in one direction")
         )
-        found = {
-            structure.headline: kept,
-            "symplectic": kept,
-            "casimirs": kept,
-            "volume-preserving": kept,
-            "symmetric": palindrome,
-        }
+        found = {structure.headline: kept, "volume-preserving": kept, "symmetric": palindrome}
+        if isinstance(structure, UserBracket):
+            found |= dict.fromkeys(("casimirs", *structure.reads_as.values()), kept)
         return found | {"reversible": back, "consistent": consistent}
