@@ -238,11 +238,11 @@ def charge(q: tp.Vec[3], p: tp.Vec[3]):
     return p @ p / 2 + q @ q / 8
 
 
-@tp.hamiltonian(bracket=lambda z: [[0.0, z[0] * z[1]], [-z[0] * z[1], 0.0]])
-def hares(z: tp.Vec[2]):
-    return z[0] - tp.log(z[0]) + z[1] - tp.log(z[1])
-
-
 @tp.hamiltonian(bracket="contact")
 def damped(q, p, s, gamma: float = 0.125):
     return p**2 / 2 - tp.cos(q) + gamma * s
+
+
+@tp.hamiltonian(bracket=lambda z: [[0.0, z[0] * z[1]], [-z[0] * z[1], 0.0]])
+def hares(z: tp.Vec[2]):
+    return z[0] - tp.log(z[0]) + z[1] - tp.log(z[1])
