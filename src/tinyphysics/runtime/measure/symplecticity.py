@@ -360,7 +360,7 @@ def check_step(setup: Setup, dt: float | None, given: Mapping[str, Any]) -> Step
     claimed = (
         bool(setup.system.p) and not found.unsafe
         if setup.system.kind == "map"
-        else bool(setup.built.certificate[d.claim])
+        else bool(setup.built.certificate.get(d.claim))
     )
     if claimed and not found.symplectic:
         raise not_symplectic(found)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tinyphysics.facts import Facts
-from tinyphysics.planner.methods.method import AXES, PARTS, Family, Job
+from tinyphysics.planner.methods.method import AXES, PARTS, PIECES, Family, Job
 from tinyphysics.step import ExactPart, Step, SubFlow
 from tinyphysics.synth.methods.parts import in_shears, strang_step
 from tinyphysics.system import System
@@ -34,7 +34,7 @@ class Parts(Family):
     @property
     def unrounded(self) -> bool:  # type: ignore[override]
         """A third of a line integral is a third, and no float64 beside it."""
-        return self.kind == AXES
+        return self.kind in (AXES, PIECES)
 
     @property
     def stages(self) -> int:
