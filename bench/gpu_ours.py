@@ -23,6 +23,7 @@ import gpu_rows as rows
 import numpy as np
 
 import tinyphysics as tp
+from tinyphysics import plasma
 from tinyphysics.device.cuda import driver as cuda
 from tinyphysics.runtime.engines.backend import engine_for
 from tinyphysics.runtime.state.ensemble import inputs
@@ -152,6 +153,23 @@ class Ours:
                 precision,
                 variant,
                 star,
+                start,
+                self.sizes.steps,
+                lambda out: out["q"][:, 0],
+                dt=rows.DT,
+                **more,
+            )
+
+    def dipole(self, precision: str) -> None:
+        """Charges in the field of a dipole, by Boris' step."""
+        x = rows.charges(self.sizes) if not self.fill else np.ones((6, self.sizes.systems))
+        start = {"q": x[:3].T.copy(), "p": x[3:].T.copy(), "charge": 1.0, "mass": 1.0}
+        for variant, more in (("exact", {}), ("fast", FAST)):
+            self.run(
+                "dipole",
+                precision,
+                variant,
+                plasma.System(B_field=plasma.dipole(60.0)),
                 start,
                 self.sizes.steps,
                 lambda out: out["q"][:, 0],

@@ -36,6 +36,7 @@ SMALL = Sizes(2_048, 20, 512, 2, 256, 4)
 UNITS = {
     "pendulum": "ps per system-step",
     "henon_heiles": "ps per system-step",
+    "dipole": "ps per system-step",
     "gravity": "ps per ordered pair",
     "d2q9": "billion sites a second",
     "first": "seconds",
@@ -45,6 +46,7 @@ ROWS = (
     ("pendulum", "float64"),
     ("pendulum", "float32"),
     ("henon_heiles", "float64"),
+    ("dipole", "float64"),
     ("gravity", "float32"),
     ("gravity", "float64"),
     ("d2q9", "float32"),
@@ -82,6 +84,12 @@ def pendulums(s: Sizes) -> tuple[Any, Any]:
 def stars(s: Sizes) -> Any:
     """x, y, px and py, a row each."""
     return np.stack([uniform(k, -0.1, 0.1, s.systems) for k in range(1, 5)])
+
+
+def charges(s: Sizes) -> Any:
+    """Positions and momenta of charges near a dipole, a row each."""
+    places = [uniform(k, 1.5, 2.5, s.systems) for k in (1, 2, 3)]
+    return np.stack([*places, *(uniform(k, -0.3, 0.3, s.systems) for k in (4, 5, 6))])
 
 
 def bodies(s: Sizes) -> tuple[Any, Any, Any]:
@@ -135,7 +143,7 @@ def median(seconds: Callable[[], float]) -> float:
 
 def work_of(row: str, s: Sizes) -> float:
     """How many of its unit a run does."""
-    if row in ("pendulum", "henon_heiles"):
+    if row in ("pendulum", "henon_heiles", "dipole"):
         return float(s.systems) * s.steps
     return float(s.bodies) * (s.bodies - 1) * s.leaps if row == "gravity" else float(s.side) ** 2 * s.updates
 

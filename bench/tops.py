@@ -1,7 +1,8 @@
-"""Heavy tops against C by hand: 65,536 of them, one thread each.
+"""Heavy tops against C by hand, SciPy and MuJoCo: 65,536 of them, one thread each.
 
 `python bench/tops.py` compiles bench/tops.c with gcc -O3 -march=native -ffast-math and runs both in turn; the smallest times
-of CPU count. `evolve` is timed as a whole, with its first and last frame.
+of CPU count. `evolve` is timed as a whole, with its first and last frame. SciPy solves one top to 1e-9. MuJoCo (pip install
+mujoco; left out where it is not there) steps free bodies, alone and 100 in a model, with its default integrator.
 """
 
 from __future__ import annotations
@@ -55,6 +56,66 @@ def main() -> None:
     for name, seconds in best.items():
         print(f"{name:12} {1e9 * seconds / (n * steps):7.2f} ns a top and step")
     print(f"ratio {best['tinyphysics'] / best['C by hand']:.2f}; momenta agree to {off:.0e}")
+    ours = best["tinyphysics"] / (n * steps)
+    seconds, count = by_scipy(R[0], L[0], steps * DT)
+    print(
+        f"SciPy, DOP853 to 1e-9: {1e9 * seconds / steps:.0f} ns for a time of {DT}, {count} evaluations in all"
+    )
+    for bodies in (1, 100):
+        found = by_mujoco(bodies, steps=20_000 // bodies)
+        if found is None:
+            print("MuJoCo is not installed: pip install mujoco")
+            break
+        version, each, gained = found
+        print(
+            f"MuJoCo {version}, {bodies} free bodies in a model: {1e9 * each:.0f} ns a body and step, "
+            f"{each / ours:.0f} times a heavy top here; its energy changed by {100 * gained:.1f} %"
+        )
+
+
+def by_scipy(R: np.ndarray, L: np.ndarray, end: float) -> tuple[float, int]:
+    """(seconds, evaluations) of one heavy top."""
+    from scipy.integrate import solve_ivp
+
+    def rates(t: float, z: np.ndarray) -> list[float]:
+        w, x, y, v, *l = z.tolist()
+        a, b, c = l[0] / MOMENTS[0], l[1] / MOMENTS[1], l[2] / MOMENTS[2]
+        up = (
+            2 * (x * v - w * y),
+            2 * (y * v + w * x),
+            w * w - x * x - y * y + v * v,
+        )  # the vertical, as the body sees it
+        turn = (-x * a - y * b - v * c) / 2, (w * a + y * c - v * b) / 2, (w * b + v * a - x * c) / 2
+        torque = -MGL * up[1], MGL * up[0]
+        return [
+            *turn, (w * c + x * b - y * a) / 2,
+            l[1] * c - l[2] * b + torque[0], l[2] * a - l[0] * c + torque[1], l[0] * b - l[1] * a,
+        ]  # fmt: skip
+
+    began = time.process_time()
+    found = solve_ivp(rates, (0.0, end), np.concatenate([R, L]), method="DOP853", rtol=1e-9, atol=1e-12)
+    return time.process_time() - began, found.nfev
+
+
+def by_mujoco(bodies: int, steps: int) -> tuple[str, float, float] | None:
+    """(version, seconds a body and step, what the energy gained) of free bodies; None where it is not installed."""
+    try:
+        import mujoco
+    except ImportError:
+        return None
+    moments = np.array([1.0, 1.3, 1.6])
+    inertia = '<inertial pos="0 0 0" mass="1" diaginertia="1 1.3 1.6"/>'
+    world = "".join(f'<body pos="{3 * k} 0 0"><freejoint/>{inertia}</body>' for k in range(bodies))
+    option = '<option timestep="0.01" gravity="0 0 0"><flag contact="disable" constraint="disable"/></option>'
+    model = mujoco.MjModel.from_xml_string(f"<mujoco>{option}<worldbody>{world}</worldbody></mujoco>")
+    data = mujoco.MjData(model)
+    turning = data.qvel.reshape(bodies, 6)[:, 3:]
+    turning[:] = np.random.default_rng(0).normal(size=(bodies, 3))
+    first = (moments * turning**2).sum()
+    began = time.process_time()
+    mujoco.mj_step(model, data, steps)
+    took = time.process_time() - began
+    return mujoco.__version__, took / (bodies * steps), float((moments * turning**2).sum() / first - 1)
 
 
 if __name__ == "__main__":
