@@ -78,18 +78,18 @@ def by_scipy(R: np.ndarray, L: np.ndarray, end: float) -> tuple[float, int]:
     from scipy.integrate import solve_ivp
 
     def rates(t: float, z: np.ndarray) -> list[float]:
-        w, x, y, v, *l = z.tolist()
-        a, b, c = l[0] / MOMENTS[0], l[1] / MOMENTS[1], l[2] / MOMENTS[2]
+        w, x, y, v, *own = z.tolist()
+        a, b, c = own[0] / MOMENTS[0], own[1] / MOMENTS[1], own[2] / MOMENTS[2]
         up = (
             2 * (x * v - w * y),
             2 * (y * v + w * x),
             w * w - x * x - y * y + v * v,
         )  # the vertical, as the body sees it
         turn = (-x * a - y * b - v * c) / 2, (w * a + y * c - v * b) / 2, (w * b + v * a - x * c) / 2
-        torque = -MGL * up[1], MGL * up[0]
+        torque = MGL * up[1], -MGL * up[0]
         return [
             *turn, (w * c + x * b - y * a) / 2,
-            l[1] * c - l[2] * b + torque[0], l[2] * a - l[0] * c + torque[1], l[0] * b - l[1] * a,
+            own[1] * c - own[2] * b + torque[0], own[2] * a - own[0] * c + torque[1], own[0] * b - own[1] * a,
         ]  # fmt: skip
 
     began = time.process_time()
