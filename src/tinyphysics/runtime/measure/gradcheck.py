@@ -63,13 +63,13 @@ class GradCheck:
 def gradcheck(setup: Setup, loss: Any, request: Request, wrt: Any, tolerance: float, seed: int) -> GradCheck:
     """An error if two opinions differ by more than rounding explains."""
     tolerance = number("tolerance", tolerance, "tolerance=1e-7")
-    if setup.compiled.jump is not None:
+    _, grads = value_and_grad(setup, loss, request, wrt, "auto", None, None, False, "gradcheck")
+    course, names, frames = prepared(setup, request, [n for n in grads if n != "dt"], "gradcheck")
+    if setup.compiled.jump is not None:  # known once its sizes are
         raise PlanError(
             f"gradcheck compares steps, and the loop of `{setup.system.name}` is deleted",
             fix='Compile it with propagator="loop".',
         )
-    _, grads = value_and_grad(setup, loss, request, wrt, "auto", None, None, False, "gradcheck")
-    course, names, frames = prepared(setup, request, [n for n in grads if n != "dt"], "gradcheck")
     if course.run.given.is_ensemble:
         raise PlanError("gradcheck looks at one run", fix="Call it for some members.")
     shown = course.shown(course.first())
