@@ -278,7 +278,9 @@ def look_at(
         what = "; ".join(what for what, _ in found)
         if both[1] is not None and compiled.poles and method is not None and method.limit:
             what += pole_on_the_way(r, who, record.last, method.limit, out)
-        tell(r, out, what, min(dt for _, dt in found), checks)
+        tell(
+            r, out, what, min(dt for _, dt in found), checks, "" if both[1] is None else why_no_step_helps(r)
+        )
 
 
 def pole_on_the_way(r: Run, member: int, last: int, limit: float, out: Trajectory) -> str:
@@ -298,9 +300,22 @@ def pole_on_the_way(r: Run, member: int, last: int, limit: float, out: Trajector
     )
 
 
-def tell(r: Run, out: Trajectory, what: str, dt: float | None, checks: str) -> None:
-    """`dt` is the step to take; None where no step would help."""
-    if dt is None:
+def why_no_step_helps(r: Run) -> str:
+    """What to do about an energy that jumps, whose error no step makes small; empty if it is not seen to jump."""
+    from tinyphysics.analysis.smooth import smooth
+
+    fact = smooth(r.system.seen)
+    if not fact.parts.get("jumps", False):
+        return ""
+    where = f" ({fact.site})" if fact.site is not None else ""
+    return f"A shorter dt does not help if it crossed a jump: {fact.because}{where}."
+
+
+def tell(r: Run, out: Trajectory, what: str, dt: float | None, checks: str, instead: str = "") -> None:
+    """`dt` is the step to take; None where no step would help. `instead` is said where that may be so."""
+    if instead:
+        fix = instead
+    elif dt is None:
         fix = "Begin where H is defined; if its numbers are too large for that, choose other units."
     elif r.jump is None and not r.adaptive and not r.system.driven:
         fix = f"Compile with dt={proposed(dt)} or less; sim.suggest_dt(...) measures one."
