@@ -98,8 +98,8 @@ def the_checks(name: str, value: Any) -> None:
 
 
 def an_order(name: str, value: Any) -> None:
-    if value is not None and type(value) is not int:
-        word = given.no_number(value)
+    word = given.no_number(value)
+    if value is not None and (word or not hasattr(value, "__index__")):
         raise InputError(
             f"{name}={shown(value)} is not an integer{given.because(word) if word else ''}",
             fix=f"Pass {name}=4.",
