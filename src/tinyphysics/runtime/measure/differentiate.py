@@ -27,15 +27,23 @@ from tinyphysics.system import SizedFamily
 from tinyphysics.util import did_you_mean, one_of
 
 HVP = "hvp"
+# arguments of evolve that a gradient does not have
+LEFT_OUT = {
+    "acts": "what acts do between two steps has no adjoint yet",
+    "events": "events change nothing, and a loss cannot read them",
+    "save": "a gradient keeps no frames in files",
+    "checkpoint": "only value_and_grad, grad and vjp are kept in a file",
+    "resume": "only value_and_grad, grad and vjp go on from a file",
+}
 
 
 def prepared(setup: Setup, request: Request, wrt: Any, what: str) -> tuple[Course, list[str], bool]:
     """(the course, the names of what is differentiated by, are frames asked for?)."""
     frames = any(x is not None for x in (request.save_every, request.save_at, request.frames))
     given, _ = opened(setup.own_names, request.given, request.t0)
-    for name in ("acts", "events", "save", "checkpoint", "resume"):
+    for name, why in LEFT_OUT.items():
         if name in given and name not in setup.own_names:
-            raise PlanError(f"{what} with {name}= is not there yet", fix=f"Leave {name}= out.")
+            raise PlanError(f"{what} with {name}=: {why}", fix=f"Leave {name}= out.")
     if isinstance(setup.source, SizedFamily):
         setup.bind(setup.source, sizes_from(setup.source, given))
     if setup._compiled is None or setup.goal.is_accurate and setup.goal.decision is None:
@@ -68,7 +76,7 @@ def wanted_names(setup: Setup, wrt: Any) -> list[str]:
     """What is differentiated by: states and parameters of real numbers, if nothing is said."""
     system = setup.system
     floats = [s.name for s in system.states if s.var.dtype.is_float]
-    floats += [p.name for p in system.parameters if p.var.dtype.is_float]
+    floats += [p.name for p in system.parameters if p.dtype.is_float]
     if wrt is None:
         return floats
     wrt = names_given("wrt", wrt, 'wrt=["q", "mu"]')

@@ -66,7 +66,7 @@ def directions(
             fix='Compile it with propagator="loop".',
         )
     shapes = {s.name: s.var.shape for s in system.states}
-    parameters = {p.name: p.var.shape for p in system.parameters if p.var.dtype.is_float}
+    parameters = {p.name: p.var.shape for p in system.parameters if p.dtype.is_float}
     known = {**shapes, **parameters}
     for name in tangents:
         if name not in known:

@@ -29,7 +29,7 @@ from tinyphysics.util import Site, did_you_mean
 
 Shape = tuple[int, ...]
 FINAL, FRAMES, SEEN, TIMES = "final", "frames", "seen", "t"
-STEPS = (Ops.FLOOR, Ops.RINT, Ops.FLOORDIV, Ops.CAST, Ops.BITCAST)  # what jumps has no derivative
+STEPS = (Ops.SIGN, Ops.FLOOR, Ops.RINT, Ops.FLOORDIV, Ops.CAST, Ops.BITCAST)  # what jumps has no derivative
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +136,11 @@ def traced_loss(function: Callable[..., Any], symbols: Symbols) -> Loss:
         raise InputError(
             f"the loss is of shape {u.shape}, and a gradient is that of one number",
             fix="Sum it up: return (...).sum().",
+        )
+    if not u.dtype.is_float:
+        raise InputError(
+            "the loss is a condition or a whole number, and a gradient is that of a real one",
+            fix="Return a float: tp.where(condition, a, b) chooses between two.",
         )
     for x in toposort([u]):
         if x.op in STEPS:
