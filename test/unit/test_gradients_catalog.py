@@ -178,3 +178,17 @@ def test_noise_time_friction_and_forces(name):
     sim, first = tp.compile(system, **options), next(iter(start))
     found = sim.gradcheck(lambda out: cubes(out, first), **start, steps=20, seed=3)
     assert found.passed and found.duality < 1e-13 and found.in_double_double
+
+
+def test_an_index_has_no_gradient_and_sizes_may_differ_by_far():
+    @tp.hamiltonian
+    def bonded(q: tp.Vec[3], p: tp.Vec[3], m: tp.Vec[3], ends: tp.Vec[2]):
+        return (p * p / m).sum() / 2 + (tp.take(q, ends) ** 2).sum() / 2 + (q**4).sum()
+
+    sim = tp.compile(bonded, dt=0.05, method="leapfrog")
+    start = dict(q=[0.3, -0.2, 0.1], p=[1.0, 0.1, 0.2], m=[1e9, 1.0, 2.0], ends=[0, 2])
+    found = sim.gradcheck(lambda out: (out.final.q**3).sum(), **start, steps=10)
+    assert found.passed and found.differences < 1e-10
+    assert "ends" not in sim.grad(lambda out: out.final.q[0], **start, steps=3)
+    with pytest.raises(tp.InputError, match="index"):
+        sim.grad(lambda out: out.final.q[0], **start, steps=3, wrt=["ends"])

@@ -22,6 +22,7 @@ from tinyphysics.runtime.stages.resolve import Request
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import sizes_from
 from tinyphysics.runtime.state.from_frame import opened
+from tinyphysics.runtime.state.indices import used
 from tinyphysics.step import DT
 from tinyphysics.system import SizedFamily
 from tinyphysics.util import did_you_mean, one_of
@@ -76,7 +77,9 @@ def wanted_names(setup: Setup, wrt: Any) -> list[str]:
     """What is differentiated by: states and parameters of real numbers, if nothing is said."""
     system = setup.system
     floats = [s.name for s in system.states if s.var.dtype.is_float]
-    floats += [p.name for p in system.parameters if p.dtype.is_float]
+    taken = {p.name for p in system.parameters}
+    chosen = {str(v.arg) for _, index, _ in used(system.equations, frozenset(taken)) for v in index.leaves}
+    floats += [p.name for p in system.parameters if p.dtype.is_float and p.name not in chosen]
     if wrt is None:
         return floats
     wrt = names_given("wrt", wrt, 'wrt=["q", "mu"]')
@@ -87,7 +90,7 @@ def wanted_names(setup: Setup, wrt: Any) -> list[str]:
             continue
         if name in every:
             raise InputError(
-                f"wrt names `{name}`, which is a whole number: nothing changes smoothly with it",
+                f"wrt names `{name}`, which is a whole number or an index: nothing changes smoothly with it",
                 fix=f"It may have {one_of(known)}.",
             )
         raise InputError(

@@ -114,7 +114,7 @@ def along_one(
 ) -> tuple[float, bool, bool]:
     """(how far differences along a direction are from a gradient, were they in double-double?, was the run straight?)."""
     signs = {n: np.sign(draw(np.shape(v), seed, k)) for k, (n, v) in enumerate(at.items())}
-    steps = {n: h * np.maximum(np.abs(at[n]).max(initial=0.0), 1e-3) * signs[n] for n in at}
+    steps = {n: h * sizes_of(at[n]) * signs[n] for n in at}
     roles = {s.name: s.role for s in setup.system.states}
     moved = {
         k: {n: of_its_length(roles.get(n, ""), at[n] + k * steps[n]) for n in at} for k in (-2, -1, 1, 2)
@@ -127,6 +127,11 @@ def along_one(
     lost = LOSSES * rounding_of(setup.goal.precision, setup.goal.lattice) * size * (h if dd else 1.0)
     scale = max(sizes, lost / tolerance)
     return abs(found - want) / scale, dd, bent <= STRAIGHT * max(sizes, lost / STRAIGHT)
+
+
+def sizes_of(x: Any) -> Any:
+    """How large each number is, for a step: masses of 1 and 1e9 may stand in one array. A zero counts as a thousandth."""
+    return np.maximum(np.abs(x), 1e-3 * (min(np.abs(x).max(initial=0.0), 1.0) or 1.0))
 
 
 def change_of(values: Mapping[int, Any]) -> Any:

@@ -77,6 +77,9 @@ class Gradients(Mapping[str, Any]):
                 fix=f"{did_you_mean(str(name), known)}It has {', '.join(known)}; ask for others by wrt=[...].",
             )
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.mantissas
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.mantissas)
 
