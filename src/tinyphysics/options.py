@@ -289,7 +289,8 @@ RUN: dict[str, Option] = {
         False, a_truth, "gradients by shared parameters member by member, instead of their sum"
     )
 }
-CALLS: dict[str, dict[str, Option]] = {"compile": COMPILE, "evolve": EVOLVE, **dict.fromkeys(WITH_A_RUN, RUN)}
+CALLS: dict[str, dict[str, Option]] = {"compile": COMPILE, "evolve": EVOLVE}
+CHECKED: dict[str, dict[str, Option]] = {**CALLS, **dict.fromkeys(WITH_A_RUN, RUN)}
 
 
 def place_of(option: str) -> str:
@@ -323,7 +324,7 @@ def heeds(call: str, example: str) -> Callable[[F], F]:
     """A function whose arguments are checked by name before it runs; `example` is how it is written."""
 
     def decorate(function: F) -> F:
-        table = CALLS.get(call, {})
+        table = CHECKED.get(call, {})
         listed = list(inspect.signature(function).parameters.values())
         kinds = inspect.Parameter
         places = sum(p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD) for p in listed)
