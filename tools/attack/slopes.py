@@ -15,10 +15,14 @@ from attack.certificates import STENCIL
 from attack.findings import Tally
 from attack.subject import BOUND, Subject
 from attack.truth import WIDE
+from tinyphysics.runtime.measure.along_own_steps import walked
+from tinyphysics.runtime.measure.differentiate import prepared
+from tinyphysics.runtime.stages.resolve import Request
 
 STEPS = 12
 LARGEST = 1e6  # derivatives beyond are not judged
-STEEP = 1e2  # gradients beyond: a pass of a pole, where rounding itself is amplified
+STEEP = 1e2  # gradients beyond are not judged
+SHORT = 1e-3  # of the longest step: a pass of a pole, where rounding itself is amplified
 # methods that choose their own steps, with tolerances that some hundred of these meet
 OWN = {"taylor": 1e-9, "dop853": 1e-9, "dopri5": 1e-6, "radau": 1e-6, "rodas": 1e-5, "rkc": 1e-3}
 PASTS = ("auto", "auto", "store", "checkpoint", "reverse")
@@ -126,7 +130,7 @@ def at_own_steps(s: Subject, sim: Any, f: Any, given: dict[str, Any], rng: rando
         t.unclear["slopes"] += 1
         return
     largest = max(float(np.abs(v).max(initial=0.0)) for v in sim.grad(f, **given, **length).values())
-    if not largest < STEEP:
+    if not largest < STEEP or shortest(sim, given, length) < SHORT:
         t.unclear["slopes"] += 1
         return
     try:
@@ -137,6 +141,14 @@ def at_own_steps(s: Subject, sim: Any, f: Any, given: dict[str, Any], rng: rando
         told = error.what
     says = f"a gradient at the steps of {sim.compiled.known.method}"
     t.check(s.case.seed, "slopes at own steps", "FAILED" in told, says, told)
+
+
+def shortest(sim: Any, given: dict[str, Any], length: dict[str, Any]) -> float:
+    """The shortest step of a run, as a part of its longest."""
+    own = {k: v for k, v in given.items() if k != "t0"}
+    course, _, _ = prepared(sim, Request(given=own, t0=given["t0"], **length), [], "grad")
+    steps = [float(row.length[0]) for row in walked(course, [course.last]).rows or () if row.length[0] > 0]
+    return min(steps, default=1.0) / max(steps, default=1.0)
 
 
 def tangents(
