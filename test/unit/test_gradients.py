@@ -10,6 +10,7 @@ import pytest
 import tinyphysics as tp
 from tinyphysics.flows.shears import ShearFlow
 from tinyphysics.runtime.measure import past as past_of_a_run
+from tinyphysics.runtime.measure.gradcheck import agreed
 from tinyphysics.runtime.measure.past import actions, cost
 from tinyphysics.tpir import parse
 
@@ -398,6 +399,12 @@ def test_a_step_of_many_stages_keeps_all_of_their_states_for_the_way_back():
         for past in ("store", "checkpoint", "reverse")
     ]
     assert np.array_equal(found[0], found[1]) and np.allclose(found[0], found[2], rtol=1e-12)
+
+
+def test_differences_that_show_rounding_say_nothing_and_a_wrong_gradient_is_as_far_from_all():
+    assert agreed([3e-8], 1e-7) == 3e-8 and agreed([2e-6, 9e-8], 1e-7) == 9e-8
+    assert agreed([3e-7, 1e-4], 1e-7) is None and agreed([], 1e-7) is None
+    assert agreed([1e-6, 1.1e-6, 1.3e-6], 1e-7) == 1e-6
 
 
 def test_a_jacobian_of_scalars_is_a_number_and_a_deleted_loop_has_no_steps_to_compare():

@@ -391,3 +391,14 @@ def test_a_backend_without_loops_says_so():
     for backend in ("c", "python"):
         with pytest.raises(PlanError, match="does not support Taylor series in loops"):
             tp.compile(bodies, method="taylor", sizes={"n": 6}, backend=backend)
+
+
+def test_a_corner_inside_an_operation_of_the_users_own_is_refused_in_words():
+    bent = tp.op("bent", lambda x: abs(x) * x, lambda x: (2.0 * abs(x),))
+
+    @tp.hamiltonian
+    def system(q, p):
+        return p**2 / 2 + bent(q)
+
+    with pytest.raises(tp.PlanError, match="has no Taylor series where it turns or jumps"):
+        tp.compile(system, method="taylor")

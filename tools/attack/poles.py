@@ -204,7 +204,10 @@ def cuts(sim: Any, x: Problem, given: dict[str, Any], whole: Any, seed: int, t: 
     same("an observable", sim.evolve(**given, steps=n, frames=2, observe={"r": lambda q: q[0] * q[0]}))
     same("an event", sim.evolve(**given, steps=n, events={"g": lambda p: p[0]}))
     stride = rng.choice([1, 16, 64, 1000])
-    same(f"check_every={stride}", x.compiled(check_every=stride).evolve(**given, steps=n))
+    looked = x.compiled(check_every=stride).evolve(**given, steps=n)
+    # check_every= also asks for looks at the shadow energy: one step that breaks it stops the run, and that is no pole
+    if looked.stopped is None or looked.stopped.cause == "singularity":
+        same(f"check_every={stride}", looked)
     other = "numpy" if x.backend != "numpy" else "llvm"
     same(f"backend={other}", x.compiled(backend=other).evolve(**given, steps=n))
     places = sorted(rng.sample(range(1, n), rng.choice([1, 2, 3])))

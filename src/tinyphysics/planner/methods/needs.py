@@ -11,6 +11,7 @@ from tinyphysics.ir import Ops, toposort
 from tinyphysics.planner.methods.families.interaction import quadratic_part
 from tinyphysics.planner.methods.families.orbits import HIERARCHY
 from tinyphysics.planner.methods.method import Method, not_taken
+from tinyphysics.rules.calculus.custom import inline
 from tinyphysics.rules.calculus.jet import rough
 from tinyphysics.synth.coefficients.clocks import damped
 from tinyphysics.system import System
@@ -103,7 +104,7 @@ def no_gradients(m: Method, system: System, facts: Facts) -> Reason:
 
 def not_analytic(m: Method, system: System, facts: Facts) -> Reason:
     moving = frozenset([s.var for s in system.states] + ([] if system.time is None else [system.time]))
-    found = rough(system.equations, moving)
+    found = rough(inline(system.equations), moving)  # operations of the user's own, too
     if found is None:
         return None
     at = system.sites.get(found)

@@ -32,6 +32,7 @@ ROUNDINGS = 2.0**11  # of forces, which they may be apart where those are float3
 STREAM = 0x6AD1
 LOSSES = 64  # roundings of a loss, that differences may show
 FINER, FINEST = 2.0**-8, 2.0**-31  # by which steps get shorter where a run is far from straight along them
+NOISY = 3.0  # by which differences with several steps are further apart than those of a wrong gradient
 STRAIGHT = 1e-3  # how far the change in two steps may be from twice that in one: its square is left
 
 
@@ -83,12 +84,14 @@ def gradcheck(setup: Setup, loss: Any, request: Request, wrt: Any, tolerance: fl
         raise PlanError("gradcheck looks at one run", fix="Call it for some members.")
     shown = course.shown(course.first())
     at = {n: shown[n][0] if n in shown else np.asarray(course.run.given.params[n][0], float) for n in names}
-    found, dd = None, False
-    h = H
-    while found is None and h >= FINEST:
-        found, dd, straight = along_one(setup, loss, request, grads, at, h, frames, tolerance, seed)
-        if not straight:
-            found, h = None, h * (FINER if dd else 1.0 / 32)
+    tried, dd, h = list[float](), False, H
+    while h >= FINEST:
+        off, dd, straight = along_one(setup, loss, request, grads, at, h, frames, tolerance, seed)
+        tried += [off] if straight else []
+        if straight and (dd or off <= tolerance):
+            break
+        h *= FINER if dd else 1.0 / 32
+    found = agreed(tried, tolerance)
     pasts = {
         past: apart(value_and_grad(setup, loss, request, names, past, None, None, False)[1], grads, names)
         for past in ("store", "checkpoint")
@@ -99,6 +102,16 @@ def gradcheck(setup: Setup, loss: Any, request: Request, wrt: Any, tolerance: fl
     if not out.passed:
         raise VerifyError(f"{out}", fix="Report it: the gradient of these steps is not what it should be.")
     return out
+
+
+def agreed(tried: list[float], tolerance: float) -> float | None:
+    """How far differences with steps of several lengths are from a gradient; None where they say nothing.
+
+    A wrong gradient is as far from all of them. In the precision of a run, shorter steps show its rounding instead.
+    """
+    if not tried or min(tried) > tolerance and max(tried) > NOISY * min(tried):
+        return None
+    return min(tried)
 
 
 def along_one(
