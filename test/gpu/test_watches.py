@@ -8,6 +8,9 @@ import pytest
 import tinyphysics as tp
 
 HERE = ("cuda", "llvm")
+LOOK = (
+    40  # launches of one look at most: some nests for each charge; graphs of a run are launches of many steps
+)
 
 
 @tp.hamiltonian
@@ -78,7 +81,8 @@ def test_looks_are_few_beside_the_launches_of_a_run_there(gpu, system, start, dt
     a, b = (sim.evolve(**start, steps=steps, frames=2) for sim in (on, off))
     assert a.hash == b.hash and a.stopped is None
     every = a.metrics.get("checks", {}).get("every", steps)
-    assert a.metrics["launches"] <= b.metrics["launches"] + steps // every + 1
+    looks = steps // every + 1
+    assert a.metrics["launches"] <= b.metrics["launches"] + LOOK * looks
     assert every >= 64 or not gpu.real
 
 

@@ -248,3 +248,23 @@ def test_a_member_of_an_ensemble_and_another_splitting_are_watched():
 def test_a_threshold_that_is_none_is_refused(checks, words):
     with pytest.raises(tp.TinyPhysicsError, match=words):
         tp.compile(kepler, 0.02, checks=checks)
+
+
+@pytest.mark.parametrize("method", ["leapfrog", "yoshida4"])
+def test_a_system_at_rest_where_its_energy_is_zero_is_not_warned_about(method):
+    """Its energy is made of roundings of its lengths, 1e-30, and moves by as much as it is."""
+
+    @tp.hamiltonian
+    def springs(q: tp.Array[3, 2], p: tp.Array[3, 2]):
+        return (p**2).sum() / 2 + 50 * sum((tp.norm(q[k + 1] - q[k]) - 1.1) ** 2 for k in range(2))
+
+    angles = np.array([1.234, 1.1])
+    links = 1.1 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    start = {"q": np.vstack([np.zeros((1, 2)), np.cumsum(links, axis=0)]), "p": np.zeros((3, 2))}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tp.PhysicsWarning)
+        out = tp.compile(springs, dt=0.01, method=method).evolve(**start, steps=200)
+    assert 0 < out.energy[-1] < 1e-27
+    start["p"][0, 0] = 1e-6  # slow, but a motion
+    with pytest.warns(tp.PhysicsWarning, match="Shadow Energy|the energy"):
+        tp.compile(springs, dt=0.1, method=method).evolve(**start, steps=200)

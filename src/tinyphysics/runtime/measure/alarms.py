@@ -21,7 +21,7 @@ from tinyphysics.planner.methods.method import Method
 from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.stages.energies import Look, computed, fastest
 from tinyphysics.runtime.stages.execute import observe_states
-from tinyphysics.runtime.stages.terms import CANCELLED, addends, made_of
+from tinyphysics.runtime.stages.terms import CANCELLED, addends, bending, made_of
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import time_at
@@ -151,22 +151,47 @@ def of_driven(
     return 0.0, rows[0], [], members[0]
 
 
-def beside_slopes(r: Run, record: Record, worst: float, member: int, in_memory: bool) -> float:
-    """How far the energy of a member is off at worst; where the terms of H cancel, relative to what they are made of."""
-    H = r.system.energy
-    assert H is not None
+def of_member(
+    r: Run, record: Record, values: Mapping[str, UOp], member: int, in_memory: bool
+) -> Mapping[str, Any]:
+    """Functions of the state of a member, at the frames that are looked at."""
     kept, rows = chosen_frames(r, record, in_memory)
     states = {name: np.stack([v[k][[member]] for k in rows]) for name, v in kept.items()}
     params = {n: v[[member]] if len(v) > 1 else v for n, v in r.given.params.items()}
     own = {n: v[[member]] for n, v in r.given.states.items()}
     one = replace(r, given=replace(r.given, states=own, params=params, members=1))
+    found = observe_states(one, values, states, [step_of(record, k) for k in rows])
+    return {name: found[name][:, 0] for name in values}
+
+
+def beside_slopes(r: Run, record: Record, worst: float, member: int, in_memory: bool) -> float:
+    """How far the energy of a member is off at worst; where the terms of H cancel, relative to what they are made of."""
+    H = r.system.energy
+    assert H is not None
     values = {"energy": H, "scale": UOp.sum_of(abs(x) for x in addends(H))}
     values["size"] = made_of(H, [s.var for s in r.system.states])
-    found = observe_states(one, values, states, [step_of(record, k) for k in rows])
-    energy, scale, size = (found[name][:, 0] for name in values)
-    if not all(np.isfinite(x).all() for x in (energy, scale, size)) or scale.max() > CANCELLED * size.max():
+    energy, scale, size = of_member(r, record, values, member, in_memory).values()
+    if not all(np.isfinite(x).all() for x in (energy, scale, size)):
         return worst
+    if scale.max() > CANCELLED * size.max():
+        return 0.0 if at_rest(r, record, member, in_memory) else worst
     return float(np.abs(energy - energy[0]).max() / size.max())
+
+
+def at_rest(r: Run, record: Record, member: int, in_memory: bool) -> bool:
+    """Are all terms of H of a member what roundings of its state make of them, as at a minimum where H is zero?"""
+    from tinyphysics.runtime.measure.checked import EPS
+    from tinyphysics.runtime.measure.rounding import LOUDEST
+
+    H = r.system.energy
+    assert H is not None
+    bent = bending(H, [s.var for s in r.system.states])
+    if bent is None:
+        return False
+    values = {"scale": UOp.sum_of(abs(x) for x in addends(H)), "bent": bent}
+    scale, second = of_member(r, record, values, member, in_memory).values()
+    rounded = (LOUDEST * EPS.get(r.encoding.precision.name, EPS["float64"])) ** 2
+    return bool(np.isfinite(second).all() and scale.max() <= rounded * second.max())
 
 
 def begins_lost(r: Run, member: int) -> bool:

@@ -18,6 +18,7 @@ from tinyphysics.ir import UOp, elements, substitute, toposort
 from tinyphysics.planner.methods.catalog import method_of
 from tinyphysics.rules.calculus.custom import inline
 from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.runtime.measure.alarms import at_rest
 from tinyphysics.runtime.measure.part_again import begun_at, every_step, part_of
 from tinyphysics.runtime.measure.shadow import FIRST_TERM, ORDER, first_change, refusal, sequence_of
 from tinyphysics.runtime.measure.shadow_alarm import Gap, bends, gap_of, tell
@@ -146,6 +147,8 @@ def glance(setup: Setup, r: Run, record: Record, out: Trajectory, in_memory: boo
         return  # a constant force, and no curvature
     if found is None:
         found = Gap(worst, steps[some[0]], some[0], largest[some[0]])
+    if at_rest(r, record, found.member or 0, in_memory):
+        return
     found = replace(found, largest=max(worst, found.largest))
     span = min(origin.last, max(4 * (found.step or 0), MEASURED))
     out.metrics |= tell(setup, out, origin, found, THRESHOLD, span)
@@ -169,7 +172,7 @@ def other_splitting(
     if off is None or not THRESHOLD < off or not setup.compiled.warned_of_shadow():
         return
     found = gap_of(origin, setup.goal, setup.compiled.known.method, THRESHOLD)
-    if found.step is not None:
+    if found.step is not None and not at_rest(r, record, 0, in_memory):
         out.metrics |= tell(setup, out, origin, found, THRESHOLD)
 
 

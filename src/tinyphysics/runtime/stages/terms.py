@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from tinyphysics.errors import TinyPhysicsError
 from tinyphysics.ir import Ops, UOp, toposort
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.equality.poles import hidden_pole
@@ -32,6 +33,22 @@ def addends(u: UOp) -> list[UOp]:
 def made_of(energy: UOp, states: Sequence[UOp]) -> UOp:
     """The size of sum |z dH/dz| over the states z: what the terms of H are made of, also where they cancel."""
     products = (abs(z * g) for z, g in zip(states, gradient(energy, list(states))))
+    return UOp.sum_of(x.sum() if x.shape else x for x in products)
+
+
+def bending(energy: UOp, states: Sequence[UOp]) -> UOp | None:
+    """The size of sum |z H'' z| over the states z; None where H has no second derivative.
+
+    At a minimum H and its slopes are zero, and what roundings of z do to H is of second order: eps**2 times this.
+    """
+    own = list(states)
+    try:
+        slopes = gradient(energy, own)
+        along = UOp.sum_of(x.sum() if x.shape else x for x in (z * g for z, g in zip(own, slopes)))
+        turns = gradient(along, own)
+    except TinyPhysicsError:
+        return None
+    products = (abs(z * (t - g)) for z, t, g in zip(own, turns, slopes))
     return UOp.sum_of(x.sum() if x.shape else x for x in products)
 
 
