@@ -16,6 +16,7 @@ from tinyphysics.tpir.verifier import Certificate, verify
 
 MULTIPLIES = ("mul", "fma", "div")
 MOST_SEARCHED = 4000  # operations, each component of a force counted alone: a second of searching
+LONG = 1000  # instructions of a step: of longer ones only the cheapest other form is certified, each takes half a second
 Price = tuple[int, int]  # operations, and those of them that multiply
 
 
@@ -57,7 +58,8 @@ def in_best_units(step: Step) -> tuple[Step, Row]:
         if price(fewer) < price(before):
             cheaper.append((price(fewer), other, program, fewer))
     wanted = shown(verify(replace(plain, claims=()))) if cheaper else set()
-    for _, other, program, fewer in sorted(cheaper, key=lambda x: x[0]):
+    long = len(plain.step) > LONG
+    for _, other, program, fewer in sorted(cheaper, key=lambda x: x[0])[: 1 if long else None]:
         if certified_as(program, wanted):
             return other, Row(
                 "scaled",
