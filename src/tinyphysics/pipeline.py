@@ -166,6 +166,16 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
     return Build(system, facts, plan, step, shown, program, certificate, target, why, goal, units, choice)
 
 
+def in_exact_constants(b: Build) -> Program:
+    """The program with no constant rounded that rules make of others: the formulas that certificates are about.
+
+    A third of a coefficient, or a product of two, is rounded in the one that runs: in each place by another amount.
+    """
+    with unrounded():
+        step, _ = synthesised(Job(b.system, b.facts, method_of(b.plan.method), b.goal), "auto")
+        return lower(step, b.system.sites, b.goal.dt, b.goal.precision, b.goal.backwards)
+
+
 def planned(system: System, facts: Facts, goal: Goal, choice: Choice | None) -> Plan:
     """The method, chosen here or by pilots; without a loop, how it is replaced."""
     if goal.propagator != "loop":

@@ -1,14 +1,14 @@
 """Is a step symplectic when measured?  Its Jacobian by exact derivatives, in 106 bits, at dt, 2 dt and 4 dt.
 
 A defect that scales with dt is not rounding, however small: RK4 on an oscillator at dt = 0.01 has 1.4e-14,
-which float64 would take for noise. "Not symplectic" does not say that the energy drifts.
+which float64 would take for noise. So constants that rules make of others are not rounded here: 2^-53 of a coefficient,
+in one place and not in another, is a defect that scales with dt too. "Not symplectic" does not say that the energy drifts.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -18,7 +18,7 @@ from typing import Any
 from tinyphysics.errors import InputError, VerifyError
 from tinyphysics.front.trace import map_
 from tinyphysics.ir import Ops, UOp, elements, substitute, toposort
-from tinyphysics.planner.methods.catalog import BY_NAME
+from tinyphysics.pipeline import in_exact_constants
 from tinyphysics.poisson import starts
 from tinyphysics.rules.calculus.custom import inline
 from tinyphysics.rules.calculus.unroll import unroll
@@ -37,7 +37,7 @@ from tinyphysics.runtime.state.ensemble import Inputs, inputs
 from tinyphysics.runtime.state.from_frame import opened
 from tinyphysics.structure import FIVE, Canonical, Structure
 from tinyphysics.system import SizedFamily, System
-from tinyphysics.tpir.kernels.kernel import NOW, ORIGIN, STEP, build_kernel, made_anew
+from tinyphysics.tpir.kernels.kernel import NOW, ORIGIN, STEP, made_anew
 from tinyphysics.tpir.program.free_bodies import DIGITS, jacobian_of_bodies, moved_bodies
 from tinyphysics.tpir.proof.readers.kepler import in_frame
 from tinyphysics.util import a_kind
@@ -198,6 +198,7 @@ def pairs_of(system: System, pairs: Any) -> list[tuple[str, str]]:
 def measure_symplectic(sim: Measurable, dt: float | None = None, pairs: Any = None, **given: Any) -> Defect:
     """Measures how far one step is from symplectic: |MᵀJM - J| of its Jacobian M, in 60 digits.
 
+    The step is measured as its formulas say, with no coefficient rounded that is computed from others.
     `sim` is what tp.compile returned, or any map. The state and parameters are `given` by name, as to `evolve`; `dt` is
     the step, that of the simulation if it is left out; `pairs`, as [("x", "px"), ("y", "py")], are the canonical pairs
     of a map that does not declare them. It needs the package mpmath: pip install "tinyphysics[measure]".
@@ -260,12 +261,9 @@ def measure_symplectic(sim: Measurable, dt: float | None = None, pairs: Any = No
 
 
 def one_step(setup: Setup, i: Inputs, h: float, structure: Structure) -> OneStep:
-    system, program = setup.system, setup.built.exact
-    exactly = (
-        BY_NAME[setup.built.plan.method].family.unrounded if setup.built.plan.method in BY_NAME else False
-    )
-    with unrounded() if exactly else nullcontext():
-        kernel = made_anew(program) if exactly else build_kernel(program)
+    system, program = setup.system, in_exact_constants(setup.built)
+    with unrounded():
+        kernel = made_anew(program)
         start = dict(zip(kernel.carried, kernel.functions["init"]))
         after = dict(zip(kernel.carried, substitute(kernel.whole_step(), start)))
         ends = substitute(
@@ -275,7 +273,7 @@ def one_step(setup: Setup, i: Inputs, h: float, structure: Structure) -> OneStep
 
     def given_at(dt: float) -> dict[UOp, Any]:
         """All that a step of this length reads: the matrices of turns are others for another one."""
-        now = with_flows(i, setup.built.exact, dt) if flows_of(setup.built.exact) else i
+        now = with_flows(i, program, dt) if flows_of(program) else i
         out: dict[UOp, Any] = {NOW: 0, ORIGIN: 0, STEP: dt}
         for p in kernel.params:
             name, _, index = str(p.arg)[1:].partition(".")
