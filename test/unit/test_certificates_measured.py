@@ -137,3 +137,27 @@ def test_the_step_that_is_measured_is_the_one_that_runs(name, method):
     assert np.abs(measured - ran).max() < 1e-14  # constants are rounded in the one that runs
     again = tp.compile(system, dt=0.1, method=method, checks="off", **options)
     assert again.built.program == before  # measuring leaves no constants behind
+
+
+@tp.hamiltonian
+def sliding(q: tp.Vec[3], p: tp.Vec[3]):
+    return (
+        A[0] * p[0] ** 2 / 3
+        + A[1] * p[1] ** 2 / 3
+        + A[2] * p[2] ** 2 / 7
+        + B[0] * q[2] / 3
+        + q[0] ** 2 * q[1]
+    )
+
+
+@tp.constraint
+def shell(q: tp.Vec[3]):
+    return C[0] * q[0] ** 2 / 3 + C[1] * q[1] ** 2 / 7 + C[2] * q[2] ** 2 / 3 - B[1] / 3
+
+
+@pytest.mark.requirement("S2-44")
+@pytest.mark.parametrize("method", ["rattle", pytest.param("rattle4", marks=pytest.mark.all)])
+def test_no_certificate_on_a_surface_is_contradicted(method):
+    sim = tp.compile(sliding + shell, dt=0.05, method=method)
+    found = sim.check(**sim.consistent(q=[0.5, 0.4, -0.6], p=[0.3, -0.1, 0.2]))
+    assert sim.certificate.symplectic and found.symplectic

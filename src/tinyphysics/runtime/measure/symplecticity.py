@@ -160,7 +160,8 @@ def subject(what: Measurable) -> Setup:
 def structure_to_keep(system: System, pairs: Any) -> Structure:
     """What a step is measured against: that of the system, or canonical pairs that are given or plain."""
     if pairs is None and (own := system.structure).states:
-        return own.differentiated(lambda u, state: jacobian(unroll([u])[0], elements(state)))
+        with unrounded():
+            return own.differentiated(lambda u, state: jacobian(unroll([u])[0], elements(state)))
     known = {s.name: s.var for s in system.states}
     found = [(known[q], known[p]) for q, p in pairs_of(system, pairs)]
     for q, p in found:
