@@ -454,8 +454,76 @@ def test_the_listing_of_a_damped_jump_is_proved_and_means_the_same():
         tpir.verify(tpir.parse(text.replace(", E2, 1.0", ", E2, 2.0")))
 
 
-def test_a_gradient_through_a_damped_jump_says_what_to_write():
-    with pytest.raises(tp.PlanError, match="no adjoint yet"):
-        tp.compile(pushed, dt=0.1, friction="gamma").value_and_grad(
-            lambda out: out.final.q, q=1.0, p=0.5, steps=5
-        )
+def slopes_in_digits(given, t):
+    """Of q(t) of `pushed` by everything that it depends on: differences of its matrix in 90 digits."""
+
+    def q_at(x):
+        a = mpmath.matrix([[0, 1 / x["m"], 0], [-x["k"], -x["gamma"], -x["f"]], [0, 0, 0]])
+        return (mpmath.expm(a * x["t"]) * mpmath.matrix([x["q"], x["p"], 1]))[0]
+
+    with mpmath.workdps(90):
+        x, h = {n: mpmath.mpf(v) for n, v in given.items()} | {"t": t}, mpmath.mpf(10) ** -30
+        return {n: float((q_at({**x, n: v + h}) - q_at({**x, n: v - h})) / (2 * h)) for n, v in x.items()}
+
+
+@pytest.mark.requirement("S2-40")
+@pytest.mark.parametrize("k, gamma, m", [(1.3, 0.2, 1.5), (1.0, 2.0, 1.0), (0.8, 5.0, 2.0), (0.0, 0.5, 1.0)])
+def test_the_gradient_of_a_damped_jump_is_that_of_the_closed_form(k, gamma, m):
+    """Damped, critically damped, overdamped, free: by states, the spring, the mass, the force, the rate and dt."""
+    given = dict(q=1.0, p=0.3, m=m, k=k, f=0.4, gamma=gamma)
+    sim = tp.compile(pushed, dt=0.125, friction="gamma")
+    grads = sim.grad(lambda out: out.final.q, **given, steps=80, wrt=[*given, "dt"])
+    assert grads.report.past == "jump"
+    truth = slopes_in_digits(given, 10)
+    for name in given:
+        assert grads[name] == pytest.approx(truth[name], rel=1e-15, abs=0.0), name
+    assert grads["dt"] == pytest.approx(80 * truth["t"], rel=1e-13)
+
+
+def test_the_gradient_of_what_has_nearly_come_to_rest_keeps_its_digits():
+    given = dict(q=1.0, p=0.3, m=1.0, k=1.3, f=0.0, gamma=0.25)
+    sim = tp.compile(pushed, dt=0.125, friction="gamma")
+    grads = sim.grad(lambda out: out.final.q, **given, steps=10_000, wrt=["q", "k", "gamma"])
+    with mpmath.workdps(120):
+        h = mpmath.mpf(10) ** -30
+
+        def q_at(k, gamma):
+            d, t = mpmath.sqrt(k - gamma**2 / 4), 1250
+            s, c = mpmath.sin(d * t) / d, mpmath.cos(d * t)
+            return mpmath.exp(-gamma * t / 2) * (c + (mpmath.mpf(0.3) + gamma / 2) * s)
+
+        k, gamma = mpmath.mpf(1.3), mpmath.mpf(0.25)
+        by_k = float((q_at(k + h, gamma) - q_at(k - h, gamma)) / (2 * h))
+        by_gamma = float((q_at(k, gamma + h) - q_at(k, gamma - h)) / (2 * h))
+    assert 0.0 < abs(by_k) < 1e-60
+    assert [grads["k"], grads["gamma"]] == pytest.approx([by_k, by_gamma], rel=1e-15, abs=0.0)
+
+
+def test_gradients_of_damped_members_frames_and_unequal_rates():
+    sim = tp.compile(pushed, dt=0.125, friction="gamma")
+    given = dict(q=np.array([1.0, 0.5]), p=np.array([0.3, -0.2]), k=1.3, gamma=np.array([0.2, 3.0]))
+
+    def loss(out):
+        return (out.q**2).sum()
+
+    both = sim.grad(loss, **given, until=7.03, save_every=20, per_member=True)
+    for i in (0, 1):
+        one = {n: v[i] if np.ndim(v) else v for n, v in given.items()}
+        alone = sim.grad(loss, **one, until=7.03, save_every=20)
+        assert all(both[n][i] == alone[n] for n in ("q", "p", "k", "gamma", "f"))
+    pulled = sim.vjp({"q": 1.0, "p": -2.0}, q=1.0, p=0.3, steps=40)
+    found = sim.grad(lambda out: out.final.q - 2.0 * out.final.p, q=1.0, p=0.3, steps=40)
+    assert all(pulled[n] == found[n] for n in ("q", "p", "k", "gamma"))
+    uneven = tp.compile(joined, dt=0.125, friction=[0.2, 0.5], propagator="exact")
+    grads = uneven.grad(lambda out: out.final.q[0], q=[1.0, 0.0], p=[0.0, 0.2], steps=40, wrt=["q", "p"])
+    columns = [
+        uneven.evolve(q=row[:2], p=row[2:], steps=40).final.q[0] for row in np.eye(4)
+    ]  # the flow is linear
+    assert np.abs(np.r_[grads["q"], grads["p"]] - columns).max() < 1e-15
+
+
+def test_a_cotangent_that_shrinks_in_a_flow_that_grows_is_not_lost_in_it():
+    """k = -2 with a rate of 1 grows as exp(t) and shrinks as exp(-2 t): the cotangent (-1, 1) only shrinks."""
+    sim = tp.compile(spring, dt=0.125, friction="gamma")
+    pulled = sim.vjp({"q": -1.0, "p": 1.0}, q=1.0, p=3.0, k=-2.0, gamma=1.0, steps=400)
+    assert [pulled["q"], pulled["p"]] == pytest.approx([-math.exp(-100), math.exp(-100)], rel=1e-3, abs=0.0)

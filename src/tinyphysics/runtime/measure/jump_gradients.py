@@ -2,7 +2,7 @@
 
 The flow of a quadratic energy is z(t) = P z(0) + c, and P is symplectic: P^T = J P(-t) J^-1, a jump backward in time. How
 z(t) moves with a parameter is the flow of a quadratic energy too, H'(z) dz + dH/dtheta, of twice as many states: its jump is
-the Frechet derivative of the matrix exponential, in double-double like every jump.
+the Frechet derivative of the matrix exponential, in double-double like every jump. With friction: damped_gradients.py.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ import numpy as np
 from tinyphysics.errors import PlanError
 from tinyphysics.ir import UOp
 from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.rules.formulas.friction import dissipation
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.runtime.measure.course import Course, Key
+from tinyphysics.runtime.measure.damped_gradients import by_matrix
 from tinyphysics.runtime.measure.loss_function import evaluate
 from tinyphysics.runtime.measure.past import Looks
 from tinyphysics.runtime.stages.setup import Setup
@@ -62,13 +64,12 @@ def pull_back(course: Course, seeds: Mapping[Key, Bars], wrt: Sequence[str]) -> 
             'the loop is deleted by propagator="method", and the power of a step has no adjoint yet',
             fix='Compile it with propagator="exact" or propagator="loop".',
         )
-    if system.friction:
-        raise PlanError(
-            f"the loop of `{system.name}` is deleted, and a jump with friction has no adjoint yet",
-            fix='Compile it with propagator="loop".',
-        )
     if system.structure.turning:
         return of_bodies(course, seeds, wrt)
+    if system.friction:
+        names = [few_enough(p).name for p in system.parameters if p.name in wrt]
+        out = by_matrix(course, seeds, names, given_of(course))
+        return out | ({"dt": by_step(course, seeds)} if "dt" in wrt else {})
     pairs = [(str(q.arg), str(p.arg)) for q, p in zip(system.q, system.p)]
     shapes = {s.name: s.var.shape for s in system.states}
     out = {s: np.zeros((members, *shapes[s])) for s in shapes}
@@ -129,6 +130,9 @@ def by_step(course: Course, seeds: Mapping[Key, Bars]) -> Any:
     assert system.energy is not None
     slopes = simplify(gradient(system.energy, [s.var for s in system.states]))
     rates = system.structure.rates(dict(zip((s.var for s in system.states), slopes)))
+    if system.friction:
+        lost = gradient(dissipation(system.p, system.friction), list(system.p))
+        rates |= {p: rates[p] - slope for p, slope in zip(system.p, lost)}
     for n, bars in seeds.items():
         assert isinstance(n, int), "a gradient by dt is that of a number of steps"
         now = course.shown(course.first() if n == 0 else jumped(course.setup, course, given_of(course), n))
@@ -148,11 +152,7 @@ def by_step(course: Course, seeds: Mapping[Key, Bars]) -> Any:
 def by_parameter(course: Course, seeds: Mapping[Key, Bars], p: Parameter) -> Any:
     """Number by number: the flow of a state and of its derivative by the parameter, together."""
     setup, members = course.setup, course.members
-    if p.var.size > MOST:
-        raise PlanError(
-            f"`{p.name}` has {p.var.size} numbers, and the gradient by each is a jump of its own",
-            fix='Leave it out of wrt, or compile with propagator="loop".',
-        )
+    few_enough(p)
     way = "jump along", p.name
     if way not in setup._beside:
         goal = replace(setup.goal, propagator="exact")
@@ -168,6 +168,15 @@ def by_parameter(course: Course, seeds: Mapping[Key, Bars], p: Parameter) -> Any
             for name, w in bars.items():
                 out[:, k] += (w * moved[ALONG.format(name)]).reshape(members, -1).sum(axis=1)
     return out.reshape(members, *p.var.shape)
+
+
+def few_enough(p: Parameter) -> Parameter:
+    if p.var.size > MOST:
+        raise PlanError(
+            f"`{p.name}` has {p.var.size} numbers, and the gradient by each is a jump of its own",
+            fix='Leave it out of wrt, or compile with propagator="loop".',
+        )
+    return p
 
 
 def with_way(system: System, p: Parameter) -> System:
