@@ -54,6 +54,11 @@ CHARGE: tuple[Any, Any, Any] = (
 FAST: tuple[Any, Any, Any] = (systems.charge, {"dt": 0.125, "kinetics": "relativistic"}, CHARGE[2])
 DAMPED: tuple[Any, Any, Any] = (systems.damped, {"dt": 0.125}, {"q": 1.0, "p": 0.25, "s": 0.0})
 HARES: tuple[Any, Any, Any] = (systems.hares, {"dt": 0.125}, {"z": [1.25, 0.75]})
+HUNG: tuple[Any, Any, Any] = (
+    systems.weight + systems.rod,
+    {"dt": 0.0625},
+    {"q": [1.0, 0.0], "p": [0.0, 0.25]},
+)
 
 # fmt: off
 TABLE: list[tuple[str, tuple[tuple[Any, Any, Any], ...]]] = [
@@ -85,6 +90,7 @@ TABLE: list[tuple[str, tuple[tuple[Any, Any, Any], ...]]] = [
     *((name, (FAST,)) for name in ("higuera_cary", "vay")),
     *((name, (DAMPED,)) for name in ("contact", "contact4", "contact6")),
     *((name, (HARES,)) for name in ("pieces", "pieces4", "pieces6")),
+    *((name, (HUNG,)) for name in ("rattle", "rattle4", "rattle6")),
 ]
 # fmt: on
 ADAPTIVE = ("taylor", "dop853", "dopri5", "rkc", "rodas", "radau")

@@ -246,3 +246,13 @@ def damped(q, p, s, gamma: float = 0.125):
 @tp.hamiltonian(bracket=lambda z: [[0.0, z[0] * z[1]], [-z[0] * z[1], 0.0]])
 def hares(z: tp.Vec[2]):
     return z[0] - tp.log(z[0]) + z[1] - tp.log(z[1])
+
+
+@tp.hamiltonian
+def weight(q: tp.Vec[2], p: tp.Vec[2], g: float = 1.0):
+    return p @ p / 2 + g * q[1]
+
+
+@tp.constraint
+def rod(q: tp.Vec[2], length: float = 1.0):
+    return q @ q - length**2
