@@ -462,8 +462,8 @@ def test_mistakes_are_told():
 
 
 @tp.ode
-def long(x: tp.Vec[8]):
-    return sum(tp.sin(x * k) for k in range(1, 50))
+def long(x):
+    return sum(tp.sin(x * k) for k in range(1, 500))
 
 
 @tp.ode

@@ -90,6 +90,11 @@ def top(L: tp.Vec[3], G: tp.Vec[3]):
 
 
 @tp.hamiltonian
+def free(R: tp.Rotor, L: tp.Vec[3]):
+    return L[0] ** 2 / 2 + L[1] ** 2 / 4 + L[2] ** 2 / 6
+
+
+@tp.hamiltonian
 def rotor(R: tp.Rotor, L: tp.Vec[3]):
     return L @ L / 2 + R[0] * R[1]
 
@@ -117,6 +122,7 @@ STEPS = {  # a system, and what is asked for
     "oscillators": (swing, {"method": "interaction"}),
     "a matrix": (springs, {"method": "interaction"}),
     "a jump": (linear, {"propagator": "exact"}),
+    "a free body": (free, {"propagator": "exact"}),
     "attempts": (decay, {"method": "dop853"}),
     "stiff attempts": (decay, {"method": "radau"}),
     "a map": (turn, {}),

@@ -56,6 +56,11 @@ def decay(q, p, s, gamma: float = 0.1):
     return p**2 / 2 - tp.cos(q) + gamma * s
 
 
+@tp.hamiltonian(bracket=lambda z: [[0.0, z[0] * z[1]], [-z[0] * z[1], 0.0]])
+def hares(z: tp.Vec[2], a: float = 1.3):
+    return z[0] - a * tp.log(z[0]) + z[1] - tp.log(z[1])
+
+
 @tp.hamiltonian
 def bond(q: tp.Vec[2], p: tp.Vec[2], k: float = 40.0):
     return p @ p / 2 + k * (q[0] - q[1]) ** 2 / 2
@@ -101,6 +106,7 @@ SYSTEMS = {
     "pushers": (charge, SPACE, {}),
     "axes": (charge, SPACE, {}),
     "contact": (decay, dict(q=0.4, p=0.3, s=0.1), {}),
+    "pieces": (hares, dict(z=[1.25, 0.75]), {}),
     "variational": (bead, PLANE, {}),
     "exponential": (linear, dict(q=0.4, p=0.1), {}),
     "orbits": (gravity, SUN, {}),
@@ -113,7 +119,7 @@ REFUSED = {"orbits": "other coordinates", "interaction": "HarmonicFlow"}
 WRT = {"constrained": ["m", "g"]}  # another beginning would be off the rod
 QUICK = {
     "suzuki4", "respa", "chin4", "takahashi_imada4", "strang", "spherical_midpoint", "boris", "vay", "axes", "contact", "rattle",
-    "stormer_verlet_implicit", "avf", "variational_midpoint", "interaction", "wisdom_holman",
+    "pieces", "stormer_verlet_implicit", "avf", "variational_midpoint", "interaction", "wisdom_holman",
 }  # fmt: skip
 
 
