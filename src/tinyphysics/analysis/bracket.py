@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from tinyphysics.analysis.casimirs import casimirs
 from tinyphysics.errors import VerifyError
 from tinyphysics.facts import Fact
 from tinyphysics.ir import UOp, evaluate
@@ -36,6 +35,8 @@ def bracket(system: System) -> Fact | None:
     if open_:
         return Fact.no("bracket", open_[0], system.site)
     constant = ", and constant" if z not in J.leaves else ""
+    from tinyphysics.analysis.casimirs import casimirs  # by NumPy, which other facts do without
+
     found = casimirs(J, z)
     kept = f"; every energy keeps {' and '.join(str(c) for c in found)}" if found else ""
     return Fact.yes(

@@ -59,10 +59,10 @@ def constraint(function: Any = None, *, positions: Sequence[str] | None = None) 
     `positions` names several: positions=["x", "y"].
 
     >>> @constraint
-    ... def rod(q: "Vec[2]", l=1.0):
-    ...     return q @ q - l*l
-    >>> rod.tensor[0]
-    (q0*q0 + q1*q1) - l*l
+    ... def held(x, l=1.0):
+    ...     return x*x - l*l
+    >>> held.tensor[0]
+    x*x - l*l
     """
     if function is None:
         return users_frames(lambda f: constraint(f, positions=positions))
