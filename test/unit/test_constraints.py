@@ -437,7 +437,7 @@ def test_a_rigid_molecule_bends_as_a_stiff_one():
         (lambda: tp.rigid_bonds(atoms), "not a potential"),
         (lambda: tp.rigid_bonds(tp.potential(lambda q: q**4)), "not written as a sum of squares"),
         (lambda: tp.rigid_bonds(bonds, fixman=-1.0), "not a thermal energy"),
-        (lambda: tp.rigid_bonds(bonds, fixman="kT"), "no number of `bonds`"),
+        (lambda: tp.rigid_bonds(bonds, fixman="kT"), "has no scalar parameter"),
     ],
 )
 def test_what_cannot_be_made_rigid_says_so(make, words):

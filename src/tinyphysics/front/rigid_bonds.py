@@ -75,7 +75,7 @@ def temperature_of(bonds: System, fixman: Any) -> UOp:
         if own is None:
             known = one_of([x.name for x in bonds.parameters]) if bonds.parameters else "none"
             raise InputError(
-                f"rigid_bonds: fixman={fixman!r} is no number of `{bonds.name}`",
+                f"rigid_bonds: `{bonds.name}` has no scalar parameter {fixman!r}, which fixman= names",
                 fix=f"Its parameters: {known}. Pass kT as a number, or the name of one of them.",
             )
         return own
