@@ -40,6 +40,7 @@ WANTED = {
     ("pendulum", "float64"): (1.15, 1.86),
     ("pendulum", "float32"): (1.0, 1.09),
     ("henon_heiles", "float64"): (1.15, 0.53),
+    ("dipole", "float64"): (1.15, 3.80),
     ("gravity", "float32"): (2.0, 0.60),
     ("gravity", "float64"): (2.0, 1.57),
     ("d2q9", "float32"): (1 / 0.85, 52.5),  # of a copy of the same bytes, and not of the fluid by hand

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tinyphysics.charged import across
 from tinyphysics.flows.map import Map
 from tinyphysics.ir import UOp
 from tinyphysics.rules.calculus.jvp import jvp
+from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.formulas.gyration import gyrated
+from tinyphysics.rules.identities.invariant import fixed_first
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import DT, SubFlow
 from tinyphysics.tpir.program.isa import Word
 from tinyphysics.tpir.program.lower import ProgramBuilder
+
+
+def once(t: UOp, moves: Callable[[UOp], bool]) -> UOp:
+    """Half the angle of one charge with its charge, mass and dt multiplied together before the loop."""
+    if t.ndim > 1:
+        return t
+    values = fixed_first(unroll([t])[0], moves)
+    return UOp.stack(values) if t.shape else values[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +58,7 @@ class GyrationFlow(SubFlow):
         return self.axis * h.expand(self.axis.shape)
 
     def lower(self, b: ProgramBuilder, section: str) -> None:
-        t = b.at(self.turned_by(), self.clock)
+        t = once(b.at(self.turned_by(), self.clock), b.moves)
         value = gyrated(self.momentum, t, self.way)
         new, about = b.operand(value, section), b.operand(t, section)
         b.emit(

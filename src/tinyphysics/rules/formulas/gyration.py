@@ -1,12 +1,12 @@
 """How does a momentum turn about a magnetic field?  By Cayley's transform of half the angle, which keeps its length.
 
 v + (v + v x t) x s with s = 2 t/(1 + t.t) turns v about t by 2 atan|t| (Boris 1970). With |t| = tan(angle/2) the angle is the
-true one; with |t| = angle/2 it is short by angle**3/12.
+true one; with |t| = angle/2 it is short by angle**3/12. Each vector product is added by two fma a number,
+and the one division is 1/(1 + t.t).
 """
 
 from __future__ import annotations
 
-from tinyphysics.charged import across
 from tinyphysics.ir import UOp
 from tinyphysics.ir.vectors import columns, from_columns
 
@@ -40,9 +40,30 @@ def scaled(t: UOp, by: UOp, v: UOp) -> UOp:
     return from_columns([x * by for x in columns(t)]) if v.shape[-1] == 3 else t * by
 
 
+def one_and_square(t: UOp, v: UOp) -> UOp:
+    """1 + |t|**2 for each row of v."""
+    parts = columns(t) if v.shape[-1] == 3 else [t]
+    out = UOp.const(1.0, parts[0].dtype, parts[0].shape)
+    for u in parts:
+        out = u.fma(u, out)
+    return out
+
+
+def plus_across(v: UOp, a: UOp, t: UOp) -> UOp:
+    """v + a x t, each number by fma; in a plane t is one number, along the axis that is not there."""
+    if v.shape[-1] == 2:
+        (x, y), (p, q) = columns(v), columns(a)
+        return from_columns([q.fma(t, x), p.fma(-t, y)])
+    own, by, about = columns(v), columns(a), columns(t)
+    turns = ((0, 1, 2), (1, 2, 0), (2, 0, 1))
+    return from_columns([by[j].fma(about[k], by[k].fma(-about[j], own[i])) for i, j, k in turns])
+
+
 def gyrated(v: UOp, t: UOp, way: str = "cayley") -> UOp:
     """v turned about t: by 2 atan|t|, or exactly by 2|t|."""
     if way == "exact":
         t = scaled(t, lengthened(row_of(t, v)), v)
-    s = scaled(t, 2.0 / (row_of(t, v) + 1.0), v)
-    return v + across(v + across(v, t), s)
+    below = one_and_square(t, v)
+    half = UOp.const(1.0, below.dtype, below.shape) / below
+    s = scaled(t, half + half, v)
+    return plus_across(v, plus_across(v, v, t), s)

@@ -16,6 +16,7 @@ from tinyphysics.rules.identities.denominators import as_written, product, witho
 from tinyphysics.rules.identities.fuse import fuse
 from tinyphysics.rules.identities.quotients import Powers, factors, power, product_of
 
+ARITHMETIC = frozenset({Ops.ADD, Ops.SUB, Ops.MUL, Ops.FMA})
 ROOTS = {-1.5: 3, -0.5: 1}  # exponents, and how many inverse roots they are
 
 
@@ -28,7 +29,14 @@ def fewer(roots: Sequence[UOp]) -> list[UOp]:
     >>> fewer([q / r.sqrt(), r.sqrt() + 1.0, q / h])
     [q*rsqrt(r), fma(r, rsqrt(r), 1), q*(1/$h)]
     """
-    return fuse(constants_together(fuse(reciprocals(inverse_roots(roots)))))
+    plain = fuse(reciprocals(inverse_roots(roots)))
+    together = fuse(constants_together(plain))
+    return together if operations(together) <= operations(plain) else plain
+
+
+def operations(roots: Sequence[UOp]) -> int:
+    """How many sums and products a step does; what is fixed is computed before the loop."""
+    return sum(u.op in ARITHMETIC and not is_fixed(u) for u in toposort(roots))
 
 
 # --- roots -----------------------------------------------------------------------------------------

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, substitute, toposort
+from tinyphysics.rules.identities.denominators import factors, in_all, product, without
 
 
 def reciprocals(roots: Sequence[UOp], states: frozenset[UOp]) -> list[UOp]:
@@ -41,3 +42,25 @@ def set_aside(roots: Sequence[UOp], states: frozenset[UOp]) -> tuple[list[UOp], 
     outermost += [s for u in fixed if not fixed[u] for s in u.src if fixed[s]]
     names = {u: UOp.var(f"once{k}", u.shape, u.dtype) for k, u in enumerate(dict.fromkeys(outermost))}
     return substitute(roots, names), {v: u for u, v in names.items()}
+
+
+def fixed_first(values: Sequence[UOp], moves: Callable[[UOp], bool]) -> list[UOp]:
+    """Products with what does not move multiplied together first, then what all of them share, then what some do.
+
+    >>> x, y, r, k, h = (UOp.var(n) for n in "xyrkh")
+    >>> fixed_first([-3.0 * (r * (x * y)) * k * h, -3.0 * (r * (y * y)) * k * h], lambda u: bool(u.leaves & {x, y, r}))
+    [k*h*-3*r*y*x, k*h*-3*r*y*y]
+    """
+    apart: list[tuple[list[UOp], list[UOp]]] = []  # what is fixed, numbers last; what moves
+    for u in values:
+        own = factors(u)
+        names, numbers = [x for x in own if x.leaves], [x for x in own if not x.leaves]
+        apart.append(([x for x in names if not moves(x)] + numbers, [x for x in names if moves(x)]))
+    every = in_all([moving for _, moving in apart])
+    out = []
+    for fixed, moving in apart:
+        alike = [without(x, every) for other, x in apart if [*map(id, other)] == [*map(id, fixed)]]
+        shared = [*every, *in_all(alike)]
+        first = [product(fixed)] if fixed else []
+        out.append(product([*first, *shared, *without(moving, shared)]))
+    return out
