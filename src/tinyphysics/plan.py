@@ -24,7 +24,10 @@ class Spectrum:
     default: str = field(default="", repr=False, compare=False)
     real: float = field(default=0.0, repr=False, compare=False)
     imaginary: float = field(default=0.0, repr=False, compare=False)
-    span: float = field(default=0.0, repr=False, compare=False)  # of the first run
+    span: float = field(default=0.0, repr=False, compare=False)
+    of: str = field(
+        default="the run", repr=False, compare=False
+    )  # or "dt", where it is given: what takes so long
 
     @property
     def size(self) -> float:

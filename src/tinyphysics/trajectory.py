@@ -104,6 +104,8 @@ class Frame(StatesByName):
     t: Any  # a number; of an ensemble whose members have times of their own, one for each
     kept: Mapping[str, Any] = field(default_factory=dict)  # as the run has it, word by word
     given: Mapping[str, Any] = field(default_factory=dict, repr=False)  # parameters that are not the defaults
+    # what its first state has decided about the steps of its run
+    decided: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def words(self, name: str) -> Words:
         """Returns a state by its name, in the numbers that the run computes with."""
@@ -337,7 +339,7 @@ class Trajectory:
         t = self.t[k]
         states, kept = ({n: v[k] for n, v in arrays.items()} for arrays in (self.frames, self.kept))
         t = t if getattr(t, "ndim", 0) else float(t)
-        return Frame(states, int(self.steps[k]), t, kept, self.final.given)
+        return Frame(states, int(self.steps[k]), t, kept, self.final.given, self.final.decided)
 
     def words(self, name: str) -> Words:
         """Returns a state by its name, in the numbers that the run computes with: `high, low = out.words("q")`."""

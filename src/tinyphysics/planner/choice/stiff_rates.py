@@ -2,7 +2,8 @@
 
 The eigenvalue of the Jacobian with the largest size, times the length of the run, says how many steps stability alone
 asks of an explicit method, if that part decays. What oscillates has to be followed, and what grows is the solution.
-The limits below are where methods were measured to take equally long (bench/ode_arrays.py).
+The limits below are where methods were measured to take equally long (bench/ode_arrays.py). Where dt is given, every method
+stops after each dt: then that length decides, so that a run is the beginning of every longer one.
 """
 
 from __future__ import annotations
@@ -26,12 +27,18 @@ SETTLED = 1e-5  # the tolerance at which the limits were measured; explicit meth
 # decay times in a run, from which on a method for stiff systems is faster
 TO_ROUNDING, TO_ROUNDING_IN_LOOPS = 1e6, 5e4  # than Taylor series whose tolerance was not chosen
 SOLVED, DIFFUSED = 5e3, 2e3  # than slopes alone, by linear systems and by Chebyshev's stages
+INTERVALS = 100  # steps of a stiff method in such a run: between two looks it makes at least one
 
 
-def stiff_method(system: System, goal: Goal, value: complex, span: float, default: str) -> str:
-    """The method for a run in which this eigenvalue is the largest; the default where nothing speaks against it."""
+def stiff_method(
+    system: System, goal: Goal, value: complex, span: float, default: str, each: bool = False
+) -> str:
+    """The method for a run in which this eigenvalue is the largest; the default where nothing speaks against it.
+
+    `span` is its length, or (`each`) the time from one look to the next.
+    """
     size = abs(value)
-    times = size * span
+    times = size * span * (INTERVALS if each else 1)
     if not math.isfinite(times) or not times or -value.real < DECAYS * size:
         return default
     numbers = sum(s.var.size for s in system.states)
@@ -74,7 +81,7 @@ def told(s: Spectrum) -> str:
 
 
 def because(s: Spectrum) -> str:
-    return f"stiff: {told(s)}; the run is {shown(s.size * s.span)} of its decay times long"
+    return f"stiff: {told(s)}; {s.of} is {shown(s.size * s.span)} of its decay times long"
 
 
 def spectrum_row(s: Spectrum) -> Row:
@@ -88,7 +95,7 @@ def spectrum_row(s: Spectrum) -> Row:
         way = (
             "decays" if -s.real >= DECAYS * s.size else "oscillates" if abs(s.real) < s.size / 2 else "grows"
         )
-        found = f"{found}: it {way}, and the run is {shown(s.size * s.span)} of its times long"
+        found = f"{found}: it {way}, and {s.of} is {shown(s.size * s.span)} of its times long"
     return Row("stiff", "not shown", f"{found}; {s.default} stays")
 
 

@@ -221,7 +221,7 @@ def compile(
     is their unit, a power of two, or one for each state: {"q": 2**-40, "p": 2**-44}.
 
     energy_drift=1e-9, error=1e-6 are goals: the method, and the step if no dt is given, are found by trial runs from the
-    state of pilot={"q": ..., "p": ...}, or of the first run, and measured again in every run.
+    state of pilot={"q": ..., "p": ...}, or of each run, and measured again in every run.
 
     precision="dd" gives every number of a step a second float64, about 32 digits; `out.words("q")` gives both words, and
     energies, observables and drift are computed in such pairs too.

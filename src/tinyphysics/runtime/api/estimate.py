@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,7 @@ def estimate(sim: Setup, steps: Any, members: Any, frames: Any) -> dict[str, Any
             "the number of steps is not known before the run",
             fix="Pass dt to compile: then steps= counts output times dt apart.",
         )
-    quiet = copy(sim)
+    quiet = sim.settled()
     quiet.checks = "off"  # a trial is of no state that goals were made for
     rows = sum(s.var.size for s in sim.system.states)
     trial: dict[str, Any] = {

@@ -204,18 +204,20 @@ class Simulation(Differentiated):
                     f"the monitor `{name}` cannot be pickled: another process could not import `{which}`",
                     fix="Write it as a def at the top of a module, or pass it to each run as observe=.",
                 ) from error
-        return self.__dict__ | {"source": self.system, "_forms": {}, "_beside": {}}
+        return self.__dict__ | {"source": self.system, "_forms": {}, "_beside": {}, "_decided": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A simulation of an older release had no patterns of short runs, and no thresholds."""
-        self.__dict__.update({"_forms": {}, "_beside": {}, "thresholds": {}, "check_every": None, **state})
+        missing: dict[str, Any] = {"thresholds": {}, "check_every": None, "_asked": None, "_decided": {}}
+        self.__dict__.update({"_forms": {}, "_beside": {}, **missing, **state})
 
     def __copy__(self) -> Simulation:
         """Monitors of its own; the rest is frozen, and shared."""
         new = object.__new__(Simulation)
         new.__dict__.update(
             self.__dict__
-            | {"monitors": dict(self.monitors), "_sizes": dict(self._sizes), "_forms": {}, "_beside": {}}
+            | {"monitors": dict(self.monitors), "_sizes": dict(self._sizes), "_decided": dict(self._decided)}
+            | {"_forms": {}, "_beside": {}}
         )
         return new
 

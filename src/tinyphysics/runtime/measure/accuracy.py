@@ -52,8 +52,8 @@ def plan_by_pilot(sim: Setup, pilot: Any) -> None:
     i = state_of(sim, given, "in pilot={...}")
     look_at_operations(sim, part(i, sample(i)), t0)
     reach = None if until is None else time_of(until, t0)
-    if reach is not None and stiffness.is_open(sim) and i.members:
-        stiffness.decide(sim, i, t0, reach)
+    if (reach is not None or sim.goal.dt is not None) and stiffness.is_open(sim) and i.members:
+        stiffness.decide(sim, i, t0, abs(sim.goal.dt or reach or 0.0), sim.goal.dt is not None)
     if sim.goal.is_accurate:
         plan(sim, i, t0, reach, sim.goal.dt)
         remember(sim, i, sim.goal.decision.dt if sim.goal.decision is not None else None, reach)
@@ -74,7 +74,7 @@ def plan_by_pilot(sim: Setup, pilot: Any) -> None:
 def look_at_operations(sim: Setup, i: Inputs, t0: float) -> None:
     """A simulation with an operation whose derivative is wrong here is compiled again: its certificate says less."""
     if wrong_operations(sim.system, i, t0):
-        sim.compile_again()
+        sim.certify_again()
 
 
 def remember(sim: Setup, i: Inputs, dt: float | None, reach: float | None) -> None:
@@ -171,7 +171,7 @@ def decision(pilots: Pilots, goal: Goal, reach: float | None) -> Decision:
 
 
 def resolve_dt(sim: Setup, begin: Beginning) -> float:
-    """The step of a run with goals; the first one makes the plan."""
+    """The step of a run with goals: the plan is made at its first state, unless a pilot has made it."""
     dt: float | None = begin.dt
     given, t0, c = begin.on_host, checked_time(begin.t0), begin.begun
     steps, until = begin.request.steps, begin.request.until
@@ -189,7 +189,8 @@ def resolve_dt(sim: Setup, begin: Beginning) -> float:
             "a run whose step is to be found needs an end"
             if until is None
             else "evolve needs either steps= or until=, and not both",
-            fix="Pass until=10.0; or choose the step yourself: tp.compile(..., dt=0.01).",
+            fix="Pass until=10.0; or choose the step yourself: tp.compile(..., dt=0.01). "
+            "With pilot= it is found when you compile.",
         )
     if sim.goal.decision is None or outruns(sim, steps, until, dt, t0):
         i = inputs(sim.system, given_momenta(sim.system, given), sim.compiled.encoding)

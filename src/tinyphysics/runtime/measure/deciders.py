@@ -1,4 +1,4 @@
-"""What does the first run decide?  The order of bodies, inner steps, and the method and the step of a goal: a table.
+"""What does a run decide at its first state?  The order of bodies, inner steps, and the method and step of a goal: a table.
 
 What only some systems need is imported when it is needed: a first result does not wait for it.
 """
@@ -22,7 +22,7 @@ from tinyphysics.system import System
 
 
 def order_bodies(setup: Setup, at: Beginning) -> Any:
-    """The first run decides the order of bodies on orbits; the states of later ones must be a hierarchy in it."""
+    """Of bodies on orbits, unless it was decided: then the state must be a hierarchy in that order."""
     system = setup._bodies if setup._compiled is None else setup._compiled.system
     if system is None:
         assert isinstance(setup.source, System)
@@ -41,7 +41,8 @@ def order_bodies(setup: Setup, at: Beginning) -> Any:
 
 
 def inner_is_open(setup: Setup, at: Beginning) -> bool:
-    return bool(setup.system.levels) and not setup.goal.inner and setup.goal.propagator in (None, "loop")
+    left_open = not setup.goal.inner or setup.paces is None and setup._asked is not None
+    return bool(setup.system.levels) and left_open and setup.goal.propagator in (None, "loop")
 
 
 def inner_steps(setup: Setup, at: Beginning) -> Any:

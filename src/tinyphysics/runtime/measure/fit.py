@@ -240,6 +240,7 @@ def problem_of(setup: Setup, data: Any, t: Any, sigma: Any, wrt: Any, start: Any
     if isinstance(setup.source, SizedFamily):
         setup.bind(setup.source, sizes_from(setup.source, start))
     setup.evolve(**start, t0=t0, steps=0, frames=2)  # what a first state decides, and whether it is one
+    setup = setup.settled()
     system = setup.system
     if system.kind == "map" or setup.compiled.adaptive:
         kind = "a map" if system.kind == "map" else "a method that chooses its own steps"

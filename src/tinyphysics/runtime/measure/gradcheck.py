@@ -74,6 +74,7 @@ def gradcheck(setup: Setup, loss: Any, request: Request, wrt: Any, tolerance: fl
     """An error if two opinions differ by more than rounding explains."""
     tolerance = number("tolerance", tolerance, "tolerance=1e-7")
     _, grads = value_and_grad(setup, loss, request, wrt, "auto", None, None, False, "gradcheck")
+    setup = setup.settled()  # other states are compared with the steps of this one
     course, names, frames = prepared(setup, request, [n for n in grads if n != "dt"], "gradcheck")
     if setup.compiled.jump is not None:  # known once its sizes are
         raise PlanError(

@@ -202,7 +202,7 @@ def with_parameters(sim: Setup, r: Run) -> tuple[Paces, str]:
 def choose_inner_steps(
     sim: Setup, given: Mapping[str, Any], dt: float | None, t0: float, c: Checkpoint | None
 ) -> None:
-    """What the first run of fast and slow parts without inner= does: it decides how many kicks there are."""
+    """What a run of fast and slow parts without inner= does: its first state decides how many kicks there are."""
     compiled = sim.compiled
     if c is not None:
         i, dt, t0 = Inputs(dict(c.start), dict(c.params), c.members, c.is_ensemble), c.run.dt, c.run.t0
@@ -224,7 +224,7 @@ def decide(sim: Setup, i: Inputs, dt: float | None, t0: float) -> Paces:
             "dt is missing: the number of fast kicks in a step depends on it",
             fix="Pass dt=0.01, or inner=10.",
         )
-    sim.paces = found = measured(compiled, i, t0, left_open)
+    sim.paces = found = measured(compiled, i, t0, left_open or sim._asked is not None)
     if left_open:
         assert dt is not None
         sim.goal = replace(sim.goal, inner=kicks(compiled.system.name, found.frequencies, dt))

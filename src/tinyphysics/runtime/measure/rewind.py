@@ -38,6 +38,8 @@ def rewind(sim: Setup, out: Any, steps: Any, checkpoint: Any = None) -> Trajecto
         )
     if isinstance(sim.source, SizedFamily):  # the run knows the sizes
         sim.bind(sim.source, sizes_from(sim.source, {**origin.run.given.states, **origin.run.given.params}))
+    if sim._asked is not None:  # runs since then may have decided otherwise
+        sim = sim.settled(origin.asked.goal)
     if origin.asked.program != sim.compiled.known.program:
         raise InputError(
             "this trajectory was computed with another program than that of this simulation",

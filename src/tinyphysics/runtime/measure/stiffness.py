@@ -61,33 +61,30 @@ def choose_by_stiffness(setup: Setup, at: Beginning) -> Any:
     if at.begun is not None:
         go_on(setup, at.begun)
         return at.dt
-    span = span_of(at)
-    if span is None:
+    if at.dt is None and at.request.until is None:  # which is refused later
         return at.dt
     given = inputs(setup.system, at.on_host, setup.compiled.encoding)
     if given.members:
-        decide(setup, given, checked_time(at.t0), span)
+        decide(setup, given, checked_time(at.t0), span_of(at), at.dt is not None)
     return at.dt
 
 
-def span_of(at: Beginning) -> float | None:
-    """The length of a run; None where the call says it in no way, which is refused later."""
-    if at.request.until is not None:
-        return abs(checked_time(at.request.until) - checked_time(at.t0))
-    try:
-        return abs(float(at.request.steps) * checked_step(at.dt))
-    except (TypeError, ValueError, OverflowError, TinyPhysicsError):
-        return None
+def span_of(at: Beginning) -> float:
+    """How long a method is not stopped: from one look to the next, or the whole run."""
+    if at.dt is not None:
+        return abs(checked_step(at.dt))
+    return abs(checked_time(at.request.until) - checked_time(at.t0))
 
 
-def decide(setup: Setup, given: Inputs, t0: float, span: float) -> None:
+def decide(setup: Setup, given: Inputs, t0: float, span: float, each: bool = False) -> None:
     """From some members: the stiffest of them."""
     given = part(given, sample(given, MOST_MEMBERS))
     default = setup.compiled.known.method
     values = [rounded(z) for z in largest_eigenvalues(setup.compiled, given, t0)]
     value = worst(values)
-    found = stiff_method(setup.system, setup.goal, value, span, default)
-    spectrum = Spectrum(found if found != default else "", default, value.real, value.imag, span)
+    found = stiff_method(setup.system, setup.goal, value, span, default, each)
+    of = "dt" if each else "the run"
+    spectrum = Spectrum(found if found != default else "", default, value.real, value.imag, span, of)
     setup.goal = replace(setup.goal, spectrum=spectrum)
     if found != default:
         setup.compile_again()

@@ -287,10 +287,7 @@ def run_with_directions(
     given, t0 = opened(setup.own_names, given, t0)
     if isinstance(setup.source, SizedFamily):
         setup.bind(setup.source, sizes_from(setup.source, given))
-    if setup._compiled is None or setup.goal.is_accurate and setup.goal.decision is None:
-        setup.evolve(**given, steps=0, frames=2)
-    if setup.system.levels and not setup.goal.inner:
-        setup.evolve(**given, steps=0, frames=2)
+    setup.decide_at(given)
     check_directions(setup, what)
     step = {name: v for name, v in given.items() if name == "dt"}
     own = given_momenta(setup.system, {name: v for name, v in given.items() if name != "dt"})

@@ -109,6 +109,8 @@ def diagnose(
         end_at(one, record, out, float(r.until))
     if (arrays := r.arrays or r.lent) is not None:
         return_arrays(out, arrays, here=r.lent is not None)
+    if kept := setup.decisions(one.dt):
+        out.final = replace(out.final, decided=kept)
     out.metrics.update(costs(r, p, ran))
     finished = Finished(r, e.given, one, ran, out, found)
     for d in diagnostics:

@@ -1,6 +1,7 @@
 """What does a call of evolve mean?  Names, times, arrays and checkpoints sorted out, and what was left open decided.
 
-What only a state can decide (the order of bodies, the step of a goal) is decided by the `Decider`s that are handed in.
+What only a state can decide (the order of bodies, the step of a goal) is decided by the `Decider`s that are handed in, for
+every run anew: what a run computes follows from its call and from that of compile, not from the runs before it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from tinyphysics.device.cuda.dlpack import is_there
 from tinyphysics.errors import InputError, PlanError
-from tinyphysics.given import number
+from tinyphysics.given import FROM_FRAME, number
 from tinyphysics.planner.conflicts import Ask, check
 from tinyphysics.planner.cost.target import choose_target, in_series
 from tinyphysics.runtime.engines.caller_arrays import CallerArrays, adopt_arrays, check_arrays, host_copies
@@ -26,6 +27,7 @@ from tinyphysics.runtime.state.schedule import checked_time
 from tinyphysics.runtime.storage.resume import agreed, sizes_given
 from tinyphysics.system import SizedFamily
 from tinyphysics.target import Target
+from tinyphysics.trajectory import Frame
 
 NOWHERE = Path()
 
@@ -107,8 +109,12 @@ class Resolved:
         return 0 if self.begun is None else self.begun.step
 
 
-def resolve(setup: Setup, request: Request, deciders: Sequence[Decider]) -> Resolved:
-    own = setup.own_names
+def resolve(
+    setup: Setup, request: Request, deciders: Sequence[Decider], keep_decisions: bool = False
+) -> Resolved:
+    if not keep_decisions:
+        setup.reopen()
+    own, frame = setup.own_names, request.given.get(FROM_FRAME)
     given, later = named_options(own, request.given, request, request.options)
     request = replace(request, acts=later["acts"])
     given, t0 = opened(own, given, request.t0)
@@ -132,16 +138,28 @@ def resolve(setup: Setup, request: Request, deciders: Sequence[Decider]) -> Reso
         setup.bind(setup.source, sizes_from(setup.source, sizes_given(setup.source, c, path, given)))
     check("run", Ask.of(setup.goal, setup.source, dt=dt))
     begin = Beginning(given, arrays, dt, t0, replace(request, until=until, hash_every=hash_every), c)
-    decided = False
-    for d in deciders:
-        if d.is_open(setup, begin):
-            decided = True
-            begin = replace(begin, dt=d.decide(setup, begin))
+    begin = decide(setup, begin, deciders, frame if isinstance(frame, Frame) else None)
+    decided = setup._asked is not None
     gridless = setup.compiled.adaptive and dt is None
     dt = 1.0 if setup.system.kind == "map" else checked_step(begin.dt)
     call = setup, request, given, wants
     out = Resolved(*call, dt, t0, until, seed, hash_every, c, path, gridless=gridless, decided=decided)
     return out if arrays is None else with_arrays(out, arrays)
+
+
+def decide(setup: Setup, begin: Beginning, deciders: Sequence[Decider], frame: Frame | None) -> Beginning:
+    """The beginning with its step. A run that goes on keeps what was decided; others do not depend on earlier ones."""
+    if begin.begun is not None:
+        setup.take_decided(begin.begun.run.program)
+    elif frame is not None:
+        setup.continue_from(frame, begin.given, begin.dt)
+    for d in deciders:
+        if d.is_open(setup, begin):
+            setup.keep_asked()
+            begin = replace(begin, dt=d.decide(setup, begin))
+    if setup._asked is not None:
+        setup.keep_decided()
+    return begin
 
 
 def with_arrays(r: Resolved, arrays: CallerArrays) -> Resolved:

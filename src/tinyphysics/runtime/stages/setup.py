@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.errors import PlanError, ShapeError
@@ -13,13 +14,18 @@ from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.choice.multirate import Split
 from tinyphysics.planner.conflicts import CONSTRAINTS, Ask, check
 from tinyphysics.report import Row
+from tinyphysics.runtime.engines.plans import plan_key
 from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.stages.order_bodies import check_orbits
 from tinyphysics.runtime.state.first_state import FirstState
 from tinyphysics.system import SizedFamily, System
 from tinyphysics.target import TARGETS, Target
 from tinyphysics.tpir.program.isa import Program
-from tinyphysics.trajectory import Trajectory
+from tinyphysics.trajectory import Frame, Trajectory
+
+MOST_DECIDED = 16  # programs that a simulation remembers
+# decided at a state for steps of one length: a run from a frame agrees with the run of the frame to rounding
+CARRIED = ("inner", "hierarchy")
 
 
 class Measured(Protocol):
@@ -33,8 +39,9 @@ class Measured(Protocol):
 class Setup:
     """A Simulation without what users call.
 
-    The first run decides what was left open (sizes, the order of bodies, the method of a goal), and later runs keep it: this
-    is the only thing about a run that changes.
+    The first run decides sizes that were left open, and later runs keep them. What else was left open (the order of bodies,
+    inner steps, the method of a goal) is decided by every run at its own first state, whatever ran before; a setup shows what
+    the last run has decided.
     """
 
     source: System | SizedFamily
@@ -56,6 +63,10 @@ class Setup:
     _acts: str = ""  # of the last run
     _forms: dict[Any, Any] = field(default_factory=dict)  # patterns of short runs, by the form of their calls
     _beside: dict[Any, Any] = field(default_factory=dict)  # the same with directions beside the states
+    _asked: tuple[Goal, Compiled | None] | None = None  # as compile left it, where a run has decided more
+    _decided: dict[str, tuple[Goal, Compiled]] = field(
+        default_factory=dict
+    )  # by runs, for resume=: by programs
 
     def __post_init__(self) -> None:
         if isinstance(self.source, System):
@@ -142,10 +153,78 @@ class Setup:
                     fix="Compile the system again for another size.",
                 )
 
+    def reopen(self) -> None:
+        """What earlier runs have decided is open again."""
+        if self._asked is not None:
+            (self.goal, self._compiled), self._asked = self._asked, None
+
+    def decide_at(self, given: Mapping[str, Any]) -> None:
+        """What was left open, decided at a state without a step: for what looks at a simulation before it runs it."""
+        self.reopen()
+        unknown = self._compiled is None or self.goal.is_accurate and self.goal.decision is None
+        if unknown or self.system.levels and not self.goal.inner:
+            self.evolve(**given, steps=0, frames=2)
+
+    def keep_asked(self) -> None:
+        """Before a run decides something: what compile left."""
+        if self._asked is None:
+            self._asked = self.goal, self._compiled
+
+    def keep_decided(self) -> None:
+        """What a run has decided, for those that go on from it."""
+        if len(self._decided) >= MOST_DECIDED:
+            self._decided.clear()
+        self._decided[self.compiled.known.program] = self.goal, self.compiled
+
+    def take_decided(self, program: str) -> bool:
+        """The decisions of an earlier run with that program, if there was one."""
+        if program in self._decided:
+            self.keep_asked()
+            self.goal, self._compiled = self._decided[program]
+            self.paces = None
+        return program in self._decided
+
+    def decisions(self, dt: float) -> Mapping[str, Any]:
+        """What the last run has decided about its steps of this length, for a run that begins at one of its frames."""
+        if self._asked is None:
+            return {}
+        asked, found = self._asked[0], {name: getattr(self.goal, name) for name in CARRIED}
+        found = {name: v for name, v in found.items() if v and not getattr(asked, name)}
+        return {"key": plan_key(self.system, asked, "auto"), "dt": dt, **found} if found else {}
+
+    def continue_from(self, frame: Frame, given: Mapping[str, Any], dt: Any) -> None:
+        """A run from a frame, with nothing changed, has the steps of the run that the frame is of."""
+        known, begun = dict(frame.decided), {**frame.given, **frame.states}
+        if not known or known.pop("dt") != dt or any(v is not begun.get(name) for name, v in given.items()):
+            return
+        system = self._bodies or self.source if self._compiled is None else self.system
+        if not isinstance(system, System):
+            return
+        key = plan_key(system, self.goal, "auto")
+        if key is not None and known.pop("key") == key:
+            self.keep_asked()
+            self.goal, self.paces = replace(self.goal, **known), None
+            self._compiled = Compiled(system, self.goal, self.requested)
+
+    def settled(self, goal: Goal | None = None) -> Self:
+        """A copy that decides nothing anew, for what runs it many times; with the goal of a run that is over."""
+        new = copy(self)
+        new._asked = None
+        if goal is not None and goal != self.goal:
+            new.goal = goal
+            new.compile_again()
+        return new
+
     def decide(self, decision: Decision) -> None:
-        """The method that pilots have chosen is the one of this simulation from here on."""
+        """The method that pilots have chosen."""
         found = self.goal.tolerance if decision.tolerance is None else decision.tolerance
         self.goal = replace(self.goal, decision=decision, tolerance=found)
+        self.compile_again()
+
+    def certify_again(self) -> None:
+        """After something was found out that certificates have to know."""
+        if self._asked is not None and self._asked[1] is not None:
+            self._asked = self._asked[0], Compiled(self.system, self._asked[0], self.requested)
         self.compile_again()
 
     def compile_again(self, goal: Goal | None = None) -> None:
