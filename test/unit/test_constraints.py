@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.errors import InputError, PlanError, TraceError
+from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError, TraceError
+from tinyphysics.flows.solvers.elimination import eliminated, planned
+from tinyphysics.ir import UOp
+from tinyphysics.ir.value import evaluate
 from tinyphysics.synth.methods import rattle
 from tinyphysics.tpir.proof.readers import constraints
 from tinyphysics.tpir.program.text import parse
@@ -282,27 +285,192 @@ def test_a_chain_has_the_same_bits_on_every_backend_and_in_an_ensemble(backends)
     assert np.array_equal(many.final.q[1], runs[0].final.q)
 
 
-def test_what_is_no_chain_is_refused_and_so_is_a_bad_start():
+# --- rings, trees, molecules --------------------------------------------------------------------------------
+@tp.constraint
+def ring(q: tp.Array["n", 2]):
+    d = q - np.roll(q, 1, axis=0)
+    return (d * d).sum(-1) - 1
+
+
+def circle(n):
+    a = 2 * np.pi * np.arange(n) / n
+    return 0.5 / np.sin(np.pi / n) * np.stack([np.cos(a), np.sin(a)], axis=1)
+
+
+def tree_of(parents):
+    """Every body but the first hangs on another, which comes before it; the first is held at the origin."""
+
     @tp.constraint
-    def ring(q: tp.Array["n", 2]):
-        d = q - np.roll(q, 1, axis=0)
+    def branches(q: tp.Array["n", 2]):
+        d = tp.concatenate([q[:1], q[1:] - q[np.array(parents[1:])]])
         return (d * d).sum(-1) - 1
 
-    @tp.constraint
-    def second(q: tp.Array["n", 2]):
-        d = q[2:] - q[:-2]
-        return (d * d).sum(-1) - 4
+    places = np.zeros((len(parents), 2))
+    for k, angle in enumerate(np.random.default_rng(0).uniform(0, 6, len(parents))):
+        places[k] = (places[parents[k]] if k else 0.0) + np.array([np.cos(angle), np.sin(angle)])
+    return branches, places
 
-    with pytest.raises(PlanError, match="its ends are joined"):
-        tp.compile(chain + ring, dt=0.01, sizes={"n": 20})
-    with pytest.raises(PlanError, match="coupled to their neighbours alone"):
-        tp.compile(chain + second, dt=0.01, sizes={"n": 30})
+
+def random_tree(n):
+    rng = np.random.default_rng(n)
+    return [0, *(int(rng.integers(max(0, k - 5), k)) for k in range(1, n))]
+
+
+@tp.hamiltonian
+def waters(q: tp.Array["m", 3, 3], p: tp.Array["m", 3, 3]):
+    return (p[:, 0] * p[:, 0]).sum() / 32 + (p[:, 1:] * p[:, 1:]).sum() / 2 + q[:, :, 2].sum()
+
+
+@tp.constraint
+def triangle(q: tp.Array["m", 3, 3]):
+    a, b, c = q[:, 1] - q[:, 0], q[:, 2] - q[:, 0], q[:, 1] - q[:, 2]
+    sides = [(a * a).sum(-1) - 1, (b * b).sum(-1) - 1, (c * c).sum(-1) - 2.5]
+    return tp.stack(sides, axis=1)
+
+
+def some_waters(m):
+    rng = np.random.default_rng(1)
+    half = np.sqrt(2.5) / 2
+    one = np.array([[0, 0, 0], [half, np.sqrt(1 - half**2), 0], [-half, np.sqrt(1 - half**2), 0]])
+    turns = np.linalg.qr(rng.normal(size=(m, 3, 3)))[0]
+    return dict(q=one @ turns + rng.normal(size=(m, 1, 3)) * 5, p=rng.normal(size=(m, 3, 3)))
+
+
+def of_elimination(name):
+    if name == "ring":
+        return chain + ring, dict(q=circle(25), p=np.ones((25, 2)) * [[1.0, 0.2]])
+    if name == "tree":
+        parents = random_tree(24)
+        branches, places = tree_of(parents)
+        return chain + branches, dict(q=places, p=np.random.default_rng(2).normal(size=places.shape))
+    if name == "waters":
+        return waters + triangle, some_waters(7)
+    return chain + links + closed, dict(q=circle(25)[1:] - circle(25)[0], p=np.zeros((24, 2)))
+
+
+@tp.constraint
+def closed(q: tp.Array["n", 2]):
+    return q[-1] @ q[-1] - 1
+
+
+@pytest.mark.requirement("S2-44")
+@pytest.mark.parametrize(
+    "name", ["ring", *(pytest.param(x, marks=pytest.mark.all) for x in ("tree", "waters", "several"))]
+)
+def test_rings_trees_and_molecules_are_held_in_loops_and_certified(name):
+    system, start = of_elimination(name)
+    sim = tp.compile(system, dt=0.01, backend="numpy", sizes=sizes_of(start))
+    assert all(sim.certificate.values()) and "sparse matrix" in str(sim.explain("full"))
+    start = sim.consistent(**start)
+    out = sim.evolve(**start, steps=4, save_every=2)
+    assert out.stopped is None and np.ptp(out.energy) < 1e-2
+    again = sim.consistent(**{k: getattr(out.final, k) for k in ("q", "p")})
+    assert np.abs(again["q"] - out.final.q).max() < 1e-13 and np.abs(again["p"] - out.final.p).max() < 1e-12
+    if name == "several":
+        assert out.multipliers("links").shape == (3, 24) and out.multipliers("closed").shape == (3,)
+
+
+def sizes_of(start):
+    return {"m" if np.ndim(start["q"]) == 3 else "n": len(start["q"])}
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("name", ["ring", "tree", "waters"])
+def test_elimination_has_the_same_bits_on_every_backend(name):
+    system, start = of_elimination(name)
+    runs = []
+    for backend in ("numpy", "python", "llvm", "c"):
+        sim = tp.compile(system, dt=0.01, backend=backend, sizes=sizes_of(start))
+        runs.append(sim.evolve(**sim.consistent(**start), steps=5))
+    assert len({out.hash for out in runs}) == 1
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("name", ["ring", "tree"])
+def test_elimination_moves_as_what_is_written_out(name, monkeypatch, tmp_path):
+    monkeypatch.setenv("TINYPHYSICS_CACHE", str(tmp_path))
+    parents = random_tree(8)
+    system = chain + (ring if name == "ring" else tree_of(parents)[0])
+    start = dict(q=circle(8) if name == "ring" else tree_of(parents)[1], p=np.ones((8, 2)))
+    few = tp.compile(system, dt=0.01, sizes={"n": 8})
+    start = few.consistent(**start)
+    one = few.evolve(**start, steps=50)
+    monkeypatch.setattr(rattle, "WRITTEN", 4)
+    monkeypatch.setattr(constraints, "WRITTEN", 4)
+    many = tp.compile(system, dt=0.01, sizes={"n": 8}, backend="numpy").evolve(**start, steps=50)
+    assert np.abs(one.final.q - many.final.q).max() < 1e-12
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_elimination_solves_random_sparse_systems(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 40))
+    full = np.diag(rng.uniform(3, 4, n))
+    for k in range(1, n):
+        for other in {int(rng.integers(0, k)), *([int(rng.integers(0, k))] if rng.random() < 0.1 else [])}:
+            full[k, other], full[other, k] = rng.uniform(-0.5, 0.5, 2)
+    plan = planned([frozenset(np.flatnonzero(row).tolist()) for row in full])
+    right = rng.normal(size=n)
+
+    def product(v):
+        return UOp.stack(
+            [UOp.sum_of([v.element(k) * float(x) for k, x in enumerate(row)]) for row in full], (n,)
+        )
+
+    x = eliminated(plan, product, UOp.stack([UOp.const(float(b)) for b in right], (n,)))
+    assert np.allclose(evaluate([x], {})[0], np.linalg.solve(full, right), rtol=1e-12, atol=1e-13)
+
+
+def test_a_redundant_row_of_many_is_named():
+    @tp.constraint
+    def twice(q: tp.Array["n", 2]):
+        d = tp.concatenate([q[:1], q[1:] - q[:-1], q[4:5] - q[3:4]])
+        return (d * d).sum(-1) - 1
+
+    sim = tp.compile(chain + twice, dt=0.01, sizes={"n": 20}, backend="numpy")
+    with pytest.raises(InputError, match="row (4|20) of `twice` says nothing that other rows do not say"):
+        sim.evolve(**level(20), steps=1)
+
+
+def test_what_is_too_dense_is_refused_and_so_is_a_bad_start():
+    @tp.constraint
+    def hub(q: tp.Array["n", 2]):
+        return (q * q).sum(-1) + (q * q).sum() - 1
+
+    with pytest.raises(PlanError, match="coupled so densely"):
+        tp.compile(chain + hub, dt=0.01, sizes={"n": 80})
     sim = tp.compile(chain + links, dt=0.01, sizes={"n": 30})
     start = level(30)
     with pytest.raises(InputError, match="row 0 of `links` is 0.0201 at the start"):
         sim.evolve(q=start["q"] * 1.01, p=start["p"], steps=1)
     near = sim.consistent(q=start["q"] + 0.05 * np.sin(np.arange(60.0)).reshape(30, 2), p=np.ones((30, 2)))
     assert sim.evolve(**near, steps=5).stopped is None
+
+
+def test_a_rod_that_turns_too_far_in_a_step_stops_with_the_dt_to_take():
+    @tp.hamiltonian
+    def free(q: tp.Vec[2], p: tp.Vec[2]):
+        return p @ p / 2
+
+    fast = dict(q=[1.0, 0.0], p=[0.0, 15.0])
+    out = tp.compile(free + rod, dt=0.1).evolve(**fast, steps=3)
+    assert out.stopped.cause == "not solved" and re.search(
+        r"`rod` turns by 1.50 rad in one step(.|\n)*dt=0.017 or less", str(out.stopped.error)
+    )
+    with pytest.raises(PhysicsIntegrityError, match="`rod` turns by 1.50 rad"):
+        tp.compile(free + rod, dt=0.1, checks="strict").evolve(**fast, steps=3)
+    assert tp.compile(free + rod, dt=0.017).evolve(**fast, steps=100).stopped is None
+
+
+@pytest.mark.all
+@pytest.mark.slow("the end of a chain of 1,000 links whips through at t = 44.5")
+def test_a_whip_goes_through_with_the_dt_that_its_stop_asks_for():
+    """The last link turns with 90.9 rad per unit of time there."""
+    out = tp.compile(chain + links, dt=0.01, sizes={"n": 1000}).evolve(**level(1000), until=50.0, frames=2)
+    assert 44.5 < out.stopped.t < 44.6 and "row 999 of `links` turns" in str(out.stopped.error)
+    assert "dt=0.0032 or less" in str(out.stopped.error)
+    out = tp.compile(chain + links, dt=0.003, sizes={"n": 1000}).evolve(**level(1000), until=50.0, frames=2)
+    assert out.stopped is None
 
 
 def test_gradients_go_through_a_chain_in_loops():

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tinyphysics.ir import UOp, elements, substitute
+from tinyphysics.ir import Ops, UOp, elements, substitute
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.linear import ZERO, Rows, is_number, times
 from tinyphysics.rules.calculus.unroll import unroll
@@ -127,9 +127,17 @@ def jacobian(functions: Sequence[UOp], by: Sequence[UOp]) -> Rows:
 
 
 # --- of whole arrays ----------------------------------------------------------------------------------
+def in_a_row(functions: Sequence[UOp]) -> UOp:
+    """All numbers of some constraints, one constraint after the other."""
+    rows = tuple(g if g.ndim == 1 else g.reshape(g.size) for g in functions)
+    return (
+        rows[0] if len(rows) == 1 else UOp(Ops.CONCAT, rows[0].dtype, (sum(g.size for g in rows),), rows, 0)
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class ArrayConstraints:
-    """One array of constraints of one array of positions, such as the links of a chain: nothing is written out.
+    """Constraints in one row, of one array of positions, such as the links of a chain: nothing is written out.
 
     A drift is q' = q + h T'(p) - A Gᵀk, p' = p - Gᵀk/h, with k so that g(q') = 0; momenta along the constraints are
     p' = p - Gᵀk with k so that G T'(p') = 0.

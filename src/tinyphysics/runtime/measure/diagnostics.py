@@ -202,6 +202,8 @@ def raise_failure(f: Finished) -> Found:
     assert s is not None
     a, b = s.where
     what = s.where if isinstance(a, str) else f"the force between particles {a} and {b}"
+    if s.cause == "not solved" and isinstance(s.error, PhysicsIntegrityError):
+        raise PhysicsIntegrityError(s.error.what, out=f.out, fix=s.error.fix)
     if s.cause == "not solved":
         raise PhysicsIntegrityError(
             f"the equations of step {s.step} (t = {s.t:g}) could not be solved: the "

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.runtime.engines.collisions import colliding_pair
 from tinyphysics.runtime.engines.engine import States
@@ -151,9 +152,20 @@ def stop_of(run: Running, tile: Tile, k: int, failure: Failure, search: bool) ->
         from tinyphysics.runtime.engines.rounds_again import not_solved
 
         own = {name: v[[member if len(v) > 1 else 0]] for name, v in run.given.params.items()}
-        error = not_solved(getattr(run.engine, "program", None), before, own, run.dt, run.t0, n - 1)
+        error = no_solution(run, member, before) or not_solved(
+            getattr(run.engine, "program", None), before, own, run.dt, run.t0, n - 1
+        )
     who = member if run.given.is_ensemble else None
     return Stop(run.encoding.failure, n, run.time(n), who, where, error), before
+
+
+def no_solution(run: Running, member: int, before: States) -> Exception | None:
+    """What the system says of equations that have no solution from its last good state."""
+    if run.system is None or run.system.bracket != CONSTRAINED:
+        return None
+    from tinyphysics.runtime.stages.turned_rows import turned_too_far  # most systems have no constraints
+
+    return turned_too_far(run.system, run.given, member, run.encoding.values(before), run.dt)
 
 
 def silence(run: Running, tile: Tile, m: Any, stopped: Mapping[int, Any]) -> None:

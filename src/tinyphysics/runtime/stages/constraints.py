@@ -20,9 +20,10 @@ from tinyphysics.rules.formulas.constraints import ArrayConstraints, Constraints
 from tinyphysics.rules.functions.transcendental import lower
 from tinyphysics.runtime.engines.caller_arrays import host_copies
 from tinyphysics.runtime.stages.in_numpy import numbers
+from tinyphysics.runtime.stages.redundant_rows import check_rows
 from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.step import DT
-from tinyphysics.synth.methods.long_chains import arrays_of
+from tinyphysics.synth.methods.long_chains import arrays_of, plan_of
 from tinyphysics.synth.methods.long_chains import multipliers as multipliers_of_chain
 from tinyphysics.synth.methods.rattle import constraints_of, in_loops
 from tinyphysics.synth.methods.rattle import multipliers as multipliers_of
@@ -166,6 +167,10 @@ def check_start(system: System, i: Inputs) -> None:
     if i.there:
         i = replace(i, states=host_copies(i.states))
     if (long := numeric_arrays(system)) is not None:
+        plan = plan_of(long.of)
+        if not isinstance(plan, str):
+            for member in some_members(i):
+                check_rows(long.of, plan, long.env(i, i.states, member), rows_of(system))
         g, rate, size, speed = long.residuals(i, i.states)
     else:
         g, G, A, q, p = numeric(system).at(i, i.states)
@@ -192,10 +197,14 @@ def given_as(system: System) -> str:
     return ", ".join(f"{s.name}=..." for s in system.states)
 
 
+def some_members(i: Inputs) -> range:
+    return range(0, i.members, max(1, i.members // 16))
+
+
 def check_independent(system: System, i: Inputs, G: Any, A: Any) -> None:
     """An InputError that names a row which the others imply at the start, or which vanishes there."""
     named = rows_of(system)
-    for member in range(i.members) if i.members <= 16 else range(0, i.members, max(1, i.members // 16)):
+    for member in some_members(i):
         try:
             root = np.linalg.cholesky(A[member] + 0.0)
         except np.linalg.LinAlgError:
@@ -282,9 +291,10 @@ def multipliers(system: System, method: str, dt: float, name: str) -> UOp:
             f"there is no constraint `{name}`", fix=f"{did_you_mean(name, system.held)}It has {known}."
         )
     split, weights = separable(system), BY_NAME[method].family.weights  # type: ignore[attr-defined]
-    if (long := numeric_arrays(system)) is not None:
-        return substitute([multipliers_of_chain(long.of, split.V, weights[0])], {DT: UOp.const(dt)})[0]
-    (every,) = substitute([multipliers_of(system, split.T, split.V, weights[0])], {DT: UOp.const(dt)})
     k = system.held.index(name)
     begin, g = sum(u.size for u in system.tensor[:k]), system.tensor[k]
+    if (long := numeric_arrays(system)) is not None:
+        (rows,) = substitute([multipliers_of_chain(long.of, split.V, weights[0])], {DT: UOp.const(dt)})
+        return rows.slice([(begin, begin + g.size, 1)]).reshape(*g.shape)
+    (every,) = substitute([multipliers_of(system, split.T, split.V, weights[0])], {DT: UOp.const(dt)})
     return UOp.stack(elements(every)[begin : begin + g.size], g.shape)

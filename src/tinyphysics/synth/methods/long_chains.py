@@ -1,27 +1,32 @@
-"""How are many constraints kept, each of which is coupled to its neighbours alone?  As whole arrays, in loops.
+"""How are many constraints kept, each of which is coupled to a few others?  As whole arrays, in loops.
 
 The equations are those of synth/methods/rattle.py. The matrix G A Gᵀ of a chain has three diagonals, which are products with
 vectors that are 1 at every third place; corrections are found by cyclic reduction, with as many levels as leave nothing.
+Other patterns are found from the graph of the products, and eliminated by levels (flows/solvers/elimination.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tinyphysics.flows.implicit import ImplicitFlow
 from tinyphysics.flows.map import Map
 from tinyphysics.flows.solvers.cyclic import along_a_line, diagonals
+from tinyphysics.flows.solvers.elimination import MOST, Elimination, column, eliminated, planned
 from tinyphysics.flows.solvers.reach import reach
 from tinyphysics.flows.solvers.solver import stacked, unstacked
+from tinyphysics.flows.solvers.supports import supports
 from tinyphysics.ir import Ops, UOp, substitute, toposort
 from tinyphysics.ir.dtype import f64
 from tinyphysics.rules.calculus.solve import ROUNDS
-from tinyphysics.rules.formulas.constraints import ArrayConstraints
+from tinyphysics.rules.formulas.constraints import ArrayConstraints, in_a_row
 from tinyphysics.step import DT
 from tinyphysics.synth.methods.derivative import derivative
 from tinyphysics.synth.methods.implicit import TINY
 from tinyphysics.system import System
+from tinyphysics.util import plural
 
 OP = "CONSTRAIN"
 LEAST = 5  # rows of a chain: with fewer, every third place is no pattern
@@ -29,28 +34,70 @@ LEAST = 5  # rows of a chain: with fewer, every third place is no pattern
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """What explain() says of how corrections are made."""
+    """How corrections are made where neighbours alone are coupled."""
 
     told: str = (
         "with G M⁻¹ Gᵀ as a system of three diagonals by cyclic reduction, where a drift ends without them"
     )
 
+    def some(self, shape: tuple[int, ...]) -> UOp:
+        return every_third(shape)
+
+    def solved(self, operator: Callable[[UOp], UOp], factor: UOp, right: UOp) -> UOp:
+        low, middle, high = (u * factor for u in diagonals(operator, right))
+        return along_a_line(low, middle, high, right)
+
+
+@dataclass(frozen=True, eq=False)
+class Sparse:
+    """How corrections are made of rings, trees, molecules side by side, and of other patterns with few couplings."""
+
+    plan: Elimination
+
+    @property
+    def told(self) -> str:
+        return f"{self.plan.told}, where a drift ends without them; {plural(len(self.plan.levels), 'level')}"
+
+    def some(self, shape: tuple[int, ...]) -> UOp:
+        return column(self.plan, 0)
+
+    def solved(self, operator: Callable[[UOp], UOp], factor: UOp, right: UOp) -> UOp:
+        return eliminated(self.plan, lambda v: operator(v) * factor, right)
+
 
 def arrays_of(system: System, T: UOp) -> ArrayConstraints | str:
-    """The constraints of a chain as arrays; or why they are not kept in loops."""
-    if len(system.tensor) != 1 or len(system.q) != 1 or len(system.tensor[0].shape) != 1:
-        return "one constraint with one row for each link, of one array of positions, is kept in loops"
-    (g,), (q,), (p,) = system.tensor, system.q, system.p
-    if g.shape[0] < LEAST:
-        return f"a chain has {LEAST} links at least"
-    c = ArrayConstraints(q, p, g, T)
-    v = UOp.var("direction", g.shape)
-    found = reach([c.slope(c.moved(c.pushed(v)))], v)
-    if any(u.op is Ops.ROLL for u in toposort([g, T])):
-        return "its ends are joined: a ring is not kept in loops yet"
-    if found is None or not found <= {-1, 0, 1}:
-        return "its rows are not shown to be coupled to their neighbours alone"
-    return c
+    """The constraints of one array of positions as a row of numbers; or why they are not kept in loops."""
+    if len(system.q) != 1:
+        return "constraints of one array of positions are kept in loops"
+    (q,), (p,) = system.q, system.p
+    c = ArrayConstraints(q, p, in_a_row(system.tensor), T)
+    way = way_of(c)
+    return way if isinstance(way, str) else c
+
+
+@lru_cache(maxsize=8)
+def way_of(c: ArrayConstraints) -> Chain | Sparse | str:
+    """How corrections are made; or why they are not."""
+    v = UOp.var("direction", c.g.shape)
+    if c.g.shape[0] >= LEAST and not any(u.op is Ops.ROLL for u in toposort([c.g, c.kinetic])):
+        found = reach([c.slope(c.moved(c.pushed(v)))], v)
+        if found is not None and found <= {-1, 0, 1}:
+            return Chain()
+    plan = plan_of(c)
+    return plan if isinstance(plan, str) else Sparse(plan)
+
+
+@lru_cache(maxsize=8)
+def plan_of(c: ArrayConstraints) -> Elimination | str:
+    """In which order rows are eliminated; or why they are not."""
+    v = UOp.var("direction", c.g.shape)
+    sets = supports(c.slope(c.moved(c.pushed(v))), v)
+    if sets is None:
+        return "which rows are coupled is not seen, as where indices are parameters"
+    return (
+        planned(sets)
+        or f"rows are coupled so densely that elimination takes more than {MOST} products for each"
+    )
 
 
 def every_third(shape: tuple[int, ...]) -> UOp:
@@ -69,8 +116,9 @@ def solved_along(
     """Multipliers that make residuals vanish, whose slope is -G A Gᵀ with the first G at other positions."""
     unknown = UOp.var(name, (1, *c.g.shape))
     (k,) = unstacked(unknown)
-    one = every_third(c.g.shape)
-    push = c.moved(c.pushed(one))
+    way = way_of(c)
+    assert not isinstance(way, str), "what is not kept in loops is not chosen"
+    push = c.moved(c.pushed(way.some(c.g.shape)))
 
     def operator(v: UOp) -> UOp:
         w = c.moved(c.pushed(v))
@@ -80,8 +128,7 @@ def solved_along(
     factor = 1.0 / abs(c.slope(push)).max().maximum(TINY)
     scale = 1.0 / (size / abs(push).max().maximum(TINY)).maximum(TINY)
     left = residual(k) * factor
-    low, middle, high = (u * factor for u in diagonals(operator, k))
-    correction = along_a_line(low, middle, high, -left)
+    correction = way.solved(operator, factor, -left)
     return ImplicitFlow(
         unknown,
         UOp.const(0.0, shape=unknown.shape),
@@ -90,7 +137,7 @@ def solved_along(
         moves(k),
         stacked([correction]),
         ROUNDS,
-        Chain(),  # type: ignore[arg-type]
+        way,  # type: ignore[arg-type]
     )
 
 

@@ -17,7 +17,7 @@ from tinyphysics.ir.uop import UOp, elements, substitute
 from tinyphysics.rules.calculus.linear import is_number
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
-from tinyphysics.rules.formulas.constraints import WRITTEN, ArrayConstraints, Constraints
+from tinyphysics.rules.formulas.constraints import WRITTEN, ArrayConstraints, Constraints, in_a_row
 from tinyphysics.rules.formulas.smoothness import KINK
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.tpir.program.isa import Instruction, Program, Register, Type
@@ -75,8 +75,8 @@ class ConstraintReader:
             if not {self.states[j] for j in moving(term)} <= {*p} or not moving(term) or clocks(term):
                 continue
             if sum(g.size for g in structure.constraints) > WRITTEN:
-                if len(q) == len(structure.constraints) == 1:
-                    chain = ArrayConstraints(q[0], p[0], structure.constraints[0], term)
+                if len(q) == 1:
+                    chain = ArrayConstraints(q[0], p[0], in_a_row(structure.constraints), term)
                     way = UOp.var("direction", p[0].shape)
                     slope = chain.moved(way)
                     return (k, chain) if not moving(slope) and DT not in slope.leaves else None
