@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 import tinyphysics as tp
+from tinyphysics.runtime.engines.backend import transferred
 
 HERE = Path(__file__).parent
 FLAGS = ("-O3", "-march=native", "-ffast-math", "-shared", "-fPIC")
@@ -323,8 +324,15 @@ def on_a_gpu(library: ctypes.CDLL, repeat: int, members: int = 1 << 22, steps: i
     def forward() -> Any:
         return sim.evolve(q=q, p=p, steps=steps, frames=2, progress=False)
 
-    runs, best = {"forward": forward, "gradient": lambda: ours(sim)}, dict[str, float]()
-    there = [f() for f in runs.values()][1]
+    def read() -> Any:
+        grads = ours(sim)
+        return grads, grads["q"], grads["p"]
+
+    runs, best = {"forward": forward, "gradient": read}, dict[str, float]()
+    there = [f() for f in runs.values()][1][0]
+    before = transferred(sim.target)["bytes_moved"]
+    read()
+    moved = transferred(sim.target)["bytes_moved"] - before
     for _ in range(repeat):
         for name, f in runs.items():
             began = time.perf_counter()
@@ -334,7 +342,7 @@ def on_a_gpu(library: ctypes.CDLL, repeat: int, members: int = 1 << 22, steps: i
     same = all(np.array_equal(there[n][::4096], here[n]) for n in ("q", "p"))
     name = f"{members:,} pendulums on a GPU, {steps:,} steps, wall time"
     told(name, "ns a step and member", steps * members * 1e-9, best, None)
-    print(f"  {there.report}; bits of the processor: {same}")
+    print(f"  {there.report}; {moved:,} bytes between host and device; bits of the processor: {same}")
 
 
 ROWS = {"chain": chains, "pendulums": pendulums, "gravity": bodies, "argon": liquids, "memory": memories}

@@ -21,6 +21,7 @@ from ptx_text import Module, parsed
 from tinyphysics.device.cuda import driver as cuda
 from tinyphysics.runtime.engines import backend
 from tinyphysics.runtime.engines import cuda as loading
+from tinyphysics.runtime.measure import loop_numbers
 from tinyphysics.runtime.state import device_arrays
 
 # fmt: off
@@ -592,6 +593,7 @@ def forget() -> None:
         loading.kernels_of,
         device_arrays.moves,
         device_arrays.hashing,
+        loop_numbers.kernels,
     ):
         made.cache_clear()
     driver = cuda.library()

@@ -149,7 +149,8 @@ class DeviceArray:
         """The same memory, from a number on."""
         return DeviceArray(self.pointer + first * self.dtype.itemsize, shape, self.dtype, self.owner)
 
-    def reshape(self, *shape: int) -> DeviceArray:
+    def reshape(self, *shape: Any) -> DeviceArray:
+        shape = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
         known = prod(n for n in shape if n >= 0)
         return self.seen(tuple(self.size // known if n < 0 and known else max(n, 0) for n in shape))
 

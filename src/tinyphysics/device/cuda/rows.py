@@ -17,7 +17,7 @@ from tinyphysics.device.cuda import nvptx
 from tinyphysics.device.cuda.dlpack import DeviceArray
 from tinyphysics.device.cuda.dlpack import sent as sent_array
 from tinyphysics.device.host.rows import Arrays, Outputs, as_rows, unpacked
-from tinyphysics.device.numbers import LOST
+from tinyphysics.device.numbers import LOST, NUMPY_DTYPE
 from tinyphysics.util import prod
 
 THREADS = 128  # of a block: many blocks are there for every processor, and the last ones wait for little
@@ -226,13 +226,14 @@ class CudaMemory:
         self, rows: DeviceRows, outputs: Outputs, members: int, mixed: bool = False
     ) -> dict[str, DeviceArray]:
         """The same on the device."""
-        if mixed:
+        if mixed and any(kind.bits != 8 * rows.dtype.itemsize for kind, _ in outputs.values()):
             found = unpacked(rows.numpy(), outputs, members, list(outputs))
             return {name: sent_array(a) for name, a in found.items()}
         out, at = {}, 0
-        for name, (_, shape) in outputs.items():
+        for name, (kind, shape) in outputs.items():
             there = self.tools.into_members(rows, at, prod(shape), members)
-            out[name] = DeviceArray(there.pointer, (members, *shape), rows.dtype, there)
+            dtype = NUMPY_DTYPE[kind.name] if mixed else rows.dtype
+            out[name] = DeviceArray(there.pointer, (members, *shape), dtype, there)
             at += prod(shape)
         return out
 

@@ -15,10 +15,12 @@ import numpy as np
 from tinyphysics.device.cuda import driver as cuda
 from tinyphysics.device.cuda import rows as there
 from tinyphysics.device.cuda.dlpack import DeviceArray
-from tinyphysics.device.cuda.rows import SHARE, CudaMemory, DeviceRows, Tools, empty, grid, whole
+from tinyphysics.device.cuda.rows import SHARE, CudaMemory, DeviceRows, Tools, empty, grid, on_device, whole
 from tinyphysics.device.cuda.tuning import ThreadLayout, Tuner
-from tinyphysics.device.engines.engine import LEAST_BLOCK, LaneEngine, LaneState
+from tinyphysics.device.engines.engine import LEAST_BLOCK, Arrays, LaneEngine, LaneState
+from tinyphysics.device.numbers import NUMPY_DTYPE
 from tinyphysics.target import VectorShape
+from tinyphysics.tpir.kernels.nearest import BEFORE, NEAREST
 
 BLOCK_WORK = 1e11  # operations in a block of time: some tens of milliseconds
 FASTER = 2500  # operations in the time that a core of a processor has for one
@@ -162,6 +164,52 @@ class CudaEngine(LaneEngine):
     def rows_of(self, m: LaneState, name: str) -> tuple[DeviceRows, int]:
         """Where a register is: its first row of all."""
         return m.carried, self.places[name].start
+
+    # --- registers that stay there (runtime/measure/loop_numbers.py) ------------------------------
+    @property
+    def keeps_there(self) -> bool:
+        """Can all registers be arrays of the device?  Not where a row has more bits than its numbers."""
+        bits = self.kernel.carried[0].dtype.bits if self.kernel.carried else 0
+        return bool(bits) and all(kind.bits == bits for kind in self.kernel.kinds)
+
+    def own_places(self) -> dict[str, slice]:
+        return {name: rows for name, rows in self.places.items() if name not in (BEFORE, NEAREST)}
+
+    def registers_there(self, m: LaneState) -> dict[str, DeviceArray]:
+        """A copy of all that the loop carries, by the names of the program: (members, numbers)."""
+        kinds, out = self.kernel.kinds, {}
+        for name, rows in self.own_places().items():
+            count = rows.stop - rows.start
+            there = self.tools.into_members(m.carried, rows.start, count, m.members)
+            dtype = NUMPY_DTYPE[kinds[rows.start].name] if kinds else m.carried.dtype
+            out[name] = DeviceArray(there.pointer, (m.members, count), dtype, there)
+        return out
+
+    def restored(
+        self, registers: Arrays, params: Arrays, members: int, dt: float, t0: float, steps: int,
+        threads: int | None = None,
+    ) -> LaneState:  # fmt: skip
+        if not all(isinstance(registers.get(name), DeviceArray) for name in self.places):
+            given = {name: v.numpy() if isinstance(v, DeviceArray) else v for name, v in registers.items()}
+            return super().restored(given, params, members, dt, t0, steps, threads)
+        carried = self.memory.empty((self.numbers, self.lanes(members)), self.row_type)
+        m = self.begun(carried, params, members, dt, t0, steps, threads)
+        self.refill(m, registers, steps)
+        return m
+
+    @property
+    def row_type(self) -> Any:
+        return NUMPY_DTYPE[self.kernel.carried[0].dtype.name]
+
+    def refill(self, m: LaneState, registers: Arrays, steps: int) -> bool:
+        """Other registers in a loop that is there."""
+        if len(self.own_places()) < len(self.places):
+            return False
+        for name, rows in self.places.items():
+            source = on_device(registers[name], self.row_type)
+            self.tools.into_rows(source, m.carried, rows.start, rows.stop - rows.start, m.members)
+        m.steps = steps
+        return True
 
     def synchronised_there(self, m: LaneState) -> dict[str, DeviceArray]:
         """Each output on the device, (members, shape...)."""

@@ -34,6 +34,7 @@ from tinyphysics.tpir.kernels.neighbours import MADE
 from tinyphysics.tpir.kernels.nests import Buffer, LoopSection, Round
 from tinyphysics.tpir.kernels.rounds import ON
 from tinyphysics.tpir.kernels.tree import NUMBERS
+from tinyphysics.util import prod
 
 BLOCK_WORK = 1e12  # operations in a block of time: some tenths of a second
 BLOCK_LAUNCHES = 1e5  # of kernels, likewise
@@ -412,6 +413,23 @@ class CudaLoopEngine(NestEngine):
             for name, (buffer, _, shape) in k.outputs.items():
                 strides = strides_of(k.buffers[buffer], shape, k.components)
                 self.loader.moves.planes(out[name][j], m.scratch[buffer], strides, False)  # type: ignore[attr-defined]
+        return out
+
+    @property
+    def keeps_there(self) -> bool:
+        """Are all registers numbers that can be left there?  Lists and trees remember points on this machine."""
+        return not self.kernel.lists and self.kernel.tree is None and bool(self.kernel.sections["step"].nests)
+
+    def registers_there(self, m: NestState) -> dict[str, DeviceArray]:
+        """A copy of all that the loop carries, by the names of the program: (members, numbers)."""
+        out, count = {}, len(m.members)
+        for name, shape in self.shapes.items():
+            b = self.kernel.buffers[name]
+            out[name] = a = empty((count, prod(shape)), NUMPY_DTYPE[b.dtype.name])
+            strides = strides_of(b, shape, self.kernel.components)
+            for j, one in enumerate(m.members):
+                assert isinstance(one, Place)
+                self.loader.moves.planes(a[j].reshape(shape), one.held[name], strides, False)  # type: ignore[attr-defined]
         return out
 
     # --- for a run whose steps have their own lengths (runtime/engines/adaptive.py) -------------------

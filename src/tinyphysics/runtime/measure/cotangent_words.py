@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.device.numbers import NUMPY_DTYPE
 from tinyphysics.flows.cotangents import BAR, REST
 from tinyphysics.ir.dtype import f32
+from tinyphysics.runtime.measure.loop_numbers import HOST, Numbers
 from tinyphysics.runtime.state.encoding import Encoding, owner
 from tinyphysics.structure import COTANGENT
 from tinyphysics.tpir.precision.lattice import FORCE, UNIT
@@ -70,9 +72,10 @@ def beside(program: Program) -> list[str]:
 
 
 def zeros(program: Program, members: int) -> dict[str, Any]:
+    """They take no memory, and are not sent to a GPU."""
     own = set(beside(program))
     return {
-        s.name: np.zeros((members, *s.type.shape), NUMPY_DTYPE[s.type.dtype.name])
+        s.name: np.broadcast_to(np.zeros((), NUMPY_DTYPE[s.type.dtype.name]), (members, *s.type.shape))
         for s in program.states
         if s.name in own
     }
@@ -86,18 +89,12 @@ def split(precision: str, bars: Mapping[str, Any]) -> dict[str, Any]:
 
 def joined(words: Mapping[str, Any], name: str) -> Any:
     """A number of one or two words as float64."""
-    high = np.asarray(words[name], np.float64)
+    high = np.asarray(here(words[name]), np.float64)
     low = words.get(f"{name}{LOW}")
-    return high if low is None else high + np.asarray(low, np.float64)
+    return high if low is None else high + np.asarray(here(low), np.float64)
 
 
-def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
-    s = a + b
-    part = s - a
-    return s, (a - (s - part)) + (b - part)
-
-
-def added(words: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+def added(words: Mapping[str, Any], more: Mapping[str, Any], of: Numbers = HOST) -> dict[str, Any]:
     """Words of some numbers plus those of others; what is lost of a sum of gradients goes to its second word."""
     out = dict(words)
     for name, new in more.items():
@@ -105,24 +102,23 @@ def added(words: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
             continue
         low, rest = f"{name}{LOW}", f"{name.removesuffix(BAR)}{REST}"
         if low in words:
-            high, lost = two_sum(out[name], new)
-            out[name], out[low] = two_sum(high, lost + (out[low] + more[low]))
+            high, lost = of.two_sum(out[name], new)
+            out[name], out[low] = of.two_sum(high, of.add(lost, of.add(out[low], more[low])))
         elif name.endswith(BAR) and rest in words:
-            out[name], lost = two_sum(out[name], new)
-            out[rest] = out[rest] + lost
+            out[name], lost = of.two_sum(out[name], new)
+            out[rest] = of.add(out[rest], lost)
         else:
-            out[name] = out[name] + new
+            out[name] = of.add(out[name], new)
     return out
 
 
-def away(found: Mapping[str, Any], other: Mapping[str, Any], names: Mapping[str, str]) -> Any:
-    """For each state and member the largest difference of two loop states; `names` has registers by words of states."""
-    out = {}
+def pairs(
+    found: Mapping[str, Any], other: Mapping[str, Any], names: Mapping[str, str], sizes: Mapping[str, Any]
+) -> list[tuple[Any, ...]]:
+    """Each state of two loop states, with their second words and how large numbers are; `names` has registers by words."""
+    out = []
     for name, at in names.items():
-        if name != owner(name):
-            continue
-        apart = np.asarray(found[at] - other[at], np.float64)
-        if (low := names.get(f"{name}{LOW}")) is not None:
-            apart = apart + np.asarray(found[low] - other[low], np.float64)
-        out[at] = np.abs(apart).max(axis=-1, initial=0.0)
+        if name == owner(name):
+            words = [at, *([names[f"{name}{LOW}"]] if f"{name}{LOW}" in names else [])]
+            out.append((*(x[w] for w in words for x in (found, other)), sizes[at]))
     return out

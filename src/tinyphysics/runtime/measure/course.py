@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.flows.adjoint import loses
 from tinyphysics.flows.cotangents import BAR
@@ -22,6 +23,7 @@ from tinyphysics.planner.cost.target import in_loops
 from tinyphysics.runtime.engines.backend import engine_for
 from tinyphysics.runtime.measure.cotangent_words import added, beside, range_of, split, zeros
 from tinyphysics.runtime.measure.deciders import DECIDERS
+from tinyphysics.runtime.measure.loop_numbers import HOST, Numbers, numbers_of, zero_exponents
 from tinyphysics.runtime.measure.sweep_file import Mark
 from tinyphysics.runtime.stages.bind import bind
 from tinyphysics.runtime.stages.encode import encode
@@ -37,7 +39,7 @@ from tinyphysics.tpir.program.isa import Operand, Program, Register, Type
 from tinyphysics.util import prod
 
 Arrays = Mapping[str, Any]
-SEEN = 64  # sizes of cotangents that are kept of their way back
+SEEN = 64  # times on their way back when it is looked at how large cotangents are
 Key = int | tuple[int, float]  # a step; or a time between it and the next one
 
 
@@ -119,6 +121,7 @@ class Course:
 
     def begin(self) -> Any:
         r = self.run
+        self.engine.expect(self.members, self.steps)
         return self.engine.start(r.given.states, r.given.params, self.members, r.dt, r.t0, r.threads)
 
     def at(self, state: Arrays, n: int) -> Any:
@@ -132,9 +135,18 @@ class Course:
             self.engine.advance(m, min(steps, size))
             steps -= size
 
+    @cached_property
+    def numbers(self) -> Numbers:
+        """Where loop states are; a jump has no loop."""
+        return HOST if self.run.jump is not None else numbers_of(self.engine)
+
     def kept(self, m: Any) -> dict[str, Any]:
         """The loop state, by the names of the registers."""
-        return {name: np.array(v) for name, v in self.engine.registers(m).items()}
+        return self.numbers.registers(self.engine, m)
+
+    def seen(self, m: Any) -> dict[str, Any]:
+        """What users see of it, word by word."""
+        return self.numbers.synchronised(self.engine, m)
 
     def check(self, m: Any, n: int) -> None:
         """A run that has failed has no gradient."""
@@ -154,7 +166,7 @@ class Course:
 
     def check_values(self, words: Arrays, key: Key) -> None:
         """The same of a state that was made for a look."""
-        if not all(np.isfinite(v).all() for v in self.shown(words).values()):
+        if not all(np.isfinite(here(v)).all() for v in self.shown(words).values()):
             raise InputError(
                 f"the run has no finite state at t = {self.time(key):g}: {self.run.encoding.failure}",
                 fix="Shorten dt or the tolerance, or begin with another state.",
@@ -190,9 +202,9 @@ class Pullback:
     def __init__(self, course: Course, program: Program) -> None:
         self.course, self.program = course, program
         self.exponent: Any = None
-        self.began: Any = None  # the logarithm, to base 2, of the largest cotangent where it began
-        self.history: list[tuple[int, Any]] = []  # (step, those logarithms) on the way, SEEN or fewer
-        self._every = 1  # steps between two of them
+        self._sizes: list[
+            tuple[int, Size | KnownSize]
+        ] = []  # where it began, before and after the middle, and later
         self._state: dict[str, Any] | None = {}
         self._loop: Any = None  # of the engine, while nothing else has changed the state
         self._old: Any = None  # the one before, to be filled again
@@ -201,7 +213,7 @@ class Pullback:
     @property
     def state(self) -> dict[str, Any]:
         if self._state is None:
-            self._state = {name: np.array(v) for name, v in self.engine.registers(self._loop).items()}
+            self._state = self.numbers.registers(self.engine, self._loop)
         return self._state
 
     @state.setter
@@ -209,11 +221,24 @@ class Pullback:
         self._old = self._old if self._loop is None else self._loop
         self._state, self._loop, self._largest = new, None, None
 
+    @property
+    def now(self) -> tuple[Any, ...]:
+        """All that a stretch changes, to be put back before it is done again."""
+        return dict(self.state), self.exponent, list(self._sizes)
+
+    @now.setter
+    def now(self, then: tuple[Any, ...]) -> None:
+        self.state, self.exponent, self._sizes = then
+
     @cached_property
     def engine(self) -> Any:
         r, loops = self.course.run, in_loops(self.program, self.course.members)
         loops = loops and r.target.backend != "python"
         return engine_for(r.target, self.program, None, r.threads, loops)
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        return numbers_of(self.engine)
 
     @cached_property
     def registers(self) -> dict[str, str]:
@@ -236,6 +261,7 @@ class Pullback:
 
     def put(self, state: Arrays) -> None:
         """The loop state of the run that the next step begins with."""
+        state = state if self.numbers.there else {name: here(v) for name, v in state.items()}
         lists = {name: v for name, v in state.items() if name not in self.own}
         self.state = {**self.state, **lists, **{here: state[there] for there, here in self.own.items()}}
 
@@ -255,19 +281,19 @@ class Pullback:
             times = members // self.course.members
             params = {k: np.concatenate([v] * times) if len(v) > 1 else v for k, v in params.items()}
         m = self.engine.start(given, params, members, r.dt, time_at(n, r.dt, r.t0), r.threads)
-        found = self.engine.registers(m)
-        return {self.registers[name]: np.array(found[self.registers[name]]) for name in self.beside}
+        found = self.numbers.registers(self.engine, m)
+        return {self.registers[name]: found[self.registers[name]] for name in self.beside}
 
     def through_final(self, state: Arrays, bars: Arrays, call: tuple[Any, ...]) -> dict[str, Any]:
         """The same at the loop state itself, where the states that users see do not lead back to it."""
         own, members = Pullback(self.course, self.course.adjoint_program(False, of_final=True)), call[1]
         words = {**zeros(own.program, members), **split(self.course.precision, bars)}
         there = {own.registers[name]: np.reshape(v, (members, -1)) for name, v in words.items()}
-        there |= {here: np.array(state[at]) for at, here in own.own.items()}
+        there |= {place: state[at] for at, place in own.own.items()}
         m = own.engine.restored(there, *call)
         own.engine.advance(m, 1)
-        found = own.engine.registers(m)
-        return {self.registers[name]: np.array(found[own.registers[name]]) for name in self.beside}
+        found = own.numbers.registers(own.engine, m)
+        return {self.registers[name]: found[own.registers[name]] for name in self.beside}
 
     def part(self, before: Arrays, after: Arrays, bars: Arrays, n: int, t: float) -> dict[str, Any]:
         """Cotangents of the states that users see at step n, and sums, from those after a shorter step to the time t."""
@@ -276,67 +302,82 @@ class Pullback:
         params = {**r.given.params, **matrices(r, t - now)}
         call = (params, c.members, t - now, now)
         loop = c.between(before, n, t)
-        begun = {name: np.array(v) for name, v in c.engine.registers(loop).items()}
+        begun = c.kept(loop)
         if loses(c.setup.built.step):
             c.engine.advance(loop, 1)
-            state = self.through_final(c.engine.registers(loop), bars, (*call, 1, r.threads))
+            state = self.through_final(c.kept(loop), bars, (*call, 1, r.threads))
         else:
             given = {**after, **zeros(self.program, c.members), **split(c.precision, bars)}
             end = self.engine.start(given, params, c.members, t - now, t, r.threads)
-            state = {name: np.array(v) for name, v in self.engine.registers(end).items()}
-        state |= {here: begun[there] for there, here in self.own.items()}
+            state = self.numbers.registers(self.engine, end)
+        state |= {place: begun[at] for at, place in self.own.items()}
         one = self.engine.restored(state, *call, 0, r.threads)
         self.engine.advance(one, 1)
-        begins = {name: np.array(v) for name, v in self.engine.registers(one).items()}
+        begins = self.numbers.registers(self.engine, one)
         found = self.engine.synchronised(self.engine.restored(begins, *call, 0, r.threads))
         return {name: np.array(found[name]) for name in self.beside}
 
     def begin(self, state: Arrays, words: Arrays, bars: Arrays) -> None:
         """At the end of the run."""
         members = self.course.members
-        self.exponent = np.zeros(members, np.int64)
+        self.exponent = zero_exponents(members)
         self.state = self.seeded(state, words, bars, self.course.steps)
         self.put(state)
+        self.engine.expect(members, self.course.steps)
         self.scale()
-        self.began = self.sizes
-        self.history = [(self.course.steps, self.began)]
+        self._sizes = [(self.course.steps, self.size)]
 
-    def numbers(self) -> dict[str, Any]:
+    def kept(self) -> dict[str, Any]:
         """All that a sweep goes on with, for a file."""
-        out = {f"state {name}": v for name, v in self.state.items()}
-        out |= {"exponent": self.exponent, "began": self.began, "every": np.array(self._every)}
+        out = {f"state {name}": here(v) for name, v in self.state.items()}
         at, sizes = zip(*self.history)
-        return {**out, "history at": np.array(at), "history": np.array(sizes)}
+        return {
+            **out,
+            "exponent": here(self.exponent),
+            "history at": np.array(at),
+            "history": np.array(sizes),
+        }
 
     def resume(self, mark: Mark) -> None:
         """Goes on from a file."""
         found = mark.numbers
         self.state = {name[6:]: v for name, v in found.items() if name.startswith("state ")}
-        self.exponent, self.began, self._every = found["exponent"], found["began"], int(found["every"])
-        self.history = list(zip(found["history at"].tolist(), found["history"]))
+        self.exponent = found["exponent"]
+        self._sizes = list(zip(found["history at"].tolist(), map(KnownSize, found["history"])))
 
     def add(self, seed: Arrays) -> None:
         """More cotangents of the loop state where it is now, which no power of two multiplies."""
         at = {name: self.registers[name] for name in self.beside}
-        new = {name: np.ldexp(seed[r], -self.exponent[:, None]) for name, r in at.items()}
-        found = added({name: self.state[r] for name, r in at.items()}, new)
+        new = {name: self.numbers.lowered(seed[r], self.exponent) for name, r in at.items()}
+        found = added({name: self.state[r] for name, r in at.items()}, new, self.numbers)
         self.state = {**self.state, **{at[name]: v for name, v in found.items()}}
         self.scale()
 
+    # --- how large cotangents are ---------------------------------------------------------------
     @property
     def largest(self) -> Any:
         """Of the cotangents of each member; what is no number counts as infinite."""
         if self._largest is None:
-            parts = [np.abs(self.state[self.registers[n]]).max(axis=1, initial=0.0) for n in self.cotangents]
-            most = np.max(parts, axis=0)
-            self._largest = np.where(np.isfinite(most), most, np.inf)
+            self._largest = self.numbers.largest([self.state[self.registers[n]] for n in self.cotangents])
         return self._largest
 
     @property
+    def size(self) -> Size:
+        return Size(self.largest, self.exponent)
+
+    @property
     def sizes(self) -> Any:
-        """The logarithms of those, to base 2."""
-        with np.errstate(divide="ignore"):
-            return np.log2(self.largest) + self.exponent
+        return self.size.logarithm
+
+    @property
+    def began(self) -> Any:
+        """The sizes at the end of the run."""
+        return self._sizes[0][1].logarithm
+
+    @property
+    def history(self) -> list[tuple[int, Any]]:
+        """(step, sizes) on the way."""
+        return [(n, size.logarithm) for n, size in self._sizes]
 
     def growth(self) -> Any:
         """By which power of two cotangents have grown since the end of the run; 0 where there were none."""
@@ -346,21 +387,22 @@ class Pullback:
 
     def scale(self) -> None:
         """Cotangents that have grown are divided by a power of two, which is kept."""
-        largest = self.largest
-        power = np.where((largest > 0) & np.isfinite(largest), np.frexp(largest)[1], 0)
-        shift = np.where(power > range_of(self.course.precision).most, power, 0)
-        if shift.any():
-            at = [self.registers[name] for name in self.beside]
-            self.state = {**self.state, **{r: np.ldexp(self.state[r], -shift[:, None]) for r in at}}
-            self.exponent = self.exponent + shift
+        allowed = range_of(self.course.precision).most
+        if self.numbers.most(self.largest) < 2.0**allowed:
+            return
+        exponent, shift = self.numbers.shifts(self.largest, self.exponent, allowed)
+        at = [self.registers[name] for name in self.beside]
+        self.state = {**self.state, **{r: self.numbers.lowered(self.state[r], shift) for r in at}}
+        self.exponent = exponent
 
     def seen(self, n: int) -> None:
-        """How large cotangents are at step n, now and then."""
-        if self.history and self.history[-1][0] - n < self._every:
+        """How large cotangents are at step n: before and after the middle of the run."""
+        last, half = self._sizes[-1][0], self.course.steps / 2
+        if last - n < max(self.course.steps // SEEN, 1) or last <= half and len(self._sizes) > 2:
             return
-        self.history.append((n, self.sizes))
-        if len(self.history) > SEEN:
-            self.history, self._every = self.history[::2], max(2 * self._every, self.course.steps // SEEN)
+        if len(self._sizes) > 1 and n > half:
+            self._sizes.pop()
+        self._sizes.append((n, self.size))
 
     # --- steps --------------------------------------------------------------------------------
     def step(self, n: int, count: int = 1) -> None:
@@ -383,12 +425,36 @@ class Pullback:
     @property
     def overflowed(self) -> bool:
         """Have cotangents, or sums of gradients, left the range of their format?"""
-        at = [self.registers[name] for name in self.beside]
-        return not all(np.isfinite(self.state[r]).all() for r in at)
+        every = [self.state[self.registers[name]] for name in self.beside]
+        return not np.isfinite(self.numbers.most(self.numbers.largest(every)))
 
     def end(self) -> dict[str, Any]:
-        """The states and cotangents at the beginning of the run, by name."""
-        return dict(self.engine.synchronised(self.restored(0)))
+        """The states and cotangents at the beginning of the run, by name. It has nothing but its sizes after that."""
+        self._largest = self.largest
+        found = self.numbers.synchronised(self.engine, self.restored(0))
+        self._state, self._loop, self._old = {}, None, None
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Size:
+    """How large the cotangents of each member are: times two to a power."""
+
+    largest: Any
+    exponent: Any
+
+    @property
+    def logarithm(self) -> Any:
+        """To base 2."""
+        with np.errstate(divide="ignore"):
+            return np.log2(here(self.largest)) + here(self.exponent)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownSize:
+    """The same of a sweep that goes on."""
+
+    logarithm: Any
 
 
 def loop_bytes(setup: Setup, members: int) -> int:

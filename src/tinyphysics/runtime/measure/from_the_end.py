@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.flows.adjoint import irreversible
 from tinyphysics.given import whole
@@ -53,9 +54,8 @@ def taken_back(
     back = Backward(course, True, looks)
     back.turn(course.kept(m), {steps: bars})
     take_back(back, 0, steps)
-    found_there = back.pull.end()
-    first = course.shown({n: np.asarray(v) for n, v in found_there.items() if n in course.words})
-    pulled = [
-        np.ldexp(np.asarray(found_there[f"{n}.bar"], float)[0], int(back.pull.exponent[0])) for n in shapes
-    ]
+    found_there = {name: here(v) for name, v in back.pull.end().items()}
+    exponent = int(here(back.pull.exponent)[0])
+    first = course.shown({n: v for n, v in found_there.items() if n in course.words})
+    pulled = [np.ldexp(np.asarray(found_there[f"{n}.bar"], float)[0], exponent) for n in shapes]
     return (*(first[n][0] for n in shapes), *pulled)

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.errors import InputError
 from tinyphysics.flows.cotangents import BAR, REST
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.calculus.vjp import vjp
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.runtime.measure.cotangent_words import joined, two_sum
+from tinyphysics.runtime.measure.cotangent_words import joined
 from tinyphysics.runtime.measure.course import Course, Key, Pullback
 from tinyphysics.runtime.measure.horizon import Horizon, horizon
 from tinyphysics.runtime.measure.jump_gradients import look, pull_back
+from tinyphysics.runtime.measure.loop_numbers import HOST, is_zero, zero_exponents
 from tinyphysics.runtime.measure.loss_function import FINAL, FRAMES, SEEN, TIMES, Loss, Symbols, evaluate
 from tinyphysics.runtime.measure.own_steps import OwnPast, OwnPullback
 from tinyphysics.runtime.measure.past import Looks, Report, checkpointed, reversed_, stored
@@ -30,9 +33,11 @@ from tinyphysics.runtime.measure.plan_past import Past
 from tinyphysics.runtime.measure.sweep_file import SweepFile
 from tinyphysics.runtime.stages.execute import clock_of
 from tinyphysics.runtime.stages.observed import traced
+from tinyphysics.target import NUMPY
 from tinyphysics.util import did_you_mean
 
 Arrays = Mapping[str, Any]
+PIECE = 1 << 15  # numbers
 HELD = 1000  # powers of two that float64 has, with some for what is smaller
 
 
@@ -46,10 +51,18 @@ class Gradients(Mapping[str, Any]):
     mantissas: Mapping[str, Any]
     exponents: Mapping[str, Any]  # of the shape of a mantissa without the axes of the argument
     report: Report
-    horizon: Horizon
-    start: Arrays = field(
-        default_factory=dict, repr=False
-    )  # what the states were taken back to, word by word
+    _horizon: Callable[[], Horizon] = field(repr=False)
+    _start: Arrays = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def horizon(self) -> Horizon:
+        """How far the answer means anything."""
+        return self._horizon()
+
+    @cached_property
+    def start(self) -> Arrays:
+        """What the states were taken back to, word by word."""
+        return {name: here(v) for name, v in self._start.items()}
 
     def words(self, name: str) -> tuple[Any, Any]:
         """(mantissa, exponent): the gradient is mantissa * 2**exponent."""
@@ -59,6 +72,8 @@ class Gradients(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         self._known(name)
         m, e = np.asarray(self.mantissas[name]), np.asarray(self.exponents[name])
+        if is_zero(e):
+            return m.copy() if m.ndim else float(m)
         with np.errstate(over="ignore", under="ignore"):
             out = np.ldexp(m, e.reshape(e.shape + (1,) * (m.ndim - e.ndim)))
         if np.isinf(out).any() and np.isfinite(m).all():
@@ -120,7 +135,7 @@ class Readings:
 
     def rows(self, keys: Sequence[Key], name: str) -> Any:
         """(members, steps, shape...)."""
-        return np.stack([self.state(key, name) for key in keys], axis=1)
+        return np.stack([here(self.state(key, name)) for key in keys], axis=1)
 
     def environment(self) -> dict[str, Any]:
         """Of observables: as many members as there are members and steps."""
@@ -162,7 +177,7 @@ class Readings:
 
         def add(key: Key, name: str, value: Any) -> None:
             own = out.setdefault(key, {})
-            own[name] = own[name] + value if name in own else np.array(value)
+            own[name] = c.numbers.add(own[name], value) if name in own else value
 
         for key, d in slopes.items():
             kind, _, name = key.partition(".")
@@ -193,10 +208,12 @@ class Readings:
             at = out.setdefault(n, {})
             for s in c.setup.system.states:
                 value = joined(found, f"{s.name}{BAR}")
-                at[s.name] = at[s.name] + value if s.name in at else value
+                at[s.name] = c.numbers.add(at[s.name], value) if s.name in at else value
             for v in c.wrt:
                 name = str(v.arg)
-                self.directly(name, joined(found, f"{name}{BAR}") + np.asarray(found[f"{name}{REST}"], float))
+                self.directly(
+                    name, joined(found, f"{name}{BAR}") + np.asarray(here(found[f"{name}{REST}"]), float)
+                )
         return out
 
     def directly(self, name: str, value: Any) -> None:
@@ -273,7 +290,7 @@ def swept(
             course,
             readings,
             end,
-            np.zeros(course.members, int),
+            zero_exponents(course.members),
             first,
             Report(past.kind),
             None,
@@ -285,7 +302,7 @@ def swept(
         joining = readings.seeds(slopes_of())
         first.update(joining.pop(0, {}))
         end = {f"{n}{BAR}": v for n, v in pull_back(course, joining, wrt).items()}
-        none = np.zeros(course.members, int)
+        none = zero_exponents(course.members)
         return gathered(course, readings, end, none, first, Report(past.kind), None, wrt, per_member)
     pull, report = sweep(course, looks, seeds, past, file or SweepFile(None, None))
     return gathered(course, readings, pull.end(), pull.exponent, first, report, pull, wrt, per_member)
@@ -303,19 +320,20 @@ def gathered(
     per_member: bool,
 ) -> Gradients:
     ensemble, states = course.run.given.is_ensemble, {s.name for s in course.setup.system.states}
+    exponent = here(exponent)
     mantissas: dict[str, Any] = {}
     exponents: dict[str, Any] = {}
     for name in wrt:
         if name in states:
             value = joined(end, f"{name}{BAR}")
             if name in first:
-                value = value + np.ldexp(first[name], -spread(exponent, value))
+                value = value + HOST.lowered(here(first[name]), exponent)
             mantissas[name], exponents[name] = value, exponent
         else:
             high = joined({f"{name}{BAR}": np.zeros(course.members), **end}, f"{name}{BAR}")
             low = joined({f"{name}{REST}": np.zeros_like(high), **end}, f"{name}{REST}")
             if name in readings.direct:
-                high, more = two_sum(high, np.ldexp(readings.direct[name], -spread(exponent, high)))
+                high, more = HOST.two_sum(high, HOST.lowered(readings.direct[name], exponent))
                 low = low + more
             own = name != "dt" and len(course.run.given.params[name]) > 1
             if own or per_member and ensemble:
@@ -328,12 +346,14 @@ def gathered(
     for name in mantissas:
         mantissas[name], exponents[name] = normal(mantissas[name], exponents[name])
     start = {} if pull is None else {n: v for n, v in end.items() if not n.endswith((BAR, REST))}
-    return Gradients(mantissas, exponents, report, horizon(course, pull), start)
+    return Gradients(mantissas, exponents, report, lambda: horizon(course, pull), start)
 
 
 def normal(mantissa: Any, exponent: Any) -> tuple[Any, Any]:
     """One form of a gradient, however often it was scaled: exponent 0 where float64 holds it, else numbers below 1."""
     m, e = np.asarray(mantissa, float), np.asarray(exponent, np.int64)
+    if is_zero(e) and is_plain(m):
+        return m, e
     own = m.reshape(e.shape + (-1,))
     largest = np.abs(own).max(axis=-1, initial=0.0)
     power = np.where(np.isfinite(largest) & (largest > 0), np.frexp(largest)[1] + e, 0)
@@ -341,6 +361,16 @@ def normal(mantissa: Any, exponent: Any) -> tuple[Any, Any]:
         (np.abs(power) > HELD) | ~np.isfinite(largest), np.where(np.isfinite(largest), power, e), 0
     )
     return np.ldexp(own, (e - new)[..., None]).reshape(m.shape), new
+
+
+def is_plain(m: Any) -> bool:
+    """Is every number 0, or far from the ends of the range of float64?  Piece by piece, as a cache holds them."""
+    flat = m.reshape(-1)
+    for k in range(0, flat.size, PIECE):
+        a = np.abs(flat[k : k + PIECE])
+        if not a.max() < 2.0**HELD or a.min() < 2.0**-HELD and (a[a > 0] < 2.0**-HELD).any():
+            return False
+    return True
 
 
 def spread(exponent: Any, value: Any) -> Any:
@@ -357,4 +387,5 @@ def total(high: Any, low: Any, exponent: Any) -> tuple[Any, Any]:
 
 
 def value_of(loss: Loss, readings: Readings) -> tuple[Any, dict[str, Any]]:
-    return loss(readings.given(loss.reads), readings.course.members)
+    c = readings.course
+    return loss(readings.given(loss.reads), c.members, c.run.target if c.numbers.there else NUMPY)

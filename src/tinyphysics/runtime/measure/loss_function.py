@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.cuda.dlpack import DeviceArray, here
 from tinyphysics.errors import InputError, PlanError, TraceError
 from tinyphysics.front.random import of_observable
 from tinyphysics.front.trace import Definition, run
@@ -22,13 +23,14 @@ from tinyphysics.rules.calculus.vjp import vjp
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.runtime.engines.backend import engine_for
 from tinyphysics.system import State
-from tinyphysics.target import NUMPY
+from tinyphysics.target import NUMPY, Target
 from tinyphysics.tpir.precision.probe import probe
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.util import Site, did_you_mean
 
 Shape = tuple[int, ...]
 FINAL, FRAMES, SEEN, TIMES = "final", "frames", "seen", "t"
+MANY = 1 << 14  # numbers on a GPU that are sooner computed with there than brought here
 STEPS = (Ops.SIGN, Ops.FLOOR, Ops.RINT, Ops.FLOORDIV, Ops.CAST, Ops.BITCAST)  # what jumps has no derivative
 
 
@@ -117,11 +119,13 @@ class Loss:
     reads: tuple[UOp, ...]  # in a fixed order
     slopes: tuple[UOp, ...] = field(default=())
 
-    def __call__(self, given: Mapping[str, Any], members: int) -> tuple[Any, dict[str, Any]]:
-        """(the value, the derivatives by name) of every member."""
+    def __call__(
+        self, given: Mapping[str, Any], members: int, target: Target = NUMPY
+    ) -> tuple[Any, dict[str, Any]]:
+        """(the value, the derivatives by name) of every member; derivatives stay where the target is."""
         wanted = {"value": self.value} | {f"d.{v.arg}": u for v, u in zip(self.reads, self.slopes)}
-        found = evaluate(wanted, {str(v.arg): given[str(v.arg)] for v in self.reads}, members)
-        return found["value"], {str(v.arg): found[f"d.{v.arg}"] for v in self.reads}
+        found = evaluate(wanted, {str(v.arg): given[str(v.arg)] for v in self.reads}, members, target)
+        return here(found["value"]), {str(v.arg): found[f"d.{v.arg}"] for v in self.reads}
 
 
 def traced_loss(function: Callable[..., Any], symbols: Symbols) -> Loss:
@@ -186,18 +190,29 @@ def program_of(names: tuple[str, ...], values: tuple[UOp, ...], reads: tuple[UOp
     return probe(states, (), UOp.var("no time"), dict(zip(names, values)))
 
 
-def evaluate(values: Mapping[str, UOp], given: Mapping[str, Any], members: int) -> dict[str, Any]:
-    """Expressions of arrays (members, shape...) by the names of their variables, with a NumPy operation for each node."""
+def evaluate(
+    values: Mapping[str, UOp], given: Mapping[str, Any], members: int, target: Target = NUMPY
+) -> dict[str, Any]:
+    """Expressions of arrays (members, shape...) by the names of their variables, with a NumPy operation for each node.
+
+    Many numbers that are all on a GPU stay there: `target` computes with them, to the same bits.
+    """
     roots = tuple(values.values())
     reads = tuple(sorted({v for u in roots for v in u.leaves if v.op is Ops.VAR}, key=lambda v: str(v.arg)))
     if not reads:
         reads = (UOp.var("nothing"),)
         given = {**given, "nothing": np.zeros(members)}
     program = program_of(tuple(values), roots, reads)
+    own = [given[str(v.arg)] for v in reads]
+    if all(isinstance(v, DeviceArray) for v in own) and sum(v.size for v in own) >= MANY:
+        engine = engine_for(target, program, None, None, in_loops(program, members))
+        there = {f"v{k}": a.reshape(members, *v.shape) for k, (v, a) in enumerate(zip(reads, own))}
+        found = engine.synchronised_there(engine.start(there, {}, members, 1.0, 0.0))
+        return {name: found[name].reshape(members, *u.shape) for name, u in values.items()}
     engine = engine_for(NUMPY, program, None, None, in_loops(program, members))
     state = {
-        f"v{k}": np.ascontiguousarray(np.asarray(given[str(v.arg)], float).reshape(members, *v.shape))
-        for k, v in enumerate(reads)
+        f"v{k}": np.ascontiguousarray(np.asarray(here(a), float).reshape(members, *v.shape))
+        for k, (v, a) in enumerate(zip(reads, own))
     }
     m = engine.start(state, {}, members, 1.0, 0.0)
     found = engine.synchronised(m)

@@ -7,6 +7,7 @@ schedule that needs the fewest steps (Griewank and Walther 2000).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +16,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tinyphysics.runtime.measure.cotangent_words import TOLERANCES, away, range_of
+from tinyphysics.device.cuda.dlpack import here
+from tinyphysics.runtime.measure.cotangent_words import TOLERANCES, pairs, range_of
 from tinyphysics.runtime.measure.course import Course, Key, Pullback
 from tinyphysics.runtime.measure.snapshots import Snapshots
 from tinyphysics.runtime.measure.sweep_file import SweepFile, identity
@@ -167,7 +169,7 @@ class Looks:
                 n = key
                 c.check(m, n)
                 words = c.engine.synchronised(m)
-            self.seen[key] = {name: np.array(v) for name, v in words.items()}
+            self.seen[key] = {name: np.array(here(v)) for name, v in words.items()}
             c.check_values(self.seen[key], key)
 
     def go(self, m: Any, a: int, b: int, seer: Seer | None = None) -> None:
@@ -191,7 +193,7 @@ class Looks:
 
     def look(self, m: Any, n: int) -> None:
         self.course.check(m, n)
-        self.seen[n] = {name: np.array(v) for name, v in self.course.engine.synchronised(m).items()}
+        self.seen[n] = self.course.seen(m)
         self.look_between(n)
 
     def look_between(self, n: int) -> None:
@@ -200,7 +202,7 @@ class Looks:
             c = self.course
             one = c.between(c.first() if n == 0 else self.seen[n], *key)
             c.engine.advance(one, 1)
-            self.seen[key] = {name: np.array(v) for name, v in c.engine.synchronised(one).items()}
+            self.seen[key] = c.seen(one)
             c.check_values(self.seen[key], key)
 
 
@@ -220,10 +222,14 @@ class Backward:
         """At the end of the run."""
         last = self.course.steps
         words = self.looks.seen[last]
-        nothing = {n: np.zeros(v.shape) for n, v in self.course.shown(words).items()}
+        members = self.course.members
+        shapes = {x.name: (members, *x.var.shape) for x in self.course.setup.system.states}
+        nothing = {n: np.broadcast_to(0.0, shape) for n, shape in shapes.items()}
         self.pull.begin(state, words, {**nothing, **seeds.get(last, {})})
         self.seeds = {n: {**nothing, **bars} for n, bars in seeds.items() if 0 < n < last}
         self.end = last
+        if self.file.is_none:
+            return
         if (mark := self.file.begins(self.told(seeds))) is not None:
             self.end = mark.n
             self.pull.resume(mark)
@@ -234,14 +240,14 @@ class Backward:
         r, c = self.course.run, self.course
         own = [self.pull.program.hash, *(str(v.arg) for v in c.wrt), str(c.steps), repr((r.dt, r.t0))]
         given = {**r.given.states, **r.given.params}
-        parts = [x for n in sorted(given) for x in (n, np.asarray(given[n]))]
-        parts += [x for n in sorted(seeds) for k in sorted(seeds[n]) for x in (f"{n} {k}", seeds[n][k])]
+        parts = [x for n in sorted(given) for x in (n, np.asarray(here(given[n])))]
+        parts += [x for n in sorted(seeds) for k in sorted(seeds[n]) for x in (f"{n} {k}", here(seeds[n][k]))]
         return identity([*own, *parts])
 
     def mark(self, n: int) -> None:
         """The sweep has come to step n, and joined what there is."""
         if self.file.path is not None:
-            self.file.mark(n, self.pull.numbers())
+            self.file.mark(n, self.pull.kept())
 
     def joins(self, n: int) -> None:
         """The cotangents of what is looked at there; the states are in the loop."""
@@ -344,13 +350,21 @@ class Anchors:
     """Loop states of some steps, evenly spaced, ANCHORS or fewer."""
 
     def __init__(
-        self, course: Course, first: int, end: int, state: Arrays, many: bool, every: int = 0
+        self,
+        course: Course,
+        first: int,
+        end: int,
+        state: Arrays,
+        many: bool,
+        every: int = 0,
+        sizes: Mapping[str, Any] | None = None,
     ) -> None:
         self.course, self.first, self.end, self.many = course, first, end, many
         steps = end - first
         self.every = self.stride = every or max(-(-steps // ANCHORS), min(STRETCH, -(-steps // SAMPLES)), 1)
         self.kept: dict[int, Arrays] = {first: state}
-        self.sizes = magnitudes(state)  # the largest numbers so far
+        known = {} if sizes is None else sizes  # the largest numbers so far
+        self.sizes = {name: course.numbers.largest([v], known.get(name)) for name, v in state.items()}
         if not many:
             self.stride = max(end - first, 1)
 
@@ -358,13 +372,11 @@ class Anchors:
         if not self.many:
             return
         state = self.course.kept(m)
-        self.enlarge(magnitudes(state))
+        of = self.course.numbers
+        self.sizes = {name: of.largest([state[name]], so_far) for name, so_far in self.sizes.items()}
         if n == self.end or (n - self.first) % self.every:
             return
         self.kept[n] = state
-
-    def enlarge(self, sizes: Mapping[str, Any]) -> None:
-        self.sizes = {name: np.maximum(v, sizes[name]) for name, v in self.sizes.items()}
 
 
 def back_through(back: Backward, anchors: Anchors, end: int, report: Report, marks: bool = False) -> None:
@@ -373,13 +385,13 @@ def back_through(back: Backward, anchors: Anchors, end: int, report: Report, mar
     while kept:
         begin = max(kept)
         anchor = kept.pop(begin)
-        before = dict(back.pull.state), back.pull.exponent, dict(back.seeds), list(back.pull.history)
+        before = back.pull.now, dict(back.seeds)
         take_back(back, begin, end, marks and not anchors.many)
         found = back.pull.taken_back()
-        missed = miss(back.course, found, anchor, anchors.sizes)
+        missed = back.pull.numbers.apart(pairs(found, anchor, back.course.words, anchors.sizes))
         report.anchors += 1
         if missed > TOLERANCES[back.course.precision] and anchors.many:
-            back.pull.state, back.pull.exponent, back.seeds, back.pull.history = before
+            back.pull.now, back.seeds = before
             again(back, anchor, begin, end, report, anchors.sizes)
         else:
             report.miss = max(report.miss, missed)
@@ -408,8 +420,7 @@ def again(
             back.pull.scale()
             back.joins(begin + k)
         return
-    closer = Anchors(course, begin, end, state, True, -(-(end - begin) // ANCHORS))
-    closer.enlarge(sizes)
+    closer = Anchors(course, begin, end, state, True, -(-(end - begin) // ANCHORS), sizes)
     Looks(course, set()).go(m, begin, end, closer)
     report.snapshots = max(report.snapshots, len(closer.kept) + ANCHORS)
     back_through(back, closer, end, report)
@@ -421,13 +432,13 @@ def take_back(back: Backward, begin: int, end: int, marks: bool = False) -> None
     few = range_of(back.course.precision)
     while n > begin:
         to = max(n - size, begin, back.next_seed(n))
-        before, was = pull.state, pull.sizes
+        before, was = pull.state, pull.largest
         pull.step(to, n - to)
         if pull.overflowed and n - to > 1:
             pull.state, size = before, max((n - to) // 2, 1)
             continue
-        with np.errstate(invalid="ignore"):
-            grown = float(np.nan_to_num(pull.sizes - was).max(initial=0.0))
+        quotient = pull.numbers.growth(pull.largest, was)
+        grown = math.log2(quotient) if quotient > 0 else 0.0
         if n - to == size:
             longer, shorter = min(2 * size, LONGEST), max(size // 2, 1)
             size = longer if grown < few.little else shorter if grown > few.much else size
@@ -436,18 +447,3 @@ def take_back(back: Backward, begin: int, end: int, marks: bool = False) -> None
         back.joins(n)
         if marks:
             back.mark(n)
-
-
-def magnitudes(state: Arrays) -> dict[str, Any]:
-    """For each register and member the largest number of a loop state."""
-    return {name: np.abs(np.asarray(v, np.float64)).max(axis=-1, initial=0.0) for name, v in state.items()}
-
-
-def miss(course: Course, found: Arrays, anchor: Arrays, sizes: Mapping[str, Any]) -> float:
-    """How far loop states are apart, relative to the largest numbers of the run."""
-    worst = 0.0
-    for register, apart in away(found, anchor, course.words).items():
-        with np.errstate(invalid="ignore", divide="ignore"):
-            part = np.where(apart == 0, 0.0, apart / sizes[register])
-        worst = max(worst, float(np.max(np.nan_to_num(part, nan=np.inf), initial=0.0)))
-    return worst

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.cuda.dlpack import here
+
 Arrays = Mapping[str, Any]
 
 
@@ -22,7 +24,7 @@ class Snapshots:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def __setitem__(self, n: int, state: Arrays) -> None:
-        size = sum(int(np.asarray(v).nbytes) for v in state.values())
+        size = sum(int(v.nbytes) for v in state.values())
         if not self._here or self.held + size <= self.room:
             self._here[n] = state
             self.held += size
@@ -30,7 +32,7 @@ class Snapshots:
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="tinyphysics-snapshots-")
         path = Path(self._folder.name) / f"{n}.npz"
-        np.savez(path, **state)
+        np.savez(path, **{name: here(v) for name, v in state.items()})
         self._there[n] = path
         self.on_disk = max(self.on_disk, size * len(self._there))
 
@@ -42,6 +44,6 @@ class Snapshots:
 
     def __delitem__(self, n: int) -> None:
         if n in self._here:
-            self.held -= sum(int(np.asarray(v).nbytes) for v in self._here.pop(n).values())
+            self.held -= sum(int(v.nbytes) for v in self._here.pop(n).values())
         else:
             self._there.pop(n).unlink()

@@ -55,6 +55,10 @@ class SweepFile:
                 fix="Make it, or pass another path.",
             )
 
+    @property
+    def is_none(self) -> bool:
+        return self.path is None and self.source is None
+
     own: str
     last: Mark | None
 
