@@ -12,10 +12,11 @@ from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from tinyphysics.context import FRAMES
-from tinyphysics.errors import TinyPhysicsError
+from tinyphysics.errors import PlanError, TinyPhysicsError
 from tinyphysics.util import PACKAGE, PHYSICS
 
 F = TypeVar("F", bound=Callable[..., Any])
+LAST = 50  # frames in which a recursion shows whose it is
 
 
 def is_ours(file: str) -> bool:
@@ -46,6 +47,16 @@ def shorten(error: BaseException) -> None:
         now = now.__cause__ or now.__context__
 
 
+def is_too_deep(error: RecursionError) -> bool:
+    """Did this package run out of stack, rather than a function of the user that calls itself?"""
+    files: list[str] = []
+    trace = error.__traceback__
+    while trace is not None:
+        files.append(trace.tb_frame.f_code.co_filename)
+        trace = trace.tb_next
+    return sum(is_ours(file) for file in files[-LAST:]) > LAST // 2
+
+
 def users_frames(function: F) -> F:
     """A public call: an error that leaves it shows the user's frames only.
 
@@ -60,5 +71,13 @@ def users_frames(function: F) -> F:
             if not FRAMES.value:
                 shorten(error)
             raise
+        except RecursionError as error:
+            if not is_too_deep(error):
+                raise
+            raise PlanError(
+                "an expression of this system is nested so deeply that Python's stack ends",
+                fix="Write long sums and products over arrays, (a*b).sum(). "
+                "import sys; sys.setrecursionlimit(100_000) before the call allows deeper ones.",
+            ) from None
 
     return cast(F, call)

@@ -103,12 +103,16 @@ class CPrinter:
 
     def compute(self, roots: Sequence[UOp]) -> None:
         for u in toposort(roots):
-            if u in self.names or u.op in (Ops.CONST, Ops.VAR):
-                continue
-            text = self.read(u) if u.op is Ops.LOAD else expression(u, [self.of(s) for s in u.src])
-            self.count += 1
-            self.names[u] = f"v{self.count}"
-            self.line(f"const {TYPE[u.dtype.name]} v{self.count} = {text};")
+            self.number(u)
+
+    def number(self, u: UOp) -> None:
+        """A line for one node, whose sources have theirs."""
+        if u in self.names or u.op in (Ops.CONST, Ops.VAR):
+            return
+        text = self.read(u) if u.op is Ops.LOAD else expression(u, [self.of(s) for s in u.src])
+        self.count += 1
+        self.names[u] = f"v{self.count}"
+        self.line(f"const {TYPE[u.dtype.name]} v{self.count} = {text};")
 
     def read(self, u: UOp) -> str:
         at = self.place(u.arg[0], u.arg[1], u.src)
@@ -176,8 +180,8 @@ class CPrinter:
                 and changed.isdisjoint(self.reads(u))
                 and all(v in self.names for v in u.leaves)
             )
-            if fixed and u.op not in (Ops.CONST, Ops.VAR):
-                self.compute([u])
+            if fixed:  # so are its sources, which come first here: no walk for each node
+                self.number(u)
 
     def begun(self, carried: Sequence[Carry]) -> None:
         """Variables for what a loop carries; one that was carried before goes on."""

@@ -116,10 +116,12 @@ def for_rates(system: System, goal: Goal) -> Method:
     pair = BY_NAME["dopri5" if (goal.tolerance or 0.0) >= FEW_DIGITS else "dop853"]
     if goal.absolute is not None:
         return pair
-    if sum(s.var.size for s in system.states) <= FEW_NUMBERS or goal.precision != "float64":
+    if goal.precision != "float64":
         return TAYLOR
     rates = simplify(rates_of(system)[0])
-    slow = goal.tolerance is not None and series_length(system, rates, 1) > TOLD and has_long_axis(system)
+    few = sum(s.var.size for s in system.states) <= FEW_NUMBERS
+    long = not few and goal.tolerance is not None and has_long_axis(system)
+    slow = long and series_length(system, rates, 1) > TOLD
     if not slow and not too_long(system, rates, order_for(tolerance_of(TAYLOR, goal))):
         return TAYLOR
     return pair

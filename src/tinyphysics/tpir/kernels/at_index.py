@@ -6,7 +6,7 @@ element-wise operations on loads: the body of a loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tinyphysics.ir.dtype import bool_, i64
@@ -76,10 +76,27 @@ class AtIndex:
         return out
 
     def at(self, u: UOp, where: Places) -> UOp:
-        key = (u, *(i if isinstance(i, int) else i.key for i in where))
-        if key not in self.memo:
-            self.memo[key] = self._at(u, where)
-        return self.memo[key]
+        place = tuple(i if isinstance(i, int) else i.key for i in where)
+        if (u, *place) not in self.memo:
+            for x in self.below(u, place):
+                self.memo[x, *place] = self._at(x, where)
+        return self.memo[u, *place]
+
+    def below(self, u: UOp, place: tuple[object, ...]) -> Iterator[UOp]:
+        """What is wanted at the same place, sources first: an expression may be deeper than Python's stack."""
+        stack = [u]
+        while stack:
+            x = stack[-1]
+            if (x, *place) in self.memo:
+                stack.pop()
+            elif waiting := [s for s in reversed(self.beside(x)) if (s, *place) not in self.memo]:
+                stack += waiting
+            else:
+                yield stack.pop()
+
+    def beside(self, u: UOp) -> tuple[UOp, ...]:
+        """The sources that are read where u is."""
+        return u.src if u.op in ELEMENTWISE and u not in self.own and u not in self.homes else ()
 
     def _at(self, u: UOp, where: Places) -> UOp:
         if u in self.own:
