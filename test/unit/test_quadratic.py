@@ -7,8 +7,10 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.analysis.quadratic import polynomial, quadratic
-from tinyphysics.rules.calculus.affine import NotAffine
+from tinyphysics.ir import UOp
+from tinyphysics.rules.calculus.affine import Affine, NotAffine, affine
 from tinyphysics.rules.calculus.hessian import hessian
+from tinyphysics.runtime.engines import propagators
 
 
 def scalar(f):
@@ -122,3 +124,31 @@ def test_what_is_not_quadratic_has_no_constant_hessian(f):
     assert not quadratic(system)
     with pytest.raises(NotAffine):
         hessian(system.energy, system.q, system.p, {"a": [2.0], "b": [3.0]})
+
+
+def test_many_modes_are_announced(caplog):
+    n = propagators.MANY
+
+    @tp.hamiltonian
+    def chain(q: tp.Vec[n], p: tp.Vec[n]):
+        d = q[1:] - q[:-1]
+        return p @ p / 2 + d @ d / 2 + q[0] ** 2 / 2
+
+    sim = tp.compile(chain, dt=0.1, propagator="exact")
+    for _ in range(2):
+        sim.evolve(q=np.ones(n), p=np.zeros(n), steps=10, frames=2)
+    told = [r.message for r in caplog.records if "modes of" in r.message]
+    assert len(told) == 1 and "takes some seconds (Ctrl-C ends it)" in told[0]
+
+
+def test_a_sum_of_forms_is_exact_in_any_order():
+    a, b = UOp.var("a", shape=(7, 40)), UOp.var("b", shape=(40,))
+    numbers = [Fraction(k * k % 17 - 8, 3 + k % 5) for k in range(280)]
+    env = {"a": numbers, "b": [Affine(k, {k % 3: 1}) for k in range(40)]}
+    products = a * b.expand((7, 40))
+    (found,) = affine([products.sum(1)], env)
+    for i, form in enumerate(found):
+        row = [(numbers[40 * i + k], k) for k in range(40)]
+        terms = {j: sum(x for x, k in row if k % 3 == j) for j in range(3)}
+        assert form.constant == sum(x * k for x, k in row)
+        assert form.terms == {j: c for j, c in terms.items() if c}

@@ -56,6 +56,26 @@ def echelon(a: Any) -> list[int]:
     return pivots
 
 
+def rank(a: Any) -> int:
+    """Modulo the prime, by elimination downwards alone; a is used up."""
+    r = 0
+    for c in range(a.shape[1]):
+        found = np.flatnonzero(a[r:, c])
+        if not len(found):
+            continue
+        k = r + int(found[0])
+        a[[r, k]] = a[[k, r]]
+        below = r + found[1:] if k == r else r + np.flatnonzero(a[r + 1 :, c]) + 1
+        there = np.flatnonzero(a[r, c:]) + c
+        row = a[r, there] * pow(int(a[r, c]), -1, PRIME) % PRIME
+        rest = np.ix_(below, there)
+        a[rest] = (a[rest] - a[below, c][:, None] * row) % PRIME
+        r += 1
+        if r == len(a):
+            break
+    return r
+
+
 def fraction(x: int) -> Fraction | None:
     """The small fraction with this residue, if there is one."""
     most = math.isqrt(PRIME // 2)
@@ -101,6 +121,8 @@ def nullity(rows: Sparse, n: int) -> int:
     for i, row in enumerate(numbers):
         for k, x in row.items():
             a[i, k] = x % PRIME
+    if rank(a.copy()) == n:
+        return 0
     pivots = echelon(a)
     free = [c for c in range(n) if c not in set(pivots)]
     for c in free:

@@ -8,15 +8,16 @@ is computed once: what cancels whatever their values are still cancels.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Context, Decimal, DivisionByZero, InvalidOperation, Overflow
 from fractions import Fraction
 from typing import Any
 
 from tinyphysics.ir.dtype import as_number
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
+from tinyphysics.ir.reduction import Tree, along, trees
 from tinyphysics.ir.uop import UOp, toposort
-from tinyphysics.ir.value import COMPARISON, RING, node
+from tinyphysics.ir.value import COMPARISON, REDUCTION, RING, node
 
 DIGITS = 60
 CONTEXT = Context(prec=DIGITS, Emin=-10_000, Emax=10_000, traps=[InvalidOperation, DivisionByZero, Overflow])
@@ -72,8 +73,13 @@ class Affine:
             raise NotAffine("two factors hold the state")
         if a.terms:
             a, b = b, a
-        x = a.constant
-        return Affine(x * b.constant, {k: x * c for k, c in b.terms.items()} if x else {})
+        x, y = a.constant, b.constant
+        if not x:
+            return Affine(x * y)
+        if len(b.terms) == 1 and not y and type(x) is Fraction:  # a number of a matrix times one of the state
+            ((k, c),) = b.terms.items()
+            return Affine(0, {k: x if c == 1 else x * c})
+        return Affine(x * y, {k: x * c for k, c in b.terms.items()})
 
     def __truediv__(self, other: Any) -> Affine:
         o = lifted(other)
@@ -95,6 +101,37 @@ def lifted(x: Any) -> Affine:
     if isinstance(x, float) and not math.isfinite(x):
         raise NotAffine(f"a number is {x}")
     return Affine(Fraction(x) if isinstance(x, float) and x % 1 else int(x) if isinstance(x, float) else x)
+
+
+def total(forms: Iterable[Any]) -> Affine:
+    """The sum of forms, in one go: they are exact, so that their order is free."""
+    constant: Rational = 0
+    terms = dict[int, Rational]()
+    for form in map(lifted, forms):
+        constant = constant + form.constant if form.constant else constant
+        for k, c in form.terms.items():
+            terms[k] = terms[k] + c if k in terms else c
+    return Affine(constant, {k: c for k, c in terms.items() if c})
+
+
+def items_of(tree: Tree | None) -> Iterator[int]:
+    if isinstance(tree, int):
+        yield tree
+    elif tree is not None:
+        for part in tree[1]:
+            yield from items_of(part)
+
+
+def sums(u: UOp, values: Sequence[Sequence[Any]]) -> Any:
+    """A sum along axes, or of products along one."""
+    if u.arg[0] == "dot":
+        x, y = values
+        out = [total(x[k] * y[k] for k in items_of(tree)) for tree in trees(u)]
+    else:
+        (out,) = map(list, values)
+        for axis in along(u) if u.arg[1] else ():
+            out = [total(out[k] for k in items_of(tree)) for tree in trees(axis)]
+    return out if u.shape else out[0]
 
 
 # --- functions of parameters ------------------------------------------------------------------------
@@ -248,6 +285,8 @@ def affine(roots: Sequence[UOp], env: Mapping[str, Sequence[Any]]) -> list[list[
                 raise NotAffine(f"`{u.op.value}` has no exact value")
             f, src = element_wise(u), [values[s] for s in u.src]
             values[u] = list(map(f, *src)) if u.shape else f(*src)
+        elif u.op is Ops.REDUCE and u.dtype.is_float and REDUCTION[u.arg[0]] is Ops.ADD:
+            values[u] = sums(u, [values[s] for s in u.src])
         elif u.op in (Ops.NEIGHBOURS, Ops.TREE):
             raise NotAffine(f"`{u.op.value}` depends on where the points are")
         else:

@@ -6,6 +6,7 @@ frame by frame; `told` says what is known of it. Where `together` is not set, fr
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -31,6 +32,8 @@ from tinyphysics.step import Step
 from tinyphysics.system import System
 from tinyphysics.tpir.program.propagate import slowed
 
+LOG = logging.getLogger("tinyphysics")
+MANY = 300  # pairs, from which on whoever waits is told
 LOST = 2.0**-44  # of the largest number in a state, that a jump may be wrong by
 Flat = tuple[Any, Any]  # positions and momenta, (components, members)
 
@@ -61,8 +64,14 @@ class ModePropagator:
     name, together = "modes", True
 
     def __init__(self, x: LinearProblem) -> None:
+        n = sum(u.size for u in x.system.q)
+        if n >= MANY:
+            LOG.warning(
+                "%s: modes of %s pairs are computed with 106 bits, once: this takes some seconds (Ctrl-C ends it)",
+                x.system.name,
+                n,
+            )
         whole = x.hessian(x.step.terms[0].energy + x.step.terms[1].energy)
-        n = whole.pairs
         k, w = whole.block(False, False), whole.block(True, True)
         f, b = whole.linear[:n], whole.linear[n:]
         stages, reasons = x.stages, []
