@@ -232,11 +232,15 @@ class Term:
 
 @dataclass(frozen=True, eq=False)
 class ExactPart:
-    """A term whose flow is known exactly, for weight * dt; or a symmetric step for it, if it is not `exact`."""
+    """A term whose flow is known exactly, for weight * dt; or a symmetric step for it, if it is not `exact`.
+
+    One that reads the time is `timed`: its flow takes the clock besides, in steps after the beginning of the step.
+    """
 
     term: Term
-    flow: Callable[[float], SubFlow]
+    flow: Callable[..., SubFlow]
     exact: bool = True
+    timed: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -122,10 +122,38 @@ class Product(Poisson):
         return out
 
 
+@dataclass(frozen=True, eq=False)
+class DampedBodies(Product):
+    """Bodies whose momenta decay besides: L' = L x dH/dL - rate*L. One rate for all multiplies P by a factor in every step.
+
+    P is linear in the momenta where it holds two of them, and does not hold them elsewhere: with all of them f times as
+    long, M P(z) Mᵀ is f P(z').
+    """
+
+    roles = ()
+    claims = ("conformally-poisson", "volume-factor", "symmetric", "reversible", "consistent")
+    families = ("rotations", "cayley", *ANY_RATES)
+    measured = "|M P(z) Mᵀ - f P(z')|"
+
+    def casimirs(self) -> dict[str, UOp]:
+        """Those that hold no momentum; the others decay."""
+        momenta = {L for kind in self.turning for L, _ in kind.bodies}
+        return {name: u for name, u in Product.casimirs(self).items() if not u.leaves & momenta}
+
+    def defect(
+        self, M: Matrix, at: Mapping[UOp, int], z: Sequence[Any], new: Sequence[Any]
+    ) -> Iterator[tuple[int, int, list[Any], Any]]:
+        """M P(z) Mᵀ and f P(z'), entry by entry, with the f that the largest has."""
+        entries = list(Product.defect(self, M, at, z, new))
+        _, _, products, wanted = max(entries, key=lambda e: abs(e[3]))
+        factor = sum(products) / wanted if wanted else 1
+        return ((a, b, own, x * factor) for a, b, own, x in entries)
+
+
 # the order of their roles, words and claims is that of the docs; one that moves nothing is what remains
 STRUCTURES: tuple[type[Structure], ...] = (
-    Canonical, Damped, Constrained, Magnetic, Contact, BodyFrame, SpaceFrame, HeavyTop, Rotors, Rotations, Axes, UserBracket,
-    Nothing,
+    Canonical, Damped, Constrained, Magnetic, Contact, BodyFrame, SpaceFrame, HeavyTop, Rotors, Rotations, Axes, DampedBodies,
+    UserBracket, Nothing,
 )  # fmt: skip
 
 
@@ -164,4 +192,6 @@ def damped(structure: Structure) -> Structure:
     """The structure of the same states where momenta decay."""
     if isinstance(structure, Magnetic):
         return DampedCharges(structure.pairs, structure.fields)
+    if structure.turning:
+        return DampedBodies(structure.factors if isinstance(structure, Product) else (structure,))
     return Damped(structure.pairs) if isinstance(structure, Canonical) else structure

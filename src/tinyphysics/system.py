@@ -237,6 +237,12 @@ class System(Summand):
         return tuple(s.var for s in self.states if s.role == "momentum")
 
     @property
+    def momenta(self) -> tuple[UOp, ...]:
+        """What friction acts on: the momenta, and the angular momenta of bodies; not spins, whose length is fixed."""
+        turning = {L for kind in self.structure.turning if kind.decays for L, _ in kind.bodies}
+        return tuple(s.var for s in self.states if s.role == "momentum" or s.var in turning)
+
+    @property
     def pairs(self) -> tuple[tuple[UOp, UOp], ...]:
         """Each position with its momentum."""
         return tuple(zip(self.q, self.p))

@@ -41,6 +41,7 @@ class Turning(Poisson):
     sign = 1
     carried_first = False  # is what is carried declared before its momentum?
     is_matrix = False  # are three rows carried by each body?
+    decays = True  # may friction act on its momenta?
     half = False  # is it a rotor (w, x, y, z), which turns by half of the angle?
 
     @classmethod
@@ -153,6 +154,7 @@ class SpaceFrame(Turning):
 
     roles = ("spin",)
     sign = -1
+    decays = False
 
 
 class HeavyTop(Turning):

@@ -46,6 +46,11 @@ BEADS: tuple[Any, Any, Any] = (
     {"q": [[float(k), 0.125 * (k % 2), 0.0] for k in range(6)], "p": numbers(6, 3, seed=3) / 4},
 )
 TOP: tuple[Any, Any, Any] = (systems.top, {"dt": 0.125}, {"L": [0.5, 1.125, 0.75], "I": [1.0, 2.0, 3.0]})
+SHAKEN: tuple[Any, Any, Any] = (
+    systems.shaken_top,
+    {"dt": 0.125, "friction": 0.25},
+    {"R": [0.8, 0.6, 0.0, 0.0], "L": [0.5, 1.125, 0.75]},
+)
 CHARGE: tuple[Any, Any, Any] = (
     systems.charge,
     {"dt": 0.125},
@@ -84,7 +89,8 @@ TABLE: list[tuple[str, tuple[tuple[Any, Any, Any], ...]]] = [
     *((name, (STIFF,)) for name in ("interaction6", "interaction8", "interaction_saba3", "interaction_aba84", "interaction_mollified",
                                     "interaction_mollified4")),
     *((name, (LINEAR, LINEAR2)) for name in ("magnus4", "magnus6")),
-    *((name, (TOP,)) for name in ("rotations", "rotations4", "rotations6", "rotations8", "spherical_midpoint",
+    *((name, (TOP, SHAKEN)) for name in ("rotations", "rotations4")),
+    *((name, (TOP,)) for name in ("rotations6", "rotations8", "spherical_midpoint",
                                   "spherical_midpoint4", "spherical_midpoint6", "lie_cayley", "lie_cayley4", "lie_cayley6")),
     *((name, (CHARGE,)) for name in ("boris", "boris_exact", "axes", "axes4", "axes6")),
     *((name, (FAST,)) for name in ("higuera_cary", "vay")),

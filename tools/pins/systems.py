@@ -229,6 +229,12 @@ def top(L: tp.Vec[3], I: tp.Vec[3]):  # noqa: E741
     return (L**2 / I).sum() / 2
 
 
+@tp.hamiltonian
+def shaken_top(R: tp.Rotor, L: tp.Vec[3], t):
+    turns = L[0] ** 2 / 2 + L[1] ** 2 / 4 + L[2] ** 2 / 6
+    return turns + (1 + 0.5 * tp.sin(2 * t)) * tp.rotate(R, [0.0, 0.0, 1.0])[2]
+
+
 def field(q):
     return tp.stack([0.0 * q[0], 0.0 * q[0], 1 + q[0] / 2])
 

@@ -24,6 +24,7 @@ PLANE = {"q": tp.Vec[2], "p": tp.Vec[2]}
 LETTER = {"q": tp.Vec["n"], "p": tp.Vec["n"]}
 H = tp.hamiltonian
 FREE = H(shaped(lambda q, p: p @ p / 2, q=tp.Vec[2], p=tp.Vec[2]))
+SPIN = H(bracket="spin")(shaped(lambda S: -S[2], S=tp.Vec[3]))
 ROD = tp.constraint(shaped(lambda q: q @ q - 1.0, q=tp.Vec[2]))
 
 
@@ -118,6 +119,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "one constraint twice": lambda: tp.compile(FREE + ROD + ROD, dt=0.1),
     "a constraint and a relativistic energy": lambda: tp.compile(FREE + ROD, dt=0.1, kinetics="relativistic"),
     "a constraint and a plain method": lambda: tp.compile(FREE + ROD, dt=0.1, method="leapfrog"),
+    "friction of spins": lambda: tp.compile(SPIN, dt=0.1, friction=0.1),
     "a constraint and friction": lambda: tp.compile(FREE + ROD, dt=0.1, friction=0.1),
     "a start off a constraint": lambda: tp.compile(FREE + ROD, dt=0.1).evolve(q=[1.0, 0.1], p=[0.0, 0.0], steps=1),
     "momenta across a constraint": lambda: tp.compile(FREE + ROD, dt=0.1).evolve(q=[1.0, 0.0], p=[0.5, 0.0], steps=1),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tinyphysics.flows.map import Map
+from tinyphysics.flows.shears import Shear
 from tinyphysics.ir import UOp
 from tinyphysics.ir.vectors import from_columns
 from tinyphysics.rules.calculus.jvp import jvp
@@ -70,11 +71,14 @@ class UnitFlow(SubFlow):
 
 @dataclass(frozen=True, eq=False)
 class TurnFlow(SubFlow):
-    """Bodies turn about their axis number `axis`, for weight * dt."""
+    """Bodies turn about their axis number `axis`, for weight * dt; `work` is what that does to p_t."""
 
     weight: float
     axis: int
     bodies: tuple[Body, ...]
+    clock: float = 0.0
+    work: tuple[Shear, ...] = ()
+    booked: tuple[Shear, ...] = ()  # the same, where p_t is a state
     traits = frozenset({TURN})
 
     def writes(self) -> tuple[UOp, ...]:
@@ -89,8 +93,15 @@ class TurnFlow(SubFlow):
     def reads(self) -> frozenset[UOp]:
         return frozenset(self.writes()).union(*(b.speed.leaves for b in self.bodies))
 
+    def works(self) -> tuple[UOp, ...]:
+        return tuple(s.covector for s in self.work)
+
+    def followed(self, p_t: UOp, new: Mapping[UOp, UOp]) -> TurnFlow:
+        return replace(self, booked=tuple(replace(s, state=p_t, covector=new[s.covector]) for s in self.work))
+
     def weights(self) -> Iterator[float]:
-        yield self.weight
+        yield self.clock
+        yield from (self.weight, *(s.weight for s in self.work))
 
     def values(self) -> dict[UOp, UOp]:
         """What the states become."""
@@ -103,7 +114,11 @@ class TurnFlow(SubFlow):
         return out
 
     def lower(self, b: ProgramBuilder, section: str) -> None:
-        for state, register in [(s, b.operand(u, section)) for s, u in self.values().items()]:
+        for shear in self.booked:  # by what the turn leaves as it is
+            shear.apply(b, shear.lower(b, self.clock, section), section)
+            b.rewritten(shear.state)
+        values = {s: b.at(u, self.clock) for s, u in self.values().items()}
+        for state, register in [(s, b.operand(u, section)) for s, u in values.items()]:
             b.emit(section, "TURN", b.state(state), register, u=state, note=" ")
             b.rewritten(state)
 
@@ -117,7 +132,8 @@ class TurnFlow(SubFlow):
         return out
 
     def inverse(self) -> TurnFlow:
-        return replace(self, weight=-self.weight)
+        work = tuple(replace(s, weight=-s.weight) for s in self.work)
+        return replace(self, weight=-self.weight, work=work)
 
     def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
         """Directions by the derivative of the turn, where the states are before it; then the states."""

@@ -37,7 +37,7 @@ from tinyphysics.synth.methods.interaction import leapfrogs, of_orbits, of_schem
 from tinyphysics.synth.methods.parts import COMPOSED
 from tinyphysics.synth.methods.propagate import FLOW
 from tinyphysics.synth.methods.rosenbrock import rosenbrock
-from tinyphysics.synth.methods.rotations import in_turns, of_length_one
+from tinyphysics.synth.methods.rotations import decay, in_turns, of_length_one
 from tinyphysics.synth.methods.rungekutta import EULER, MIDPOINT, RK4
 from tinyphysics.synth.methods.takahashi_imada import PROCESSOR, TAKAHASHI_IMADA
 from tinyphysics.synth.methods.wisdom_holman import CORRECTORS, NEAR_INTEGRABLE
@@ -103,8 +103,8 @@ METHODS: tuple[Method, ...] = (
                                   ("strang8", 8, "kahan1997"))),
     *(Method(f"rotations{order if order > 2 else ''}", order, "exact turns about the axes of bodies in order and back"
              f"{', repeated' if order > 2 else ''}, kicks by torques between",
-             Parts(COMPOSED[name], in_turns, ROTATIONS, of_length_one), symmetric=True, source=source,
-             needs=("bodies", "no clock"))
+             Parts(COMPOSED[name], in_turns, ROTATIONS, of_length_one, decay), symmetric=True, source=source,
+             needs=("bodies",))
       for name, order, source in (("strang", 2, "strang1968"), ("strang4", 4, "suzuki1990"), ("strang6", 6, "kahan1997"),
                                   ("strang8", 8, "kahan1997"))),
     *(Method(f"spherical_midpoint{order if order > 2 else ''}", order, "the slope half way on the sphere, solved for"
@@ -113,7 +113,7 @@ METHODS: tuple[Method, ...] = (
       for name, order in (("strang", 2), ("strang4", 4), ("strang6", 6))),
     *(Method(f"lie_cayley{order if order > 2 else ''}", order, "the variational step of Cayley's map, solved for, without "
              f"sines{', repeated' if order > 2 else ''}; kicks by torques between",
-             Parts(COMPOSED[name], in_cayley_steps, CAYLEY, of_length_one), symmetric=True, source="",
+             Parts(COMPOSED[name], in_cayley_steps, CAYLEY, of_length_one, decay), symmetric=True, source="",
              needs=("turning", "no clock")) for name, order in (("strang", 2), ("strang4", 4), ("strang6", 6))),
     Method("higuera_cary", 2, "boris for fast particles, with a mass in the turn that keeps u where E = -v x B",
            HIGUERA_CARY, symmetric=True, source="higuera2017", needs=("a magnetic field",)),

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.analysis.separable import separable
+from tinyphysics.analysis.turns import turns
 from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.given import shown
 from tinyphysics.ir import Ops, UOp
-from tinyphysics.structure import FIVE
 from tinyphysics.system import SizedFamily, System
+from tinyphysics.turning import SpaceFrame
 from tinyphysics.util import did_you_mean, one_of
 
 FIX = 'Pass a rate, friction=0.1, or the name of a parameter, friction="gamma".'
@@ -38,27 +39,27 @@ def damped(system: System, friction: Any) -> System:
             f"friction= cannot be combined with the constraints of `{system.name}` yet",
             fix="Leave friction= out.",
         )
-    if system.structure.headline != FIVE[0] and system.bracket != "magnetic":
-        raise PlanError(
-            f"friction= for `{system.name}`, whose states are no pairs of positions and momenta alone",
-            fix="Leave friction= out.",
-        )
+    if found := not_damped(system):
+        why, fix = found
+        raise PlanError(f"friction= for `{system.name}`: {why}", site=system.site, fix=fix)
     if system.levels or system.clock is not None or system.motion is not None:
         what = "fast and slow parts" if system.levels else "time=" if system.clock else "a Lagrangian"
         raise PlanError(f"friction= cannot be combined with {what} yet", fix="Write an energy H(q, p).")
-    if system.kind == "hamiltonian" and not (split := separable(system)):
+    if system.structure.turning:
+        check_bodies(system)
+    elif system.kind == "hamiltonian" and not (split := separable(system)):
         raise PlanError(
             f"friction= for `{system.name}`, whose energy is not shown to be T(p) + V(q): {split.because}",
             site=split.site,
             fix="Friction acts on mass times velocity, which p is not. Give a magnetic field by bracket=tp.magnetic(B).",
         )
     rates, signed = [], system.parameters
-    for p in system.p:
+    for p in system.momenta:
         rate = friction.get(str(p.arg), 0.0) if isinstance(friction, dict) else friction
         rates.append(rate_of(system, p, rate))
         signed = tuple(replace(x, sign="not negative") if x.var is rates[-1] else x for x in signed)
     if isinstance(friction, dict):
-        known = [str(p.arg) for p in system.p]
+        known = [str(p.arg) for p in system.momenta]
         if unknown := next((name for name in friction if name not in known), None):
             raise InputError(
                 f"friction= for `{unknown}`, which is no momentum", fix=f"It has {one_of(known)}."
@@ -66,6 +67,42 @@ def damped(system: System, friction: Any) -> System:
     if all(rate.op is Ops.CONST and rate.arg == 0 for rate in rates):
         return system
     return replace(system, friction=tuple(rates), parameters=signed, function=None)
+
+
+def not_damped(system: System) -> tuple[str, str] | None:
+    """Why no momentum of a bracket can decay, and what to write instead; None if one can."""
+    if any(isinstance(kind, SpaceFrame) for kind in system.structure.turning):
+        return (
+            "it would make spins shorter, and their length is fixed. Gilbert damping turns spins, and is no friction",
+            'Write the damping with @tp.ode. Of an angular momentum that may decay, write bracket="so3".',
+        )
+    if system.bracket == "contact":
+        return "friction stands in a contact energy itself", "Add gamma*s to H: p' = -dH/dq - gamma*p."
+    if system.bracket == "poisson":
+        return (
+            "the numbers of a bracket J(z) are no momenta, and nothing says which of them decay",
+            "Write the equations with their friction: @tp.ode.",
+        )
+    return None
+
+
+def check_bodies(system: System) -> None:
+    """Friction acts on mass times velocity, and on angular momenta: none of these is mixed with a position."""
+    found = turns(system)
+    assert found is not None
+    if "T" not in found.parts:
+        raise PlanError(
+            f"friction= for `{system.name}`: {found.because}",
+            site=found.site,
+            fix="Write an energy T(L) + V(R): then friction takes from T alone.",
+        )
+    moving = [u for u in (found.T, found.K) if u is not None]
+    if system.time is not None and any(system.time in u.leaves for u in moving):
+        raise PlanError(
+            f"friction= for `{system.name}`: its kinetic energy depends on t, and what friction takes is not booked then",
+            site=system.site,
+            fix='Leave t to the potential, or take method="rk4" without friction=, with the friction in an @tp.ode.',
+        )
 
 
 def rate_of(system: System, p: UOp, rate: Any) -> UOp:

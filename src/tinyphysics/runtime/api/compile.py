@@ -238,9 +238,9 @@ def compile(
     kinetics="relativistic" replaces p**2/2m by sqrt(p**2 c**2 + m**2 c**4) - m c**2; c is the parameter `c`, 1 if
     the system has none, and the last axis of p is space where it has up to three components.
 
-    friction=0.1 lets momenta decay, p' = -dH/dq - 0.1*p, by exact factors exp(-0.1*h) between kicks and drifts. One rate for
-    all is certified conformally symplectic. What friction takes is booked in out.ledger, and out.drift("energy") is that of
-    the energy and the ledger.
+    friction=0.1 lets momenta decay, p' = -dH/dq - 0.1*p, by exact factors exp(-0.1*h) between kicks and drifts; of bodies
+    their angular momenta. One rate for all is certified conformally symplectic, of bodies conformally Poisson. What friction
+    takes is booked in out.ledger, and out.drift("energy") is that of the energy and the ledger.
 
     time="logarithmic" steps in another time s: dt = ds/(-V), shorter steps where the potential is deep, and symplectic all
     the same, with t as a state; "sundman" is the same dt/ds for implicit methods, a function of the positions any other.

@@ -7,7 +7,7 @@ first of the next are of one part, and merge.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
@@ -15,6 +15,7 @@ from functools import cache
 from tinyphysics.flows.shears import ShearFlow, along
 from tinyphysics.ir import UOp
 from tinyphysics.step import Claims, ExactPart, Step, SubFlow, Term, Weight
+from tinyphysics.synth.coefficients.clocks import whole
 from tinyphysics.synth.coefficients.coefficients import COMPOSITION, DIGITS
 from tinyphysics.synth.methods.derivative import derivative
 from tinyphysics.system import System
@@ -41,19 +42,29 @@ COMPOSED: dict[str, tuple[float, ...]] = {
 }
 
 
-def products(parts: int, weights: Sequence[float]) -> list[tuple[int, float]]:
-    """(part, weight) of one step.
+Product = tuple[
+    int, float, float
+]  # a part, its weight, and the time that it sees, in steps after the beginning
 
-    >>> products(3, [1.0])
+
+def products(parts: int, weights: Sequence[float], timed: Container[int] = ()) -> list[Product]:
+    """One step. Parts that read the time see the middle of each product, in whose two ends time advances (numerics: 13).
+
+    >>> [(part, weight) for part, weight, _ in products(3, [1.0])]
     [(0, 0.5), (1, 0.5), (2, 1.0), (1, 0.5), (0, 0.5)]
+    >>> products(2, [1.0], timed={1})
+    [(0, 0.5, 0.0), (1, 1.0, 0.5), (0, 0.5, 0.0)]
     """
-    out: list[tuple[int, float]] = []
+    out: list[Product] = []
+    now = 0.0
     for w in weights:
         there = [(k, w / 2) for k in range(parts - 1)]
         for k, x in [*there, (parts - 1, w), *reversed(there)]:
-            if out and out[-1][0] == k:
+            clock = whole(now + w / 2) if k in timed else 0.0
+            if out and out[-1][0] == k and out[-1][2] == clock:
                 x = x + out.pop()[1]
-            out.append((k, x))
+            out.append((k, x, clock))
+        now += w
     return out
 
 
@@ -78,20 +89,35 @@ def in_shears(system: System, parts: Sequence[tuple[str, UOp]]) -> list[ExactPar
 
 
 def strang_step(
-    name: str, system: System, parts: Sequence[ExactPart], weights: Sequence[float], claims: Claims
+    name: str,
+    system: System,
+    parts: Sequence[ExactPart],
+    weights: Sequence[float],
+    claims: Claims,
+    decay: Callable[[float], SubFlow] | None = None,
 ) -> Step:
-    def flow(k: int, weight: float) -> SubFlow:
-        return parts[k].flow(weight)
+    """The product of some parts; with friction, `decay` is one more."""
+    kick = parts[0]
+    terms = tuple(dict.fromkeys(part.term for part in parts))  # several parts may be of one term
+    parts = sorted(
+        parts, key=lambda part: part.timed
+    )  # what is the same at all times merges with the next step
+    if decay is not None:  # inside the first, whose halves merge: a force is evaluated once a step
+        outside = int(len(parts) > 1 and not parts[0].timed)
+        parts.insert(outside, ExactPart(kick.term, decay))
+    timed = {k for k, part in enumerate(parts) if part.timed}
+
+    def flow(k: int, weight: float, clock: float) -> SubFlow:
+        return parts[k].flow(weight, clock) if k in timed else parts[k].flow(weight)
 
     if len(parts) == 1 and not parts[0].exact:  # two steps of it are not one of both lengths
-        body = tuple(flow(0, w) for w in weights)
-        return Step.of(system, name, (parts[0].term,), claims, len(weights), body=body)
-    once = products(len(parts), weights)
+        body = tuple(flow(0, w, 0.0) for w in weights)
+        return Step.of(system, name, terms, claims, len(weights), body=body)
+    once = products(len(parts), weights, timed)
     loop, first, last = once, once[0], once[-1]
-    merged = len(once) > 2
+    merged = len(once) > 2 and 0 not in timed
     if merged:
-        loop = [*once[1:-1], (0, last[1] + first[1])]
+        loop = [*once[1:-1], (0, last[1] + first[1], 0.0)]
     init, body = (flow(*first),) if merged else (), tuple(flow(*x) for x in loop)
-    final = (flow(0, -first[1]),) if merged else ()
-    terms = tuple(dict.fromkeys(part.term for part in parts))  # several parts may be of one term
-    return Step.of(system, name, terms, claims, sum(k == 0 for k, _ in loop), init, body, final)
+    final = (flow(0, -first[1], 0.0),) if merged else ()
+    return Step.of(system, name, terms, claims, sum(parts[k] is kick for k, *_ in loop), init, body, final)

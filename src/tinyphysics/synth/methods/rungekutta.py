@@ -43,14 +43,14 @@ def runge_kutta(name: str, system: System, T: UOp | None, tableau: Tableau) -> S
         moves = system.structure.flow(dict(zip(system.p, simplify(gradient(T, system.p)))))
         moves += [(p, u, "force") for p, u in zip(system.p, system.forces)]
         terms = (Term("T", T),)
-    lost = {p: rate.expand(p.shape) * p for p, rate in zip(system.p, system.friction)}
+    lost = {p: rate.expand(p.shape) * p for p, rate in zip(system.momenta, system.friction)}
     moves = [(s, acted(kind, g) - lost[s], "force") if s in lost else (s, g, kind) for s, g, kind in moves]
     states, covectors = [s for s, _, _ in moves], [g for _, g, _ in moves]
     timed = system.energy is not None and system.time is not None and system.time in system.energy.leaves
     work = [-power(system.energy, system.time)] if timed and system.energy is not None else []
     if system.friction and system.energy is not None:  # p' = ... - rate*p takes rate*p.dH/dp a unit of time
-        slopes_of = derivative(system.energy, system.p)
-        work = [UOp.sum_of([*work, *((lost[p] * v).sum() for p, v in zip(system.p, slopes_of))])]
+        slopes_of = derivative(system.energy, system.momenta)
+        work = [UOp.sum_of([*work, *((lost[p] * v).sum() for p, v in zip(system.momenta, slopes_of))])]
     slopes: list[list[UOp]] = []  # per stage, the flow of each state
     shears: list[Shear] = []
     works: list[Shear] = []

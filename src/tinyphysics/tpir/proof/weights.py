@@ -61,10 +61,12 @@ class Applied:
         return replace(self, weight=self.weight + other.weight, square=self.square + other.square)
 
     def commutes(self, other: Applied) -> bool:
-        """Two kicks do: neither reads what one of them moves. What advances the time, which kicks may read, does not."""
-        return TIME not in (self.part, other.part) and not (self.moves | other.moves) & (
-            self.reads | other.reads
-        )
+        """Two kicks do: neither reads what the other moves. What advances the time, which kicks may read, does not.
+
+        What moves a state other than by adding to it reads that state.
+        """
+        crossed = self.moves & other.reads or other.moves & self.reads
+        return TIME not in (self.part, other.part) and not crossed
 
     @property
     def idle(self) -> bool:

@@ -28,8 +28,12 @@ class Parts(Family):
     parts: Callable[[System, Facts], list[ExactPart] | str] = sheared  # or why there are none
     kind: str = PARTS
     after: Callable[[System], tuple[SubFlow, ...]] = nothing_after  # what ends each step, and moves nothing
+    decay: Callable[[System, Facts], Callable[[float], SubFlow]] | None = None  # of momenta, by friction
     symplectic = True
-    takes = (*Family.takes, "tensor")
+
+    @property
+    def takes(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (*Family.takes, "tensor", *(("friction",) if self.decay is not None else ()))
 
     @property
     def unrounded(self) -> bool:  # type: ignore[override]
@@ -47,5 +51,6 @@ class Parts(Family):
     def step(self, job: Job) -> Step:
         found = self.parts(job.system, job.facts)
         assert not isinstance(found, str), "what lacks its parts is not chosen"
-        step = strang_step(job.method.name, job.system, found, self.weights, job.claims)
+        decay = self.decay(job.system, job.facts) if self.decay is not None and job.system.friction else None
+        step = strang_step(job.method.name, job.system, found, self.weights, job.claims, decay)
         return replace(step, body=(*step.body, *self.after(job.system)))

@@ -25,7 +25,7 @@ def kinetic(system: System) -> UOp:
 
 def with_friction(system: System, rates: dict[UOp, UOp]) -> dict[UOp, UOp]:
     """The rates of all states, those of momenta with what friction adds to them."""
-    lost = {p: rate.expand(p.shape) * p for p, rate in zip(system.p, system.friction)}
+    lost = {p: rate.expand(p.shape) * p for p, rate in zip(system.momenta, system.friction)}
     return {x: u - lost[x] if x in lost else u for x, u in rates.items()}
 
 

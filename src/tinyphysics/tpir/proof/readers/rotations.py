@@ -8,7 +8,7 @@ not move. R (3 - |R|²)/2 brings a unit quaternion back to length 1 and moves no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from tinyphysics.ir.uop import UOp, substitute
@@ -16,8 +16,10 @@ from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.formulas.turns import angle_in, speeds, turned
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.tpir.program.isa import Instruction, Program, Register, Type
-from tinyphysics.tpir.program.symbolic import clocks, state_of, state_var
+from tinyphysics.tpir.program.symbolic import at_clock, clocks, state_of, state_var
+from tinyphysics.tpir.proof.blocks import decayed
 from tinyphysics.tpir.proof.certificate import Verdict
+from tinyphysics.tpir.proof.readers.friction import BACKWARDS, FRICTION, Decay
 from tinyphysics.tpir.proof.solutions import RESIDUAL
 from tinyphysics.tpir.proof.solved_turns import Equations, root_in
 from tinyphysics.tpir.proof.units import DT, everywhere, moving
@@ -39,6 +41,7 @@ AXES = "xyz"
 # lengths: each length is a part of its own
 Part = tuple[int, int, Fraction]
 NO_LENGTH = Fraction(0)
+Turn = tuple[int, int, Fraction, float | None]  # (term, axis, weight, time)
 
 
 class RotationReader:
@@ -56,6 +59,8 @@ class RotationReader:
         self.kicking: dict[int, tuple[UOp, UOp, Update]] = {}
         self.parts: dict[Part, int] = {}
         self.solves = False
+        self.relaxed: list[Update] = []
+        self.rates: dict[int, UOp] = {}  # of friction, by the numbers of what declares them
         self._speeds: dict[tuple[int, int], Mapping[UOp, UOp] | None] = {}
         self._slopes: dict[int, dict[UOp, UOp]] = {}
         self.walk.read(self)
@@ -77,7 +82,7 @@ class RotationReader:
             momenta = [L for _, L, _ in self.bodies]
             held = {self.states[k] for k in moving(self.terms[term])}
             own = None
-            if held <= set(momenta) and not clocks(self.terms[term]) and DT not in self.terms[term].leaves:
+            if held <= set(momenta) and DT not in self.terms[term].leaves:
                 own = speeds({L: self.slopes(term)[L] for L in momenta}, axis)
             self._speeds[term, axis] = own
         return self._speeds[term, axis]
@@ -100,6 +105,9 @@ class RotationReader:
         if i.op == "TURN":
             self.close_kick()
             self.turn(i)
+        elif i.row.reader == "friction":
+            self.close_kick()
+            self.relax(i)
         elif i.row.numbers == "by_flow":
             self.kick(i)
         else:
@@ -145,7 +153,7 @@ class RotationReader:
         values, self.turning = self.turning, {}
         for u in values:
             self.symbolic.load(place(u))
-        found: set[tuple[int, int, Fraction]] = set()
+        found: set[Turn] = set()
         root = root_in(values)
         solved = None if root is None else self.solved_by(Equations(bodies, values, root, self.normal))
         for kind, L, x in bodies:
@@ -156,7 +164,7 @@ class RotationReader:
                 )
                 return
             found.add(own)
-        (term, axis, weight), *others = found
+        (term, axis, weight, time), *others = found
         if others:
             self.walk.refuse(
                 f"{where} and those before it turn bodies by different terms, or for different times"
@@ -164,25 +172,22 @@ class RotationReader:
             return
         moved = frozenset(place(u) for u in values)
         part = self.part(term, axis, NO_LENGTH if root is None else weight)
-        self.walk.applied.append(Applied(part, weight, None, update, moved, moved))
+        self.walk.applied.append(Applied(part, weight, time, update, moved, moved))
 
-    def solved_by(self, equations: Equations) -> tuple[int, int, Fraction] | None:
-        """(term, -1, weight) of a turn that was solved for."""
+    def solved_by(self, equations: Equations) -> Turn | None:
+        """A turn that was solved for."""
         momenta = {L for _, L, _ in self.bodies}
         for term, u in enumerate(self.terms):
             if {self.states[k] for k in moving(u)} <= momenta and not clocks(u) and DT not in u.leaves:
                 weight = equations.weight(self.slopes(term), self.walk.structure.rates)
                 if weight is not None:
                     self.solves = True
-                    return term, -1, weight
+                    return term, -1, weight, None
         return None
 
-    def turned_by(
-        self, kind: Turning, L: UOp, x: UOp | None, values: Mapping[UOp, UOp]
-    ) -> tuple[int, int, Fraction] | None:
-        """(term, axis, weight) of a turn."""
+    def turned_by(self, kind: Turning, L: UOp, x: UOp | None, values: Mapping[UOp, UOp]) -> Turn | None:
         angle = angle_in(values[L])
-        if angle is None:
+        if angle is None or len(times := clocks(angle)) > 1:
             return None
         for axis in range(3):
             new = turned(kind, L, x, axis, angle)
@@ -192,9 +197,9 @@ class RotationReader:
                 fast = self.speeds(term, axis)
                 if fast is None or self.normal.is_zero(fast[L]):
                     continue
-                weight = self.normal.ratio(angle, DT.expand(angle.shape) * fast[L])
+                weight = self.normal.ratio(timeless(angle), DT.expand(angle.shape) * fast[L])
                 if weight is not None:
-                    return term, axis, weight * (2 if kind.half else 1)
+                    return term, axis, weight * (2 if kind.half else 1), next(iter(times), None)
         return None
 
     # --- kicks and drifts -------------------------------------------------------------------------
@@ -202,10 +207,13 @@ class RotationReader:
         s, dst, where = self.symbolic, i.dst, self.walk.where
         assert isinstance(dst, Register)
         flow, h = s.read(i.args[0], i.type, where), s.read(i.args[1], Type(i.type.dtype), where)
-        if dst.index in self.kicking or any(h is not other for _, other, *_ in self.kicking.values()):
+        times = clocks(flow)
+        if dst.index in self.kicking or any(
+            h is not other or times != clocks(u.flow) for _, other, u in self.kicking.values()
+        ):
             self.close_kick()
         value = self.fresh(flow) if not self.kicking else self.before(flow)
-        if value is None or moving(h) or clocks(value):
+        if value is None or moving(h) or len(times) > 1:
             self.walk.refuse(
                 f"{where} is not a kick by the states as they are, for a time that no state enters"
             )
@@ -230,13 +238,14 @@ class RotationReader:
         if not kicks:
             return
         _, h, update = next(iter(kicks.values()))
-        flows = {self.states[k]: value for k, (value, *_) in kicks.items()}
+        flows = {self.states[k]: timeless(value) for k, (value, *_) in kicks.items()}
+        time = next(iter(update.times), None)
         for term, u in enumerate(self.terms):
-            factor = self.share(term, flows) if DT not in u.leaves and not clocks(u) else None
+            factor = self.share(term, flows) if DT not in u.leaves else None
             if factor is not None:
                 weight = factor * self.walk.step_of(h, str(update))
                 reads = frozenset(moving(u))
-                applied = Applied(self.part(term), weight, None, update, frozenset(kicks), reads)
+                applied = Applied(self.part(term), weight, time, update, frozenset(kicks), reads)
                 self.walk.applied.append(applied)
                 return
         self.walk.refuse(f"{update} is not a multiple of what one term of the energy moves states by")
@@ -258,6 +267,26 @@ class RotationReader:
             factors.add(self.normal.ratio(flow, rate))
         return factors.pop() if len(factors) == 1 else None
 
+    # --- friction ---------------------------------------------------------------------------------
+    def relax(self, i: Instruction) -> None:
+        s, dst, where = self.symbolic, i.dst, self.walk.where
+        assert isinstance(dst, Register)
+        value, own = s.read(i.args[0], i.type, where), s.read(dst, i.type, where)
+        check_type(value, i, where)
+        rate = s.read(i.args[1], Type(i.type.dtype), where)
+        h = decayed(value, own, rate, self.normal)
+        if h is None or moving(rate):
+            self.walk.refuse(
+                f"{where} is not shown to be {dst} times exp(-rate*h) with a rate that no state enters"
+            )
+        else:
+            update, state = self.walk.update(i, own, h), frozenset({dst.index})
+            self.relaxed.append(update)
+            self.rates[update.number] = rate
+            weight = self.normal.ratio(h, DT) or Fraction(0)
+            self.walk.applied.append(Applied(FRICTION + dst.index, weight, None, update, state, state))
+        s.load(dst.index)
+
     # --- verdicts ---------------------------------------------------------------------------------
     def consistent(self) -> Verdict:
         flows = self.walk.applied
@@ -269,11 +298,15 @@ class RotationReader:
                 name = f"E{term}" if axis < 0 else f"E{term} about {AXES[axis]}"
                 numbers = {part for known, part in self.parts.items() if known[:2] == (term, axis)}
                 why = why or off_weight(name, in_a_step(flows, numbers))
-        if why := why or self.walk.jump:
+        if why := why or self.walk.jump or self.off_friction():
             return Verdict(False, why)
-        return Verdict(
-            True, "every term of the energy enters with total weight 1 and the sign of the bracket"
-        )
+        told = "every term of the energy enters with total weight 1 and the sign of the bracket"
+        return Verdict(True, f"{told}; so does friction" if self.relaxed else told)
+
+    def off_friction(self) -> str:
+        """Why friction is not what was declared; empty if it is."""
+        decay = Decay(self.program, self.relaxed, self.rates, self.normal)
+        return decay.trouble()
 
     def moves_about(self, term: int, axis: int) -> bool:
         fast = self.speeds(term, axis)
@@ -282,20 +315,69 @@ class RotationReader:
     def reversible(self, palindrome: Verdict) -> Verdict:
         if not palindrome:
             return Verdict(False, not_symmetric(palindrome))
+        if any(f.time is not None for f in self.walk.applied):
+            return Verdict(False, "it depends on time explicitly")
         if (odd := self.walk.odd) is not None:
             return Verdict(False, f"E{odd} is not shown to be even in the momenta")
         return Verdict(True, "symmetric, and negating the momenta reverses every sub-flow")
+
+    def damped(self, exact: str) -> Mapping[str, Verdict]:
+        """Of bodies whose momenta decay: P up to a factor where there is one rate, volumes in any case."""
+        trouble, decay = self.walk.trouble, Decay(self.program, self.relaxed, self.rates, self.normal)
+        others = [f.update.number for f in self.walk.applied if f.update not in self.relaxed]
+        momenta = [place(u) for u in self.momenta]
+        volume = Verdict(
+            not trouble, trouble or f"{exact}; friction multiplies volumes by a factor that no state enters"
+        )
+        one = decay.one_rate(momenta, others)
+        why = trouble or (
+            "" if one else "the momenta do not all decay at one rate: only the factor of volumes is known"
+        )
+        laws = "".join(f", and {law}" for law in self.laws(decay)) if one else ""
+        factor = f"M P(z) Mᵀ = f P(z') with f = exp(-{decay.shown_rate} dt): {exact}; friction multiplies all momenta by f"
+        conformal = Verdict(not why, why or factor + laws)
+        found = (
+            conformal,
+            volume,
+            symmetric(self.walk.applied, trouble),
+            Verdict(False, BACKWARDS),
+            self.consistent(),
+        )
+        return dict(zip(self.walk.structure.claims, found))
+
+    @property
+    def momenta(self) -> list[UOp]:
+        """What friction acts on, where it acts on all."""
+        points = [u for u, s in zip(self.states, self.program.states) if s.role == "momentum"]
+        return [*points, *(L for _, L, _ in self.bodies)]
+
+    def laws(self, decay: Decay) -> Iterator[str]:
+        """What becomes of what every energy would keep."""
+        for kind, L, x in self.bodies:
+            name = self.program.states[place(L)].name
+            if x is None:
+                yield f"|{name}|² falls by exp(-2*{decay.shown_rate} dt)"
+            elif not kind.half and not kind.is_matrix:
+                yield f"{name}·{self.program.states[place(x)].name} falls by exp(-{decay.shown_rate} dt)"
 
     def verdicts(self) -> Mapping[str, Verdict]:
         trouble = self.walk.trouble
         exact = "exact turns about one axis each, by what stays the same meanwhile, and kicks by the gradient of the rest"
         if self.solves:
             exact = f"equations that keep the bracket for every energy; {RESIDUAL}"
+        if self.relaxed:
+            return self.damped(exact)
         poisson = Verdict(not trouble, trouble or exact)
         kept = Verdict(not trouble, trouble or "exact flows of the bracket keep what every energy keeps")
         palindrome = symmetric(self.walk.applied, trouble)
         found = {"poisson": poisson, "casimirs": kept, "symmetric": palindrome}
         return found | {"reversible": self.reversible(palindrome), "consistent": self.consistent()}
+
+
+def timeless(u: UOp) -> UOp:
+    """u with its clock at 0, where the energy has it."""
+    times = clocks(u)
+    return at_clock(u, times[0], 0.0) if times else u
 
 
 def place(u: UOp) -> int:
