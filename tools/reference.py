@@ -13,7 +13,7 @@ import tinyphysics as tp
 GROUPS = (
     (
         "Systems",
-        "hamiltonian lagrangian potential constraint rigid_bonds forces ode map split fast slow op Vec Array "
+        "hamiltonian lagrangian potential constraint rigid_bonds wall event forces ode map split fast slow op Vec Array "
         "System PhysicsSystem".split(),
     ),
     ("Simulations", "compile load Simulation Stepper Report".split()),

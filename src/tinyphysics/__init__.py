@@ -84,6 +84,8 @@ from tinyphysics.front.trace import hamiltonian as hamiltonian
 from tinyphysics.front.trace import map_ as _map
 from tinyphysics.front.trace import ode as ode
 from tinyphysics.front.trace import potential as potential
+from tinyphysics.front.walls import event as event
+from tinyphysics.front.walls import wall as wall
 from tinyphysics.report import Report as Report
 from tinyphysics.rules.calculus.custom import op as op
 from tinyphysics.system import System as System

@@ -223,7 +223,6 @@ COMING: dict[str, tuple[str, str]] = {
     "bias": ("bias potentials are not available yet", "Add a potential of your own: system + bias, with @tp.potential."),
     "boundary": ("boundaries are not available yet", "Write a box with tp.pair_distance2(q, box=box), a "
     "wall as a potential."),
-    "walls": ("walls are not available yet", "Write a wall as a potential: system + wall, with @tp.potential."),
     "contacts": ("contacts are not available yet", "Write a contact as a short, stiff potential."),
     "box": ("a box is not an option yet", "Write it into the energy: tp.pair_distance2(q, box=box)."),
     "force_error": ("an accuracy goal for forces is not available yet", "Pass approximate=1e-3, the "
@@ -275,6 +274,8 @@ LINES: dict[str, str] = {
     "cite":         "print(sim.cite())",
     "constraint":   "@tp.constraint above a function that stays zero, and add it: tp.compile(mass + rod, dt=0.01)",
     "constraints":  "@tp.constraint above a function that stays zero, and add it: tp.compile(mass + rod, dt=0.01)",
+    "wall":         "floor = tp.wall(lambda q: q[1]), and add it: tp.compile(ball + floor, dt=0.01)",
+    "walls":        "floor = tp.wall(lambda q: q[1]), and add it: tp.compile(ball + floor, dt=0.01)",
     "pairs":        '@tp.hamiltonian(pairs=[("x", "px"), ("y", "py")]) above the energy',
     "bracket":      '@tp.hamiltonian(bracket="so3") above the energy',
     "cutoff":       "tp.pair_distance2(q, cutoff=2.5) in the energy",

@@ -32,6 +32,7 @@ from tinyphysics.planner.cost.target import choose_target, in_series, written_ou
 from tinyphysics.planner.explain import Built, explain
 from tinyphysics.planner.methods.catalog import ALIASES, BY_NAME, CHOICES, is_adaptive, method_of
 from tinyphysics.planner.methods.families.exact_flow import jump_of
+from tinyphysics.planner.methods.meetings import between_events, cut
 from tinyphysics.planner.methods.method import ORBITS, SYMPLECTIC, Job, not_taken, step_of
 from tinyphysics.planner.methods.wraps import wrapped
 from tinyphysics.planner.systems.scaling import in_best_units
@@ -66,6 +67,8 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     """With a loop, or without one: which of them is the planner's to decide where propagator= is left out."""
     if goal.options.get(TANGENTS):
         return with_directions(system, goal, requested)
+    if system.guards and goal.propagator is None:
+        return built(system, replace(goal, propagator="loop"), requested)
     if goal.propagator is not None:
         return built(system, goal, requested)
     if system.kind == "hamiltonian":
@@ -158,6 +161,10 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
     certificate = verify(replace(wanted, claims=()))
     shown = replace(wanted, claims=tuple(c for c in wanted.claims if certificate[c]))  # shown, so claimed
     check_promises(job, step, certificate)
+    if system.guards:
+        step = cut(job, step, wanted)
+        certificate = between_events(certificate, job, step)
+        shown = lower(step, system.sites, goal.dt, goal.precision)
     program = rewritten(shown, step, goal)
     target, why = aimed(program, step, goal, requested)
     conflicts.check("target", Ask.of(goal, system, by=target.backend))

@@ -174,6 +174,8 @@ SERIES, OWN_STEPS = "series", "own steps"
 DRAWS = "draws"  # random numbers: of every flow whose expressions hold some
 # changes it on purpose: an energy that moves is no sign of a step that is too long
 NO_ENERGY = "keeps no energy"
+# goes from event to event, in rounds: a step of a run is some of them
+MEETS = "meets walls or events"
 # by a user, to be run: operations in the order of the expression, each rounded once
 AS_WRITTEN = "as written"
 

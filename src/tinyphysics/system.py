@@ -111,6 +111,29 @@ class Motion:
         return cls(L, tuple(rest[:n]), tuple(rest[n : 2 * n]), tuple(rest[2 * n :]))
 
 
+@dataclass(frozen=True)
+class Crossing:
+    """Something that happens where guards of a system change sign: which of them, and what is done then."""
+
+    name: str
+    kind: str  # wall or event
+    rows: int  # how many of the guards are its own, in their order
+    restitution: float = 1.0  # wall: the part of the speed across it that is left
+    direction: int = 0  # event: 1 where the guard rises, -1 where it falls, 0 both
+    writes: tuple[str, ...] = ()  # event: the states that get new values, in the order of `jumps`
+    stops: bool = False  # event: does the member stop there?
+
+
+class Meeting:
+    """A wall or an event that is still to be added to a system: front/walls.py."""
+
+    name: str
+    kind: str
+
+    def __add__(self, other: Any) -> Sum:
+        return other + self  # type: ignore[no-any-return]
+
+
 # --- the list of what holds expressions in a system: keys, saved files, sums and new names are made from it ---------------
 @dataclass(frozen=True)
 class Root:
@@ -200,6 +223,11 @@ class System(Summand):
     fixman: tuple[UOp, ...] = root(
         (), is_equation=False
     )  # the thermal energy whose ln det(G M⁻¹ Gᵀ) joined the potential
+    guards: tuple[UOp, ...] = root((), is_equation=False)  # of walls and events: numbers whose signs decide
+    jumps: tuple[UOp, ...] = root(
+        (), is_equation=False
+    )  # of events: new values of states, one event after the other
+    crossings: tuple[Crossing, ...] = ()  # which guards and jumps are whose
     parts: tuple[tuple[str, UOp], ...] = ()  # of a sum: the potential of each part, by its name
     clock: Clock | None = None  # where it is stepped in another time
     time_unit: str | None = None  # as annotated
@@ -262,8 +290,8 @@ class System(Summand):
 
     @property
     def books(self) -> bool:
-        """Is its energy conserved only together with what is booked beside it: the work of a drive, or friction?"""
-        return self.energy is not None and (self.driven or bool(self.friction))
+        """Is its energy conserved only together with what is booked beside it: the work of a drive, friction, bounces?"""
+        return self.energy is not None and (self.driven or bool(self.friction or self.crossings))
 
     @property
     def level(self) -> int:
@@ -371,17 +399,21 @@ class Sum(Summand):
     parts: tuple[System | SizedFamily, ...]
     ranks: tuple[int | None, ...] = (None,)  # how slow each part is, where that was said: 0 is the fastest
     apart: bool = False  # kinetic energies that differ add up, instead of being refused
+    meetings: tuple[Meeting, ...] = ()  # walls and events
 
     def __add__(self, other: Any) -> Sum:
         other = other.traced() if hasattr(other, "traced") else other  # a model given by its class
         if isinstance(other, (System, SizedFamily)):
-            return Sum((*self.parts, other), (*self.ranks, None), self.apart)
+            return replace(self, parts=(*self.parts, other), ranks=(*self.ranks, None))
+        if isinstance(other, Meeting):
+            return replace(self, meetings=(*self.meetings, other))
         if not isinstance(other, Sum):
             raise InputError(
                 f"{self.name} + {shown(other)}: the second is not a system",
                 fix="Add systems made with @tp.hamiltonian or @tp.potential; add a number inside the function.",
             )
-        return Sum(self.parts + other.parts, self.ranks + other.ranks, self.apart or other.apart)
+        met = self.meetings + other.meetings
+        return Sum(self.parts + other.parts, self.ranks + other.ranks, self.apart or other.apart, met)
 
     def __radd__(self, other: Any) -> Sum:
         if isinstance(other, int) and other == 0:  # where sum([a, b]) begins
@@ -394,7 +426,7 @@ class Sum(Summand):
 
     @property
     def name(self) -> str:
-        return " + ".join(part.name for part in self.parts)
+        return " + ".join(part.name for part in (*self.parts, *self.meetings))
 
     def __repr__(self) -> str:
         return f"<{self.name}>"

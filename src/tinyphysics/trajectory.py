@@ -24,7 +24,8 @@ class Stop:
 
     # "not finite", "not solved": the equations of a step, "overflow": a number left its lattice, "interrupted", "store": a
     # file could not be written, "device": a GPU failed (see `error`), "integrity": a step broke what the run conserves,
-    # "singularity": a step passed a pole of the energy (both: see `error`, and the table of docs/checks.md)
+    # "singularity": a step passed a pole of the energy (both: see `error`, and the table of docs/checks.md), "event": an
+    # event with then="stop", whose name is `where`; the final state is the one at its time
     cause: str
     step: int  # the first bad step; the state before it is kept
     t: float

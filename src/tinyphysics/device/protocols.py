@@ -80,6 +80,10 @@ class PlainEngine:
         """What it found out in a run, by the names that a record has for it."""
         return {}
 
+    def ended(self, m: Any, k: int) -> tuple[str, float, dict[str, Any]] | None:
+        """Which event stopped a member, when, and its states there."""
+        return None
+
     def again(self, m: Any, state: Mapping[str, Any]) -> None:
         """A loop of one member begins again with some other states; all else that it began with holds."""
         raise AssertionError("only an engine of arrays begins again")

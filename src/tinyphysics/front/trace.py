@@ -1015,7 +1015,9 @@ class PhysicsSystem:
 
 
 # where each is given
-OPTIONS = {"observable": "observe", "event": "events", "invariant": "project", "function": "time"}
+OPTIONS = {
+    "observable": "observe", "event": "events", "invariant": "project", "function": "time", "wall": "tp.wall",
+}  # fmt: skip
 
 
 def observable(

@@ -8,6 +8,7 @@ from tinyphysics.facts import Facts
 from tinyphysics.plan import Plan
 from tinyphysics.planner.explain import Built
 from tinyphysics.planner.methods.catalog import method_of
+from tinyphysics.planner.methods.meetings import BETWEEN
 from tinyphysics.planner.methods.method import Method
 from tinyphysics.report import Report, Row, Section
 from tinyphysics.step import JUMPS as JUMPING
@@ -65,6 +66,8 @@ def conserved(b: Built, method: Method) -> str:
         return "the energy is not conserved: H depends on t"
     if system.friction:
         return "the energy with what friction takes, which is booked: out.ledger"
+    if system.crossings:
+        return "the energy between events, with what walls and events take, which is booked: out.ledger"
     if not system.structure.keeps_energy:
         return "the energy is not conserved: H' = -H dH/ds"
     if NO_ENERGY in step.traits:
@@ -106,8 +109,11 @@ def accuracy(plan: Plan, method: Method, facts: Facts, report: Report) -> str:
 
 def guaranteed(certificate: Certificate) -> list[Row]:
     shown = [name for name, v in certificate.items() if v]
+    between = [name for name, v in certificate.items() if v.because.startswith(BETWEEN)]
     rows = [Row("proved", ", ".join(shown) if shown else "nothing about the structure of a step")]
-    missing = [name for name, v in certificate.items() if not v]
+    if between:
+        rows.append(Row("between", f"{', '.join(between)} between events; nothing of a step that is cut"))
+    missing = [name for name, v in certificate.items() if not v and name not in between]
     if missing and shown:
         rows.append(Row("not shown", f"{', '.join(missing)}: {certificate[missing[0]].because}"))
     return rows

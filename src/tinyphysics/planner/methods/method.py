@@ -16,6 +16,7 @@ from tinyphysics.system import System
 
 Sequence_ = list[tuple[str, float]]
 SYMPLECTIC = "symplectic"  # of canonical pairs; a structure has its own word for steps that keep it
+MET = ("guards", "jumps")  # roots of a system that any step is cut for: planner/methods/meetings.py
 ROUNDS = 6  # of a solution, about, the last look at its slopes included
 
 # kinds of families
@@ -169,7 +170,7 @@ class Method:
 
 def not_taken(m: Method, system: System) -> str | None:
     """What a system is given by that steps of a method would leave out, or None."""
-    left = next((name for name in system.roots if name not in m.family.takes), None)
+    left = next((name for name in system.roots if name not in (*m.family.takes, *MET)), None)
     return None if left is None else f"its steps would leave out the {left} of `{system.name}`"
 
 

@@ -14,10 +14,11 @@ from tinyphysics.analysis.separable import separable, signed_sum, terms
 from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.errors import PlanError, ShapeError
 from tinyphysics.ir import Ops, UOp, substitute
+from tinyphysics.planner.systems.crossings import with_crossings
 from tinyphysics.rules.calculus.linear import determinant
 from tinyphysics.rules.equality.normal import same
 from tinyphysics.rules.formulas.constraints import WRITTEN, Constraints, dot
-from tinyphysics.system import Motion, Parameter, SizedFamily, State, Sum, System, roots_in
+from tinyphysics.system import Meeting, Motion, Parameter, SizedFamily, State, Sum, System, roots_in
 from tinyphysics.util import Site, one_of
 
 WITH_ENERGY = ("hamiltonian", "potential")
@@ -32,6 +33,9 @@ RULES = (
 
 def linked(whole: Sum) -> System | SizedFamily:
     """The one system of a sum, or a family of them while sizes are open."""
+    if whole.meetings:
+        plain = linked(replace(whole, meetings=())) if len(whole.parts) > 1 else whole.parts[0]
+        return met(plain, whole.meetings)
     check_kinds(whole.parts)
     known = sizes_in_common(whole.parts)
 
@@ -48,6 +52,14 @@ def linked(whole: Sum) -> System | SizedFamily:
         for name, shape in shapes_of(part).items()
     }
     return SizedFamily(whole.name, "hamiltonian", letters, build, shapes)
+
+
+def met(plain: System | SizedFamily, meetings: Sequence[Meeting]) -> System | SizedFamily:
+    """A system, or a family of them, with walls and events."""
+    if isinstance(plain, System):
+        return with_crossings(plain, meetings)
+    name = " + ".join([plain.name, *(x.name for x in meetings)])
+    return replace(plain, name=name, build=lambda sizes: with_crossings(plain.bind(sizes), meetings))
 
 
 def bound(part: System | SizedFamily, sizes: Mapping[str, int]) -> System:

@@ -32,6 +32,7 @@ class Events(StatesByName):
     states: Mapping[str, Any]  # (events, shape...)
     rising: Any  # did it become positive?
     member: Any
+    rested: Any = ()  # of a wall: did the body come to rest on it?
 
     def __len__(self) -> int:
         return len(self.t)
@@ -41,7 +42,7 @@ class Events(StatesByName):
         if isinstance(which, (int, np.integer)):
             which = [which]
         states = {name: v[which] for name, v in self.states.items()}
-        return Events(self.t[which], states, self.rising[which], self.member[which])
+        return Events(self.t[which], states, self.rising[which], self.member[which], self.rested[which])
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +54,15 @@ class Hits:
     t: Any
     rising: Any
     words: Mapping[str, Any]  # (hits, shape...) of what is kept of the states
+    rested: Any = None  # of a wall: did the body come to rest on it?
 
     def __len__(self) -> int:
         return len(self.t)
 
     def of(self, which: Any) -> Hits:
         words = {name: v[which] for name, v in self.words.items()}
-        return Hits(self.name, self.member[which], self.t[which], self.rising[which], words)
+        rested = None if self.rested is None else self.rested[which]
+        return Hits(self.name, self.member[which], self.t[which], self.rising[which], words, rested)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +145,7 @@ def gathered(
         member = joined([h.member for h in mine], int)
         t = joined([h.t for h in mine], float)
         rising = joined([h.rising for h in mine], bool)
+        rested = joined([np.zeros(len(h), bool) if h.rested is None else h.rested for h in mine], bool)
         states = {}
         for s in shown:
             values = [np.asarray(encoding.shown(s.name, h.words), np.float64) for h in mine]
@@ -150,7 +154,7 @@ def gathered(
         way = 1.0 if forward else -1.0
         order = np.lexsort((way * t, member))
         kept = order[(way * t <= way * last)[order]] if len(order) else order
-        out[name] = Events(t, states, rising, member)[kept]
+        out[name] = Events(t, states, rising, member, rested)[kept]
     return out
 
 
@@ -161,4 +165,4 @@ def joined(parts: Sequence[Any], dtype: Any, shape: tuple[int, ...] = ()) -> Any
 def last_times(stops: Sequence[Stop], dated: bool, time: Any) -> dict[int, float]:
     """The time of the last good step of each member that has stopped; `dated` stops know it."""
     real = [s for s in stops if s.cause not in ("interrupted", "store")]
-    return {s.member or 0: s.t if dated else time(s.step - 1) for s in real}
+    return {s.member or 0: s.t if dated or s.cause == "event" else time(s.step - 1) for s in real}

@@ -180,6 +180,7 @@ def plan_key(system: System, goal: Goal, requested: str) -> str | None:
     counted = ("energy", "forces", "update", "levels", "motion")
     own += [(name, len(us)) for name, us in system.roots.items() if name not in counted]
     own += [system.bracket] if system.bracket else []
+    own += [system.crossings] if system.crossings else []
     return key_of("plan", roots, [*own, clock, *variables(system), asked, requested])
 
 

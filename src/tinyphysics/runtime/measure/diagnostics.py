@@ -74,11 +74,21 @@ def events(f: Finished) -> Found:
     dated = r.gridless or r.system.clock is not None
     ends = last_times(f.record.stops, dated, lambda n: time_at(n, r.dt, r.t0))
     hits = [h for part in found for h in part.hits]
-    f.out.found = gathered(r.system, r.encoding, list(r.events), hits, ends, r.dt > 0)
+    names = [*r.events, *(c.name for c in r.system.crossings)]
+    f.out.found = gathered(r.system, r.encoding, names, hits, ends, r.dt > 0)
     known = {name for part in found for name in part.numbers}
     for name in set(r.events) - known if any(part.apart for part in found) else ():
         f.out.found = {**f.out.found, name: never_a_number(name)}
     return {}
+
+
+def met(f: Finished) -> Found:
+    """Of walls and events: how often several were met at once, and how often a wall was only grazed."""
+    out = {}
+    for name, parts in zip(("ties", "grazes"), zip(*f.record.met)):
+        every = np.concatenate(parts).astype(np.int64)
+        out[name] = every if f.run.given.is_ensemble else int(every.sum())
+    return out
 
 
 def losses(f: Finished) -> Found:
@@ -320,7 +330,8 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("shape", applies=lambda f: f.record.shape, after=lambda f: {"shape": dict(f.record.shape)}),
     Diagnostic("approximate", applies=lambda f: f.record.measured, after=tree_errors),
     Diagnostic("substeps", applies=lambda f: f.run.adaptive, after=own_steps),
-    Diagnostic("events", applies=lambda f: f.run.events, after=events),
+    Diagnostic("events", applies=lambda f: f.run.events or f.run.system.crossings, after=events),
+    Diagnostic("met", applies=lambda f: f.record.met, after=met),
     Diagnostic("losses", after=losses, again=losses_again),
     Diagnostic("answers", after=answers, again=answers_again),
     Diagnostic("solver", applies=lambda f: f.setup.compiled.known.solves and isinstance(f.out.origin, Origin),

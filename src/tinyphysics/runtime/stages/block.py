@@ -48,7 +48,7 @@ def advance_block(run: Running, k: int, n: int, target: int) -> Done:
             known = min(suspicious.values()) * stride
             found = locate(run.engine, before, list(suspicious), at, over, known, bool(run.pairs))
             done.stopped |= {
-                k: stop_of(run, tile, k, failure, rank < MOST_SEARCHED)
+                k: at_event(run, tile, m, k, failure) or stop_of(run, tile, k, failure, rank < MOST_SEARCHED)
                 for rank, (k, failure) in enumerate(found.items())
             }
             silence(run, tile, m, done.stopped)
@@ -133,6 +133,15 @@ def suspects(run: Running, tile: Tile, m: Any, values: States, stopped: Mapping[
             good[k] = min(good.get(k, first), first)
     out = dict.fromkeys(run.engine.bad(m), 0) | good
     return {k: rows for k, rows in out.items() if k not in tile.frozen and k not in stopped}
+
+
+def at_event(run: Running, tile: Tile, m: Any, k: int, failure: Failure) -> tuple[Stop, States] | None:
+    """A member that an event has stopped, and its states there."""
+    if (ended := run.engine.ended(m, k)) is None:
+        return None
+    name, t, states = ended
+    who = tile.here.start + k if run.given.is_ensemble else None
+    return Stop("event", failure.step, t, who, name), states
 
 
 def stop_of(run: Running, tile: Tile, k: int, failure: Failure, search: bool) -> tuple[Stop, States]:

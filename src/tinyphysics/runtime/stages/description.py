@@ -20,7 +20,7 @@ from tinyphysics.planner.systems.time_transformation import WAYS, transformed
 from tinyphysics.runtime.stages.pilot_cache import as_data, from_data
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.run import BoundAct
-from tinyphysics.system import GIVEN_BY, Parameter, State, System, roots_in
+from tinyphysics.system import GIVEN_BY, Crossing, Parameter, State, System, roots_in
 
 FORMAT = 1
 
@@ -46,6 +46,7 @@ def system_data(whole: System) -> dict[str, Any]:
         **({} if clock is None else {"clock": [clock.way, dump([clock.rate])]}),
         **{name: word for name in ("step", "unsafe", "bracket") if (word := getattr(s, name))},
         **({"held": list(s.held)} if s.held else {}),
+        **({"crossings": [list(astuple(c)) for c in s.crossings]} if s.crossings else {}),
         "motion": "",
         **{name: dump(us) for name, us in roots.items()},
     }
@@ -81,6 +82,7 @@ def system_of(s: Mapping[str, Any]) -> System:
         unsafe=str(s.get("unsafe", "")),
         bracket=str(s.get("bracket", "")),
         held=tuple(map(str, s.get("held", ()))),
+        crossings=tuple(Crossing(*map(in_tuples, c)) for c in s.get("crossings", ())),
         **{name: how[name].put(parse(text)) for name, text in graphs.items()},
     )
     if "clock" in s:

@@ -43,6 +43,10 @@ def encode(r: Resolved) -> Encoded:
         from tinyphysics.runtime.stages.constraints import check_start  # most systems have none
 
         check_start(system, i)
+    if system.guards:
+        from tinyphysics.runtime.stages.walls import check_start as check_inside
+
+        check_inside(system, i)
     if r.arrays is not None:  # what was made of them here goes there, too
         i = replace(i, states={name: sent(v) for name, v in i.states.items()})
     return Encoded(i, given, doubtful)

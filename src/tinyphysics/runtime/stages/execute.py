@@ -20,7 +20,7 @@ from tinyphysics.device.engines.pieces import MemberBatches
 from tinyphysics.device.engines.series import SeriesEngine
 from tinyphysics.device.host.cores import available
 from tinyphysics.device.host.threads import spread
-from tinyphysics.ir import UOp
+from tinyphysics.ir import UOp, f64
 from tinyphysics.rules.functions.random import draws
 from tinyphysics.runtime.engines.adaptive import AdaptiveEngine
 from tinyphysics.runtime.engines.backend import engine_for, series_engine
@@ -163,6 +163,8 @@ def choose_engine(
         check_events(r.system, clock_of(r.system), r.events)
     if r.events and not r.adaptive:
         return with_events(r, record, values, near)
+    if r.system.guards:
+        return with_rounds(r, record, look)
     if r.jump is not None:
         fused = {x.name: f"frame.{x.name}" for x in r.system.states}
         fused = fused if record.frames and strides_agree(s) else {}
@@ -206,6 +208,18 @@ def choose_engine(
     engine = engine_for(r.target, r.program, seen, r.threads, r.loops, None, False, near)
     engine.block(r.given.members)  # writes the kernel out
     return engine, {}
+
+
+def with_rounds(r: Run, record: Record, look: Any) -> tuple[Any, dict[str, str]]:
+    """The engine of a run that goes from event to event."""
+    from tinyphysics.runtime.engines.rounds import RoundEngine
+
+    s = record.schedule
+    words = [word.name for x in r.system.states for word in r.encoding.precision.kept(x)]
+    fused = {word: f"frame.{word}" for word in words} if record.frames and strides_agree(s) else {}
+    in_loop = r.encoding.precision.state is f64  # rows of rounds are float64
+    inner = engine_for(r.target, r.program, None, r.threads, False, None, in_loop)
+    return RoundEngine(inner, r.system.crossings, look, fused), fused
 
 
 def own_steps_engine(r: Run) -> AdaptiveEngine:

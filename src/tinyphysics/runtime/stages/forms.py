@@ -112,7 +112,7 @@ def is_plain(r: Resolved, s: Scheduled, b: Bound, p: Placed, ran: Ran) -> bool:
     stays = r.begun is None and r.arrays is None and r.lent is None and ran.windows is None
     steps = run.jump is None and not run.adaptive and not run.loops and not r.decided
     looks = not (b.values or run.events or run.acts or run.watches) and sched.checkpoint_every is None
-    plain = c.system.clock is None and c.system.motion is None
+    plain = c.system.clock is None and c.system.motion is None and not c.system.guards
     starts = plain and not c.scales and not c.selects and not c.known.draws
     frames = sched.steps > 0 and sched.marks is None and sched.end is None and sched.shown is None
     own = {x.name for x in c.system.parameters}

@@ -32,7 +32,8 @@ P_T = "p_t"
 BOOKS = (
     "friction",
     "drive",
-)  # what may be booked beside the energy: what friction took, and what a drive gave
+    "bounces",
+)  # what may be booked beside the energy: what friction and bounces took, and what a drive gave
 TERMS = "largest sum of |terms of H|"
 SLOPES = "largest sum of |z dH/dz| over the states z in the frames"
 SUSPICIOUS = 1e-6  # a drift above it may be one over a scale that is itself rounding
@@ -179,7 +180,7 @@ class Origin:
     def booked(self) -> tuple[str, ...]:
         """What is booked beside the energy."""
         s = self.run.system.seen
-        has = {"friction": bool(s.friction), "drive": s.driven}
+        has = {"friction": bool(s.friction), "drive": s.driven, "bounces": bool(s.crossings)}
         return tuple(name for name in BOOKS if s.energy is not None and has[name])
 
     def ledger(self) -> dict[str, Any]:

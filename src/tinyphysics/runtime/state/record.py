@@ -60,6 +60,7 @@ class Record:
     # attempts of each that were no steps, where there are such
     rejected: list[Any] = field(default_factory=list)
     found: list[Any] = field(default_factory=list)  # of the events that were looked for, by tile
+    met: list[Any] = field(default_factory=list)  # (ties, grazes) of walls and events, by tile
     shape: Mapping[str, Any] = field(default_factory=dict)  # how members lay on a GPU
     passed: Mapping[str, Any] = field(default_factory=dict)  # the frame before that one
     carried: Carried | None = None  # the loop state at its end

@@ -1,0 +1,263 @@
+"""Walls and events that change the motion: bounces with the order of the method, one set of bits, and an energy that is booked."""
+
+import numpy as np
+import pytest
+
+import tinyphysics as tp
+
+
+@tp.hamiltonian
+def rough(q, p):
+    return p**2 / 2 + q + 0.3 * tp.sin(2 * q)
+
+
+@tp.hamiltonian
+def ball(q, p, g: float = 9.81):
+    return p**2 / 2 + g * q
+
+
+@tp.hamiltonian
+def free(q: tp.Vec[2], p: tp.Vec[2]):
+    return p @ p / 2
+
+
+FLOOR = tp.wall(lambda q: q, name="floor")
+REST = 4.063712768871578  # sqrt(2/g) (1 + e)/(1 - e), of a ball from 1 with e = 0.8
+EXACT = (0.825378280, 0.544737519)  # of the rough slope at t = 20, by steps that are ten times shorter
+
+# errors at t = 20 after 7 bounces
+KNOWN = {
+    "leapfrog": {0.04: 1.34e-3, 0.02: 3.21e-4, 0.01: 7.97e-5},
+    "yoshida4": {0.04: 5.7e-6, 0.02: 3.7e-7, 0.01: 2.3e-8},
+}
+
+
+def final(method, dt, **options):
+    out = tp.compile(rough + FLOOR, dt=dt, method=method, **options).evolve(
+        q=1.0, p=0.0, until=20.0, save_every=None
+    )
+    return out, (float(out.final.q), float(out.final.p))
+
+
+@pytest.mark.requirement("S2-51")
+@pytest.mark.parametrize("method", KNOWN)
+def test_a_step_that_is_cut_at_the_wall_keeps_the_order_of_its_method(method):
+    _, exact = final("yoshida4", 0.001)
+    for dt, error in KNOWN[method].items():
+        out, found = final(method, dt)
+        assert len(out.events("floor")) == 7
+        assert max(abs(a - b) for a, b in zip(found, exact)) == pytest.approx(error, rel=0.03)
+
+
+BACKENDS = ("llvm", "c", "python", "numpy")
+
+
+@pytest.mark.parametrize("precision", ("float64", "float32", "dd"))
+def test_bounces_have_the_same_bits_on_every_backend(precision):
+    found = {}
+    for backend in BACKENDS[: 4 if precision == "float64" else 3]:
+        sim = tp.compile(rough + FLOOR, dt=0.1, method="leapfrog", backend=backend, precision=precision)
+        out = sim.evolve(q=1.0, p=0.0, steps=40)
+        e = out.events("floor")
+        found[backend] = (out.hash, tuple(e.t), tuple(np.ravel(e.p)))
+    assert len(found["llvm"][1]) == 1 and len(set(found.values())) == 1
+
+
+def test_members_have_the_bits_that_they_have_alone():
+    sim = tp.compile(rough + FLOOR, dt=0.05, method="leapfrog")
+    q = np.linspace(0.1, 2.0, 5)
+    every = sim.evolve(q=q, p=np.zeros(5), until=10.0)
+    for k in range(5):
+        one = sim.evolve(q=q[k], p=0.0, until=10.0)
+        e = every.events("floor")
+        assert one.final.p == every.final.p[k] and (one.events("floor").t == e[e.member == k].t).all()
+
+
+@pytest.mark.parametrize("method", ("leapfrog", "yoshida4", "rk4"))
+def test_a_ball_comes_to_rest_in_one_record_and_its_energy_is_booked(method):
+    sim = tp.compile(ball + tp.wall(lambda q: q, restitution=0.8, name="floor"), dt=0.01, method=method)
+    out = sim.evolve(q=1.0, p=0.0, until=6.0)
+    e = out.events("floor")
+    assert e.rested.sum() == 1 and e.rested[-1]
+    assert e.t[-1] == pytest.approx(REST, abs=1e-9)
+    assert out.final.q == 0.0 and out.final.p == 0.0
+    assert out.drift("energy") < 1e-14
+    assert out.ledger["bounces"][-1] == pytest.approx(9.81)
+    assert (np.asarray(out.q) >= -1e-15).all()
+
+
+def test_a_body_at_rest_leaves_the_wall_where_its_multiplier_changes_sign():
+    @tp.hamiltonian
+    def cart(q: tp.Vec[2], p: tp.Vec[2]):  # pressed down while q[0] < 1, lifted beyond
+        return p @ p / 2 + (1 - q[0]) * q[1]
+
+    sim = tp.compile(cart + tp.wall(lambda q: q[1], 0.5, name="floor"), dt=0.01, method="leapfrog")
+    out = sim.evolve(q=[0.0, 0.0], p=[1.0, 0.0], until=2.0)
+    x, y = np.asarray(out.q).T
+    assert np.abs(y[x < 0.999]).max() == 0.0
+    # y'' = x - 1 and x'' = y beyond x = 1: y = t**3/6 + ...
+    t = out.t[-1] - 1.0
+    assert y[-1] == pytest.approx(t**3 / 6, rel=0.02)
+
+
+@pytest.mark.requirement("S2-51")
+def test_an_ellipse_keeps_energy_and_the_product_of_angular_momenta_about_its_foci():
+    sim = tp.compile(free + tp.wall(lambda q: 1 - q[0] ** 2 / 4 - q[1] ** 2, name="ellipse"), dt=100.0)
+    out = sim.evolve(q=[0.3, 0.2], p=[1.0, 0.5], steps=100)
+    e = out.events("ellipse")
+    assert len(e) > 5000
+    (x, y), (px, py), c = e.q.T, e.p.T, np.sqrt(3.0)
+    product = ((x - c) * py - y * px) * ((x + c) * py - y * px)
+    assert np.abs(product / product[0] - 1).max() < 1e-11
+    assert np.abs((e.p**2).sum(axis=1) / 1.25 - 1).max() < 1e-13
+    assert np.abs(1 - x**2 / 4 - y**2).max() < 1e-12
+    assert sim.certificate.symplectic and "billiard" in sim.certificate.symplectic.because
+
+
+@pytest.mark.requirement("S2-51")
+def test_a_thin_wall_and_a_double_crossing_in_one_step_are_caught():
+    thin = tp.wall(lambda q: (q[0] - 1) ** 2 - 1e-12, name="thin")  # a slab, a millionth of a step thick
+    sim = tp.compile(free + thin, dt=10.0)
+    out = sim.evolve(q=[0.0, 0.0], p=[1.0, 0.0], steps=1)
+    assert len(out.events("thin")) == 1 and out.final.q[0] == pytest.approx(-8.0, abs=1e-5)
+    # a parabola that dips below the wall between two steps
+    dip = tp.wall(lambda q: q[1] - 0.001, name="dip")
+
+    @tp.hamiltonian
+    def lifted(q: tp.Vec[2], p: tp.Vec[2]):
+        return p @ p / 2 - q[1] + 0.1 * tp.sin(q[0])
+
+    sim = tp.compile(lifted + dip, dt=0.5, method="leapfrog")
+    out = sim.evolve(q=[0.0, 0.03], p=[0.0, -0.25], steps=1)
+    assert len(out.events("dip")) == 1
+
+
+def test_a_corner_is_a_tie_and_turns_the_velocity_around():
+    box = tp.wall(lambda q: [q[0], q[1]], name="corner")
+    sim = tp.compile(free + box, dt=2.0)
+    out = sim.evolve(q=[1.0, 1.0], p=[-1.0, -1.0], steps=1)
+    assert np.asarray(out.final.q) == pytest.approx([1.0, 1.0]) and (np.asarray(out.final.p) == 1.0).all()
+    assert out.metrics["ties"] == 1
+
+
+def test_walls_reflect_in_the_metric_of_the_masses():
+    @tp.hamiltonian(pairs=[("x", "px"), ("y", "py")])
+    def two(x, px, y, py):
+        return px**2 / 2 + py**2 / 6
+
+    sim = tp.compile(two + tp.wall(lambda x, y: y - x, name="contact"), dt=10.0)
+    out = sim.evolve(x=0.0, px=1.0, y=1.0, py=0.0, steps=1)
+    # masses 1 and 3 meet: v1 = (1 - 3)/4, v2 = 2/4
+    assert out.final.px == pytest.approx(-0.5) and out.final.py == pytest.approx(1.5)
+
+
+def test_events_change_states_or_stop_a_member():
+    kick = tp.event(lambda q: q, lambda p: {"p": -0.5 * p}, direction=-1, name="kick")
+    out = tp.compile(ball + kick, dt=0.01, method="leapfrog").evolve(q=1.0, p=0.0, until=1.0)
+    t = np.sqrt(2 / 9.81)
+    assert out.events("kick").t == pytest.approx([t, 2 * t]) and not out.events("kick").rising.any()
+    stop = tp.event(lambda q: q, "stop", name="down")
+    out = tp.compile(rough + stop, dt=0.05, method="yoshida4").evolve(q=[1.0, 0.5], p=np.zeros(2), until=5.0)
+    assert [s.cause for s in out.stops] == ["event", "event"] and out.stops[0].where == "down"
+    assert np.abs(out.final.q).max() < 1e-14
+    assert sorted(s.t for s in out.stops) == pytest.approx(sorted(out.events("down").t))
+
+
+def test_an_event_of_an_ode_sees_its_states():
+    @tp.ode
+    def decay(x):
+        return -x
+
+    full = tp.event(lambda x: x - 0.5, lambda x: {"x": 2.0 * x}, name="refill")
+    out = tp.compile(decay + full, dt=0.01, method="rk4").evolve(x=1.0, until=3.0)
+    assert out.events("refill").t == pytest.approx(np.log(2.0) * np.arange(1, 5), abs=1e-8)
+
+
+def test_a_run_may_be_cut_anywhere(tmp_path):
+    sim = tp.compile(rough + FLOOR, dt=0.05, method="leapfrog")
+    whole = sim.evolve(q=1.0, p=0.0, steps=400)
+    first = sim.evolve(q=1.0, p=0.0, steps=163)
+    rest = sim.evolve(resume=first, steps=237)
+    assert rest.hash == whole.hash
+    t = [*first.events("floor").t, *rest.events("floor").t]
+    assert t == list(whole.events("floor").t)
+    assert sim.evolve(q=1.0, p=0.0, steps=400, save_every=7).final.q == whole.final.q
+    path = tmp_path / "run.checkpoint"
+    sim.evolve(q=1.0, p=0.0, steps=163, checkpoint=path)
+    assert sim.evolve(resume=path, steps=237).hash == whole.hash
+
+
+def test_a_saved_simulation_has_its_walls(tmp_path):
+    sim = tp.compile(ball + tp.wall(lambda q: q, restitution=0.8, name="floor"), dt=0.01, method="leapfrog")
+    sim.save(tmp_path / "ball.json")
+    out = tp.load(tmp_path / "ball.json").evolve(q=1.0, p=0.0, until=1.0)
+    assert out.hash == sim.evolve(q=1.0, p=0.0, until=1.0).hash
+
+
+def test_a_rod_bounces_with_its_normal_projected_on_the_constraint():
+    @tp.hamiltonian
+    def mass(q: tp.Vec[2], p: tp.Vec[2]):
+        return p @ p / 2 + q[1]
+
+    @tp.constraint
+    def rod(q: tp.Vec[2]):
+        return q @ q - 1.0
+
+    sim = tp.compile(mass + rod + tp.wall(lambda q: q[0] + 0.5, name="side"), dt=0.01)
+    out = sim.evolve(q=[1.0, 0.0], p=[0.0, 0.0], until=8.0)
+    assert len(out.events("side")) >= 2
+    assert np.abs((out.q**2).sum(axis=1) - 1).max() < 1e-12
+    assert np.abs((out.q * out.p).sum(axis=1)).max() < 1e-12
+    assert out.q[:, 0].min() > -0.5 - 1e-12
+    assert out.drift("energy") < 1e-4
+
+
+@pytest.mark.parametrize(
+    "make, says",
+    [
+        (lambda: tp.wall(lambda q: q, restitution=1.5), "restitution=1.5 is not from 0 to 1"),
+        (lambda: tp.wall(3.0), "is not a function"),
+        (lambda: tp.event(lambda q: q, then=3), 'is neither a function nor "stop"'),
+        (lambda: tp.event(lambda q: q, direction=2), "is not -1, 0 or 1"),
+        (lambda: tp.compile(ball + tp.wall(lambda p: p), dt=0.1), "depends on `p`, which is not a position"),
+        (lambda: tp.compile(ball + tp.wall(lambda q: 1 + q * q), dt=0.1), "no state can reach the wall"),
+        (lambda: tp.compile(ball + tp.wall(lambda q: -1 - q * q), dt=0.1), "every state is behind the wall"),
+        (lambda: tp.compile(ball + tp.wall(lambda x: x), dt=0.1), "has an argument `x`"),
+        (
+            lambda: tp.compile(ball + tp.event(lambda q: q, lambda p: {"x": p}), dt=0.1),
+            "returns `x`, which is no state",
+        ),
+        (
+            lambda: tp.compile(ball + tp.event(lambda q: q, lambda p: {"p": [p, p]}), dt=0.1),
+            r"of shape \(2,\)",
+        ),
+        (lambda: tp.compile(ball + tp.event(lambda q: q, lambda p: p), dt=0.1), "not new values by name"),
+        (
+            lambda: tp.compile(ball + FLOOR + FLOOR, dt=0.1),
+            "two walls or events of the sum are named `floor`",
+        ),
+        (lambda: tp.compile(ball + FLOOR, method="taylor"), "chooses its own steps"),
+        (lambda: tp.compile(ball + FLOOR, dt=0.1, precision="lattice"), "does not go with `floor`"),
+        (lambda: tp.compile(ball + FLOOR, dt=-0.1), "backwards in time"),
+        (
+            lambda: tp.compile(ball + FLOOR, dt=0.1).evolve(q=-1.0, p=0.0, steps=1),
+            "begins behind the wall `floor`",
+        ),
+        (
+            lambda: tp.compile(ball + FLOOR, dt=0.1).evolve(q=1.0, p=0.0, steps=1, events={"a": lambda q: q}),
+            "events=",
+        ),
+    ],
+)
+def test_wrong_walls_and_events_are_refused_with_the_reason(make, says):
+    with pytest.raises(tp.TinyPhysicsError, match=says):
+        make()
+
+
+def test_an_event_of_a_map_is_refused():
+    @tp.map
+    def logistic(x):
+        return 3.9 * x * (1 - x)
+
+    with pytest.raises(tp.PlanError, match="is a map"):
+        tp.compile(logistic + tp.event(lambda x: x - 0.5, lambda x: {"x": x}))
