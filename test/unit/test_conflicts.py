@@ -126,6 +126,7 @@ def orbits(**options):
 
 
 # fmt: off
+WALL = tp.wall(lambda q: 10.0 - q, name="far")
 KICK = {"kick": tp.act(every=2, map=lambda p: -p)}
 CALLS = [
     lambda: build(trap + ring, project="energy"),
@@ -225,6 +226,7 @@ CALLS = [
     lambda: tp.compile(decay).evolve(x=1.0, until=0.1, checkpoint="run.checkpoint", checkpoint_every=1),
     lambda: tp.compile(logistic).evolve(x=0.3, steps=2, events={"crossing": lambda x: x - 0.5}),
     lambda: tp.compile(pendulum, dt=0.01, precision="lattice").evolve(**START, steps=2, events={"crossing": lambda q: q}),
+    lambda: tp.compile(pendulum + WALL, dt=0.01).evolve(**START, steps=2, events={"crossing": lambda q: q}),
     lambda: tp.compile(pendulum, method="taylor").evolve(**START, until=1.0, acts=KICK),
     lambda: tp.compile(spring, dt=0.01).evolve(**START, steps=2, acts=KICK),
     lambda: in_time(acts=KICK),
