@@ -9,6 +9,9 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.flows.shears import ShearFlow
+from tinyphysics.ir import Ops, UOp, toposort
+from tinyphysics.ir.value import evaluate
+from tinyphysics.rules.identities.factors import common_cotangents
 from tinyphysics.runtime.measure import past as past_of_a_run
 from tinyphysics.runtime.measure.gradcheck import agreed
 from tinyphysics.runtime.measure.past import actions, cost
@@ -544,3 +547,16 @@ def test_a_wrong_call_says_what_to_write(name):
 def test_what_has_no_adjoint_yet_is_named():
     with pytest.raises(tp.PlanError, match="adjoint"):
         tp.compile(henon, dt=0.1, scale="auto").grad(quadratic, **START, until=1.0)
+
+
+def test_a_factor_that_is_pulled_back_is_taken_out_of_a_sum():
+    """w + 2*a*d*w is w*(1 + 2*a*d): a product less for each bond of a chain, to the same gradient."""
+    w, d, a = (UOp.var(name) for name in "wda")
+    (found,) = common_cotangents([2.0 * (w * a * d) + w], {w})
+    ops = [u.op for u in toposort([found])]
+    assert ops.count(Ops.MUL) == 3 and str(found).count("w") == 1
+    for values in ({"w": 0.3, "d": -1.7, "a": 0.25}, {"w": -2.0, "d": 0.1, "a": 3.0}):
+        whole = 2 * values["w"] * values["a"] * values["d"] + values["w"]
+        assert evaluate([found], values)[0] == pytest.approx(whole, rel=1e-15)
+    (kept,) = common_cotangents([2.0 * (w * a * d) + w], {d})  # w is no cotangent
+    assert kept is common_cotangents([kept], {d})[0] and str(kept).count("w") == 2

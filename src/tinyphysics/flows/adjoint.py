@@ -15,7 +15,7 @@ from tinyphysics.flows.cotangents import bar_of, rest_of
 from tinyphysics.flows.map import Map
 from tinyphysics.flows.together import Together
 from tinyphysics.ir import UOp
-from tinyphysics.rules.identities.factors import common_numbers
+from tinyphysics.rules.identities.factors import common_cotangents, common_numbers
 from tinyphysics.step import AS_GIVEN, AS_WRITTEN, SHEARS, Step, SubFlow
 from tinyphysics.structure import COTANGENT
 from tinyphysics.system import State
@@ -82,7 +82,7 @@ def adjoint_step(
     sums = {v: bar_of(v) for v in wrt}
     found = {f: adjoint_of(f, step, bars, sums) for f in step.flows}
     own = [u for flows in found.values() for g in flows for u in (*g.expressions(), *g.private())]
-    shorter = dict(zip(own, common_numbers(own)))
+    shorter = dict(zip(own, common_cotangents(common_numbers(own), {*bars.values()})))
     beside = (*bars.values(), *sums.values(), *(rest_of(v) for v in sums.values()))
     made = arithmetic(list(shorter.values()), changing(step, own) | {*beside}, precision)
     new = {u: made[x] for u, x in shorter.items()}

@@ -1,8 +1,11 @@
-"""Which addends share a number?  2*a + b - 2*c is 2*(a - c) + b: a product less, where derivatives are summed up."""
+"""Which addends share a factor?  2*a + b - 2*c is 2*(a - c) + b, and x*a + x is x*(a + 1): a product less.
+
+Derivatives are full of them: each addend has the factor that is pulled back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, toposort
@@ -62,4 +65,40 @@ def gathered(u: UOp, new: dict[UOp, UOp], uses: dict[UOp, int]) -> UOp:
         product = UOp.const(c, u.dtype, u.shape) * inner
         out = product if out is None else out + product
     assert out is not None
+    return out
+
+
+def common_cotangents(roots: Sequence[UOp], cotangents: Set[UOp]) -> list[UOp]:
+    """The roots with x*a + x as x*(a + 1), where x is made of cotangents: what a leaves of parameters is computed once."""
+    uses: dict[UOp, int] = {}
+    for u in toposort(roots):
+        for s in u.src:
+            uses[s] = uses.get(s, 0) + 1
+    new: dict[UOp, UOp] = {}
+    for u in toposort(roots):
+        new[u] = u.replace(tuple(new[s] for s in u.src))
+        if u.op is Ops.ADD:
+            for product, x in (u.src, u.src[::-1]):
+                found = factors(product, uses) if x.leaves & cotangents else []
+                which = next((k for k, f in enumerate(found) if f is x), None)
+                if len(found) > 1 and which is not None:
+                    rest = [new[f] for k, f in enumerate(found) if k != which]
+                    new[u] = new[x] * (ordered(rest) + UOp.const(1.0, u.dtype, u.shape))
+                    break
+    return [new[r] for r in roots]
+
+
+def factors(u: UOp, uses: dict[UOp, int]) -> list[UOp]:
+    """Of a product that nothing else reads."""
+    if u.op is Ops.MUL and uses.get(u, 0) == 1:
+        return [f for s in u.src for f in factors(s, uses)]
+    return [u]
+
+
+def ordered(parts: list[UOp]) -> UOp:
+    """Their product: numbers first, then what depends on least."""
+    parts = sorted(parts, key=lambda f: len(f.leaves))
+    out = parts[0]
+    for f in parts[1:]:
+        out = out * f
     return out

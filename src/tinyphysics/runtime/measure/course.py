@@ -425,8 +425,9 @@ class Pullback:
     @property
     def overflowed(self) -> bool:
         """Have cotangents, or sums of gradients, left the range of their format?"""
-        every = [self.state[self.registers[name]] for name in self.beside]
-        return not np.isfinite(self.numbers.most(self.numbers.largest(every)))
+        sums = [self.state[self.registers[name]] for name in self.beside if name not in self.cotangents]
+        largest = self.numbers.largest(sums, self.largest) if sums else self.largest
+        return not np.isfinite(self.numbers.most(largest))
 
     def end(self) -> dict[str, Any]:
         """The states and cotangents at the beginning of the run, by name. It has nothing but its sizes after that."""

@@ -7,7 +7,7 @@ decide how the sweep goes on, and gradients when it is over. Both have the same 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,6 +23,7 @@ Arrays = Mapping[str, Any]
 Pairs = Sequence[
     tuple[Any, ...]
 ]  # two states, their second words where they have some, and how large numbers are
+SHORT = 16  # numbers of a member
 SLOTS = (1 << 14, 32)  # numbers that the largest of all members is found among; the last are read
 
 
@@ -54,6 +55,11 @@ def is_zero(exponent: Any) -> bool:
     return isinstance(exponent, np.ndarray) and not any(exponent.strides) and not exponent.flat[:1].any()
 
 
+def of_members(a: Any) -> Any:
+    """The largest number of each member, of numbers that are not negative; columns are sooner compared than short rows."""
+    return a.max(axis=-1, initial=0.0) if not 0 < a.shape[-1] <= SHORT else reduce(np.maximum, a.T)
+
+
 class OnHost:
     there = False
 
@@ -64,16 +70,16 @@ class OnHost:
         return {name: np.array(v) for name, v in engine.synchronised(m).items()}
 
     def largest(self, arrays: Sequence[Any], so_far: Any = None) -> Any:
-        parts = [np.abs(np.asarray(here(a), np.float64)).max(axis=-1, initial=0.0) for a in arrays]
-        most = np.max(parts if so_far is None else [*parts, so_far], axis=0)
-        return np.where(np.isfinite(most), most, np.inf)
+        parts = [of_members(np.abs(np.asarray(here(a), np.float64))) for a in arrays]
+        most = reduce(np.maximum, parts if so_far is None else [*parts, so_far])
+        return most if np.isfinite(self.most(most)) else np.where(np.isfinite(most), most, np.inf)
 
     def most(self, sizes: Any) -> float:
         return float(sizes.max(initial=0.0))
 
     def growth(self, now: Any, before: Any) -> float:
         with np.errstate(all="ignore"):
-            return float(np.nan_to_num(now / before, nan=0.0, posinf=np.inf).max(initial=0.0))
+            return float(np.fmax.reduce(now / before, initial=0.0))
 
     def apart(self, pairs: Pairs) -> float:
         worst = 0.0
@@ -82,10 +88,13 @@ class OnHost:
             far = np.asarray(a - b, np.float64)
             if low:
                 far = far + np.asarray(low[0] - low[1], np.float64)
-            far = np.abs(far).max(axis=-1, initial=0.0)
+            far = of_members(np.abs(far))
             with np.errstate(invalid="ignore", divide="ignore"):
-                part = np.where(far == 0, 0.0, far / sizes)
-            worst = max(worst, float(np.max(np.nan_to_num(part, nan=np.inf, posinf=np.inf), initial=0.0)))
+                part = far / sizes
+            most = float(part.max(initial=0.0))  # what is no number is the largest here
+            if np.isnan(most):
+                most = float(np.max(np.nan_to_num(part[far != 0], nan=np.inf, posinf=np.inf), initial=0.0))
+            worst = max(worst, most)
         return worst
 
     def lowered(self, a: Any, exponent: Any) -> Any:
