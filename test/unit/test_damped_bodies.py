@@ -220,3 +220,25 @@ def test_what_friction_would_mean_elsewhere_is_said(system, words, fix):
     with pytest.raises(tp.PlanError) as error:
         tp.compile(system, dt=0.1, friction=0.1)
     assert words in str(error.value) and fix in error.value.fix
+
+
+# --- what is given up ------------------------------------------------------------------------------
+@pytest.mark.requirement("S3-20")
+def test_energy_that_friction_takes_is_a_loss_with_its_amount():
+    sim = tp.compile(top, dt=0.02, friction="gamma")
+    (before,) = sim.explain("full").only("losses").sections[-1].rows
+    assert before.name == "energy of the motion" and "booked in a run" in before.because
+    out = sim.evolve(**STARTS["top"], gamma=[0.05, 0.1], steps=100)
+    (loss,) = out.losses
+    assert loss.amount == out.ledger["friction"][-1].max() and "friction=" in loss.restores
+
+
+def test_a_pusher_says_that_it_gives_the_bracket_up_and_what_keeps_it():
+    @tp.hamiltonian(bracket=tp.magnetic(lambda q: 1 + q[0] / 2))
+    def charge(q: tp.Vec[2], p: tp.Vec[2]):
+        return p @ p / 2
+
+    start = dict(q=[0.1, 0.2], p=[1.0, 0.0])
+    (loss,) = tp.compile(charge, dt=0.1).evolve(**start, steps=3).losses
+    assert loss.what == "the bracket of the motion" and loss.restores == 'method="symplectic"'
+    assert tp.compile(charge, dt=0.1, method="symplectic").evolve(**start, steps=3).losses == ()

@@ -229,12 +229,6 @@ def top(L: tp.Vec[3], I: tp.Vec[3]):  # noqa: E741
     return (L**2 / I).sum() / 2
 
 
-@tp.hamiltonian
-def shaken_top(R: tp.Rotor, L: tp.Vec[3], t):
-    turns = L[0] ** 2 / 2 + L[1] ** 2 / 4 + L[2] ** 2 / 6
-    return turns + (1 + 0.5 * tp.sin(2 * t)) * tp.rotate(R, [0.0, 0.0, 1.0])[2]
-
-
 def field(q):
     return tp.stack([0.0 * q[0], 0.0 * q[0], 1 + q[0] / 2])
 
@@ -262,3 +256,9 @@ def weight(q: tp.Vec[2], p: tp.Vec[2], g: float = 1.0):
 @tp.constraint
 def rod(q: tp.Vec[2], length: float = 1.0):
     return q @ q - length**2
+
+
+@tp.hamiltonian
+def shaken_top(R: tp.Rotor, L: tp.Vec[3], t):
+    turns = L[0] ** 2 / 2 + L[1] ** 2 / 4 + L[2] ** 2 / 6
+    return turns + (1 + 0.5 * tp.sin(2 * t)) * tp.rotate(R, [0.0, 0.0, 1.0])[2]

@@ -97,12 +97,14 @@ def losses(f: Finished) -> Found:
     apart = [part.apart for part in record.found]
     r, clock = f.run, f.run.system.clock
     since = time_at(f.call.first, r.dt, r.t0) if clock is None else float(np.ravel(f.out.t)[0])
-    f.out._losses = partial(looked_for, r, f.setup.goal, f.out.origin, since, record.measured, apart)
+    method = f.setup.compiled.known.method
+    f.out._losses = partial(looked_for, r, f.setup.goal, f.out.origin, since, record.measured, apart, method)
     return {}
 
 
 def losses_again(f: Repeated) -> None:
-    f.out._losses = partial(looked_for, f.run, f.setup.goal, f.out.origin)
+    method = f.setup.compiled.known.method
+    f.out._losses = partial(looked_for, f.run, f.setup.goal, f.out.origin, method=method)
 
 
 def looked_for(
@@ -112,6 +114,7 @@ def looked_for(
     since: float | None = None,
     tree: Sequence[Mapping[str, float]] = (),
     apart: Sequence[float] = (),
+    method: str = "",
 ) -> tuple[Loss, ...]:
     from tinyphysics.runtime.measure.losses import Case, losses
     from tinyphysics.tpir.kernels.library import handed_over
@@ -129,6 +132,7 @@ def looked_for(
             apart=max(apart, default=None),
             called=handed_over(made(r.program), r.target.backend) if r.loops and goal.math == "fast" else (),
             own_steps=r.adaptive,
+            method=method,
         )
     )
 

@@ -13,11 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.errors import PlanError
+from tinyphysics.ir import Ops, toposort
 from tinyphysics.ir.dtype import f64
 from tinyphysics.loss import Loss
 from tinyphysics.plan import Goal
 from tinyphysics.planner.cost.rounding import roundings
+from tinyphysics.planner.methods.catalog import BY_NAME
+from tinyphysics.planner.methods.method import DISCRETE_GRADIENT, PUSHERS
 from tinyphysics.rules.formulas.cutoffs import CUT, SHIFTED, SWITCHED, at_cutoffs, cutoffs
+from tinyphysics.rules.formulas.relativity import NAME as RELATIVISTIC
 from tinyphysics.rules.functions.fast import BOUNDS, NEAR_ZERO
 from tinyphysics.runtime.engines.events import PLACES
 from tinyphysics.runtime.stages.origin import Origin
@@ -44,6 +49,7 @@ class Case:
     apart: float | None = None  # the largest time between two looks
     called: Sequence[Any] = ()  # products that a library does: tpir/kernels/library.py
     own_steps: bool = True  # are they those of a method that chooses its steps?
+    method: str = ""  # that was chosen
 
     @property
     def roots(self) -> list[Any]:
@@ -197,6 +203,46 @@ def rigid_bonds(c: Case) -> Iterator[Loss]:
         yield Loss("distribution of angles", None, "", c.since, "pass fixman=kT to tp.rigid_bonds", told)
 
 
+def to_friction(c: Case) -> Iterator[Loss]:
+    """Energy that friction takes out of the motion."""
+    if not c.system.friction or c.system.energy is None:
+        return
+    amount, because = None, "how much friction takes is booked in a run: out.ledger"
+    if c.origin is not None and c.origin.run.given.members:
+        booked, because = taken_in(c.origin), f"`{c.method}` does not book what friction takes"
+        if "friction" in booked:
+            amount = float(np.max(booked["friction"][-1]))
+            because = "booked step by step, up to the last frame: out.ledger has it"
+    yield Loss("energy of the motion", amount, "energy", c.since, "leave friction= out", because)
+
+
+def taken_in(origin: Origin) -> Mapping[str, Any]:
+    """What is booked; nothing where a method does not book it."""
+    try:
+        return origin.ledger()
+    except PlanError:
+        return {}
+
+
+def bracket(c: Case) -> Iterator[Loss]:
+    """Steps that do not keep the bracket of the motion: turns about B(q), and energies that are kept in its place."""
+    kind = BY_NAME[c.method].family.kind if c.method in BY_NAME else ""
+    if kind == PUSHERS:
+        fast = any(u.op is Ops.CUSTOM and u.arg == RELATIVISTIC for u in toposort(c.roots))
+        by_axes = c.system.bracket == "magnetic" and not fast
+        restores = 'method="symplectic"' if by_axes else "a vector potential inside H, and no method="
+        why = "a turn about B(q) is not the flow of a part of H: no shadow energy is kept"
+    elif kind == DISCRETE_GRADIENT and c.system.bracket == "poisson":
+        restores, why = (
+            "an energy of parts that move each number alone",
+            "the energy is kept instead of the bracket J(z)",
+        )
+    else:
+        return
+    because = f"{why}; sim.check measures the defect of a step"
+    yield Loss("the bracket of the motion", None, "", c.since, restores, because)
+
+
 # fmt: off
 LOSSES: tuple[Callable[[Case], Iterator[Loss]], ...] = (
     far_field,
@@ -207,6 +253,8 @@ LOSSES: tuple[Callable[[Case], Iterator[Loss]], ...] = (
     fewer_digits,
     events_between_looks,
     rigid_bonds,
+    to_friction,
+    bracket,
 )
 # fmt: on
 
@@ -228,4 +276,5 @@ def before_a_run(setup: Setup) -> tuple[Loss, ...]:
     given = usual if setup.began is None else setup.began.given.own
     compiled = setup.compiled
     called = handed_over(compiled.built.program, setup.target.backend) if setup.goal.math == "fast" else ()
-    return losses(Case(setup.system, setup.goal, given, called=called if compiled.in_loops(1) else ()))
+    own = called if compiled.in_loops(1) else ()
+    return losses(Case(setup.system, setup.goal, given, called=own, method=compiled.known.method))
