@@ -398,3 +398,22 @@ def test_a_zero_in_a_vector_potential_does_not_cost_the_splitting():
     assert one.certificate.symplectic and one.certificate.consistent
     start = dict(q=[0.5, 0.3, 0.2], p=[0.0, 1.0, 0.1], steps=100)
     assert np.allclose(one.evolve(**start).final.q, other.evolve(**start).final.q, rtol=1e-12)
+
+
+def test_a_zero_beside_linear_components_does_not_cost_the_splitting():
+    """The potential of a uniform field, in one plane: p[2]*0 holds no pair, and moves nothing."""
+
+    def bent(a):
+        def H(q: tp.Vec[3], p: tp.Vec[3]):
+            return (p - a(q)) @ (p - a(q)) / 2 + tp.cos(q[0])
+
+        return tp.compile(tp.hamiltonian(H), dt=0.01)
+
+    one, other = (
+        bent(lambda q: np.stack([-q[1], q[0], 0.0]) / 2),
+        bent(lambda q: np.stack([-q[1], q[0], 0 * q[0]]) / 2),
+    )
+    assert one.compiled.known.method == other.compiled.known.method == "strang"
+    assert one.certificate.symplectic and one.certificate.consistent
+    start = dict(q=[0.5, 0.3, 0.2], p=[0.0, 1.0, 0.1], steps=100)
+    assert np.allclose(one.evolve(**start).final.q, other.evolve(**start).final.q, rtol=1e-12)

@@ -42,8 +42,8 @@ def shears(system: System) -> Fact:
             (kinetic if term.leaves & p else potential).append((term, minus))
             continue
         found = list(pieces(term, minus, system, partner))
-        if any(pair_in(held) and is_zero(u) for u, _, held in found):
-            # p[2]*0/r of a vector potential without a third component
+        if any(is_zero(u) and (pair_in(held) or tangled(u, system)) for u, _, held in found):
+            # p[2]*0/r of a vector potential without a third component, or p[2]*0
             found = [piece for piece in found if not is_zero(piece[0])]
         for u, sign, held in found:
             pair = pair_in(held)
