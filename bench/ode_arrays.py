@@ -255,7 +255,7 @@ def by_sundials(p: Problem, method: str) -> Ladder:
 
 
 def contenders(p: Problem) -> Iterator[tuple[str, Ladder]]:
-    own = ("auto", "dopri5", "rkc", "rodas") if p.stiff else ("auto", "dopri5", "dop853")
+    own = ("auto", "dopri5", "rkc", "rock4", "rodas") if p.stiff else ("auto", "dopri5", "dop853")
     yield from ((f"ours, {m}", ours(p, m)) for m in own)
     if installed("scipy"):
         few = p.start[next(iter(p.start))].size <= 4_000

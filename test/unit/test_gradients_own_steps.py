@@ -12,7 +12,7 @@ from tinyphysics.runtime.stages.resolve import Request
 
 pytestmark = pytest.mark.requirement("S2-40")
 ORBIT = dict(q=[1.0, 0.0], p=[0.0, 1.2])
-OWN = ("taylor", "dop853", "dopri5", "radau", "rkc", "rodas")
+OWN = ("taylor", "dop853", "dopri5", "radau", "rkc", "rock4", "rodas")
 
 
 @tp.hamiltonian

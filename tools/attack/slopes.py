@@ -24,7 +24,15 @@ LARGEST = 1e6  # derivatives beyond are not judged
 STEEP = 1e2  # gradients beyond are not judged
 SHORT = 1e-3  # of the longest step: a pass of a pole, where rounding itself is amplified
 # methods that choose their own steps, with tolerances that some hundred of these meet
-OWN = {"taylor": 1e-9, "dop853": 1e-9, "dopri5": 1e-6, "radau": 1e-6, "rodas": 1e-5, "rkc": 1e-3}
+OWN = {
+    "taylor": 1e-9,
+    "dop853": 1e-9,
+    "dopri5": 1e-6,
+    "radau": 1e-6,
+    "rodas": 1e-5,
+    "rkc": 1e-3,
+    "rock4": 1e-5,
+}
 PASTS = ("auto", "auto", "store", "checkpoint", "reverse")
 
 

@@ -73,6 +73,7 @@ ODES: list[Row] = [
     ("heat-dopri5", systems.heat, {"method": "dopri5", "tolerance": 1e-4, "sizes": {"n": 80}}, {"u": numbers(80)},
      {"until": 0.5, "frames": 2}),
     ("heat-rkc", systems.heat, {"method": "rkc", "sizes": {"n": 80}}, {"u": numbers(80)}, {"until": 0.5, "frames": 2}),
+    ("heat-rock4", systems.heat, {"method": "rock4", "sizes": {"n": 80}}, {"u": numbers(80)}, {"until": 0.5, "frames": 2}),
     ("heat-rodas", systems.heat, {"method": "rodas", "tolerance": 1e-4, "sizes": {"n": 200}}, {"u": numbers(200)},
      {"until": 0.5, "frames": 2}),
     ("heat-dop853", systems.heat, {"method": "dop853", "tolerance": 1e-4, "sizes": {"n": 80}}, {"u": numbers(80)},

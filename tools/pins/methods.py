@@ -99,7 +99,7 @@ TABLE: list[tuple[str, tuple[tuple[Any, Any, Any], ...]]] = [
     *((name, (HUNG,)) for name in ("rattle", "rattle4", "rattle6")),
 ]
 # fmt: on
-ADAPTIVE = ("taylor", "dop853", "dopri5", "rkc", "rodas", "radau")
+ADAPTIVE = ("taylor", "dop853", "dopri5", "rkc", "rock4", "rodas", "radau")
 OWN_STEPS: tuple[tuple[Any, Any, Any], ...] = (
     (systems.lorenz, {}, {"x": 1.0, "y": 1.0, "z": 1.0}),
     (zoo.pendulum, {}, {"q": 2.0, "p": 0.0}),

@@ -20,22 +20,32 @@ from tinyphysics.system import System
 
 FEW_NUMBERS = 64  # of a state whose Taylor series are written out
 FEW_DIGITS = 1e-4  # a tolerance from which order 2 is cheaper than order 4
+BY_SLOPES = "rkc", "rock4"  # explicit, for diffusion; of orders 2 and 4
 DECAYS = 0.5  # of an eigenvalue, that its real part is at least: what oscillates more is followed
 REAL = 0.2  # of an eigenvalue, that its imaginary part is at most where long steps are for diffusion alone
+REACTS = 0.3  # of an eigenvalue, that uniform states change by at most where diffusion is stiff: edges of a field lose 1/4
 SADDLE = 0.5  # of what decays, that something grows by: then the solution moves as fast
 SETTLED = 1e-5  # the tolerance at which the limits were measured; explicit methods gain digits for less
 # decay times in a run, from which on a method for stiff systems is faster
 TO_ROUNDING, TO_ROUNDING_IN_LOOPS = 1e6, 5e4  # than Taylor series whose tolerance was not chosen
 SOLVED, DIFFUSED = 5e3, 2e3  # than slopes alone, by linear systems and by Chebyshev's stages
+LONG = 2e5  # and from which on linear systems of fields are cheaper than 40 stages of Chebyshev's
 INTERVALS = 100  # steps of a stiff method in such a run: between two looks it makes at least one
 
 
 def stiff_method(
-    system: System, goal: Goal, value: complex, span: float, default: str, each: bool = False
+    system: System,
+    goal: Goal,
+    value: complex,
+    span: float,
+    default: str,
+    each: bool = False,
+    uniform: float = 0.0,
 ) -> str:
     """The method for a run in which this eigenvalue is the largest; the default where nothing speaks against it.
 
-    `span` is its length, or (`each`) the time from one look to the next.
+    `span` is its length, or (`each`) the time from one look to the next. `uniform` is how fast states change that are 1 or
+    less all over: by reactions, or whatever else is not diffusion.
     """
     size = abs(value)
     times = size * span * (INTERVALS if each else 1)
@@ -46,23 +56,30 @@ def stiff_method(
     if default == "taylor" and goal.tolerance is None:
         least = TO_ROUNDING if numbers <= FEW_NUMBERS else TO_ROUNDING_IN_LOOPS
     else:
-        least = SOLVED * max(1.0, (SETTLED / (goal.tolerance or SETTLED)) ** 0.25)
-    able = [m for m in candidates(system, goal, numbers, real) if m not in goal.forbid]
-    if able and able[0] == "rkc" and goal.tolerance is not None:
+        least = SOLVED * digits(goal)
+    spreads = real and uniform <= REACTS * size and times <= LONG * digits(goal)
+    able = [m for m in candidates(system, goal, numbers, real, spreads) if m not in goal.forbid]
+    if able and able[0] in BY_SLOPES and goal.tolerance is not None:
         least = DIFFUSED
     return able[0] if able and times >= least else default
 
 
-def candidates(system: System, goal: Goal, numbers: int, real: bool) -> list[str]:
-    """The best first."""
+def digits(goal: Goal) -> float:
+    """How many more steps a method of order 4 takes than at the tolerance at which limits were measured."""
+    return max(1.0, math.sqrt(math.sqrt(SETTLED / (goal.tolerance or SETTLED))))
+
+
+def candidates(system: System, goal: Goal, numbers: int, real: bool, spreads: bool) -> list[str]:
+    """The best first; `spreads` where it is known that diffusion is stiff, and not too stiff for many stages."""
     if numbers <= MOST_SOLVED:
         return ["radau"]
     shapes = {s.var.shape for s in system.states}
     solves = len(shapes) == 1 and max(*next(iter(shapes)), 0) > FEW
     few = (goal.tolerance or 0.0) >= FEW_DIGITS
     line = all(len(shape) == 1 for shape in shapes)
-    by_diffusion, by_solving = ["rkc"] if real else [], ["rodas"] if solves else []
-    return [*by_diffusion, *by_solving] if few and not line else [*by_solving, *by_diffusion]
+    by_slopes = list(BY_SLOPES if few else reversed(BY_SLOPES)) if real else []
+    by_solving = ["rodas"] if solves else []
+    return [*by_slopes, *by_solving] if (few or spreads) and not line else [*by_solving, *by_slopes]
 
 
 def shown(x: float) -> str:
@@ -106,8 +123,9 @@ def instead_of(default: str, chosen: str) -> tuple[Alternative, ...]:
         "radau": "writes out its elimination: 14 numbers at most",
         "rodas": "solves linear systems; by name, or with a smaller tolerance",
         "rkc": "explicit, for diffusion; by name, where few digits are enough",
+        "rock4": "explicit, for diffusion; by name, where the run is no more than some 10⁵ decay times long",
     }
-    rest = [m for m in ("rodas", "rkc") if m != chosen and chosen != "radau"]
+    rest = [m for m in ("rodas", *BY_SLOPES) if m != chosen and chosen != "radau"]
     return short, *(Alternative(m, others[m]) for m in rest)
 
 

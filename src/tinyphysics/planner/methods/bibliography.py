@@ -140,6 +140,8 @@ WORKS: tuple[Work, ...] = (
     Work("sommeijer1998", ("Sommeijer, Ben P.", "Shampine, Lawrence F.", "Verwer, Jan G."), 1998,
          "RKC: An explicit solver for parabolic PDEs", "J. Comput. Appl. Math.", "88", "315-326",
          "10.1016/S0377-0427(97)00219-7"),
+    Work("abdulle2002", ("Abdulle, Assyr",), 2002, "Fourth order Chebyshev methods with recurrence relation",
+         "SIAM J. Sci. Comput.", "23", "2041-2054", "10.1137/S1064827500379549"),
     Work("jorba2005", ("Jorba, Àngel", "Zou, Maorong"), 2005,
          "A software package for the numerical integration of ODEs by means of high-order Taylor methods",
          "Experiment. Math.", "14", "99-117", "10.1080/10586458.2005.10128904"),

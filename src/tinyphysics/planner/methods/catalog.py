@@ -31,6 +31,7 @@ from tinyphysics.synth.coefficients.schemes import BY_NAME as SCHEMES
 from tinyphysics.synth.coefficients.schemes import FOUND, drifts_and_kicks
 from tinyphysics.synth.methods.bracket_parts import bracket_parts
 from tinyphysics.synth.methods.chebyshev import runge_kutta_chebyshev
+from tinyphysics.synth.methods.chebyshev4 import runge_kutta_chebyshev4
 from tinyphysics.synth.methods.closed_forms import along_axes, contact_parts
 from tinyphysics.synth.methods.explicit_pair import EIGHT, FIVE, explicit_pair
 from tinyphysics.synth.methods.interaction import leapfrogs, of_orbits, of_scheme
@@ -186,6 +187,8 @@ METHODS: tuple[Method, ...] = (
            Embedded(1e-6, 6, partial(explicit_pair, FIVE)), source="dormand1980"),
     Method("rkc", 2, "Runge–Kutta–Chebyshev of 20 stages: explicit, with long steps for diffusion",
            Embedded(1e-4, 20, runge_kutta_chebyshev), source="sommeijer1998"),
+    Method("rock4", 4, "Runge–Kutta–Chebyshev of order 4 and 40 stages: explicit, for diffusion to more digits",
+           Embedded(1e-6, 40, runge_kutta_chebyshev4), source="abdulle2002"),
     Method("rodas", 4, "Rosenbrock's method of six linear systems, with steps of its own choice: for stiff arrays",
            Embedded(1e-5, 6, linear=rosenbrock), source="hairer1996"),
     Method("radau", 5, "implicit collocation at the Radau points, with steps of its own choice: for stiff systems",

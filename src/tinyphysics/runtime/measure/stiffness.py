@@ -38,7 +38,7 @@ MORE = 4  # products than there are numbers, where there are few
 MOST_MEMBERS = 4  # of an ensemble, that are looked at
 DIGITS = 3  # of an eigenvalue that are kept
 NOT_EVALUATED = frozenset({Ops.RANDOM, Ops.CUSTOM, Ops.NEIGHBOURS, Ops.TREE})
-STIFF = ("rodas", "rkc", "radau")
+STIFF = ("rodas", "rock4", "rkc", "radau")
 
 Product = Callable[[Any], Any]  # of (members, numbers)
 
@@ -80,9 +80,8 @@ def decide(setup: Setup, given: Inputs, t0: float, span: float, each: bool = Fal
     """From some members: the stiffest of them."""
     given = part(given, sample(given, MOST_MEMBERS))
     default = setup.compiled.known.method
-    values = [rounded(z) for z in largest_eigenvalues(setup.compiled, given, t0)]
-    value = worst(values)
-    found = stiff_method(setup.system, setup.goal, value, span, default, each)
+    value, uniform = measured(setup.compiled, given, t0)
+    found = stiff_method(setup.system, setup.goal, value, span, default, each, uniform)
     of = "dt" if each else "the run"
     spectrum = Spectrum(found if found != default else "", default, value.real, value.imag, span, of)
     setup.goal = replace(setup.goal, spectrum=spectrum)
@@ -107,23 +106,32 @@ def go_on(setup: Setup, begun: Checkpoint) -> None:
 
 
 # --- measured -------------------------------------------------------------------------------------------------
-def largest_eigenvalues(compiled: Compiled, given: Inputs, t0: float) -> list[complex]:
-    """Of each member, the eigenvalue of largest size; of a pair the one above the axis."""
+def measured(compiled: Compiled, given: Inputs, t0: float) -> tuple[complex, float]:
+    """The eigenvalue of largest size, of a pair the one above the axis; and how large the change of uniform states is."""
     system = compiled.system
     try:
         rates, numbers = rates_of(system)[0], sum(v.var.size for v in system.states)
         few = numbers <= FEW_NUMBERS and not any(u.op in NOT_EVALUATED for u in toposort(rates))
         s = jacobian_product(system, rates, short=not few)
         product = (evaluated if few else observed)(s, compiled, given, t0)
-        return by_powers(product, start(given.members, numbers))
+        values = [rounded(z) for z in by_powers(product, start(given.members, numbers))]
+        change = float(np.abs(product(uniform(given.members, [v.var.size for v in system.states]))).max())
+        return worst(values), rounded(complex(change)).real
     except TinyPhysicsError:  # what has no derivative, or is too long to be written out, is not looked at
-        return []
+        return 0j, 0.0
 
 
 def start(members: int, n: int) -> Any:
     """A vector in which every wave is: the fractions of k**2 times the golden ratio."""
     k = np.arange(1.0, n + 1.0)
     return np.broadcast_to((k * k * 0.6180339887498949) % 1.0 - 0.5, (members, n))
+
+
+def uniform(members: int, sizes: list[int]) -> Any:
+    """A vector with one number all over each state, 1 or less: what spreads does nothing to it."""
+    return np.broadcast_to(
+        np.repeat((-0.6180339887498949) ** np.arange(len(sizes)), sizes), (members, sum(sizes))
+    )
 
 
 def by_powers(product: Product, v: Any) -> list[complex]:

@@ -15,7 +15,7 @@ from tinyphysics.runtime.state.run import Run
 
 EXPLICIT = ("taylor", "dop853", "dopri5")  # with steps of their own, which stability may keep short
 STIFF = 'method="radau" may take fewer'
-STIFF_ARRAYS = 'method="rodas" may take fewer, or "rkc" if it is diffusion that keeps them short'
+STIFF_ARRAYS = 'method="rodas" may take fewer, or "rock4" if it is diffusion that keeps them short'
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ what they add to the beginning of a step, D_j = Y_j - x, so that the move of a s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -78,16 +79,21 @@ def runge_kutta_chebyshev(p: Problem) -> tuple[AnyRates, Embedded]:
 
 def move_of(f: AnyRates, begin: Numbers, x: Numbers, t: UOp, h: UOp) -> Numbers:
     """All stages, one after the other."""
-    rows = recurrences(STAGES)
+    return follow(recurrences(STAGES), f, begin, x, t, h)
+
+
+def follow(rows: Sequence[Recurrence], f: AnyRates, begin: Numbers, x: Numbers, t: UOp, h: UOp) -> Numbers:
+    """The last D of a recurrence."""
     scaled = {w: h * w for r in rows for w in (r.slope, r.begin)}
     before: Numbers | None = None
     last = [scaled[rows[0].slope] * u for u in begin]
     place = rows[0].place
     for r in rows[1:]:
         slopes = f.at([u + d for u, d in zip(x, last)], h.fma(place, t))
-        new = [
-            v.fma(scaled[r.slope], u.fma(scaled[r.begin], d * r.last)) for u, v, d in zip(begin, slopes, last)
-        ]
+        new = [d * r.last for d in last]
+        if r.begin:
+            new = [u.fma(scaled[r.begin], d) for u, d in zip(begin, new)]
+        new = [v.fma(scaled[r.slope], d) for v, d in zip(slopes, new)]
         if before is not None:
             new = [d.fma(r.before, u) for d, u in zip(before, new)]
         before, last, place = last, new, r.place
