@@ -261,3 +261,48 @@ def test_an_event_of_a_map_is_refused():
 
     with pytest.raises(tp.PlanError, match="is a map"):
         tp.compile(logistic + tp.event(lambda x: x - 0.5, lambda x: {"x": x}))
+
+
+@pytest.mark.parametrize("restitution", (1.0, 0.7))
+def test_derivatives_along_a_direction_have_the_saltation_of_each_bounce(restitution):
+    sim = tp.compile(rough + tp.wall(lambda q: q, restitution, name="floor"), dt=0.02, method="yoshida4")
+
+    def end(q):
+        out = sim.evolve(q=q, p=0.0, until=6.0, save_every=None)
+        return np.array([out.final.q, out.final.p])
+
+    found = sim.jvp({"q": 1.0}, q=1.0, p=0.0, until=6.0)
+    slope = (end(1.0 + 1e-5) - end(1.0 - 1e-5)) / 2e-5
+    assert np.array([found["q"], found["p"]]) == pytest.approx(slope, rel=1e-5)
+
+
+def test_the_derivative_of_a_falling_ball_is_that_of_its_parabolas():
+    sim = tp.compile(ball + FLOOR, dt=0.05, method="leapfrog")
+    found = sim.jvp({"q": 1.0}, q=1.0, p=0.0, until=1.0)
+    # q(t) = v s - g s**2/2 with v = sqrt(2 g h), s = t - sqrt(2 h/g), h = 1
+    g, t = 9.81, 1.0
+    v, s = np.sqrt(2 * g), t - np.sqrt(2 / g)
+    dv, ds = g / v, -1 / v
+    if s > 2 * v / g:
+        raise AssertionError("one bounce alone")
+    assert found["p"] == pytest.approx(dv - g * ds)
+    assert found["q"] == pytest.approx(dv * s + v * ds - g * s * ds)
+
+
+def test_what_is_not_known_of_runs_with_walls_is_refused():
+    sim = tp.compile(rough + FLOOR, dt=0.02, method="leapfrog")
+    with pytest.raises(tp.PlanError, match="pulled back through the walls"):
+        sim.grad(lambda out: out.final.q, q=1.0, p=0.0, until=1.0)
+    for options in (dict(error=1e-6), dict(dt=0.02, time=lambda q: 1 + q * q), dict(dt=0.02, friction=0.1)):
+        with pytest.raises(tp.PlanError, match="do(es)? not go with"):
+            tp.compile(rough + FLOOR, **options)
+    assert "between events" in str(sim.explain())
+
+
+def test_a_run_goes_back_and_a_stepper_follows_it():
+    sim = tp.compile(rough + FLOOR, dt=0.05, method="leapfrog")
+    out = sim.evolve(q=1.0, p=0.0, steps=100, save_every=1)
+    assert sim.rewind(out, steps=10).final.q == out.q[-11]
+    stepper = sim.stepper(q=1.0, p=0.0)
+    stepper.step(60)
+    assert stepper.q == out.q[60]

@@ -85,6 +85,11 @@ def check(job: Job, step: Step) -> None:
         )
     if system.friction:
         raise PlanError(f"friction= does not go with {met} yet", fix="Leave friction= out.")
+    if goal.is_accurate:
+        raise PlanError(
+            f"energy_drift= and error= do not go with {met} yet: trial runs would not bounce",
+            fix="Choose dt yourself.",
+        )
     if goal.project:
         raise PlanError(f"project= does not go with {met} yet", fix="Leave project= out.")
     numbers = sum(s.var.size for s in system.states)

@@ -43,6 +43,12 @@ def transformed(system: System, time: Any) -> System:
         "time",
         Ask({"time": time}, system, {LEVELS: system.levels, CONSTRAINTS: system.bracket == CONSTRAINED}),
     )
+    if system.crossings:
+        raise PlanError(
+            f"time= does not go with the walls and events of `{system.name}` yet: a bounce would have to change the "
+            "momentum of time too",
+            fix="Leave time= out.",
+        )
     assert system.energy is not None
     taken = [*(s.name for s in system.states), *(p.name for p in system.parameters)]
     for name in (TIME, MOMENTUM):

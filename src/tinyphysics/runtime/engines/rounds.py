@@ -33,10 +33,12 @@ from tinyphysics.synth.methods.meetings import (
     TOTAL,
 )
 from tinyphysics.system import Crossing
+from tinyphysics.util import prod
 
 ROWS_BYTES = 4e6  # of rounds that are looked at together
 FEWEST = 16  # rounds of a call
 BLOCK = 1 << 16  # steps of a block
+MOST_AGAIN = 1 << 10  # times as many rounds are tried at once as there are steps to go
 
 
 @dataclass(eq=False)
@@ -72,6 +74,7 @@ class RoundEngine(PlainEngine):
         self.states = {s.name: s.type for s in inner.states}
         self.registers_of = {name: f"S{k}" for k, name in enumerate(self.states)}
         self.own = [name for name in self.states if owner(name) not in (SEARCH, FIRED, RESTS)]
+        self.width = 8 * sum(prod(t.shape) for t in self.states.values())  # bytes of a member
         self.workers = 1
 
     launches = property(lambda self: self.inner.launches)
@@ -141,10 +144,7 @@ class RoundEngine(PlainEngine):
         return int(min(BLOCK, max(1, self.inner.block(members))))
 
     def rows(self, m: Met) -> int:
-        return max(1, int(ROWS_BYTES // max(1, self.bytes_of(m.members))))
-
-    def bytes_of(self, members: int) -> int:
-        return 8 * max(members, 1) * sum(int(np.prod(t.shape, dtype=int)) for t in self.states.values())
+        return max(1, int(ROWS_BYTES // (self.width * max(m.members, 1))))
 
     def registers(self, m: Met) -> dict[str, Any]:
         found: dict[str, Any] = self.inner.registers(m.inner)
@@ -191,16 +191,18 @@ class RoundEngine(PlainEngine):
             return
         first, m.steps = m.steps, m.steps + steps
         self.inner.tell(m.inner, str(LAST.arg), float(m.steps % COUNTED))
+        again = 1  # times as many rounds as steps
         while True:
             done = (self.search(m)[:, DONE] - first) % COUNTED  # steps since the beginning
             left = steps - int(np.where(np.isnan(done), steps, done).min())
             if left <= 0 and self.waits(m):
                 return
-            rounds = max(FEWEST, left + left // 4)
+            rounds = max(FEWEST, left + left // 4) * again
+            again = min(2 * again, MOST_AGAIN)
             if m.alive is None:
                 self.inner.advance(m.inner, rounds)
                 continue
-            rows = min(rounds, max(FEWEST, int(ROWS_BYTES // self.bytes_of(m.members))))
+            rows = min(rounds, max(FEWEST, int(ROWS_BYTES // (self.width * max(m.members, 1)))))
             self.keep(m, self.inner.record(m.inner, rows), first)
 
     def waits(self, m: Met) -> bool:
@@ -220,7 +222,8 @@ class RoundEngine(PlainEngine):
         fired = rows[self.registers_of[FIRED]][:, at, who]  # (guards, crossings)
         # a step that ends at an event counts it already
         n = first + (search[DONE] - first) % COUNTED
-        t = times_at(n.astype(np.int64), m.dt, m.t0) + search[GONE]
+        which, where = np.unique(n.astype(np.int64), return_inverse=True)
+        t = times_at(which, m.dt, m.t0)[where] + search[GONE]
         words = {name: rows[self.registers_of[name]][:, at, who].T for name in self.own}
         hits, row = [], 0
         for c in self.crossings:

@@ -117,6 +117,11 @@ class Course:
         r = self.run
         if r.adaptive:
             return own_steps_engine(r)
+        if r.system.crossings:
+            raise PlanError(
+                f"gradients are not pulled back through the walls and events of `{r.system.name}` yet",
+                fix="Derivatives along a direction are known: sim.jvp(...), one for each number that is asked about.",
+            )
         return engine_for(r.target, r.program, None, r.threads, r.loops)
 
     def begin(self) -> Any:

@@ -53,6 +53,8 @@ def refusal(system: System, goal: Goal, method: str) -> str:
         return "its energy depends on time, or it is stepped in another time"
     if system.friction:
         return "friction takes energy"
+    if system.crossings:
+        return "steps are cut at walls and events"
     if goal.approximate is not None or goal.project:
         return "its forces are approximate, or its steps are projected"
     if goal.propagator not in (None, "loop") and goal.propagator != "method":

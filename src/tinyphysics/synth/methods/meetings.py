@@ -36,6 +36,7 @@ SEARCH, FIRED, RESTS = (
     "run.rests",
 )  # states of a run; no name of a user's has a dot
 LAST = UOp.var("last step")  # a parameter that the engine tells: members that have come there wait
+LENGTH = UOp.var("length of a round")
 COUNTED = 1 << 20  # steps are counted modulo this
 # numbers of SEARCH: the time gone in this step, steps done, what is tried, a bracket and the values at its ends, the next
 # length, room for a guess, crossings in this step, ties and grazes so far, the time that is left of bounces that pile up,
@@ -261,14 +262,17 @@ class Round:
         self.m, self.fine = m, FINE[precision]
         self.n = len(m.guards)
         every = [step[s.name] for s in m.system.states]
-        solves = any(u.op is Ops.SOLVE for u in toposort(every))  # what is solved for stays an array
-        self.flat = [x for group in (map(elements, every) if solves else unroll(every)) for x in group]
+        self.solves = any(u.op is Ops.SOLVE for u in toposort(every))  # what is solved for stays an array
+        self.flat = [x for group in (map(elements, every) if self.solves else unroll(every)) for x in group]
         self.search = UOp.var(SEARCH, (NUMBERS,))
         self.fired, self.rests = UOp.var(FIRED, (self.n,)), UOp.var(RESTS, (self.n,))
         self.old = elements(self.search)
         self.hit, self.rest = elements(self.fired), elements(self.rests)
         self.resting = [k for k in range(self.n) if m.can_rest(k)]
         self.flies = m.parabolas is not None
+        self.happens: list[tuple[UOp, UOp | None]] = []  # of each guard: does it jump, and come to rest then?
+        self.stages: list[Numbers] = []  # the states after the jump of each guard
+        self.conditions: Mapping[str, UOp] = {}
 
     # --- what is tried -------------------------------------------------------------------------
     @cached_property
@@ -320,9 +324,13 @@ class Round:
     @cached_property
     def there(self) -> Numbers:
         """The states at the end of it."""
-        z = substitute(self.flat, {DT: self.length})
-        still = self.length.eq(0.0)
-        z = [still.where(x, u) for x, u in zip(self.m.z, z)]
+        return substitute(self.after, {LENGTH: self.length})
+
+    @cached_property
+    def after(self) -> Numbers:
+        """The states after a step of a length."""
+        z = substitute(self.flat, {DT: LENGTH})
+        z = [LENGTH.eq(0.0).where(x, u) for x, u in zip(self.m.z, z)]
         for k in self.resting:  # along the wall, one after the other
             settled = self.m.at(self.m.settled(k), z)
             z = [(self.rest[k] > 0.0).where(s, u) for s, u in zip(settled, z)]
@@ -393,16 +401,57 @@ class Round:
         searched = self.old[MODE].eq(JUMP)
         return [searched.where(h > 0.0, f & ~self.at_rest) for h, f in zip(self.hit, flying)]
 
+    def along(self, way: Mapping[UOp, UOp]) -> Assignments:
+        """How a round moves a direction: by the derivative of the step, and at a crossing by the saltation matrix.
+
+        S = DR + (f⁺ - DR f⁻) ∇gᵀ/(∇g·f⁻), with the rates of the whole system before and after (numerics.md 25; Aizerman and
+        Gantmakher 1958, Q. J. Mech. Appl. Math. 11, 225): the time of a crossing moves with the state.
+        """
+        m = self.m
+        states = [s.var for s in m.system.states]
+        old = [e for v in states for e in elements(way[v])]
+        known = frozenset(states)
+        given = [(v, d) for v, d in way.items() if v not in known]  # parameters that move
+        own, moves = ([e for pair in given for e in elements(pair[k])] for k in (0, 1))
+        moved = jvp(self.after, [*m.z, *own], [*old, *moves])
+        d = taken = substitute(moved, {LENGTH: self.length})
+        symbols = [UOp.var(f"direction {k}") for k in range(len(m.z))]
+        z = self.there
+        for k, c in enumerate(m.owners):
+            on, piles = self.happens[k]
+            jump, rate = m.jumps[k], m.slopes[k]
+            new = jvp(jump, [*m.z, *own], [*symbols, *moves])
+            (height,) = jvp([m.guards[k]], [*m.z, *own], [*symbols, *moves])
+            turned, after = jvp(jump, m.z, m.rates), m.at(m.rates, jump)
+            salt = [x + (a - b) * (height / rate) for x, a, b in zip(new, after, turned)]
+            if c.kind == "wall":
+                on = on & (m.at([rate], z)[0] < 0.0)
+            at = dict(zip(m.z, z)) | dict(zip(symbols, d))
+            found = substitute(salt, at)
+            if piles is not None:
+                landed = m.at(jump, z)
+                flat = jvp(m.settled(k), [*m.z, *own], [*symbols, *moves])
+                settled = substitute(flat, dict(zip(m.z, landed)) | dict(zip(symbols, found)))
+                found = [piles.where(s, x) for s, x in zip(settled, found)]
+            d = [on.where(x, y) for x, y in zip(found, d)]
+            z = self.stages[k]
+        going, jumps, takes = (self.conditions[name] for name in ("going", "jump", "taken"))
+        values = [going.where(jumps.where(x, takes.where(y, o)), o) for x, y, o in zip(d, taken, old)]
+        directions = [way[v] for v in states]
+        return tuple(zip(directions, rolled(values, directions)))
+
     @cached_property
     def jumped(self) -> tuple[Numbers, Numbers, Numbers, UOp, UOp]:
         """(states after all jumps, FIRED, RESTS, how long what is left of bounces takes, do some graze?)"""
         m, z = self.m, self.there
         fired, rests, tail = [const(0.0)] * self.n, list(self.rest), const(0.0)
         grazes: Numbers = []
+        fires = self.fires()
         for k, c in enumerate(m.owners):
-            on = self.fires()[k]
+            on = fires[k]
             after = m.at(m.jumps[k], z)
             code = (m.at([m.slopes[k]], z)[0] > 0.0).where(ROSE, const(FELL))
+            piles: UOp | None = None
             if c.kind == "wall":
                 rate, speed = m.at([m.slopes[k], self.across(k)], z)
                 grazes.append(on & (abs(rate) <= GRAZING * speed))
@@ -419,11 +468,11 @@ class Round:
                     tail = piles.where(hop / (1.0 - c.restitution) if c.restitution < 1.0 else 0.0, tail)
                     rests[k] = piles.where(1.0, (on & leaves).where(0.0, rests[k]))
                     code = piles.where(RESTED, code)
-                z = [on_wall.where(x, old) for x, old in zip(after, z)]
-                fired[k] = on_wall.where(code, 0.0)
-            else:
-                z = [on.where(x, old) for x, old in zip(after, z)]
-                fired[k] = on.where(code, 0.0)
+                on = on_wall
+            z = [on.where(x, old) for x, old in zip(after, z)]
+            fired[k] = on.where(code, 0.0)
+            self.happens.append((on, piles))
+            self.stages.append(z)
         return z, fired, rests, tail, any_of(grazes) if grazes else const(1.0) < 0.0
 
     def across(self, k: int) -> UOp:
@@ -434,8 +483,8 @@ class Round:
         return (size * abs(dot(m.p, v))).sqrt()
 
     # --- what follows ----------------------------------------------------------------------------
-    def assignments(self) -> tuple[Assignments, Mapping[str, UOp]]:
-        """New values of all states, and the conditions that tangents share."""
+    def assignments(self) -> Assignments:
+        """New values of all states."""
         o, L = self.old, self.length
         mode = o[MODE]
         going = ~(o[DONE].eq(LAST) & mode.eq(WHOLE) & o[GONE].eq(0.0))
@@ -553,7 +602,8 @@ class Round:
             (self.fired, fired_new),
             (self.rests, rests_new),
         )
-        return tuple(values), {"jump": going & jump, "taken": going & taken}
+        self.conditions = {"going": going, "jump": jump, "taken": taken}
+        return tuple(values)
 
     def guess(self, a: UOp, b: UOp, at_a: UOp, at_b: UOp, middle: UOp, room: UOp) -> UOp:
         """The next place to look at: runtime/engines/roots.py in the language of expressions."""
@@ -573,14 +623,14 @@ def cut_step(step: Step, program: Mapping[str, UOp], m: Meetings, precision: str
     """The step as rounds; `program` is its map from whole step to whole step."""
     system = m.system
     r = Round(m, program, precision)
-    values, conditions = r.assignments()
+    values = r.assignments()
     taken = None
     if system.energy is not None:
         (energy,) = unroll([system.energy])[0]
         before, after = m.at([energy], r.there)[0], m.at([energy], r.jumped[0])[0]
-        taken = conditions["jump"].where(before - after, 0.0)
+        taken = (r.conditions["going"] & r.conditions["jump"]).where(before - after, 0.0)
     told = Row("walls and events", how_found(r), "")
-    flow = Rounds(values, taken, None, (told,))
+    flow = Rounds(values, taken, None if r.solves else r.along, (told,))
     states = tuple(State(str(v.arg), v, "auxiliary") for v in (r.search, r.fired, r.rests))
     return replace(
         step,

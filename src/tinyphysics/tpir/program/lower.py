@@ -23,7 +23,7 @@ from tinyphysics.rules.identities.invariant import reciprocals, set_aside
 from tinyphysics.rules.identities.pair_roots import pair_roots
 from tinyphysics.rules.identities.quotients import shared_quotients
 from tinyphysics.rules.identities.real import pairwise, products
-from tinyphysics.step import AS_GIVEN, AS_WRITTEN, OWN_STEPS, Coordinates, Step, SubFlow, inverse
+from tinyphysics.step import AS_GIVEN, AS_WRITTEN, MEETS, OWN_STEPS, Coordinates, Step, SubFlow, inverse
 from tinyphysics.structure import structure_of
 from tinyphysics.system import Parameter, State
 from tinyphysics.tpir.program.isa import (
@@ -424,7 +424,10 @@ def with_directions(step: Step, beside: Sequence[State], precision: str) -> Step
 
 def tangents_of(step: Step, beside: Sequence[State]) -> dict[SubFlow, tuple[SubFlow, ...]]:
     """For each flow of a step what moves directions beside the states, with the flow itself."""
-    ways = ways_of(step.states, beside, step.parameters)
+    moved_along = [
+        s for s in step.states if s.role != "auxiliary"
+    ]  # what a search remembers has no direction
+    ways = ways_of(moved_along, beside, step.parameters)
     moved: dict[SubFlow, tuple[SubFlow, ...]] = {}
     for f in step.flows:
         found = f.tangent(ways)
