@@ -163,3 +163,20 @@ def test_without_scipy_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
     with pytest.raises(tp.BackendError, match=r"tinyphysics\[fit\]"):
         tp.fit(tp.compile(kepler, dt=0.01), {"q": np.ones((1, 2))}, t=[1.0], start=START)
+
+
+@pytest.mark.parametrize("options", [{}, {"dt": 0.1}])
+def test_a_method_with_its_own_steps_is_refused_as_such(options):
+    sim = tp.compile(kepler, method="taylor", **options)
+    with pytest.raises(tp.PlanError, match="a method that chooses its own steps"):
+        tp.fit(sim, data={"q": np.ones((1, 2))}, t=[1.0], wrt=["mu"], start=dict(q=[1.0, 0.0], p=[0.0, 1.2]))
+
+
+def test_what_a_fit_or_a_loss_is_not():
+    sim, start = tp.compile(kepler, dt=0.1), dict(q=[1.0, 0.0], p=[0.0, 1.2])
+    with pytest.raises(tp.InputError, match="wrt names nothing"):
+        tp.fit(sim, data={"q": np.ones((1, 2))}, t=[1.0], wrt=[], start=start)
+    with pytest.raises(tp.InputError, match="takes one argument, the run"):
+        sim.grad(lambda q, p: q @ q, **start, steps=2)
+    with pytest.raises(tp.InputError, match="reads frames, and this run keeps none"):
+        sim.grad(lambda out: out.q, **start, steps=2)

@@ -234,23 +234,33 @@ def a_dict(name: str, value: Any) -> Mapping[str, Any]:
     return value
 
 
+OWN_STEPS = "stepped by a method that chooses its own steps"
+
+
+def own_steps(name: str, why: str = OWN_STEPS) -> PlanError:
+    return PlanError(
+        f"fit: derivatives of `{name}` at times are not there yet: it is {why}",
+        fix='Compile a flow with steps of one length: tp.compile(system, dt=0.01, method="leapfrog").',
+    )
+
+
 def problem_of(setup: Setup, data: Any, t: Any, sigma: Any, wrt: Any, start: Any, t0: float) -> Problem:
     """Everything checked that does not need a search."""
     start, data = dict(a_dict("start", start)), a_dict("data", data)
     if isinstance(setup.source, SizedFamily):
         setup.bind(setup.source, sizes_from(setup.source, start))
+    if setup._compiled is not None and setup.compiled.adaptive:
+        raise own_steps(setup.system.name)
     setup.evolve(**start, t0=t0, steps=0, frames=2)  # what a first state decides, and whether it is one
     setup = setup.settled()
     system = setup.system
     if system.kind == "map" or setup.compiled.adaptive:
-        kind = "a map" if system.kind == "map" else "a method that chooses its own steps"
-        raise PlanError(
-            f"fit: derivatives of `{system.name}` at times are not there yet: it is {kind}",
-            fix='Compile a flow with steps of one length: tp.compile(system, dt=0.01, method="leapfrog").',
-        )
+        raise own_steps(system.name, "a map" if system.kind == "map" else OWN_STEPS)
     if inputs(system, {n: v for n, v in start.items() if n != "dt"}).is_ensemble:
         raise PlanError("fit is that of one run, and start has several members", fix="Fit them one by one.")
     names = wanted_names(setup, wrt)
+    if not names:
+        raise InputError("fit: wrt names nothing that is fitted", fix='Pass wrt=["q", "mu"].')
     if "dt" in names:
         raise InputError("fit: wrt names dt, but data are at fixed times", fix="Leave dt out of wrt.")
     states = {s.name: s.var.shape for s in system.states}

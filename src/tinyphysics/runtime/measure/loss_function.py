@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -131,11 +132,24 @@ class Loss:
 def traced_loss(function: Callable[..., Any], symbols: Symbols) -> Loss:
     if not callable(function):
         raise InputError("loss is not a function", fix="Pass lambda out: out.final.q @ out.final.q.")
+    try:
+        signature(function).bind(None)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, TypeError):
+            raise InputError(
+                f"the loss takes one argument, the run, and not what it is written with: {error}",
+                fix="Write lambda out: out.final.q @ out.final.q.",
+            ) from None
     d = Definition("loss", (), lambda s: function(OutSymbol(symbols)), None, function)
     value, sites = run(d, {}, of_observable("loss"))
     if value is None:
         raise InputError("the loss returns nothing", fix="End it with `return <a number>`.")
     u = as_uop(value)
+    if 0 in u.shape:
+        raise InputError(
+            "the loss reads frames, and this run keeps none",
+            fix="Pass save_every=, save_at= or frames=, or read out.final.",
+        )
     if u.shape:
         raise InputError(
             f"the loss is of shape {u.shape}, and a gradient is that of one number",
