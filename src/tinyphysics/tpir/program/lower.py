@@ -424,10 +424,9 @@ def with_directions(step: Step, beside: Sequence[State], precision: str) -> Step
 
 def tangents_of(step: Step, beside: Sequence[State]) -> dict[SubFlow, tuple[SubFlow, ...]]:
     """For each flow of a step what moves directions beside the states, with the flow itself."""
-    moved_along = [
-        s for s in step.states if s.role != "auxiliary"
-    ]  # what a search remembers has no direction
-    ways = ways_of(moved_along, beside, step.parameters)
+    # what a search remembers has no direction
+    own = [s for s in step.states if MEETS not in step.traits or s.role != "auxiliary"]
+    ways = ways_of(own, beside, step.parameters)
     moved: dict[SubFlow, tuple[SubFlow, ...]] = {}
     for f in step.flows:
         found = f.tangent(ways)
