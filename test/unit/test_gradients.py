@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tinyphysics.ir.value import evaluate
 from tinyphysics.rules.identities.factors import common_cotangents
 from tinyphysics.runtime.measure import past as past_of_a_run
 from tinyphysics.runtime.measure.gradcheck import agreed
+from tinyphysics.runtime.measure.no_gradient import ROWS, table
 from tinyphysics.runtime.measure.past import actions, cost
 from tinyphysics.tpir import parse
 
@@ -560,3 +562,51 @@ def test_a_factor_that_is_pulled_back_is_taken_out_of_a_sum():
         assert evaluate([found], values)[0] == pytest.approx(whole, rel=1e-15)
     (kept,) = common_cotangents([2.0 * (w * a * d) + w], {d})  # w is no cotangent
     assert kept is common_cotangents([kept], {d})[0] and str(kept).count("w") == 2
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_a_jump_carries_tangents_as_it_pulls_cotangents_back(members):
+    @tp.hamiltonian
+    def springs(q: tp.Vec[2], p: tp.Vec[2], k: float = 1.25, f: float = 0.3):
+        return p @ p / 2 + k * (q @ q) / 2 + 0.2 * (q[0] - q[1]) ** 2 + f * q[0]
+
+    sim, rng = tp.compile(springs, dt=0.1), np.random.default_rng(1)
+    assert sim.compiled.jump is not None
+    axes = () if members == 1 else (members,)
+    q, p, v, w = (rng.normal(size=(*axes, 2)) for _ in range(4))
+    way = {"q": v, "k": 0.7, "f": -0.4}
+    moved = sim.jvp(way, q=q, p=p, steps=1000)
+    pulled = sim.vjp({"q": w}, q=q, p=p, steps=1000)
+    by_way = (pulled["q"] * v).sum() + 0.7 * pulled["k"] - 0.4 * pulled["f"]
+    assert (moved["q"] * w).sum() == pytest.approx(by_way, rel=1e-12)
+    frames = sim.jvp(way, q=q, p=p, steps=1000, save_every=500)
+    assert np.array_equal(frames["q"][0], v) and np.array_equal(frames["q"][-1], moved["q"])
+
+
+def test_the_tangent_of_a_damped_jump_is_refused_by_name():
+    @tp.hamiltonian
+    def oscillator(q, p, k: float = 1.0):
+        return p**2 / 2 + k * q**2 / 2
+
+    sim = tp.compile(oscillator, dt=0.1, friction=0.1, propagator="exact")
+    with pytest.raises(tp.PlanError, match="friction"):
+        sim.jvp({"q": 1.0}, q=1.0, p=0.0, steps=10)
+
+
+def test_the_page_lists_what_the_code_refuses():
+    page = (Path(__file__).parents[2] / "docs" / "gradients.md").read_text(encoding="utf-8")
+    assert table() in page
+
+
+@pytest.mark.parametrize(
+    "options", [{"time": "logarithmic"}, {"scale": "auto"}, {"project": ["energy"]}], ids=str
+)
+def test_a_refusal_is_a_row_of_the_table(options):
+    @tp.hamiltonian
+    def kepler(q: tp.Vec[2], p: tp.Vec[2], mu: float = 1.0):
+        return p @ p / 2 - mu / tp.norm(q)
+
+    sim = tp.compile(kepler, dt=0.02, **options)
+    with pytest.raises(tp.PlanError) as refused:
+        sim.grad(lambda out: out.final.q[0], q=[1.0, 0.0], p=[0.0, 1.1], steps=3)
+    assert any(row.why in str(refused.value) and row.fix in str(refused.value) for row in ROWS)

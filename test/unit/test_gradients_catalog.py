@@ -115,7 +115,7 @@ SYSTEMS = {
 FAST = dict(kinetics="relativistic")
 BY_NAME = {name: (beam, SPACE, FAST) for name in ("higuera_cary", "vay")}
 # what has no adjoint yet, and the word that names it
-REFUSED = {"orbits": "other coordinates", "interaction": "HarmonicFlow"}
+REFUSED = {"orbits": "other coordinates"}
 WRT = {"constrained": ["m", "g"]}  # another beginning would be off the rod
 QUICK = {
     "suzuki4", "respa", "chin4", "takahashi_imada4", "strang", "spherical_midpoint", "boris", "vay", "axes", "contact", "rattle",
@@ -148,6 +148,17 @@ def test_a_method_has_a_gradient_or_is_refused_by_name(method):
         return
     found = sim.gradcheck(loss, **start, **length, wrt=WRT.get(method.family.kind))
     assert found.passed and found.duality < 1e-13 and found.differences < 1e-10
+
+
+def test_an_exact_turn_has_no_gradient_by_its_own_frequency_yet():
+    @tp.hamiltonian
+    def duffing(q, p, k: float = 1.3, lam: float = 0.1):
+        return p**2 / 2 + k * q**2 / 2 + lam * q**4 / 4
+
+    sim, start = tp.compile(duffing, dt=0.05, method="interaction"), dict(q=0.3, p=0.1, steps=5)
+    assert sim.gradcheck(lambda out: out.final.q**3, **start, wrt=["q", "p", "lam"]).passed
+    with pytest.raises(tp.PlanError, match="dt and `k`"):
+        sim.grad(lambda out: out.final.q, **start)
 
 
 def test_every_family_is_in_the_table():

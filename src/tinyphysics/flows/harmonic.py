@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tinyphysics.flows.map import Map
 from tinyphysics.ir import UOp, graph_rewrite
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.vjp import gradient
@@ -55,10 +56,14 @@ class HarmonicFlow(OscillatorFlow):
         known = [u for o in self.oscillators for u in (o.a, o.b, o.g, o.f) if u is not None]
         return frozenset(self.writes()).union(*(u.leaves for u in known))
 
-    def lower(self, b: ProgramBuilder, section: str) -> None:
+    def turned(self) -> list[tuple[UOp, UOp]]:
+        """(state, what it becomes)."""
         h = DT if self.weight == 1.0 else self.weight * DT
         new = [x for (q, p), o in zip(self.pairs, self.oscillators) for x in turned(q, p, o, h)]
-        rotate(b, list(zip(self.writes(), graph_rewrite(new, exact))), section)
+        return list(zip(self.writes(), graph_rewrite(new, exact)))
+
+    def lower(self, b: ProgramBuilder, section: str) -> None:
+        rotate(b, self.turned(), section)
 
     def field(self) -> Mapping[UOp, UOp]:
         out = {}
@@ -67,6 +72,18 @@ class HarmonicFlow(OscillatorFlow):
             out[q] = weight * (o.a * p if o.g is None else o.a * p + o.g)
             out[p] = -weight * (o.b * q if o.f is None else o.b * q + o.f)
         return out
+
+    def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...] | None:
+        """Cotangents by the transposed turn, which no state enters; how it turns with its own parameters is not known."""
+        if (self.reads() - {*self.writes()} | {DT}) & {*sums}:
+            return None
+        return Map(tuple(self.turned()), declares_dt=True).adjoint(bars, sums)
+
+    @property
+    def without_adjoint(self) -> str:
+        own = ", ".join(sorted(f"`{v.arg}`" for v in self.reads() - {*self.writes()}))
+        rest = f" and {own}" if own else ""
+        return f"how its exact turn of the oscillators changes with dt{rest} is not there yet (leave them out of wrt)"
 
     def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...] | None:
         """Directions turn as the states do, around the origin: no state enters an oscillator."""
@@ -103,6 +120,10 @@ class CoupledFlow(OscillatorFlow):
         if self.directions:
             new = graph_rewrite(jvp(new, states, self.writes()), exact)
         rotate(b, list(zip(self.writes(), new)), section)
+
+    @property
+    def without_adjoint(self) -> str:
+        return "the matrix that turns its coupled oscillators has no adjoint yet"
 
     def field(self) -> Mapping[UOp, UOp]:
         slopes = gradient(UOp.const(self.weight) * self.energy, list(self.writes()))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import here
-from tinyphysics.errors import InputError, PlanError
+from tinyphysics.errors import InputError
 from tinyphysics.flows.adjoint import loses
 from tinyphysics.flows.cotangents import BAR
 from tinyphysics.ir import UOp
@@ -480,29 +480,7 @@ def course_of(setup: Setup, request: Request, wrt: Sequence[str], what: str) -> 
     resolved = resolve(setup, request, DECIDERS)
     encoded = encode(resolved)
     scheduled = schedule(resolved, encoded)
-    check_course(setup, scheduled, request, what)
     bound = bind(resolved, encoded, scheduled)
     run = place(resolved, scheduled, bound).run
     parameters = {p.name: p.var for p in setup.system.parameters}
     return Course(setup, run, scheduled, tuple(DT if n == "dt" else parameters[n] for n in wrt))
-
-
-def check_course(setup: Setup, s: Scheduled, request: Request, what: str) -> None:
-    c, system = setup.compiled, setup.system
-    reasons = {
-        "project= holds invariants of the first state": (bool(setup.goal.project), "Leave project= out."),
-        'scale="auto" keeps the states in other units': (setup.goal.scale == "auto", "Leave scale= out."),
-        "acts= change the state between steps": (request.acts is not None, "Leave acts= out."),
-        "events= are searched in it": (request.events is not None, "Leave events= out."),
-        "it has states of whole numbers": (
-            not all(x.var.dtype.is_float for x in system.states),
-            "Declare them as floats.",
-        ),
-        "a tree sums its forces": (
-            any(i.op == "TREE" for i in c.built.program.step),
-            "Leave approximate= out: all pairs are summed, without a table of them.",
-        ),
-    }
-    for why, (holds, fix) in reasons.items():
-        if holds:
-            raise PlanError(f"{what}: the adjoint of this run is not there yet, because {why}", fix=fix)

@@ -14,6 +14,7 @@ from tinyphysics.given import shown
 from tinyphysics.runtime.measure.course import Course, course_of
 from tinyphysics.runtime.measure.gradients import Gradients, Readings, swept, value_of
 from tinyphysics.runtime.measure.loss_function import FINAL, FRAMES, TIMES, traced_loss
+from tinyphysics.runtime.measure.no_gradient import check_gradient
 from tinyphysics.runtime.measure.own_steps import OwnPast
 from tinyphysics.runtime.measure.past import Looks
 from tinyphysics.runtime.measure.plan_past import TOLD, Past, choose_past
@@ -49,11 +50,7 @@ def prepared(setup: Setup, request: Request, wrt: Any, what: str) -> tuple[Cours
         setup.bind(setup.source, sizes_from(setup.source, given))
     if setup._compiled is None or setup.goal.is_accurate and setup.goal.decision is None:
         setup.evolve(**request.given, steps=0, frames=2)
-    if setup.system.clock is not None:
-        raise PlanError(
-            f"{what}: the time of `{setup.system.name}` is a state of its own, which has no adjoint yet",
-            fix="Compile it without time=.",
-        )
+    check_gradient(setup, request, what)
     motion = setup.system.motion
     if motion is not None and (found := next((str(v.arg) for v in motion.v if str(v.arg) in given), None)):
         raise PlanError(

@@ -24,6 +24,7 @@ from tinyphysics.runtime.measure.differentiate import (
     wanted_names,
 )
 from tinyphysics.runtime.measure.gradients import Gradients, Readings, swept, value_of
+from tinyphysics.runtime.measure.jump_gradients import push_forward
 from tinyphysics.runtime.measure.loss_function import Loss, Symbols, along, loss_of, traced_loss
 from tinyphysics.runtime.measure.own_steps import OwnPast
 from tinyphysics.runtime.measure.tangents import Run, Wanted, run_with_directions
@@ -60,7 +61,7 @@ def directions(
         raise PlanError(
             f"{what}: a direction of dt is not there yet", fix="Leave dt out; sim.grad has wrt=['dt']."
         )
-    if setup.compiled.jump is not None:
+    if setup.compiled.jump is not None and what != "jvp":
         raise PlanError(
             f"{what}: the loop of `{system.name}` is deleted, and a jump has no tangent yet",
             fix='Compile it with propagator="loop".',
@@ -90,7 +91,7 @@ def directions(
 
 
 def jvp(setup: Setup, tangents: Any, request: Request) -> dict[str, Any]:
-    if is_adaptive(setup, request):
+    if is_adaptive(setup, request) or setup._compiled is not None and setup.compiled.jump is not None:
         return own_jvp(setup, tangents, request)
     r = beside(setup, tangents, request, "jvp")
     shapes = {s.name: s.var.shape for s in setup.system.states}
@@ -136,10 +137,19 @@ def own_course(
 
 
 def own_jvp(setup: Setup, tangents: Any, request: Request) -> dict[str, Any]:
+    """Of a run that chooses its own steps, or jumps over all of them."""
     course, _, frames, first = own_course(setup, tangents, request, [], "jvp")
-    looked_at(course, frames).along()  # a run that has failed has no tangent
     keys = course.frames if frames else [course.last]
-    found = tangents_at(course, keys, first)
+    if course.run.jump is not None:
+        named = {s.name for s in setup.system.states} | set(tangents)
+        own = {n: first[DIRECTION.format(0, n)] for n in named}
+        found = {
+            key: {DIRECTION.format(0, n): v for n, v in moved.items()}
+            for key, moved in push_forward(course, keys, own).items()
+        }
+    else:
+        looked_at(course, frames).along()  # a run that has failed has no tangent
+        found = tangents_at(course, keys, first)
     out = {}
     for s in setup.system.states:
         rows = np.stack([found[key][DIRECTION.format(0, s.name)] for key in keys])

@@ -59,11 +59,7 @@ def jumped(
 def pull_back(course: Course, seeds: Mapping[Key, Bars], wrt: Sequence[str]) -> dict[str, Any]:
     """Gradients by the first state and by parameters, (members, shape...)."""
     system, members = course.setup.system, course.members
-    if course.setup.compiled.known.way != "exact":
-        raise PlanError(
-            'the loop is deleted by propagator="method", and the power of a step has no adjoint yet',
-            fix='Compile it with propagator="exact" or propagator="loop".',
-        )
+    check_exact(course.setup)
     if system.structure.turning:
         return of_bodies(course, seeds, wrt)
     if system.friction:
@@ -149,15 +145,58 @@ def by_step(course: Course, seeds: Mapping[Key, Bars]) -> Any:
     return total
 
 
-def by_parameter(course: Course, seeds: Mapping[Key, Bars], p: Parameter) -> Any:
-    """Number by number: the flow of a state and of its derivative by the parameter, together."""
-    setup, members = course.setup, course.members
-    few_enough(p)
+def push_forward(course: Course, keys: Sequence[Key], tangents: Bars) -> dict[Key, dict[str, Any]]:
+    """How the states at some steps move along tangents of the first state and of parameters, (members, shape...)."""
+    setup, system = course.setup, course.setup.system
+    check_exact(setup)
+    if system.structure.turning or system.friction:
+        kind = "friction" if system.friction else "free bodies"
+        raise PlanError(
+            f"jvp: the jump of a system with {kind} has no tangent yet",
+            fix='Compile it with propagator="loop", or take sim.vjp.',
+        )
+    shapes = {s.name: (course.members, *s.var.shape) for s in system.states}
+    zero = {name: np.zeros(shape) for name, shape in shapes.items()}
+    ways = zero | {name: v for name, v in tangents.items() if name in shapes}
+    states, out = given_of(course), dict[Key, dict[str, Any]]()
+    first = states | {ALONG.format(n): v for n, v in zero.items()}
+    for key in keys:
+        out[key] = dict(ways)
+        if key == 0:
+            continue
+        there, shift = (jumped(setup, course, x, key) for x in (ways, zero))
+        out[key] = {name: there[name] - shift[name] for name in shapes}
+        for p in (p for p in system.parameters if p.name in tangents):
+            moved = jumped(
+                with_direction_of(setup, p), course, first, key, 1, **{ALONG.format(p.name): tangents[p.name]}
+            )
+            out[key] = {name: v + moved[ALONG.format(name)] for name, v in out[key].items()}
+    return out
+
+
+def check_exact(setup: Setup) -> None:
+    if setup.compiled.known.way != "exact":
+        raise PlanError(
+            'the loop is deleted by propagator="method", and the power of a step has no derivative yet',
+            fix='Compile it with propagator="exact" or propagator="loop".',
+        )
+
+
+def with_direction_of(setup: Setup, p: Parameter) -> Setup:
+    """The simulation whose jump is that of a state and of its derivative by a parameter."""
     way = "jump along", p.name
     if way not in setup._beside:
         goal = replace(setup.goal, propagator="exact")
         setup._beside[way] = type(setup)(with_way(setup.system, p), goal, setup.requested, "off")
-    along: Setup = setup._beside[way]
+    found: Setup = setup._beside[way]
+    return found
+
+
+def by_parameter(course: Course, seeds: Mapping[Key, Bars], p: Parameter) -> Any:
+    """Number by number: the flow of a state and of its derivative by the parameter, together."""
+    setup, members = course.setup, course.members
+    few_enough(p)
+    along = with_direction_of(setup, p)
     states = given_of(course)
     first = states | {ALONG.format(n): np.zeros_like(v) for n, v in states.items()}
     out = np.zeros((members, p.var.size))

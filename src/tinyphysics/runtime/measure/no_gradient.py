@@ -1,0 +1,74 @@
+"""Which runs have no gradient?  One table: what errors say, and what docs/gradients.md lists.
+
+A row holds for a simulation and a call, or names what a method has not; those are found where its step is differentiated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tinyphysics.errors import PlanError
+from tinyphysics.runtime.stages.resolve import Request
+from tinyphysics.runtime.stages.setup import Setup
+
+
+@dataclass(frozen=True)
+class NoGradient:
+    what: str  # as a user writes it
+    why: str  # after "because"
+    fix: str
+    holds: Callable[[Setup, Request], bool] | None = None  # None: found where a step is differentiated
+
+
+def has_tree(setup: Setup, request: Request) -> bool:
+    return any(i.op == "TREE" for i in setup.compiled.built.program.step)
+
+
+# fmt: off
+ROWS = (
+    NoGradient("`project=`", "project= holds invariants of the first state, which the first state itself moves",
+               "Leave project= out.", lambda s, r: bool(s.goal.project)),
+    NoGradient('`scale="auto"`', 'scale="auto" keeps the states in other units',
+               "Leave scale= out.", lambda s, r: s.goal.scale == "auto"),
+    NoGradient("`time=`", "its time is a state of its own, which begins with the energy of the first state",
+               "Compile it without time=.", lambda s, r: s.system.clock is not None),
+    NoGradient("`acts=`", "acts= change the state between steps",
+               "Leave acts= out.", lambda s, r: r.acts is not None),
+    NoGradient("`events=`", "events= are searched in it, and a loss cannot read their times",
+               "Leave events= out.", lambda s, r: r.events is not None),
+    NoGradient("states of whole numbers", "it has states of whole numbers",
+               "Declare them as floats.", lambda s, r: not all(x.var.dtype.is_float for x in s.system.states)),
+    NoGradient("`approximate=` (trees)", "a tree sums its forces, whose approximation changes in jumps with the states",
+               "Leave approximate= out: all pairs are summed, without a table of them.", has_tree),
+    NoGradient("orbit methods (`wisdom_holman`, ...)", "its loop keeps the states in other coordinates",
+               'Choose a method that keeps them as they are, such as method="leapfrog".'),
+    NoGradient("`interaction*` methods, by dt and by the parameters of the oscillators",
+               "how an exact turn changes with them is not there yet", "Leave them out of wrt."),
+    NoGradient("`interaction*` methods with coupled oscillators", "their matrix has no adjoint yet",
+               'Choose method="leapfrog".'),
+    NoGradient("implicit steps of more than 24 equations that are written out number by number",
+               "the transposed equations would be too long", "Write the system with arrays."),
+    NoGradient("`rodas` on arrays", "its stages are solved by matrices of blocks", 'Choose method="gauss4".'),
+    NoGradient("Taylor series of more than some 30 numbers", "written out, a step is too long",
+               'Choose a method with steps of one length: dt=..., method="leapfrog".'),
+    NoGradient('`sim.jvp` and `sim.hvp` of jumps with friction and of free bodies, `sim.hvp` of any jump',
+               "a jump has its cotangents, and tangents only of quadratic energies",
+               'Compile it with propagator="loop".'),
+)
+# fmt: on
+
+
+def check_gradient(setup: Setup, request: Request, what: str) -> None:
+    """An error where the run has no adjoint."""
+    for row in ROWS:
+        if row.holds is not None and row.holds(setup, request):
+            raise PlanError(
+                f"{what}: the adjoint of this run is not there yet, because {row.why}", fix=row.fix
+            )
+
+
+def table() -> str:
+    """For the page on gradients."""
+    rows = [f"| {row.what} | {row.why} | {row.fix} |" for row in ROWS]
+    return "\n".join(["| what | why | instead |", "|---|---|---|", *rows])
