@@ -42,6 +42,7 @@ class VectorShape:
     # copy after copy, not operation by operation; what is only added to stays on the stack
     in_turn: bool = False
     bodies: int = 0  # of one system that may share a vector, where its lanes are not members
+    beside: bool = False  # is what a loop keeps beside its state in memory?  No step waits for it
 
     @property
     def lanes(self) -> int:

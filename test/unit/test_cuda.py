@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import threading
+import warnings
 import time
 from functools import lru_cache
 
@@ -582,3 +583,23 @@ def test_numbers_that_are_none_have_no_bits_of_their_own(fake_cuda):
         pendulum, dict(dt=0.1), ensemble(SWING, 3), steps=4, observe={"s": lambda q: tp.sqrt(q - 9)}
     )
     assert np.isnan(there["s"]).all() and np.isnan(ours["s"]).all() and there.hash == ours.hash
+
+
+def test_members_stop_at_poles_and_few_bytes_say_that_none_is_near(fake_cuda):
+    @tp.hamiltonian
+    def kepler(q: tp.Vec[2], p: tp.Vec[2]):
+        return p @ p / 2 - 1 / tp.norm(q)
+
+    for slowest in (0.0, 0.9):  # a fall among them, then none
+        speeds = np.linspace(slowest, 1.1, 9)
+        start = {"q": np.tile([1.0, 0.0], (9, 1)), "p": np.stack([0 * speeds, speeds], -1)}
+        found = []
+        for backend in ("cuda", "llvm"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                out = tp.compile(kepler, dt=0.01, method="leapfrog", backend=backend).evolve(
+                    **start, steps=120
+                )
+            found.append([[(s.cause, s.member, s.step) for s in out.stops], out.hash])
+        assert found[0] == found[1]
+        assert bool(found[0][0]) == (slowest == 0.0)

@@ -318,3 +318,60 @@ def test_a_logarithm_has_a_pole():
 def test_a_time_that_is_stretched_goes_through():
     out = tp.compile(kepler, dt=0.01, time="logarithmic").evolve(q=[1.0, 0.0], p=[0.0, 0.01], until=3.0)
     assert out.stopped is None and out.drift("energy") < 1e-6
+
+
+def flights(count: int) -> dict[str, np.ndarray]:
+    """Falls, orbits and flights past a pole, some with steps that are longer than the distance."""
+    r = np.random.default_rng(5)
+    angle, near = r.uniform(0, 2 * np.pi, count), 10.0 ** r.uniform(-3, 0, count)
+    speed = 10.0 ** r.uniform(-1, 2, count)
+    along, across = (
+        np.stack([np.cos(angle), np.sin(angle)], -1),
+        np.stack([-np.sin(angle), np.cos(angle)], -1),
+    )
+    far = r.uniform(0.5, 3.0, count)[:, None]
+    return {"q": near[:, None] * across - far * along, "p": speed[:, None] * along}
+
+
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+def test_a_loop_that_looks_at_some_lengths_stops_where_every_segment_is_looked_at(backend):
+    start = flights(160)
+    found = {}
+    for name in (backend, "python"):  # which looks at every segment
+        sim = tp.compile(kepler, dt=0.02, method="leapfrog", backend=name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            out = sim.evolve(**start, steps=150)
+        found[name] = [(s.cause, s.member, s.step) for s in out.stops]
+    assert found[backend] == found["python"]
+    assert 20 < len(found[backend]) < 140
+
+
+def test_what_a_loop_keeps_is_no_more_than_how_near_a_way_comes():
+    start = flights(160)
+    kept = []
+    sim = tp.compile(kepler, dt=0.02, method="leapfrog", backend="llvm")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        out = tp.compile(kepler, dt=0.02, method="leapfrog", checks="off").evolve(
+            **start, steps=150, frames=151
+        )
+        from tinyphysics.runtime.measure.near_poles import Nearness
+
+        least = Nearness.least
+
+        def noted(self, rows, near):
+            bound = least(self, rows, near)
+            if near.shape[1] == 160 and self.by_length:
+                kept.append(bound)
+            return bound
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Nearness, "least", noted)
+            sim.evolve(**start, steps=150)
+    assert kept
+    a, b = out.q[:-1], out.q[1:]
+    with np.errstate(all="ignore"):
+        part = np.clip(-(a * (b - a)).sum(-1) / ((b - a) ** 2).sum(-1), 0.0, 1.0)[..., None]
+    true = (((1 - part) * a + part * b) ** 2).sum(-1).min(axis=0)
+    assert (kept[-1][0] <= 4 * true + 1e-12).all()  # of what a quarter of is asked for, too

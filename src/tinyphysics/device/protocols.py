@@ -24,6 +24,8 @@ class Memory(Protocol):
     def take(self, rows: Any, members: Sequence[int]) -> Any: ...
     def fill(self, rows: Any, members: Sequence[int], well: int) -> None: ...  # as copies of one that is well
     def bad(self, rows: Any, members: int) -> list[int]: ...  # those with a number that is none
+    # (2, rows) the smallest and the largest number of some rows that have none below zero
+    def extremes(self, rows: Any, first: int, end: int, members: int) -> Any: ...
 
     there: bool  # is it the memory of a device?
 
@@ -74,6 +76,10 @@ class PlainEngine:
 
     def nearest(self, m: Any) -> Any:
         """Least squares of distances from poles, where its loop keeps them."""
+        return None
+
+    def nearest_of_all(self, m: Any) -> Any:
+        """The same of the member for which they are least."""
         return None
 
     def findings(self, m: Any) -> Mapping[str, Iterable[Any]]:

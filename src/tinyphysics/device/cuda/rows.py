@@ -22,6 +22,7 @@ from tinyphysics.util import prod
 
 THREADS = 128  # of a block: many blocks are there for every processor, and the last ones wait for little
 WAVES = 32  # blocks of a grid for each processor at most; then threads take further chunks
+PARTIAL = 4096  # threads that look for the smallest and the largest number of a row
 SHARE = 8  # part of the free memory that the loop states of a tile may have: copies and frames need some, too
 KINDS = {"float64": "f64", "float32": "f32", "int64": "i64", "uint64": "i64", "int32": "i32", "uint32": "i32"}
 
@@ -114,6 +115,24 @@ class Tools:
             return []
         return np.flatnonzero(cuda.read(marks, np.zeros(members, np.int8))).tolist()
 
+    def extremes(self, rows: DeviceRows, first: int, end: int, members: int) -> Any:
+        """(2, rows) the smallest and the largest number of each, none of which is negative."""
+        threads = min(members, PARTIAL)
+        found = cuda.Buffer(2 * (end - first) * threads * 8)
+        for k in range(end - first):
+            row, least, most = (
+                ctypes.c_uint64(x)
+                for x in (
+                    rows.buffer.pointer + (first + k) * rows.lanes * 8,
+                    found.pointer + 2 * k * threads * 8,
+                    found.pointer + (2 * k + 1) * threads * 8,
+                )
+            )
+            blocks = -(-threads // THREADS)
+            cuda.launch(self.function["extremes"], blocks, THREADS, [row, least, most, *whole(members)])
+        here = cuda.read(found, np.empty((end - first, 2, threads), np.int64))
+        return np.stack([here[:, 0].min(axis=1), here[:, 1].max(axis=1)]).view(np.float64)
+
     def gather(self, source: DeviceRows, which: Sequence[int]) -> DeviceRows:
         out = empty(source.rows, len(which), source.dtype)
         chosen = cuda.upload(np.array(which, np.int64))
@@ -204,6 +223,9 @@ class CudaMemory:
 
     def bad(self, rows: DeviceRows, members: int) -> list[int]:
         return self.tools.bad(rows, members)
+
+    def extremes(self, rows: DeviceRows, first: int, end: int, members: int) -> Any:
+        return self.tools.extremes(rows, first, end, members)
 
     def encode(self, arrays: Arrays, numbers: int, members: int, lanes: int, dtype: Any) -> DeviceRows:
         rows, at = empty(numbers, lanes, dtype), 0

@@ -26,8 +26,8 @@ from tinyphysics.device.protocols import Memory, Parts, PlainEngine, StepRows
 from tinyphysics.ir.uop import UOp
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernels.extremes import own_numbers
-from tinyphysics.tpir.kernels.kernel import RECORDED, Section
-from tinyphysics.tpir.kernels.nearest import BEFORE, NEAREST
+from tinyphysics.tpir.kernels.kernel import BESIDE, LONGEST, NEAREST, RECORDED, Section
+from tinyphysics.tpir.kernels.nearest import BEFORE
 from tinyphysics.util import prod
 
 Arrays = Mapping[str, Any]
@@ -285,13 +285,40 @@ class LaneEngine(PlainEngine):
 
     def registers(self, m: LaneState) -> dict[str, Any]:
         """All that the loop carries, by the names of the program: (members, numbers)."""
-        here, own = self.held(m), (x for x in self.places.items() if x[0] not in (BEFORE, NEAREST))
+        here, own = self.held(m), (x for x in self.places.items() if x[0] not in (BEFORE, *BESIDE))
         return {name: self.numbers_in(here[rows].T, rows) for name, rows in own}
 
     def nearest(self, m: LaneState) -> Any:
-        """(poles, members) the least squares of distances so far, where the loop keeps them."""
-        rows = self.places.get(NEAREST)
-        return None if rows is None else self.memory.get(m.carried, rows.start, rows.stop)[:, : m.members]
+        """(rows, members) least squares of distances so far, where the loop keeps them: the less, the nearer.
+
+        Where it keeps how long steps are, rows of their squares come after these, with a minus.
+        """
+        at = self.beside
+        return (
+            None if at is None else self.signed(self.memory.get(m.carried, at.start, at.stop)[:, : m.members])
+        )
+
+    def nearest_of_all(self, m: LaneState) -> Any:
+        """(rows, 1) of a member that came as near as any, and whose longest step is as long as any."""
+        if (at := self.beside) is None or not m.members:
+            return None
+        least, most = self.memory.extremes(m.carried, at.start, at.stop, m.members)
+        return self.signed(np.where(self.lengths, most, least)[:, None])
+
+    @cached_property
+    def beside(self) -> slice | None:
+        """The rows that keep how near a member came to poles."""
+        near = self.places.get(NEAREST)
+        return None if near is None else slice(near.start, self.places.get(LONGEST, near).stop)
+
+    @cached_property
+    def lengths(self) -> Any:
+        """Which of these are of the lengths of steps."""
+        assert self.beside is not None
+        return np.arange(self.beside.start, self.beside.stop) >= self.places[NEAREST].stop
+
+    def signed(self, rows: Any) -> Any:
+        return np.where(self.lengths[:, None], -rows, rows) if LONGEST in self.places else rows
 
     def numbers_in(self, rows: Any, at: slice) -> Any:
         """Numbers of the loop in their own type."""
@@ -304,9 +331,9 @@ class LaneEngine(PlainEngine):
     ) -> LaneState:  # fmt: skip
         """A loop from its registers after so many steps."""
         dtype = NUMPY_DTYPE[self.kernel.carried[0].dtype.name]
-        for name in (BEFORE, NEAREST):  # of the steps to come alone
+        for name, none in ((BEFORE, np.inf), (NEAREST, np.inf), (LONGEST, 0.0)):  # of the steps to come alone
             if (beside := self.places.get(name)) is not None:
-                registers = {**registers, name: np.full((members, beside.stop - beside.start), np.inf)}
+                registers = {**registers, name: np.full((members, beside.stop - beside.start), none)}
         given = {name: as_rows(registers[name], dtype).reshape(members, -1) for name in self.places}
         rows = [row for name in self.places for row in given[name].T]
         return self.resume(rows, params, members, dt, t0, steps, threads)

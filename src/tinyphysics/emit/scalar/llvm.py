@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from tinyphysics.emit.scalar import packed
 from tinyphysics.emit.text.writer import TYPE as TYPE
 from tinyphysics.emit.text.writer import Writer as Writer
 from tinyphysics.emit.text.writer import lines_for
 from tinyphysics.ir.dtype import DType, bool_, f32, f64, i32, i64
-from tinyphysics.ir.uop import UOp
+from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.target import VectorShape
-from tinyphysics.tpir.kernels.kernel import NOW, Section, early
+from tinyphysics.tpir.kernels.kernel import NOW, SAMPLED, Section, early
 
 # %series takes what is watched, a row for each `stride` steps; elsewhere steps is what counts and stride is 1
 ARGUMENTS = (
@@ -177,21 +178,37 @@ def watched_lines(
     seen: list[str],
     kept: Mapping[UOp, tuple[UOp, int]] | None = None,
     in_turn: bool = False,
+    beside: frozenset[UOp] = frozenset(),
 ) -> list[str]:
     """The roots, with every guard folded into what was seen so far as soon as it is known.
 
     As a word per lane: masks of single bits are slow without AVX-512. `kept` are the roots whose old and new
-    value is on the stack.
+    value is on the stack; those `beside` the state come as soon as they can, so that nothing waits in a register for them.
     """
     marks = dict.fromkeys(guards)
     t = w.type(w.word)
-    order = early(roots, guards)
-    groups = [[r] for r in range(len(envs))] if in_turn else [list(range(len(envs)))]
-    for u, r in ((u, r) for group in groups for u in order for r in group):
+    late = {old: slot for old, slot in kept.values()} if kept else {}
+    aside = dict.fromkeys(u for u, (old, _) in kept.items() if old in beside) if kept else {}
+    own = [u for u in roots if u not in aside]
+    order = early(own, [*guards, *aside])
+    shared = {*toposort([*own, *guards])} if aside else {}
+    copies = range(len(envs))
+    if in_turn:
+        turns = [(u, r) for r in copies for u in order]
+    else:
+        turns = [
+            (u, r)
+            for is_shared, some in groupby(order, lambda u: not aside or u in shared)
+            for us in ([[u] for u in some] if is_shared else [list(some)])
+            for r in copies
+            for u in us
+        ]
+    for u, r in turns:
         env = envs[r]
         old, slot = kept[u] if kept and u in kept else (None, 0)
-        if old is not None:
-            env[old] = w.new(f"load {w.type(u.dtype)}, ptr %k{slot}.{r}")
+        for v in u.src if late else ():
+            if v in late and v not in env:
+                env[v] = w.new(f"load {w.type(v.dtype)}, ptr %k{late[v]}.{r}")
         if u not in env:
             w.operation(u, env)
         if old is not None:
@@ -204,7 +221,8 @@ def watched_lines(
 
 def stacked(f: Section, shape: VectorShape) -> list[int]:
     """The slots that are kept on the stack while the loop runs."""
-    return [k for k, v in enumerate(f.loads) if shape.in_turn and f.loops and v in f.accumulators]
+    added = f.accumulators if shape.in_turn and f.loops else frozenset()
+    return [k for k, v in enumerate(f.loads) if v in added or shape.beside and v in f.beside]
 
 
 def loop(
@@ -240,11 +258,29 @@ def loop(
         guards = [f"%og.{r}" for r in U]
         w.lines.append("  %done.steps = mul i64 %j, %stride")
         before = "row"
+    sampled = [k for k, v in enumerate(f.loads) if shape.beside and v in f.sampled]
+    count = "%stride" if f.watched else "%steps"
+    if sampled:
+        w.lines += ["  br label %part", "part:"]
+        w.lines.append(f"  %part.at = phi i64 [ 0, %{before} ], [ %part.end, %sample ]")
+        parts = open_phis(w, f, slots, envs, start, "p", before, "sample", guards if f.watched else None)
+        start = [[envs[r].get(v, "") for r in U] for v in f.loads]
+        guards = [f"%pg.{r}" for r in U]
+        w.lines += [
+            f"  %part.next = add i64 %part.at, {SAMPLED}",
+            f"  %part.fits = icmp slt i64 %part.next, {count}",
+            f"  %part.end = select i1 %part.fits, i64 %part.next, i64 {count}",
+        ]
+        before, count = "part", "%part.end"
     latch = f"after{len(f.tails) - 1}" if f.tails else "loop"
-    w.lines += ["  br label %loop", "loop:", f"  %i = phi i64 [ 0, %{before} ], [ %i.next, %{latch} ]"]
+    w.lines += [
+        "  br label %loop",
+        "loop:",
+        f"  %i = phi i64 [ {'%part.at' if sampled else '0'}, %{before} ], [ %i.next, %{latch} ]",
+    ]
     if f.stages > 1:
         w.lines.append(f"  %stage = phi i64 [ 0, %{before} ], [ %stage.next, %{latch} ]")
-    inner = open_phis(w, f, slots, envs, start, "s", before, latch, guards if f.watched else None)
+    inner = open_phis(w, f, slots, envs, start, "s", before, latch, guards if f.watched or sampled else None)
     shared = [dict(env) for env in envs]
     if clock:
         step = w.new("add i64 %first, %i")
@@ -255,9 +291,10 @@ def loop(
                 envs[0][v] if r and v not in apart else weight(w, v, "%stage", r, len(U) if v in apart else 1)
             )
     guarded = f.guarded
-    kept = {f.roots[k]: (f.loads[k], k) for k in on_stack}
+    kept = {f.roots[k]: (f.loads[k], k) for k in on_stack if k not in sampled}
     marks = [f"%sg.{r}" if guarded else "" for r in U]
-    seen = watched_lines(w, f.roots, f.guards, envs, marks, kept, shape.in_turn)
+    roots = [u for k, u in enumerate(f.roots) if k not in sampled]
+    seen = watched_lines(w, roots, f.guards, envs, marks, kept, shape.in_turn, f.beside)
     values = [[w.ref(u, envs[r]) if k in slots else "" for r in U] for k, u in enumerate(f.roots)]
     if f.stages > 1:
         w.lines += [
@@ -275,14 +312,26 @@ def loop(
             seen,
         )
     close_phis(w, inner, [values[k] for k in slots], seen)
-    count = "%stride" if f.watched else "%steps"
     after = "look" if f.watched else "done"
+    out = "sample" if sampled else after
     w.lines += [
         f"  %i.next = add i64 %i, {'%whole' if f.stages > 1 else '1'}",
         f"  %again = icmp slt i64 %i.next, {count}",
-        f"  br i1 %again, label %loop, label %{after}",
-        f"{after}:",
+        f"  br i1 %again, label %loop, label %{out}",
+        f"{out}:",
     ]
+    if sampled:  # of the state that the next step begins with
+        here = [
+            shared[r] | {v: values[slot][r] for slot, v in enumerate(f.loads) if slot in slots} for r in U
+        ]
+        looks = {f.roots[k]: (f.loads[k], k) for k in sampled}
+        watched_lines(w, list(looks), (), here, [""] * len(envs), looks)
+        close_phis(w, parts, [values[k] for k in slots], seen)
+        w.lines += [
+            f"  %more.parts = icmp slt i64 %part.end, {'%stride' if f.watched else '%steps'}",
+            f"  br i1 %more.parts, label %part, label %{after}",
+            f"{after}:",
+        ]
     for k in on_stack:  # read again, so that it need not stay in a register
         values[k] = [w.new(f"load {w.type(f.roots[k].dtype)}, ptr %k{k}.{r}") for r in U]
     for k in idle:

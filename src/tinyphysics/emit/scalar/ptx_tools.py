@@ -100,6 +100,38 @@ def bad(kind: str) -> list[str]:
     )
 
 
+# the smallest and the largest number of a row, as whole numbers, among those that a thread sees
+EXTREMES = [
+    f"{KERNEL} @extremes(ptr %row, ptr %least, ptr %most, i64 %members) #0 {{",
+    "entry:",
+    *WHERE,
+    "  %any = icmp slt i64 %thread, %members",
+    "  br i1 %any, label %one, label %exit",
+    "one:",
+    "  %k = phi i64 [ %thread, %entry ], [ %k.next, %one ]",
+    "  %low = phi i64 [ 9223372036854775807, %entry ], [ %low.next, %one ]",
+    "  %high = phi i64 [ -9223372036854775808, %entry ], [ %high.next, %one ]",
+    f"  {at('x.at', 'i64', 'row', '%k')}",
+    f"  {load('x', 'i64')}",
+    "  %less = icmp slt i64 %x, %low",
+    "  %low.next = select i1 %less, i64 %x, i64 %low",
+    "  %more.of = icmp sgt i64 %x, %high",
+    "  %high.next = select i1 %more.of, i64 %x, i64 %high",
+    "  %k.next = add i64 %k, %grid",
+    "  %more = icmp slt i64 %k.next, %members",
+    "  br i1 %more, label %one, label %done",
+    "done:",
+    f"  {at('a.at', 'i64', 'least', '%thread')}",
+    "  store i64 %low.next, ptr %a.at, align 8",
+    f"  {at('b.at', 'i64', 'most', '%thread')}",
+    "  store i64 %high.next, ptr %b.at, align 8",
+    "  br label %exit",
+    "exit:",
+    "  ret void",
+    "}",
+]
+
+
 def gather(word: str) -> list[str]:
     """Columns of rows, by a list of which."""
     given = "ptr %source, i64 %from, ptr %out, i64 %to, ptr %which, i64 %rows, i64 %count"
@@ -192,7 +224,7 @@ def turned(name: str, word: str, into_rows: bool) -> list[str]:
 
 def module() -> str:
     words = ("i32", "i64")
-    lines = [*ANY, *(line for kind in ("f64", "f32", "i64", "i32") for line in bad(kind))]
+    lines = [*ANY, *EXTREMES, *(line for kind in ("f64", "f32", "i64", "i32") for line in bad(kind))]
     for word in words:
         lines += [*gather(word), *fill(word), *turned("rows", word, True), *turned("members", word, False)]
     return "\n".join([HEAD, *SPECIAL.values(), *lines, ATTRIBUTES]) + "\n"
@@ -200,6 +232,7 @@ def module() -> str:
 
 NAMES = (
     "any",
+    "extremes",
     "bad_f64",
     "bad_f32",
     "bad_i64",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tinyphysics.ir.dtype import f32
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import toposort
@@ -51,6 +53,16 @@ def shape_for(f: Section | SectionOutline, members: int, core: Core, width: int)
     if not f.loops:
         return VectorShape(width, 1)
     p = wanted(f)
+    if p is not None and p.beside:
+        without = replace(p, state=p.state - p.beside, beside=0)
+        return replace(laid_out(f, without, enough, core, width), beside=True)
+    return laid_out(f, p, enough, core, width)
+
+
+def laid_out(
+    f: Section | SectionOutline, p: Pressure | None, enough: int, core: Core, width: int
+) -> VectorShape:
+    """The same of a loop over many members, by its pressure."""
     state = len(f.loads) if p is None else p.state
     fitting = min(core.registers // max(state, 1), MOST_CODE // max(f.code, 1))
     unroll = min(enough, max(LEAST_UNROLL, min(MOST_UNROLL, fitting)))

@@ -111,6 +111,9 @@ class EventEngine(PlainEngine):
     def nearest(self, m: Followed) -> Any:
         return self.inner.nearest(m.inner)
 
+    def nearest_of_all(self, m: Followed) -> Any:
+        return self.inner.nearest_of_all(m.inner)
+
     def start(
         self, state: States, params: States, members: int, dt: float, t0: float, threads: int | None = None
     ) -> Followed:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -25,6 +25,7 @@ from tinyphysics.runtime.stages.energies import Look, computed
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.run import Found, NearPoles, Run
 from tinyphysics.runtime.state.schedule import time_at
+from tinyphysics.tpir.kernels.kernel import SAMPLED
 from tinyphysics.trajectory import Stop
 
 FEW = 4  # members that are looked at one by one
@@ -32,6 +33,8 @@ MANY = 256  # members, beyond which one distance is found for all, and they are 
 DISTANCES = np.geomspace(1e-12, 1e12, 4801)
 NEAR = 0.5  # of the limit of dt*omega
 ROOM = 1 << 24  # numbers of states that are recorded together
+FURTHEST = 1e12  # from a pole
+SAFE = 1.0 + 1e-9  # for roundings
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +46,9 @@ class Nearness:
     forms: tuple[Forms, ...]
     look: Look
     limit: float
+    known: list[tuple[Any, Any]] = field(
+        default_factory=list
+    )  # a first state, and what is far from its poles
 
     @cached_property
     def places(self) -> list[int]:
@@ -60,12 +66,50 @@ class Nearness:
         for v in (own[name] for name in self.look.params):
             flat.append(np.broadcast_to(v.reshape(len(v), -1), (count, v[0].size)))
         rows = np.concatenate(flat, axis=1)
+        near = self.least(rows, near)
         alike = all(len(own[name]) == 1 for name in self.look.params)
         if count > MANY and alike and all(f.by_distance for f in self.forms):
             return ~(near > self.far_enough(rows[0])[:, None]).all(axis=0)
         if count > FEW:
             return self.are_near(rows, near)
         return np.array([self.is_near(rows[k].tolist(), near[:, k].tolist()) for k in range(count)], bool)
+
+    def calm(self, states: Mapping[str, Any], own: Mapping[str, Any], near: Any) -> bool:
+        """Is no member near a pole, by the least distance of all?  None is asked where that differs between them."""
+        if not self.simple or not all(len(own[name]) == 1 for name in self.look.params):
+            return False
+        if not self.known:
+            values = self.run.encoding.values({name: v[:1] for name, v in states.items()})
+            flat = [np.asarray(values[name], np.float64).ravel() for name in self.look.states]
+            first = np.concatenate([*flat, *(own[name].ravel() for name in self.look.params)])
+            self.known.append((first, self.far_enough(first)[:, None]))
+        first, far = self.known[0]
+        return bool((self.least(first[None], near) > far).all())
+
+    @cached_property
+    def simple(self) -> bool:
+        return all(f.by_distance for f in self.forms)
+
+    def least(self, rows: Any, near: Any) -> Any:
+        """(poles, members) no more than the least squares of distances, by what a loop keeps of members (rows, numbers).
+
+        No step is longer than one that was seen, and what the pull beside the pole adds in SAMPLED steps: it is largest at
+        the least distance, or far away.
+        """
+        if not self.by_length:
+            return near
+        (f,), (square, longest) = self.forms, near
+        with np.errstate(all="ignore"):
+            there = np.sqrt(square)
+            pull = np.fmax(f.pulls(rows, there), f.pulls(rows, np.full_like(there, FURTHEST)))
+            way = np.sqrt(-longest) + SAMPLED * self.run.dt**2 * pull
+            return (square - 0.25 * SAFE * way * way)[None]
+
+    @cached_property
+    def by_length(self) -> bool:
+        """May the loop keep ends of ways and the longest one?  Where the pull of one pole is all that moves."""
+        kicks = self.setup.compiled.known.method == "leapfrog_kdk" and not self.run.system.friction
+        return kicks and not self.run.acts and len(self.forms) == 1 and self.simple and self.forms[0].alone
 
     @cached_property
     def fastest(self) -> float:
@@ -219,5 +263,14 @@ def near_poles(setup: Setup, r: Run) -> NearPoles | None:
     names = [tuple(f"pole {k}.{j}" for j in range(len(f.values))) for k, f in enumerate(forms)]
     values = {name: u for own, f in zip(names, forms) for name, u in zip(own, f.values)}
     one = Nearness(setup, r, forms, look, limit)
-    by_distance = all(f.by_distance for f in forms)
-    return NearPoles(values, tuple(names), one.suspects, one.find, by_distance, r.target.backend == "python")
+    replays = r.target.backend == "python"
+    return NearPoles(
+        values,
+        tuple(names),
+        one.suspects,
+        one.find,
+        one.simple,
+        not replays and one.by_length,
+        one.calm,
+        replays,
+    )

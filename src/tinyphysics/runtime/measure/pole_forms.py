@@ -47,6 +47,24 @@ class Forms:
     square: tuple[Function, Function]
     places: list[int]  # of the positions among these
     count: int  # of them
+    pull: tuple[Function, Function] | None = (
+        None  # the square of how fast x is pulled, where it is by these terms alone
+    )
+
+    @property
+    def alone(self) -> bool:
+        """Does nothing else move it?"""
+        return self.pull is not None
+
+    def pulls(self, rows: Any, distances: Any) -> Any:
+        """How fast x is pulled at some distances, of members (rows, numbers), all else as it is."""
+        assert self.pull is not None
+        x = np.stack([np.broadcast_to(y, len(rows)) for y in self.numbers[1](*rows.T)])
+        way = np.zeros_like(x)
+        way[0] = 1.0  # it is the same in all directions
+        there = np.repeat(rows.T, len(distances) // len(rows), axis=1)
+        there[self.places] += self.back @ (distances * way - x)
+        return np.sqrt(np.broadcast_to(self.pull[1](*there)[0], len(distances)))
 
     @cached_property
     def back(self) -> Any:
@@ -245,7 +263,12 @@ def one(
     own_names = tuple(substitute(list(values), named))
     order = {x: k for k, x in enumerate(single)}
     places = [order[x] for x in q]
-    return Forms(term, own_names, slopes, particles(system, slopes), numbers, both, places, len(single))
+    pull = None
+    if not any(x.leaves & frozenset(q) for x in terms if not has_pole(x, key_of(values, slopes, q), q)):
+        kicked = jvp(gradient(T, p), p, gradient(own, q))
+        moved = [UOp.sum_of(v * float(a) for v, a in zip(kicked, row)) for row in slopes]
+        pull = written([UOp.sum_of(v * v for v in moved)], single)
+    return Forms(term, own_names, slopes, particles(system, slopes), numbers, both, places, len(single), pull)
 
 
 def only_across(slopes_of: tuple[Function, Function] | None, slopes: Any, count: int) -> bool:

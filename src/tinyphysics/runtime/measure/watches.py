@@ -14,6 +14,7 @@ from tinyphysics.runtime.state.run import NearPoles, Run, Watch
 WORTH = 0.1  # seconds of a run that is watched unasked: its charges have to be found and compiled first
 SHORTEST = 1e-8  # seconds of a step of one member, whose operations wait for each other
 LANES = 16  # operations at a time, where there are many
+GPU_LANES, GPU_ALONE = 2_500, 10_000  # the same there, and members that take no longer than one
 CALL = 1e-3  # seconds of a look, however few members there are
 NUMBER = 2e-8  # seconds of a look for each number of a state
 SHARE = 0.03  # of the time of a run
@@ -23,6 +24,8 @@ MOST = 1 << 20
 
 def seconds_a_step(setup: Setup, r: Run) -> float:
     """At most, of all members."""
+    if r.target.backend == "cuda":
+        return max(r.given.members, GPU_ALONE) * setup.compiled.step_seconds / GPU_LANES
     return max(r.given.members * setup.compiled.step_seconds / LANES, SHORTEST)
 
 
@@ -43,7 +46,8 @@ def is_watched(setup: Setup, r: Run) -> bool:
     if setup.checks == "strict" or setup.check_every is not None or any(a.since is not None for a in r.acts):
         return True
     # a look at the beginning and one at the end have to be worth it, too
-    return steps * seconds_a_step(setup, r) >= WORTH and steps >= stride(setup, r)
+    looks = 2 if r.target.backend == "cuda" else 1
+    return steps * seconds_a_step(setup, r) >= WORTH and steps >= looks * stride(setup, r)
 
 
 def watches(setup: Setup, r: Run) -> Sequence[Watch]:

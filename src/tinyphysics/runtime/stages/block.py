@@ -41,9 +41,11 @@ def advance_block(run: Running, k: int, n: int, target: int) -> Done:
         else:
             run.engine.advance(m, stride)
         over = at + stride * max(rows, 1)
-        if run.poles is not None and (near := run.engine.nearest(m)) is not None:
-            done.nearest = near.copy() if done.nearest is None else np.fmin(done.nearest, near)
-        if suspicious := suspects(run, tile, m, values, done.stopped):
+        suspicious = suspects(run, tile, m, values, done.stopped)
+        # the loop keeps the least so far, until those that stopped go on as copies of others
+        if run.poles is not None and not run.poles.replays and (over == target or suspicious):
+            look_for_poles(run, tile, m, done)
+        if suspicious:
             before = run.load(tile, n) if before is None else before
             known = min(suspicious.values()) * stride
             found = locate(run.engine, before, list(suspicious), at, over, known, bool(run.pairs))
@@ -79,6 +81,20 @@ def advance_block(run: Running, k: int, n: int, target: int) -> Done:
     elif target < s.steps or not run.record.frames:  # at the end the last frame is in its place
         tile.put(m)
     return done
+
+
+def look_for_poles(run: Running, tile: Tile, m: Any, done: Done) -> None:
+    """How near did the members of a tile come to poles?  One answer for all of them, where none came near."""
+    poles, all_of_them = run.poles, run.engine.nearest_of_all(m)
+    assert poles is not None
+    first = run.given.states if run.begun is None else run.begun.start
+    done.calm = all_of_them is not None and poles.calm(first, run.given.own, all_of_them)
+    if done.calm:
+        near = np.full((len(all_of_them), tile.members), np.inf)
+    else:
+        near = run.engine.nearest(m)
+    if near is not None:
+        done.nearest = near.copy() if done.nearest is None else np.fmin(done.nearest, near)
 
 
 def act(run: Running, tile: Tile, m: Any, n: int, stopped: Stopped) -> States:

@@ -155,7 +155,11 @@ def choose_engine(
 
     Its loop keeps how near it comes to `poles`.
     """
-    near = None if poles is None else (observer_program(r, poles.values), NearestOf(poles.poles))
+    near = (
+        None
+        if poles is None
+        else (observer_program(r, poles.values), NearestOf(poles.poles, poles.by_length))
+    )
     s, look = record.schedule, partial(observe_states, r, values) if values else None
     if r.events:
         from tinyphysics.runtime.engines.events import check_events

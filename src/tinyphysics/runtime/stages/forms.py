@@ -34,7 +34,7 @@ from tinyphysics.runtime.state.from_frame import Unsaid
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import times_of
 from tinyphysics.system import Parameter
-from tinyphysics.tpir.kernels.nearest import NEAREST
+from tinyphysics.tpir.kernels.kernel import NEAREST
 from tinyphysics.trajectory import Trajectory
 from tinyphysics.util import prod, varied
 

@@ -19,9 +19,6 @@ from tinyphysics.runtime.state.run import Found, NearPoles, Watch
 from tinyphysics.runtime.state.tiles import Tile
 from tinyphysics.trajectory import Stop
 
-HALF_WAY = (
-    0.25  # of the square of a distance: whoever is far from a pole there, too, is not asked again until then
-)
 MANY = 1000  # steps that are done again together
 
 
@@ -100,6 +97,9 @@ def stop_at_poles(run: Running, done: Sequence[Done]) -> None:
     if run.poles is None or not run.poles.replays and any(d.nearest is None for d in done):
         return
     run.record.kept_nearest = True
+    if all(d.calm for d in done) and not run.poles.replays:
+        run.passed_none = run.n
+        return
     good = run.schedule.first if run.passed_none is None else run.passed_none
     # a replay takes as long as the steps, and has to begin: not after every block
     if run.poles.replays and run.n - good < MANY and not hands_on(run) and not run.schedule.hashes(run.n):
@@ -130,11 +130,13 @@ def came_near(run: Running, poles: NearPoles, done: Sequence[Done]) -> list[int]
     if run.known_far is None:
         run.known_far = np.full(near.shape, np.inf)
     nearer = np.flatnonzero((near < run.known_far).any(axis=0))
-    calm = nearer[~suspected(run, poles, nearer, HALF_WAY * near[:, nearer])] if len(nearer) else nearer
+    wide = poles.wider(near[:, nearer])
+    far = ~suspected(run, poles, nearer, wide) if len(nearer) else np.empty(0, bool)
+    calm = nearer[far]
     asked = np.setdiff1d(nearer, calm, assume_unique=True)
     asked = asked[suspected(run, poles, asked, near[:, asked])] if len(asked) else asked
     run.known_far = np.fmin(run.known_far, near)
-    run.known_far[:, calm] *= HALF_WAY
+    run.known_far[:, calm] = wide[:, far]
     if not poles.by_distance:
         run.known_far[:, asked] = np.inf
     return [int(k) for k in asked]

@@ -42,7 +42,10 @@ class Done:
     stopped: Stopped = field(default_factory=dict)
     leaves: dict[str, bytes] = field(default_factory=dict)
     registers: Mapping[str, Any] = field(default_factory=dict)  # where a checkpoint is due
-    nearest: Any = None  # (poles, members) least squares of distances from poles
+    nearest: Any = (
+        None  # (poles, members) least squares of distances from poles, or of all members where they are calm
+    )
+    calm: bool = False  # is no member near one, as all have the parameters?
 
 
 @dataclass

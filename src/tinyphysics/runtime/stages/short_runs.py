@@ -17,7 +17,6 @@ from tinyphysics.device.engines.engine import pointer
 from tinyphysics.errors import InputError
 from tinyphysics.runtime.stages.diagnose import Repeated
 from tinyphysics.runtime.stages.forms import MOST, Pattern
-from tinyphysics.runtime.stages.looking import HALF_WAY
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.runtime.stages.outcome import sealed
 from tinyphysics.runtime.stages.resolve import Request
@@ -25,7 +24,6 @@ from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.digest import state_hash
 from tinyphysics.runtime.state.ensemble import Inputs, check_sign, number_array, off_length
 from tinyphysics.runtime.state.record import Record
-from tinyphysics.tpir.kernels.nearest import NEAREST
 from tinyphysics.trajectory import Frame, Metrics, Trajectory
 from tinyphysics.util import varied
 
@@ -83,21 +81,23 @@ def came_near(
 ) -> bool:
     """May a step have passed a pole?  Then it is found out the ordinary way."""
     call, key = p.call, tuple(a.tobytes() for a in params)
-    near = call.rows(block, "carried")[call.engine.places[NEAREST], : call.members]
+    near = call.engine.signed(call.rows(block, "carried")[call.engine.beside, : call.members])
     far = p.far.get(key)
     if far is not None and (near >= far).all():
         return False
     assert p.run.poles is not None
     first = {name: v[0] for name, v in frames.items()}
-    near = HALF_WAY * near
-    if p.run.poles.suspects(first, own, near).any():
-        near = near / HALF_WAY
-        if p.run.poles.suspects(first, own, near).any():
-            return True
+    poles, wide = p.run.poles, p.run.poles.wider(near)
+    if not poles.suspects(first, own, wide).any():
+        near = wide
+    elif poles.suspects(first, own, near).any():
+        return True
     if len(p.far) >= MOST:
         p.far.clear()
-    if p.run.poles.by_distance:
-        p.far[key] = near if far is None else np.fmin(near, far)
+    if poles.by_distance:
+        both = near if far is None else np.fmin(near, far)
+        alone = far is None or not poles.by_length or not poles.suspects(first, own, both).any()
+        p.far[key] = both if alone else near
     return False
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from tinyphysics.ir import UOp
 from tinyphysics.runtime.state.encoding import Encoding
 from tinyphysics.runtime.state.ensemble import Inputs
@@ -88,6 +90,9 @@ def next_act(acts: Sequence[BoundAct | Watch], n: int, last: int) -> int:
     return min([last, *(a.next(n) for a in acts)])
 
 
+HALF_WAY = (
+    0.25  # of the square of a distance: whoever is far from a pole there, too, is not asked again until then
+)
 Found = Mapping[int, tuple[Stop, Mapping[str, Any]]]  # by members: why they stop, and their last good states
 
 
@@ -128,7 +133,17 @@ class NearPoles:
     # (members, the step up to which none of them passed a pole, this step) -> those that stop
     find: Callable[[Sequence[int], int, int], Found]
     by_distance: bool = True  # no step passes a pole that stays further away than one that did not
+    by_length: bool = False  # does the loop keep ends of ways and the longest one?
+    # (first states of all members, parameters, such distances (rows, 1) of all) -> may no member have passed a pole?
+    calm: Callable[[Mapping[str, Any], Mapping[str, Any], Any], bool] = lambda first, own, near: False
     replays: bool = False  # the loop keeps nothing: every member is done again
+
+    def wider(self, near: Any) -> Any:
+        """What members may come to without being asked again: a quarter of squares of distances, four times those of ways."""
+        if not self.by_length:
+            return HALF_WAY * near
+        poles = len(self.poles)
+        return np.concatenate([HALF_WAY * near[:poles], near[poles:] / HALF_WAY])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(None), ()  # a run that is over needs none

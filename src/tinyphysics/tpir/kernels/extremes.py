@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 
 from tinyphysics.ir.dtype import f64, i64
 from tinyphysics.ir.uop import UOp, substitute
-from tinyphysics.tpir.kernels.kernel import NOW, Kernel, Tail
-from tinyphysics.tpir.kernels.nearest import NEAREST
+from tinyphysics.tpir.kernels.kernel import NEAREST, NOW, Kernel, Tail
 
 # Registers of the loop, after its own. REST is there where values have two words; WORST or SCALE is not finite from the
 # first value on that is not.

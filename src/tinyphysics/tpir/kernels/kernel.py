@@ -43,6 +43,9 @@ from tinyphysics.tpir.program.symbolic import Symbolic
 from tinyphysics.tpir.program.values import instant
 from tinyphysics.util import without_collections
 
+# registers of a loop that keep how near it came to a pole, and how long its longest step was: as nearest.0
+BESIDE = NEAREST, LONGEST = "nearest", "longest"
+SAMPLED = 64  # steps, of which a loop looks at one at least to see how long it is
 NOW = UOp.var("n")  # steps done, as a float: exact up to 2**53
 STEP, ORIGIN = UOp.var("$dt"), UOp.var("$t0")
 # sections that are functions of what is carried, and give it back
@@ -121,6 +124,17 @@ class Section:
             and ends[r] == 1
             and (r.op is Ops.FMA and r.src[2] is v or r.op is Ops.ADD and any(s is v for s in r.src))
         )
+
+    @cached_property
+    def beside(self) -> frozenset[UOp]:
+        """Loads that are kept beside a state, and that nothing else waits for: how near it came to poles."""
+        near = [v for v in self.loads if str(v.arg).partition(".")[0] in BESIDE] if self.sampled else []
+        return frozenset(near)
+
+    @cached_property
+    def sampled(self) -> frozenset[UOp]:
+        """Of those, what need not be looked at in every step: how long a step is."""
+        return frozenset(v for v in self.loads if self.loops and str(v.arg).startswith(f"{LONGEST}."))
 
     @cached_property
     def idle(self) -> frozenset[UOp]:

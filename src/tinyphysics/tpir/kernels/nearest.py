@@ -4,6 +4,10 @@ A pole is where some linear functions of the positions, a vector x, are all zero
 The point of it that is nearest to the pole lies within a distance R only if one of |a|**2, |b|**2 and a.b is at most R**2:
 where that point is inside the way, a = f + s u and b = f - t u with f orthogonal to u, so that a.b = |f|**2 - s t |u|**2. The
 least of them is kept. They are compared as whole numbers: what is negative is less than all that is not.
+
+Where a step is one drift, the least |b|**2 and the largest |b - a|**2 may be kept instead: the smaller of s and t is at most
+half of the way, so that the square of no distance on it is below |b|**2 - |b - a|**2/4. A force has |b|**2 already. Of the
+lengths a loop may look at one in SAMPLED, where it is known how much faster the steps between can be (by_length).
 """
 
 from __future__ import annotations
@@ -12,12 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tinyphysics.ir.dtype import f64, i64
+from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, substitute
-from tinyphysics.tpir.kernels.kernel import Kernel, Tail
+from tinyphysics.tpir.kernels.kernel import LONGEST, NEAREST, Kernel, Tail
 
-# Registers of the loop, after its own: one for each pole, as nearest.0; where a step is done in stages, then what was seen
-# when it began
-NEAREST, BEFORE = "nearest", "before"
+BEFORE = "before"  # registers after NEAREST where a step is done in stages: what was seen when it began
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class NearestOf:
     """The names of what is zero at each pole, among the values of a probe."""
 
     poles: tuple[tuple[str, ...], ...]
+    by_length: bool = False  # are ends of ways and the longest way enough?
 
 
 def keeping_nearest(k: Kernel, probe: Kernel, of: NearestOf) -> Kernel | None:
@@ -56,8 +60,18 @@ def keeping_nearest(k: Kernel, probe: Kernel, of: NearestOf) -> Kernel | None:
     begin = [dot(x, x) for x in ([start[name] for name in names] for names in of.poles)]
     functions, tails, weights = dict(k.functions), k.tails, k.weights
     if k.stages == 1 and not k.tails:
-        after = substitute(list(shown.values()), dict(zip(k.carried, k.functions["step"])))
-        functions["step"] = (*functions["step"], *kept(shown, dict(zip(order, after))))
+        after = dict(zip(order, substitute(list(shown.values()), dict(zip(k.carried, k.functions["step"])))))
+        found = [length([shown[x] for x in names], [after[x] for x in names]) for names in of.poles]
+        ways = [way for way in found if way is not None]
+        if of.by_length and len(ways) == len(found):
+            far = tuple(UOp.var(f"{LONGEST}.{n}", (), f64) for n in range(len(of.poles)))
+            ends = (dot(y, y) for y in ([after[name] for name in names] for names in of.poles))
+            near = (smaller(least, end) for least, end in zip(own, ends))
+            functions["step"] = (*functions["step"], *near, *map(larger, far, ways))
+            own = (*own, *far)
+            begin += [UOp.const(0.0)] * len(far)
+        else:
+            functions["step"] = (*functions["step"], *kept(shown, after))
     else:
         held = {name: UOp.var(f"{BEFORE}.{name}", (), f64) for name in order}
         first = UOp.var("first_stage", (), f64)
@@ -79,6 +93,36 @@ def keeping_nearest(k: Kernel, probe: Kernel, of: NearestOf) -> Kernel | None:
         weights=weights,
         _cache={},
     )
+
+
+def length(a: Sequence[UOp], b: Sequence[UOp]) -> UOp | None:
+    """The square of the way from a to b where it is one drift: velocities times a time."""
+    found = [drift(x, y) for x, y in zip(a, b)]
+    moves = [f for f in found if f is not None]
+    if len(moves) < len(found) or len({time for _, time in moves}) > 1:
+        return None
+    speeds, time = [v for v, _ in moves], moves[0][1]
+    return dot(speeds, speeds) * (time * time)
+
+
+def drift(x: UOp, y: UOp) -> tuple[UOp, UOp] | None:
+    """(v, h) where y = x + h v, as drifts and differences of positions that drift are written."""
+    if y.op is Ops.FMA and y.src[2] is x and y.src[1].op is Ops.VAR:
+        return y.src[0], y.src[1]
+    if x.op is y.op and y.op in (Ops.ADD, Ops.SUB):
+        fixed = [k for k in (0, 1) if x.src[k] is y.src[k]]
+        both = [drift(p, q) for p, q in zip(x.src, y.src)]
+        if len(fixed) == 1 and (move := both[1 - fixed[0]]) is not None:
+            return move  # its sign does not matter
+        if (one := both[0]) is not None and (other := both[1]) is not None and one[1] is other[1]:
+            return (one[0] + other[0] if y.op is Ops.ADD else one[0] - other[0]), one[1]
+    return None
+
+
+def larger(a: UOp, b: UOp) -> UOp:
+    """The larger of two numbers that are not negative; what is no number is larger than all."""
+    x, y = a.bitcast(i64), b.bitcast(i64)
+    return (x < y).where(y, x).bitcast(f64)
 
 
 def dot(a: Sequence[UOp], b: Sequence[UOp]) -> UOp:

@@ -22,6 +22,7 @@ class Pressure:
     constants: int  # shared by all copies; those that do not fit are read from memory, which is cheap
     operations: int  # of one stage
     seeds: int = 0  # roots of math="fast": long chains of cheap operations
+    beside: int = 0  # of what goes round the loop, all that nothing waits for
 
 
 def pressure(f: Section) -> Pressure:
@@ -46,6 +47,7 @@ def pressure(f: Section) -> Pressure:
         len(constants),
         sum(kinds(f).values()) // f.stages,
         sum(u.op is Ops.RSQRT_ESTIMATE for u in order),
+        len(f.beside),
     )
 
 
