@@ -157,6 +157,12 @@ COMPILE: dict[str, Option] = {
     "kinetics":     Option("newtonian", a_word("relativistic"), '"newtonian" or "relativistic"'),
     "friction":     Option(None, anything,
         "the rate at which momenta decay: a number, an array, or the name of a parameter"),
+    "temperature":  Option(None, anything,
+        "the temperature of a bath, in units of 1/kB: a number, or the name of a parameter"),
+    "bath":         Option(None, or_none(a_word("langevin")),
+        'how heat comes and goes: "langevin", if a temperature is given'),
+    "kB":           Option(1.0, a_number("1.0", "constant"),
+        "Boltzmann's constant: tinyphysics.physics.molecular.BOLTZMANN for kelvin"),
     "backend":      Option("auto", a_word("llvm"),
         'where it runs: "llvm", "c", "numpy", "python", "opencl", "cuda"; "auto" chooses'),
     "precision":    Option("float64", a_word("float32"), '"float64", "float32", "mixed", "compensated", "dd" or "lattice"'),
@@ -212,12 +218,7 @@ EVOLVE: dict[str, Option] = {
 LATER = ("save_at", "frames", "acts")  # than 0.1: options that take no name away from states and parameters
 # Features that are named in the interface and not built: what is not there, and what can be written today.
 COMING: dict[str, tuple[str, str]] = {
-    "temperature": ("thermostats are not available yet", "Draw initial momenta at that temperature: "
-    "tp.physics.starts.maxwell."),
-    "bath": ("thermostats are not available yet", "Draw initial momenta at a temperature: tp.physics.starts.maxwell."),
-    "tau": ("thermostats are not available yet", "Leave it out: the run is at constant energy."),
-    "kB": ("thermostats are not available yet", "Leave it out; observables take it: tp.physics.temperature(kB=1.0)."),
-    "thermostat": ("thermostats are not available yet", "Draw initial momenta at a temperature: tp.physics.starts.maxwell."),
+    "tau": ("baths with a time of their own are not available yet", "Pass friction=1.0, the rate of bath=\"langevin\"."),
     "pressure": ("barostats are not available yet", "Leave it out: the box has a fixed size."),
     "barostat": ("barostats are not available yet", "Leave it out: the box has a fixed size."),
     "bias": ("bias potentials are not available yet", "Add a potential of your own: system + bias, with @tp.potential."),
@@ -246,7 +247,9 @@ OTHER_WORDS: dict[str, str] = {
     'backend="llvm"':               "target",
     'backend="gpu"':                "device gpu platform",
     'method="leapfrog"':            "integrator solver scheme algorithm",
-    "friction=0.1":                 "damping",
+    "friction=0.1":                 "damping gamma",
+    "temperature=300.0":            "T kT",
+    'bath="langevin"':              "thermostat",
     "dt=0.01":                      "timestep time_step step_size stepsize h",
     'precision="float32"':          "dtype",
     "tolerance=1e-9":               "rtol tol",
@@ -316,7 +319,7 @@ def unknown(call: str, name: str, known: Iterable[str], example: str = "") -> Ti
         return InputError(what, fix=f"Write {LINES[name]}.")
     if (other := place_of(name)) and other != call:
         return InputError(what, fix=f"Pass it to {other}: {other}(..., {name}=...).")
-    if near := did_you_mean(name, known):
+    if len(name) > 1 and (near := did_you_mean(name, known)):  # one letter is near to any other
         return InputError(what, fix=near.strip())
     if call == "compile":
         return InputError(what, fix=f"Pass a state or a parameter to evolve: evolve({name}=..., steps=1000).")

@@ -266,8 +266,9 @@ def with_time_momentum(b: Build, name: str, books: str = "") -> Program:
     Where H depends on t that is the momentum of explicit time, p_t; friction adds what it takes.
     """
     if not follows_time_momentum(b):
-        has = "has friction" if b.system.friction else "depends on t, so H + p_t is the conserved quantity"
-        booked = "book what that takes" if b.system.friction else "compute p_t"
+        has = "depends on t, so H + p_t is the conserved quantity"
+        has = "has friction" if b.system.friction else "has a bath" if b.system.heat else has
+        booked = "book what that takes" if b.system.is_open else "compute p_t"
         raise PlanError(
             f"`{b.system.name}` {has}, and `{b.plan.method}`"
             f"{' in other units' if b.step.coordinates.scales else ''} does not {booked}",

@@ -53,6 +53,17 @@ class Damped(Canonical):
             yield a, b, products, wanted * factor
 
 
+@dataclass(frozen=True, eq=False)
+class Heated(Canonical):
+    """Pairs at a temperature: a bath gives momenta heat and takes it. What a step keeps is the law exp(-H/k_B T)."""
+
+    # no state says it: a system has a bath, and a listing has BATH
+    roles = ()  # type: ignore[assignment]
+    claims = ("canonical", "symmetric", "consistent")
+    families = ("bath",)
+    unasked = "a bath is a part of its step"
+
+
 class Nothing(Structure):
     """No energy moves a state: maps, and systems of derivatives."""
 
@@ -152,7 +163,8 @@ class DampedBodies(Product):
 
 # the order of their roles, words and claims is that of the docs; one that moves nothing is what remains
 STRUCTURES: tuple[type[Structure], ...] = (
-    Canonical, Damped, Constrained, Magnetic, Contact, BodyFrame, SpaceFrame, HeavyTop, Rotors, Rotations, Axes, DampedBodies,
+    Canonical, Damped, Heated, Constrained, Magnetic, Contact, BodyFrame, SpaceFrame, HeavyTop, Rotors, Rotations, Axes,
+    DampedBodies,
     UserBracket, Nothing,
 )  # fmt: skip
 
@@ -195,3 +207,8 @@ def damped(structure: Structure) -> Structure:
     if structure.turning:
         return DampedBodies(structure.factors if isinstance(structure, Product) else (structure,))
     return Damped(structure.pairs) if isinstance(structure, Canonical) else structure
+
+
+def heated(structure: Structure) -> Structure:
+    """The structure of the same states in a bath."""
+    return Heated(structure.pairs) if isinstance(structure, Canonical) else structure

@@ -218,6 +218,8 @@ class System(Summand):
     friction: tuple[UOp, ...] = root(
         (), is_equation=False
     )  # the rate at which each momentum decays: p' = ... - rate*p
+    # of a bath: the thermal energy k_B T, then what its word says; () without one
+    heat: tuple[UOp, ...] = root((), is_equation=False)
     # of constraints in place of springs k g**2/2, in the order of `tensor`: k, or 0 of the others
     stiffness: tuple[UOp, ...] = root((), is_equation=False)
     fixman: tuple[UOp, ...] = root(
@@ -234,6 +236,7 @@ class System(Summand):
     velocity_units: tuple[str | None, ...] = ()  # of a Lagrangian, as annotated
     step: str = ""  # of a map: the parameter that is its time step
     unsafe: str = ""  # of a map of pairs: why it is not meant to be symplectic
+    bath: str = ""  # how heat comes and goes: a word of planner/systems/heat.py
     bracket: str = ""  # the word of its structure, where the roles of its states do not say it
     held: tuple[str, ...] = ()  # of constraints: the name of each, in the order of `tensor`
 
@@ -278,9 +281,15 @@ class System(Summand):
     @property
     def structure(self) -> Structure:
         """How an energy moves its states."""
-        from tinyphysics.structure import damped, structure_of  # who defines a system does not need it yet
+        from tinyphysics.structure import (
+            damped,
+            heated,
+            structure_of,
+        )  # who defines a system does not need it yet
 
         found = structure_of(self.states, self.bracket, self.tensor)
+        if self.heat:
+            return heated(found)
         return damped(found) if self.friction else found
 
     @property
@@ -290,8 +299,13 @@ class System(Summand):
 
     @property
     def books(self) -> bool:
-        """Is its energy conserved only together with what is booked beside it: the work of a drive, friction, bounces?"""
-        return self.energy is not None and (self.driven or bool(self.friction or self.crossings))
+        """Is its energy conserved only together with what is booked beside it: a drive, friction, heat, bounces?"""
+        return self.energy is not None and (self.driven or self.is_open or bool(self.crossings))
+
+    @property
+    def is_open(self) -> bool:
+        """Does its energy change on purpose: by friction, or by the heat of a bath?"""
+        return bool(self.friction or self.heat)
 
     @property
     def level(self) -> int:

@@ -425,12 +425,38 @@ class Trajectory:
 
     @property
     def ledger(self) -> dict[str, Any]:
-        """What is booked beside the energy, up to each frame: "friction" is what that took, "drive" what a drive gave.
+        """What is booked beside the energy, up to each frame: what "friction" took, what a "drive" and "heat" gave.
 
-        Energy + friction - drive is conserved, and out.drift("energy") is that of their sum. Empty where nothing is booked.
+        Energy + friction - drive - heat is conserved, and out.drift("energy") is that of their sum. Empty where nothing is
+        booked.
         """
         found: dict[str, Any] = self._ask("ledger")
         return found
+
+    @property
+    def heat(self) -> Any:
+        """The heat that a bath has given up to each frame: the kinetic energy that its part of a step has added."""
+        booked = self.ledger
+        if "heat" not in booked:
+            raise PlanError(
+                "out.heat of a run without a bath",
+                fix="Compile it with one: tp.compile(system, dt, temperature=1.0).",
+            )
+        return booked["heat"]
+
+    @property
+    def shadow_work(self) -> Any:
+        """What is left of the change of the energy without the heat: the work that the length of the step does.
+
+        H - H₀ = heat + shadow work. It is 0 for dt to 0, and small beside k_B T where dt is short enough.
+        """
+        changed = self.extended_energy
+        return changed - changed[0]
+
+    @property
+    def extended_energy(self) -> Any:
+        """What is conserved in a bath up to the error of the step, at each frame: H less the heat that came in."""
+        return self.energy - self.heat
 
     def multipliers(self, name: str) -> Any:
         """The multipliers λ of a constraint at every frame, by its name: p' = -dV/dq - Gᵀλ with G = dg/dq.
@@ -445,7 +471,8 @@ class Trajectory:
 
         The scale of an energy is the run's largest sum of |terms of H|. Where the loop was deleted there are no steps
         between frames: then it is of every frame. "extended energy" is H + p_t, which is conserved where H depends on t;
-        with friction it is H and what friction took, and "friction" and "drive" are these books alone.
+        with friction it is H and what friction took, in a bath H less its heat; "friction", "heat" and "drive" are these
+        books alone.
         """
         t, values, scale = self._ask("series", name)
         return t, values, scale
@@ -457,7 +484,7 @@ class Trajectory:
         NaN if an energy was not finite: such a run has failed. Where the terms of H cancel, as those of two vortices at
         distance 1 do, S is the largest sum of |z dH/dz| over the states z. out.metrics["drift"] says which S was used.
         Where H depends on t, E is H + p_t: the work that the drive does on the system is subtracted. With friction, E is H
-        and what friction took; out.metrics["drift"]["energy"] says so.
+        and what friction took, and in a bath H less the heat that came in; out.metrics["drift"]["energy"] says so.
         Where the loop was deleted (propagator="exact", "method") it is over the frames. `name` is "energy" or that of an
         observable.
         """

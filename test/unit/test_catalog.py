@@ -31,7 +31,7 @@ from tinyphysics.planner.choice.routes import FORMS, ROUTES, form_of, route_of
 from tinyphysics.planner.methods.stability import half_trace, of_splitting
 from tinyphysics.tpir.program.isa import CLAIMS
 
-EXPLICIT = [m for m in METHODS if m.limit is not None]
+EXPLICIT = [m for m in METHODS if m.limit is not None and "a bath" not in m.needs]
 
 
 # --- stability --------------------------------------------------------------------------------------------
@@ -191,6 +191,7 @@ ALONE = [
         "a contact energy",
         "a bracket J(z)",
         "constraints",
+        "a bath",
     }
     & {*m.needs}
 ]

@@ -21,6 +21,7 @@ from tinyphysics.runtime.engines import plans
 from tinyphysics.rules.functions.transcendental import lower as minimal
 from tinyphysics.pipeline import build
 from tinyphysics.planner.systems.friction import with_friction
+from tinyphysics.planner.systems.heat import with_bath
 from tinyphysics.plan import Goal, Hierarchy
 from tinyphysics.step import AS_GIVEN, Step, SubFlow
 from tinyphysics.synth.methods import taylor
@@ -111,6 +112,7 @@ STEPS = {  # a system, and what is asked for
     "a tableau": (decay, {"method": "rk4"}),
     "other units": (swing, {"method": "leapfrog", "scale": "auto"}),
     "friction": (with_friction(swing.bind(), [0.3, 0.2]), {"method": "yoshida4"}),
+    "a bath": (with_bath(swing.bind(), 0.7, None, 0.3, 1.0), {"method": "baoab"}),
     "time": (driven, {"method": "leapfrog"}),
     "an exponential": (driven, {"method": "magnus4"}),
     "stages": (mixed, {"method": "gauss4"}),

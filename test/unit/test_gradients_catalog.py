@@ -110,6 +110,7 @@ SYSTEMS = {
     "variational": (bead, PLANE, {}),
     "exponential": (linear, dict(q=0.4, p=0.1), {}),
     "orbits": (gravity, SUN, {}),
+    "bath": (henon, PLANE, dict(temperature=0.1)),
     "constrained": (mass + rod, dict(q=[0.6, -0.8], p=[0.4, 0.3]), {}),
 }
 FAST = dict(kinetics="relativistic")

@@ -118,6 +118,7 @@ VALUES = [
     ("MAP",       "ELEM T0, mul, S0, S1; MAP S0, T0",                PLAIN,  "S0",  15.0),
     ("MAP",       "MAP S1, 4.0",                                     PLAIN,  "S1",  4.0),
     ("RELAX",     "ELEM T0, mul, S1, 0.5; RELAX S1, T0, 0.25",       PLAIN,  "S1",  2.5),
+    ("BATH",      "ELEM T0, mul, S1, 0.5; BATH S1, T0, langevin, 1.0, 0.5, 1.0, 2.0", PLAIN, "S1", 2.5),
     ("GYRATE",    "ELEM T0, mul, S1, 0.5; GYRATE S1, T0, cayley, S0", PLAIN, "S1",  2.5),
     ("EXACT",     "ELEM T0, mul, S1, 0.5; EXACT S1, T0, 0.25, (0,)", PLAIN,  "S1",  2.5),
     ("CONSTRAIN", "ELEM T0, mul, S1, 0.5; CONSTRAIN S1, T0",         PLAIN,  "S1",  2.5),
@@ -209,6 +210,7 @@ def test_an_update_has_no_value_for_a_proof_to_pass_over():
         "SHIFT",
         "SCALE",
         "RELAX",
+        "BATH",
         "GYRATE",
         "EXACT",
         "CONSTRAIN",
@@ -324,6 +326,7 @@ COUNTED = [
     ("LIE_CROSS", "LIE_CROSS F0:f64[3], S0, G0",                       "3",       {"mul": 6, "sub": 3}, 0, False),
     ("MAP",       "MAP S0:f64[3], T0",                                 "3",       {},              0, False),
     ("RELAX",     "RELAX S0:f64[3], T0, 0.25",                         "3",       {},              0, False),
+    ("BATH",      "BATH S0:f64[3], T0, langevin, 1.0, 0.5, 1.0, 2.0",  "3",       {},              0, False),
     ("GYRATE",    "GYRATE S0:f64[3], T0, cayley, T0",                  "3",       {},              0, False),
     ("EXACT",     "EXACT S0:f64[3], T0, 0.25, (0,)",                   "3",       {},              0, False),
     ("CONSTRAIN", "CONSTRAIN S0:f64[3], T0",                           "3",       {},              0, False),
@@ -362,7 +365,7 @@ def test_a_random_number_is_many_operations():
 ENERGY = {"ELEM", "FMA", "SUM", "DOT", "PAIRS", "MAX", "MIN", "MOVE", "NEAR", "TIME"}  # what an energy is written with
 WITHIN = {"OBSERVE", "NOISE", "NEAR"}                                           # not in rounds, whatever it writes
 WHOLE = {"ORBIT", "SOLVE", "UNTIL"}                                             # a step with it is no loop over stages
-MARKED = {"SYMP_STEP", "MAP", "SHIFT", "SCALE", "RELAX", "GYRATE", "EXACT", "CONSTRAIN", "ROTATE", "TURN", "ORBIT"}  # moves a state in a nest of loops
+MARKED = {"SYMP_STEP", "MAP", "SHIFT", "SCALE", "RELAX", "BATH", "GYRATE", "EXACT", "CONSTRAIN", "ROTATE", "TURN", "ORBIT"}  # moves a state in a nest of loops
 # fmt: on
 
 
@@ -439,6 +442,7 @@ PRECISE = [
     ("MOVE",      "MOVE T0, reshape, S1; MAP S0, T0",                           "MAP",         "MAP MAP",       SHEARS,           "MAP MAP"),
     ("MAP",       "MAP S0, S1",                                                 "MAP",         "MAP MAP",       SHEARS,           "MAP MAP"),
     ("RELAX",     "ELEM T0, mul, S0, 0.5; RELAX S0, T0, 0.25",                  "RELAX",       "MAP MAP",       SHEARS,           "MAP MAP"),
+    ("BATH",      "ELEM T0, mul, S0, 0.5; BATH S0, T0, langevin, 1.0, 0.5, 1.0, 2.0", "BATH",  "MAP MAP",       SHEARS,           "MAP MAP"),
     ("GYRATE",    "ELEM T0, mul, S0, 0.5; GYRATE S0, T0, cayley, S1",           "GYRATE",      "MAP MAP",       SHEARS,           "MAP MAP"),
     ("EXACT",     "ELEM T0, mul, S0, 0.5; EXACT S0, T0, 0.25, (0,)",            "EXACT",       "MAP MAP",       SHEARS,           "MAP MAP"),
     ("CONSTRAIN", "ELEM T0, mul, S0, 0.5; CONSTRAIN S0, T0",                    "CONSTRAIN",   "MAP MAP",       SHEARS,           "MAP MAP"),

@@ -25,6 +25,6 @@ def test_the_table_has_the_options_of_the_signature_with_their_defaults(call):
 
 @pytest.mark.parametrize("call", CALLS)
 def test_the_table_has_the_sentences_of_the_docstring(call):
-    lines = re.findall(r"(?m)^([a-z_0-9]+)  +(\S.*)$", inspect.getdoc(FUNCTIONS[call]))
+    lines = re.findall(r"(?m)^([a-zA-Z_0-9]+)  +(\S.*)$", inspect.getdoc(FUNCTIONS[call]))
     said = {name: sentence for name, sentence in lines if name not in BESIDE[call]}
     assert {n: o.sentence for n, o in CALLS[call].items() if n != "target_order"} == said

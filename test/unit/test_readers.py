@@ -80,6 +80,7 @@ CASES = [  # the reader, a program that it certifies
     ("PusherReader",      charge,   dict(method="boris")),
     ("MapReader",         standard, {}),
     ("JumpReader",        spring,   dict(propagator="exact")),
+    ("BathReader",        quartic,  dict(temperature=1.0)),
     ("FrictionReader",    quartic,  dict(method="leapfrog", friction=0.1)),
     ("ShearReader",       quartic,  dict(method="leapfrog")),
 ]

@@ -234,6 +234,7 @@ def test_every_instruction_of_the_table_parses_in_the_form_that_it_states():
         "TURN": "TURN S0, T3",
         "LIE_CROSS": "LIE_CROSS F0:f64[3], S0, G0",
         "RELAX": "RELAX S1, T3, $gamma",
+        "BATH": "BATH S1, T3, langevin, 1.0, $kT, 1.0, $gamma",
         "GYRATE": "GYRATE S1, T3, cayley, T4",
         "EXACT": "EXACT S1, T3, $dt, (1,)",
         "CONSTRAIN": "CONSTRAIN S1, T3",

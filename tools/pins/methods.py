@@ -59,6 +59,7 @@ CHARGE: tuple[Any, Any, Any] = (
 FAST: tuple[Any, Any, Any] = (systems.charge, {"dt": 0.125, "kinetics": "relativistic"}, CHARGE[2])
 DAMPED: tuple[Any, Any, Any] = (systems.damped, {"dt": 0.125}, {"q": 1.0, "p": 0.25, "s": 0.0})
 HARES: tuple[Any, Any, Any] = (systems.hares, {"dt": 0.125}, {"z": [1.25, 0.75]})
+WARM: tuple[Any, Any, Any] = (systems.anharmonic, {"dt": 0.125, "temperature": 0.5}, PAIR)
 HUNG: tuple[Any, Any, Any] = (
     systems.weight + systems.rod,
     {"dt": 0.0625},
@@ -97,6 +98,7 @@ TABLE: list[tuple[str, tuple[tuple[Any, Any, Any], ...]]] = [
     *((name, (DAMPED,)) for name in ("contact", "contact4", "contact6")),
     *((name, (HARES,)) for name in ("pieces", "pieces4", "pieces6")),
     *((name, (HUNG,)) for name in ("rattle", "rattle4", "rattle6")),
+    *((name, (WARM,)) for name in ("baoab", "obabo")),
 ]
 # fmt: on
 ADAPTIVE = ("taylor", "dop853", "dopri5", "rkc", "rock4", "rodas", "radau")

@@ -653,7 +653,7 @@ def charges_of(system: System) -> tuple[Found, ...]:
     energy = system.energy
     assert energy is not None
     found: list[Found] = []
-    if system.friction or not system.structure.keeps_energy:
+    if system.is_open or not system.structure.keeps_energy:
         return ()
     if not system.driven:
         found.append(Found("energy", energy, "time", NO_TIME, kind="energy"))

@@ -20,7 +20,7 @@ def free_bodies(system: System) -> tuple[Laurent, ...] | str:
         return "no state of it is an angular momentum"
     if sum(len(kind.states) for kind in kinds) < len(system.states):
         return "it has other states beside bodies"
-    if system.time is not None or system.clock is not None or system.friction:
+    if system.time is not None or system.clock is not None or system.is_open:
         return "its motion depends on more than its energy"
     if draws(system.energy):
         return "it draws random numbers"

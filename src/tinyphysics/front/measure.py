@@ -46,6 +46,16 @@ class Subject(Protocol):
         """How many numbers constraints keep zero."""
         ...
 
+    @property
+    def heats_drift(self) -> bool:
+        """Does a bath heat the motion of the whole too?"""
+        ...
+
+    @property
+    def momenta_in_bath(self) -> tuple[UOp, ...]:
+        """The momenta as the bath has left them in the step that ends here."""
+        ...
+
     def parameter(self, name: str) -> UOp | None: ...
 
     def shown_equal(self, u: UOp, v: UOp) -> bool:

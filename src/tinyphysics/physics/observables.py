@@ -108,11 +108,17 @@ def term_names(sim: HasTerms) -> list[str]:
     return [str(u) for u in (*s.kinetic, *s.potential)]
 
 
-def thermal(s: Subject, drift: str, constraints: int, dimensions: int | None) -> tuple[Any, int, int, int]:
+def thermal(
+    s: Subject, drift: str | None, constraints: int, dimensions: int | None, momenta: Any = None
+) -> tuple[Any, int, int, int]:
     """(twice the kinetic energy, degrees of freedom, bodies, dimensions), without the motion of the whole."""
+    drift = ("kept" if s.heats_drift else "removed") if drift is None else drift
     if drift not in ("removed", "kept"):
         raise InputError(f"drift={drift!r}", fix='drift is "removed" (of the centre of mass) or "kept".')
-    p, w = bodies(s, s.momenta, dimensions), bodies(s, s.inverse_masses, dimensions)
+    p, w = (
+        bodies(s, s.momenta if momenta is None else momenta, dimensions),
+        bodies(s, s.inverse_masses, dimensions),
+    )
     n, d = p.shape
     freedom = n * d - (constraints or s.held) - (d if drift == "removed" else 0)
     if freedom < 1:
@@ -129,14 +135,24 @@ def thermal(s: Subject, drift: str, constraints: int, dimensions: int | None) ->
 
 @measure
 def temperature(
-    s: Subject, kB: Any = 1.0, drift: str = "removed", constraints: int = 0, dimensions: int | None = None
+    s: Subject,
+    kB: Any = 1.0,
+    drift: str | None = None,
+    constraints: int = 0,
+    dimensions: int | None = None,
+    at: str = "frame",
 ) -> Any:
     """2K/(g kB), with g = d(n - 1) degrees of freedom and K without the motion of the centre of mass.
 
-    If external forces act on the system, momentum is not conserved: use drift="kept" and g = d n. Every number that a
-    constraint holds is one degree of freedom less.
+    If external forces act on the system, momentum is not conserved: use drift="kept" and g = d n, which is the default in a
+    bath that heats the motion of the whole. Every number that a constraint holds is one degree of freedom less.
+    Momenta at frames of a bath are too small by O(dt²): <p²> of an oscillator by omega² dt²/4. at="bath" reads them where
+    the bath has left them, half a step before, where Maxwell's law is exact if H is quadratic.
     """
-    twice, freedom, _, _ = thermal(s, drift, constraints, dimensions)
+    if at not in ("frame", "bath"):
+        raise InputError(f"at={at!r}", fix='at is "frame" or "bath".')
+    momenta = s.momenta_in_bath if at == "bath" else None
+    twice, freedom, _, _ = thermal(s, drift, constraints, dimensions, momenta)
     return twice / (freedom * number(s, kB, "kB"))
 
 

@@ -64,6 +64,8 @@ def conserved(b: Built, method: Method) -> str:
         return f"nothing is claimed: no energy is given, only {given}"
     if known(facts, "explicit time"):
         return "the energy is not conserved: H depends on t"
+    if system.heat:
+        return "the energy less the heat that came in, which is booked: out.heat"
     if system.friction:
         return "the energy with what friction takes, which is booked: out.ledger"
     if system.crossings:

@@ -34,8 +34,8 @@ from tinyphysics.planner.methods.families.multirate import weights_of
 from tinyphysics.planner.methods.families.orbits import HIERARCHY
 from tinyphysics.planner.methods.families.rates import rates_of
 from tinyphysics.planner.methods.families.taylor import series_length, too_long
+from tinyphysics.planner.methods.method import BATH, LEVELS, ORBITS, SYMPLECTIC, Method, tolerance_of
 from tinyphysics.planner.methods.method import INTERACTION as BY_TURNS
-from tinyphysics.planner.methods.method import LEVELS, ORBITS, SYMPLECTIC, Method, tolerance_of
 from tinyphysics.planner.methods.needs import is_quadratic, objection, splits
 from tinyphysics.rules.calculus.jet import order_for
 from tinyphysics.rules.identities.real import simplify
@@ -152,7 +152,9 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         why = objection(m, system, facts)
         if why:
             site, fix = facts["separable"].site if "separable" in facts else None, instead(system, facts)
-            if m.family.kind == ORBITS:
+            if m.family.kind == BATH and not system.heat:
+                fix = "Pass temperature=1.0, or leave method= out."
+            elif m.family.kind == ORBITS:
                 site, fix = facts[HIERARCHY].site, f"{NO_NEED} orbits: leave method= out, or choose order=4."
             elif m.family.kind == BY_TURNS:
                 site, fix = (
@@ -206,7 +208,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         raise PlanError(
             f"no certified method of order {order} applies to `{system.name}`. Tried:\n  {reasons}",
             fix=instead(system, facts)
-            if system.friction or system.bracket
+            if system.is_open or system.bracket
             else 'Choose order=6 or less, or method="rk4", which applies to any energy without a certificate.',
         )
     compared = by_cost(system, facts, goal, chosen, forbidden)

@@ -39,6 +39,8 @@ def never(system: System, goal: Goal, facts: Facts, traits: Collection[str]) -> 
         return "steps are of another time, and lengths of t are rounded too"
     if system.driven:
         return "H depends on t: what rounding adds to it does not stay as it is"
+    if system.heat:
+        return "heat moves energies by more than rounding"
     if system.friction:
         return "friction takes energy, and what rounding adds to it too"
     if DRAWS in traits:

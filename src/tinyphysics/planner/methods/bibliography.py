@@ -55,6 +55,11 @@ class Work:
 
 # fmt: off
 WORKS: tuple[Work, ...] = (
+    Work("leimkuhler2013", ("Leimkuhler, Benedict", "Matthews, Charles"), 2013,
+         "Robust and efficient configurational molecular sampling via Langevin dynamics",
+         "J. Chem. Phys.", "138", "174102", "10.1063/1.4802990"),
+    Work("bussi2007", ("Bussi, Giovanni", "Parrinello, Michele"), 2007, "Accurate sampling using Langevin dynamics",
+         "Phys. Rev. E", "75", "056707", "10.1103/PhysRevE.75.056707"),
     Work("jayawardana2023", ("Jayawardana, Buddhika", "Ohsawa, Tomoki"), 2023,
          "Semiexplicit symplectic integrators for non-separable Hamiltonian systems",
          "Math. Comp.", "92", "251-281", "10.1090/mcom/3778"),

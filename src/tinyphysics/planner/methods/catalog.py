@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tinyphysics.planner.methods.families.as_written import AsWritten
+from tinyphysics.planner.methods.families.bath import InBath
 from tinyphysics.planner.methods.families.collocation import Collocation
 from tinyphysics.planner.methods.families.constrained import Rattle
 from tinyphysics.planner.methods.families.discrete_gradient import DiscreteGradient
@@ -140,6 +141,12 @@ METHODS: tuple[Method, ...] = (
              needs=("constraints", "separable", "quadratic T", "no clock"))
       for name, order, source in (("strang", 2, "andersen1983"), ("strang4", 4, "suzuki1990"),
                                   ("strang6", 6, "kahan1997"))),
+    Method("baoab", 2, "half a kick, half a drift, the bath, half a drift, half a kick; adjacent half kicks are merged",
+           InBath((("V", 0.5), ("T", 0.5), ("F", 1.0), ("T", 0.5), ("V", 0.5))), symmetric=True, source="leimkuhler2013",
+           needs=("a bath", "separable", "still T")),
+    Method("obabo", 2, "half of the bath, half a kick, a drift, half a kick, half of the bath",
+           InBath((("F", 0.5), ("V", 0.5), ("T", 1.0), ("V", 0.5), ("F", 0.5))), symmetric=True, source="bussi2007",
+           needs=("a bath", "separable", "still T")),
     Method("implicit_midpoint", 2, "the slope at the middle of the step, solved for", Collocation(1), symmetric=True),
     Method("gauss4", 4, "two slopes at the Gauss points, solved for", Collocation(2), symmetric=True, source="butcher1964"),
     Method("gauss6", 6, "three slopes at the Gauss points, solved for", Collocation(3), symmetric=True, source="butcher1964"),

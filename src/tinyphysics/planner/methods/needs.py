@@ -56,6 +56,10 @@ def friction_between(m: Method, system: System, facts: Facts) -> Reason:
     return None
 
 
+def no_bath(m: Method, system: System, facts: Facts) -> Reason:
+    return None if system.heat else "it has no bath: tp.compile(system, dt, temperature=1.0)"
+
+
 def no_field(m: Method, system: System, facts: Facts) -> Reason:
     if (
         system.bracket == "magnetic"
@@ -209,6 +213,7 @@ NEEDS: dict[str, Need] = {
     "separable": Need("the energy is T(p) + V(q), or a force depends on positions alone", not_separable),
     "one clock": Need("t occurs in T or in V; in both only for compositions of leapfrogs", time_in_both_parts),
     "friction": Need("no friction, or a method whose order does not rest on there being two parts", friction_between),
+    "a bath": Need("a temperature: tp.compile(system, dt, temperature=1.0)", no_bath),
     "a magnetic field": Need("charges in a field: bracket=tp.magnetic(B), or a vector potential in H", no_field),
     "a contact energy": Need('positions, momenta and s: bracket="contact"', no_contact),
     "a bracket J(z)": Need("a bracket that is a function of the state: bracket=J", no_bracket),

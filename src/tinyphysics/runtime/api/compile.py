@@ -21,6 +21,7 @@ from tinyphysics.planner.conflicts import NO_LEVELS, NOT_EACH, OWN_STEPS, Ask, c
 from tinyphysics.planner.cost.target import checked
 from tinyphysics.planner.methods.catalog import CHOICES, METHODS, is_adaptive
 from tinyphysics.planner.systems.friction import with_friction
+from tinyphysics.planner.systems.heat import with_bath
 from tinyphysics.planner.systems.kinetics import relativistic
 from tinyphysics.planner.systems.link import WITHOUT_MOTION, linked
 from tinyphysics.planner.systems.time_transformation import in_another_time
@@ -166,6 +167,9 @@ def compile(
     time: Any = None,
     kinetics: str = "newtonian",
     friction: Any = None,
+    temperature: Any = None,
+    bath: str | None = None,
+    kB: float = 1.0,
     backend: str = "auto",
     precision: str = "float64",
     math: str = "exact",
@@ -195,6 +199,9 @@ def compile(
     time          a transformed time variable: "logarithmic", "sundman" or a function of the positions
     kinetics      "newtonian" or "relativistic"
     friction      the rate at which momenta decay: a number, an array, or the name of a parameter
+    temperature   the temperature of a bath, in units of 1/kB: a number, or the name of a parameter
+    bath          how heat comes and goes: "langevin", if a temperature is given
+    kB            Boltzmann's constant: tinyphysics.physics.molecular.BOLTZMANN for kelvin
     backend       where it runs: "llvm", "c", "numpy", "python", "opencl", "cuda"; "auto" chooses
     precision     "float64", "float32", "mixed", "compensated", "dd" or "lattice"
     math          "exact": the same bits on every machine; "fast": faster, but the last bits depend on the machine
@@ -241,6 +248,10 @@ def compile(
     friction=0.1 lets momenta decay, p' = -dH/dq - 0.1*p, by exact factors exp(-0.1*h) between kicks and drifts; of bodies
     their angular momenta. One rate for all is certified conformally symplectic, of bodies conformally Poisson. What friction
     takes is booked in out.ledger, and out.drift("energy") is that of the energy and the ledger.
+
+    temperature=1.0 puts the energy into a bath: momenta forget at the rate friction=, by default 1, and get noise, so that
+    states have the law exp(-H/kT). Both are run-time values, evolve(temperature=...), one for each member if they differ.
+    The step is certified canonical to O(dt²); out.heat is the heat that came in.
 
     time="logarithmic" steps in another time s: dt = ds/(-V), shorter steps where the potential is deep, and symplectic all
     the same, with t as a state; "sundman" is the same dt/ds for implicit methods, a function of the positions any other.
@@ -311,7 +322,9 @@ def compile(
         system = relativistic(system)
     if time is not None:
         system = in_another_time(system, time)
-    if friction is not None:
+    if ask.has("temperature") or ask.has("bath") or ask.has("kB"):
+        system = with_bath(system, temperature, bath, friction, kB)
+    elif friction is not None:
         system = with_friction(system, friction)
     source = system
     check_sizes(system, sizes)

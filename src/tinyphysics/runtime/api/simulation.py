@@ -15,18 +15,20 @@ from tinyphysics.given import shown
 from tinyphysics.options import COMING, COMPILE, heeds
 from tinyphysics.pipeline import TANGENTS
 from tinyphysics.planner.methods.cite import Citations
+from tinyphysics.planner.systems.heat import TEMPERATURE, at_temperature, default_temperature
 from tinyphysics.report import Report
 from tinyphysics.runtime.api.by_name import takes_names
 from tinyphysics.runtime.api.differentiated import Differentiated
 from tinyphysics.runtime.measure.deciders import DECIDERS
 from tinyphysics.runtime.measure.diagnostics import DIAGNOSTICS
+from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.stages.description import save
 from tinyphysics.runtime.stages.evolve import evolve
 from tinyphysics.runtime.stages.resolve import Request
 from tinyphysics.runtime.stages.subject import Observed
 from tinyphysics.runtime.state.digest import BITS as BITS
 from tinyphysics.runtime.state.from_frame import BEGINS
-from tinyphysics.system import SizedFamily
+from tinyphysics.system import SizedFamily, System
 from tinyphysics.trajectory import Trajectory
 from tinyphysics.util import did_you_mean, one_of, record_of
 
@@ -48,11 +50,32 @@ class Simulation(Differentiated):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Only what a simulation has: anything else would be kept and never read."""
+        if name == TEMPERATURE and name not in self.own_states:
+            self.warm(value)
+            return
         if name not in self.__dataclass_fields__:
             raise self.not_set(name, value)
         if name == "checks" and value not in CHECKS:
             raise InputError(f"checks={shown(value)} is not known", fix=f"checks may be {one_of(CHECKS)}.")
         object.__setattr__(self, name, value)
+
+    @property
+    def own_states(self) -> tuple[str, ...]:
+        return () if isinstance(self.source, SizedFamily) else tuple(s.name for s in self.source.states)
+
+    @property
+    def temperature(self) -> float:
+        """The temperature of the bath in runs that give none; `sim.temperature = 300.0` sets it."""
+        return default_temperature(self.source if self._compiled is None else self.system)
+
+    def warm(self, temperature: Any) -> None:
+        """Another temperature for runs that give none."""
+        object.__setattr__(self, "source", at_temperature(self.source, temperature))
+        self._forms, self._beside = {}, {}
+        if self._compiled is not None:
+            system = at_temperature(self.system, temperature)
+            assert isinstance(system, System)
+            self._compiled = Compiled(system, self.goal, self.requested)
 
     def not_set(self, name: str, value: Any) -> TinyPhysicsError:
         what = f"`sim.{name} = {shown(value)}` would change nothing"

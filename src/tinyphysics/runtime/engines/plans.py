@@ -181,6 +181,7 @@ def plan_key(system: System, goal: Goal, requested: str) -> str | None:
     own += [(name, len(us)) for name, us in system.roots.items() if name not in counted]
     own += [system.bracket] if system.bracket else []
     own += [system.crossings] if system.crossings else []
+    own += [system.bath] if system.bath else []
     return key_of("plan", roots, [*own, clock, *variables(system), asked, requested])
 
 

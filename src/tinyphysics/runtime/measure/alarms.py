@@ -282,7 +282,7 @@ def look_at(
         return
     else:
         worst, frame, omegas, who = of_many(r, record, small, members, in_memory)
-    if r.system.friction and math.isfinite(worst):
+    if r.system.is_open and math.isfinite(worst):
         worst = 0.0  # energy goes on purpose
     if not worst > OFF and not any(abs(r.dt) * x > CALM for x in omegas):
         return

@@ -211,10 +211,11 @@ def find_invariants(
             f"find_invariants: `{seen.name}` has no parameter `{unknown[0]}`",
             fix=f"It has {', '.join(x.name for x in seen.parameters) or 'none'}.",
         )
-    if seen.friction:
+    if seen.is_open:
+        what = "friction" if seen.friction else "a bath"
         raise InputError(
-            f"find_invariants: `{seen.name}` has friction, which conserves nothing",
-            fix="Compile it without friction=.",
+            f"find_invariants: `{seen.name}` has {what}, which conserves nothing",
+            fix=f"Compile it without {'friction' if seen.friction else 'temperature'}=.",
         )
     if seen.bracket == CONSTRAINED:
         raise InputError(

@@ -51,8 +51,8 @@ def refusal(system: System, goal: Goal, method: str) -> str:
         return f"`{system.name}` is given by its {system.kind}, and has no energy"
     if system.clock is not None or system.driven:
         return "its energy depends on time, or it is stepped in another time"
-    if system.friction:
-        return "friction takes energy"
+    if system.is_open:
+        return "friction takes energy" if system.friction else "a bath gives and takes energy"
     if system.crossings:
         return "steps are cut at walls and events"
     if goal.approximate is not None or goal.project:

@@ -232,6 +232,11 @@ def measure_symplectic(sim: Measurable, dt: float | None = None, pairs: Any = No
             "the symplectic defect of steps on Kepler orbits cannot be measured yet: they have no derivative here",
             fix="Its certificate is in sim.explain().",
         )
+    if system.heat:
+        raise InputError(
+            f"a step of `{system.name}` has noise and friction: no symplectic form stays as it is",
+            fix="sim.certificate says what it keeps; without temperature= the form can be measured.",
+        )
     if any(u.op is Ops.RANDOM for u in toposort([*system.update, *system.equations])):
         raise InputError(
             f"a step of `{system.name}` draws random numbers, and each draw has another Jacobian",

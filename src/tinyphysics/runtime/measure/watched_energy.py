@@ -61,7 +61,7 @@ def shadow_of(setup: Setup, r: Run) -> tuple[UOp, UOp] | None:
     if setup.compiled.look is None or goal.precision not in EPS or goal.precision in WORDS:
         return None
     if (
-        system.friction
+        system.is_open
         or any(a.since is None and not a.inside for a in r.acts)
         or refusal(system, goal, method)
     ):
@@ -275,7 +275,7 @@ def may_break(setup: Setup, r: Run) -> bool:
         return False
     if setup.goal.precision not in EPS:
         return False
-    meant = any(a.since is None and not a.inside for a in r.acts) or r.system.friction or r.system.driven
+    meant = any(a.since is None and not a.inside for a in r.acts) or r.system.is_open or r.system.driven
     return not meant and not any(u.op in ROUGH for u in toposort([H]))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.ir import Ops, UOp, elements, substitute, toposort
-from tinyphysics.planner.methods.method import SPLITTING, TABLEAU, Method
+from tinyphysics.planner.methods.method import BATH, SPLITTING, TABLEAU, Method
 from tinyphysics.rules.calculus.custom import inline
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
@@ -134,7 +134,7 @@ def look_of(system: System, method: Method | None) -> Look | None:
     """None for a large system, or one whose energy has operations that are not in the tables."""
     if system.energy is None or sum(s.var.size for s in system.states) > SMALL:
         return None
-    splits = method is not None and method.family.kind in (SPLITTING, TABLEAU)
+    splits = method is not None and method.family.kind in (SPLITTING, TABLEAU, BATH)
     parameters = tuple(x.var for x in system.parameters)
     if system.driven and system.time is not None:  # the last argument
         parameters = (*parameters, system.time)

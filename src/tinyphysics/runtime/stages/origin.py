@@ -29,11 +29,9 @@ from tinyphysics.util import did_you_mean, plural
 
 EXTENDED = "extended energy"  # H + p_t: what is conserved where H depends on t
 P_T = "p_t"
-BOOKS = (
-    "friction",
-    "drive",
-    "bounces",
-)  # what may be booked beside the energy: what friction and bounces took, and what a drive gave
+# what may be booked beside the energy: what friction and bounces took, the heat that came in, and what a drive gave
+BOOKS = ("friction", "heat", "drive", "bounces")
+GIVEN = ("heat", "drive")  # of these, what adds to the energy
 TERMS = "largest sum of |terms of H|"
 SLOPES = "largest sum of |z dH/dz| over the states z in the frames"
 SUSPICIOUS = 1e-6  # a drift above it may be one over a scale that is itself rounding
@@ -163,7 +161,7 @@ class Origin:
             return self.watched_value(self.values[name])
         if name in self.booked() and self.run.system.clock is None:
             value = UOp.var(self.momentum)
-            return self.watched_value(0.0 - value if name == "drive" else value, self.energy())
+            return self.watched_value(0.0 - value if name in GIVEN else value, self.energy())
         if name not in ("energy", EXTENDED):
             known = ", ".join(("energy", *self.values))
             raise InputError(
@@ -180,11 +178,16 @@ class Origin:
     def booked(self) -> tuple[str, ...]:
         """What is booked beside the energy."""
         s = self.run.system.seen
-        has = {"friction": bool(s.friction), "drive": s.driven, "bounces": bool(s.crossings)}
+        has = {
+            "friction": bool(s.friction),
+            "heat": bool(s.heat),
+            "drive": s.driven,
+            "bounces": bool(s.crossings),
+        }
         return tuple(name for name in BOOKS if s.energy is not None and has[name])
 
     def ledger(self) -> dict[str, Any]:
-        """What friction has taken and a drive has given up to each frame."""
+        """What friction has taken, and a bath and a drive have given up to each frame."""
         out = {}
         for name in self.booked():
             _, values, _ = self.series(name)

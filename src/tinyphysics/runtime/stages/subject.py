@@ -17,6 +17,7 @@ from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.equality.normal import same
 from tinyphysics.rules.identities.real import simplify
+from tinyphysics.step import DT
 from tinyphysics.system import System
 
 FEW = 4096  # numbers that are worth writing out for a proof
@@ -97,6 +98,21 @@ class Observed:
         return tuple(
             simplify(gradient(UOp.sum_of(self.kinetic) if energy is None else energy, list(momenta)))
         )
+
+    @property
+    def heats_drift(self) -> bool:
+        return bool(self.system.heat)
+
+    @property
+    def momenta_in_bath(self) -> tuple[UOp, ...]:
+        """A step ends by half a kick: without it, the drift before it leaves momenta as the bath has left them."""
+        if not self.system.heat:
+            raise InputError(
+                f'temperature(at="bath"): `{self.name}` has no bath',
+                fix='Leave at="bath" out, or pass temperature= to compile.',
+            )
+        slopes = simplify(gradient(UOp.sum_of(self.potential), list(self.positions)))
+        return tuple(p + (0.5 * DT).expand(p.shape) * g for p, g in zip(self.momenta, slopes))
 
     def parameter(self, name: str) -> UOp | None:
         return next((p.var for p in self.system.parameters if p.name == name), None)

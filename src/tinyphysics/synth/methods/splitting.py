@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 from tinyphysics.facts import Fact
 from tinyphysics.flows.relax import RelaxFlow
@@ -26,6 +27,7 @@ from tinyphysics.synth.coefficients.clocks import (
     joined,
     timed,
 )
+from tinyphysics.synth.methods.baths import in_bath
 from tinyphysics.synth.methods.derivative import derivative, force_gradient, power, power_of_gradient
 from tinyphysics.system import System
 
@@ -99,6 +101,8 @@ def split_step(
         return (*plain, *extra)
 
     def block(f: TimedPart) -> SubFlow:
+        if f.part == FRICTION and system.heat:
+            return in_bath(system, T, f.weight, next(pieces))
         if f.part == FRICTION:
             rates = tuple((p, rate) for p, rate in zip(system.p, system.friction) if not is_zero(rate))
             return RelaxFlow(rates, f.weight, T)
@@ -114,11 +118,16 @@ def split_step(
             shears.append(Shear(state, covector, kind, weight))
         return ShearFlow(tuple(shears), f.clock, works(f))
 
+    pieces = count()  # of the bath in a step: each has its own random numbers
     if system.friction:
         sequence = damped(sequence) or sequence
     once = timed(composed(sequence) if len(inside) > 1 else joined(sequence), inside)
     first, last = once[0], once[-1]
-    merged = len(once) > 2 and first.part == last.part and last.clock - first.clock == (first.part in inside)
+    merged = (
+        len(once) > 2
+        and first.part == last.part != (FRICTION if system.heat else "")
+        and last.clock - first.clock == (first.part in inside)
+    )
     # in a merged loop the first sub-flow has been applied before the loop begins
     loop = [*once[1:-1], first.before(last)] if merged else once
     early = [first] if merged else []

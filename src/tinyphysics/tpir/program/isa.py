@@ -266,7 +266,7 @@ Behaviour = Literal[
 # what depends on more than the registers as they are
 History = Literal["list", "tree", "rounds", "jump", "series"]
 Proof = Literal[
-    "friction", "pushers", "exact", "maps", "orbits", "stages", "turns", "rotations", "constraints"
+    "friction", "baths", "pushers", "exact", "maps", "orbits", "stages", "turns", "rotations", "constraints"
 ]  # of tpir/proof/readers/; the other one reads shears
 
 
@@ -381,6 +381,12 @@ ISA: dict[str, InstructionRow] = {
         "s := value, which is s times exp(-rate*h): the flow of s' = -rate*s for a time h", "r[rc]",
         value=values.source, kind="update", numbers="by_value", reader="friction",
         no_part_of=("maps", "orbits", "stages", "turns")),
+    "BATH":      InstructionRow("s, value, way, weight, kT, w, rate", "S",
+        "s := value, what a bath at the thermal energy kT makes of the momentum s with masses 1/w in the time weight*dt: "
+        "langevin, exp(-rate*h) s and noise",
+        "rwc[rc]{3,}",
+        value=values.source, kind="update", numbers="by_value", reader="baths",
+        no_part_of=("maps", "orbits", "stages", "turns", "rotations", "exact")),
     "GYRATE":    InstructionRow("s, value, way, t", "S",
         "s := value, which is s turned about t along the last axis: by 2 atan of its length (cayley), or twice that (exact)",
         "rwr",

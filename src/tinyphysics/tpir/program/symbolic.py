@@ -16,7 +16,7 @@ from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import multiplied_out
 from tinyphysics.ir.uop import Shape, UOp, substitute
 from tinyphysics.rules.functions.random import MEMBER, NOW, SEED
-from tinyphysics.structure import BRACKET, FORCE, Structure, damped, structure_of, word_of
+from tinyphysics.structure import BRACKET, FORCE, Structure, damped, heated, structure_of, word_of
 from tinyphysics.tpir.program.form import check_node
 from tinyphysics.tpir.program.isa import (
     ISA,
@@ -57,6 +57,8 @@ def structure_at(program: Program, states: Sequence[UOp] | None = None) -> Struc
     alone = [k for k, s in enumerate(program.states) if k not in pairs and s.role != "position"]
     declared = [DeclaredState(own[k], program.states[k].role) for k in (*pairs, *alone)]
     found = structure_of(declared, program.bracket, tensor_at(program, own))
+    if any(i.op == "BATH" for i in program.step):
+        return heated(found)
     return damped(found) if any(map(takes_energy, (*program.step, *program.final))) else found
 
 

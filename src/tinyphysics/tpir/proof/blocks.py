@@ -12,9 +12,10 @@ from fractions import Fraction
 
 from tinyphysics.errors import VerifyError
 from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.uop import UOp, substitute
+from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.rules.equality.normal import Normal
 from tinyphysics.rules.equality.probe import seen_to_be_something
+from tinyphysics.rules.formulas.baths import LANGEVIN, ornstein_uhlenbeck
 from tinyphysics.rules.formulas.gyration import WAYS, gyrated
 from tinyphysics.tpir.program.isa import Instruction, Operand, Program, Register, Type, Word
 from tinyphysics.tpir.program.liveness import reads_before_writing
@@ -46,6 +47,18 @@ class Turned:
     way: str
 
 
+@dataclass(frozen=True)
+class Heated:
+    """A momentum that a bath changed."""
+
+    update: Update
+    weight: float
+    rate: UOp
+    kT: UOp
+    inverse: UOp  # one over the mass
+    noise: UOp
+
+
 class Blocks:
     """A well-formed program as its declared terms and the groups of its updates."""
 
@@ -57,6 +70,7 @@ class Blocks:
         self.groups: list[Group] = []
         self.relaxed: list[Update] = []  # by friction; each ends a group
         self.rates: dict[int, UOp] = {}  # those that it declares, by the number of its line
+        self.heated: list[Heated] = []  # by a bath
         self.turned: list[Turned] = []  # about magnetic fields
         self.ended = False
         self.maps: list[str] = []
@@ -108,6 +122,8 @@ class Blocks:
                 rescale(symbolic, i, where, self.normal)
             case "by_value" if i.row.reader == "friction":
                 self.relax(walk, i)
+            case "by_value" if i.row.reader == "baths":
+                self.heat(walk, i)
             case "by_value" if i.row.reader == "pushers":
                 self.gyrate(walk, i)
             case "by_value" if self.shifts and i.op == "MAP":
@@ -146,6 +162,30 @@ class Blocks:
             flow = -(rate.expand(own.shape) * state_var(self.program, dst.index, 0))
             self.relaxed.append(walk.update(i, flow, h))
             self.rates[walk.number] = rate
+        self.ended = True
+        symbolic.load(dst.index)
+
+    def heat(self, walk: Walk, i: Instruction) -> None:
+        """A momentum in a bath: the noise and the factor of an Ornstein-Uhlenbeck process, as its operands declare it."""
+        symbolic, where, dst = walk.symbolic, walk.where, i.dst
+        assert isinstance(dst, Register)
+        value, own = symbolic.read(i.args[0], i.type, where), symbolic.read(dst, i.type, where)
+        check_type(value, i, where)
+        number = Type(i.type.dtype)
+        kT, w, rate = (symbolic.read(x, number, where) for x in i.args[3:])
+        weight, noise = i.args[2], [u for u in toposort([value]) if u.op is Ops.RANDOM]
+        assert isinstance(weight, float)
+        meant = (
+            ornstein_uhlenbeck(own, rate, weight, kT, w, noise[0], DT)
+            if len(noise) == 1 and i.args[1] == Word(LANGEVIN)
+            else None
+        )
+        if value is not meant or moving(rate) or moving(kT) or moving(w):
+            self.maps.append(f"{where} is not shown to be what a bath makes of {dst}")
+        else:
+            self.heated.append(
+                Heated(walk.update(i, own, UOp.const(weight) * DT), weight, rate, kT, w, noise[0])
+            )
         self.ended = True
         symbolic.load(dst.index)
 

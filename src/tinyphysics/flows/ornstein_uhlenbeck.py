@@ -1,0 +1,97 @@
+"""How does a Langevin bath change momenta?  Each by an exact step of dp = -rate p dt + noise; the heat is booked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tinyphysics.flows.map import Map
+from tinyphysics.ir import UOp, substitute
+from tinyphysics.report import Row
+from tinyphysics.rules.formulas.baths import LANGEVIN, ornstein_uhlenbeck
+from tinyphysics.rules.functions.random import draw
+from tinyphysics.step import DRAWS, SubFlow
+from tinyphysics.structure import FORCE
+from tinyphysics.tpir.program.isa import Word
+from tinyphysics.tpir.program.lower import ProgramBuilder
+from tinyphysics.util import one_of
+
+
+@dataclass(frozen=True, eq=False)
+class Coupled:
+    """A momentum in a bath: the rate at which it forgets, 1/m of each of its numbers, and the stream of its noise."""
+
+    p: UOp
+    rate: UOp
+    inverse: UOp
+    stream: int
+
+
+@dataclass(frozen=True, eq=False)
+class OrnsteinUhlenbeckFlow(SubFlow):
+    """p := c p + sqrt((1 - c²) k_B T m) ξ with c = exp(-rate * weight * dt), for each momentum."""
+
+    momenta: tuple[Coupled, ...]
+    kT: UOp
+    weight: float
+    energy: UOp  # the kinetic energy, whose change is the heat
+    ledger: UOp | None = None  # the state that it is booked in
+    given: UOp | None = None  # the energy that goes, as it is computed where it is booked
+    traits = frozenset({DRAWS})
+    books = "heat"
+
+    def writes(self) -> tuple[UOp, ...]:
+        return tuple(m.p for m in self.momenta)
+
+    def reads(self) -> frozenset[UOp]:
+        return frozenset(v for u in self.values().values() for v in u.leaves)
+
+    def values(self) -> dict[UOp, UOp]:
+        return {m.p: self.value(m, draw("normal", m.stream, m.p.shape)) for m in self.momenta}
+
+    def value(self, m: Coupled, noise: UOp) -> UOp:
+        return ornstein_uhlenbeck(m.p, m.rate, self.weight, self.kT, m.inverse, noise)
+
+    def works(self) -> tuple[UOp, ...]:
+        (after,) = substitute([self.energy], self.values())
+        return (self.energy - after,)
+
+    def followed(self, p_t: UOp, new: Mapping[UOp, UOp]) -> OrnsteinUhlenbeckFlow:
+        return replace(self, ledger=p_t, given=new[self.works()[0]])
+
+    def weights(self) -> Iterator[float]:
+        yield self.weight
+
+    def rows(self, alike: int, tried: bool = False) -> list[Row]:
+        g = sum(m.p.size for m in self.momenta)
+        rates = one_of(list(dict.fromkeys(str(m.rate) for m in self.momenta)), "and")
+        return [
+            Row("bath", LANGEVIN, f"k_B T = {self.kT}; momenta forget at the rate {rates}"),
+            Row(
+                "degrees of freedom",
+                str(g),
+                "g, all numbers of the momenta: a Langevin bath heats the motion of the whole too",
+            ),
+        ]
+
+    def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
+        """Directions see the same noise: what is left of them is the factor."""
+        return Map(tuple(self.values().items())).tangent(ways)[0], self
+
+    def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...]:
+        return Map(tuple(self.values().items())).adjoint(bars, sums)
+
+    def lower(self, b: ProgramBuilder, section: str) -> None:
+        if self.ledger is not None and self.given is not None:
+            flow = b.versioned("F", b.state(self.ledger).index)
+            b.emit(section, "POISSON_J", flow, b.operand(self.given, section), Word(FORCE), u=self.ledger)
+            b.emit(section, "SYMP_STEP", b.state(self.ledger), flow, 1.0, u=self.ledger)
+            b.rewritten(self.ledger)
+        values = self.values()
+        lines = []
+        for m in self.momenta:
+            value, *given = (b.operand(u, section) for u in (values[m.p], self.kT, m.inverse, m.rate))
+            lines.append((m.p, (value, Word(LANGEVIN), float(self.weight), *given)))
+        for p, args in lines:
+            b.emit(section, "BATH", b.state(p), *args, u=p, note="bath")
+            b.rewritten(p)

@@ -1,0 +1,38 @@
+"""Kicks, drifts and a bath between them, for energies p**2/2m + V(q) at a temperature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tinyphysics.planner.methods.method import BATH, Family, Job, Method, Sequence_
+from tinyphysics.step import Step
+from tinyphysics.synth.methods.splitting import split_step
+
+LIMIT = 2.0  # of omega*dt: that of the kicks and drifts, whatever the bath does between them
+
+
+@dataclass(frozen=True, eq=False)
+class InBath(Family):
+    moves: tuple[tuple[str, float], ...]
+    kind = BATH
+    takes = ("energy", "heat")
+
+    def sequence(self) -> Sequence_:
+        return list(self.moves)
+
+    @property
+    def stages(self) -> int:
+        kicks = [part for part, _ in self.moves].count("V")
+        return kicks - (self.moves[0][0] == self.moves[-1][0] == "V")
+
+    @property
+    def limit(self) -> float | None:
+        return LIMIT
+
+    def keeps(self, method: Method) -> tuple[str, ...]:
+        return ("canonical", "symmetric", "consistent") if method.symmetric else ("consistent",)
+
+    def step(self, job: Job) -> Step:
+        split, time = job.facts["separable"], job.facts["explicit time"]
+        inside = time.inside if time else []
+        return split_step(job.method.name, job.system, split.T, split.V, list(self.moves), job.claims, inside)
