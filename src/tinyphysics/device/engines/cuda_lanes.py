@@ -20,7 +20,8 @@ from tinyphysics.device.cuda.tuning import ThreadLayout, Tuner
 from tinyphysics.device.engines.engine import LEAST_BLOCK, Arrays, LaneEngine, LaneState
 from tinyphysics.device.numbers import NUMPY_DTYPE
 from tinyphysics.target import VectorShape
-from tinyphysics.tpir.kernels.nearest import BEFORE, NEAREST
+from tinyphysics.tpir.kernels.kernel import BESIDE
+from tinyphysics.tpir.kernels.nearest import BEFORE
 
 BLOCK_WORK = 1e11  # operations in a block of time: some tens of milliseconds
 FASTER = 2500  # operations in the time that a core of a processor has for one
@@ -173,7 +174,7 @@ class CudaEngine(LaneEngine):
         return bool(bits) and all(kind.bits == bits for kind in self.kernel.kinds)
 
     def own_places(self) -> dict[str, slice]:
-        return {name: rows for name, rows in self.places.items() if name not in (BEFORE, NEAREST)}
+        return {name: rows for name, rows in self.places.items() if name not in (BEFORE, *BESIDE)}
 
     def registers_there(self, m: LaneState) -> dict[str, DeviceArray]:
         """A copy of all that the loop carries, by the names of the program: (members, numbers)."""
