@@ -47,8 +47,18 @@ def curved(out):
 PASTS = {"reverse": {}, "store": {}, "checkpoint": {"snapshots": 4}}
 
 
-@pytest.mark.parametrize("past", PASTS)
-@pytest.mark.parametrize("precision", ["float64", "lattice"])
+@pytest.mark.parametrize(
+    "past, precision",
+    [
+        ("reverse", "float64"),
+        *(
+            pytest.param(past, precision, marks=pytest.mark.all)
+            for past in PASTS
+            for precision in ("float64", "lattice")
+            if (past, precision) != ("reverse", "float64")
+        ),
+    ],
+)
 def test_states_snapshots_and_cotangents_stay_there(fake_cuda, monkeypatch, past, precision):
     monkeypatch.setattr(loss_function, "MANY", 1)
     sims = both(pendulum, precision=precision)
@@ -69,6 +79,7 @@ def test_states_snapshots_and_cotangents_stay_there(fake_cuda, monkeypatch, past
         assert long - short < one
 
 
+@pytest.mark.all
 def test_cotangents_of_frames_join_there(fake_cuda):
     sims = both(pendulum)
     how = dict(**start(), steps=20, save_every=5, observe={"u": lambda q, p, k: k * q * p})
@@ -80,6 +91,7 @@ def test_cotangents_of_frames_join_there(fake_cuda):
     assert all(np.array_equal(here[n], there[n]) for n in ("q", "p", "k"))
 
 
+@pytest.mark.all
 def test_each_member_has_its_parameters_there(fake_cuda):
     sims = both(pendulum)
     how = dict(**start(), k=np.linspace(0.5, 1.5, MEMBERS), steps=30)
@@ -87,7 +99,7 @@ def test_each_member_has_its_parameters_there(fake_cuda):
     assert all(np.array_equal(here[n], there[n]) for n in ("q", "p", "k"))
 
 
-@pytest.mark.parametrize("past", ["reverse", "checkpoint"])
+@pytest.mark.parametrize("past", ["reverse", pytest.param("checkpoint", marks=pytest.mark.all)])
 def test_cotangents_that_outgrow_their_format_are_scaled_there(fake_cuda, past):
     sims = both(pendulum, dt=0.3, precision="float32")
     how = dict(q=[3.1, 0.1, 3.14159], p=[0.0, 0.2, 0.01], steps=120, past=past, **PASTS[past], wrt=["q", "p"])
@@ -96,6 +108,7 @@ def test_cotangents_that_outgrow_their_format_are_scaled_there(fake_cuda, past):
         assert all(np.array_equal(a, b) for a, b in zip(here.words(name), there.words(name)))
 
 
+@pytest.mark.all
 def test_a_chain_in_loops_stays_there(fake_cuda):
     sims = both(chain)
     how = dict(q=np.sin(np.arange(20.0)), p=np.zeros(20))

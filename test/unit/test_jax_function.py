@@ -57,7 +57,10 @@ def test_check_grads_passes_to_second_order(name, how):
     sim, start = cases(name)
     steps = 5 if name == "map" else 20  # differences of the map, which is chaotic, lose more digits
     f = tp.jax_function(sim, steps=steps, **how)
-    check_grads(lambda *v: f(**dict(zip(start, v))), tuple(start.values()), order=2, modes=["fwd", "rev"])
+    eps = {"eps": 1e-5} if name == "map" else {}  # pure JAX misses its own differences, too, with the default
+    check_grads(
+        lambda *v: f(**dict(zip(start, v))), tuple(start.values()), order=2, modes=["fwd", "rev"], **eps
+    )
 
 
 @pytest.mark.all
