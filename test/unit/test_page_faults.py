@@ -375,3 +375,17 @@ def test_what_a_loop_keeps_is_no_more_than_how_near_a_way_comes():
         part = np.clip(-(a * (b - a)).sum(-1) / ((b - a) ** 2).sum(-1), 0.0, 1.0)[..., None]
     true = (((1 - part) * a + part * b) ** 2).sum(-1).min(axis=0)
     assert (kept[-1][0] <= 4 * true + 1e-12).all()  # of what a quarter of is asked for, too
+
+
+@pytest.mark.parametrize("stride", [1, 16, 64])
+def test_a_watch_that_stops_a_run_does_not_hide_an_earlier_pass(stride):
+    """In Python poles are looked for at the end of long stretches: a look between them found the second pass alone."""
+
+    @tp.hamiltonian
+    def line(q: tp.Vec[2], p: tp.Vec[2]):
+        return p @ p / 5 - 1 / tp.sqrt(4 * q[0] * q[0])
+
+    start = {"q": [0.2918733259, 0.6337413939], "p": [-0.2813533312, 0.2337282178]}
+    sim = tp.compile(line, dt=0.02, backend="python", check_every=stride)
+    out = sim.evolve(**start, steps=120)
+    assert (out.stopped.cause, out.stopped.step) == ("singularity", 18)

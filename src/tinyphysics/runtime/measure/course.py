@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import here
-from tinyphysics.errors import InputError
+from tinyphysics.errors import InputError, PlanError
 from tinyphysics.flows.adjoint import loses
 from tinyphysics.flows.cotangents import BAR
 from tinyphysics.ir import UOp

@@ -85,11 +85,22 @@ def stop_members(run: Running, w: Watch, members: Sequence[int]) -> list[Stop]:
         return []
     going = [k for k in members if all(k - t.here.start not in t.frozen for t in run.tiles if inside(t, k))]
     found = w.find(going, run.looked.get(w.name, run.schedule.first), run.n) if going else {}
+    found = {**found, **passed_before(run, found)}
     run.record.alarms += len(going)
     take_back(run.record, run.n, found)
     for tile in run.tiles:
         tile.frozen |= {k - tile.here.start: why for k, why in found.items() if inside(tile, k)}
     return [stop for stop, _ in found.values()]
+
+
+def passed_before(run: Running, found: Found) -> Found:
+    """Members that passed a pole before a watch stops them, where steps have not been looked at for poles yet."""
+    if run.poles is None or not run.poles.replays or not found:
+        return {}
+    good = run.schedule.first if run.passed_none is None else run.passed_none
+    last = max(stop.step for stop, _ in found.values())
+    passed = run.poles.find(list(found), good, last) if last > good else {}
+    return {k: why for k, why in passed.items() if why[0].step < found[k][0].step}
 
 
 def stop_at_poles(run: Running, done: Sequence[Done]) -> None:
