@@ -111,5 +111,6 @@ UP = {
     ),
     "quantity": ("runtime.api.quantities", 'out.quantity("q") is a method of a noun, for users'),
     "report": ("runtime.api.run_report", 'out.report("run.html") is a method of a noun, for users'),
+    "statistics": ("physics.statistics", 'out.mean("x") is a method of a noun, for users'),
     "to_xarray": ("runtime.api.dataset", "out.to_xarray() is a method of a noun, for users"),
 }

@@ -110,6 +110,7 @@ if TYPE_CHECKING:
     from tinyphysics.learn.calls import jax_function as jax_function
     from tinyphysics.learn.calls import torch_module as torch_module
     from tinyphysics.loss import Loss as Loss
+    from tinyphysics.physics.statistics import statistics as statistics
     from tinyphysics.runtime.api.compile import compile as compile
     from tinyphysics.runtime.api.simulation import Simulation as Simulation
     from tinyphysics.runtime.api.simulation_file import load as load
@@ -131,6 +132,7 @@ abs, map, sum = _absolute, _map, _total
 RUNTIME = {
     "Loss": "tinyphysics.loss",
     "compile": "tinyphysics.runtime.api.compile",
+    "statistics": "tinyphysics.physics.statistics",
     "assert_symplectic": "tinyphysics.runtime.measure.symplecticity",
     "measure_symplectic": "tinyphysics.runtime.measure.symplecticity",
     "Fit": "tinyphysics.runtime.measure.fit",

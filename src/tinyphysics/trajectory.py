@@ -566,6 +566,17 @@ class Trajectory:
 
         return up.report(self, path)
 
+    def mean(self, name: str) -> Any:
+        """Returns the mean of an observable, a state or "energy" over the run, by its `name`, with its error: tp.statistics.
+
+        Members of an ensemble are copies: they are one average. Of an array there is one for each of its numbers.
+        """
+        from tinyphysics import up
+
+        series = self.energy if name == "energy" else self[name]
+        many = self.origin is not None and self.origin.run.given.is_ensemble
+        return up.statistics(series, many)
+
     def quantity(self, name: str) -> Any:
         """Returns a state, "t", "energy" or an observable, by its `name`, over the frames, as a quantity of pint's.
 

@@ -1,6 +1,6 @@
 """What do nouns ask of the layers above them?  `system.compile`, `out.plot`, `out.to_xarray`, `out.stopped.report`, …
 
-These six functions are the only calls that point up: what they name is imported when it is called.
+These seven functions are the only calls that point up: what they name is imported when it is called.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ COMPILE = "tinyphysics.runtime.api.compile"
 PLOT = "tinyphysics.runtime.api.pictures"
 QUANTITY = "tinyphysics.runtime.api.quantities"
 REPORT = "tinyphysics.runtime.api.run_report"
+STATISTICS = "tinyphysics.physics.statistics"
 TO_XARRAY = "tinyphysics.runtime.api.dataset"
 
 
@@ -44,6 +45,11 @@ def quantity(out: Trajectory, name: str) -> Any:
 def report(out: Trajectory, path: Any) -> Any:
     """A run as a page."""
     return import_module(REPORT).report(out, path)
+
+
+def statistics(array: Any, members: bool = False) -> Any:
+    """A mean with its error."""
+    return import_module(STATISTICS).statistics(array, members)
 
 
 def to_xarray(out: Trajectory) -> Any:
