@@ -50,8 +50,8 @@ class Simulation(Differentiated):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Only what a simulation has: anything else would be kept and never read."""
-        if name == TEMPERATURE and name not in self.own_states:
-            self.warm(value)
+        if name == TEMPERATURE and name not in self._own_states:
+            self._warm(value)
             return
         if name not in self.__dataclass_fields__:
             raise self.not_set(name, value)
@@ -60,7 +60,7 @@ class Simulation(Differentiated):
         object.__setattr__(self, name, value)
 
     @property
-    def own_states(self) -> tuple[str, ...]:
+    def _own_states(self) -> tuple[str, ...]:
         return () if isinstance(self.source, SizedFamily) else tuple(s.name for s in self.source.states)
 
     @property
@@ -68,7 +68,7 @@ class Simulation(Differentiated):
         """The temperature of the bath in runs that give none; `sim.temperature = 300.0` sets it."""
         return default_temperature(self.source if self._compiled is None else self.system)
 
-    def warm(self, temperature: Any) -> None:
+    def _warm(self, temperature: Any) -> None:
         """Another temperature for runs that give none."""
         object.__setattr__(self, "source", at_temperature(self.source, temperature))
         self._forms, self._beside = {}, {}
