@@ -37,7 +37,7 @@ ROOMS = (
         "errors", "context", "util", "philox", "version", "given", "options", "tracebacks", "units", "up")),
     Room(1,  "ir", "What is an expression, and what does it mean on numbers?"),
     Room(2,  "", "What passes between the stages?", (
-        "poisson", "turning", "user_bracket", "charged", "canonical", "constrained", "contact", "structure",
+        "poisson", "turning", "user_bracket", "charged", "canonical", "constrained", "contact_form", "touching", "structure",
         "system", "facts", "plan", "step", "target", "report", "loss", "charge", "trajectory")),
     Room(3,  "rules.identities", "Which rewrites keep a value?"),
     Room(3,  "rules.digits", "How does one compute with numbers of twice the digits?"),

@@ -13,8 +13,8 @@ import tinyphysics as tp
 GROUPS = (
     (
         "Systems",
-        "hamiltonian lagrangian potential constraint rigid_bonds wall event forces ode map split fast slow op Vec Array "
-        "System PhysicsSystem".split(),
+        "hamiltonian lagrangian potential constraint rigid_bonds wall event contact forces ode map split fast slow op Vec "
+        "Array System PhysicsSystem".split(),
     ),
     ("Simulations", "compile load Simulation Stepper Report".split()),
     ("Results", "Trajectory Stop Loss measure_symplectic assert_symplectic".split()),

@@ -21,6 +21,7 @@ from tinyphysics.front import random as random
 from tinyphysics.front.bodies import rotate as rotate
 from tinyphysics.front.bodies import unrotate as unrotate
 from tinyphysics.front.constraints import constraint as constraint
+from tinyphysics.front.contacts import contact as contact
 from tinyphysics.front.fields import magnetic as magnetic
 from tinyphysics.front.functions import absolute as _absolute
 from tinyphysics.front.functions import arccos as arccos

@@ -224,7 +224,7 @@ COMING: dict[str, tuple[str, str]] = {
     "bias": ("bias potentials are not available yet", "Add a potential of your own: system + bias, with @tp.potential."),
     "boundary": ("boundaries are not available yet", "Write a box with tp.pair_distance2(q, box=box), a "
     "wall as a potential."),
-    "contacts": ("contacts are not available yet", "Write a contact as a short, stiff potential."),
+    "contacts": ("contacts are added to a system", "Write system + tp.contact(gap), as in docs/contacts.md."),
     "box": ("a box is not an option yet", "Write it into the energy: tp.pair_distance2(q, box=box)."),
     "force_error": ("an accuracy goal for forces is not available yet", "Pass approximate=1e-3, the "
     "relative error of forces summed with a tree code."),

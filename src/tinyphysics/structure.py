@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from tinyphysics.canonical import Canonical as Canonical
 from tinyphysics.charged import DampedCharges, Magnetic
 from tinyphysics.constrained import Constrained
-from tinyphysics.contact import Contact
+from tinyphysics.contact_form import Contact
 from tinyphysics.ir import UOp
 from tinyphysics.poisson import ANY_RATES, Matrix, Poisson, Slope, Words
 from tinyphysics.poisson import BRACKET as BRACKET
@@ -19,6 +19,7 @@ from tinyphysics.poisson import FORCE as FORCE
 from tinyphysics.poisson import FORMAL as FORMAL
 from tinyphysics.poisson import Structure as Structure
 from tinyphysics.poisson import acted as acted
+from tinyphysics.touching import Touching
 from tinyphysics.turning import Axes, BodyFrame, HeavyTop, Rotations, Rotors, SpaceFrame, Turning
 from tinyphysics.user_bracket import UserBracket
 
@@ -163,9 +164,8 @@ class DampedBodies(Product):
 
 # the order of their roles, words and claims is that of the docs; one that moves nothing is what remains
 STRUCTURES: tuple[type[Structure], ...] = (
-    Canonical, Damped, Heated, Constrained, Magnetic, Contact, BodyFrame, SpaceFrame, HeavyTop, Rotors, Rotations, Axes,
-    DampedBodies,
-    UserBracket, Nothing,
+    Canonical, Damped, Heated, Constrained, Touching, Magnetic, Contact, BodyFrame, SpaceFrame, HeavyTop, Rotors, Rotations,
+    Axes, DampedBodies, UserBracket, Nothing,
 )  # fmt: skip
 
 

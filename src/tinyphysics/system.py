@@ -61,6 +61,7 @@ class State:
     var: UOp
     role: str  # position, momentum, field
     unit: str | None = None
+    start: float | None = None  # what each number of it begins with, where a run does not give it
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,8 +125,18 @@ class Crossing:
     stops: bool = False  # event: does the member stop there?
 
 
+@dataclass(frozen=True)
+class Touch:
+    """A contact of a system: how many of its gaps and slips are its own, and how its impulses are found."""
+
+    name: str
+    shape: tuple[int, ...]  # of its gaps
+    ways: int  # slips of each gap: 0 without friction
+    iterations: int
+
+
 class Meeting:
-    """A wall or an event that is still to be added to a system: front/walls.py."""
+    """A wall, an event or a contact that is still to be added to a system: front/walls.py, front/contacts.py."""
 
     name: str
     kind: str
@@ -230,6 +241,12 @@ class System(Summand):
         (), is_equation=False
     )  # of events: new values of states, one event after the other
     crossings: tuple[Crossing, ...] = ()  # which guards and jumps are whose
+    gaps: tuple[UOp, ...] = root(
+        (), is_equation=False
+    )  # of contacts: distances that stay positive, each an array
+    slips: tuple[UOp, ...] = root((), is_equation=False)  # velocities along the surfaces, of those that rub
+    rubs: tuple[UOp, ...] = root((), is_equation=False)  # and their coefficients of friction
+    contacts: tuple[Touch, ...] = ()  # whose they are
     parts: tuple[tuple[str, UOp], ...] = ()  # of a sum: the potential of each part, by its name
     clock: Clock | None = None  # where it is stepped in another time
     time_unit: str | None = None  # as annotated
@@ -304,8 +321,8 @@ class System(Summand):
 
     @property
     def is_open(self) -> bool:
-        """Does its energy change on purpose: by friction, or by the heat of a bath?"""
-        return bool(self.friction or self.heat)
+        """Does its energy change on purpose: by friction, contacts, or the heat of a bath?"""
+        return bool(self.friction or self.heat or self.contacts)
 
     @property
     def level(self) -> int:
@@ -413,7 +430,7 @@ class Sum(Summand):
     parts: tuple[System | SizedFamily, ...]
     ranks: tuple[int | None, ...] = (None,)  # how slow each part is, where that was said: 0 is the fastest
     apart: bool = False  # kinetic energies that differ add up, instead of being refused
-    meetings: tuple[Meeting, ...] = ()  # walls and events
+    meetings: tuple[Meeting, ...] = ()  # walls, events and contacts
 
     def __add__(self, other: Any) -> Sum:
         other = other.traced() if hasattr(other, "traced") else other  # a model given by its class

@@ -56,6 +56,15 @@ class Drift:
 
 
 @dataclass(frozen=True, eq=False)
+class Touched:
+    """A contact at the frames of a run: `gap`, negative where bodies overlap, `force` and `rub`, each (frames, ...)."""
+
+    gap: Any
+    force: Any
+    rub: Any = None  # None where nothing rubs
+
+
+@dataclass(frozen=True, eq=False)
 class Words:
     """A state as a run keeps it, the error word after its array: `high, low = out.words("q")`.
 
@@ -465,6 +474,14 @@ class Trajectory:
         and after it, each of which alone is wrong by a multiple of dt.
         """
         return self._ask("multipliers", name)
+
+    def contacts(self, name: str) -> Touched:
+        """What a contact does at every frame, by its name: its gaps, the forces that push, and those that rub.
+
+        Forces are the impulses of the step that ended at a frame, over dt; those of the first frame are zero.
+        """
+        found: Touched = self._ask("contacts", name)
+        return found
 
     def every_step(self, name: str = "energy") -> tuple[Any, Any, Any]:
         """Returns (times, values, scale) of a quantity, by its name, at every step; the run is replayed, bit for bit.

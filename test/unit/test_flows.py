@@ -233,7 +233,8 @@ def test_every_kind_is_tested():
     seen = {type(f).__name__ for name in STEPS for f in step_of(name).flows}
     beside = {"Cotangents", "Stash", "Together"}  # of an adjoint: test_gradients.py
     cut = {"Rounds"}  # of a step that meets walls: test_walls.py
-    assert seen | beside | cut | {"TaylorSeries"} == set(KINDS)
+    touch = {"TouchFlow"}  # whose field is no function of the state alone: test_contacts.py
+    assert seen | beside | cut | touch | {"TaylorSeries"} == set(KINDS)
 
 
 def test_what_reads_the_states_that_it_moves_has_no_inverse():

@@ -60,6 +60,11 @@ FAST: tuple[Any, Any, Any] = (systems.charge, {"dt": 0.125, "kinetics": "relativ
 DAMPED: tuple[Any, Any, Any] = (systems.damped, {"dt": 0.125}, {"q": 1.0, "p": 0.25, "s": 0.0})
 HARES: tuple[Any, Any, Any] = (systems.hares, {"dt": 0.125}, {"z": [1.25, 0.75]})
 WARM: tuple[Any, Any, Any] = (systems.anharmonic, {"dt": 0.125, "temperature": 0.5}, PAIR)
+LANDS: tuple[Any, Any, Any] = (
+    systems.weight + tp.contact(lambda q: q[1], slip=lambda v: v[0], friction=0.3, name="floor"),
+    {"dt": 0.1},
+    {"q": [0.0, 0.2], "p": [1.0, 0.0]},
+)
 HUNG: tuple[Any, Any, Any] = (
     systems.weight + systems.rod,
     {"dt": 0.0625},
@@ -97,6 +102,7 @@ TABLE: list[tuple[str, tuple[tuple[Any, Any, Any], ...]]] = [
     *((name, (FAST,)) for name in ("higuera_cary", "vay")),
     *((name, (DAMPED,)) for name in ("contact", "contact4", "contact6")),
     *((name, (HARES,)) for name in ("pieces", "pieces4", "pieces6")),
+    ("impulses", (LANDS,)),
     *((name, (HUNG,)) for name in ("rattle", "rattle4", "rattle6")),
     *((name, (WARM,)) for name in ("baoab", "obabo")),
 ]

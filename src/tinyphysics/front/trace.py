@@ -1017,6 +1017,7 @@ class PhysicsSystem:
 # where each is given
 OPTIONS = {
     "observable": "observe", "event": "events", "invariant": "project", "function": "time", "wall": "tp.wall",
+    "contact": "tp.contact",
 }  # fmt: skip
 
 

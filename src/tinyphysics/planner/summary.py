@@ -70,6 +70,8 @@ def conserved(b: Built, method: Method) -> str:
         return "the energy with what friction takes, which is booked: out.ledger"
     if system.crossings:
         return "the energy between events, with what walls and events take, which is booked: out.ledger"
+    if system.contacts:
+        return "the energy with what contacts take, which is booked: out.ledger; nothing else is claimed"
     if not system.structure.keeps_energy:
         return "the energy is not conserved: H' = -H dH/ds"
     if NO_ENERGY in step.traits:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
@@ -60,6 +62,7 @@ FOR_RATES = (
 )
 
 
+IN_TOUCH = "impulses"
 FEW_NUMBERS = 64  # of a state whose series are never too long
 FEW_DIGITS = 1e-6  # a tolerance from which order 5 is cheaper than order 8
 FOR_ARRAYS = "the default for derivatives of large arrays: it runs in loops"
@@ -132,6 +135,14 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     check("choice", Ask.of(goal, system))
     if system.kind == "map":
         return Plan(MAP.name, 0, route_of(system, facts).default)
+    if system.contacts and goal.method in CHOICES:
+        if goal.method != "auto":
+            raise PlanError(
+                f"no method is certified for `{system.name}`: impulses at contacts keep no form",
+                fix="Leave method= out, or bounce off walls with tp.wall.",
+            )
+        goal = replace(goal, method=IN_TOUCH)
+        return replace(choose(system, facts, goal), because="the method for bodies that touch")
     if goal.method not in CHOICES or system.kind == "ode":
         m = for_rates(system, goal) if goal.method == "auto" else asked_for(goal)
         if goal.order is not None and m is TAYLOR:

@@ -74,6 +74,8 @@ WORKS: tuple[Work, ...] = (
     Work("verlet1967", ("Verlet, Loup",), 1967,
          "Computer ``experiments'' on classical fluids. I. Thermodynamical properties of Lennard-Jones molecules",
          "Phys. Rev.", "159", "98-103", "10.1103/PhysRev.159.98"),
+    Work("moreau1999", ("Moreau, Jean Jacques",), 1999, "Numerical aspects of the sweeping process",
+         "Comput. Methods Appl. Mech. Eng.", "177", "329-349", "10.1016/S0045-7825(98)00387-9"),
     Work("andersen1983", ("Andersen, Hans C.",), 1983,
          "Rattle: A ``velocity'' version of the Shake algorithm for molecular dynamics calculations",
          "J. Comput. Phys.", "52", "24-34", "10.1016/0021-9991(83)90014-1"),

@@ -12,6 +12,7 @@ from tinyphysics.planner.methods.families.discrete_gradient import DiscreteGradi
 from tinyphysics.planner.methods.families.doubled import Doubled
 from tinyphysics.planner.methods.families.embedded import Embedded
 from tinyphysics.planner.methods.families.exact_flow import ExactFlow
+from tinyphysics.planner.methods.families.impulses import Impulses
 from tinyphysics.planner.methods.families.interaction import Interaction
 from tinyphysics.planner.methods.families.magnus import Magnus
 from tinyphysics.planner.methods.families.multirate import Multirate
@@ -147,6 +148,8 @@ METHODS: tuple[Method, ...] = (
     Method("obabo", 2, "half of the bath, half a kick, a drift, half a kick, half of the bath",
            InBath((("F", 0.5), ("V", 0.5), ("T", 1.0), ("V", 0.5), ("F", 0.5))), symmetric=True, source="bussi2007",
            needs=("a bath", "separable", "still T")),
+    Method("impulses", 2, "half a drift, a kick, impulses at contacts by sweeps over their rows, half a drift", Impulses(),
+           source="moreau1999", needs=("contacts", "separable", "quadratic T", "no clock")),
     Method("implicit_midpoint", 2, "the slope at the middle of the step, solved for", Collocation(1), symmetric=True),
     Method("gauss4", 4, "two slopes at the Gauss points, solved for", Collocation(2), symmetric=True, source="butcher1964"),
     Method("gauss6", 6, "three slopes at the Gauss points, solved for", Collocation(3), symmetric=True, source="butcher1964"),

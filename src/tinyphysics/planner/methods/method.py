@@ -24,7 +24,7 @@ SPLITTING, TABLEAU, PARTS, LEVELS = "splitting", "Runge–Kutta", "shears", "pac
 ORBITS, INTERACTION, COLLOCATION, DOUBLED = "orbits", "interaction", "collocation", "doubled"
 VARIATIONAL, DISCRETE_GRADIENT, MAGNUS = "variational", "discrete gradient", "exponential"
 PUSHERS, AXES, CONTACT, CONSTRAINED = "pushers", "axes", "contact", "constrained"
-PIECES, BATH = "pieces", "bath"
+PIECES, BATH, IMPULSES = "pieces", "bath", "impulses"
 ROTATIONS, SPHERICAL, CAYLEY = "rotations", "spherical midpoint", "cayley"
 TAYLOR, EMBEDDED, AS_WRITTEN, EXACT_FLOW = "Taylor", "embedded", "map", "flow"
 

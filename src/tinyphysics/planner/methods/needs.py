@@ -83,6 +83,10 @@ def no_contact(m: Method, system: System, facts: Facts) -> Reason:
     )
 
 
+def no_contacts(m: Method, system: System, facts: Facts) -> Reason:
+    return None if system.bracket == "contacts" else "its bodies do not touch: energy + tp.contact(gap)"
+
+
 def no_constraints(m: Method, system: System, facts: Facts) -> Reason:
     return None if system.bracket == "constrained" else "no constraint holds its positions: energy + rod"
 
@@ -217,6 +221,7 @@ NEEDS: dict[str, Need] = {
     "a magnetic field": Need("charges in a field: bracket=tp.magnetic(B), or a vector potential in H", no_field),
     "a contact energy": Need('positions, momenta and s: bracket="contact"', no_contact),
     "a bracket J(z)": Need("a bracket that is a function of the state: bracket=J", no_bracket),
+    "contacts": Need("bodies that touch by tp.contact: boxes + floor", no_contacts),
     "constraints": Need("positions that are held by @tp.constraint: energy + rod", no_constraints),
     "quadratic T": Need("T is quadratic in p, with masses that may be parameters", not_quadratic),
     "force gradients": Need("an energy without lists of neighbours: forces are differentiated once more", no_gradients),

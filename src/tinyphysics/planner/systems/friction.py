@@ -42,6 +42,11 @@ def damped(system: System, friction: Any) -> System:
     if found := not_damped(system):
         why, fix = found
         raise PlanError(f"friction= for `{system.name}`: {why}", site=system.site, fix=fix)
+    if system.contacts:
+        raise PlanError(
+            f"friction= cannot be combined with the contacts of `{system.name}` yet",
+            fix="Let the contacts rub: tp.contact(gap, slip=..., friction=0.3).",
+        )
     if system.levels or system.clock is not None or system.motion is not None:
         what = "fast and slow parts" if system.levels else "time=" if system.clock else "a Lagrangian"
         raise PlanError(f"friction= cannot be combined with {what} yet", fix="Write an energy H(q, p).")

@@ -14,6 +14,7 @@ from tinyphysics.analysis.separable import separable, signed_sum, terms
 from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.errors import PlanError, ShapeError
 from tinyphysics.ir import Ops, UOp, substitute
+from tinyphysics.planner.systems.contacts import with_contacts
 from tinyphysics.planner.systems.crossings import with_crossings
 from tinyphysics.rules.calculus.linear import determinant
 from tinyphysics.rules.equality.normal import same
@@ -55,11 +56,24 @@ def linked(whole: Sum) -> System | SizedFamily:
 
 
 def met(plain: System | SizedFamily, meetings: Sequence[Meeting]) -> System | SizedFamily:
-    """A system, or a family of them, with walls and events."""
+    """A system, or a family of them, with walls and events, or with contacts."""
+    add = with_meetings(meetings)
     if isinstance(plain, System):
-        return with_crossings(plain, meetings)
+        return add(plain)
     name = " + ".join([plain.name, *(x.name for x in meetings)])
-    return replace(plain, name=name, build=lambda sizes: with_crossings(plain.bind(sizes), meetings))
+    return replace(plain, name=name, build=lambda sizes: add(plain.bind(sizes)))
+
+
+def with_meetings(meetings: Sequence[Meeting]) -> Callable[[System], System]:
+    touching = [x for x in meetings if x.kind == "contact"]
+    if touching and len(touching) < len(meetings):
+        other = next(x for x in meetings if x.kind != "contact")
+        raise PlanError(
+            f"`{touching[0].name}` is a contact and `{other.name}` {'a wall' if other.kind == 'wall' else 'an event'}: "
+            "they cannot be combined yet",
+            fix="Write the wall as a contact too: tp.contact(lambda q: q[1]).",
+        )
+    return lambda system: (with_contacts if touching else with_crossings)(system, meetings)
 
 
 def bound(part: System | SizedFamily, sizes: Mapping[str, int]) -> System:

@@ -182,6 +182,7 @@ def plan_key(system: System, goal: Goal, requested: str) -> str | None:
     own += [system.bracket] if system.bracket else []
     own += [system.crossings] if system.crossings else []
     own += [system.bath] if system.bath else []
+    own += [system.contacts] if system.contacts else []
     return key_of("plan", roots, [*own, clock, *variables(system), asked, requested])
 
 

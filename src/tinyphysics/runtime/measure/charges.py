@@ -211,6 +211,11 @@ def find_invariants(
             f"find_invariants: `{seen.name}` has no parameter `{unknown[0]}`",
             fix=f"It has {', '.join(x.name for x in seen.parameters) or 'none'}.",
         )
+    if seen.contacts:
+        raise InputError(
+            f"find_invariants: `{seen.name}` has contacts, which conserve nothing",
+            fix="Compile it without tp.contact.",
+        )
     if seen.is_open:
         what = "friction" if seen.friction else "a bath"
         raise InputError(

@@ -243,6 +243,25 @@ def bracket(c: Case) -> Iterator[Loss]:
     yield Loss("the bracket of the motion", None, "", c.since, restores, because)
 
 
+def soft_contacts(c: Case) -> Iterator[Loss]:
+    """What a fixed number of sweeps leaves of contacts."""
+    if not c.system.contacts:
+        return
+    worst = across = None
+    because = "contacts are soft: impulses are found by a fixed number of sweeps"
+    if c.origin is not None:
+        worst = across = 0.0
+        for touch in c.system.contacts:
+            found = c.origin.contacts(touch.name)
+            worst = max(worst, float(np.nanmax(-np.minimum(found.gap, 0.0), initial=0.0)))
+            across = max(across, float(np.nanmax(found.force * np.maximum(found.gap, 0.0), initial=0.0)))
+        because = "measured at the frames of the run"
+    more = "more iterations=, or a smaller dt"
+    yield Loss("overlap of bodies that touch", worst, "largest, in units of the gap", c.since, more, because)
+    unit = "largest force times open gap, which hard contacts do not have"
+    yield Loss("forces across open gaps", across, unit, c.since, more, because)
+
+
 # fmt: off
 LOSSES: tuple[Callable[[Case], Iterator[Loss]], ...] = (
     far_field,
@@ -255,6 +274,7 @@ LOSSES: tuple[Callable[[Case], Iterator[Loss]], ...] = (
     rigid_bonds,
     to_friction,
     bracket,
+    soft_contacts,
 )
 # fmt: on
 

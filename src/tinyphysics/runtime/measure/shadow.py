@@ -52,7 +52,14 @@ def refusal(system: System, goal: Goal, method: str) -> str:
     if system.clock is not None or system.driven:
         return "its energy depends on time, or it is stepped in another time"
     if system.is_open:
-        return "friction takes energy" if system.friction else "a bath gives and takes energy"
+        takes = (
+            "friction takes"
+            if system.friction
+            else "contacts take"
+            if system.contacts
+            else "a bath gives and takes"
+        )
+        return f"{takes} energy"
     if system.crossings:
         return "steps are cut at walls and events"
     if goal.approximate is not None or goal.project:

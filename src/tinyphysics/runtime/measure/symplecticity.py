@@ -225,6 +225,11 @@ def measure_symplectic(sim: Measurable, dt: float | None = None, pairs: Any = No
         choose_inner_steps(setup, given, h, 0.0, None)
     i = inputs(system, given_momenta(system, given))
     check_start(system, i)
+    if system.contacts:
+        raise InputError(
+            f"`{system.name}` has contacts: nothing is claimed of its steps that could be measured",
+            fix="Compile the energy without tp.contact.",
+        )
     if i.is_ensemble:
         raise InputError("the symplectic defect is measured for one member at a time", fix="Pass one member.")
     if in_frame(setup.tpir):

@@ -20,7 +20,8 @@ from tinyphysics.planner.systems.time_transformation import WAYS, transformed
 from tinyphysics.runtime.stages.pilot_cache import as_data, from_data
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.run import BoundAct
-from tinyphysics.system import GIVEN_BY, Crossing, Parameter, State, System, roots_in
+from tinyphysics.system import GIVEN_BY, Crossing, Parameter, State, System, Touch, roots_in
+from tinyphysics.touching import IMPULSE, RUB
 
 FORMAT = 1
 
@@ -46,6 +47,7 @@ def system_data(whole: System) -> dict[str, Any]:
         **({} if clock is None else {"clock": [clock.way, dump([clock.rate])]}),
         **{name: word for name in ("step", "unsafe", "bath", "bracket") if (word := getattr(s, name))},
         **({"held": list(s.held)} if s.held else {}),
+        **({"contacts": [list(astuple(c)) for c in s.contacts]} if s.contacts else {}),
         **({"crossings": [list(astuple(c)) for c in s.crossings]} if s.crossings else {}),
         "motion": "",
         **{name: dump(us) for name, us in roots.items()},
@@ -59,12 +61,17 @@ def sign_and_type(p: Parameter) -> list[str]:
     return [p.sign] if p.sign else []
 
 
+def start_of(s: Mapping[str, Any], name: str) -> float | None:
+    """Impulses of contacts begin with 0 where a run does not give them."""
+    return 0.0 if any(name in (f"{c[0]}{IMPULSE}", f"{c[0]}{RUB}") for c in s.get("contacts", ())) else None
+
+
 def system_of(s: Mapping[str, Any]) -> System:
     """The system that was made data."""
     how, kind = roots_in(System), s["kind"]
     graphs = {GIVEN_BY[kind]: s["graph"]} | {name: s[name] for name in how if s.get(name)}
     states = tuple(
-        State(n, UOp.var(n, tuple(shape), *(DTYPES[d] for d in dtype)), role, unit)
+        State(n, UOp.var(n, tuple(shape), *(DTYPES[d] for d in dtype)), role, unit, start_of(s, n))
         for n, role, shape, unit, *dtype in s["states"]
     )
     parameters = tuple(
@@ -83,6 +90,7 @@ def system_of(s: Mapping[str, Any]) -> System:
         bath=str(s.get("bath", "")),
         bracket=str(s.get("bracket", "")),
         held=tuple(map(str, s.get("held", ()))),
+        contacts=tuple(Touch(*map(in_tuples, c)) for c in s.get("contacts", ())),
         crossings=tuple(Crossing(*map(in_tuples, c)) for c in s.get("crossings", ())),
         **{name: how[name].put(parse(text)) for name, text in graphs.items()},
     )

@@ -43,6 +43,10 @@ def encode(r: Resolved) -> Encoded:
         from tinyphysics.runtime.stages.constraints import check_start  # most systems have none
 
         check_start(system, i)
+    if system.contacts:
+        from tinyphysics.runtime.stages.overlaps import check_apart
+
+        check_apart(system, i)
     if system.guards:
         from tinyphysics.runtime.stages.walls import check_start as check_inside
 

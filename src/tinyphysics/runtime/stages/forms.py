@@ -152,7 +152,7 @@ def pattern_of(
     asked_for = [x for x in c.system.parameters if x.name in given]
     slots = [[engine.slots[word] for word in words(x) if word in engine.slots] for x in asked_for]
     params = [GivenParameter(x.name, x, own) for x, own in zip(asked_for, slots)]
-    if any(np.shape(given[x.name]) != x.shape for x in states):
+    if any(x.name not in given or np.shape(given[x.name]) != x.shape for x in states):
         return None
     if any(np.shape(given[x.name]) != x.parameter.var.shape for x in params):
         return None

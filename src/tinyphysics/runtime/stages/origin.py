@@ -24,13 +24,15 @@ from tinyphysics.runtime.state.record import Carried, Record
 from tinyphysics.runtime.state.run import Run, made
 from tinyphysics.runtime.state.schedule import Schedule, time_at, times_at, times_of
 from tinyphysics.system import State
+from tinyphysics.touching import IMPULSE, RUB
 from tinyphysics.tpir.precision.probe import REST
+from tinyphysics.trajectory import Touched
 from tinyphysics.util import did_you_mean, plural
 
 EXTENDED = "extended energy"  # H + p_t: what is conserved where H depends on t
 P_T = "p_t"
-# what may be booked beside the energy: what friction and bounces took, the heat that came in, and what a drive gave
-BOOKS = ("friction", "heat", "drive", "bounces")
+# what may be booked beside the energy: what friction, contacts and bounces took, the heat that came in, what a drive gave
+BOOKS = ("friction", "contacts", "heat", "drive", "bounces")
 GIVEN = ("heat", "drive")  # of these, what adds to the energy
 TERMS = "largest sum of |terms of H|"
 SLOPES = "largest sum of |z dH/dz| over the states z in the frames"
@@ -143,6 +145,24 @@ class Origin:
         value = multipliers(self.run.system, made(self.run.program).name, self.run.dt, name)
         return self.seen(self.looked({name: value})[name])
 
+    def contacts(self, name: str) -> Touched:
+        """Of a contact, at every frame."""
+        s = self.run.system
+        names = [c.name for c in s.contacts]
+        if name not in names:
+            known = ", ".join(f"`{n}`" for n in names) or "none"
+            raise InputError(
+                f"there is no contact `{name}`", fix=f"{did_you_mean(name, names)}It has {known}."
+            )
+        k = names.index(name)
+        dt = UOp.const(abs(self.run.dt))
+        states = {x.name: x.var for x in s.states}
+        found = {"gap": s.gaps[k]}
+        for key, end in (("force", IMPULSE), ("rub", RUB)):
+            if (u := states.get(name + end)) is not None:
+                found[key] = u / dt.expand(u.shape)
+        return Touched(**{key: self.seen(v) for key, v in self.looked(found).items()})
+
     def looked(self, values: Mapping[str, UOp]) -> dict[str, Any]:
         """Values of every frame."""
         steps = [int(n) for n in self.steps]
@@ -181,13 +201,14 @@ class Origin:
         has = {
             "friction": bool(s.friction),
             "heat": bool(s.heat),
+            "contacts": bool(s.contacts),
             "drive": s.driven,
             "bounces": bool(s.crossings),
         }
         return tuple(name for name in BOOKS if s.energy is not None and has[name])
 
     def ledger(self) -> dict[str, Any]:
-        """What friction has taken, and a bath and a drive have given up to each frame."""
+        """What friction and contacts have taken, and a bath and a drive have given up to each frame."""
         out = {}
         for name in self.booked():
             _, values, _ = self.series(name)

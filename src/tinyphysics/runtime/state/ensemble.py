@@ -222,9 +222,10 @@ def inputs(
     param_arrays: dict[str, Any] = {}
     later: set[str] = set() if doubtful is None else doubtful
     for s in system.states:
-        if s.name not in given:
+        if s.name not in given and s.start is None:
             raise InputError(f"the initial `{s.name}` is missing", fix=f"Pass {s.name}=... to evolve.")
-        words, n = kept(encoding, s.name, given[s.name], s.var.shape, threads)
+        value = given[s.name] if s.name in given else np.full(s.var.shape, s.start)
+        words, n = kept(encoding, s.name, value, s.var.shape, threads)
         state_arrays |= words
         if n is not None:
             lengths[s.name] = n

@@ -10,7 +10,7 @@ from __future__ import annotations
 from tinyphysics.analysis.masses import masses
 from tinyphysics.analysis.separable import signed_sum, terms
 from tinyphysics.charged import Magnetic
-from tinyphysics.contact import Contact
+from tinyphysics.contact_form import Contact
 from tinyphysics.facts import Facts
 from tinyphysics.flows.closed_form import ClosedFlow, Values, time_of
 from tinyphysics.ir import UOp, elements, substitute
