@@ -172,6 +172,8 @@ GROUPS: dict[str, dict[str, Row]] = {
         "damped_pendulum":  Row(steps=3_000, kind="phase", options={"friction": "gamma"}),
         "double_pendulum":  Row(steps=1_500, axes=tip),
         "rods":             Row(steps=3_000, options={"order": 4}, axes=lambda out: {"x": "q[1, 0]", "y": "q[1, 1]"}),
+        "bounces":          Row(steps=600),
+        "billiard":         Row(steps=2_000),
         "spherical_pendulum": Row(steps=2_000, axes=from_above),
         "cart_pole":        Row(steps=2_000, axes=lambda out: {"y": "theta"}),
         "hoop":             Row(steps=2_000, kind="phase"),

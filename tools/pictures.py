@@ -22,6 +22,7 @@ from measure_methods import PROBLEMS, error
 from pictures_pushers import draw_friction, draw_magnetic, draw_pushers
 from pictures_rods import draw_rods, draw_whip
 from pictures_tops import draw_tops
+from pictures_walls import draw_walls
 from tinyphysics.physics import chains, fields, fluids, molecular, particles
 from tinyphysics.physics.starts import lattice, maxwell
 from tinyphysics.physics.zoo import henon_heiles, kepler
@@ -659,7 +660,7 @@ def main() -> None:
         "pushers": draw_pushers,
         "whip": draw_whip,
     }
-    three = {"tops": draw_tops, "rods": draw_rods}
+    three = {"tops": draw_tops, "rods": draw_rods, "walls": draw_walls}
     for name in sys.argv[1:] or [*WHOLE, *families, *three]:
         if name in WHOLE:
             WHOLE[name]()

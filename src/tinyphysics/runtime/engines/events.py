@@ -22,6 +22,7 @@ from tinyphysics.trajectory import StatesByName, Stop
 
 PLACES = 24  # in a step with a curve; two changes of sign between two of them are not seen
 MOST = 1_000_000  # events of a run
+MOST_MET = 20_000_000  # of walls and events of the system
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,12 +75,14 @@ class Found:
     apart: float = 0.0  # the largest time between two looks
     numbers: frozenset[str] = frozenset()  # functions that were a number somewhere
 
-    def with_hits(self, hits: Sequence[Hits], apart: float, numbers: Sequence[str]) -> Found:
+    def with_hits(
+        self, hits: Sequence[Hits], apart: float, numbers: Sequence[str], most: int = MOST
+    ) -> Found:
         new = tuple(h for h in hits if len(h))
         count = self.count + sum(map(len, new))
-        if count > MOST:
+        if count > most:
             raise InputError(
-                f"more than {MOST:,} events", fix="Run for a shorter time, or define an event that is rarer."
+                f"more than {most:,} events", fix="Run for a shorter time, or define an event that is rarer."
             )
         return Found(self.hits + new, count, max(self.apart, apart), self.numbers.union(numbers))
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tinyphysics.device.protocols import PlainEngine
 from tinyphysics.runtime.engines.engine import States
-from tinyphysics.runtime.engines.events import Found, Hits
+from tinyphysics.runtime.engines.events import MOST_MET, Found, Hits
 from tinyphysics.runtime.engines.on_demand import Look
 from tinyphysics.runtime.state.schedule import times_at
 from tinyphysics.synth.methods.meetings import (
@@ -237,7 +237,7 @@ class RoundEngine(PlainEngine):
             hits.append(Hits(c.name, who[mine], when, rising, shaped, rests))
             for j, k in enumerate(who[mine].tolist()) if c.stops else ():
                 m.ended.setdefault(k, (c.name, float(when[j]), {name: v[j] for name, v in shaped.items()}))
-        m.found = m.found.with_hits(hits, abs(m.dt), [c.name for c in self.crossings])
+        m.found = m.found.with_hits(hits, abs(m.dt), [c.name for c in self.crossings], MOST_MET)
 
 
 def owner(name: str) -> str:
