@@ -160,7 +160,7 @@ COMPILE: dict[str, Option] = {
     "temperature":  Option(None, anything,
         "the temperature of a bath, in units of 1/kB: a number, or the name of a parameter"),
     "bath":         Option(None, or_none(a_word("langevin")),
-        'how heat comes and goes: "langevin", if a temperature is given'),
+        'how heat comes and goes: "langevin", the default if a temperature is given, or "andersen"'),
     "kB":           Option(1.0, a_number("1.0", "constant"),
         "Boltzmann's constant: tinyphysics.physics.molecular.BOLTZMANN for kelvin"),
     "backend":      Option("auto", a_word("llvm"),

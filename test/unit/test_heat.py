@@ -120,6 +120,42 @@ def test_rates_number_by_number_leave_the_law_as_it_is():
     assert sim.certificate.canonical
 
 
+@tp.hamiltonian
+def balls(q: tp.Array["n", 3], p: tp.Array["n", 3], m: float = 2.0):  # noqa: F821
+    return (p**2).sum() / (2 * m) + (q**2).sum() / 2
+
+
+def test_collisions_draw_all_numbers_of_a_body_anew_and_keep_the_law():
+    sim = tp.compile(balls, 0.2, temperature=0.5, bath="andersen", friction=1.0)
+    n = 20_000
+    first = sim.evolve(q=np.zeros((n, 3)), p=np.zeros((n, 3)), steps=1, seed=2).final.p
+    hit = (first != 0).all(1)
+    assert ((first == 0).all(1) | hit).all()  # a body collides as a whole
+    assert hit.mean() == pytest.approx(1 - math.exp(-0.2), abs=0.01)
+    assert first[hit].var() == pytest.approx(2.0 * 0.5, rel=0.06)
+    out = sim.evolve(q=np.zeros((n, 3)), p=np.zeros((n, 3)), steps=100, seed=2).final
+    assert out.q.var() == pytest.approx(0.5, rel=0.02)
+    assert sim.certificate.canonical and "exactly" in sim.certificate.canonical.because
+
+
+@pytest.mark.parametrize("backend", ["python", "numpy", "c"])
+def test_collisions_have_the_same_bits(backend):
+    start = dict(q=np.zeros((4, 3)), p=np.ones((4, 3)), steps=9, seed=3)
+
+    def run(where):
+        return tp.compile(balls, 0.2, temperature=0.5, bath="andersen", backend=where).evolve(**start).hash
+
+    assert run(backend) == run("llvm")
+
+
+def test_a_collision_has_no_derivative():
+    sim = tp.compile(well, 0.1, temperature=1.0, bath="andersen")
+    with pytest.raises(tp.PlanError, match="collides"):
+        sim.grad(lambda out: out.final.q, q=0.1, p=0.0, steps=5, wrt=["q"])
+    with pytest.raises(tp.PlanError, match="derivative"):
+        sim.lyapunov(q=0.1, p=0.0, steps=50)
+
+
 # --- one step, by hand --------------------------------------------------------------------------------------
 def noise(steps, seed):
     """The normal numbers of the bath, one a step, all at once."""
@@ -251,7 +287,7 @@ def test_a_palindrome_of_whole_weights_is_canonical(moves, holds):
 
 @pytest.mark.parametrize("old, new, why", [
     (r"expm1, (T\d+)", r"exp, \1", "not shown to be what a bath makes"),
-    (r"normal, 0.0", "uniform, 0.0", "not a normal number"),
+    (r"normal, 0.0", "uniform, 0.0", "not shown to be what a bath makes"),
     (r"langevin, 1.0,", "langevin, 0.5,", "not shown to be what a bath makes"),
     (r"NOISE T(\d+), normal, 0.0", r"NOISE T\1, normal, 1.0", "not a normal number"),
 ])  # fmt: skip

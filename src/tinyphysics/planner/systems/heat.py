@@ -14,12 +14,12 @@ from tinyphysics.errors import InputError, PlanError
 from tinyphysics.given import shown
 from tinyphysics.ir import UOp
 from tinyphysics.planner.systems.friction import rate_of
-from tinyphysics.rules.formulas.baths import LANGEVIN
+from tinyphysics.rules.formulas.baths import ANDERSEN, LANGEVIN
 from tinyphysics.structure import FIVE
 from tinyphysics.system import Parameter, SizedFamily, System
 from tinyphysics.util import did_you_mean, one_of
 
-BATHS = (LANGEVIN,)
+BATHS = (LANGEVIN, ANDERSEN)
 TEMPERATURE, FRICTION = (
     "temperature",
     "friction",
@@ -51,13 +51,13 @@ def with_bath(
             added[free_name(taken, FRICTION)] = ()
         return replace(
             family,
-            build=lambda sizes: heated(family.build(sizes), temperature, friction, kB),
+            build=lambda sizes: heated(family.build(sizes), temperature, bath, friction, kB),
             shapes={**family.shapes, **added},
         )
-    return heated(system, temperature, friction, kB)
+    return heated(system, temperature, bath, friction, kB)
 
 
-def heated(system: System, temperature: Any, friction: Any, kB: float) -> System:
+def heated(system: System, temperature: Any, bath: str | None, friction: Any, kB: float) -> System:
     check_momenta(system)
     kinetic = separable(system).T if system.kind == "hamiltonian" else None
     if kinetic is not None and not (found := masses(system, kinetic)):
@@ -73,7 +73,7 @@ def heated(system: System, temperature: Any, friction: Any, kB: float) -> System
     rates = rates_of(system, RATE if friction is None else friction, made)
     signs = {warm: "positive"} | dict.fromkeys(rates, "not negative")
     own = tuple(replace(x, sign=signs.get(x.var, x.sign)) for x in (*system.parameters, *made))
-    return replace(system, heat=(kT, *rates), bath=LANGEVIN, parameters=own, function=None)
+    return replace(system, heat=(kT, *rates), bath=bath or LANGEVIN, parameters=own, function=None)
 
 
 def check_momenta(system: System) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.step import DT
 
-LANGEVIN = "langevin"
+LANGEVIN, ANDERSEN = "langevin", "andersen"
 BATHS = (1 << 31) + (1 << 29)  # streams: above those of a map, below those of observables
 EACH = 1 << 8  # streams of one momentum
 
@@ -35,3 +37,40 @@ def ornstein_uhlenbeck(
     c, rest = decay(rate, weight, dt).exp(), -decay(rate, weight, dt, twice=True).expm1()
     width = (rest.expand(p.shape) * kT.expand(p.shape) / inverse.expand(p.shape)).sqrt()
     return p.fma(c.expand(p.shape), width * noise)
+
+
+def collisions(
+    p: UOp, rate: UOp, weight: float, kT: UOp, inverse: UOp, noise: UOp, chance: UOp, dt: UOp = DT
+) -> UOp:
+    """sqrt(k_B T m) ξ with the probability 1 - exp(-rate*h), and p otherwise: both have Maxwell's law if p has it.
+
+    `chance` is uniform in [0, 1), one number for each body: all numbers of a momentum are drawn anew, or none.
+    """
+    often = -decay(rate, weight, dt).expm1()
+    if chance.shape != p.shape:
+        chance = chance.reshape(*chance.shape, 1).expand(p.shape)
+    width = (kT.expand(p.shape) / inverse.expand(p.shape)).sqrt()
+    return (chance < often.expand(p.shape)).where(width * noise, p)
+
+
+def shape_of_bodies(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The last axis of a momentum is space where it has two or three numbers; any other number is a body on a line."""
+    return shape[:-1] if shape and shape[-1] in (2, 3) else shape
+
+
+def in_bath(
+    way: str, p: UOp, rate: UOp, weight: float, kT: UOp, inverse: UOp, drawn: Sequence[UOp], dt: UOp
+) -> UOp | None:
+    """What a bath makes of a momentum with these random numbers; None of other numbers than it draws."""
+    kinds = [u.arg[0] for u in drawn]
+    if way == LANGEVIN and kinds == ["normal"]:
+        return ornstein_uhlenbeck(p, rate, weight, kT, inverse, drawn[0], dt)
+    if way == ANDERSEN and kinds == ["normal", "uniform"]:
+        return collisions(p, rate, weight, kT, inverse, drawn[0], drawn[1], dt)
+    return None
+
+
+def draws_of(way: str, shape: tuple[int, ...]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """(kind, shape) of what a bath draws for a momentum, in order."""
+    uniform = (("uniform", shape_of_bodies(shape)),) if way == ANDERSEN else ()
+    return (("normal", shape), *uniform)

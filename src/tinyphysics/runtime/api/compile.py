@@ -200,7 +200,7 @@ def compile(
     kinetics      "newtonian" or "relativistic"
     friction      the rate at which momenta decay: a number, an array, or the name of a parameter
     temperature   the temperature of a bath, in units of 1/kB: a number, or the name of a parameter
-    bath          how heat comes and goes: "langevin", if a temperature is given
+    bath          how heat comes and goes: "langevin", the default if a temperature is given, or "andersen"
     kB            Boltzmann's constant: tinyphysics.physics.molecular.BOLTZMANN for kelvin
     backend       where it runs: "llvm", "c", "numpy", "python", "opencl", "cuda"; "auto" chooses
     precision     "float64", "float32", "mixed", "compensated", "dd" or "lattice"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tinyphysics.analysis.masses import masses
-from tinyphysics.flows.ornstein_uhlenbeck import Coupled, OrnsteinUhlenbeckFlow
+from tinyphysics.flows.baths import BathFlow, Coupled
 from tinyphysics.ir import UOp
 from tinyphysics.rules.formulas.baths import stream_of
 from tinyphysics.step import SubFlow
@@ -18,4 +18,4 @@ def in_bath(system: System, kinetic: UOp, weight: float, piece: int) -> SubFlow:
         Coupled(p, rate, w, stream_of(k, piece))
         for k, (p, rate, w) in enumerate(zip(system.p, rates, inverse))
     ]
-    return OrnsteinUhlenbeckFlow(tuple(momenta), kT, weight, kinetic)
+    return BathFlow(system.bath, tuple(momenta), kT, weight, kinetic)

@@ -383,7 +383,7 @@ ISA: dict[str, InstructionRow] = {
         no_part_of=("maps", "orbits", "stages", "turns")),
     "BATH":      InstructionRow("s, value, way, weight, kT, w, rate", "S",
         "s := value, what a bath at the thermal energy kT makes of the momentum s with masses 1/w in the time weight*dt: "
-        "langevin, exp(-rate*h) s and noise",
+        "langevin, exp(-rate*h) s and noise; andersen, drawn anew with the probability 1 - exp(-rate*h)",
         "rwc[rc]{3,}",
         value=values.source, kind="update", numbers="by_value", reader="baths",
         no_part_of=("maps", "orbits", "stages", "turns", "rotations", "exact")),

@@ -15,7 +15,7 @@ from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.rules.equality.normal import Normal
 from tinyphysics.rules.equality.probe import seen_to_be_something
-from tinyphysics.rules.formulas.baths import LANGEVIN, ornstein_uhlenbeck
+from tinyphysics.rules.formulas.baths import in_bath
 from tinyphysics.rules.formulas.gyration import WAYS, gyrated
 from tinyphysics.tpir.program.isa import Instruction, Operand, Program, Register, Type, Word
 from tinyphysics.tpir.program.liveness import reads_before_writing
@@ -56,7 +56,8 @@ class Heated:
     rate: UOp
     kT: UOp
     inverse: UOp  # one over the mass
-    noise: UOp
+    drawn: tuple[UOp, ...]
+    way: str
 
 
 class Blocks:
@@ -166,25 +167,22 @@ class Blocks:
         symbolic.load(dst.index)
 
     def heat(self, walk: Walk, i: Instruction) -> None:
-        """A momentum in a bath: the noise and the factor of an Ornstein-Uhlenbeck process, as its operands declare it."""
+        """A momentum in a bath: the formula of its word, with what its operands declare."""
         symbolic, where, dst = walk.symbolic, walk.where, i.dst
         assert isinstance(dst, Register)
         value, own = symbolic.read(i.args[0], i.type, where), symbolic.read(dst, i.type, where)
         check_type(value, i, where)
         number = Type(i.type.dtype)
         kT, w, rate = (symbolic.read(x, number, where) for x in i.args[3:])
-        weight, noise = i.args[2], [u for u in toposort([value]) if u.op is Ops.RANDOM]
+        weight, way = i.args[2], str(i.args[1])
+        drawn = sorted({u for u in toposort([value]) if u.op is Ops.RANDOM}, key=lambda u: str(u.arg[0]))
         assert isinstance(weight, float)
-        meant = (
-            ornstein_uhlenbeck(own, rate, weight, kT, w, noise[0], DT)
-            if len(noise) == 1 and i.args[1] == Word(LANGEVIN)
-            else None
-        )
+        meant = in_bath(way, own, rate, weight, kT, w, drawn, DT)
         if value is not meant or moving(rate) or moving(kT) or moving(w):
             self.maps.append(f"{where} is not shown to be what a bath makes of {dst}")
         else:
             self.heated.append(
-                Heated(walk.update(i, own, UOp.const(weight) * DT), weight, rate, kT, w, noise[0])
+                Heated(walk.update(i, own, UOp.const(weight) * DT), weight, rate, kT, w, tuple(drawn), way)
             )
         self.ended = True
         symbolic.load(dst.index)

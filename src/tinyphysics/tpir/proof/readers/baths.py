@@ -1,11 +1,12 @@
 """What does a step at a temperature keep?  The law exp(-H/k_B T), to O(dt²) where its parts are a palindrome.
 
 Between two pieces of the bath a program is read as one of shears (shears.py). A BATH is taken for a bath where the value is
-shown to be exp(-rate*h) p + sqrt((1 - exp(-2 rate h)) k_B T/w) ξ, with a rate, a thermal energy and a w that no state enters,
-w p the velocity that the declared energy gives, and ξ normal numbers that no other line of the program reads. That keeps
-exp(-p w p/2 k_B T) whatever h is. Shears of the energy keep exp(-H̃/k_B T) of a modified energy H̃, whose terms of odd order
-in dt vanish in a palindrome; so then the law of the whole is exp(-H/k_B T) (1 + O(dt²)). That there is only one such law
-(ergodicity) is assumed and not shown.
+shown to be exp(-rate*h) p + sqrt((1 - exp(-2 rate h)) k_B T/w) ξ (langevin), or sqrt(k_B T/w) ξ with the probability
+1 - exp(-rate*h) and p otherwise (andersen), with a rate, a thermal energy and a w that no state enters, w p the velocity
+that the declared energy gives, and random numbers that no other line of the program reads. Both keep exp(-p w p/2 k_B T)
+whatever h is. Shears of the energy keep exp(-H̃/k_B T) of a modified energy H̃, whose terms of odd order in dt vanish in a
+palindrome; so then the law of the whole is exp(-H/k_B T) (1 + O(dt²)). That there is only one such law (ergodicity) is
+assumed and not shown.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from fractions import Fraction
 
 from tinyphysics.ir import i64
 from tinyphysics.ir.uop import UOp
+from tinyphysics.rules.formulas.baths import draws_of
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.tpir.program.symbolic import clocks, state_var
 from tinyphysics.tpir.proof.blocks import Heated, applied
@@ -57,9 +59,9 @@ class BathReader:
                 return f"{u}: 1/w is not shown to be the mass of `{name}`"
             if why := self.not_independent(h):
                 return f"{u}: {why}"
-            if h.noise.arg in seen:
+            if any(x.arg[1] in seen for x in h.drawn):
                 return f"{u}: its noise is that of another line"
-            seen.add(h.noise.arg)
+            seen |= {x.arg[1] for x in h.drawn}
         return ""
 
     def velocity(self, momentum: int) -> UOp:
@@ -67,12 +69,14 @@ class BathReader:
         return self.shears.slopes(-1)[momentum]
 
     def not_independent(self, h: Heated) -> str:
-        """Is there a normal number for each of a momentum, and each at an address of its own?"""
-        kind, _, count = h.noise.arg
-        shape = self.program.states[h.update.state].type.shape
-        index = UOp.range(count).reshape(shape) if shape else UOp.const(0, i64)
-        if kind != "normal" or h.noise.shape != shape or h.noise.src[-1] is not index:
-            return "its noise is not a normal number for each of its numbers"
+        """Is there a random number for each of a momentum, or of its bodies, and each at an address of its own?"""
+        wanted = draws_of(h.way, self.program.states[h.update.state].type.shape)
+        for x, (kind, shape) in zip(h.drawn, wanted):
+            index = UOp.range(x.arg[2]).reshape(shape) if shape else UOp.const(0, i64)
+            if x.arg[0] != kind or x.shape != shape or x.src[-1] is not index:
+                return f"its noise is not a {kind} number for each of its numbers"
+        if len({x.arg[1] for x in h.drawn}) < len(h.drawn):
+            return "its noise is used twice"
         return ""
 
     # --- verdicts -----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""How does a Langevin bath change momenta?  Each by an exact step of dp = -rate p dt + noise; the heat is booked."""
+"""How does a bath change momenta?  Each by itself, so that Maxwell's law stays as it is; the heat is booked."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from tinyphysics.flows.map import Map
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.report import Row
-from tinyphysics.rules.formulas.baths import LANGEVIN, ornstein_uhlenbeck
+from tinyphysics.rules.formulas.baths import LANGEVIN, draws_of, in_bath
 from tinyphysics.rules.functions.random import draw
-from tinyphysics.step import DRAWS, SubFlow
+from tinyphysics.step import DRAWS, DT, SubFlow
 from tinyphysics.structure import FORCE
 from tinyphysics.tpir.program.isa import Word
 from tinyphysics.tpir.program.lower import ProgramBuilder
@@ -28,9 +28,10 @@ class Coupled:
 
 
 @dataclass(frozen=True, eq=False)
-class OrnsteinUhlenbeckFlow(SubFlow):
-    """p := c p + sqrt((1 - c²) k_B T m) ξ with c = exp(-rate * weight * dt), for each momentum."""
+class BathFlow(SubFlow):
+    """What a bath makes of each momentum in weight * dt: rules/formulas/baths.py has the formula of its word."""
 
+    way: str
     momenta: tuple[Coupled, ...]
     kT: UOp
     weight: float
@@ -47,16 +48,21 @@ class OrnsteinUhlenbeckFlow(SubFlow):
         return frozenset(v for u in self.values().values() for v in u.leaves)
 
     def values(self) -> dict[UOp, UOp]:
-        return {m.p: self.value(m, draw("normal", m.stream, m.p.shape)) for m in self.momenta}
+        return {m.p: self.value(m) for m in self.momenta}
 
-    def value(self, m: Coupled, noise: UOp) -> UOp:
-        return ornstein_uhlenbeck(m.p, m.rate, self.weight, self.kT, m.inverse, noise)
+    def value(self, m: Coupled) -> UOp:
+        own = [
+            draw(kind, m.stream + k, shape) for k, (kind, shape) in enumerate(draws_of(self.way, m.p.shape))
+        ]
+        found = in_bath(self.way, m.p, m.rate, self.weight, self.kT, m.inverse, own, DT)
+        assert found is not None, "a bath draws what its formula takes"
+        return found
 
     def works(self) -> tuple[UOp, ...]:
         (after,) = substitute([self.energy], self.values())
         return (self.energy - after,)
 
-    def followed(self, p_t: UOp, new: Mapping[UOp, UOp]) -> OrnsteinUhlenbeckFlow:
+    def followed(self, p_t: UOp, new: Mapping[UOp, UOp]) -> BathFlow:
         return replace(self, ledger=p_t, given=new[self.works()[0]])
 
     def weights(self) -> Iterator[float]:
@@ -66,20 +72,27 @@ class OrnsteinUhlenbeckFlow(SubFlow):
         g = sum(m.p.size for m in self.momenta)
         rates = one_of(list(dict.fromkeys(str(m.rate) for m in self.momenta)), "and")
         return [
-            Row("bath", LANGEVIN, f"k_B T = {self.kT}; momenta forget at the rate {rates}"),
+            Row("bath", self.way, f"k_B T = {self.kT}; momenta forget at the rate {rates}"),
             Row(
                 "degrees of freedom",
                 str(g),
-                "g, all numbers of the momenta: a Langevin bath heats the motion of the whole too",
+                "g, all numbers of the momenta: the bath heats the motion of the whole too",
             ),
         ]
 
-    def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
-        """Directions see the same noise: what is left of them is the factor."""
+    def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...] | None:
+        """Directions see the same noise: what is left of them is the factor. Whether a body collides has no derivative."""
+        return None if self.way != LANGEVIN else self.moved(ways)
+
+    def moved(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
         return Map(tuple(self.values().items())).tangent(ways)[0], self
 
-    def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...]:
-        return Map(tuple(self.values().items())).adjoint(bars, sums)
+    def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...] | None:
+        return None if self.way != LANGEVIN else Map(tuple(self.values().items())).adjoint(bars, sums)
+
+    @property
+    def without_adjoint(self) -> str:
+        return "" if self.way == LANGEVIN else "whether a body collides in a step has no derivative"
 
     def lower(self, b: ProgramBuilder, section: str) -> None:
         if self.ledger is not None and self.given is not None:
@@ -91,7 +104,7 @@ class OrnsteinUhlenbeckFlow(SubFlow):
         lines = []
         for m in self.momenta:
             value, *given = (b.operand(u, section) for u in (values[m.p], self.kT, m.inverse, m.rate))
-            lines.append((m.p, (value, Word(LANGEVIN), float(self.weight), *given)))
+            lines.append((m.p, (value, Word(self.way), float(self.weight), *given)))
         for p, args in lines:
             b.emit(section, "BATH", b.state(p), *args, u=p, note="bath")
             b.rewritten(p)
