@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -372,6 +373,31 @@ def test_a_step_that_breaks_the_energy_by_itself_stops(options):
     assert out.stopped.cause == "integrity" and 30 < out.stopped.step < 45
     short = tp.compile(softened, dt=1e-4, method="leapfrog", check_every=64)
     assert short.evolve(**fall, steps=20_000, frames=2).stopped is None
+
+
+@pytest.mark.requirement("S2-53")
+@pytest.mark.parametrize("method, dt", [("leapfrog", 0.01), ("yoshida4", 0.03)])
+def test_unasked_such_a_run_is_warned_about_and_goes_on_as_its_pieces_do(monkeypatch, method, dt):
+    """Only long runs are watched unasked: a stop there would be none of the pieces."""
+    monkeypatch.setattr("tinyphysics.runtime.measure.watches.WORTH", 0.0)
+    monkeypatch.setattr("tinyphysics.runtime.measure.watches.MOST", 64)  # steps between two looks
+    fall = {"q": [1.0, 0.0], "p": [0.0, 0.02]}
+    sim = tp.compile(softened, dt=dt, method=method)
+    with pytest.warns(tp.PhysicsWarning, match="too large for the curvature|energy") as found:
+        whole = sim.evolve(**fall, steps=512, frames=2)
+    assert len(found) == 1 and whole.stopped is None
+    watched = whole.metrics["checks"]["watched"]
+    assert whole.metrics["checks"]["every"] == 64 and ("shadow energy" in watched) == (method == "leapfrog")
+    plain = tp.compile(softened, dt=dt, method=method, checks="off").evolve(**fall, steps=512, frames=2)
+    assert whole.hash == plain.hash
+    for asked in ({"checks": "strict"}, {"checks": {"shadow": 1e-3}}, {"check_every": 64}):
+        one = tp.compile(softened, dt=dt, method=method, **asked)
+        with pytest.warns(tp.PhysicsWarning) if asked.get("checks") != "strict" else nullcontext():
+            try:
+                out = one.evolve(**fall, steps=512, frames=2)
+            except tp.PhysicsIntegrityError as error:
+                out = error.out
+        assert out.stopped.cause == "integrity"
 
 
 @pytest.mark.all

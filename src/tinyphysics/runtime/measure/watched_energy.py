@@ -5,7 +5,7 @@ so far, and by rounding. Of other methods, and of large systems, only jumps of H
 again from the look before: a drift that passed a pole stops the member there ("singularity"), and so does what is no step
 and moved the shadow energy further than the next term anywhere in that stretch ("integrity"): a fault, or a run that is not
 reproduced. A step may do so by itself, where it is too long for the series: that is no fault, and the run goes on, unless the
-step has moved it by a hundredth of the terms of H for good.
+step has moved it by a hundredth of the terms of H for good and checks were asked for: unasked, a warning at the end says so.
 """
 
 from __future__ import annotations
@@ -179,7 +179,8 @@ class WatchedEnergy:
         first = 0 if self.run.begun is None else self.run.begun.step
         for k in members:
             earlier = max(first, min(good, self.pending[k] or good) - LASTING)  # what was not known to last
-            begun = begun_at(part_of(self.run, [k]), earlier if self.breaks else good)
+            earlier = earlier if self.breaks else good
+            begun = begun_at(part_of(self.run, [k]), earlier)
             found = met(self.setup, self.run, begun, k, n) if self.poles else None
             if found is None and self.shadow is not None:
                 found = self.moved(begun, k, good, earlier, n)
@@ -241,7 +242,7 @@ class WatchedEnergy:
             moves = np.abs(np.diff(plain))
             by_series, by_itself = wrong & (jumps > BROKEN * scale), moves > LOST * scale
         least = np.where(by_series, BROKEN, LOST) * scale + self.rounded(seen)
-        broken = by_series | by_itself
+        broken = (by_series | by_itself) & self.breaks
         lasts = np.array([bool(b) and lasting(plain, j, least[j]) for j, b in enumerate(broken)], bool)
         stops = wrong & acts | lasts
         if not stops.any():
@@ -279,11 +280,12 @@ def may_break(setup: Setup, r: Run) -> bool:
     return not meant and not any(u.op in ROUGH for u in toposort([H]))
 
 
-def watch_energy(setup: Setup, r: Run, every: int) -> Watch | None:
+def watch_energy(setup: Setup, r: Run, every: int, asked: bool) -> Watch | None:
     poles, fixed = looks_for_poles(setup, r), r.jump is None and not r.adaptive and not r.gridless
     shadow = shadow_of(setup, r) if fixed and r.system.energy is not None else None
-    breaks = shadow is not None or fixed and may_break(setup, r)
-    if not poles and not breaks:
+    # unasked, only long runs are watched: what stops one must be no step, or its pieces would go on where the whole stops
+    breaks = asked and (shadow is not None or fixed and may_break(setup, r))
+    if not poles and not breaks and shadow is None:
         return None
     one = WatchedEnergy(
         r, setup, shadow, poles and r.poles is None, breaks

@@ -38,12 +38,18 @@ def stride(setup: Setup, r: Run) -> int:
     return min(MOST, max(FEWEST, 1 << math.ceil(math.log2(max(steps, 1.0)))))
 
 
+def is_asked(setup: Setup, r: Run) -> bool:
+    """By checks="strict" or thresholds, check_every= or a fault: then a run is watched however short it is."""
+    asked = setup.checks == "strict" or bool(setup.thresholds) or setup.check_every is not None
+    return asked or any(a.since is not None for a in r.acts)
+
+
 def is_watched(setup: Setup, r: Run) -> bool:
-    """Long runs, and those of which it is asked: by checks="strict", check_every= or a fault."""
+    """Long runs, and those of which it is asked."""
     steps = r.schedule.steps - r.schedule.first
     if setup.checks == "off" or steps < 1 or not r.given.members:
         return False
-    if setup.checks == "strict" or setup.check_every is not None or any(a.since is not None for a in r.acts):
+    if is_asked(setup, r):
         return True
     # a look at the beginning and one at the end have to be worth it, too
     looks = 2 if r.target.backend == "cuda" else 1
@@ -57,7 +63,7 @@ def watches(setup: Setup, r: Run) -> Sequence[Watch]:
     from tinyphysics.runtime.measure.watched_energy import watch_energy
 
     every = stride(setup, r)
-    charges, energy = watch_charges(setup, r, every), watch_energy(setup, r, every)
+    charges, energy = watch_charges(setup, r, every), watch_energy(setup, r, every, is_asked(setup, r))
     return (*(() if charges is None else charges[1:]), *(() if energy is None else (energy,)))
 
 
