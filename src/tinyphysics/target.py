@@ -138,4 +138,5 @@ TORCH = Target("torch", "PyTorch, an array of members at a time", ("f64",), Fals
 JAX = Target("jax", "JAX, an array of members at a time", ("f64",), False)
 LIBRARIES: dict[str, Target] = {t.backend: t for t in (TORCH, JAX)}
 TARGETS = BUILT | LIBRARIES
+INTERPRETED = ("python", "numpy")  # operation by operation: what only has to be found out runs on another
 PLANNED = ("wgsl",)

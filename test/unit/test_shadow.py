@@ -12,6 +12,7 @@ import pytest
 import tinyphysics as tp
 from tinyphysics.physics import particles
 from tinyphysics.runtime.measure.shadow import weights
+from tinyphysics.runtime.stages import execute
 
 
 @tp.hamiltonian
@@ -152,6 +153,29 @@ def test_a_coarse_step_is_warned_about_unasked(options):
     line = kepler.function.__code__.co_firstlineno + 2
     assert what.startswith("At step 72, your Shadow Energy deviates by 1.1e-3. Your step size is too large")
     assert f"(test_shadow.py:{line}); dt <= 0.014" in what
+
+
+@pytest.mark.requirement("S2-39")
+@pytest.mark.parametrize(
+    "method, p, options",
+    [("leapfrog", 0.6, {}), ("leapfrog", 0.6, {"checks": {"shadow": 1e-3}}), ("yoshida4", 0.4, {})],
+)
+def test_the_advice_is_found_by_compiled_code_in_the_same_words(monkeypatch, method, p, options):
+    """Trial runs would take ten times as long as an interpreted run."""
+    start = {"q": [1.0, 0.0], "p": [0.0, p], "steps": 100}
+    said = told(tp.compile(kepler, 0.02, method=method, **options), **start)
+    assert len(said) == 1 and "dt <=" in said[0]
+    for backend in ("numpy", "python"):
+        sim = tp.compile(kepler, 0.02, method=method, backend=backend, **options)
+        ran, run = [], execute.choose_engine
+        monkeypatch.setattr(
+            execute, "choose_engine", lambda r, *rest: (ran.append(r.target.backend), run(r, *rest))[1]
+        )
+        assert told(sim, **start) == said
+        monkeypatch.setattr(execute, "choose_engine", run)
+        assert (
+            ran.count(backend) <= 2 and ran.count("llvm") >= 3
+        )  # the run, and the replay that looks for poles
 
 
 def test_the_first_step_is_found_whatever_was_looked_at():

@@ -13,9 +13,12 @@ from tinyphysics.ir import UOp
 from tinyphysics.runtime.stages.execute import execute
 from tinyphysics.runtime.stages.going_on import Catch
 from tinyphysics.runtime.state.record import Record, beginning
-from tinyphysics.runtime.state.run import Checkpoint, Identity, Run
+from tinyphysics.runtime.state.run import Checkpoint, Identity, Run, made
 from tinyphysics.runtime.state.schedule import Schedule
+from tinyphysics.target import INTERPRETED, TARGETS
 from tinyphysics.version import __version__
+
+LONG = 10_000  # instructions of a step that take seconds to compile
 
 
 def nothing(n: int) -> None:
@@ -49,6 +52,14 @@ def part_of(r: Run, members: Sequence[int]) -> Run:
             last=last,
         )
     return replace(r, given=given, acts=acts, begun=c, watches=(), events={})
+
+
+def compiled(r: Run) -> Run:
+    """A run that is interpreted, to be done again by compiled code: it has the same bits. Very long steps take longer so."""
+    slow = r.target.backend in INTERPRETED and r.target.bit_exact
+    if not slow or not r.loops and len(made(r.program).step) > LONG:
+        return r
+    return replace(r, target=TARGETS["llvm"])
 
 
 def fresh(r: Run) -> Run:

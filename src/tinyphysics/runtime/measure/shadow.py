@@ -27,6 +27,7 @@ from tinyphysics.planner.methods.catalog import method_of
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
+from tinyphysics.runtime.measure.part_again import compiled
 from tinyphysics.runtime.stages.execute import execute
 from tinyphysics.runtime.stages.origin import Origin, addends
 from tinyphysics.runtime.state.record import Record
@@ -195,7 +196,7 @@ class Shadow:
 def every_step(origin: Origin, values: dict[str, UOp]) -> Record:
     """Values at every step of a run, by a replay that has its bits."""
     nothing = Record(Schedule(origin.last, None, 1, None), {})
-    out, *_ = execute(origin.run, nothing, values, lambda n: None, None)
+    out, *_ = execute(compiled(origin.run), nothing, values, lambda n: None, None)
     out.raise_error()
     return out
 

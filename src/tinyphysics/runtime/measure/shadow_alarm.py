@@ -22,6 +22,7 @@ from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.runtime.measure.alarms import proposed
+from tinyphysics.runtime.measure.part_again import compiled
 from tinyphysics.runtime.measure.shadow import (
     MOST,
     every_step,
@@ -153,7 +154,7 @@ def shorter(
         for x in run.system.parameters
         if (v := run.given.own.get(x.name)) is not None
     }
-    order = 2
+    order, backend = 2, compiled(run).target.backend
     for _ in range(TRIES):
         if not math.isfinite(worst) or worst <= 0:
             dt *= 0.5
@@ -163,7 +164,7 @@ def shorter(
         steps = math.ceil(abs(span / dt))
         if steps * 4 > MOST // FEW:
             return None
-        trial = setup.variant(replace(goal, dt=dt, method=method))
+        trial = setup.variant(replace(goal, dt=dt, method=method), backend)
         again = trial.evolve(**start, **given, steps=steps, t0=run.t0, frames=2)
         worst = gap_of(again.origin, goal, method, threshold).largest
         if worst <= threshold:

@@ -19,7 +19,7 @@ from tinyphysics.planner.methods.catalog import method_of
 from tinyphysics.rules.calculus.custom import inline
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.runtime.measure.alarms import at_rest
-from tinyphysics.runtime.measure.part_again import begun_at, every_step, part_of
+from tinyphysics.runtime.measure.part_again import begun_at, compiled, every_step, part_of
 from tinyphysics.runtime.measure.shadow import FIRST_TERM, ORDER, first_change, refusal, sequence_of
 from tinyphysics.runtime.measure.shadow_alarm import Gap, bends, gap_of, tell
 from tinyphysics.runtime.stages.energies import SHORT, SMALL, WRITTEN, Function, written
@@ -184,7 +184,7 @@ def first_beyond(origin: Origin, method: str, members: Sequence[int], last: int,
     H = origin.energy()
     values = {"gap": UOp.const(run.dt**2) * change, "scale": UOp.sum_of(abs(x) for x in addends(H))}
     values |= {f"bend{k}": u for k, u in enumerate(bends(system))}
-    part, first, size = part_of(run, members), 0, PIECE
+    part, first, size = compiled(part_of(run, members)), 0, PIECE
     while first < min(last, FURTHEST):
         end = min(first + size, last)
         seen = every_step(part, end, values)

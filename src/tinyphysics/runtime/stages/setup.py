@@ -75,9 +75,9 @@ class Setup:
                 return
             self._compiled = Compiled(self.source, self.goal, self.requested)
 
-    def variant(self, goal: Goal) -> Setup:
+    def variant(self, goal: Goal, backend: str | None = None) -> Setup:
         """The same system with another goal, for trial runs that are not judged."""
-        return type(self)(self.system, goal, self.requested, "off")
+        return type(self)(self.system, goal, backend or self.requested, "off")
 
     def evolve(self, **given: Any) -> Trajectory:
         """A run, as users call it: `Simulation` has it, and trial runs are made with it."""
