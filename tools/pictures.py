@@ -19,6 +19,7 @@ from PIL import Image
 
 import tinyphysics as tp
 from measure_methods import PROBLEMS, error
+from pictures_heat import draw_heat
 from pictures_pushers import draw_friction, draw_magnetic, draw_pushers
 from pictures_rods import draw_rods, draw_whip
 from pictures_tops import draw_tops
@@ -660,7 +661,7 @@ def main() -> None:
         "pushers": draw_pushers,
         "whip": draw_whip,
     }
-    three = {"tops": draw_tops, "rods": draw_rods, "walls": draw_walls}
+    three = {"tops": draw_tops, "rods": draw_rods, "walls": draw_walls, "heat": draw_heat}
     for name in sys.argv[1:] or [*WHOLE, *families, *three]:
         if name in WHOLE:
             WHOLE[name]()

@@ -7,11 +7,13 @@ import re
 
 import numpy as np
 import pytest
+from scipy.stats import kstest
 
 import tinyphysics as tp
 from tinyphysics.philox import counter_words, key_words, philox4x32, unit_interval
 from tinyphysics.rules.formulas.baths import stream_of
 from tinyphysics.analysis.separable import separable
+from tinyphysics.physics.starts import lattice
 from tinyphysics.planner.systems.heat import with_bath
 from tinyphysics.synth.methods.splitting import split_step
 from tinyphysics.tpir import parse, verify
@@ -154,6 +156,28 @@ def test_a_collision_has_no_derivative():
         sim.grad(lambda out: out.final.q, q=0.1, p=0.0, steps=5, wrt=["q"])
     with pytest.raises(tp.PlanError, match="derivative"):
         sim.lyapunov(q=0.1, p=0.0, steps=50)
+
+
+@pytest.mark.all("108 atoms for 15,000 steps")
+@pytest.mark.requirement("S2-21")
+@pytest.mark.parametrize("bath", ["langevin", "andersen"])
+def test_argon_at_300_kelvin(bath):
+    """2K/(g k_B) to 1 %, and velocities with Maxwell's law, for any bath."""
+
+    @tp.hamiltonian
+    def argon(q: tp.Array["n", 3], p: tp.Array["n", 3], box: float = 1.0):  # noqa: F821
+        s = 1 / tp.pair_distance2(q, box=box, cutoff=2.5, skin=0.3, switch=2.0) ** 3
+        return (p**2).sum() / 2 + tp.pair_sum(4 * (s * s - s))
+
+    kB = 1.380649e-23 / 1.65e-21  # in units of the depth of argon's well
+    q, box = lattice("fcc", 3, density=0.6)
+    sim = tp.compile(argon, 0.004, temperature=300.0, kB=kB, friction=5.0, bath=bath)
+    out = sim.evolve(q=q, p=0 * q, box=float(box[0]), steps=15_000, frames=60, observe_every=10, seed=1,
+                     observe={"T": tp.physics.temperature(kB=kB, at="bath")})  # fmt: skip
+    found = tp.statistics(out["T"])
+    assert found.converged and abs(found.mean - 300.0) < 3.0 + 2 * found.error and found.error < 2.0
+    v = np.asarray(out.p)[20:].ravel() / np.sqrt(300 * kB)
+    assert kstest(v[::7], "norm").pvalue > 1e-3
 
 
 # --- one step, by hand --------------------------------------------------------------------------------------
