@@ -492,3 +492,25 @@ def test_degrees_of_freedom_are_told_and_are_those_of_the_temperature():
     assert row.verdict == "2"
     out = sim.evolve(q=[0.0, 0.0], p=[1.0, 2.0], steps=0, observe={"T": tp.physics.temperature()})
     assert out["T"][0] == 2.5
+
+
+# --- GPUs ---------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("bath", ["langevin", "andersen"])
+def test_a_gpu_draws_the_same_noise_for_members(fake_cuda, bath):
+    q = np.linspace(-1, 1, 9)
+
+    def run(where):
+        sim = tp.compile(well, 0.1, temperature=0.7, bath=bath, backend=where)
+        return sim.evolve(q=q, p=0 * q, temperature=0.5 + q**2, steps=12, seed=3).hash
+
+    assert run("cuda") == run("llvm")
+
+
+def test_a_gpu_draws_the_same_noise_in_loops(fake_cuda):
+    n = 150
+    start = dict(q=np.linspace(-1, 1, n), p=np.zeros(n), m=np.linspace(1, 2, n))
+
+    def run(where):
+        return tp.compile(chain, 0.1, temperature=0.7, backend=where).evolve(**start, steps=3, seed=3).hash
+
+    assert run("cuda") == run("llvm")
