@@ -1415,6 +1415,25 @@ def test_a_jump_of_the_energy_is_not_certified_as_consistent(V):
     assert not sim.certificate.consistent and "where H is smooth" in str(sim.explain("full"))
 
 
+@pytest.mark.parametrize("method", ["leapfrog", "yoshida4"])
+def test_forces_that_jump_are_followed_where_they_are_continuous(method):
+    """What moves the state is the user's field, also beside a jump; an energy would have a force on it as well."""
+
+    @tp.forces
+    def pushed(q: tp.Vec[2]):
+        return -q + np.stack([0.0 * q[0], tp.where(q[0] > 0, 0.2, -0.2)])
+
+    @tp.forces
+    def spring(q: tp.Vec[2]):
+        return -q
+
+    found = tp.compile(pushed, dt=0.01, method=method).certificate
+    assert found.consistent and "where it is continuous: " in found.consistent.because
+    assert not found.symplectic and "may jump" in found.symplectic.because
+    smooth = tp.compile(spring, dt=0.01, method=method).certificate
+    assert smooth.consistent and smooth.symplectic and "continuous" not in smooth.consistent.because
+
+
 def test_a_choice_between_two_forces_is_not_taken_for_one_of_them():
     """where(c, a, b) is c*a + (1 - c)*b, and c is not 1."""
     energy = (

@@ -276,10 +276,12 @@ class ShearReader:
                 total = totals.get((k, i), Fraction(0)) / scale
                 if why := off_weight(f"the derivative that moves `{s.name}`", total):
                     return Verdict(False, why)
-        if any(k < 0 for k, _ in totals):
-            return Verdict(True, "every force enters with total weight 1")
         if self.walk.jump:
             return Verdict(False, self.walk.jump)
+        if any(k < 0 for k, _ in totals):
+            jump = jump_in(self.program, [u.flow for u in self.blocks.updates if u.force])
+            where = "" if jump is None else f", where it is continuous: {jump} in it may jump"
+            return Verdict(True, f"every force enters with total weight 1{where}")
         besides = any(self.as_dt_vanishes(u) is not u.timeless for u in self.blocks.updates)
         return Verdict(
             True,
