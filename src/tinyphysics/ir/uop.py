@@ -826,18 +826,20 @@ def toposort(roots: Sequence[UOp], before: dict[UOp, None] | None = None) -> lis
     """
     order: dict[UOp, None] = {} if before is None else before
     found: list[UOp] = []
+    opened: set[UOp] = set()  # all that is below them lies above them on the stack
     stack = list(reversed(roots))
     while stack:
         u = stack[-1]
         if u in order:
             stack.pop()
             continue
-        if waiting := [s for s in reversed(u.src) if s not in order]:
-            stack += waiting
-        else:
-            order[u] = None
-            found.append(u)
-            stack.pop()
+        if u.src and u not in opened:
+            opened.add(u)
+            stack += u.src[::-1]
+            continue
+        order[u] = None
+        found.append(u)
+        stack.pop()
     return found
 
 

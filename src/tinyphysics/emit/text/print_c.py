@@ -89,7 +89,7 @@ class CPrinter:
         """What was read from memory that has changed since is read again."""
         changed = frozenset(buffers)
         if changed:
-            self.names = {u: n for u, n in self.names.items() if changed.isdisjoint(self.reads(u))}
+            self.names = {u: n for u, n in self.names.items() if changed.isdisjoint(self.reads[u])}
 
     def place(self, buffer: str, plane: int, index: Sequence[UOp]) -> str:
         b = self.kernel.buffers.get(buffer)
@@ -177,7 +177,7 @@ class CPrinter:
         for u in toposort([e for s in unconditional(body) for e in expressions(s)]):
             fixed = (
                 not u.leaves & inner
-                and changed.isdisjoint(self.reads(u))
+                and changed.isdisjoint(self.reads[u])
                 and all(v in self.names for v in u.leaves)
             )
             if fixed:  # so are its sources, which come first here: no walk for each node

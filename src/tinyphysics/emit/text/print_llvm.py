@@ -77,6 +77,7 @@ class LlvmPrinter(OnWriter):
     vectors: dict[UOp, None] = field(default_factory=dict)  # those among them that count the lanes
     splats: Names = field(default_factory=dict)
     places: dict[tuple[object, ...], str] = field(default_factory=dict)
+    addresses: dict[tuple[object, ...], tuple[dict[UOp, int], int]] = field(default_factory=dict)
     depth: dict[UOp, int] = field(default_factory=dict)  # of the loop that binds a name
     locals: dict[str, Local] = field(default_factory=dict)
     reads: Reads = field(default_factory=Reads)
@@ -135,6 +136,12 @@ class LlvmPrinter(OnWriter):
     # --- memory -----------------------------------------------------------------------------------
     def linear(self, buffer: str, plane: int, index: Sequence[UOp]) -> tuple[dict[UOp, int], int]:
         """An address as whole multiples of nodes, plus a number."""
+        key = (buffer, plane, *index)
+        if key not in self.addresses:
+            self.addresses[key] = self.multiples(buffer, plane, index)
+        return self.addresses[key]
+
+    def multiples(self, buffer: str, plane: int, index: Sequence[UOp]) -> tuple[dict[UOp, int], int]:
         b = self.kernel.buffers.get(buffer)  # none of a local one
         strides = [1 if b is None else prod(b.axes[k + 1 :]) for k in range(len(index))]
         terms: dict[UOp, int] = {}
@@ -295,8 +302,8 @@ class LlvmPrinter(OnWriter):
         """What was read from memory that has changed since is read again."""
         changed = frozenset(buffers)
         if changed:
-            self.env = {u: n for u, n in self.env.items() if changed.isdisjoint(self.reads(u))}
-            self.splats = {u: n for u, n in self.splats.items() if changed.isdisjoint(self.reads(u))}
+            self.env = {u: n for u, n in self.env.items() if changed.isdisjoint(self.reads[u])}
+            self.splats = {u: n for u, n in self.splats.items() if changed.isdisjoint(self.reads[u])}
 
     def loop(self, s: For) -> None:
         once = s.begin.op is s.end.op is Ops.CONST and 0 < s.end.arg - s.begin.arg <= s.step

@@ -49,7 +49,10 @@ def op(
 def inline(roots: Sequence[UOp]) -> list[UOp]:
     """The roots with every user operation replaced by its definition."""
     new: dict[UOp, UOp] = {}
-    for u in toposort(roots):
+    order = toposort(roots)
+    if all(u.op is not Ops.CUSTOM for u in order):
+        return list(roots)
+    for u in order:
         src = tuple(new[s] for s in u.src)
         new[u] = inline([CUSTOM[u.arg](*src)])[0] if u.op is Ops.CUSTOM else u.replace(src)
     return [new[r] for r in roots]

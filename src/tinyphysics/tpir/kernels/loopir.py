@@ -211,27 +211,27 @@ def buffers_of(f: Function) -> list[str]:
     """The buffers that a function is given, in order."""
     own = locals_of(f.body)
     found: dict[str, None] = {}
+    below: dict[UOp, None] = {}
     for s in walk(f.body):
-        found |= dict.fromkeys(u.arg[0] for u in toposort(list(expressions(s))) if u.op is Ops.LOAD)
+        found |= dict.fromkeys(u.arg[0] for u in toposort(list(expressions(s)), below) if u.op is Ops.LOAD)
         if isinstance(s, Store | Call):
             found[s.buffer] = None
     return [name for name in found if name not in own]
 
 
-class Reads:
+class Reads(dict[UOp, frozenset[str]]):
     """The buffers that values are read from; each node is looked at once."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.seen: dict[UOp, None] = {}
-        self.of: dict[UOp, frozenset[str]] = {}
 
-    def __call__(self, u: UOp) -> frozenset[str]:
-        if u not in self.of:
-            for x in toposort([u], self.seen):
-                parts = {self.of[s] for s in x.src}
-                own = frozenset((x.arg[0],)) if x.op is Ops.LOAD else frozenset[str]()
-                self.of[x] = own.union(*parts) if own or len(parts) != 1 else next(iter(parts))
-        return self.of[u]
+    def __missing__(self, u: UOp) -> frozenset[str]:
+        for x in toposort([u], self.seen):
+            parts = {self[s] for s in x.src}
+            own = frozenset((x.arg[0],)) if x.op is Ops.LOAD else frozenset[str]()
+            self[x] = own.union(*parts) if own or len(parts) != 1 else next(iter(parts))
+        return self[u]
 
 
 def locals_of(body: Sequence[Statement]) -> dict[str, Local]:

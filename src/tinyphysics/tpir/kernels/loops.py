@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import chain
 
 from tinyphysics.ir.dtype import f64
-from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE, MOVEMENT, Ops
+from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE, MINIMAL, MOVEMENT, Ops
 from tinyphysics.ir.reduction import COMPONENTS, FEW
 from tinyphysics.ir.rewrite import graph_rewrite
 from tinyphysics.ir.uop import UOp, substitute, toposort
@@ -76,6 +76,13 @@ def expanded(
     return guarded(roots, seen) if seed is None else fast.guarded(roots, seed, seen)
 
 
+def is_plain(nest: Nest, made: Nest) -> bool:
+    """Is there but one form of it in the minimal operator set?  Then nothing is forbidden, and nothing was expanded."""
+    values = [s.value for p in nest.pieces for s in p.stores]
+    guards = any(p.guards or p.plain for p in made.pieces)
+    return not guards and all(u.op in MINIMAL and u.op is not Ops.SOLVED for u in toposort(values))
+
+
 def finished(
     nest: Nest,
     careful: bool,
@@ -93,7 +100,7 @@ def finished(
             [] if careful or nest.kind != "map" else [(u - u).ne(0.0) for u in p.loads() if u.arg in sums]
         )
         flat = graph_rewrite([*values, *guards], exact)
-        stores = tuple(replace(s, value=v) for s, v in zip(p.stores, flat))
+        stores = tuple(s.kept(v) for s, v in zip(p.stores, flat))
         near = within(plain, lists, nest.near) if nest.kind == "pairs" and not guards else []
         inside = graph_rewrite(lower(near) if careful or seed is None else expanded(near, seed)[0], exact)
         pieces.append(Piece(p.lo, p.hi, stores, tuple(flat[len(values) :]), tuple(inside)))
@@ -365,8 +372,15 @@ def _planned(program: Program, components: int | None, seed: Seed) -> Callable[[
             turns += [*before_it, replace(last, period=period)]
     scalars = [u for p in program.params if not (u := start.env[Param(p.name)]).shape]
 
+    both: dict[Nest, Nest] = {}  # those without functions that have a fast path: both forms are one
+
     def section(name: str, careful: bool) -> LoopSection:
-        nests = [finished(n, careful, sums, near, roots_by) for s, sums in planned[name] for n in s.nests]
+        nests = []
+        for s, sums in planned[name]:
+            for n in s.nests:
+                nests.append(both[n] if n in both else finished(n, careful, sums, near, roots_by))
+                if roots_by is None and not careful and is_plain(n, nests[-1]):
+                    both[n] = nests[-1]
         passes = stages.count if stages is not None and name == "step" else 1
         return LoopSection(name, tuple(nests), tuple(turns_of[name]), passes)
 

@@ -76,6 +76,10 @@ class Store:
     shift: UOp | None = None  # of a scatter: how many planes further
     joins: bool = False  # does a product join its sum with one rounding?
 
+    def kept(self, value: UOp) -> Store:
+        """The store of another value in its place."""
+        return self if value is self.value else replace(self, value=value)
+
 
 @dataclass(frozen=True, eq=False)
 class Piece:

@@ -7,7 +7,7 @@ innermost loop wherever a condition on an index changes.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.ops import Ops
@@ -123,7 +123,7 @@ class NestBuilder:
         for t in rest:
             stores += t.way.stores(self, t, pull, at, turn)
         self.found[lo, hi] = pull, stores
-        return Piece(lo, hi, tuple(replace(s, value=in_memory(s.value)) for s in stores))
+        return Piece(lo, hi, tuple(s.kept(in_memory(s.value)) for s in stores))
 
 
 @dataclass(frozen=True, eq=False)
