@@ -1,8 +1,8 @@
 """Rods beside MuJoCo and OpenMM: double pendulums, and chains of links; CPU time of one run, one thread each.
 
-`python bench/rods.py` needs `pip install mujoco openmm`, and leaves out what is not there. MuJoCo steps a model of two hinges with
-its RK4, by its `rollout` for many. OpenMM holds a chain with its own constraints, to 1e-6, on its Reference platform (CPU constraints
-are the same code). Links are compared by how far their lengths are off after the run.
+`python bench/rods.py` needs `pip install mujoco openmm`, and leaves out what is not there. MuJoCo steps a model of two
+hinges with its RK4, by its `rollout`. OpenMM holds a chain with its own constraints, to 1e-6, on its Reference platform.
+Links are compared by how far their lengths are off after the run.
 """
 
 from __future__ import annotations
