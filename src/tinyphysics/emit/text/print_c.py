@@ -61,6 +61,7 @@ class CPrinter:
     pointers: dict[str, str] = field(default_factory=dict)
     locals: dict[str, Local] = field(default_factory=dict)
     reads: Reads = field(default_factory=Reads)
+    loaded: set[str] = field(default_factory=set)  # buffers that something was read from
     depth: int = 1
     count: int = 0
 
@@ -87,7 +88,7 @@ class CPrinter:
 
     def forget(self, buffers: Iterable[str]) -> None:
         """What was read from memory that has changed since is read again."""
-        changed = frozenset(buffers)
+        changed = self.loaded.intersection(buffers)
         if changed:
             self.names = {u: n for u, n in self.names.items() if changed.isdisjoint(self.reads[u])}
 
@@ -109,6 +110,8 @@ class CPrinter:
         """A line for one node, whose sources have theirs."""
         if u in self.names or u.op in (Ops.CONST, Ops.VAR):
             return
+        if u.op is Ops.LOAD:
+            self.loaded.add(u.arg[0])
         text = self.read(u) if u.op is Ops.LOAD else expression(u, [self.of(s) for s in u.src])
         self.count += 1
         self.names[u] = f"v{self.count}"

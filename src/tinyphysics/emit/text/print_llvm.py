@@ -81,6 +81,7 @@ class LlvmPrinter(OnWriter):
     depth: dict[UOp, int] = field(default_factory=dict)  # of the loop that binds a name
     locals: dict[str, Local] = field(default_factory=dict)
     reads: Reads = field(default_factory=Reads)
+    loaded: set[str] = field(default_factory=set)  # buffers that something was read from
     level: int = 0
 
     def scope(self) -> Callable[[], None]:
@@ -126,6 +127,7 @@ class LlvmPrinter(OnWriter):
         lanes = self.lanes(u)
         if u.op is Ops.LOAD:
             self.env[u] = self.load(u, lanes)
+            self.loaded.add(u.arg[0])
             return
         own = {s: self.name(s, lanes) for s in u.src}
         given = dict(own)
@@ -300,7 +302,7 @@ class LlvmPrinter(OnWriter):
 
     def forget(self, buffers: Iterable[str]) -> None:
         """What was read from memory that has changed since is read again."""
-        changed = frozenset(buffers)
+        changed = self.loaded.intersection(buffers)
         if changed:
             self.env = {u: n for u, n in self.env.items() if changed.isdisjoint(self.reads[u])}
             self.splats = {u: n for u, n in self.splats.items() if changed.isdisjoint(self.reads[u])}

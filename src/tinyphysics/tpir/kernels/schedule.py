@@ -98,9 +98,9 @@ class NestBuilder:
                 cuts = sorted({*cuts, cut.at})
 
     def joins(self, tasks: list[Task]) -> bool:
-        """Is it the nest that was made last, with one task more?"""
+        """Is it the nest that was made last, with one task more?  Tasks are only added to a group: two of them tell it."""
         of, _ = self.begun
-        return bool(of) and len(of) == len(tasks) - 1 and all(a is b for a, b in zip(of, tasks))
+        return bool(of) and len(of) == len(tasks) - 1 and of[0] is tasks[0] and of[-1] is tasks[-2]
 
     def piece(
         self, tasks: list[Task], variables: tuple[UOp, ...], turn: UOp | None, lo: int, hi: int
@@ -121,9 +121,10 @@ class NestBuilder:
         }
         pull, stores = before.computing(own), list(stores)
         for t in rest:
-            stores += t.way.stores(self, t, pull, at, turn)
+            new_stores = t.way.stores(self, t, pull, at, turn)
+            stores += [s.kept(in_memory(s.value)) for s in new_stores]
         self.found[lo, hi] = pull, stores
-        return Piece(lo, hi, tuple(s.kept(in_memory(s.value)) for s in stores))
+        return Piece(lo, hi, tuple(stores))
 
 
 @dataclass(frozen=True, eq=False)
