@@ -373,3 +373,33 @@ def test_a_field_may_depend_on_time():
     out = tp.compile(growing, dt=0.01, method="boris_exact").evolve(q=[0.0] * 3, p=[1.0, 0, 0], until=2.0)
     angle = 2.0 + 2.0  # the integral of 1 + t, which the midpoint rule has exactly
     assert np.abs(out.final.p - [math.cos(angle), -math.sin(angle), 0.0]).max() < 1e-12
+
+
+@tp.hamiltonian(bracket=tp.magnetic(lambda q, t: [q[1] * tp.cos(t), 0.0, 1 + 0.5 * tp.sin(2 * t) + q[0]]))
+def induced(q: tp.Vec[3], p: tp.Vec[3], t, k: float = 1.0):
+    return p @ p / 2 + k * (1 + 0.3 * tp.sin(t)) * (q @ q) / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "kinetics"),
+    [
+        ("boris", "newtonian"),
+        ("boris_exact", "newtonian"),
+        ("boris", "relativistic"),
+        ("higuera_cary", "relativistic"),
+    ],
+)
+def test_pushers_keep_their_order_in_fields_of_q_and_t(name, kinetics):
+    """With the field at the beginning of a step, or the end, the slope would be 1."""
+    how = {} if kinetics == "newtonian" else dict(kinetics=kinetics)
+    known = tp.compile(induced, dt=0.005, method="rk4", checks="off", **how).evolve(**SPACE, until=1.0).final
+    errors = []
+    for dt in (0.1, 0.05):
+        sim = tp.compile(induced, dt=dt, method=name, checks="off", **how)
+        out = sim.evolve(**SPACE, until=1.0)
+        errors.append(max(np.abs(out.final[n] - known[n]).max() for n in SPACE))
+        assert (
+            out.drift("energy") < 0.5 * dt**2
+        )  # with what the field and the potential give, which is booked
+    assert math.log2(errors[0] / errors[1]) == pytest.approx(2, abs=0.1)
+    assert sim.gradcheck(lambda out: (out.final.q**3).sum(), **SPACE, steps=2).passed

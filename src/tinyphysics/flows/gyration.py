@@ -82,11 +82,11 @@ class GyrationFlow(SubFlow):
         for way in ways:
             (slope,) = simplify(jvp([value], list(way), list(way.values())))
             moved.append((way[self.momentum], slope))
-        return Map(tuple(moved), declares_dt=True), self
+        return Map(tuple(moved), declares_dt=True, clock=self.clock), self
 
     def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...]:
         value = gyrated(self.momentum, self.turned_by(), self.way)
-        return Map(((self.momentum, value),), declares_dt=True).adjoint(bars, sums)
+        return Map(((self.momentum, value),), declares_dt=True, clock=self.clock).adjoint(bars, sums)
 
     def updates(self) -> int:
         return 3

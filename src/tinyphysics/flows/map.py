@@ -25,6 +25,7 @@ class Map(SubFlow):
     as_written: bool = False  # did a user write it, to be run?
     op: str = "MAP"  # or TURN, where it ends a turn that was solved for
     declares_dt: bool = False  # does it hold the step?
+    clock: float = 0.0
 
     @property
     def traits(self) -> frozenset[str]:
@@ -39,16 +40,19 @@ class Map(SubFlow):
     def rebuilt(self, new: Mapping[UOp, UOp]) -> Map:
         return replace(self, values=tuple((state, new[value]) for state, value in self.values))
 
+    def weights(self) -> Iterator[float]:
+        yield self.clock
+
     def along(self, way: Mapping[UOp, UOp]) -> Map:
         """How it moves a direction of the states."""
         states, values = zip(*self.values)
         slopes = simplify(jvp(values, list(way), list(way.values())))
-        return Map(tuple(zip((way[x] for x in states), slopes)))
+        return Map(tuple(zip((way[x] for x in states), slopes)), clock=self.clock)
 
     def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
-        return (
-            (Map(tuple(v for way in ways for v in self.along(way).values)), self) if self.values else (self,)
-        )
+        if not self.values:
+            return (self,)
+        return Map(tuple(v for way in ways for v in self.along(way).values), clock=self.clock), self
 
     def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...]:
         """Gradients of parameters first, which read the cotangents as they were; then these."""
@@ -64,7 +68,8 @@ class Map(SubFlow):
             for x, bar in bars.items()
             if x in written or not is_zero(slopes[x])
         )
-        return (*((Cotangents((), totals),) if totals else ()), Map(moved, declares_dt=self.declares_dt))
+        first = (Cotangents((), totals, self.clock),) if totals else ()
+        return *first, Map(moved, declares_dt=self.declares_dt, clock=self.clock)
 
     def added(self) -> Iterator[tuple[UOp, UOp]]:
         """Of cotangents that have new values."""
@@ -76,7 +81,7 @@ class Map(SubFlow):
         return replace(other, values=(*self.values, *other.values))
 
     def lower(self, b: ProgramBuilder, section: str) -> None:
-        values = [b.operand(b.at(value, 0.0), section) for _, value in self.values]
+        values = [b.operand(b.at(value, self.clock), section) for _, value in self.values]
         for k, ((state, _), value) in enumerate(zip(self.values, values)):
             if isinstance(value, Register) and value.kind == "S":  # its old value, whatever is assigned first
                 values[k] = copy = b.temporary()

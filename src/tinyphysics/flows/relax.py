@@ -84,4 +84,7 @@ class RelaxFlow(SubFlow):
         return RelaxFlow(moved, self.weight), self
 
     def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...]:
+        """Cotangents decay as the momenta do, where nothing is asked of the rates."""
+        if DT not in sums and not any(v in bars or v in sums for _, rate in self.rates for v in rate.leaves):
+            return (RelaxFlow(tuple((bars[p], rate) for p, rate in self.rates), self.weight),)
         return Map(tuple(self.values().items())).adjoint(bars, sums)

@@ -141,10 +141,10 @@ class TurnFlow(SubFlow):
         for way in ways:
             slopes = simplify(jvp(list(new.values()), list(way), list(way.values())))
             moved += list(zip((way[s] for s in new), slopes))
-        return Map(tuple(moved)), self
+        return Map(tuple(moved), clock=self.clock), self
 
     def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...]:
-        return Map(tuple(self.values().items())).adjoint(bars, sums)
+        return Map(tuple(self.values().items()), clock=self.clock).adjoint(bars, sums)
 
     def updates(self) -> int:
         return 3 * len(self.writes())
