@@ -262,3 +262,8 @@ def rod(q: tp.Vec[2], length: float = 1.0):
 def shaken_top(R: tp.Rotor, L: tp.Vec[3], t):
     turns = L[0] ** 2 / 2 + L[1] ** 2 / 4 + L[2] ** 2 / 6
     return turns + (1 + 0.5 * tp.sin(2 * t)) * tp.rotate(R, [0.0, 0.0, 1.0])[2]
+
+
+@tp.hamiltonian
+def drifting(q: tp.Vec[2], p: tp.Vec[2]):
+    return p @ p / 2

@@ -112,6 +112,21 @@ CALLS: dict[str, Callable[[], Any]] = {
     "a sum of two shapes": lambda: tp.compile(zoo.pendulum + zoo.kepler, dt=0.1),
     "a sum with a map": lambda: tp.compile(zoo.pendulum + systems.standard, dt=0.1),
     "a potential alone": lambda: tp.compile(arrays.trap, dt=0.1),
+    "a wall of a wrong restitution": lambda: tp.wall(lambda q: q[1], restitution=1.5),
+    "a wall that no state can reach": lambda: tp.compile(FREE + tp.wall(lambda q: 1 + q @ q, name="far"), dt=0.1),
+    "a wall of momenta": lambda: tp.compile(FREE + tp.wall(lambda p: p[0], name="fast"), dt=0.1),
+    "a start behind a wall": lambda: tp.compile(FREE + tp.wall(lambda q: q[0], name="left"), dt=0.1).evolve(
+        q=[-1.0, 0.0], p=[0.0, 0.0], steps=1
+    ),
+    "an event that returns another name": lambda: tp.compile(
+        FREE + tp.event(lambda q: q[0], lambda p: {"x": p}, name="kick"), dt=0.1
+    ),
+    "an event that returns another shape": lambda: tp.compile(
+        FREE + tp.event(lambda q: q[0], lambda p: {"p": [p[0], p[1], p[0]]}, name="kick"), dt=0.1
+    ),
+    "a wall and a method of its own steps": lambda: tp.compile(
+        FREE + tp.wall(lambda q: q[0], name="left"), method="taylor"
+    ),
     "a constraint alone": lambda: tp.compile(ROD, dt=0.1),
     "a constraint of no position": lambda: tp.constraint(lambda q, k: k - 1.0),
     "a constraint that depends on t": lambda: tp.constraint(lambda q, t: q - t),

@@ -83,8 +83,9 @@ def check(job: Job, step: Step) -> None:
             f"{met} cannot be met backwards in time",
             fix="Use a positive dt; reverse the momenta of the start.",
         )
-    if system.friction:
-        raise PlanError(f"friction= does not go with {met} yet", fix="Leave friction= out.")
+    if system.is_open:
+        what = "friction=" if system.friction else "a bath"
+        raise PlanError(f"{what} does not go with {met} yet", fix="Leave it out.")
     if goal.is_accurate:
         raise PlanError(
             f"energy_drift= and error= do not go with {met} yet: trial runs would not bounce",
