@@ -306,3 +306,15 @@ def test_a_run_goes_back_and_a_stepper_follows_it():
     stepper = sim.stepper(q=1.0, p=0.0)
     stepper.step(60)
     assert stepper.q == out.q[60]
+
+
+@pytest.mark.parametrize("precision", ("float64", "float32"))
+def test_bounces_on_a_gpu_have_the_bits_of_the_processor(fake_cuda, precision):
+    q = np.linspace(0.2, 1.5, 5)
+    found = {}
+    for backend in ("llvm", "cuda"):
+        sim = tp.compile(rough + FLOOR, dt=0.1, method="leapfrog", backend=backend, precision=precision)
+        out = sim.evolve(q=q, p=np.zeros(5), steps=30)
+        e = out.events("floor")
+        found[backend] = (out.hash, tuple(e.t), tuple(e.member), tuple(np.ravel(e.p)))
+    assert found["cuda"] == found["llvm"] and len(found["llvm"][1]) >= 5
