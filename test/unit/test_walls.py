@@ -318,3 +318,15 @@ def test_bounces_on_a_gpu_have_the_bits_of_the_processor(fake_cuda, precision):
         e = out.events("floor")
         found[backend] = (out.hash, tuple(e.t), tuple(e.member), tuple(np.ravel(e.p)))
     assert found["cuda"] == found["llvm"] and len(found["llvm"][1]) >= 5
+
+
+def test_hops_below_the_rounding_of_a_curved_wall_end_in_rest():
+    @tp.hamiltonian
+    def heavy(q: tp.Vec[2], p: tp.Vec[2]):
+        return p @ p / 2 + q[1]
+
+    bowl = tp.wall(lambda q: 1 - q @ q, restitution=0.3, name="bowl")
+    out = tp.compile(heavy + bowl, dt=0.01, method="leapfrog").evolve(q=[0.5, 0.5], p=[0.0, 0.0], until=6.0)
+    met = out.events("bowl")
+    assert out.stopped is None and met.rested.sum() == 1 and met.t[-1] == pytest.approx(2.3328466, abs=1e-7)
+    assert np.abs(1 - (np.asarray(out.q)[out.t > 2.4] ** 2).sum(axis=1)).max() < 1e-14

@@ -165,6 +165,10 @@ class Meetings:
     def held_numbers(self) -> Numbers:
         return simplify([u for group in unroll(self.held) for u in group])
 
+    def size(self, k: int) -> UOp:
+        """Of the terms of a guard: what is less than its rounding is not seen in it."""
+        return total([abs(d * x) for d, x in zip(simplify(gradient(self.guards[k], self.q)), self.q)])
+
     def moved(self, n: Sequence[UOp]) -> Numbers:
         return [dot(row, n) for row in self.mobility]
 
@@ -462,7 +466,8 @@ class Round:
                     u, bend = m.at([m.slopes[k], m.bends[k]], after)
                     hop = (2.0 * u) / (-bend)
                     part = max(PILED * (1.0 - c.restitution), 16.0 * self.fine)
-                    piles = on_wall & (bend < 0.0) & (hop <= part * self.scale)
+                    low = 0.25 * (u * hop) <= (16.0 * self.fine) * m.at([m.size(k)], after)[0]
+                    piles = on_wall & (bend < 0.0) & ((hop <= part * self.scale) | low)
                     settled = m.at(m.settled(k), after)
                     after = [piles.where(s, x) for s, x in zip(settled, after)]
                     tail = piles.where(hop / (1.0 - c.restitution) if c.restitution < 1.0 else 0.0, tail)
