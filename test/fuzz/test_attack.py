@@ -428,6 +428,7 @@ class Off(dict):
 @pytest.mark.parametrize("writer, untrue", [
     (bodies.so3, {"poisson", "casimirs"}), (bodies.top, {"poisson"}), (bodies.magnetic, {"poisson", "volume-preserving"}),
     (bodies.bracket, {"poisson"}), (bodies.friction, {"conformally-symplectic", "volume-factor"}),
+    (bodies.damped, {"conformally-poisson"}),
 ])  # fmt: skip
 def test_a_false_certificate_of_a_body_would_be_found(writer, untrue):
     """Runge and Kutta's steps with all that is proved of others: they are consistent, and nothing else."""
@@ -439,6 +440,19 @@ def test_a_false_certificate_of_a_body_would_be_found(writer, untrue):
     t, claims = Tally(), {*untrue, "symmetric", "consistent"}
     bodies.judge(bodies.Runs(body, 0.4), z, 3, {name: Verdict(True) for name in claims}, 0, t)
     assert false_ones(t) == {f"{name} of bodies" for name in (*untrue, "symmetric")}
+
+
+@pytest.mark.parametrize("seed", [1, 3, 4, 6, 11, 13, 19, 36, 55, 56])
+def test_no_certificate_of_a_body_is_false_and_what_is_measured_agrees(seed):
+    """`sim.check` raises where it contradicts a certificate."""
+    body, dt, steps = bodies.drawn(seed)
+    runs, t = bodies.Runs(body, dt), Tally()
+    z = body.moved(np.random.default_rng([seed, 65]).uniform(-0.9, 0.9, body.size))
+    holds = {name: v for name, v in runs.sim.certificate.items() if v}
+    found = runs.sim.check(**bodies.named(body.layout, z))
+    assert holds and (found.symplectic or not {"poisson", "symplectic", "conformally-poisson"} & set(holds))
+    bodies.judge(runs, z, steps, holds, seed, t)
+    assert not t.findings
 
 
 def test_a_contact_form_with_another_factor_would_be_found():

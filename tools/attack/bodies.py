@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -211,6 +211,20 @@ def top(rng: random.Random) -> Body:
     )
 
 
+def damped(rng: random.Random) -> Body:
+    """A body with friction of its momenta: what is kept is kept up to a factor. Spins have none."""
+    body, rate = rng.choice([so3, se3, top])(rng), rng.choice([0.2, 0.5])
+    if body.kind == "spin":
+        return damped(rng)
+    method = rng.choice(["auto", "rotations", "rotations4"])
+    rates = np.zeros(body.size)
+    rates[[*body.odd]] = rate
+    options = {"method": method, "friction": rate}
+    return replace(
+        body, kind=f"damped {body.kind}", options=options, rates=rates, casimirs=lambda z: np.zeros(0)
+    )
+
+
 def canonical(n: int) -> np.ndarray:
     out = np.zeros((2 * n, 2 * n))
     out[:n, n:], out[n:, :n] = np.eye(n), -np.eye(n)
@@ -321,7 +335,7 @@ def bracket(rng: random.Random) -> Body:
     )
 
 
-WRITERS = (so3, spins, se3, top, magnetic, magnetic, friction, friction, contact, bracket)
+WRITERS = (so3, spins, se3, top, magnetic, magnetic, friction, friction, contact, bracket, damped)
 
 
 # --- what is measured ---------------------------------------------------------------------------------
@@ -408,6 +422,7 @@ def structure(
         "poisson",
         "symplectic",
         "conformally-symplectic",
+        "conformally-poisson",
         "volume-preserving",
         "volume-factor",
         "contact",
@@ -425,6 +440,10 @@ def structure(
     if "poisson" in holds:
         inside = basis.T @ body.tensor(z) @ basis
         say("poisson", float(np.abs(M @ inside @ M.T - body.tensor(end)).max()) / size**2, CLOSE)
+    if "conformally-poisson" in holds:
+        assert body.rates is not None
+        inside, after = basis.T @ body.tensor(z) @ basis, np.exp(-body.rates.max() * time) * body.tensor(end)
+        say("conformally-poisson", float(np.abs(M @ inside @ M.T - after).max()) / size**2, CLOSE)
     J = canonical(body.size // 2)
     if "symplectic" in holds:
         say("symplectic", float(np.abs(M.T @ J @ M - J).max()) / size**2, CLOSE)
