@@ -302,6 +302,18 @@ def test_contact_steps_have_their_order(name, order):
     assert math.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.1)
 
 
+def test_a_rate_that_is_a_number_is_proved_at_every_order():
+    """0.1 times a weight of `contact4` is no float64."""
+
+    @tp.hamiltonian(bracket="contact")
+    def decaying(q, p, s):
+        return p**2 / 2 - tp.cos(q) + 0.1 * s
+
+    sim = tp.compile(decaying, dt=0.1, method="contact4")
+    assert sim.certificate.contact and sim.certificate.symmetric and sim.certificate.consistent
+    assert sim.check(q=2.0, p=0.1, s=0.2).symplectic
+
+
 def test_a_contact_energy_decays_by_its_own_law():
     out = tp.compile(decay, dt=0.05, method="contact6").evolve(q=2.0, p=0.0, s=0.5, until=10.0)
     assert np.allclose(out.energy, out.energy[0] * np.exp(-0.1 * out.t), rtol=1e-8)  # H' = -H dH/ds

@@ -26,6 +26,7 @@ from tinyphysics.tpir.proof.walk import Walk, check_type
 from tinyphysics.tpir.proof.weights import Applied, Update, in_a_step, off_weight, symmetric, uneven
 from tinyphysics.user_bracket import UserBracket
 
+TIME = UOp.var("time of a flow")  # no name of a program has a space
 MOST = 24  # numbers of a state that are looked at one by one
 ONE_WAY = {
     "poisson": "negating the momenta does not lead back in a magnetic field: B would have to be negated too"
@@ -105,7 +106,7 @@ class ExactReader:
         (term, h, update), group = self.of, self.group
         self.of, self.group = None, {}
         weight = self.walk.step_of(h, str(update))
-        if why := self.not_the_flow(term, group, weight):
+        if why := self.not_the_flow(term, group, h, weight):
             self.walk.refuse(f"{update} and those before it: {why}")
         for k in group:
             self.symbolic.load(k)
@@ -117,8 +118,8 @@ class ExactReader:
             Applied(term, weight, None, update, frozenset(group), reads | frozenset(group) | every)
         )
 
-    def not_the_flow(self, term: int, group: dict[int, UOp], weight: Fraction) -> str:
-        """Why values are not the flow of a term for weight * dt; empty if they are."""
+    def not_the_flow(self, term: int, group: dict[int, UOp], h: UOp, weight: Fraction) -> str:
+        """Why values are not the flow of a term for h = weight * dt; empty if they are."""
         if (
             any(s.size > MOST for s in self.states)
             or clocks(self.terms[term])
@@ -127,20 +128,25 @@ class ExactReader:
             return f"E{term} has too many numbers to look at, or depends on time or dt"
         if missing := [k for k in self.moved(term) if k not in group]:
             return f"E{term} moves S{missing[0]} too"
+        time, share = DT, UOp.const(float(weight))
+        of_h = substitute(list(group.values()), {h: TIME}) if DT in h.leaves else []
+        if of_h and not any(
+            DT in u.leaves for u in of_h
+        ):  # weight times a number of the energy would be rounded
+            time, share, group = TIME, UOp.const(1.0), dict(zip(group, of_h))
         old, new = [], []
         for k, s in enumerate(self.states):
             old += elements(s)
             new += unroll([group[k]])[0] if k in group else elements(s)
         table = dict(zip(old, new))
-        start = simplify(substitute(new, {DT: UOp.const(0.0)}))
+        start = simplify(substitute(new, {time: UOp.const(0.0)}))
         if not all(a is b or self.normal.same(a, b) for a, b in zip(start, old)):
             return "they are not the states at dt = 0"
         field = self.field(term)
         zeros = [UOp.const(0.0)]
         rates = [x for s in self.states for x in (unroll([field[s]])[0] if s in field else zeros * s.size)]
         wanted = substitute(simplify(rates), table)
-        slopes = simplify(jvp(new, [DT], [UOp.const(1.0)]))
-        share = UOp.const(float(weight))
+        slopes = simplify(jvp(new, [time], [UOp.const(1.0)]))
         for a, b in zip(slopes, wanted):
             if not self.normal.same(a, share * b):
                 return f"their derivative with respect to dt is not {float(weight):g} times what E{term} moves them by"
