@@ -447,6 +447,20 @@ def test_no_orbit_with_short_steps_is_stopped_in_a_million_of_them(name):
         assert "checks" in out.metrics and not [s for s in out.stops if s.cause == "integrity"]
 
 
+def test_what_a_loop_keeps_beside_a_state_does_not_shorten_its_blocks(monkeypatch):
+    """Its operations wait for nothing: a block of half the steps took 2 % longer."""
+    blocks, block = {}, LaneEngine.block
+    for checks in ("on", "off"):
+        monkeypatch.setattr(
+            LaneEngine,
+            "block",
+            lambda self, m, c=checks: blocks.setdefault(c, block(self, m)) and block(self, m),
+        )
+        sim = tp.compile(kepler, dt=0.02, method="leapfrog", checks=checks)
+        sim.evolve(q=np.tile([1.0, 0.0], (4096, 1)), p=np.tile([0.0, 1.0], (4096, 1)), steps=8, frames=2)
+    assert 0.8 * blocks["off"] < blocks["on"] <= blocks["off"]
+
+
 # --- when ---------------------------------------------------------------------------------------------
 def test_the_stride_is_a_power_of_two_and_grows_where_steps_are_short():
     def every(system, start):

@@ -225,7 +225,7 @@ class LaneEngine(PlainEngine):
         lanes = self.shape(members).lanes
         return max(
             LEAST_BLOCK * self.workers,
-            int(lanes * BLOCK_WORK / (self.kernel.section("step").operations * max(members, 1) + 1)),
+            int(lanes * BLOCK_WORK / (self.kernel.section("step").moving * max(members, 1) + 1)),
         )
 
     def rows(self, m: LaneState) -> int:

@@ -159,6 +159,14 @@ class Section:
         often = self.code + (self.stages - 1) * count([*self.roots, *self.guards])
         return often + sum((self.stages // t.period - 1) * count([*t.roots, *t.guards]) for t in self.tails)
 
+    @cached_property
+    def moving(self) -> int:
+        """Of these, those that a state waits for. What is kept beside it takes far less time than its operations say."""
+        if not self.beside:
+            return self.operations
+        own = [r for v, r in zip(self.loads, self.roots) if v not in self.beside]
+        return count([*self.invariants.values(), *own, *self.guards])
+
     @property
     def guarded(self) -> bool:
         """May a guard fire in it?"""

@@ -32,7 +32,7 @@ class SectionOutline:
         name: str,
         careful: bool,
         loads: tuple[UOp, ...],
-        sizes: tuple[int, int] | None,
+        sizes: tuple[int, int, int] | None,
         pressure: Pressure | None,
         written: Callable[[bool], Section],
     ) -> None:
@@ -40,7 +40,7 @@ class SectionOutline:
         self.pressure = pressure  # None of a section that is too long for it to matter
         self.loops = name in LOOPS
         if sizes is not None:
-            self.operations, self.code = sizes
+            self.operations, self.code, self.moving = sizes
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.written(False), name)
@@ -58,7 +58,7 @@ class Outline:
             variables(data[part]) for part in ("inputs", "params", "carried", "watched")
         )
         self.outputs, self.observed = shapes(data["outputs"]), shapes(data["observed"])
-        self.sizes = {str(name): (int(n), int(code)) for name, (n, code) in data["sizes"].items()}
+        self.sizes = {str(name): (int(n), int(c), int(own)) for name, (n, c, own) in data["sizes"].items()}
         self.kinds = tuple(DTYPES[name] for name in data["kinds"])
         p = data["pressure"]
         self.pressure = None if p is None else Pressure(*(int(n) for n in p))
@@ -111,7 +111,7 @@ def described(k: Kernel) -> dict[str, Any]:
         "kinds": [d.name for d in k.kinds],
         "outputs": sized(k.outputs),
         "observed": sized(k.observed),
-        "sizes": {name: [f.operations, f.code] for name, f in short.items()},
+        "sizes": {name: [f.operations, f.code, f.moving] for name, f in short.items()},
         "pressure": list(astuple(pressure(k.section("step")))) if brief else None,
     }
 
