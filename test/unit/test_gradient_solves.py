@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from tinyphysics.flows.solvers import products
 
 pytestmark = pytest.mark.requirement("S2-40")
 N = 100
@@ -72,3 +73,17 @@ def test_equations_that_are_written_out_and_too_many_are_refused_by_name():
         tp.PlanError, match="40 equations of it are written out number by number, and 24 at most"
     ):
         sim.grad(loss, **start(20), steps=3)
+
+
+def test_transposed_equations_that_are_not_solved_are_said(monkeypatch):
+    """They give no number, where the run itself is finite."""
+    monkeypatch.setattr(products, "ROUNDS", 1)
+    with pytest.warns(
+        tp.PhysicsWarning, match="gradient by `q`, `p` and `a` is not a number: the transposed equations"
+    ):
+        _, grads = tp.compile(ring, dt=0.3, method="implicit_midpoint").value_and_grad(
+            loss, **start(), steps=4
+        )
+    assert np.isnan(grads["q"]).any()
+    with pytest.raises(tp.PlanError, match="is not a number"):
+        tp.compile(ring, dt=0.3, method="implicit_midpoint", checks="strict").grad(loss, **start(), steps=4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,9 @@ from tinyphysics.flows.shears import ShearFlow
 from tinyphysics.ir import Ops, UOp, toposort
 from tinyphysics.ir.value import evaluate
 from tinyphysics.rules.identities.factors import common_cotangents
+from tinyphysics.runtime.measure import gradcheck
 from tinyphysics.runtime.measure import past as past_of_a_run
+from tinyphysics.runtime.measure.differentiate import value_and_grad
 from tinyphysics.runtime.measure.gradcheck import agreed
 from tinyphysics.runtime.measure.no_gradient import ROWS, table
 from tinyphysics.runtime.measure.past import actions, cost
@@ -410,6 +413,41 @@ def test_differences_that_show_rounding_say_nothing_and_a_wrong_gradient_is_as_f
     assert agreed([3e-8], 1e-7) == 3e-8 and agreed([2e-6, 9e-8], 1e-7) == 9e-8
     assert agreed([3e-7, 1e-4], 1e-7) is None and agreed([], 1e-7) is None
     assert agreed([1e-6, 1.1e-6, 1.3e-6], 1e-7) == 1e-6
+    # rounding shows at the shortest lengths, and the bend of a run at the longest; those between agree
+    assert agreed([1e-5, 1.02e-5, 4e-3, -0.1], 1e-7) == 1e-5 and agreed([-3e-2, 2e-6, 2.1e-6], 1e-7) == 2e-6
+    assert agreed([1e-5, -1e-5, 4e-4], 1e-7) is None
+    assert agreed([-1e-2], 1e-7, 1e-3) == 1e-2 and agreed([1e-5], 1e-7, 1e-3) is None
+
+
+@pytest.mark.parametrize("off", [1e-2, 1e-5, 1e-6])
+def test_a_gradient_that_is_slightly_wrong_fails_its_check_in_the_precision_of_a_run(monkeypatch, off):
+    """Of steps of their own lengths, which have no double-double."""
+
+    @tp.ode
+    def turning(x: tp.Vec[2], k: float = 1.3):
+        return np.stack([x[1], -k * np.sin(x[0])])
+
+    sim = tp.compile(turning, method="dop853", tolerance=1e-8)
+    asked = dict(x=[1.0, 0.2], until=3.0)
+    assert sim.gradcheck(lambda out: out.final.x[0] ** 2, **asked).passed
+
+    def planted(*args):
+        value, grads = value_and_grad(*args)
+        return value, replace(grads, mantissas={n: m * (1 + off) for n, m in grads.mantissas.items()})
+
+    monkeypatch.setattr(gradcheck, "value_and_grad", planted)
+    with pytest.raises(tp.VerifyError, match="FAILED"):
+        sim.gradcheck(lambda out: out.final.x[0] ** 2, **asked)
+
+
+def test_a_loss_reads_the_run_and_has_derivatives():
+    sim = tp.compile(henon, dt=0.02, method="leapfrog")
+    with pytest.raises(tp.InputError, match="the loss is 3, whatever the run does"):
+        sim.grad(lambda out: 3.0, **START, steps=4)
+    with pytest.raises(tp.InputError, match="the loss returns a dict"):
+        sim.grad(lambda out: {"a": out.final.q[0]}, **START, steps=4)
+    with pytest.raises(tp.InputError, match="derivative of the loss by out.final.q is not finite"):
+        sim.grad(lambda out: np.sqrt(out.final.q[0] * 0.0), **START, steps=4)
 
 
 def test_a_jacobian_of_scalars_is_a_number_and_a_deleted_loop_has_no_steps_to_compare():

@@ -12,6 +12,7 @@ from tinyphysics.pipeline import adjoint as adjoint_program
 from tinyphysics.runtime.engines.listing import listing
 from tinyphysics.runtime.measure.differentiate import wanted_names
 from tinyphysics.runtime.measure.past import PASTS
+from tinyphysics.runtime.measure.plan_past import no_way_back
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.step import DT
 from tinyphysics.tpir.program.isa import Program
@@ -60,7 +61,7 @@ def adjoint(setup: Setup, wrt: Sequence[str] | None, past: str) -> Adjoint:
     found = irreversible(step)
     if past == "reverse" and found is not None:
         raise PlanError(
-            f'past="reverse": a {type(found).__name__} of `{step.name}` has no inverse',
+            f'past="reverse": the steps cannot be taken back: {no_way_back(step.name, found)}',
             fix='Pass past="checkpoint".',
         )
     own = {s.name for s in setup.system.states}

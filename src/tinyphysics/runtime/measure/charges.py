@@ -17,7 +17,7 @@ from tinyphysics.analysis.charges import Found, charges_of, residual, vanishes
 from tinyphysics.analysis.conserved import ROUNDING, measured
 from tinyphysics.analysis.jumps import jumps
 from tinyphysics.analysis.more_invariants import PROVED, Invariant, invariants_of
-from tinyphysics.charge import EXACT, Charge
+from tinyphysics.charge import EXACT, Charge, Charges
 from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.errors import InputError
 from tinyphysics.facts import Facts
@@ -173,7 +173,7 @@ def conserved(system: System, goal: Goal, method: str) -> tuple[Charge, ...]:
     """All that was shown to be conserved, with how well a method keeps it."""
     seen = system_of(system)
     facts, named = facts_of(seen), method_of(method)
-    return tuple(as_charge(f, kept(f, seen, facts, goal, named), seen) for f in found_in(seen))
+    return Charges(as_charge(f, kept(f, seen, facts, goal, named), seen) for f in found_in(seen))
 
 
 def numbers_of(system: System, given: Mapping[str, Any], call: str) -> dict[str, list[float]]:

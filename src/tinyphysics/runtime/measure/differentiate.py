@@ -13,7 +13,7 @@ from tinyphysics.given import names as names_given
 from tinyphysics.given import shown
 from tinyphysics.runtime.measure.course import Course, course_of
 from tinyphysics.runtime.measure.gradients import Gradients, Readings, swept, value_of
-from tinyphysics.runtime.measure.loss_function import FINAL, FRAMES, TIMES, traced_loss
+from tinyphysics.runtime.measure.loss_function import FINAL, FRAMES, SEEN, TIMES, traced_loss
 from tinyphysics.runtime.measure.no_gradient import check_gradient
 from tinyphysics.runtime.measure.own_steps import OwnPast
 from tinyphysics.runtime.measure.past import Looks
@@ -144,6 +144,8 @@ def value_and_grad(
 ) -> tuple[Any, Gradients]:
     request, file = kept_in(request)
     course, names, frames = prepared(setup, request, wrt, what)
+    if not names:
+        raise InputError(f"{what}: wrt names nothing to differentiate by", fix='Pass wrt=["q", "mu"].')
     chosen = decide_past(course, past, memory, snapshots)
     check_file(course, file, what)
     readings = Readings(course, looked_at(course, frames))
@@ -159,6 +161,13 @@ def value_and_grad(
     def slopes() -> dict[str, Any]:
         found, by = value_of(traced, readings)
         value.append(found)
+        for name, d in by.items():
+            if isinstance(d, np.ndarray) and not np.isfinite(d).all():
+                read = name.removeprefix(f"{FRAMES}.").removeprefix(f"{SEEN}.")
+                raise InputError(
+                    f"the derivative of the loss by out.{read} is not finite at this run",
+                    fix="Write it without roots, logarithms and quotients of what may be zero.",
+                )
         return by
 
     grads = swept(course, readings, slopes, chosen, names, per_member, file)

@@ -251,6 +251,8 @@ def problem_of(setup: Setup, data: Any, t: Any, sigma: Any, wrt: Any, start: Any
         setup.bind(setup.source, sizes_from(setup.source, start))
     if setup._compiled is not None and setup.compiled.adaptive:
         raise own_steps(setup.system.name)
+    if missing := [s.name for s in setup.system.states if s.name not in start and s.start is None]:
+        raise InputError(f"start has no `{missing[0]}`", fix=f'Pass start={{"{missing[0]}": ..., ...}}.')
     setup.evolve(**start, t0=t0, steps=0, frames=2)  # what a first state decides, and whether it is one
     setup = setup.settled()
     system = setup.system

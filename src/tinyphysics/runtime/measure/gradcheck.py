@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.errors import PlanError, TinyPhysicsError, VerifyError
+from tinyphysics.errors import InputError, PlanError, TinyPhysicsError, VerifyError
 from tinyphysics.given import number
 from tinyphysics.physics.draws import normal
 from tinyphysics.runtime.measure.along_own_steps import moved_starts
@@ -32,7 +32,7 @@ ROUNDINGS = 2.0**11  # of forces, which they may be apart where those are float3
 STREAM = 0x6AD1
 LOSSES = 64  # roundings of a loss, that differences may show
 FINER, FINEST = 2.0**-8, 2.0**-31  # by which steps get shorter where a run is far from straight along them
-NOISY = 3.0  # by which differences with several steps are further apart than those of a wrong gradient
+AGREE = 0.25  # of their distance from a gradient: two lengths of steps whose differences are as near see it as wrong
 STRAIGHT = 1e-3  # how far the change in two steps may be from twice that in one: its square is left
 
 
@@ -73,6 +73,8 @@ class GradCheck:
 def gradcheck(setup: Setup, loss: Any, request: Request, wrt: Any, tolerance: float, seed: int) -> GradCheck:
     """An error if two opinions differ by more than rounding explains."""
     tolerance = number("tolerance", tolerance, "tolerance=1e-7")
+    if tolerance <= 0.0:
+        raise InputError(f"tolerance={tolerance:g} is not above 0", fix="Pass tolerance=1e-7.")
     _, grads = value_and_grad(setup, loss, request, wrt, "auto", None, None, False, "gradcheck")
     setup = setup.settled()  # other states are compared with the steps of this one
     course, names, frames = prepared(setup, request, [n for n in grads if n != "dt"], "gradcheck")
@@ -87,12 +89,14 @@ def gradcheck(setup: Setup, loss: Any, request: Request, wrt: Any, tolerance: fl
     at = {n: shown[n][0] if n in shown else np.asarray(course.run.given.params[n][0], float) for n in names}
     tried, dd, h = list[float](), False, H
     while h >= FINEST:
-        off, dd, straight = along_one(setup, loss, request, grads, at, h, frames, tolerance, seed)
+        off, dd, straight, visible = along_one(setup, loss, request, grads, at, h, frames, tolerance, seed)
+        if tried and not visible:  # shorter steps show rounding alone
+            break
         tried += [off] if straight else []
-        if straight and (dd or off <= tolerance):
+        if straight and (dd or abs(off) <= tolerance):
             break
         h *= FINER if dd else 1.0 / 32
-    found = agreed(tried, tolerance)
+    found = agreed(tried, tolerance, 0.0 if dd else STRAIGHT)
     pasts = {
         past: apart(value_and_grad(setup, loss, request, names, past, None, None, False)[1], grads, names)
         for past in ("store", "checkpoint")
@@ -105,14 +109,18 @@ def gradcheck(setup: Setup, loss: Any, request: Request, wrt: Any, tolerance: fl
     return out
 
 
-def agreed(tried: list[float], tolerance: float) -> float | None:
+def agreed(tried: list[float], tolerance: float, alone: float = 0.0) -> float | None:
     """How far differences with steps of several lengths are from a gradient; None where they say nothing.
 
-    A wrong gradient is as far from all of them. In the precision of a run, shorter steps show its rounding instead.
+    In the precision of a run, short steps show its rounding, which is of any sign and grows as they get shorter; long ones
+    show what bends, which falls with their fourth power. Two lengths that follow each other and agree show neither: where
+    those see a gradient as wrong, it is. A single one is believed from the distance `alone` on.
     """
-    if not tried or min(tried) > tolerance and max(tried) > NOISY * min(tried):
-        return None
-    return min(tried)
+    off = min(map(abs, tried), default=None)
+    if off is None or off <= tolerance or len(tried) == 1 and off >= alone:
+        return off
+    pairs = [(a, b) for a, b in zip(tried, tried[1:]) if abs(a - b) <= AGREE * min(abs(a), abs(b))]
+    return min((abs(x) for pair in pairs for x in pair), default=None)
 
 
 def along_one(
@@ -125,8 +133,11 @@ def along_one(
     frames: bool,
     tolerance: float,
     seed: int,
-) -> tuple[float, bool, bool]:
-    """(how far differences along a direction are from a gradient, were they in double-double?, was the run straight?)."""
+) -> tuple[float, bool, bool, bool]:
+    """How far differences along a direction are from a gradient; were they in double-double?
+
+    And was the run straight along the step, and what was subtracted further apart than its rounding?
+    """
     signs = {n: np.sign(draw(np.shape(v), seed, k)) for k, (n, v) in enumerate(at.items())}
     steps = {n: h * sizes_of(at[n]) * signs[n] for n in at}
     roles = {s.name: s.role for s in setup.system.states}
@@ -140,7 +151,12 @@ def along_one(
     # a gradient that is zero but for rounding is as large as that
     lost = LOSSES * rounding_of(setup.goal.precision, setup.goal.lattice) * size * (h if dd else 1.0)
     scale = max(sizes, lost / tolerance)
-    return abs(found - want) / scale, dd, bent <= STRAIGHT * max(sizes, lost / STRAIGHT)
+    return (
+        (found - want) / scale,
+        dd,
+        bent <= STRAIGHT * max(sizes, lost / STRAIGHT),
+        sizes >= lost / tolerance,
+    )
 
 
 def sizes_of(x: Any) -> Any:
@@ -200,8 +216,8 @@ def differences(
 ) -> tuple[float, float, bool, float]:
     """(the derivative along the step, by differences; how far the run bends; in double-double?; what was subtracted)."""
     slopes = slopes_at(setup, loss, request, frames)
-    other, dd = setup, setup.goal.precision == "dd"
-    if setup.compiled.adaptive:
+    other, dd = setup, setup.goal.precision == "dd" and not setup.compiled.adaptive
+    if setup.compiled.adaptive:  # of first words alone
         ends = {k: run_at_own_steps(setup, request, given, frames) for k, given in moved.items()}
     elif not dd:
         try:

@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import here
-from tinyphysics.errors import InputError
+from tinyphysics.errors import InputError, PhysicsWarning, PlanError
 from tinyphysics.flows.cotangents import BAR, REST
+from tinyphysics.flows.implicit import ImplicitFlow
+from tinyphysics.flows.solvers.products import ROUNDS
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.calculus.vjp import vjp
 from tinyphysics.rules.identities.real import simplify
@@ -34,7 +36,7 @@ from tinyphysics.runtime.measure.sweep_file import SweepFile
 from tinyphysics.runtime.stages.execute import clock_of
 from tinyphysics.runtime.stages.observed import traced
 from tinyphysics.target import NUMPY
-from tinyphysics.util import did_you_mean
+from tinyphysics.util import did_you_mean, frames_to_user, one_of
 
 Arrays = Mapping[str, Any]
 PIECE = 1 << 15  # numbers
@@ -346,7 +348,25 @@ def gathered(
     for name in mantissas:
         mantissas[name], exponents[name] = normal(mantissas[name], exponents[name])
     start = {} if pull is None else {n: v for n, v in end.items() if not n.endswith((BAR, REST))}
+    if lost := [n for n, m in mantissas.items() if not np.isfinite(m).all()]:
+        say_no_number(course, lost)
     return Gradients(mantissas, exponents, report, lambda: horizon(course, pull), start)
+
+
+def say_no_number(course: Course, names: Sequence[str]) -> None:
+    """A gradient that is no number is a warning, or an error under checks="strict"; one of a failed run is that run's."""
+    if not all(np.isfinite(here(v)).all() for v in course.shown(course.first()).values()):
+        return
+    setup, step = course.setup, course.setup.built.step
+    solves = any(isinstance(f, ImplicitFlow) for f in step.body)
+    why = "a derivative in the steps or in the loss is infinite or does not exist at a state of this run"
+    if solves:
+        why = f"the transposed equations of `{step.name}` were not solved in their {ROUNDS} rounds, or {why}"
+    what = f"{setup.system.name}: the gradient by {one_of(names, 'and')} is not a number: {why}"
+    fix = "sim.gradcheck compares it with differences; a shorter dt makes equations easier to solve."
+    if setup.checks == "strict":
+        raise PlanError(what, fix=fix)
+    warnings.warn(PhysicsWarning(f"{what}. {fix}"), stacklevel=frames_to_user())
 
 
 def normal(mantissa: Any, exponent: Any) -> tuple[Any, Any]:

@@ -27,7 +27,7 @@ from tinyphysics.system import State
 from tinyphysics.target import NUMPY, Target
 from tinyphysics.tpir.precision.probe import probe
 from tinyphysics.tpir.program.isa import Program
-from tinyphysics.util import Site, did_you_mean
+from tinyphysics.util import Site, a_kind, did_you_mean
 
 Shape = tuple[int, ...]
 FINAL, FRAMES, SEEN, TIMES = "final", "frames", "seen", "t"
@@ -144,6 +144,11 @@ def traced_loss(function: Callable[..., Any], symbols: Symbols) -> Loss:
     value, sites = run(d, {}, of_observable("loss"))
     if value is None:
         raise InputError("the loss returns nothing", fix="End it with `return <a number>`.")
+    if isinstance(value, str | bytes | Mapping):
+        raise InputError(
+            f"the loss returns {a_kind(value)}, and a gradient is that of one number",
+            fix="Write lambda out: out.final.q @ out.final.q.",
+        )
     u = as_uop(value)
     if 0 in u.shape:
         raise InputError(
@@ -159,6 +164,11 @@ def traced_loss(function: Callable[..., Any], symbols: Symbols) -> Loss:
         raise InputError(
             "the loss is a condition or a whole number, and a gradient is that of a real one",
             fix="Return a float: tp.where(condition, a, b) chooses between two.",
+        )
+    if not any(v.op is Ops.VAR for v in u.leaves):
+        raise InputError(
+            f"the loss is {u}, whatever the run does: it reads nothing of it",
+            fix="Read the run: lambda out: out.final.q @ out.final.q.",
         )
     for x in toposort([u]):
         if x.op in STEPS:

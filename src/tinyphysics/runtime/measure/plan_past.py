@@ -7,10 +7,12 @@ from typing import Any
 
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.flows.adjoint import irreversible
+from tinyphysics.flows.implicit import ImplicitFlow
 from tinyphysics.given import choice, whole
 from tinyphysics.report import Row
 from tinyphysics.runtime.measure.past import ANCHORS, PASTS, cost
 from tinyphysics.runtime.stages.setup import Setup
+from tinyphysics.step import SubFlow
 
 MEMORY = 256 << 20  # bytes for loop states, if nothing is said
 UNBOUNDED = 1 << 62
@@ -101,9 +103,16 @@ def choose_past(setup: Setup, steps: int, state: int, past: Any, memory: Any, sn
     return Past(found, kept[found], why, steps, state, bound)
 
 
+def no_way_back(method: str, flow: SubFlow) -> str:
+    """Why a part of a step has no inverse."""
+    if isinstance(flow, ImplicitFlow):
+        return f"`{method}` solves equations in a step, and those of the way back are others"
+    return f"`{method}` makes new states of old ones in a way that has no inverse in closed form"
+
+
 def obstacle(setup: Setup) -> str:
     """Why the steps cannot be taken back."""
     step = setup.built.step
     if (found := irreversible(step)) is not None:
-        return f"a {type(found).__name__} of `{step.name}` has no inverse"
+        return no_way_back(step.name, found)
     return f"`{setup.system.name}` asks for the time, or draws random numbers"

@@ -197,7 +197,7 @@ def pairs_of(system: System, pairs: Any) -> list[tuple[str, str]]:
 
 
 def measure_symplectic(sim: Measurable, dt: float | None = None, pairs: Any = None, **given: Any) -> Defect:
-    """Measures how far one step is from symplectic: |MᵀJM - J| of its Jacobian M, in 60 digits.
+    """Measures how far one step is from symplectic: |MᵀJM - J| of its Jacobian M, in 106 bits.
 
     The step is measured as its formulas say, with no coefficient rounded that is computed from others.
     `sim` is what tp.compile returned, or any map. The state and parameters are `given` by name, as to `evolve`; `dt` is
