@@ -157,6 +157,10 @@ def __getattr__(name: str) -> Any:
     if name in MODULES:
         return import_module(f"tinyphysics.{name}")
     if name not in RUNTIME:
+        from tinyphysics.options import COMPILE
+
+        if name in COMPILE:
+            raise AttributeError(f"tinyphysics has no `{name}`: write tp.compile(system, {name}=...)")
         raise AttributeError(f"tinyphysics has no `{name}`. {_did_you_mean(name, __dir__())}".strip())
     globals()[name] = value = getattr(import_module(RUNTIME[name]), name)
     return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from tinyphysics.errors import InputError
 from tinyphysics.given import FROM_FRAME, no_number, unit_of
@@ -111,3 +111,22 @@ class Charge:
     def __str__(self) -> str:
         kept = f"; {self.kept}" if self.kept else ""
         return f"{self.name} = {self.expression}: {self.generator}; {self.proof}{kept}"
+
+
+class Charges(tuple[Charge, ...]):
+    """The charges of a simulation; one is found by its number."""
+
+    def __call__(self, *args: Any, **given: Any) -> NoReturn:
+        raise InputError(
+            "sim.conserved is a list of charges, not a function",
+            fix="Write for charge in sim.conserved: print(charge). Each is a function of a state: charge(q=..., p=...).",
+        )
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            raise InputError(
+                f'sim.conserved is a list of charges, and "{key}" is no number of one',
+                fix="Write next(c for c in sim.conserved if c.name == ...); it has "
+                f"{', '.join(c.name for c in self) or 'none'}.",
+            )
+        return super().__getitem__(key)

@@ -299,6 +299,28 @@ CALLS: dict[str, dict[str, Option]] = {"compile": COMPILE, "evolve": EVOLVE}
 CHECKED: dict[str, dict[str, Option]] = {**CALLS, **dict.fromkeys(WITH_A_RUN, RUN)}
 
 
+# The call of a simulation that the user wrote, and its options: what a run inside it says is about that call.
+CALLED: ContextVar[tuple[str, tuple[str, ...]] | None] = ContextVar("called", default=None)
+MEANT = {  # (call, what others call an option) -> how it is written here
+    ("lyapunov", "count"): "spectrum=2",
+    ("lyapunov", "exponents"): "spectrum=2",
+    ("lyapunov", "n"): "spectrum=2",
+    ("lyapunov", "k"): "spectrum=2",
+    ("lyapunov", "transient"): "discard=10.0",
+    ("lyapunov", "burn_in"): "discard=10.0",
+    ("gradcheck", "atol"): "tolerance=1e-7",
+    ("gradcheck", "rtol"): "tolerance=1e-7",
+    ("gradcheck", "eps"): "tolerance=1e-7",
+    ("value_and_grad", "argnums"): 'wrt=["q"]',
+    ("grad", "argnums"): 'wrt=["q"]',
+}
+
+
+def called() -> tuple[str, tuple[str, ...]]:
+    """The call that a run belongs to, and its options."""
+    return CALLED.get() or ("evolve", tuple(EVOLVE))
+
+
 def place_of(option: str) -> str:
     """The call that takes an option; empty if none does."""
     return next((call for call, table in CALLS.items() if option in table), "")
@@ -308,6 +330,8 @@ def unknown(call: str, name: str, known: Iterable[str], example: str = "") -> Ti
     """What is said about a keyword that a call does not take."""
     known = list(known)
     what = f"{call} has no option `{name}`"
+    if (call, name) in MEANT:
+        return InputError(what, fix=f"Pass {MEANT[call, name]}.")
     if name in COMING:
         missing, today = COMING[name]
         return PlanError(f"{call} does not take {name}=: {missing}", fix=today)
@@ -343,6 +367,7 @@ def heeds(call: str, example: str) -> Callable[[F], F]:
         takes -= {"self"}
         open_ended = any(p.kind is kinds.VAR_KEYWORD for p in listed)
         many = any(p.kind is kinds.VAR_POSITIONAL for p in listed)
+        begins = open_ended and listed[0].name == "self"
 
         @functools.wraps(function)
         def checked(*args: Any, **options: Any) -> Any:
@@ -367,7 +392,13 @@ def heeds(call: str, example: str) -> Callable[[F], F]:
             for name in (*required[len(args) :], *needed):
                 if name not in options:
                     raise InputError(f"{call} is missing its argument `{name}`", fix=f"Write {example}.")
-            return function(*args, **options)
+            if not begins or CALLED.get() is not None:
+                return function(*args, **options)
+            token = CALLED.set((call, tuple(table) if call in CALLS else tuple(sorted(takes))))
+            try:
+                return function(*args, **options)
+            finally:
+                CALLED.reset(token)
 
         return cast(F, users_frames(checked))
 

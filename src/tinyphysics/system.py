@@ -142,7 +142,15 @@ class Meeting:
     kind: str
 
     def __add__(self, other: Any) -> Sum:
+        if not isinstance(other, Sum | Summand) and not hasattr(other, "traced"):
+            raise InputError(
+                f"{self.name} + {other.name if isinstance(other, Meeting) else shown(other)}: neither is a system",
+                fix=f"Add them to one, one by one: tp.compile(ball + {self.name}, dt=0.01).",
+            )
         return other + self  # type: ignore[no-any-return]
+
+    def __radd__(self, other: Any) -> Sum:
+        return self.__add__(other)
 
 
 # --- the list of what holds expressions in a system: keys, saved files, sums and new names are made from it ---------------

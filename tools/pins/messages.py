@@ -6,10 +6,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pins import wrong_compile, wrong_run, wrong_systems
+from pins import wrong_compile, wrong_measures, wrong_run, wrong_systems
 from pins.unit import Setting, Unit, message
 
-TABLES = {"systems": wrong_systems.CALLS, "compile": wrong_compile.CALLS, "run": wrong_run.CALLS}
+TABLES = {
+    "systems": wrong_systems.CALLS,
+    "compile": wrong_compile.CALLS,
+    "run": wrong_run.CALLS,
+    "measures": wrong_measures.CALLS,
+}
 
 
 def raised(call: Callable[[], Any], setting: Setting) -> dict[str, str]:

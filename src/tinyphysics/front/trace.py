@@ -89,11 +89,24 @@ class Definition:
         return system
 
 
+# how a function of a kind is begun
+WRITTEN = {
+    "": "def f(x): return ...",
+    "hamiltonian": "def H(q, p): return ...",
+    "lagrangian": "def L(q, v): return ...",
+    "forces": "def F(q): return ...",
+    "potential": "def V(q): return ...",
+    "ode": "def rates(x): return ...",
+    "constraint": "def rod(q, l=1.0): return q*q - l*l",
+}
+
+
 def definition(function: Callable[..., Any], kind: str = "") -> Definition:
     """The arguments of a function; of a `kind` of system that is named, all must be real numbers."""
     if not hasattr(function, "__code__"):
         raise TraceError.here(
-            f"{a_kind(function)} is not a function that can be traced", "Write def H(q, p): return ..."
+            f"{a_kind(function)} is not a function that can be traced",
+            f"Write {WRITTEN.get(kind, WRITTEN[''])}",
         )
     code = inspect.unwrap(function).__code__
     site = Site(code.co_filename, code.co_firstlineno)

@@ -23,6 +23,8 @@ STOP = "stop"
 def named(function: Any, name: str | None, kind: str) -> str:
     if name is not None:
         word("name", name, 'name="floor"')
+        if not name:
+            raise InputError('name="" is no name', fix='Pass name="floor", or leave name= out.')
         return name
     own = getattr(function, "__name__", "")
     return own if own.isidentifier() else kind
@@ -76,7 +78,7 @@ class Event(Meeting):
                 )
         d = Definition(self.name, (), lambda s: then(**s), None, then)
         value, sites = run(d, {a: known[a] for a in arguments}, of_observable(self.name))
-        if not isinstance(value, Mapping):
+        if not isinstance(value, Mapping) or not value:
             raise InputError(
                 f"then of the event `{self.name}` returns {shown(value)}, not new values by name",
                 fix='Return a dict: then=lambda p: {"p": -p}.',
@@ -102,7 +104,7 @@ def wall(g: Callable[..., Any], restitution: float = 1.0, *, name: str | None = 
     """
     if not callable(g):
         raise InputError(f"tp.wall: {shown(g)} is not a function", fix=f"Write {WALL}.")
-    e = number("restitution", restitution, "restitution=0.9", "a number from 0 to 1")
+    e = number("restitution", restitution, "restitution=0.9", "number from 0 to 1")
     if not 0.0 <= e <= 1.0:
         raise InputError(
             f"restitution={e:g} is not from 0 to 1: it is the part of the speed that a bounce leaves",

@@ -33,7 +33,7 @@ from tinyphysics.runtime.stages.invariants import checked_invariants
 from tinyphysics.runtime.stages.observed import traced
 from tinyphysics.runtime.stages.resolve import checked_step
 from tinyphysics.synth.methods.taylor import TOLERANCE
-from tinyphysics.system import SizedFamily, Sum, System
+from tinyphysics.system import Meeting, SizedFamily, Sum, System
 from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.tpir.program.isa import MATHS
 from tinyphysics.util import a_kind, did_you_mean, one_of, prod
@@ -283,6 +283,11 @@ def compile(
     counts = checked_inner(inner, isinstance(system, Sum) and any(rank is not None for rank in system.ranks))
     if isinstance(system, Sum):
         system = linked(system)
+    if isinstance(system, Meeting):
+        raise InputError(
+            f"`{system.name}` alone is not a system: nothing moves",
+            fix=f"Add it to an energy: tp.compile(ball + {system.name}, dt=0.01).",
+        )
     if not hasattr(system, "bind"):
         raise InputError(
             f"{a_kind(system)} is not a system",

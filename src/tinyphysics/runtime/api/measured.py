@@ -41,7 +41,7 @@ class Measured(Setup):
         """Charges that take quantities, of a system with units."""
         if units_for(self.system) is None:
             return found
-        return tuple(replace(charge, in_numbers=partial(as_numbers, self.system)) for charge in found)
+        return type(found)(replace(charge, in_numbers=partial(as_numbers, self.system)) for charge in found)
 
     @takes_names
     @heeds("find_invariants", "sim.find_invariants(degree=4)")

@@ -14,7 +14,7 @@ from tinyphysics.device.numbers import NUMPY_DTYPE
 from tinyphysics.errors import InputError, ShapeError, TinyPhysicsError
 from tinyphysics.given import NO_UNITS, no_number, quantity
 from tinyphysics.ir.dtype import DType, f64
-from tinyphysics.options import COMING, COMPILE, EVOLVE, LINES, SAME_AS, unknown
+from tinyphysics.options import COMING, COMPILE, EVOLVE, LINES, MEANT, SAME_AS, called, unknown
 from tinyphysics.philox import key_words
 from tinyphysics.runtime.state.encoding import FLOAT64, Encoding
 from tinyphysics.runtime.state.whole_numbers import check_whole, whole_array
@@ -195,8 +195,10 @@ def not_taken(system: System, name: str, known: list[str]) -> TinyPhysicsError:
         )
     if name in COMPILE:
         return InputError(f"{name}= is an option of compile", fix=f"Write tp.compile(system, {name}=...).")
-    if name in {**COMING, **SAME_AS, **LINES} or not near and did_you_mean(name, EVOLVE):
-        return unknown("evolve", name, EVOLVE)
+    call, options = called()
+    other = {**COMING, **SAME_AS, **LINES, **EVOLVE}
+    if name in other or (call, name) in MEANT or not near and did_you_mean(name, options):
+        return unknown(call, name, options)
     return InputError(what, fix=f"{near}It has {', '.join(known)}.")
 
 
@@ -223,7 +225,7 @@ def inputs(
     later: set[str] = set() if doubtful is None else doubtful
     for s in system.states:
         if s.name not in given and s.start is None:
-            raise InputError(f"the initial `{s.name}` is missing", fix=f"Pass {s.name}=... to evolve.")
+            raise InputError(f"the initial `{s.name}` is missing", fix=f"Pass {s.name}=... to {called()[0]}.")
         value = given[s.name] if s.name in given else np.full(s.var.shape, s.start)
         words, n = kept(encoding, s.name, value, s.var.shape, threads)
         state_arrays |= words
@@ -250,7 +252,7 @@ def inputs(
             returned = f"; if it is a state, return its new value after that of `{states[-1]}`"
             raise InputError(
                 f"the parameter `{p.name}` has no default and was not given",
-                fix=f"Pass {p.name}=... to evolve{returned if system.kind == 'map' else ''}.",
+                fix=f"Pass {p.name}=... to {called()[0]}{returned if system.kind == 'map' else ''}.",
             )
         if np.ndim(value) == 0 and p.var.shape:
             value = np.full(p.var.shape, number_array(p.name, value))

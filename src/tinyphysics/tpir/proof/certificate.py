@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NoReturn
 
+from tinyphysics.errors import InputError
 from tinyphysics.structure import FIVE
 
 
@@ -30,6 +32,11 @@ class Certificate(Mapping[str, Verdict]):
 
     def __getitem__(self, name: str) -> Verdict:
         return self._verdicts[name.replace("_", "-")]
+
+    def __call__(self, *args: object, **given: object) -> NoReturn:
+        raise InputError(
+            "a certificate is no function", fix="Write print(sim.certificate), or sim.certificate.symplectic."
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._verdicts)
