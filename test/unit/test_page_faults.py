@@ -347,6 +347,18 @@ def test_a_loop_that_looks_at_some_lengths_stops_where_every_segment_is_looked_a
     assert 20 < len(found[backend]) < 140
 
 
+@pytest.mark.parametrize("steps", [10, 1000])
+def test_a_step_that_is_no_plain_drift_has_every_segment_looked_at(steps):
+    """Projected, it is longer than its drift."""
+
+    @tp.hamiltonian
+    def kepler(q: tp.Vec[2], p: tp.Vec[2]):
+        return p @ p / 2 - 1 / tp.norm(q)
+
+    out = tp.compile(kepler, dt=0.01, project="energy").evolve(q=[1.0, 0.0], p=[0.0, 1.2], steps=steps)
+    assert not out.stops and np.isfinite(out.final.q).all()
+
+
 def test_what_a_loop_keeps_is_no_more_than_how_near_a_way_comes():
     start = flights(160)
     kept = []
