@@ -401,3 +401,18 @@ def test_a_watch_that_stops_a_run_does_not_hide_an_earlier_pass(stride):
     sim = tp.compile(line, dt=0.02, backend="python", check_every=stride)
     out = sim.evolve(**start, steps=120)
     assert (out.stopped.cause, out.stopped.step) == ("singularity", 18)
+
+
+@pytest.mark.parametrize("precision", ["compensated", "dd", "mixed", "float32"])
+def test_a_pass_is_named_where_numbers_have_other_words(precision):
+    """Eight bodies of which two fall into each other: the loop does not look at so many, and a replay names the step."""
+
+    def bodies(q: tp.Array[8, 2], p: tp.Array[8, 2]):
+        return (p * p).sum() / 2 - tp.pair_sum(1 / tp.sqrt(tp.pair_distance2(q)))
+
+    bodies.__annotations__ = {"q": tp.Array[8, 2], "p": tp.Array[8, 2]}
+    q = np.array([[3.0 * k, float(k % 3)] for k in range(8)])
+    q[1] = [0.4, 0.1]
+    sim = tp.compile(tp.hamiltonian(bodies), dt=0.02, method="leapfrog", precision=precision)
+    with pytest.warns(tp.PhysicsWarning, match="pole|singularity|energy|Shadow"):
+        sim.evolve(q=q, p=np.zeros((8, 2)), steps=60)

@@ -108,6 +108,8 @@ class Segments:
         given = {**{n: np.broadcast_to(v, (rows, *v.shape[1:])) for n, v in self.rest.items()}}
         given |= {n: np.asarray(v, run.given.states[n].dtype) for n, v in more.items() if n in given}
         given |= {n: v for n, v in more.items() if n not in given}
+        lower = {word: v for n, v in more.items() for word in run.encoding.precision.names(n) if word != n}
+        given |= {word: np.zeros(np.shape(v)) for word, v in lower.items()}  # where numbers have two words
         frames = {n: np.ascontiguousarray(v)[:, None] for n, v in given.items()}
         return observe_states(run, values, frames, [self.first] * rows)
 
