@@ -112,6 +112,7 @@ SYSTEMS = {
     "orbits": (gravity, SUN, {}),
     "bath": (henon, PLANE, dict(temperature=0.1)),
     "constrained": (mass + rod, dict(q=[0.6, -0.8], p=[0.4, 0.3]), {}),
+    "impulses": (mass + tp.contact(lambda q: q[1]), dict(q=[0.3, 0.004], p=[0.4, -0.9]), {}),
 }
 FAST = dict(kinetics="relativistic")
 BY_NAME = {name: (beam, SPACE, FAST) for name in ("higuera_cary", "vay")}

@@ -330,3 +330,13 @@ def test_hops_below_the_rounding_of_a_curved_wall_end_in_rest():
     met = out.events("bowl")
     assert out.stopped is None and met.rested.sum() == 1 and met.t[-1] == pytest.approx(2.3328466, abs=1e-7)
     assert np.abs(1 - (np.asarray(out.q)[out.t > 2.4] ** 2).sum(axis=1)).max() < 1e-14
+
+
+def test_a_step_that_may_be_cut_is_not_measured():
+    @tp.hamiltonian
+    def ball(q, p, g: float = 9.81):
+        return p**2 / 2 + g * q
+
+    sim = tp.compile(ball + tp.wall(lambda q: q), dt=0.01)
+    with pytest.raises(tp.InputError, match="walls or events"):
+        sim.check(q=1e-4, p=-1.0)

@@ -278,7 +278,7 @@ def look_at(
         worst, frame, omegas, who = of_driven(r, record, small, members, in_memory)
     elif small is not None and one:
         (worst, frame, omegas), who = of_one(r, record, small, in_memory), 0
-    elif small is None and takes < WORTH:
+    elif small is None and takes < WORTH and not compiled.poles:
         return
     else:
         worst, frame, omegas, who = of_many(r, record, small, members, in_memory)

@@ -230,6 +230,11 @@ def measure_symplectic(sim: Measurable, dt: float | None = None, pairs: Any = No
             f"`{system.name}` has contacts: nothing is claimed of its steps that could be measured",
             fix="Compile the energy without tp.contact.",
         )
+    if system.crossings:
+        raise InputError(
+            f"`{system.name}` has walls or events: steps that meet one are cut there, and these cannot be measured yet",
+            fix="Compile the energy without them to measure the steps between events.",
+        )
     if i.is_ensemble:
         raise InputError("the symplectic defect is measured for one member at a time", fix="Pass one member.")
     if in_frame(setup.tpir):
