@@ -135,13 +135,13 @@ def test_a_member_is_named():
 
 @tp.hamiltonian
 def wells(q: tp.Array[40, 3], p: tp.Array[40, 3]):
-    return (p * p).sum() / 2 + (q * q).sum() / 2 + (q**4).sum() / 100
+    return (p * p).sum() / 2 + (1 - tp.cos(q)).sum()
 
 
 def test_large_systems_are_looked_at_where_a_run_takes_long(monkeypatch):
     rng = np.random.default_rng(1)
-    q, p = rng.normal(size=(40, 3)), rng.normal(size=(40, 3))
-    springs = tp.compile(wells, dt=1.8)
+    q, p = 0.5 * rng.normal(size=(40, 3)), np.zeros((40, 3))
+    springs = tp.compile(wells, dt=1.7)
     assert springs.compiled.look is None
     quiet(lambda: springs.evolve(q=q, p=p, steps=100))
     monkeypatch.setattr("tinyphysics.runtime.measure.alarms.WORTH", 0.0)
