@@ -194,6 +194,12 @@ def test_a_state_cannot_have_a_name_that_a_trajectory_has():
         "given",
         "quantity",
         "multipliers",
+        "contacts",
+        "decided",
+        "heat",
+        "shadow_work",
+        "extended_energy",
+        "mean",
     }  # than 0.1: they take no name away, and out["keys"] is the state of that name
     assert known - {*OPTIONS} - later == {*SHOWN}
     assert tp.compile(pendulum.rename(g="energy"), 0.1).evolve(

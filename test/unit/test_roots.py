@@ -41,7 +41,16 @@ def rod(square=1.0):
 
 def test_the_fields_of_expressions_are_listed_once():
     of_flows = ["energy", "forces", "tensor", "update", "levels", "motion", "friction", "heat"]
-    assert list(roots_in(System)) == [*of_flows, "stiffness", "fixman", "guards", "jumps"]
+    assert list(roots_in(System)) == [
+        *of_flows,
+        "stiffness",
+        "fixman",
+        "guards",
+        "jumps",
+        "gaps",
+        "slips",
+        "rubs",
+    ]
     assert GIVEN_BY.keys() == KINDS.keys() and {*GIVEN_BY.values()} <= roots_in(System).keys()
     assert falling.roots == {"energy": (falling.energy,)} and falling.equations == [falling.energy]
 

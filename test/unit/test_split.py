@@ -97,8 +97,11 @@ def test_a_frame_that_turns_sees_the_orbit_that_stands_still():
 
 
 def test_a_product_goes_there_and_back():
-    assert products(3, [1.0]) == [(0, 0.5), (1, 0.5), (2, 1.0), (1, 0.5), (0, 0.5)]
-    assert products(2, [0.5, 0.5]) == [(0, 0.25), (1, 0.5), (0, 0.5), (1, 0.5), (0, 0.25)]
+    def weights(*given):
+        return [(part, weight) for part, weight, _ in products(*given)]
+
+    assert weights(3, [1.0]) == [(0, 0.5), (1, 0.5), (2, 1.0), (1, 0.5), (0, 0.5)]
+    assert weights(2, [0.5, 0.5]) == [(0, 0.25), (1, 0.5), (0, 0.5), (1, 0.5), (0, 0.25)]
 
 
 # --- what it neglects --------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ import numpy as np
 from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.errors import InputError, PhysicsWarning, PlanError
 from tinyphysics.flows.cotangents import BAR, REST
-from tinyphysics.flows.implicit import ImplicitFlow
 from tinyphysics.flows.solvers.products import ROUNDS
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.calculus.vjp import vjp
@@ -35,6 +34,7 @@ from tinyphysics.runtime.measure.plan_past import Past
 from tinyphysics.runtime.measure.sweep_file import SweepFile
 from tinyphysics.runtime.stages.execute import clock_of
 from tinyphysics.runtime.stages.observed import traced
+from tinyphysics.step import SOLVES
 from tinyphysics.target import NUMPY
 from tinyphysics.util import did_you_mean, frames_to_user, one_of
 
@@ -358,7 +358,7 @@ def say_no_number(course: Course, names: Sequence[str]) -> None:
     if not all(np.isfinite(here(v)).all() for v in course.shown(course.first()).values()):
         return
     setup, step = course.setup, course.setup.built.step
-    solves = any(isinstance(f, ImplicitFlow) for f in step.body)
+    solves = any(SOLVES in f.traits for f in step.body)
     why = "a derivative in the steps or in the loss is infinite or does not exist at a state of this run"
     if solves:
         why = f"the transposed equations of `{step.name}` were not solved in their {ROUNDS} rounds, or {why}"

@@ -7,12 +7,11 @@ from typing import Any
 
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.flows.adjoint import irreversible
-from tinyphysics.flows.implicit import ImplicitFlow
 from tinyphysics.given import choice, whole
 from tinyphysics.report import Row
 from tinyphysics.runtime.measure.past import ANCHORS, PASTS, cost
 from tinyphysics.runtime.stages.setup import Setup
-from tinyphysics.step import SubFlow
+from tinyphysics.step import SOLVES, SubFlow
 
 MEMORY = 256 << 20  # bytes for loop states, if nothing is said
 UNBOUNDED = 1 << 62
@@ -105,7 +104,7 @@ def choose_past(setup: Setup, steps: int, state: int, past: Any, memory: Any, sn
 
 def no_way_back(method: str, flow: SubFlow) -> str:
     """Why a part of a step has no inverse."""
-    if isinstance(flow, ImplicitFlow):
+    if SOLVES in flow.traits:
         return f"`{method}` solves equations in a step, and those of the way back are others"
     return f"`{method}` makes new states of old ones in a way that has no inverse in closed form"
 

@@ -146,9 +146,14 @@ def came_near(run: Running, poles: NearPoles, done: Sequence[Done]) -> list[int]
     calm = nearer[far]
     asked = np.setdiff1d(nearer, calm, assume_unique=True)
     asked = asked[suspected(run, poles, asked, near[:, asked])] if len(asked) else asked
-    run.known_far = np.fmin(run.known_far, near)
+    if poles.by_length:  # a bound by two numbers: those of two blocks together may be near where neither was
+        run.known_far[:, nearer] = near[:, nearer]
+    else:
+        run.known_far = np.fmin(run.known_far, near)
     run.known_far[:, calm] = wide[:, far]
-    if not poles.by_distance:
+    if (
+        poles.by_length or not poles.by_distance
+    ):  # that none passed says nothing of others with the same bound
         run.known_far[:, asked] = np.inf
     return [int(k) for k in asked]
 
