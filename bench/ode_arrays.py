@@ -1,6 +1,6 @@
 """What do derivatives of large arrays cost?  Our pairs beside SciPy's solvers, diffrax and SUNDIALS, at equal error.
 
-    python bench/ode_arrays.py [heat kuramoto wave brusselator settling] [--error 1e-4 1e-6] [--limit 120]
+    python bench/ode_arrays.py [heat kuramoto wave brusselator settling reactions] [--error 1e-4 1e-6] [--limit 120]
                                 [--only SUNDIALS] [--cpu] [--small]
 
 The time is that of the call that steps, compiled before, with the largest tolerance of a ladder that meets an error: the
@@ -51,6 +51,18 @@ def of_brusselator(np: Any, u: Any, v: Any) -> tuple[Any, Any]:
     return 1 + u * u * v - 4.4 * u + spread * bend(np, u), 3.4 * u - u * u * v + spread * bend(np, v)
 
 
+def of_reactions(np: Any, a: Any, b: Any, c: Any) -> tuple[Any, Any, Any]:
+    """Robertson's reactions along a tube with closed ends, as fine as it is long: diffusion is stiff, too."""
+    spread = 1e-5 * a.shape[0] ** 2
+
+    def moved(u: Any) -> Any:
+        d = spread * (u[1:] - u[:-1])
+        return np.concatenate([d, 0 * u[:1]]) - np.concatenate([0 * u[:1], d])
+
+    slow, middle, fast = 0.04 * a, 1e4 * b * c, 3e7 * b * b
+    return moved(a) - slow + middle, moved(b) + slow - middle - fast, moved(c) + fast
+
+
 @tp.ode
 def heat(u: tp.Vec["n"]):
     return of_heat(np, u)
@@ -71,6 +83,11 @@ def brusselator(u: tp.Array["n", "n"], v: tp.Array["n", "n"]):
     return of_brusselator(np, u, v)
 
 
+@tp.ode
+def reactions(a: tp.Vec["n"], b: tp.Vec["n"], c: tp.Vec["n"]):
+    return of_reactions(np, a, b, c)
+
+
 @dataclass(frozen=True)
 class Problem:
     title: str
@@ -81,6 +98,7 @@ class Problem:
     parameters: dict[str, Any]
     stiff: bool = False
     exact: Callable[[], Any] | None = None
+    line: bool = False  # fields along a line: banded, place by place
 
     @property
     def size(self) -> int:
@@ -102,6 +120,8 @@ def problems(small: bool) -> dict[str, Problem]:
     waves = np.sin(16 * np.pi * y / k)[:, None] * np.cos(12 * np.pi * y / k + 1.0)
     hill = z * (1 - z) ** 1.5
     r = 500 if small else 10_000
+    places = 1_000 if small else 33_334
+    tube = np.arange(places) / places
     lump = np.exp(-(((np.arange(r) - r / 2) / (r / 20)) ** 2))
     settles = 0.002 * r * r
     decay = np.exp(settles * (2 * np.cos(2 * np.pi * np.fft.rfftfreq(r)) - 2))
@@ -141,6 +161,16 @@ def problems(small: bool) -> dict[str, Problem]:
             {},
             stiff=True,
             exact=lambda: np.fft.irfft(np.fft.rfft(lump) * decay, r),
+        ),
+        "reactions": Problem(
+            f"Robertson's reactions along a tube, 3 x {places:,}, t = 40",
+            reactions,
+            of_reactions,
+            {"a": 1 + 0.5 * np.cos(np.pi * tube), "b": 0 * tube, "c": 0 * tube},
+            40.0,
+            {},
+            stiff=True,
+            line=True,
         ),
     }
 
@@ -233,21 +263,32 @@ def by_diffrax(p: Problem, method: str) -> Ladder:
 
 
 def by_sundials(p: Problem, method: str) -> Ladder:
-    """CVODE: Newton's method with GMRES, or with the sparse LU of SuperLU; a dense matrix would not fit."""
+    """CVODE: Newton's method with GMRES, with the sparse LU of SuperLU, or with a band; a dense matrix would not fit."""
     from sksundae.cvode import CVODE
 
     def rates(t: float, y: Any, out: Any) -> None:
-        out[:] = p.flat(p.rates(np, *p.parts(y), **p.parameters))
+        out[:] = by_places(p.flat(p.rates(np, *p.parts(by_fields(y)), **p.parameters)))
 
     how: dict[str, Any] = {"method": "Adams" if method == "Adams" else "BDF", "linsolver": "gmres"}
     if method == "sparse":
         how |= {"linsolver": "sparse", "sparsity": pattern(p)}
+    fields = len(p.start)
+    if method == "band":
+        how |= {"linsolver": "band", "lband": 2 * fields - 1, "uband": 2 * fields - 1}
+
+    def by_places(y: Any) -> Any:
+        return np.ascontiguousarray(y.reshape(fields, -1).T).ravel() if method == "band" else y
+
+    def by_fields(y: Any) -> Any:
+        return np.ascontiguousarray(y.reshape(-1, fields).T).ravel() if method == "band" else y
 
     def at(tolerance: float) -> Run:
         def run() -> Any:
-            given = {**how, "rtol": tolerance, "atol": tolerance * 1e-2, "max_num_steps": 1_000_000}
-            found = CVODE(rates, **given).solve(np.array([0.0, p.until]), p.flat(p.start.values()))
-            return found.y[-1] if found.success else np.full(found.y.shape[1], np.nan)
+            given = {**how, "rtol": tolerance, "atol": tolerance * 1e-2}
+            given["max_num_steps"] = 20_000 if p.line else 1_000_000  # loose ones go on with no end
+            first = by_places(p.flat(p.start.values()))
+            found = CVODE(rates, **given).solve(np.array([0.0, p.until]), first)
+            return by_fields(found.y[-1]) if found.success else np.full(found.y.shape[1], np.nan)
 
         return run
 
@@ -256,15 +297,18 @@ def by_sundials(p: Problem, method: str) -> Ladder:
 
 def contenders(p: Problem) -> Iterator[tuple[str, Ladder]]:
     own = ("auto", "dopri5", "rkc", "rock4", "rodas") if p.stiff else ("auto", "dopri5", "dop853")
+    if p.line:
+        own = ("auto", "rodas")
     yield from ((f"ours, {m}", ours(p, m)) for m in own)
     if installed("scipy"):
         few = p.start[next(iter(p.start))].size <= 4_000
         own = ("RK45", "DOP853", *(("LSODA",) if few else ()), *(("Radau",) if p.stiff else ()))
+        own = () if p.line else own
         yield from ((f"SciPy {m}", by_scipy(p, m)) for m in own)
-    if installed("diffrax"):
+    if installed("diffrax") and not p.line:
         yield from ((f"diffrax {m}", by_diffrax(p, m)) for m in ("Dopri5", "Dopri8"))
     if installed("sksundae"):
-        own = ("GMRES", "sparse") if p.stiff else ("Adams", "GMRES")
+        own = ("band",) if p.line else ("GMRES", "sparse") if p.stiff else ("Adams", "GMRES")
         yield from ((f"SUNDIALS {m}", by_sundials(p, m)) for m in own)
 
 
@@ -278,7 +322,8 @@ def measure(
     p: Problem, errors: list[float], limit: float, only: list[str], clock: Callable[[], float]
 ) -> None:
     print(f"\n{p.title}")
-    exact = (p.exact or ours(p, "dopri5" if p.stiff else "dop853")(1e-8 if p.stiff else 1e-12))()
+    fine = ours(p, "rodas" if p.line else "dopri5" if p.stiff else "dop853")
+    exact = (p.exact or fine(1e-8 if p.stiff else 1e-12))()
     size = np.abs(exact).max()
     best: dict[float, float] = {}
     print(f"{'':20}" + "".join(f"{f'error {e:g}':>34}" for e in errors))

@@ -11,7 +11,7 @@
 
 `make quick` runs what of it takes at most QUICK seconds, or is marked `quick`. What was left out is printed. A test of which no duration is
 known runs. `--record-durations` writes `test/durations.json`: seconds of processor time, those of child processes
-included, because the clock of a shared machine says little.
+included, because the clock of a shared machine says little. With `--tier test` it keeps those of the rows that were left out.
 """
 
 from __future__ import annotations
@@ -91,6 +91,20 @@ def skip_reasons(reporter: Any) -> Iterator[str]:
             yield str(report.longrepr[2]).removeprefix("Skipped: ")
 
 
+def recorded(known: dict[str, float], measured: dict[str, float], whole: bool) -> dict[str, float]:
+    """What is known after a run: its own durations, and those of tests that it had no reason to run.
+
+    These are tests of other files and, unless the run was `whole`, rows that its tier leaves out.
+    """
+    ran = {name.split("::")[0] for name in measured}
+    kept = {
+        name: seconds
+        for name, seconds in known.items()
+        if name not in measured and not (whole and name.split("::")[0] in ran)
+    }
+    return kept | {name: round(seconds, 2) for name, seconds in measured.items() if seconds >= LEAST}
+
+
 class Tiers:
     """Leaves tests out, and says at the end how many of which file."""
 
@@ -166,9 +180,6 @@ class Tiers:
         self.measured[report.nodeid] = self.measured.get(report.nodeid, 0.0) + seconds
 
     def write(self) -> None:
-        """Durations of this run over those that are known: a run of one file does not forget the others."""
-        gone = {name.split("::")[0] for name in self.measured}  # tests of files that ran, and did not
-        kept = {name: s for name, s in self.known.items() if name.split("::")[0] not in gone}
-        now = kept | {name: round(s, 2) for name, s in self.measured.items() if s >= LEAST}
+        now = recorded(self.known, self.measured, whole=self.tier == "all")
         lines = (f"  {json.dumps(name)}: {s}" for name, s in sorted(now.items()))
         FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")

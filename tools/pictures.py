@@ -19,8 +19,10 @@ from PIL import Image
 
 import tinyphysics as tp
 from measure_methods import PROBLEMS, error
+from pictures_contacts import draw_boxes
 from pictures_heat import draw_heat
 from pictures_pushers import draw_friction, draw_magnetic, draw_pushers
+from pictures_rare import draw_rare
 from pictures_rods import draw_rods, draw_whip
 from pictures_tops import draw_tops
 from pictures_walls import draw_walls
@@ -660,8 +662,15 @@ def main() -> None:
         "magnetic": draw_magnetic,
         "pushers": draw_pushers,
         "whip": draw_whip,
+        "rare": draw_rare,
     }
-    three = {"tops": draw_tops, "rods": draw_rods, "walls": draw_walls, "heat": draw_heat}
+    three = {
+        "tops": draw_tops,
+        "rods": draw_rods,
+        "walls": draw_walls,
+        "heat": draw_heat,
+        "boxes": draw_boxes,
+    }
     for name in sys.argv[1:] or [*WHOLE, *families, *three]:
         if name in WHOLE:
             WHOLE[name]()

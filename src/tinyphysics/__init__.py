@@ -18,11 +18,14 @@ from tinyphysics.errors import TraceError as TraceError
 from tinyphysics.errors import UnitError as UnitError
 from tinyphysics.errors import VerifyError as VerifyError
 from tinyphysics.front import random as random
+from tinyphysics.front.baths import nose_hoover as nose_hoover
 from tinyphysics.front.bodies import rotate as rotate
 from tinyphysics.front.bodies import unrotate as unrotate
 from tinyphysics.front.constraints import constraint as constraint
 from tinyphysics.front.contacts import contact as contact
 from tinyphysics.front.fields import magnetic as magnetic
+from tinyphysics.front.fourier import dealias as dealias
+from tinyphysics.front.fourier import dx as dx
 from tinyphysics.front.functions import absolute as _absolute
 from tinyphysics.front.functions import arccos as arccos
 from tinyphysics.front.functions import arcsin as arcsin
@@ -101,6 +104,7 @@ from tinyphysics.version import __version__ as __version__
 if TYPE_CHECKING:
     from tinyphysics import chaos as chaos
     from tinyphysics import compat as compat
+    from tinyphysics import fft as fft
     from tinyphysics import kernel as kernel
     from tinyphysics import physics as physics
     from tinyphysics import plasma as plasma
@@ -112,14 +116,22 @@ if TYPE_CHECKING:
     from tinyphysics.learn.calls import torch_module as torch_module
     from tinyphysics.loss import Loss as Loss
     from tinyphysics.physics.statistics import statistics as statistics
+    from tinyphysics.planner.systems.bias import metadynamics as metadynamics
+    from tinyphysics.planner.systems.bias import umbrella as umbrella
+    from tinyphysics.planner.systems.memory import gle as gle
     from tinyphysics.runtime.api.compile import compile as compile
+    from tinyphysics.runtime.api.sample import Draws as Draws
+    from tinyphysics.runtime.api.sample import sample as sample
     from tinyphysics.runtime.api.simulation import Simulation as Simulation
     from tinyphysics.runtime.api.simulation_file import load as load
     from tinyphysics.runtime.api.stepper import Stepper as Stepper
     from tinyphysics.runtime.measure.fit import Fit as Fit
     from tinyphysics.runtime.measure.fit import fit as fit
+    from tinyphysics.runtime.measure.ladder import ladder as ladder
+    from tinyphysics.runtime.measure.mbar import mbar as mbar
     from tinyphysics.runtime.measure.symplecticity import assert_symplectic as assert_symplectic
     from tinyphysics.runtime.measure.symplecticity import measure_symplectic as measure_symplectic
+    from tinyphysics.runtime.state.across import exchange as exchange
     from tinyphysics.runtime.state.acts import act as act
     from tinyphysics.runtime.state.acts import fault as fault
 
@@ -134,14 +146,22 @@ RUNTIME = {
     "Loss": "tinyphysics.loss",
     "compile": "tinyphysics.runtime.api.compile",
     "statistics": "tinyphysics.physics.statistics",
+    "gle": "tinyphysics.planner.systems.memory",
     "assert_symplectic": "tinyphysics.runtime.measure.symplecticity",
     "measure_symplectic": "tinyphysics.runtime.measure.symplecticity",
     "Fit": "tinyphysics.runtime.measure.fit",
+    "ladder": "tinyphysics.runtime.measure.ladder",
+    "mbar": "tinyphysics.runtime.measure.mbar",
     "fit": "tinyphysics.runtime.measure.fit",
     "jax_function": "tinyphysics.learn.calls",
     "torch_module": "tinyphysics.learn.calls",
     "load": "tinyphysics.runtime.api.simulation_file",
+    "Draws": "tinyphysics.runtime.api.sample",
+    "sample": "tinyphysics.runtime.api.sample",
     "act": "tinyphysics.runtime.state.acts",
+    "exchange": "tinyphysics.runtime.state.across",
+    "metadynamics": "tinyphysics.planner.systems.bias",
+    "umbrella": "tinyphysics.planner.systems.bias",
     "fault": "tinyphysics.runtime.state.acts",
     "Simulation": "tinyphysics.runtime.api.simulation",
     "Stepper": "tinyphysics.runtime.api.stepper",
@@ -150,7 +170,7 @@ RUNTIME = {
     "HamiltonianSystem": "tinyphysics.compat",
     "LagrangianSystem": "tinyphysics.compat",
 }
-MODULES = ("physics", "kernel", "chaos", "plasma", "compat")  # imported when they are first used
+MODULES = ("physics", "kernel", "chaos", "plasma", "compat", "fft")  # imported when they are first used
 
 
 def __getattr__(name: str) -> Any:

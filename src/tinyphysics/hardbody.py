@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,12 +14,16 @@ import numpy as np
 from tinyphysics.device.host.cc import compiler
 from tinyphysics.device.host.hard_bodies import DONE, STILL, Bodies, InC, InPython
 from tinyphysics.emit.modules.hard_bodies import SOURCE
-from tinyphysics.errors import BackendError, InputError
+from tinyphysics.errors import BackendError, InputError, StoreError
 from tinyphysics.runtime.state.digest import state_hash
+from tinyphysics.util import digest
 
 __all__ = ["Gas", "HardTrajectory", "lattice"]
 PATIENCE = 1000  # events without time, for each body: then it has collapsed
 FRAMES = 101
+FORMAT = "tinyphysics hard bodies 1"
+LISTED = ("box", "walls", "nc", "size")  # of the state: lists
+NAMES = {"r": "radius", "m": "mass", "box": "box", "walls": "walls", "e": "restitution"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +68,14 @@ class Gas:
         collisions: int | None = None,
         frames: int = FRAMES,
         backend: str = "auto",
-        resume: HardTrajectory | None = None,
+        resume: HardTrajectory | str | os.PathLike[str] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> HardTrajectory:
-        """Runs until a time, or for so many collisions; `resume` goes on from the end of another run, bit for bit."""
+        """Runs until a time, or for so many collisions.
+
+        `resume` goes on from the end of another run, bit for bit, or from a file that `checkpoint` has written, which it does
+        anew at each frame.
+        """
         if (until is None) == (collisions is None):
             raise InputError("evolve needs until= or collisions=", fix="Pass one of them: collisions=1000.")
         if collisions is not None and (
@@ -73,7 +86,10 @@ class Gas:
             )
         if backend not in ("auto", "c", "python"):
             raise InputError(f"backend={backend!r}: hard bodies run on c and python", fix='Pass backend="c".')
-        s = self.start(q, v) if resume is None else resume.state.copy()
+        if resume is None:
+            s = self.start(q, v)
+        else:
+            s = resume.state.copy() if isinstance(resume, HardTrajectory) else self.read(resume)
         loop: Any = (
             InC(s, SOURCE) if backend == "c" or (backend == "auto" and has_compiler()) else InPython(s)
         )
@@ -96,6 +112,8 @@ class Gas:
                 break
             at = s if found == DONE else seen_at(s, end)
             rows.append((at.now, at.positions(), at.v.copy(), energy_of(at)))
+            if checkpoint is not None:
+                write(checkpoint, s)
         t, x, u, E = (np.array(list(part)) for part in zip(*rows))
         span = float(t[-1] - t[0])
         Z = 1.0 + (s.work - work) / (2.0 * K * span) if span > 0 and K > 0 else np.nan
@@ -122,7 +140,7 @@ class Gas:
                 fix="Pass q and v of shape (bodies, d), box of shape (d,), with d = 2 or 3.",
             )
         n, d = x.shape
-        r, m = (np.broadcast_to(np.asarray(a, float), (n,)).copy() for a in (self.radius, self.mass))
+        r, m = self.sizes(n)
         if not (r > 0).all() or not (m > 0).all() or not np.isfinite(x).all() or not np.isfinite(u).all():
             raise InputError("radius and mass must be above zero, q and v finite", fix="Check these numbers.")
         if not 0.0 <= self.restitution <= 1.0:
@@ -144,6 +162,61 @@ class Gas:
                 f"bodies {pair[0]} and {pair[1]} overlap at the start", fix="Start with bodies apart."
             )
         return s
+
+    def read(self, path: str | os.PathLike[str]) -> Bodies:
+        """What a checkpoint has, of a run of this gas."""
+        with reading(path) as file:
+            if "format" not in file or str(file["format"]) != FORMAT:
+                raise StoreError(
+                    f"{path} is no checkpoint of hard bodies", fix="Pass a file that checkpoint= wrote."
+                )
+            found = {name: file[name] for name in file.files if name not in ("format", "digest")}
+            if str(file["digest"]) != digest_of(found):
+                raise StoreError(f"{path} was cut off or altered", fix="Go on from another checkpoint.")
+        s = object.__new__(Bodies)
+        s.__dict__ |= {name: v if v.ndim and name not in LISTED else v.tolist() for name, v in found.items()}
+        own = Bodies(s.x, s.v, *self.sizes(s.n), *self.sides(s.d), self.restitution)
+        for name in ("r", "m", "box", "walls", "e"):
+            if not np.array_equal(getattr(own, name), getattr(s, name)):
+                raise InputError(
+                    f"{path} is of another gas: its {NAMES[name]} differs",
+                    fix="Make the Gas with the numbers of the run that wrote it.",
+                )
+        return s
+
+    def sizes(self, n: int) -> tuple[Any, Any]:
+        """(radii, masses), one for each body."""
+        r, m = (np.broadcast_to(np.asarray(a, float), (n,)).copy() for a in (self.radius, self.mass))
+        return r, m
+
+    def sides(self, d: int) -> tuple[Any, Any]:
+        """(the box, on which axes it has walls)."""
+        return np.atleast_1d(np.asarray(self.box, float)), np.broadcast_to(np.asarray(self.walls, bool), (d,))
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str]) -> Iterator[Any]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            yield file
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as e:
+        if isinstance(e, StoreError):
+            raise
+        raise StoreError(f"{path} cannot be read: {e}", fix="Pass a file that checkpoint= wrote.") from None
+
+
+def digest_of(numbers: dict[str, Any]) -> str:
+    parts = [name.encode() + np.ascontiguousarray(numbers[name]).tobytes() for name in sorted(numbers)]
+    return digest(b"".join(parts))
+
+
+def write(path: str | os.PathLike[str], s: Bodies) -> None:
+    """A checkpoint, which is there whole or not at all."""
+    numbers: dict[str, Any] = {name: np.asarray(v) for name, v in s.__dict__.items()}
+    part = f"{os.fspath(path)}.part"
+    with open(part, "wb") as file:
+        np.savez(file, format=FORMAT, digest=digest_of(numbers), **numbers)
+    os.replace(part, path)
 
 
 def has_compiler() -> bool:

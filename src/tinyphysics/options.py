@@ -158,11 +158,14 @@ COMPILE: dict[str, Option] = {
     "friction":     Option(None, anything,
         "the rate at which momenta decay: a number, an array, or the name of a parameter"),
     "temperature":  Option(None, anything,
-        "the temperature of a bath, in units of 1/kB: a number, or the name of a parameter"),
-    "bath":         Option(None, or_none(a_word("langevin")),
-        'how heat comes and goes: "langevin", the default if a temperature is given, or "andersen"'),
+        "the temperature of a bath, in units of 1/kB: a number, the name of a parameter, or a function of t"),
+    "bath":         Option(None, anything,  # a word or an object
+        'how heat comes and goes: "langevin", the default if a temperature is given, or another (docs/heat.md)'),
+    "tau":          Option(None, anything, 'the time of a bath that has one in place of a rate: "bussi" and "nose_hoover"'),
     "kB":           Option(1.0, a_number("1.0", "constant"),
         "Boltzmann's constant: tinyphysics.physics.molecular.BOLTZMANN for kelvin"),
+    "bias":         Option(None, anything,
+        "what makes rare events come soon: tp.metadynamics(...) or tp.umbrella(...)"),
     "backend":      Option("auto", a_word("llvm"),
         'where it runs: "llvm", "c", "numpy", "python", "opencl", "cuda"; "auto" chooses'),
     "precision":    Option("float64", a_word("float32"), '"float64", "float32", "mixed", "compensated", "dd" or "lattice"'),
@@ -204,6 +207,8 @@ EVOLVE: dict[str, Option] = {
     "seed":             Option(0, a_count(0), "the seed of the random numbers of a map"),
     "progress":         Option("auto", anything, '"auto", True or False: a bar in the terminal or notebook'),
     "threads":          Option(None, or_none(a_count(1)), "the number of threads; by default all"),
+    "speculate":        Option(None, or_none(a_count(0)),
+        "of walls and events: how many steps are tried at once before one looks; 0 tests every step"),
     "save":             Option(None, anything,  # a path, or where a replay hands its frames on
         "a directory for a zarr store with the frames"),
     "checkpoint":       Option(None, or_none(a_path("run.checkpoint")), "a file from which the run can be continued"),
@@ -213,15 +218,15 @@ EVOLVE: dict[str, Option] = {
         'functions whose sign changes are located, {"apsis": lambda q, p: q @ p}'),
     "acts":             Option(None, anything,
         'what changes the state between steps: {"kick": tp.act(every=100, map=lambda p: -p)}'),
+    "exchange":         Option(None, anything,
+        'replicas exchange temperatures: exchange=100, every 100 steps; or tp.exchange("k", every=100)'),
     "options":          Option(None, anything, '{"frames": 400}: for a system that has a state or a parameter of that name'),
 }
-LATER = ("save_at", "frames", "acts")  # than 0.1: options that take no name away from states and parameters
+LATER = ("save_at", "frames", "acts", "exchange")  # than 0.1: options that take no name away from states and parameters
 # Features that are named in the interface and not built: what is not there, and what can be written today.
 COMING: dict[str, tuple[str, str]] = {
-    "tau": ("baths with a time of their own are not available yet", "Pass friction=1.0, the rate of bath=\"langevin\"."),
     "pressure": ("barostats are not available yet", "Leave it out: the box has a fixed size."),
     "barostat": ("barostats are not available yet", "Leave it out: the box has a fixed size."),
-    "bias": ("bias potentials are not available yet", "Add a potential of your own: system + bias, with @tp.potential."),
     "boundary": ("boundaries are not available yet", "Write a box with tp.pair_distance2(q, box=box), a "
     "wall as a potential."),
     "contacts": ("contacts are added to a system", "Write system + tp.contact(gap), as in docs/contacts.md."),
@@ -230,7 +235,6 @@ COMING: dict[str, tuple[str, str]] = {
     "relative error of forces summed with a tree code."),
     "long_range": ("mesh sums are not available yet", "Sum over all pairs, or pass approximate=1e-3."),
     "absorb": ("absorbing layers are not available yet", "Leave it out: waves are reflected at the ends."),
-    "exchange": ("replica exchange is not available yet", "Run an ensemble: give the initial state one more leading axis."),
     "on": ("evolve does not choose where a run is computed", 'Pass backend="gpu" to compile.'),
     "verify": ("checking a run against a second run is not available yet", "tp.measure_symplectic(sim, "
     "q=..., p=...) measures one step."),
@@ -238,7 +242,6 @@ COMING: dict[str, tuple[str, str]] = {
     "threads of this machine."),
     "observer": ("user-defined observer objects are not available yet", 'Pass observe={"r": lambda q: ...} to evolve.'),
     "view": ("live views are not available yet", "Plot it afterwards: out.plot()."),
-    "speculate": ("speculative steps are not available yet", "Leave it out."),
     "unsafe": ("systems without checks are not available yet", "Write @tp.ode: nothing is claimed about its structure."),
     "noise": ("noise is not an option yet", "Write a map with tp.random.normal()."),
 }

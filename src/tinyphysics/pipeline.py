@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 from tinyphysics.analysis.analyse import facts_of
 from tinyphysics.analysis.divergence import check_field
 from tinyphysics.analysis.hierarchy import hierarchy
 from tinyphysics.analysis.interaction import interaction
+from tinyphysics.analysis.masses import masses
+from tinyphysics.analysis.separable import separable
 from tinyphysics.context import CHECK
 from tinyphysics.device import cache
 from tinyphysics.errors import PlanError
@@ -42,18 +45,20 @@ from tinyphysics.step import JUMPS, SERIES, Step
 from tinyphysics.step import OWN_STEPS as CHOOSES_STEPS
 from tinyphysics.synth.coefficients import schemes
 from tinyphysics.synth.methods.given_length import OfGivenLength
+from tinyphysics.synth.methods.proposal import BESIDE as BESIDE
+from tinyphysics.synth.methods.proposal import Proposal, check_legal, endless, proposed
 from tinyphysics.system import System
 from tinyphysics.target import Target
 from tinyphysics.tpir.precision.lattice import even_states
 from tinyphysics.tpir.precision.precision import in_precision
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.tpir.program.lower import lifted, lower
-from tinyphysics.tpir.verifier import Certificate, verify
+from tinyphysics.tpir.verifier import Certificate, Verdict, verify
 from tinyphysics.util import without_collections
 
 schemes.keep(cache.read, cache.write)
 TANGENTS = "tangents"  # the option of a goal: a system has directions beside its states
-BESIDE = "auxiliary"  # the role of those
+SAMPLER = "sampler"  # the option of a goal: a step is a proposal, which is accepted or not
 
 
 class Build(Built):
@@ -67,6 +72,8 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     """With a loop, or without one: which of them is the planner's to decide where propagator= is left out."""
     if goal.options.get(TANGENTS):
         return with_directions(system, goal, requested)
+    if goal.options.get(SAMPLER):
+        return with_proposals(system, goal, requested)
     if system.guards and goal.propagator is None:
         return built(system, replace(goal, propagator="loop"), requested)
     if goal.propagator is not None:
@@ -102,6 +109,32 @@ def with_directions(system: System, goal: Goal, requested: str) -> Build:
         why=why,
         goal=replace(b.goal, more=goal.more),
     )
+
+
+def with_proposals(system: System, goal: Goal, requested: str) -> Build:
+    """A system whose step is a proposal: of the method, which has to be certified for it."""
+    own = tuple(s for s in system.states if s.role != BESIDE)
+    rest = tuple((name, value) for name, value in goal.more if name != SAMPLER)
+    p = Proposal(*goal.options[SAMPLER])
+    params = tuple(x for x in system.parameters if x.name != p.temperature)
+    bare = replace(system, states=own, parameters=params)
+    b = built(bare, replace(goal, more=rest, propagator="loop"), requested)
+    check_legal(b.plan.method, b.step, b.certificate)
+    kinetic = separable(bare).T
+    inverse = dict(zip(bare.p, masses(bare, kinetic).inverse))
+    with unrounded() if goal.precision == "dd" else nullcontext():
+        step = proposed(b.step, inverse, p, endless(goal.precision))
+        exact = lower(step, system.sites, goal.dt, goal.precision)
+    program = rewritten(exact, step, goal)
+    target, why = aimed(program, step, b.goal, requested)
+    more: dict[str, Any] = {
+        "system": system,
+        "step": step,
+        "exact": exact,
+        "program": program,
+        "target": target,
+    }
+    return replace(b, **more, why=why, goal=replace(b.goal, more=goal.more))
 
 
 def adjoint(b: Build, wrt: Sequence[UOp], reverse: bool, of_final: bool = False) -> Program:
@@ -158,7 +191,7 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
     with unrounded() if goal.precision == "dd" or job.method.family.unrounded else nullcontext():
         step, units = synthesised(job, requested)
         wanted = lower(step, system.sites, goal.dt, goal.precision, goal.backwards)
-    certificate = verify(replace(wanted, claims=()))
+    certificate = of_friction(verify(replace(wanted, claims=())), system)
     shown = replace(wanted, claims=tuple(c for c in wanted.claims if certificate[c]))  # shown, so claimed
     check_promises(job, step, certificate)
     if system.guards:
@@ -171,6 +204,15 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
     if goal.math == "fast":
         target = replace(target, bit_exact=False)
     return Build(system, facts, plan, step, shown, program, certificate, target, why, goal, units, choice)
+
+
+def of_friction(shown: Certificate, system: System) -> Certificate:
+    """The verdicts that have a meaning with friction: a step that follows its rates as they are does not know it has any."""
+    claims = system.structure.claims
+    if not system.friction or tuple(shown) == claims:
+        return shown
+    no = Verdict(False, "the rates are followed as they are: what such a step keeps is not shown")
+    return Certificate({name: shown.get(name, no) for name in claims})
 
 
 def in_exact_constants(b: Build) -> Program:

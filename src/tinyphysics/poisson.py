@@ -38,6 +38,7 @@ class Structure(Protocol):
     families: Words = ()  # kinds of methods that step it, the default first; none: all whose needs are met
     keeps_energy: bool = True  # is an energy without explicit time conserved?
     measured: str = "|MᵀJM - J|"  # what is zero where the Jacobian M of a step keeps P
+    called: str = ""  # what a step without a defect is; the headline where it is empty
     settles: bool = False  # does a step end on a surface, off which a rounded state is?
 
     @property
@@ -92,6 +93,10 @@ class Structure(Protocol):
 
     def evaluated(self, by: Evaluate) -> Structure:
         """As its defect is measured: `by` gives the numbers of an expression, at those of the states."""
+        return self
+
+    def decayed(self, by: Sequence[Any]) -> Structure:
+        """As its defect is measured over a step in which friction multiplies each number of the momenta by one of these."""
         return self
 
     def mirror(self) -> dict[UOp, UOp]:

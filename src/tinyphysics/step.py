@@ -138,6 +138,10 @@ class SubFlow(Protocol):
         """
         return None
 
+    def beside(self, ways: int) -> tuple[State, ...]:
+        """The states that its tangents keep besides so many directions, which no user sees."""
+        return ()
+
     def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...] | None:
         """What pulls cotangents back through it, where the states are as they were before it; None if that is not known.
 
@@ -215,6 +219,10 @@ class Coordinates(Protocol):
     def computes(self) -> bool:
         """Is a user's state computed wherever it is read?"""
         return False
+
+    def as_seen(self, flow: SubFlow) -> SubFlow:
+        """What a flow does to the user's states, where these coordinates have a part in that."""
+        return flow
 
 
 class AsGiven(Coordinates):

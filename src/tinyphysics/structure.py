@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from tinyphysics.canonical import Canonical as Canonical
-from tinyphysics.charged import DampedCharges, Magnetic
+from tinyphysics.charged import DampedCharges, Magnetic, but_for_weights
 from tinyphysics.constrained import Constrained
 from tinyphysics.contact_form import Contact
 from tinyphysics.ir import UOp
@@ -41,17 +41,19 @@ class Damped(Canonical):
     roles = ()  # type: ignore[assignment]
     claims = ("conformally-symplectic", "volume-factor", "symmetric", "reversible", "consistent")
     measured = "|MᵀJM - f J|"
+    factor: Any = 1  # f of the step that is measured: exp(-rate*dt), of the first momentum
+
+    def decayed(self, by: Sequence[Any]) -> Damped:
+        return replace(self, factor=by[0])
 
     def defect(
         self, M: Matrix, at: Mapping[UOp, int], z: Sequence[Any], new: Sequence[Any]
     ) -> Iterator[tuple[int, int, list[Any], Any]]:
-        """MᵀJM and f J, entry by entry, with the f that the first pair has."""
-        factor: Any = None
-        for a, b, products, wanted in sorted(
-            Canonical(self.pairs).defect(M, at, z, new), key=lambda e: not e[3]
-        ):
-            factor = sum(products) * wanted if factor is None else factor
-            yield a, b, products, wanted * factor
+        """MᵀJM and f J, entry by entry, with the f of the motion: of one pair, MᵀJM is a multiple of J in any case."""
+        entries = list(Canonical(self.pairs).defect(M, at, z, new))
+        _, _, products, sign = next(e for e in entries if e[3])
+        f = but_for_weights(sum(products) * sign, self.factor)
+        return ((a, b, own, wanted * f) for a, b, own, wanted in entries)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +65,15 @@ class Heated(Canonical):
     claims = ("canonical", "symmetric", "consistent")
     families = ("bath",)
     unasked = "a bath is a part of its step"
+
+
+@dataclass(frozen=True, eq=False)
+class Chained(Heated):
+    """Pairs in a chain of thermostats, which draws no random numbers: the law is kept with the states of the chain."""
+
+    claims = (  # type: ignore[assignment]
+        "canonical", "measure-preserving", "symmetric", "reversible", "consistent",
+    )  # fmt: skip
 
 
 class Nothing(Structure):
@@ -146,6 +157,10 @@ class DampedBodies(Product):
     claims = ("conformally-poisson", "volume-factor", "symmetric", "reversible", "consistent")
     families = ("rotations", "cayley", *ANY_RATES)
     measured = "|M P(z) Mᵀ - f P(z')|"
+    factor: Any = 1  # f of the step that is measured: exp(-rate*dt), of the first momentum
+
+    def decayed(self, by: Sequence[Any]) -> DampedBodies:
+        return replace(self, factor=by[0])
 
     def casimirs(self) -> dict[str, UOp]:
         """Those that hold no momentum; the others decay."""
@@ -155,17 +170,17 @@ class DampedBodies(Product):
     def defect(
         self, M: Matrix, at: Mapping[UOp, int], z: Sequence[Any], new: Sequence[Any]
     ) -> Iterator[tuple[int, int, list[Any], Any]]:
-        """M P(z) Mᵀ and f P(z'), entry by entry, with the f that the largest has."""
+        """M P(z) Mᵀ and f P(z'), entry by entry, with the f of the motion."""
         entries = list(Product.defect(self, M, at, z, new))
-        _, _, products, wanted = max(entries, key=lambda e: abs(e[3]))
-        factor = sum(products) / wanted if wanted else 1
-        return ((a, b, own, x * factor) for a, b, own, x in entries)
+        _, _, products, largest = max(entries, key=lambda e: abs(e[3]))
+        f = but_for_weights(sum(products) / largest, self.factor) if largest else self.factor
+        return ((a, b, own, wanted * f) for a, b, own, wanted in entries)
 
 
 # the order of their roles, words and claims is that of the docs; one that moves nothing is what remains
 STRUCTURES: tuple[type[Structure], ...] = (
-    Canonical, Damped, Heated, Constrained, Touching, Magnetic, Contact, BodyFrame, SpaceFrame, HeavyTop, Rotors, Rotations,
-    Axes, DampedBodies, UserBracket, Nothing,
+    Canonical, Damped, Heated, Chained, Constrained, Touching, Magnetic, Contact, BodyFrame, SpaceFrame, HeavyTop, Rotors,
+    Rotations, Axes, DampedBodies, UserBracket, Nothing,
 )  # fmt: skip
 
 
@@ -209,6 +224,8 @@ def damped(structure: Structure) -> Structure:
     return Damped(structure.pairs) if isinstance(structure, Canonical) else structure
 
 
-def heated(structure: Structure) -> Structure:
-    """The structure of the same states in a bath."""
-    return Heated(structure.pairs) if isinstance(structure, Canonical) else structure
+def heated(structure: Structure, bath: str) -> Structure:
+    """The structure of the same states in a bath of that name."""
+    if not isinstance(structure, Canonical):
+        return structure
+    return Chained(structure.pairs) if bath == "nose_hoover" else Heated(structure.pairs)

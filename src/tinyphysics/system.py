@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tinyphysics.errors import InputError
@@ -239,6 +240,8 @@ class System(Summand):
     )  # the rate at which each momentum decays: p' = ... - rate*p
     # of a bath: the thermal energy k_B T, then what its word says; () without one
     heat: tuple[UOp, ...] = root((), is_equation=False)
+    # of a bias: the energy without it, its own, and its collective variables; () without one
+    bias: tuple[UOp, ...] = root((), is_equation=False)
     # of constraints in place of springs k g**2/2, in the order of `tensor`: k, or 0 of the others
     stiffness: tuple[UOp, ...] = root((), is_equation=False)
     fixman: tuple[UOp, ...] = root(
@@ -262,13 +265,20 @@ class System(Summand):
     step: str = ""  # of a map: the parameter that is its time step
     unsafe: str = ""  # of a map of pairs: why it is not meant to be symplectic
     bath: str = ""  # how heat comes and goes: a word of planner/systems/heat.py
+    biased_by: tuple[Any, ...] = ()  # how a bias is made: planner/systems/bias.py
     bracket: str = ""  # the word of its structure, where the roles of its states do not say it
     held: tuple[str, ...] = ()  # of constraints: the name of each, in the order of `tensor`
 
     @property
     def seen(self) -> System:
         """As the user wrote it."""
+        if self.bias:
+            return self._unbiased
         return self if self.clock is None else self.clock.system
+
+    @cached_property
+    def _unbiased(self) -> System:
+        return replace(self, energy=self.bias[0], bias=(), biased_by=())
 
     @property
     def roots(self) -> dict[str, tuple[UOp, ...]]:
@@ -293,6 +303,11 @@ class System(Summand):
         return tuple(s.var for s in self.states if s.role == "momentum")
 
     @property
+    def hidden(self) -> tuple[UOp, ...]:
+        """Of a bath: the states that it has itself."""
+        return tuple(s.var for s in self.states if s.role == "field") if self.heat else ()
+
+    @property
     def momenta(self) -> tuple[UOp, ...]:
         """What friction acts on: the momenta, and the angular momenta of bodies; not spins, whose length is fixed."""
         turning = {L for kind in self.structure.turning if kind.decays for L, _ in kind.bodies}
@@ -314,7 +329,7 @@ class System(Summand):
 
         found = structure_of(self.states, self.bracket, self.tensor)
         if self.heat:
-            return heated(found)
+            return heated(found, self.bath)
         return damped(found) if self.friction else found
 
     @property

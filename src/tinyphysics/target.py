@@ -43,6 +43,9 @@ class VectorShape:
     in_turn: bool = False
     bodies: int = 0  # of one system that may share a vector, where its lanes are not members
     beside: bool = False  # is what a loop keeps beside its state in memory?  No step waits for it
+    words: bool = (
+        False  # is of the least numbers the first half of their bits kept?  It is no more than they are
+    )
 
     @property
     def lanes(self) -> int:

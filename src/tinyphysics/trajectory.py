@@ -34,14 +34,14 @@ class Stop:
     error: BaseException | None = None
     of: Any = field(default=None, repr=False, compare=False)  # the run, where it is known
 
-    def report(self) -> Any:
+    def report(self, out: Trajectory | None = None) -> Any:
         """Says why: the last steps are done again, and the cause, the term with its line, a table and the fix are shown.
 
-        `print(out.stopped.report())`.
+        `print(out.stopped.report())`; of another member of an ensemble, `print(out.stops[3].report(out))`.
         """
         from tinyphysics import up
 
-        return up.autopsy(self)
+        return up.autopsy(self if out is None else replace(self, of=out))
 
 
 WRONG = ("integrity", "singularity")  # causes of stops of a run whose numbers are finite
@@ -464,7 +464,12 @@ class Trajectory:
 
     @property
     def extended_energy(self) -> Any:
-        """What is conserved in a bath up to the error of the step, at each frame: H less the heat that came in."""
+        """What is conserved in a bath up to the error of the step, at each frame: H less the heat that came in.
+
+        With a bias, less the work that this has done, too.
+        """
+        if "bias_work" in self.__dict__.get("_later", {}):
+            return self.energy - self.heat - self.bias_work
         return self.energy - self.heat
 
     def multipliers(self, name: str) -> Any:

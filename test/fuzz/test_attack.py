@@ -241,6 +241,22 @@ def test_a_steep_energy_and_a_body_that_is_met_are_no_findings():
     assert not met.findings and met.unclear["two runs"] == 1
 
 
+def test_certificates_and_orders_are_those_of_one_program_and_of_its_own_units():
+    """Open fast kicks are measured at every first state; DOP853 is off by 7e-11, where a slope of order 6 begins."""
+    assert not attacked(case_of(2204116), frozenset({"certificates"})).findings
+    t = attacked(case_of(2203428), frozenset({"orders"}))
+    assert not t.findings and t.yes["order"] == 1
+
+
+def test_a_second_run_from_a_frame_has_the_inner_steps_of_the_first(monkeypatch):
+    """How many fast kicks a step has is measured at a first state, and a frame carries it: here 2, but 3 at the frame."""
+    segment = frozenset({"segments"})
+    t = attacked(case_of(2104862), segment)
+    assert not t.findings and t.yes["a frame keeps what was decided"] == t.yes["two runs"] == 1
+    monkeypatch.setattr("tinyphysics.runtime.stages.setup.Setup.continue_from", lambda *a: None)
+    assert "a frame keeps what was decided" in false_ones(attacked(case_of(2104862), segment))
+
+
 def test_listings_and_runs_that_are_wrong_are_still_found(monkeypatch):
     """The same cases with a map that is off by a constant, and with a second run that begins elsewhere."""
     s, t = Subject(case_of(818734)), Tally()
@@ -254,7 +270,7 @@ def test_listings_and_runs_that_are_wrong_are_still_found(monkeypatch):
     evolve = type(s.sim).evolve
 
     def elsewhere(sim, **given):
-        return evolve(sim, **given | ({"q": given["q"] + 1e-9} if given.get("t0") else {}))
+        return evolve(sim, **given | ({"q": given["q"] + 1e-9} if "from_frame" in given else {}))
 
     monkeypatch.setattr(type(s.sim), "evolve", elsewhere)
     segments.check(s, t)

@@ -151,3 +151,42 @@ def test_no_pole_no_alarm():
     # an energy that moves without a pole
     out = tp.compile(spring, dt=1.99, method="leapfrog", propagator="loop").evolve(q=1.0, p=0.0, steps=100)
     assert "singularity" not in out.metrics
+
+
+@pytest.mark.parametrize("backend", ["llvm", "python", "numpy"])
+@pytest.mark.parametrize(
+    "system, start, cause",
+    [(hill, {"q": 1.0, "p": 1.0}, "overflow"), (root, {"q": 0.1, "p": -1.0}, "root of a negative")],
+)
+def test_a_run_with_walls_is_looked_at_like_one_without(backend, system, start, cause):
+    """Its loop keeps a search beside the state, which a replay has to begin with."""
+    walled = system + tp.wall(lambda q: q + 9.0, name="floor")
+    out = tp.compile(walled, dt=0.01, backend=backend).evolve(**start, steps=2000)
+    assert cause in str(out.stopped.report()).splitlines()[0]
+
+
+def test_every_member_that_stopped_has_a_report():
+    out = tp.compile(root, dt=0.01).evolve(q=[0.1, 50.0, 0.2], p=[-1.0, 0.0, -1.0], steps=300)
+    assert [s.member for s in out.stops] == [0, 2]
+    assert all("root of a negative" in str(s.report(out)).splitlines()[0] for s in out.stops)
+    with pytest.raises(tp.InputError, match=r"out.stops\[0\].report\(out\)"):
+        out.stops[0].report()
+
+
+def test_a_rod_to_a_body_without_mass_is_refused_for_its_mass():
+    @tp.constraint
+    def rod(q: tp.Array[2, 2]):
+        return (q[1] - q[0]) @ (q[1] - q[0]) - 1
+
+    def two(q: tp.Array[2, 2], p: tp.Array[2, 2], m: tp.Vec[2]):
+        return ((p**2).sum(-1) / (2 * m)).sum()
+
+    sim = tp.compile(tp.hamiltonian(two) + rod, dt=0.01)
+    with pytest.raises(tp.InputError, match="masses above zero"):
+        sim.evolve(q=[[0.0, 0.0], [1.0, 0.0]], p=np.zeros((2, 2)), m=[1.0, 0.0], steps=3)
+
+
+def test_a_stiff_spring_in_a_bath_is_stepped_and_its_step_is_named():
+    sim = tp.compile(spring, dt=3.0, temperature=0.1, bath="andersen", friction=0.1)
+    out = sim.evolve(q=1.0, p=0.0, steps=3000)
+    assert "dt above the limit" in str(out.stopped.report()).splitlines()[0]

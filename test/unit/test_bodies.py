@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from tinyphysics import tpir
 from tinyphysics.physics import rigid
 
 ONE, L0 = [1.0, 0.0, 0.0, 0.0], [0.5, 1.1, 0.7]
@@ -273,6 +274,45 @@ def test_a_body_is_tied_to_a_point_by_a_potential_of_both():
         ).max()
         < 1e-13
     )
+
+
+def test_molecules_of_many_sites_are_certified_without_multiplying_sums_out():
+    liquid = rigid.rigid_liquid(
+        [[0.0, 0.0, 0.0], [0.5, 0.3, 0.0], [-0.5, 0.3, 0.0]], lambda r2: (1 / r2) ** 3
+    )
+    sim = tp.compile(liquid, dt=0.005, sizes={"n": 2})
+    assert all(sim.certificate.values())
+    plain = [x for x in sim.ir("tpir").splitlines() if not x.startswith("claim")]
+    torque = max(
+        k
+        for k, x in enumerate(plain)
+        if x.startswith("  ELEM") and x.endswith(" 0.5") and k < plain.index("final:")
+    )
+    plain[torque] = plain[torque].replace(" 0.5", " 0.500001")
+    assert not tpir.verify(tpir.parse("\n".join(plain))).poisson
+
+
+@tp.hamiltonian
+def rail(s, v):
+    return v**2 / 2 + s**2
+
+
+@tp.potential(positions=["s", "R"])
+def tilts(s, R: tp.Rotor):
+    return s * tp.rotate(R, [1.0, 0.0, 0.0])[2]
+
+
+def test_a_body_is_tied_to_a_position_of_one_number():
+    sim = tp.compile(rail + free + tilts, dt=0.02)
+    start = dict(s=0.3, v=0.1, **TOP)
+    assert all(sim.certificate.values()) and sim.check(**start).symplectic
+
+    @tp.potential
+    def alone(s, R: tp.Rotor):  # R is a parameter of it
+        return s * tp.rotate(R, [1.0, 0.0, 0.0])[2]
+
+    with pytest.raises(tp.PlanError, match=r'positions=\["s", "R"\]'):
+        tp.compile(rail + free + alone, dt=0.02)
 
 
 def test_a_top_goes_on_from_a_checkpoint_with_the_bits_of_one_run(tmp_path):

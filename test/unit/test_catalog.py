@@ -192,6 +192,7 @@ ALONE = [
         "a bracket J(z)",
         "constraints",
         "a bath",
+        "a brownian bath",
         "contacts",
     }
     & {*m.needs}

@@ -113,6 +113,9 @@ STEPS = {  # a system, and what is asked for
     "other units": (swing, {"method": "leapfrog", "scale": "auto"}),
     "friction": (with_friction(swing.bind(), [0.3, 0.2]), {"method": "yoshida4"}),
     "a bath": (with_bath(swing.bind(), 0.7, None, 0.3, 1.0), {"method": "baoab"}),
+    "a chain": (with_bath(swing.bind(), 0.7, "nose_hoover", None, 1.0), {"method": "baoab"}),
+    "a memory": (with_bath(swing.bind(), 0.7, tp.gle(kernel=[(1.0, 0.5)]), None, 1.0), {"method": "baoab"}),
+    "Brownian motion": (with_bath(swing.bind(), 0.7, "brownian", 0.3, 1.0), {"method": "brownian"}),
     "time": (driven, {"method": "leapfrog"}),
     "an exponential": (driven, {"method": "magnus4"}),
     "stages": (mixed, {"method": "gauss4"}),
@@ -232,7 +235,9 @@ def test_the_field_of_a_series_is_its_slope_in_dt(monkeypatch):
 def test_every_kind_is_tested():
     seen = {type(f).__name__ for name in STEPS for f in step_of(name).flows}
     beside = {"Cotangents", "Stash", "Together"}  # of an adjoint: test_gradients.py
-    cut = {"Rounds"}  # of a step that meets walls: test_walls.py
+    beside |= {"OrbitSlopes"}  # test_gradients_begun.py
+    # of a step that meets walls, and of gradients through it: test_walls.py, test_walls_gradients.py
+    cut = {"Rounds", "PlainRounds", "PulledRound"}
     touch = {"TouchFlow"}  # whose field is no function of the state alone: test_contacts.py
     assert seen | beside | cut | touch | {"TaylorSeries"} == set(KINDS)
 

@@ -295,6 +295,44 @@ def test_a_run_without_friction_and_drive_has_an_empty_ledger():
     assert tp.compile(pendulum, dt=0.1).evolve(q=1.0, p=0.0, steps=3).ledger == {}
 
 
+def test_a_step_is_measured_against_the_factor_of_the_motion():
+    """Of one pair, DΦᵀ J DΦ is some multiple of J for every map: f is exp(-rate*dt), and not what the step happens to have."""
+    sim = tp.compile(pendulum, dt=0.4, friction=0.1, method="rk4")
+
+    def step(q, p):
+        end = sim.evolve(q=q, p=p, steps=1).final
+        return np.array([end.q, end.p])
+
+    e = 1e-4
+    M = np.stack([step(1 + e, 0.5) - step(1 - e, 0.5), step(1, 0.5 + e) - step(1, 0.5 - e)], 1) / (2 * e)
+    off = np.linalg.det(M) * math.exp(0.04) - 1
+    found = sim.check(q=1.0, p=0.5)
+    assert off > 1e-6 and not found.symplectic and found.volume_factor[0] == pytest.approx(off, rel=1e-2)
+    assert "is not conformally-symplectic" in str(found) and "over the factor of friction, less 1" in str(
+        found
+    )
+    assert list(sim.certificate) == list(tp.compile(pendulum, dt=0.4, friction=0.1).certificate)
+    assert not any(sim.certificate.values())
+
+
+def test_forces_of_no_energy_have_friction_too():
+    @tp.forces
+    def curl(q: tp.Vec[2]):
+        return tp.stack([-q[0] + 0.1 * q[1] ** 2, -q[1] - 0.3 * q[0]])
+
+    sim = tp.compile(curl, dt=0.1, friction=0.1)
+    found = sim.check(q=[1.0, 0.3], p=[0.2, 0.1])
+    assert sim.certificate.volume_factor and max(map(abs, found.volume_factor)) < 2.0**-90
+    assert not sim.certificate.conformally_symplectic and not found.symplectic
+
+    def rates(t, z):
+        return [z[2], z[3], -z[0] + 0.1 * z[1] ** 2 - 0.1 * z[2], -z[1] - 0.3 * z[0] - 0.1 * z[3]]
+
+    truth, start = followed(rates, [1.0, 0.3, 0.2, 0.1], 5.0), dict(q=[1.0, 0.3], p=[0.2, 0.1])
+    coarse, fine = (error(curl, truth, start, h, 5.0, friction=0.1) for h in (0.1, 0.05))
+    assert fine < 1e-3 and 3.9 < coarse / fine < 4.1
+
+
 def test_runge_kutta_books_what_friction_takes():
     out = tp.compile(pendulum, dt=0.05, friction=0.1, method="rk4").evolve(q=2.0, p=0.0, until=10.0)
     assert out.drift("energy") < 1e-6 and out.ledger["friction"][-1] == pytest.approx(

@@ -9,6 +9,7 @@ import tinyphysics as tp
 from tinyphysics.runtime.measure.along_own_steps import moved_starts, walked
 from tinyphysics.runtime.measure.differentiate import prepared
 from tinyphysics.runtime.stages.resolve import Request
+from tinyphysics.tpir.program.isa import Program
 
 pytestmark = pytest.mark.requirement("S2-40")
 ORBIT = dict(q=[1.0, 0.0], p=[0.0, 1.2])
@@ -201,3 +202,17 @@ def test_a_deleted_loop_ends_where_it_is_asked_to():
 def test_what_steps_of_their_own_length_do_not_have_is_said(wrong):
     with pytest.raises(tp.PlanError, match="chooses"):
         tp.compile(kepler, method="dop853", dt=0.1).grad(first, **ORBIT, steps=10, **wrong)
+
+
+def test_the_curve_of_a_chebyshev_step_is_made_of_shorter_steps():
+    """It passes through their ends, so that no program holds three steps: gradients compile in a fifth of the time."""
+    sim = tp.compile(quartic, method="rock4", tolerance=1e-5)
+    given, at = dict(q=1.0, p=0.2), dict(save_at=[0.011, 0.5, 0.9, 1.0], until=1.0)
+    course, _, _ = prepared(sim, Request(given=given, **at), [], "grad")
+    start = {n: np.array([v]) for n, v in given.items()}
+    ends = moved_starts(course, course.frames, start, {})
+    out = sim.evolve(**given, **at)
+    assert np.allclose([ends[k]["q"][0] for k in course.frames], out.q, rtol=0, atol=1e-13)
+    assert sim.gradcheck(lambda out: out.q.sum(), **given, **at).passed
+    programs = [p for p in sim._beside.values() if isinstance(p, Program)]
+    assert programs and max(len(p.step) for p in programs) < 1_500

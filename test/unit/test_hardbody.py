@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tinyphysics import hardbody
-from tinyphysics.errors import InputError
+from tinyphysics.errors import InputError, StoreError
 
 
 def gas(n=64, packing=0.3, d=2, **more):
@@ -92,3 +92,24 @@ def test_discs_that_lose_energy_may_collapse_and_say_so():
 def test_what_cannot_run_says_so(make, words):
     with pytest.raises(InputError, match=words):
         make(*gas())
+
+
+def test_a_checkpoint_goes_on_bit_for_bit_and_wrong_files_are_refused(tmp_path):
+    bodies, start = gas()
+    whole, path = bodies.evolve(**start, collisions=500), tmp_path / "gas.npz"
+    bodies.evolve(**start, collisions=200, frames=5, checkpoint=path)
+    for backend in ("c", "python"):
+        out = bodies.evolve(resume=path, collisions=300, backend=backend)
+        assert out.hash == whole.hash and out.state.collisions == 500
+    with pytest.raises(InputError, match="of another gas: its restitution differs"):
+        hardbody.Gas(box=bodies.box, restitution=0.5).evolve(resume=path, collisions=1)
+    data = path.read_bytes()
+    (tmp_path / "cut.npz").write_bytes(data[: len(data) // 2])
+    np.savez(tmp_path / "other.npz", x=np.zeros(3))
+    for name, says in (
+        ("cut.npz", "cannot be read"),
+        ("other.npz", "is no checkpoint"),
+        ("none.npz", "cannot be read"),
+    ):
+        with pytest.raises(StoreError, match=says):
+            bodies.evolve(resume=tmp_path / name, collisions=1)

@@ -435,7 +435,16 @@ def test_there_are_at_most_a_hundred_operations():
 
 @pytest.mark.requirement("S4-04")
 def test_every_operation_is_in_one_group_with_an_arity():
-    others = {Ops.REDUCE, Ops.LOAD, Ops.NEIGHBOURS, Ops.TREE, Ops.RSQRT_ESTIMATE, *ORBITS}
+    others = {
+        Ops.REDUCE,
+        Ops.FOURIER,
+        Ops.LOAD,
+        Ops.NEIGHBOURS,
+        Ops.TREE,
+        Ops.LINE,
+        Ops.RSQRT_ESTIMATE,
+        *ORBITS,
+    }
     groups = [
         LEAVES,
         UNARY,
@@ -495,8 +504,8 @@ def samples(op):
             return [UOp(op, f64, (), (flags[0], floats[0], floats[1]))]
         case Ops.CUSTOM | Ops.LOAD | Ops.TREE:
             return []  # a tree is compiled code: test_tree.py
-        case Ops.KEPLER_SLOW | Ops.JACOBI | Ops.KEPLER | Ops.PERTURBATION:
-            return []  # what rules make of them: test_orbits.py
+        case Ops.KEPLER_SLOW | Ops.JACOBI | Ops.KEPLER | Ops.KEPLER_ALONG | Ops.PERTURBATION | Ops.LINE:
+            return []  # what rules make of them: test_orbits.py, test_bands.py
         case Ops.SOLVE | Ops.SOLVED:
             return []  # done in rounds: test_solve.py
         case Ops.RSQRT_ESTIMATE:
@@ -535,6 +544,8 @@ def samples(op):
                 UOp(op, d, s, (m, floats[0], floats[1]), (what, 0))
                 for what, d, s in (("order", i64, (2,)), ("inverse", i64, (2,)), ("images", f64, (2, 3)))
             ]
+        case Ops.FOURIER:
+            return [UOp(op, f64, (2, 3), (m, m), arg) for arg in ((0, -1, 1), (1, 1, 0))]
         case Ops.REDUCE:
             return [m.sum(0), m.max(), m.min(1), *pair_sums(v.expand((3, 3)))]
     out = [floats[0].alu(op, *floats[1 : ARITY[op]])]
@@ -576,7 +587,7 @@ def test_every_operation_is_differentiated_or_is_locally_constant():
         | HARMONIC
         == ELEMENTWISE
     )  # arcs are of no state
-    assert set(VJP) == MOVEMENT | {Ops.REDUCE, Ops.NEIGHBOURS}
+    assert set(VJP) == MOVEMENT | {Ops.REDUCE, Ops.FOURIER, Ops.NEIGHBOURS}
 
 
 # --- rules -----------------------------------------------------------------------------------------

@@ -69,6 +69,7 @@ TRIPLE = dict(shape="3", q=[1.0, 2.0, 4.0], p=[8.0, 16.0, 32.0])
 TABLE = dict(shape="3, 3", q=[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]], p=[[0.0] * 3] * 3)
 BODIES = dict(shape="2, 3", q=[[0.0, 0.0, 0.0], [4.0, 0.0, 0.0]], p=[[2.0, 0.0, 0.0], [3.0, 0.0, 0.0]],
               params=["$m f64[2]"], given={"m": [1.0, 3.0]})
+ALONG = dict(shape="1, 1, 3", q=[[[1.0, 2.0, 2.0]]], p=[[[1.0, 1.0, 1.0]]])
 POINTS = dict(shape="3, 1", q=[[4.0], [1.0], [2.0]], p=[[0.0]] * 3)
 PLAIN = dict(q=3.0, p=5.0)
 FIRST = ((0x6627E8D5 >> 5) * 2**26 + (0xE169C58D >> 6)) * 2.0**-53  # the known answer of Philox4x32-10 for zeros
@@ -91,8 +92,14 @@ VALUES = [
     ("PAIRS",     "PAIRS T0:f64[3], S0, (0,), (0,1)",                TABLE,  "T0",  [0.0, 2.0, 9.0]),  # none, 2, 3+6
     ("NEAR",      "NEAR T0:i64[3], order, S0, 9.0, 1.0, (0,)",       POINTS, "T0",  [1, 2, 0]),        # 1, 2, 4
     ("NEAR",      "NEAR T0:i64[3], inverse, S0, 9.0, 1.0, (0,)",     POINTS, "T0",  [2, 0, 1]),
+    # x + y = 1, x + 2y + z = 1, y + 2z = 1 leaves G = 1, 1, 1, then z = 1, y = -1, x = 2
+    ("LINE",      "LINE T0:f64[1, 2, 3], S1, S0, S1, S1, (1,1)",     ALONG,  "T0",  [1.0, 1.0, 1.0, 2.0, -1.0, 1.0]),
+    # what is not in the masks is not there: two places on their own, and one that knows the place behind it
+    ("LINE",      "LINE T0:f64[1, 2, 3], S1, S0, S1, S1, (0,1)",     ALONG,  "T0",  [1.0, 0.5, 0.5, 0.75, 0.25, 0.5]),
     ("MOVE",      "MOVE T0:f64[2], slice, S0, ((1,3,1),)",           TRIPLE, "T0",  [2.0, 4.0]),
     ("MOVE",      "MOVE T0:f64[3], expand, 7.0",                     TRIPLE, "T0",  [7.0, 7.0, 7.0]),
+    ("FOURIER",   "FOURIER T0:f64[3], S0, S1, (0,-1,0)",             TRIPLE, "T0",  [7.0, -2.0 - 8 * 3**0.5, -2.0 + 8 * 3**0.5]),
+    ("FOURIER",   "FOURIER T0:f64[3], S0, S1, (1,1,0)",              TRIPLE, "T0",  [56.0, -16.0 - 3**0.5, -16.0 + 3**0.5]),
     ("TIME",      "TIME T0, 0.5",                                    PLAIN,  "T0",  11.0),             # 10 + 0.5*2
     ("TIME",      "TIME T0, 0.5, 0.0, high",                         PLAIN,  "T0",  11.0),
     ("TIME",      "TIME T0, 0.5, 0.0, low",                          PLAIN,  "T0",  0.0),
@@ -119,6 +126,9 @@ VALUES = [
     ("MAP",       "MAP S1, 4.0",                                     PLAIN,  "S1",  4.0),
     ("RELAX",     "ELEM T0, mul, S1, 0.5; RELAX S1, T0, 0.25",       PLAIN,  "S1",  2.5),
     ("BATH",      "ELEM T0, mul, S1, 0.5; BATH S1, T0, langevin, 1.0, 0.5, 1.0, 2.0", PLAIN, "S1", 2.5),
+    ("THERMO",    "ELEM T0, mul, S1, 0.5; THERMO S1, T0, bussi, 1.0, 0.5, 2.0, 1.0, 3.0, (0,)", PLAIN, "S1", 2.5),
+    ("DIFFUSE",   "ELEM T0, mul, S1, 0.5; DIFFUSE S1, T0, 0.5, 1.0, 2.0, T0", PLAIN, "S1", 2.5),
+    ("MEMORY",    "ELEM T0, mul, S1, 0.5; MEMORY S1, T0, 1.0, 0.5, 1.0, ((1,1),), ((1,1),)", PLAIN, "S1", 2.5),
     ("GYRATE",    "ELEM T0, mul, S1, 0.5; GYRATE S1, T0, cayley, S0", PLAIN, "S1",  2.5),
     ("EXACT",     "ELEM T0, mul, S1, 0.5; EXACT S1, T0, 0.25, (0,)", PLAIN,  "S1",  2.5),
     ("CONSTRAIN", "ELEM T0, mul, S1, 0.5; CONSTRAIN S1, T0",         PLAIN,  "S1",  2.5),
@@ -211,6 +221,9 @@ def test_an_update_has_no_value_for_a_proof_to_pass_over():
         "SCALE",
         "RELAX",
         "BATH",
+        "THERMO",
+        "DIFFUSE",
+        "MEMORY",
         "GYRATE",
         "EXACT",
         "CONSTRAIN",
@@ -248,6 +261,23 @@ def test_a_kepler_orbit_of_a_quarter_turn():
     for part, expected in ((0, [1 + 2 * h, 2.0, 3.0, 0.0, 1.0, 0.0]), (1, [2.0, 0.0, 0.0, -1.0, 0.0, 0.0])):
         found = seen(f"KEPLER T0:f64[2, 3], S0, S1, $gm, {h!r}, ({part},)", watched="T0", **rows)
         assert found == pytest.approx(expected, abs=1e-15)
+
+
+def test_how_a_quarter_turn_changes_with_its_size_and_with_the_mass():
+    """Of an orbit l times as large the times are l**1.5 times as long; twice the pull at speeds that go with it is twice the pace."""
+    place, speed = [[1.0, 2.0, 3.0], [1.0, 0.0, 0.0]], [[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    rows = dict(shape="2, 3", q=place, p=speed, params=["$gm f64[2]"], given={"gm": [0.0, 1.0]})
+    h = math.pi / 2
+    larger = f"ELEM T1:f64[2, 3], mul, S1, -0.5; KEPLER_ALONG T0:f64[2, 3], S0, S1, $gm, {h!r}, S0, T1, 0.0"
+    faster = f"ELEM T1:f64[2, 3], mul, S1, 0.5; KEPLER_ALONG T0:f64[2, 3], S0, S1, $gm, {h!r}, 0.0, T1, $gm"
+    for line, part, expected in (
+        (larger, 0, [1 - h, 2.0, 3.0, 1.5 * h, 1.0, 0.0]),
+        (larger, 1, [-1.0, 0.0, 0.0, 0.5, 1.5 * h, 0.0]),
+        (faster, 0, [h, 0.0, 0.0, -h / 2, 0.0, 0.0]),
+        (faster, 1, [1.0, 0.0, 0.0, -0.5, -h / 2, 0.0]),
+    ):
+        found = seen(f"{line}, ({part},)", watched="T0", **rows)
+        assert found == pytest.approx(expected, abs=3e-15)
 
 
 # x = 1 + x/4 in rounds, and 4x = 8 in one, with the inverse of its matrix
@@ -303,8 +333,10 @@ COUNTED = [
     ("MIN",       "MIN T0, S0, (0,)",                                  "3",       {"MIN": 2},      3, False),
     ("NEAR",      "NEAR T0:i64[3], order, S0, 9.0, 1.0, (0,)",         "3, 1",    {},              0, False),
     ("TREE",      "TREE T0:f64[3, 2], S0, $m, 0.01, 0.001",            "3, 2",    {"TREE": 6},     0, False),
+    ("LINE",      "LINE T0:f64[1, 2, 3], S1, S0, S1, S1, (1,1)",       "1, 1, 3", {"fma": 12},     12, False),
     ("MOVE",      "MOVE T0:f64[2], slice, S0, ((1,3,1),)",             "3",       {},              0, False),
     ("MOVE",      "MOVE T0:f64[2], gather, S0, T9",                    "3",       {"where": 6},    0, False),
+    ("FOURIER",   "FOURIER T0:f64[4], S0, S1, (0,-1,0)",               "4",       {"FOURIER": 8}, 8, False),
     ("TIME",      "TIME T0, 0.5",                                      "",        {},              0, False),
     ("GRAD_INIT", "GRAD_INIT G0:f64[3], S0",                           "3",       {},              0, False),
     ("ACC_GRAD",  "ACC_GRAD G0:f64[3], 2.0, mul, 0.0, S0, S1",         "3",       {"ACC_GRAD": 3}, 3, True),
@@ -316,6 +348,7 @@ COUNTED = [
     ("JACOBI",    "JACOBI T0:f64[2, 3], positions, S0, $m, (0,1)",     "2, 3",    {"fma": 6},      0, False),
     ("KEPLER",    "KEPLER T0:f64[5, 3], S0, S1, $m, 0.5, (0,)",        "5, 3",    {"orbit": 4},    0, False),
     ("KEPLER",    "KEPLER T0:f64[5, 3], S0, S1, $m, 0.5, (1,)",        "5, 3",    {},              0, False),
+    ("KEPLER_ALONG", "KEPLER_ALONG T0:f64[5, 3], S0, S1, $m, 0.5, S0, S1, 0.0, (0,)", "5, 3", {"orbit": 4}, 0, False),
     ("PULL",      "PULL F1.1:f64[5, 3], F1, S0, $m",                   "5, 3",    {"pull": 4},     0, False),
     ("ORBIT",     "ORBIT S0:f64[3], T0",                               "3",       {},              0, False),
     ("SOLVE",     "SOLVE T0:f64[3], S0",                               "3",       {},              0, False),
@@ -327,6 +360,9 @@ COUNTED = [
     ("MAP",       "MAP S0:f64[3], T0",                                 "3",       {},              0, False),
     ("RELAX",     "RELAX S0:f64[3], T0, 0.25",                         "3",       {},              0, False),
     ("BATH",      "BATH S0:f64[3], T0, langevin, 1.0, 0.5, 1.0, 2.0",  "3",       {},              0, False),
+    ("THERMO",    "THERMO S0:f64[3], T0, bussi, 1.0, 0.5, 2.0, 1.0, 3.0, (0,)", "3", {},          0, False),
+    ("DIFFUSE",   "DIFFUSE S0:f64[3], T0, 0.5, 1.0, 2.0, T0",          "3",       {},              0, False),
+    ("MEMORY",    "MEMORY S0:f64[3], T0, 1.0, 0.5, 1.0, ((1,1),), ((1,1),)", "3",  {},             0, False),
     ("GYRATE",    "GYRATE S0:f64[3], T0, cayley, T0",                  "3",       {},              0, False),
     ("EXACT",     "EXACT S0:f64[3], T0, 0.25, (0,)",                   "3",       {},              0, False),
     ("CONSTRAIN", "CONSTRAIN S0:f64[3], T0",                           "3",       {},              0, False),
@@ -362,10 +398,10 @@ def test_a_random_number_is_many_operations():
 
 # --- places ---------------------------------------------------------------------------------------------
 # fmt: off
-ENERGY = {"ELEM", "FMA", "SUM", "DOT", "PAIRS", "MAX", "MIN", "MOVE", "NEAR", "TIME"}  # what an energy is written with
+ENERGY = {"ELEM", "FMA", "FOURIER", "SUM", "DOT", "PAIRS", "MAX", "MIN", "MOVE", "NEAR", "TIME"}  # what an energy is written with
 WITHIN = {"OBSERVE", "NOISE", "NEAR"}                                           # not in rounds, whatever it writes
 WHOLE = {"ORBIT", "SOLVE", "UNTIL"}                                             # a step with it is no loop over stages
-MARKED = {"SYMP_STEP", "MAP", "SHIFT", "SCALE", "RELAX", "BATH", "GYRATE", "EXACT", "CONSTRAIN", "ROTATE", "TURN", "ORBIT"}  # moves a state in a nest of loops
+MARKED = {"SYMP_STEP", "MAP", "SHIFT", "SCALE", "RELAX", "BATH", "THERMO", "DIFFUSE", "MEMORY", "GYRATE", "EXACT", "CONSTRAIN", "ROTATE", "TURN", "ORBIT"}  # moves a state in a nest of loops
 # fmt: on
 
 
@@ -443,6 +479,9 @@ PRECISE = [
     ("MAP",       "MAP S0, S1",                                                 "MAP",         "MAP MAP",       SHEARS,           "MAP MAP"),
     ("RELAX",     "ELEM T0, mul, S0, 0.5; RELAX S0, T0, 0.25",                  "RELAX",       "MAP MAP",       SHEARS,           "MAP MAP"),
     ("BATH",      "ELEM T0, mul, S0, 0.5; BATH S0, T0, langevin, 1.0, 0.5, 1.0, 2.0", "BATH",  "MAP MAP",       SHEARS,           "MAP MAP"),
+    ("THERMO",    "ELEM T0, mul, S0, 0.5; THERMO S0, T0, bussi, 1.0, 0.5, 2.0, 1.0, 3.0, (0,)", "THERMO", "MAP MAP", SHEARS, "MAP MAP"),
+    ("DIFFUSE",   "ELEM T0, mul, S0, 0.5; DIFFUSE S0, T0, 0.5, 1.0, 2.0, T0",   "DIFFUSE",     "MAP MAP",       SHEARS,           "MAP MAP"),
+    ("MEMORY",    "ELEM T0, mul, S0, 0.5; MEMORY S0, T0, 1.0, 0.5, 1.0, ((1,1),), ((1,1),)", "MEMORY", "MAP MAP",   SHEARS,           "MAP MAP"),
     ("GYRATE",    "ELEM T0, mul, S0, 0.5; GYRATE S0, T0, cayley, S1",           "GYRATE",      "MAP MAP",       SHEARS,           "MAP MAP"),
     ("EXACT",     "ELEM T0, mul, S0, 0.5; EXACT S0, T0, 0.25, (0,)",            "EXACT",       "MAP MAP",       SHEARS,           "MAP MAP"),
     ("CONSTRAIN", "ELEM T0, mul, S0, 0.5; CONSTRAIN S0, T0",                    "CONSTRAIN",   "MAP MAP",       SHEARS,           "MAP MAP"),
@@ -464,6 +503,7 @@ PRECISE = [
     ("SOLVE",     "SOLVE T0, S0; UNTIL T0, S1, S1, (9,)",                       UNSUPPORTED,   UNSUPPORTED,     None,             None),
     ("FLOW",      "FLOW T0:f64[1], $m, E0, $dt; MAP S0, S1",                    "FLOW MAP",    "MAP MAP",       SHEARS,           "MAP MAP"),
     ("OBSERVE",   "OBSERVE &e, S0",                                             "OBSERVE",     UNSUPPORTED,     "OBSERVE",        None),
+    ("FOURIER",   "FOURIER T0:f64[2], S0, S1, (0,-1,0)",                        "FOURIER",     "",              "FOURIER",        "fourier"),
     ("SUM",       "SUM T0:f64[1], S0, (1,)",                                    "SUM",         "",              "SUM",            ""),
     ("DOT",       "DOT T0:f64[1], S0, S1, (1,)",                                "DOT",         UNSUPPORTED,     "DOT",            ""),
     ("PAIRS",     "PAIRS T0:f64[1], S0, (1,), (0,1)",                           "PAIRS",       "",              "PAIRS",          ""),
@@ -471,12 +511,14 @@ PRECISE = [
     ("MIN",       "MIN T0:f64[1], S0, (1,)",                                    "MIN",         "",              "MIN",            "MIN MIN"),
     ("NEAR",      "NEAR T0:i64[1], order, S0, 9.0, 1.0, (0,)",                  "NEAR",        "",              "NEAR",           "NEAR"),
     ("TREE",      "TREE T0:f64[1, 1], S0, $m, 0.01, 0.001",                     UNSUPPORTED,   UNSUPPORTED,     "approximate=",   "sums with a tree code are"),
+    ("LINE",      "LINE T0:f64[1, 2, 1], S0, S1, S0, S1, (1,1)",                UNSUPPORTED,   UNSUPPORTED,     "along a line",   "equations along a line are"),
     ("JACOBI",    "JACOBI T0:f64[1, 1], positions, S0, $m, (0,)",               UNSUPPORTED,   UNSUPPORTED,     None,             None),
     ("KEPLER",    "KEPLER T0:f64[1, 1], S0, S1, $m, 0.5, (0,)",                 UNSUPPORTED,   UNSUPPORTED,     None,             None),
+    ("KEPLER_ALONG", "KEPLER_ALONG T0:f64[1, 1], S0, S1, $m, 0.5, S0, S1, $m, (0,)", UNSUPPORTED, UNSUPPORTED, None,         None),
     ("PULL",      "GRAD_INIT G0:f64[1, 1], S0; POISSON_J F1:f64[1, 1], G0, force; PULL F1.1:f64[1, 1], F1, S0, $m",
                                                                         "GRAD_INIT POISSON_J PULL", UNSUPPORTED, None,            None),
 ]
-ARRAYS = ("SUM", "DOT", "PAIRS", "MAX", "MIN", "NEAR", "TREE", "JACOBI", "KEPLER", "PULL")
+ARRAYS = ("SUM", "DOT", "PAIRS", "MAX", "MIN", "NEAR", "TREE", "JACOBI", "KEPLER", "KEPLER_ALONG", "PULL")
 # fmt: on
 CASES = [
     (way, op, step, expected)
@@ -492,7 +534,11 @@ def test_every_instruction_is_tried_in_every_precision():
 
 @pytest.mark.parametrize(("way", "op", "step", "expected"), CASES)
 def test_what_an_instruction_becomes_in_a_precision(way, op, step, expected):
-    whole = program(step, "1, 1" if op in ARRAYS else "", params=["$dt f64[]", "$m f64[1]"])
+    whole = program(
+        step,
+        "2" if op == "FOURIER" else "1, 1, 1" if op == "LINE" else "1, 1" if op in ARRAYS else "",
+        params=["$dt f64[]", "$m f64[1]"],
+    )
     if expected and not expected[0].isupper():
         with pytest.raises(PlanError, match=expected):
             in_precision(whole, "dd") if way == "dd" else in_precision(whole, way)

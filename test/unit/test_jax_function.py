@@ -171,3 +171,36 @@ def test_without_jax_the_error_has_the_pip_line(monkeypatch):
     monkeypatch.delitem(sys.modules, "tinyphysics.learn.in_jax", raising=False)
     with pytest.raises(tp.BackendError, match=r'pip install "tinyphysics\[jax\]"'):
         tp.jax_function(cases("kepler")[0], steps=1)
+
+
+@pytest.mark.all
+def test_calls_of_c_and_callbacks_have_the_same_bits_and_messages(monkeypatch):
+    from tinyphysics.device.host import cc
+    from tinyphysics.learn import in_jax, jax_calls
+
+    sim, start = cases("kepler")
+    f = tp.jax_function(sim, steps=20)
+
+    def loss(s):
+        return f(**s).q @ f(**s).p
+
+    def every():
+        jax.clear_caches()
+        wide = {n: jnp.stack([v, 1.01 * v]) for n, v in start.items()}
+        found = [
+            jax.jit(jax.grad(loss))(start),
+            jax.jit(jax.vmap(jax.grad(loss)))(wide),
+            jax.jit(jax.hessian(loss))(start),
+        ]
+        return jax.tree.leaves(found)
+
+    assert jax_calls.handler() == bool(cc.compiler())
+    by_c = every()
+    with pytest.raises(Exception, match="the initial `q` is not finite"):
+        jax.block_until_ready(jax.jit(loss)({**start, "q": jnp.full(2, jnp.nan)}))
+    assert "tinyphysics_rows" in jax.jit(loss).lower(start).as_text()
+    monkeypatch.setattr(in_jax, "handler", lambda: False)
+    by_callback = every()
+    assert "tinyphysics_rows" not in jax.jit(loss).lower(start).as_text()
+    jax.clear_caches()
+    assert all(np.array_equal(a, b) for a, b in zip(by_c, by_callback))

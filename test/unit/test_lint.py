@@ -362,3 +362,10 @@ def test_two_particles_that_begin_in_one_place_overlap():
     assert found.cause == "overlap at the start" and found.where == (0, 1)
     apart, around = together * 1e5, np.array([[0.0, 0.5, 0.0], [0.0, -0.5, 0.0]])
     assert not list(sim.lint(q=apart, p=around))
+
+
+@pytest.mark.parametrize("name", ["steps", "until"])
+def test_lint_decides_itself_how_far_it_goes(name):
+    sim = tp.compile(lambda q, p: p**2 / 2 + q**2 / 2, dt=0.01)
+    with pytest.raises(tp.InputError, match=f"no {name}=\\.\n  Leave it out"):
+        sim.lint(q=1.0, p=0.0, **{name: 3})

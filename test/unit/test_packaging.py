@@ -109,6 +109,7 @@ EXTRAS = {
     "planets": {"astroquery": "src"},
     "tables": {"pyarrow": "src"},
     "units": {"pint": "src"},
+    "analysis": {"pymbar": "src"},
     "fit": {"scipy": "src"},
     "torch": {"torch": "src"},
     "jax": {"jax": "src"},

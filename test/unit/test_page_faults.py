@@ -359,14 +359,17 @@ def test_a_step_that_is_no_plain_drift_has_every_segment_looked_at(steps):
     assert not out.stops and np.isfinite(out.final.q).all()
 
 
-def test_what_a_loop_keeps_is_no_more_than_how_near_a_way_comes():
-    start = flights(160)
+@pytest.mark.parametrize("backend, many, steps", [("llvm", 160, 150), ("cuda", 40, 70)])
+def test_what_a_loop_keeps_is_no_more_than_how_near_a_way_comes(backend, many, steps, request):
+    if backend == "cuda":
+        request.getfixturevalue("fake_cuda")
+    start = flights(many)
     kept = []
-    sim = tp.compile(kepler, dt=0.02, method="leapfrog", backend="llvm")
+    sim = tp.compile(kepler, dt=0.02, method="leapfrog", backend=backend)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         out = tp.compile(kepler, dt=0.02, method="leapfrog", checks="off").evolve(
-            **start, steps=150, frames=151
+            **start, steps=steps, frames=steps + 1
         )
         from tinyphysics.runtime.measure.near_poles import Nearness
 
@@ -374,13 +377,13 @@ def test_what_a_loop_keeps_is_no_more_than_how_near_a_way_comes():
 
         def noted(self, rows, near):
             bound = least(self, rows, near)
-            if near.shape[1] == 160 and self.by_length:
+            if near.shape[1] == many and self.by_length:
                 kept.append(bound)
             return bound
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Nearness, "least", noted)
-            sim.evolve(**start, steps=150)
+            sim.evolve(**start, steps=steps)
     assert kept
     a, b = out.q[:-1], out.q[1:]
     with np.errstate(all="ignore"):

@@ -81,6 +81,9 @@ CASES = [  # the reader, a program that it certifies
     ("MapReader",         standard, {}),
     ("JumpReader",        spring,   dict(propagator="exact")),
     ("BathReader",        quartic,  dict(temperature=1.0)),
+    ("ThermostatReader",  quartic,  dict(temperature=1.0, bath="bussi")),
+    ("MemoryReader",      quartic,  dict(temperature=1.0, bath=tp.gle(kernel=[(1.0, 0.5)]), method="baoab")),
+    ("BrownianReader",    quartic,  dict(temperature=1.0, bath="brownian", method="brownian")),
     ("FrictionReader",    quartic,  dict(method="leapfrog", friction=0.1)),
     ("ShearReader",       quartic,  dict(method="leapfrog")),
 ]

@@ -40,7 +40,7 @@ def rod(square=1.0):
 
 
 def test_the_fields_of_expressions_are_listed_once():
-    of_flows = ["energy", "forces", "tensor", "update", "levels", "motion", "friction", "heat"]
+    of_flows = ["energy", "forces", "tensor", "update", "levels", "motion", "friction", "heat", "bias"]
     assert list(roots_in(System)) == [
         *of_flows,
         "stiffness",

@@ -66,6 +66,16 @@ def test_what_has_no_duration_runs():
     assert tiers.slower([row()], {}) == set()
 
 
+def test_a_run_of_some_tests_does_not_forget_the_durations_of_others():
+    known = {"a.py::left_out": 9.0, "a.py::faster_now": 1.0, "b.py::of_another_file": 2.0}
+    measured = {"a.py::new": 0.456, "a.py::faster_now": 0.001}
+    kept = {"a.py::new": 0.46, "b.py::of_another_file": 2.0}
+    assert tiers.recorded(known, measured, whole=False) == kept | {"a.py::left_out": 9.0}
+    assert tiers.recorded(known, measured, whole=True) == kept, (
+        "a run of everything forgets tests that are gone"
+    )
+
+
 def test_durations_are_of_tests_that_are_there():
     files = {name.split("::")[0] for name in tiers.durations()}
     root = tiers.FILE.parents[1]

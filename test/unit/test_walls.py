@@ -231,6 +231,15 @@ def test_a_rod_bounces_with_its_normal_projected_on_the_constraint():
             lambda: tp.compile(ball + tp.event(lambda q: q, lambda p: {"p": [p, p]}), dt=0.1),
             r"of shape \(2,\)",
         ),
+        (
+            lambda: tp.compile(free + tp.event(lambda q: q[0], lambda p: {"p": 0.0}), dt=0.1),
+            r"returns `p` of shape \(\), and it has \(2,\)",
+        ),
+        (
+            lambda: tp.compile(ball + tp.event(lambda q: q, lambda g: {"g": -g}), dt=0.1),
+            "which is a parameter",
+        ),
+        (lambda: tp.compile(ball + FLOOR, dt=0.1).minimise(q=1.0), "minimise follows forces alone"),
         (lambda: tp.compile(ball + tp.event(lambda q: q, lambda p: p), dt=0.1), "not new values by name"),
         (
             lambda: tp.compile(ball + FLOOR + FLOOR, dt=0.1),
@@ -291,8 +300,6 @@ def test_the_derivative_of_a_falling_ball_is_that_of_its_parabolas():
 
 def test_what_is_not_known_of_runs_with_walls_is_refused():
     sim = tp.compile(rough + FLOOR, dt=0.02, method="leapfrog")
-    with pytest.raises(tp.PlanError, match="pulled back through the walls"):
-        sim.grad(lambda out: out.final.q, q=1.0, p=0.0, until=1.0)
     for options in (dict(error=1e-6), dict(dt=0.02, time=lambda q: 1 + q * q), dict(dt=0.02, friction=0.1)):
         with pytest.raises(tp.PlanError, match="do(es)? not go with"):
             tp.compile(rough + FLOOR, **options)
@@ -340,3 +347,190 @@ def test_a_step_that_may_be_cut_is_not_measured():
     sim = tp.compile(ball + tp.wall(lambda q: q), dt=0.01)
     with pytest.raises(tp.InputError, match="walls or events"):
         sim.check(q=1e-4, p=-1.0)
+
+
+@pytest.mark.parametrize("restitution", (1.0, 0.8))
+@pytest.mark.parametrize("members", (None, 7))
+def test_steps_that_are_tried_at_once_have_the_bits_of_steps_that_are_tested(restitution, members):
+    sim = tp.compile(rough + tp.wall(lambda q: q, restitution, name="floor"), dt=0.05, method="leapfrog")
+    q = 1.0 if members is None else np.linspace(0.1, 2.0, members)
+    found = []
+    for size in (0, 1, 100, None):
+        out = sim.evolve(q=q, p=np.zeros(members or ()), until=30.0, speculate=size)
+        e = out.events("floor")
+        found.append((out.hash, tuple(e.t), tuple(e.member), out.energy[-1].tobytes()))
+        rollbacks = np.asarray(out.metrics["rollbacks"])
+        assert size is None or ((rollbacks > 0) == (size > 0)).all()
+    assert len(set(found)) == 1
+
+
+def test_speculate_is_about_walls_and_events():
+    with pytest.raises(tp.PlanError, match="speculate= is about walls"):
+        tp.compile(rough, dt=0.1).evolve(q=1.0, p=0.0, steps=1, speculate=100)
+    with pytest.raises(tp.InputError, match="speculate=-1"):
+        tp.compile(rough + FLOOR, dt=0.1).evolve(q=1.0, p=0.0, steps=1, speculate=-1)
+
+
+def test_a_number_of_an_equation_is_changed_by_an_event():
+    @tp.ode
+    def spring(x, y, k):
+        return y, -k * x, 0.0 * k
+
+    stiffer = tp.event(lambda x: x, lambda k: {"k": 4.0 * k}, direction=-1, name="stiffer")
+    out = tp.compile(spring + stiffer, dt=0.01, method="rk4").evolve(x=1.0, y=0.0, k=1.0, until=3.0)
+    t = 3.0 - np.pi / 2
+    assert out.final.k == 4.0 and out.final.x == pytest.approx(-np.sin(2 * t) / 2, abs=1e-8)
+
+
+ACTED = {}
+
+
+@pytest.mark.parametrize("backend", ("llvm", "c", "python"))
+def test_acts_go_with_walls_and_a_run_in_pieces_has_the_same_bits(backend):
+    act = {"turn": tp.act(every=40, map=lambda p: -p)}
+    sim = tp.compile(rough + FLOOR, dt=0.1, method="leapfrog", backend=backend)
+    whole = sim.evolve(q=1.0, p=0.0, steps=100, acts=act)
+    first = sim.evolve(q=1.0, p=0.0, steps=53, acts=act)
+    assert sim.evolve(resume=first, steps=47, acts=act).hash == whole.hash
+    by_hand, p, met = dict(q=1.0, p=0.0), 1.0, 0
+    for steps in (40, 40, 20):
+        out = sim.evolve(q=by_hand["q"], p=p * by_hand["p"], steps=steps)
+        by_hand, p, met = out.final, -1.0, met + len(out.events("floor"))
+    assert whole.final.q == out.final.q and whole.final.p == out.final.p
+    ACTED[backend] = whole.hash, tuple(whole.events("floor").t)
+    assert len(set(ACTED.values())) == 1 and len(ACTED[backend][1]) == met >= 3
+
+
+def test_a_body_that_rests_is_lifted_by_an_act_and_one_that_is_put_behind_a_wall_stops():
+    sim = tp.compile(rough + tp.wall(lambda q: q, 0.5, name="floor"), dt=0.05, method="leapfrog")
+    lift = {"lift": tp.act(every=400, map=lambda q: q + 1.0)}
+    out = sim.evolve(q=1.0, p=0.0, steps=600, save_every=1, acts=lift)
+    assert out.q[399] == 0.0 and out.q[401] > 0.5 and out.events("floor").rested.sum() == 2
+    sink = {"sink": tp.act(every=400, map=lambda q: q - 1.0)}
+    with pytest.warns(
+        tp.PhysicsWarning, match="`sink` has put the body behind the wall `floor` after step 400"
+    ):
+        out = sim.evolve(q=1.0, p=0.0, steps=600, acts=sink)
+    assert out.stopped.step == 400
+    down = tp.event(lambda q: q - 0.5, lambda q: {"q": q - 1.0}, direction=-1, name="down")
+    out = tp.compile(rough + FLOOR + down, dt=0.05, method="leapfrog").evolve(q=1.0, p=0.0, until=3.0)
+    assert out.stopped is not None and out.stopped.step == 22
+
+
+def test_walls_that_would_push_bodies_to_and_fro_without_end_stop_the_run():
+    @tp.hamiltonian
+    def boxes(q: tp.Vec[2], p: tp.Vec[2], g: float = 9.81):
+        return p @ p / 2 + g * q.sum()
+
+    stack = tp.wall(lambda q: [q[0] - 0.5, q[1] - q[0] - 1], restitution=0.0, name="stack")
+    out = tp.compile(boxes + stack, dt=0.01).evolve(q=[0.5, 2.0], p=[0.0, 0.0], until=1.0, save_every=1)
+    assert out.stopped.t == pytest.approx(np.sqrt(2 * 0.5 / 9.81), abs=0.011)
+
+
+def test_a_wall_of_a_part_has_the_bits_that_it_has_alone_and_one_between_parts_is_met():
+    @tp.hamiltonian
+    def spring(x, px):
+        return px**2 / 2 + x**2 / 2
+
+    alone = tp.compile(rough + FLOOR, dt=0.05, method="leapfrog").evolve(q=1.0, p=0.0, steps=100)
+    linked = tp.compile(rough + FLOOR + spring, dt=0.05, method="leapfrog")
+    both = linked.evolve(q=1.0, p=0.0, x=1.0, px=0.0, steps=100)
+    assert both.final.q == alone.final.q and both.final.p == alone.final.p
+    between = tp.wall(lambda q, x: q - x + 3, name="between")
+    out = tp.compile(rough + spring + between, dt=0.02).evolve(q=1.0, p=0.0, x=1.0, px=3.0, until=20.0)
+    assert len(out.events("between")) >= 5 and out.drift("energy") < 1e-4
+    assert (np.asarray(out.q) - np.asarray(out.x) + 3).min() > -1e-12
+
+
+def jacobian_of(sim, **call):
+    found = sim.jacobian(**call)
+    names = [x for x in found if x in ("q", "p")]
+    return np.block([[np.asarray(found[a][b]) for b in names] for a in names])
+
+
+@pytest.mark.requirement("S2-51")
+def test_an_elastic_bounce_is_read_to_be_canonical_and_measured_to_be():
+    ellipse = tp.wall(lambda q: 1 - q[0] ** 2 / 4 - q[1] ** 2, name="ellipse")
+    J = np.kron([[0, 1], [-1, 0]], np.eye(2))
+    call = dict(q=[0.3, 0.2], p=[1.0, 0.5], until=9.0)
+    sim = tp.compile(free + ellipse, dt=1.0)
+    assert sim.certificate.symplectic and "p moves along the normal" in sim.certificate.symplectic.because
+    M = jacobian_of(sim, **call)
+    assert len(sim.evolve(**call).events("ellipse")) >= 4
+    assert np.abs(M.T @ J @ M - J).max() < 1e-12 * np.abs(M).max() ** 2
+    lossy = tp.compile(free + tp.wall(ellipse.function, 0.9, name="ellipse"), dt=1.0)
+    assert not lossy.certificate.symplectic
+    M = jacobian_of(lossy, **call)
+    assert np.abs(M.T @ J @ M - J).max() > 0.01
+
+
+def test_a_bounce_that_turns_the_momentum_or_moves_the_energy_is_not_read_to_be_canonical():
+    from tinyphysics.planner.methods.meetings import rates_in_order
+    from tinyphysics.synth.methods.meetings import Meetings
+    from tinyphysics.synth.methods.reflections import is_canonical
+
+    system = tp.compile(
+        free + tp.wall(lambda q: 1 - q[0] ** 2 / 4 - q[1] ** 2, name="ellipse"), dt=0.7
+    ).system
+    x, y, px, py = Meetings(system, tuple(rates_in_order(system))).z
+
+    def read(jump=None):
+        m = Meetings(system, tuple(rates_in_order(system)))
+        if jump is not None:
+            m.__dict__["jumps"] = [jump]
+        return is_canonical(m, 0)
+
+    assert read()
+    assert not read([x, y, -py, px])  # keeps the energy, and turns the velocity by a right angle
+    assert not read([x, y, -px, -py])  # sends it back where it came from
+    assert not read([x, y, 0.99 * px, 0.99 * py])
+    assert not read([x + 1e-3, y, px, py])
+
+
+@pytest.mark.parametrize("method", ("leapfrog", "rk4"))
+def test_a_body_that_rests_on_a_curved_wall_moves_along_it_to_second_order(method):
+    @tp.hamiltonian
+    def heavy(q: tp.Vec[2], p: tp.Vec[2]):
+        return p @ p / 2 + q[1]
+
+    @tp.hamiltonian
+    def pendulum(a, p):
+        return p**2 / 2 - tp.cos(a)
+
+    bowl = tp.wall(lambda q: 1 - q @ q, restitution=0.3, name="bowl")
+    a = tp.compile(pendulum, dt=0.01, order=4).evolve(a=1.0, p=0.0, until=5.0).final.a
+    off = []
+    for dt in (0.04, 0.02):
+        sim = tp.compile(heavy + bowl, dt=dt, method=method)
+        out = sim.evolve(q=[np.sin(1), -np.cos(1)], p=[0.0, 0.0], until=5.0)
+        off.append(np.abs(out.final.q - [np.sin(a), -np.cos(a)]).max())
+        assert len(out.events("bowl")) == 1 and np.abs((out.q**2).sum(axis=1) - 1).max() < 1e-13
+    assert off[0] / off[1] == pytest.approx(4.0, rel=0.05) and off[1] < 2e-4
+
+
+@tp.hamiltonian
+def disc(q: tp.Vec[2], p: tp.Vec[2]):
+    return p @ p / 2 + q @ q / 2
+
+
+def test_an_event_that_sends_the_body_back_is_met_once():
+    """It is met before its number has changed sign: behind it, the way back would be an event again, without end."""
+    line = tp.event(lambda q: q[1] - 0.3 * q[0], then=lambda p: {"p": -p}, name="line")
+    out = tp.compile(disc + line, dt=0.05).evolve(q=[1.0, 0.1], p=[0.0, 1.0], until=7.0)
+    # sin t + 0.1 cos t = 0.3 cos t, and then back to it from the other side after half a turn
+    first = np.arctan(0.2)
+    want = first + np.pi * np.arange(3)
+    assert np.allclose(out.events("line").t, want, atol=1e-3)
+    assert np.allclose(out.final.p @ out.final.p + out.final.q @ out.final.q, 2.01, atol=1e-3)
+
+
+def test_a_comparison_is_an_event_where_both_sides_are_equal():
+    """A condition has no root to look for; what is larger than what has one."""
+    times = [
+        tp.compile(disc + tp.event(when, name="e"), dt=0.05)
+        .evolve(q=[1.0, 0.0], p=[0.0, 0.0], until=4.0)
+        .events("e")
+        .t
+        for when in (lambda q: q[0] < 0.5, lambda q: q[0] - 0.5)
+    ]
+    assert len(times[0]) == 1 and np.array_equal(*times)

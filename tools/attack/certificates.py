@@ -82,6 +82,7 @@ def there_and_back(s: Subject, t: Tally) -> None:
     if not (c.symmetric or c.reversible):
         return
     z = case.start(8, salt=2)
+    s = s.decided(z)
     ahead = s.run(z, steps)
     good = usable(ahead)
     z, ahead = z[good], ahead[good]

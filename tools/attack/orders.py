@@ -93,7 +93,8 @@ def check(s: Subject, t: Tally) -> None:
 
 def again(s: Subject, order: int, z: np.ndarray, span: float, end: np.ndarray, low: float) -> float:
     """The slope with shorter steps of the same method in double-double; the lower one where that shows nothing better."""
-    dropped = ("order", "method", "precision", "backend")
+    # other units change the rounding alone, and double-double has none
+    dropped = ("order", "method", "precision", "backend", "scale")
     given = {k: v for k, v in s.options.items() if k not in dropped}
     method = s.sim.compiled.known.method
     try:

@@ -34,7 +34,13 @@ class Subject:
         self.case, self.truth = case, Truth(case)
         self.system = built(case)
         self.options = {**case.options, **changes}
-        self.sim = tp.compile(self.system, **self.options)
+        self.open = self.sim = tp.compile(self.system, **self.options)
+        if self.sim.system.levels and "inner" not in self.options:
+            # how many fast kicks a step has is measured by every run at its first state: what is certified is one program,
+            # and the way back, or a step of half the length, would be another
+            self.sim.evolve(**case.given(case.start()), **case.params, t0=case.t0, steps=0, progress=False)
+            self.options["inner"] = self.sim.goal.inner
+            self.sim = tp.compile(self.system, **self.options)
         self.precision = str(self.options.get("precision", "float64"))
         self.eps = EPS.get(self.precision, LATTICE)
         self.report: dict[str, Any] | None = None
@@ -58,6 +64,15 @@ class Subject:
     def says(self, section: str, name: str) -> bool:
         row = self.row(section, name)
         return isinstance(row, dict) and str(row.get("verdict", "")).startswith("yes")
+
+    def decided(self, z: np.ndarray) -> Subject:
+        """The same where nothing is left for a run to measure at its first state: one program there and back."""
+        given = {**self.case.given(np.asarray(z, float)), **self.case.params}
+        out = self.sim.evolve(**given, steps=1, t0=self.case.t0, progress=False)
+        inner = out.metrics.get("paces", {}).get("inner")
+        if inner is None:
+            return self
+        return Subject(self.case, **{**self.options, "inner": inner[0] if len(inner) == 1 else list(inner)})
 
     def run(
         self, z: np.ndarray, steps: int = 1, dt: float | None = None, t0: float | None = None

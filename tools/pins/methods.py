@@ -60,6 +60,10 @@ FAST: tuple[Any, Any, Any] = (systems.charge, {"dt": 0.125, "kinetics": "relativ
 DAMPED: tuple[Any, Any, Any] = (systems.damped, {"dt": 0.125}, {"q": 1.0, "p": 0.25, "s": 0.0})
 HARES: tuple[Any, Any, Any] = (systems.hares, {"dt": 0.125}, {"z": [1.25, 0.75]})
 WARM: tuple[Any, Any, Any] = (systems.anharmonic, {"dt": 0.125, "temperature": 0.5}, PAIR)
+RESCALED, CHAINED, BROWNIAN = (
+    (systems.anharmonic, {"dt": 0.125, "temperature": 0.5, "bath": bath}, PAIR)
+    for bath in ("bussi", "nose_hoover", "brownian")
+)
 LANDS: tuple[Any, Any, Any] = (
     systems.weight + tp.contact(lambda q: q[1], slip=lambda v: v[0], friction=0.3, name="floor"),
     {"dt": 0.1},
@@ -105,6 +109,8 @@ TABLE: list[tuple[str, tuple[tuple[Any, Any, Any], ...]]] = [
     ("impulses", (LANDS,)),
     *((name, (HUNG,)) for name in ("rattle", "rattle4", "rattle6")),
     *((name, (WARM,)) for name in ("baoab", "obabo")),
+    ("baoab", (RESCALED, CHAINED)),
+    ("brownian", (BROWNIAN,)),
 ]
 # fmt: on
 ADAPTIVE = ("taylor", "dop853", "dopri5", "rkc", "rock4", "rodas", "radau")
@@ -135,7 +141,7 @@ def cases() -> list[Case]:
             out.append(
                 Case(
                     "methods",
-                    f"{method}-{name_of(system)}",
+                    "-".join([method, *([options["bath"]] if "bath" in options else []), name_of(system)]),
                     system,
                     {**options, "method": method},
                     start,

@@ -30,6 +30,7 @@ def made(name: str) -> Any:
     return {
         "orbit": lambda: tp.compile(systems.kepler, dt=0.125, backend="numpy"),
         "rod": lambda: tp.compile(ball + rod, dt=0.125, backend="numpy"),
+        "spring": lambda: tp.compile(tp.physics.zoo.oscillator, dt=0.125),
         "floor": lambda: tp.compile(ball + tp.wall(lambda q: q[1], name="floor"), dt=0.125, backend="numpy"),
     }[name]()
 
@@ -81,7 +82,6 @@ CALLS: dict[str, Callable[[], Any]] = {
     "no memory": lambda: grad(memory=-1),
     "a gradient without a state": lambda: made("orbit").grad(first, steps=2),
     "a gradient that is saved": lambda: grad(save="x.zarr"),
-    "a gradient through a wall": lambda: made("floor").grad(first, **FALL, steps=2),
     "cotangents of nothing": lambda: made("orbit").vjp({}, **ORBIT, steps=2),
     "cotangents of what is unknown": lambda: made("orbit").vjp({"z": 1.0}, **ORBIT, steps=2),
     "cotangents of another shape": lambda: made("orbit").vjp({"q": [1.0]}, **ORBIT, steps=2),
@@ -94,6 +94,8 @@ CALLS: dict[str, Callable[[], Any]] = {
     # --- fits
     "data of nothing": lambda: fit(data={}),
     "data of what is unknown": lambda: fit(data={"z": np.ones((3, 2))}),
+    "data that are masked": lambda: fit(data={"q": np.ma.array(np.ones((3, 2)), mask=np.eye(3, 2) > 0)}),
+    "data that are complex": lambda: fit(data={"q": np.ones((3, 2)) * 1j}),
     "data with too few rows": lambda: fit(data={"q": np.ones((2, 2))}),
     "times before the start": lambda: fit(t=[-1.0, 1.0, 2.0]),
     "sigma of zero": lambda: fit(sigma=0.0),
@@ -123,6 +125,21 @@ CALLS: dict[str, Callable[[], Any]] = {
     "a wall that is constant": lambda: tp.compile(ball + tp.wall(lambda q: 1.0), dt=0.125),
     "a start behind a wall": lambda: made("floor").evolve(q=[0.0, -1.0], p=[0.0, 0.0], steps=1),
     "an event that changes nothing": lambda: with_event(lambda p: {}),
+    "an event that returns a condition": lambda: with_event(lambda p: {"p": p > 0}),
+    "an event that jumps": lambda: with_event(lambda p: {"p": -p}, when=lambda q: tp.sign(q[1] - 0.5)),
+    "an event at an angle": lambda: with_event(None, when=lambda q: tp.arctan2(q[1], q[0])),
+    "an event that is a square": lambda: with_event(None, when=lambda q: q[1] ** 2),
+    "a wall that jumps": lambda: tp.compile(ball + tp.wall(lambda q: tp.where(q[1] > 0.5, 1.0, -1.0)), dt=0.125),
+    "walls and negative dt": lambda: tp.compile(ball + tp.wall(lambda q: q[1], name="floor")).evolve(
+        **FALL, steps=2, dt=-0.125
+    ),
+    "contacts and negative dt": lambda: tp.compile(ball + tp.contact(lambda q: q[1]), dt=-0.125).evolve(**FALL, steps=2),
+    "contacts and minimise": lambda: tp.compile(ball + tp.contact(lambda q: q[1]), dt=0.125).minimise(**FALL),
+    "a contact of friction nan": lambda: tp.contact(lambda q: q[1], slip=lambda v: v[0], friction=np.nan),
+    "statistics of text": lambda: tp.statistics("x"),
+    "snapshots below one of a jump": lambda: made("spring").grad(
+        lambda out: out.final.q, q=1.0, p=0.0, steps=5, snapshots=-1
+    ),
     "an event that returns a list": lambda: with_event(lambda p: [-p]),
     "an event of what is unknown": lambda: with_event(lambda p: {"z": p}),
     "an event in no direction": lambda: tp.event(when=lambda q: q[1], then=lambda p: {"p": -p}, direction="up"),

@@ -16,7 +16,7 @@ from tinyphysics.flows.map import Map
 from tinyphysics.flows.together import Together
 from tinyphysics.ir import UOp
 from tinyphysics.rules.identities.factors import common_cotangents, common_numbers
-from tinyphysics.step import AS_GIVEN, AS_WRITTEN, SHEARS, Step, SubFlow
+from tinyphysics.step import AS_WRITTEN, SHEARS, Step, SubFlow
 from tinyphysics.structure import COTANGENT
 from tinyphysics.system import State
 from tinyphysics.tpir.program.isa import Word
@@ -72,10 +72,10 @@ def adjoint_step(
     With `reverse` a body takes the states back by the inverses of its sub-flows. Without, it is given the state that its
     step began with, and leaves it as it is. With `of_final` it is that of `final` alone, as a body, at a loop state.
     """
-    if step.coordinates is not AS_GIVEN:
+    if step.coordinates.scales:
         raise PlanError(
-            f"the adjoint of `{step.name}` is not known: its loop keeps the states in other coordinates",
-            fix='Choose a method that keeps them as they are, such as method="leapfrog", and leave scale= out.',
+            f"the adjoint of `{step.name}` is not known: its loop keeps the states in other units",
+            fix="Leave scale= out.",
         )
     known = decisions(step, precision)
     bars = {s.var: bar_of(s.var) for s in step.states}
@@ -131,7 +131,7 @@ def adjoint_step(
 
 
 def adjoint_of(f: SubFlow, step: Step, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> Flows:
-    found = f.adjoint(bars, sums)
+    found = step.coordinates.as_seen(f).adjoint(bars, sums)
     if found is None:
         raise PlanError(
             f"the adjoint of `{step.name}` is not known: {f.without_adjoint or f'a {type(f).__name__} of it has none yet'}",

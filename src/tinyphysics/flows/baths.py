@@ -36,6 +36,7 @@ class BathFlow(SubFlow):
     kT: UOp
     weight: float
     energy: UOp  # the kinetic energy, whose change is the heat
+    clock: float = 0.0
     ledger: UOp | None = None  # the state that it is booked in
     given: UOp | None = None  # the energy that goes, as it is computed where it is booked
     traits = frozenset({DRAWS})
@@ -67,6 +68,8 @@ class BathFlow(SubFlow):
 
     def weights(self) -> Iterator[float]:
         yield self.weight
+        if self.clock:
+            yield self.clock
 
     def rows(self, alike: int, tried: bool = False) -> list[Row]:
         g = sum(m.p.size for m in self.momenta)
@@ -85,26 +88,41 @@ class BathFlow(SubFlow):
         return None if self.way != LANGEVIN else self.moved(ways)
 
     def moved(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
-        return Map(tuple(self.values().items())).tangent(ways)[0], self
+        return Map(tuple(self.values().items()), clock=self.clock).tangent(ways)[0], self
 
     def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...] | None:
-        return None if self.way != LANGEVIN else Map(tuple(self.values().items())).adjoint(bars, sums)
+        return (
+            None
+            if self.way != LANGEVIN
+            else Map(tuple(self.values().items()), clock=self.clock).adjoint(bars, sums)
+        )
 
     @property
     def without_adjoint(self) -> str:
         return "" if self.way == LANGEVIN else "whether a body collides in a step has no derivative"
 
     def lower(self, b: ProgramBuilder, section: str) -> None:
-        if self.ledger is not None and self.given is not None:
-            flow = b.versioned("F", b.state(self.ledger).index)
-            b.emit(section, "POISSON_J", flow, b.operand(self.given, section), Word(FORCE), u=self.ledger)
-            b.emit(section, "SYMP_STEP", b.state(self.ledger), flow, 1.0, u=self.ledger)
-            b.rewritten(self.ledger)
-        values = self.values()
+        booked(b, section, self.ledger, self.given, self.clock)
+        values = {p: b.at(u, self.clock) for p, u in self.values().items()}
+        kT = b.at(self.kT, self.clock)
         lines = []
         for m in self.momenta:
-            value, *given = (b.operand(u, section) for u in (values[m.p], self.kT, m.inverse, m.rate))
+            value, *given = (
+                b.operand(u, section) for u in (values[m.p], kT, m.inverse, b.at(m.rate, self.clock))
+            )
             lines.append((m.p, (value, Word(self.way), float(self.weight), *given)))
         for p, args in lines:
             b.emit(section, "BATH", b.state(p), *args, u=p, note="bath")
             b.rewritten(p)
+
+
+def booked(
+    b: ProgramBuilder, section: str, ledger: UOp | None, given: UOp | None, clock: float = 0.0
+) -> None:
+    """The energy that goes, added to what the run keeps the books in."""
+    if ledger is None or given is None:
+        return
+    flow = b.versioned("F", b.state(ledger).index)
+    b.emit(section, "POISSON_J", flow, b.operand(b.at(given, clock), section), Word(FORCE), u=ledger)
+    b.emit(section, "SYMP_STEP", b.state(ledger), flow, 1.0, u=ledger)
+    b.rewritten(ledger)

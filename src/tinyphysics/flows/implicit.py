@@ -41,6 +41,9 @@ class ImplicitFlow(SubFlow):
     matrix: UOp | None = None
     rounds: int = 50
     by: LinearSolver | None = None  # of whole arrays: what makes corrections
+    # equations of the same solution that are shorter to differentiate, and their unknown as this one gives it
+    plain: ImplicitFlow | None = None
+    plain_unknown: UOp | None = None
     traits = frozenset({SOLVES})
 
     @property
@@ -109,6 +112,15 @@ class ImplicitFlow(SubFlow):
 
     def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...] | None:
         """By the implicit function theorem, where the unknowns are found: the transposed matrix of the residuals, once."""
+        if self.plain is not None and self.plain_unknown is not None:
+            shorter = self.plain.adjoint(bars, sums)
+            if shorter is None:
+                return None
+            assert isinstance(shorter[0], ImplicitFlow)
+            pulled = shorter[0].moves
+            old = list(pulled.expressions())
+            known = substitute(old, {self.plain.unknown: self.plain_unknown})
+            return (replace(self, moves=pulled.rebuilt(dict(zip(old, known)))),)
         if self.unknown.size > MOST_ELIMINATED and self.by is None or self.clock:
             return None
         pull = UOp.var(

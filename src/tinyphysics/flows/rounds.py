@@ -6,17 +6,21 @@ does to directions, and what bounces take of the energy, are further assignments
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tinyphysics.flows.cotangents import Cotangents, Total
 from tinyphysics.flows.map import Assignments, Map
 from tinyphysics.ir import UOp
 from tinyphysics.report import Row
 from tinyphysics.step import MEETS, NO_ENERGY, SubFlow
+from tinyphysics.system import State
 from tinyphysics.tpir.program.lower import ProgramBuilder
 
-# for each direction of the states, how a round moves it
-Along = Callable[[Mapping[UOp, UOp]], Assignments]
+# for a direction of the states, and the delay of events in a step, how a round moves them
+Along = Callable[[Mapping[UOp, UOp], UOp], Assignments]
+# for the cotangents of states and the sums of parameters: (how a round pulls the first back, what it adds to the second)
+Back = Callable[[Mapping[UOp, UOp], Mapping[UOp, UOp]], tuple[Assignments, tuple[Total, ...]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +30,10 @@ class Rounds(SubFlow):
     values: Assignments
     taken: UOp | None  # the energy that a bounce takes in this round; None: there is no energy
     along: Along | None  # None: its derivative is not known
+    back: Back | None = None  # the same, of cotangents
     told: tuple[Row, ...] = ()
+    # the same where nothing can happen, and nothing else
+    clear: Callable[[], Assignments] | None = None
     traits: frozenset[str] = frozenset({MEETS, NO_ENERGY})
     books = "bounces"
 
@@ -50,12 +57,73 @@ class Rounds(SubFlow):
     def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...] | None:
         if self.along is None:
             return None
-        moved = tuple(pair for way in ways for pair in self.along(way))
-        return (replace(self, values=(*self.values, *moved)),)
+        moved = tuple(pair for k, way in enumerate(ways) for pair in self.along(way, self.late(k).var))
+        return (replace(self, values=(*self.values, *moved), along=None, back=None),)
+
+    def beside(self, ways: int) -> tuple[State, ...]:
+        return tuple(map(self.late, range(ways)))
+
+    def late(self, k: int) -> State:
+        """By how much the events of a step come later along a direction."""
+        name = f"run.search late {k}"
+        return State(name, UOp.var(name), "auxiliary")
+
+    def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...] | None:
+        if self.back is None:
+            return None
+        return (PulledRound(*self.back(bars, sums)),)
 
     @property
     def without_adjoint(self) -> str:
-        return "walls and events have derivatives along directions: tp.jvp, tp.jacobian"
+        return "steps that solve equations, or move directions, and are cut at walls or events have none yet"
 
     def rows(self, alike: int, tried: bool = False) -> list[Row]:
         return list(self.told)
+
+
+@dataclass(frozen=True, eq=False)
+class PlainRounds(SubFlow):
+    """Whole steps where a round would find nothing, by its own expressions."""
+
+    values: Assignments
+    traits = frozenset({MEETS, NO_ENERGY})
+
+    def writes(self) -> tuple[UOp, ...]:
+        return tuple(state for state, _ in self.values)
+
+    def reads(self) -> frozenset[UOp]:
+        return frozenset(v for _, u in self.values for v in u.leaves)
+
+    def lower(self, b: ProgramBuilder, section: str) -> None:
+        Map(self.values).lower(b, section)
+
+
+@dataclass(frozen=True, eq=False)
+class PulledRound(SubFlow):
+    """Cotangents on their way back through a round: by its own expressions, so that it decides as the round did."""
+
+    values: Assignments
+    totals: tuple[Total, ...]
+    traits = frozenset()
+
+    def writes(self) -> tuple[UOp, ...]:
+        return (*Cotangents((), self.totals).writes(), *(bar for bar, _ in self.values))
+
+    def reads(self) -> frozenset[UOp]:
+        return frozenset(
+            v for u in (*(u for _, u in self.values), *(t.value for t in self.totals)) for v in u.leaves
+        )
+
+    def added(self) -> Iterator[tuple[UOp, UOp]]:
+        yield from ((bar, value - bar) for bar, value in self.values)
+        yield from ((t.total, t.value) for t in self.totals)
+
+    def lower(self, b: ProgramBuilder, section: str) -> None:
+        Cotangents((), self.totals).lower(b, section)
+        Map(self.values).lower(b, section)
+
+
+def clear_of(flow: SubFlow) -> PlainRounds:
+    """What rounds do where they would find nothing; nothing, where there is no such step."""
+    assert isinstance(flow, Rounds)
+    return PlainRounds(() if flow.clear is None else flow.clear())

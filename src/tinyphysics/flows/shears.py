@@ -32,10 +32,11 @@ class Shear:
         str  # pass: dH/dp moves q; negate: dH/dq moves p; bracket: P(z) dH; force: no energy is known for it
     )
     weight: float
+    gathers: bool = False  # is a factor that nothing moves multiplied with dt, before the loop?
 
     def lower(self, b: ProgramBuilder, clock: float, section: str) -> Register:
         """Its flow."""
-        covector = b.at(self.covector, clock)
+        covector = self.parted(b.at(self.covector, clock), b)[1]
         target = b.state(self.state)
         flow = b.versioned("F", target.index)
         if self.kind in (FORCE, BRACKET):
@@ -58,8 +59,25 @@ class Shear:
         return carried
 
     def apply(self, b: ProgramBuilder, flow: Register, section: str) -> None:
-        h = b.operand(DT if self.weight == 1.0 else self.weight * DT, section)
-        b.emit(section, "SYMP_STEP", b.state(self.state), flow, h, u=self.state, note=" ")
+        factor, h = self.parted(self.covector, b)[0], DT if self.weight == 1.0 else self.weight * DT
+        b.emit(
+            section,
+            "SYMP_STEP",
+            b.state(self.state),
+            flow,
+            b.operand(h if factor is None else factor * h, section),
+            u=self.state,
+            note=" ",
+        )
+
+    def parted(self, covector: UOp, b: ProgramBuilder) -> tuple[UOp | None, UOp]:
+        """p * w as (w, p) where w is one number that no state changes: with dt it is one product less in every step."""
+        if self.gathers and covector.op is Ops.MUL:
+            for w, rest in (covector.src, covector.src[::-1]):
+                one = w.src[0] if w.op is Ops.EXPAND else w
+                if one.leaves and not one.shape and not b.moves(one) and b.moves(rest):
+                    return one, rest
+        return None, covector
 
     def along(self, way: Mapping[UOp, UOp]) -> Shear | None:
         """How it moves a direction; None where it does not."""
@@ -224,3 +242,8 @@ def whole(step: Step) -> Step:
     assert isinstance(first, ShearFlow) and isinstance(last, ShearFlow)
     rest = tuple(replace(b, weight=b.weight - a.weight) for a, b in zip(first.plain, last.plain))
     return replace(step, init=(), body=(first, *middle, ShearFlow(rest, last.clock)), final=())
+
+
+def kick_of(flow: SubFlow) -> ShearFlow | None:
+    """The flow, if it is one of shears."""
+    return flow if isinstance(flow, ShearFlow) else None

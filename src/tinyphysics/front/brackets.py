@@ -79,7 +79,7 @@ def bracket_of(asked: Any) -> Bracket | tuple[str, str]:
     near = did_you_mean(asked, WORDS) if isinstance(asked, str) else ""
     return (
         f"bracket={shown(asked)} is not a bracket",
-        f"{near}Write {known}, or a function J(z) of the state.",
+        f"{near}Write {known}, tp.magnetic(B), or a function J(z) of the state.",
     )
 
 

@@ -70,7 +70,7 @@ def contact(
             fix=f"Pass a whole number from 1 to {MOST_ITERATIONS}: iterations=10.",
         )
     if not isinstance(friction, str):
-        friction = number("friction", friction, "friction=0.3", "a coefficient, or the name of a parameter")
+        friction = number("friction", friction, "friction=0.3", "coefficient, or the name of a parameter")
         if friction < 0.0:
             raise InputError(
                 f"tp.contact: friction={friction:g} is negative: it would push along the motion",

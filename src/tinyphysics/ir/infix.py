@@ -164,6 +164,12 @@ def _render(u: Any, src: list[tuple[str, float]]) -> tuple[str, float]:
             return src[0]
         case Ops.GATHER:
             return f"{_wrap(src[0], ATOM)}[{', '.join(s[0] for s in src[1:])}]", ATOM
+        case Ops.FOURIER:
+            name = "fft" if u.arg[1] < 0 else f"{u.shape[u.arg[2]]}*ifft"
+            inside = (
+                src[0][0] if u.src[1].op is Ops.CONST and not u.src[1].arg else f"{src[0][0]}, {src[1][0]}"
+            )
+            return f"{name}({inside}).{'imag' if u.arg[0] else 'real'}", ATOM
         case Ops.PERMUTE | Ops.FLIP | Ops.PAD:
             return f"{u.op.value}({src[0][0]})", ATOM
         case Ops.RANDOM:

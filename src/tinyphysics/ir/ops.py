@@ -112,17 +112,24 @@ class Ops(Enum):
     TREE = "tree"
     # bodies in space, a row each, as rules/formulas/jacobi.py says: in other coordinates, arg (way, order of the bodies),
     # sources rows, masses; a time later on their Kepler orbits, arg (0,) positions or (1,) velocities, sources positions,
-    # velocities, G times masses, time; accelerations without the pull of the centres, sources those, positions, G times
-    # masses
+    # velocities, G times masses, time; how that changes along a direction, which is three sources more; accelerations
+    # without the pull of the centres, sources those, positions, G times masses
     JACOBI = "jacobi"
     KEPLER = "kepler"
+    KEPLER_ALONG = "kepler_along"
     PERTURBATION = "pull"
+    # block tridiagonal equations along the third axis, solved place by place (rules/calculus/lines.py); arg: which entries of
+    # the matrices below and above the diagonal are not zero, a bit each; sources: those three matrices, right-hand sides
+    LINE = "line"
     # the root of equations, found round by round; arg: (name of the unknown, rounds), sources: where it starts, one over
     # the size of each number, residuals, and perhaps a matrix that makes corrections of them. The last two hold the unknown
     SOLVE = "solve"
     # one number of that, as rules/calculus/solve.py closes it; arg: (which, how many, rounds, the equations as text),
     # sources: starts, sizes, what the equations know
     SOLVED = "solved"
+    # the Fourier transform of complex numbers along an axis; arg: (part, sign, axis), part 0 of the result is the real
+    # one; sources: real and imaginary parts. What it is, operation by operation, is said in ir/fourier.py
+    FOURIER = "fourier"
     # one number of a buffer; arg: (buffer, plane), sources: an index for each axis. In loop nests only
     LOAD = "load"
     # reduction; arg: (kind, axes) with kind sum, max or min, or ("pairs", (axis,), (a, b)): over i < j alone;
@@ -163,7 +170,7 @@ COMMUTATIVE |= {Ops.HYPOT, Ops.MULHI}
 # what a transcendental function is rewritten to before it reaches a machine
 MINIMAL: Group = LEAVES | MOVEMENT | COMPARE | section(Ops.ADD, Ops.DIV) | section(Ops.AND, Ops.MULHI)
 MINIMAL |= {Ops.TDIV, Ops.SAR, Ops.FMA, Ops.SQRT, Ops.NEG, Ops.NOT, Ops.WHERE, Ops.CAST, Ops.BITCAST}
-MINIMAL |= {Ops.REDUCE, Ops.NEIGHBOURS, Ops.TREE, Ops.SOLVED}
+MINIMAL |= {Ops.REDUCE, Ops.FOURIER, Ops.NEIGHBOURS, Ops.TREE, Ops.LINE, Ops.SOLVED}
 
 ARITY: dict[Ops, int] = (
     {op: 0 for op in LEAVES}
@@ -175,8 +182,11 @@ ARITY: dict[Ops, int] = (
         Ops.RANDOM: 5,
         Ops.KEPLER_SLOW: 7,
         Ops.TREE: 3,
+        Ops.LINE: 4,
+        Ops.FOURIER: 2,
         Ops.JACOBI: 2,
         Ops.KEPLER: 4,
+        Ops.KEPLER_ALONG: 7,
         Ops.PERTURBATION: 3,
         Ops.RSQRT_ESTIMATE: 1,
     }

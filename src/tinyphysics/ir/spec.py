@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tinyphysics.ir.dtype import bool_, i64, u32
+from tinyphysics.ir.fourier import has_stages
 from tinyphysics.ir.ops import (
     ARITY,
     CHOSEN,
@@ -124,23 +125,41 @@ def fits(u: UOp, shapes: list[Shape]) -> bool:
 
 
 def orbits(u: UOp) -> bool:
-    """JACOBI, KEPLER, PULL: rows of points in space, and a number for each of them."""
+    """JACOBI, KEPLER, KEPLER_ALONG, PULL: rows of points in space, and a number for each of them."""
     n = u.shape[0] if len(u.shape) == 2 and u.shape[1] == 3 else 0
     if u.op is Ops.JACOBI and sorted(u.arg[1:]) != list(range(n)):
         return False
-    if u.op is Ops.KEPLER and u.arg not in ((0,), (1,)):
+    if u.op in (Ops.KEPLER, Ops.KEPLER_ALONG) and u.arg not in ((0,), (1,)):
         return False
     after: dict[Ops, list[Shape]] = {
         Ops.JACOBI: [(n,)],
         Ops.KEPLER: [u.shape, (n,), ()],
+        Ops.KEPLER_ALONG: [u.shape, (n,), (), u.shape, u.shape, (n,)],
         Ops.PERTURBATION: [u.shape, (n,)],
     }
     return n > 1 and fits(u, [u.shape, *after[u.op]])
 
 
+def transforms(u: UOp) -> bool:
+    """FOURIER: two arrays of one shape, along an axis whose length is made of small primes."""
+    part, sign, axis = u.arg
+    known = part in (0, 1) and sign in (-1, 1) and 0 <= axis < len(u.shape)
+    return known and has_stages(u.shape[axis]) and fits(u, [u.shape, u.shape])
+
+
 def pulls(u: UOp) -> bool:
     """TREE: points in space, a mass for each, one number."""
     return len(u.shape) == 2 and u.shape[1] == 3 and fits(u, [u.shape, u.shape[:1], ()])
+
+
+def lines(u: UOp) -> bool:
+    """LINE: three square matrices and some columns of as many rows, along an axis."""
+    if len(u.shape) < 3 or len(u.arg) != 2 or u.shape[1] <= u.shape[0] or u.dtype.name != "f64":
+        return False
+    n, wide, *rest = u.shape
+    square: Shape = (n, n, *rest)
+    most = 1 << n * n
+    return all(0 <= m < most for m in u.arg) and fits(u, [square, square, square, (n, wide - n, *rest)])
 
 
 def solves(u: UOp) -> bool:
@@ -189,6 +208,8 @@ SHAPED: list[Row] = [
     (frozenset({Ops.TRIU}),                  triangular,                           "axes that are no square"),
     (frozenset({Ops.NEIGHBOURS}),                  lists,                                "points or a cell that do not fit"),
     (frozenset({Ops.TREE}),                  pulls,                                "points or masses that do not fit"),
+    (frozenset({Ops.LINE}),                  lines,                                "matrices or columns that do not fit"),
+    (frozenset({Ops.FOURIER}),               transforms,                           "parts or a length that do not fit"),
     (ORBITS,                                 orbits,                               "bodies or masses that do not fit"),
     (frozenset({Ops.SOLVE}),                 solves,                               "equations that do not fit"),
     (frozenset({Ops.CONCAT}),                joins,                                "pieces that do not join"),

@@ -57,6 +57,11 @@ def tracing() -> bool:
 
 NUMPY: dict[str, Callable[..., Any]] = {}  # NumPy's functions on symbols, by name; filled by front/
 
+# the same on complex arguments; and `complex`, from anything to one
+COMPLEX: dict[str, Callable[..., Any]] = {}
+NOT_REAL = "a complex number where a real one belongs"
+
+
 _cache: WeakValueDictionary[tuple[Any, ...], UOp] = WeakValueDictionary()
 _known: dict[tuple[Any, ...], Any] = _cache.data  # type: ignore[attr-defined]  # its references: a get without a call
 _lock = threading.Lock()
@@ -153,11 +158,23 @@ class UOp(Arithmetic):
         return self if same else UOp(self.op, self.dtype, self.shape, src, self.arg)
 
     def lift(self, x: Any) -> UOp:
-        return as_uop(x, self.dtype)
+        try:
+            return as_uop(x, self.dtype)
+        except TraceError as error:
+            if error.what != NOT_REAL:
+                raise
+            out: UOp = COMPLEX["complex"](x)
+            return out
 
     def alu(self, op: Ops, *others: Any) -> UOp:
         dtype, shape = self.dtype, self.shape
-        operands = [self, *[x if isinstance(x, UOp) else as_uop(x, dtype) for x in others]]
+        try:
+            operands = [self, *[x if isinstance(x, UOp) else as_uop(x, dtype) for x in others]]
+        except TraceError as error:
+            if error.what != NOT_REAL:
+                raise
+            out: UOp = COMPLEX["complex"](self).alu(op, *others)
+            return out
         if dtype.kind == "f" and op not in BITS and op is not Ops.WHERE:
             for x in operands:
                 if x.dtype is not dtype or x.shape != shape:
@@ -386,6 +403,17 @@ class UOp(Arithmetic):
 
     # --- what Python and NumPy may ask ----------------------------------------------------------
     @property
+    def real(self) -> UOp:
+        return self
+
+    @property
+    def imag(self) -> UOp:
+        return UOp.const(0.0, self.dtype if self.dtype.is_float else f64, self.shape)
+
+    def conj(self) -> UOp:
+        return self
+
+    @property
     def ndim(self) -> int:
         return len(self.shape)
 
@@ -553,6 +581,8 @@ def as_uop(x: Any, dtype: DType = f64) -> UOp:
                 "All rows of an array must have the same shape.",
             )
         return UOp.stack([e for r in rows for e in elements(r)], (len(rows), *shape))
+    if isinstance(x, complex) or hasattr(x, "imag") and is_complex(x):
+        raise TraceError.here(NOT_REAL, "Take a real part of it: z.real, z.imag or abs(z)**2.")
     if (found := quantity(x)) is not None:
         raise TraceError.here(f"{found[0]} cannot be part of an energy", f"{NO_UNITS} x.{found[1]}.")
     if getattr(x, "mask", None) is not None and hasattr(x, "filled") and bool(x.mask.any()):
@@ -569,6 +599,12 @@ def as_uop(x: Any, dtype: DType = f64) -> UOp:
         f"{a_kind(x)} cannot be part of an energy",
         "Use numbers, arrays of numbers, and the arguments of the function.",
     )
+
+
+def is_complex(x: Any) -> bool:
+    """An array of complex numbers, or complex symbols."""
+    dtype = getattr(x, "dtype", None)
+    return isinstance(x.imag, UOp) if dtype is None else getattr(dtype, "kind", "") == "c"
 
 
 def two_values(x: Any) -> tuple[Any, Any] | None:
@@ -802,6 +838,15 @@ def matmul(a: UOp, b: UOp) -> UOp:
 
 
 def _numpy(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    try:
+        return _on_symbols(name, args, kwargs)
+    except TraceError as error:
+        if error.what != NOT_REAL or name not in COMPLEX:
+            raise
+        return COMPLEX[name](*args, **kwargs)
+
+
+def _on_symbols(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if (function := NUMPY.get(name)) is None:
         raise TraceError.here(
             f"np.{name} is not defined on symbols",

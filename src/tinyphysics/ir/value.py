@@ -16,6 +16,7 @@ from typing import Any
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.angle_reduction import within
 from tinyphysics.ir.dtype import DType, Number, as_number, bitcast, bool_, f32, round_f32, wrap
+from tinyphysics.ir.fourier import places, results, roots_of_one, rounded, stages
 from tinyphysics.ir.harmonic import drift_time, kick_time, lag, sign_of
 from tinyphysics.ir.neighbours import arranged
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
@@ -387,6 +388,47 @@ def dotted(u: UOp) -> Callable[[Sequence[Number], Sequence[Number]], Value]:
     return apply
 
 
+def transformed(u: UOp) -> Callable[[Sequence[Number], Sequence[Number]], Value]:
+    """A part of the transforms along an axis, stage by stage, all small transforms of a stage together."""
+    part, sign, axis = u.arg
+    n, d = u.shape[axis], u.dtype
+    inner = prod(u.shape[axis + 1 :])
+    rows = [k for k in range(u.size) if k // inner % n == 0]
+
+    def apply(re: Sequence[Number], im: Sequence[Number]) -> Value:
+        x = [[[source[r + j * inner] for r in rows] for j in range(n)] for source in (re, im)]
+        for s in stages(n):
+            here = list(places(s))
+            shape = (len(here) * len(rows),)
+            names = [(UOp.var(f"re{j}", shape, d), UOp.var(f"im{j}", shape, d)) for j in range(s.radix)]
+            roots = [(UOp.var(f"cos{k}", shape, d), UOp.var(f"sin{k}", shape, d)) for k in range(1, s.radix)]
+            env: dict[str, Value] = {}
+            for j, pair in enumerate(names):
+                for v, numbers in zip(pair, x):
+                    at = (q + s.stride * (p + s.parts * j) for p, q in here)
+                    env[str(v.arg)] = [value for i in at for value in numbers[i]]
+            for k, pair in enumerate(roots, 1):
+                for v, c in zip(pair, (0, 1)):
+                    table = [rounded(roots_of_one(n)[s.stride * p * k][c], d) for p in range(s.parts)]
+                    env[str(v.arg)] = [table[p] for p, _ in here for _ in rows]
+            wanted = results(names, roots if s.parts > 1 else [], sign)
+            found = evaluate([w for pair in wanted for w in pair], env)
+            for c in (0, 1):
+                new: list[list[Number]] = [[]] * n
+                for k in range(s.radix):
+                    numbers = found[2 * k + c]
+                    for m, (p, q) in enumerate(here):
+                        new[q + s.stride * (s.radix * p + k)] = numbers[m * len(rows) : (m + 1) * len(rows)]
+                x[c] = new
+        out: list[Number] = [0.0] * u.size
+        for j in range(n):
+            for r, value in zip(rows, x[part][j]):
+                out[r + j * inner] = value
+        return out
+
+    return apply
+
+
 def near_value(u: UOp, q: Sequence[float], *rest: Value) -> Value:
     """What a list of neighbours says of points, made for them."""
     n, d = u.src[0].shape
@@ -436,6 +478,8 @@ def node(u: UOp) -> Callable[..., Value]:
         return lambda *x: [x[k][i] for k, i in pieces]
     if u.op is Ops.REDUCE:
         return dotted(u) if u.arg[0] == "dot" else reduction(u)
+    if u.op is Ops.FOURIER:
+        return transformed(u)
     if u.op is Ops.GATHER:
         return gathered(u)
     if u.op is Ops.NEIGHBOURS:
@@ -445,6 +489,10 @@ def node(u: UOp) -> Callable[..., Value]:
     if u.op is Ops.TREE:
         # its order of operations is that of emit/kinds/trees/tree_walk.py, and of nothing else
         raise PlanError("sums with a tree code need a compiled backend", fix="Leave approximate= out.")
+    if (
+        u.op is Ops.LINE
+    ):  # its places are expressions: rules/calculus/lines.py, and tpir/program/vm.py for their values
+        raise PlanError("equations along a line are no single node", fix="Run a program that solves them.")
     origin = source_index(u)
     zero = as_number(0, u.dtype)
 
@@ -463,10 +511,24 @@ def evaluate(roots: Sequence[UOp], env: Mapping[str, Value]) -> list[Value]:
     >>> evaluate([(q * q).sum()], {"q": [3.0, 4.0]})
     [25.0]
     """
-    values: dict[UOp, Value] = {}
-    for u in toposort(roots):
-        if u.op is Ops.VAR:
-            values[u] = env[u.arg]
-        else:
-            values[u] = node(u)(*(values[s] for s in u.src))
-    return [values[r] for r in roots]
+    return Prepared(roots)(env)
+
+
+class Prepared:
+    """Some roots to be evaluated again and again; what is `known` is given as values."""
+
+    def __init__(self, roots: Sequence[UOp], known: Sequence[UOp] = ()) -> None:
+        self.roots = roots
+        order = toposort(roots, dict.fromkeys(known))
+        self.names = [u for u in order if u.op is Ops.VAR]
+        self.order = [(u, node(u), u.src) for u in order if u.op is not Ops.VAR]
+
+    def values(self, env: Mapping[str, Value], known: Mapping[UOp, Value]) -> dict[UOp, Value]:
+        found: dict[UOp, Value] = {**known, **{u: env[u.arg] for u in self.names}}
+        for u, f, sources in self.order:
+            found[u] = f(*[found[s] for s in sources])
+        return found
+
+    def __call__(self, env: Mapping[str, Value], known: Mapping[UOp, Value] | None = None) -> list[Value]:
+        found = self.values(env, known or {})
+        return [found[r] for r in self.roots]

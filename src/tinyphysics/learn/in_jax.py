@@ -2,7 +2,7 @@
 
 `run` has `push` as its jvp. `push` and `pull` are linear in their last argument and are each other's transpose, so that grad
 and jvp need no rule more. Second derivatives are `curve` and `bend`; third ones are refused. All rules of vmap are one: a row
-may have any axes before its numbers. Numbers are computed on the host, by a callback.
+may have any axes before its numbers. Numbers are computed on the host (jax_calls.py).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from tinyphysics.errors import InputError, PlanError
+from tinyphysics.learn.jax_calls import call, handler
 from tinyphysics.learn.layer import Layer, size
 
 X64 = 'Call jax.config.update("jax_enable_x64", True) before anything else, or set JAX_ENABLE_X64=1.'
@@ -42,6 +43,11 @@ def primitive(what: str) -> Primitive:
         shape = (*rows[0].shape[:-1], last_axis(what, layer, names))
         return jax.pure_callback(there, jax.ShapeDtypeStruct(shape, np.dtype(float)), *rows)
 
+    def straight(*rows: Any, layer: Layer, names: tuple[str, ...]) -> Any:
+        if not handler():
+            return called(*rows, layer=layer, names=names)
+        return call(what, layer, names, (*rows[0].shape[:-1], last_axis(what, layer, names)), rows)
+
     def direct(*rows: Any, layer: Layer, names: tuple[str, ...]) -> Any:
         return jnp.asarray(layer.batched(what, rows, names))
 
@@ -56,6 +62,7 @@ def primitive(what: str) -> Primitive:
     p.def_impl(direct)
     p.def_abstract_eval(shaped)
     mlir.register_lowering(p, mlir.lower_fun(called, multiple_results=False))
+    mlir.register_lowering(p, mlir.lower_fun(straight, multiple_results=False), platform="cpu")
     batching.primitive_batchers[p] = each
     return p
 

@@ -112,12 +112,14 @@ def _(x: Any, w: Any, v: Any, layer: int, names: str) -> Any:
 # --- derivatives ------------------------------------------------------------------------------------
 def keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     *rows, ctx.layer, ctx.names = inputs
+    ctx.kept = LAYERS.get(ctx.layer)  # a module may be gone when its graph is differentiated
     ctx.save_for_backward(*rows)
     ctx.save_for_forward(*rows)
 
 
 def keep_rows(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     *rows, ctx.layer, ctx.names = inputs
+    ctx.kept = LAYERS.get(ctx.layer)  # a module may be gone when its graph is differentiated
     ctx.save_for_backward(*rows)
 
 

@@ -50,7 +50,7 @@ class Layer:
     # --- shapes -------------------------------------------------------------------------------
     @property
     def states(self) -> dict[str, Shape]:
-        return {s.name: s.var.shape for s in self.sim.system.states}
+        return {s.name: s.var.shape for s in self.sim.system.seen.states}
 
     @property
     def shapes(self) -> dict[str, Shape]:
@@ -282,7 +282,7 @@ def layer_of(
     names = wanted_names(sim, wrt)
     if "dt" in names:
         raise PlanError(f"{what}: the time step is that of the simulation", fix="Leave dt out of wrt.")
-    known = [*(s.name for s in system.states), *(p.name for p in system.parameters)]
+    known = [*(s.name for s in system.seen.states), *(p.name for p in system.parameters)]
     for name in given:
         if name not in known:
             raise InputError(

@@ -51,7 +51,12 @@ def statistics(array: Any, members: bool = False) -> Any:
 
     Numbers at the beginning that are far from the second half are left out, and `start` says how many.
     """
-    x = np.asarray(array, float)
+    try:
+        x = np.asarray(array, float)
+    except (TypeError, ValueError):
+        raise InputError(
+            "statistics of what is no array of numbers", fix='Pass a series: out["name"].'
+        ) from None
     if x.ndim < 1 or len(x) < FEWEST:
         raise InputError(
             f"statistics of {len(x) if x.ndim else 1} numbers: an error needs {FEWEST} or more",
@@ -96,8 +101,14 @@ def correlation_time(y: Any) -> tuple[float, float]:
         return 0.5, 0.0
     sums = 0.5 + np.cumsum(rho[1:] / variance)
     windows = np.arange(1, n)
-    ends = np.flatnonzero(windows >= WINDOW * sums)
-    w = int(ends[0]) if len(ends) else n - 2
+    if rho[1] < 0.0:  # they alternate: pairs of them do not
+        pairs = rho[: n - n % 2].reshape(-1, 2).sum(1)
+        sums, windows = np.cumsum(pairs) / variance - 0.5, np.arange(1, len(pairs) + 1)
+        memory = np.cumsum(pairs) / pairs[0] - 0.5 if pairs[0] > 0 else np.full(len(pairs), np.inf)
+        ends = np.flatnonzero(windows >= WINDOW * memory)
+    else:
+        ends = np.flatnonzero(windows >= WINDOW * sums)
+    w = int(ends[0]) if len(ends) else len(sums) - 1
     lost = 1.0 + (2 * (w + 1) + 1) / (n * y.shape[1])  # the mean is that of the same numbers
     return max(float(sums[w]) * lost, 0.5 / n), variance
 

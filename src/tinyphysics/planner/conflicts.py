@@ -31,7 +31,7 @@ GOALS = "energy_drift= or error="
 LEVELS, NO_LEVELS = "fast and slow parts", "an energy without fast and slow parts"
 MAP, RATES, FORCES = "a map", "a system of derivatives", "a system of forces"
 WHOLE = "states of whole numbers"
-CONSTRAINTS = "constraints"
+CONSTRAINTS, MET = "constraints", "contacts"
 KINDS = {"map": MAP, "ode": RATES, "forces": FORCES}
 NOT_HAMILTONIAN, EXPLICIT_TIME = "a system that is not a Hamiltonian", "an energy that depends on t"
 OWN_STEPS, FIXED_STEP = "a method that chooses its own steps", "a method with a fixed step"
@@ -152,6 +152,11 @@ def is_not_quadratic(a: Ask) -> bool:
 def with_own_steps(option: str, fine: tuple[str, ...]) -> Callable[[Ask], bool]:
     """Does a method choose its own steps, and has an option another value than those?"""
     return lambda a: a.has(OWN_STEPS) and a.has(option) and a[option] not in fine
+
+
+def goes_back(dt: Any) -> bool:
+    """What is no number is refused elsewhere."""
+    return isinstance(dt, (int, float)) and dt < 0
 
 
 def among(others: Iterable[str], one: str, *row: Any, **more: Any) -> tuple[Conflict, ...]:
@@ -372,6 +377,14 @@ CONFLICTS: tuple[Conflict, ...] = (
         "Leave the states and parameters out."),
     Conflict("dt", MAP, "run",
         "`{a.system.name}` is a map: it has no dt", "Leave dt= out.", error=InputError),
+    Conflict("dt", "contacts", "run",
+        "contacts cannot be met backwards in time, and dt={a[dt]} is negative",
+        "Use a positive dt; reverse the momenta of the start.",
+        lambda a: getattr(a.system, "contacts", ()) and goes_back(a["dt"])),
+    Conflict("dt", "walls", "run",
+        "walls and events cannot be met backwards in time, and dt={a[dt]} is negative",
+        "Use a positive dt; reverse the momenta of the start.",
+        lambda a: getattr(a.system, "crossings", ()) and goes_back(a["dt"])),
     *(Conflict(one, NO_DT, "grid",
         f"{{one}}={{a[{one}]!r}} counts output times dt apart, and no dt was given",
         "Pass one to compile: with dt=0.1, frames are at multiples of 0.1.", error=InputError)
@@ -426,6 +439,9 @@ CONFLICTS: tuple[Conflict, ...] = (
       for call in ("minimise", "suggest_dt", "check", "lyapunov", "sensitivity", "an indicator of chaos")),
     Conflict("minimise", CONSTRAINTS, "call",
         "minimise does not keep constraints yet", "Minimise the energy in coordinates of your own."),
+    Conflict("minimise", MET, "call",
+        "minimise follows the energy alone, and would pass through the contacts of this system",
+        "Write them as potentials, and minimise that energy."),
 )
 # fmt: on
 STAGES = {at: tuple(rows) for at, rows in groupby(CONFLICTS, key=lambda row: row.at)}

@@ -101,7 +101,7 @@ class CudaEngine(LaneEngine):
         return self._ready[known]
 
     def shape_of(self, m: LaneState, loops: bool) -> VectorShape:
-        return VectorShape(1, m.form.members if loops else 1)
+        return VectorShape(1, m.form.members if loops else 1, words=loops)
 
     # --- how members lie there (device/cuda/tuning.py) ------------------------------------------
     @property

@@ -10,6 +10,7 @@ import numpy as np
 
 from tinyphysics.device.host.arrays import operation
 from tinyphysics.device.numbers import NUMPY_DTYPE
+from tinyphysics.ir.dtype import DType
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import LANES, PAIR_LANES, identity, slabs
 from tinyphysics.ir.uop import UOp, toposort
@@ -131,6 +132,9 @@ class Interpreter:
 
     def write(self, buffer: str, at: Array, value: Array, shape: Sequence[int]) -> None:
         self.memory[buffer][np.broadcast_to(at, shape)] = np.broadcast_to(value, shape)
+
+    def blank(self, shape: Sequence[int], dtype: DType) -> Array:
+        return np.zeros(shape, NUMPY_DTYPE[dtype.name])
 
     def nothing(self, s: Store, shape: Sequence[int]) -> Array:
         assert s.combine is not None

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from tinyphysics.emit.scalar import halves as first_bits
 from tinyphysics.emit.scalar import packed
 from tinyphysics.emit.text.writer import TYPE as TYPE
 from tinyphysics.emit.text.writer import Writer as Writer
@@ -248,6 +249,8 @@ def loop(
     for k in idle:
         for r in U:
             envs[r][f.loads[k]] = start[k][r]
+    plain = not f.tails and f.stages == 1
+    sampled = [k for k, v in enumerate(f.loads) if plain and v in f.sampled]
     for slot in on_stack:
         for r in U:
             w.lines.append(f"  store {w.type(f.loads[slot].dtype)} {start[slot][r]}, ptr %k{slot}.{r}")
@@ -258,7 +261,6 @@ def loop(
         guards = [f"%og.{r}" for r in U]
         w.lines.append("  %done.steps = mul i64 %j, %stride")
         before = "row"
-    sampled = [k for k, v in enumerate(f.loads) if shape.beside and v in f.sampled]
     count = "%stride" if f.watched else "%steps"
     if sampled:
         w.lines += ["  br label %part", "part:"]
@@ -273,6 +275,8 @@ def loop(
         ]
         before, count = "part", "%part.end"
     latch = f"after{len(f.tails) - 1}" if f.tails else "loop"
+    halves = first_bits.halves(f, shape)
+    half = {(k, r): first_bits.first_half(w, start[k][r]) for k in halves for r in U}
     w.lines += [
         "  br label %loop",
         "loop:",
@@ -280,7 +284,11 @@ def loop(
     ]
     if f.stages > 1:
         w.lines.append(f"  %stage = phi i64 [ 0, %{before} ], [ %stage.next, %{latch} ]")
-    inner = open_phis(w, f, slots, envs, start, "s", before, latch, guards if f.watched or sampled else None)
+    rounds = [k for k in slots if k not in sampled and k not in halves]
+    inner = open_phis(w, f, rounds, envs, start, "s", before, latch, guards if f.watched or sampled else None)
+    least = {
+        at: w.new(f"phi i32 [ {x}, %{before} ], [ %next{at[0]}.{at[1]}, %{latch} ]") for at, x in half.items()
+    }
     shared = [dict(env) for env in envs]
     if clock:
         step = w.new("add i64 %first, %i")
@@ -293,9 +301,12 @@ def loop(
     guarded = f.guarded
     kept = {f.roots[k]: (f.loads[k], k) for k in on_stack if k not in sampled}
     marks = [f"%sg.{r}" if guarded else "" for r in U]
-    roots = [u for k, u in enumerate(f.roots) if k not in sampled]
+    roots = [u for k, u in enumerate(f.roots) if k not in sampled and k not in halves]
+    roots += [u for us in halves.values() for u in us]
     seen = watched_lines(w, roots, f.guards, envs, marks, kept, shape.in_turn, f.beside)
-    values = [[w.ref(u, envs[r]) if k in slots else "" for r in U] for k, u in enumerate(f.roots)]
+    values = [[w.ref(u, envs[r]) if k in rounds else "" for r in U] for k, u in enumerate(f.roots)]
+    for (k, r), name in least.items():
+        first_bits.lower(w, name, [w.ref(u, envs[r]) for u in halves[k]], f"%next{k}.{r}")
     if f.stages > 1:
         w.lines += [
             "  %stage.up = add i64 %stage, 1",
@@ -311,7 +322,7 @@ def loop(
             values,
             seen,
         )
-    close_phis(w, inner, [values[k] for k in slots], seen)
+    close_phis(w, inner, [values[k] for k in rounds], seen)
     after = "look" if f.watched else "done"
     out = "sample" if sampled else after
     w.lines += [
@@ -320,12 +331,16 @@ def loop(
         f"  br i1 %again, label %loop, label %{out}",
         f"{out}:",
     ]
+    for k, r in least:
+        values[k][r] = first_bits.with_half(w, f"%next{k}.{r}")
     if sampled:  # of the state that the next step begins with
         here = [
-            shared[r] | {v: values[slot][r] for slot, v in enumerate(f.loads) if slot in slots} for r in U
+            shared[r] | {v: values[slot][r] for slot, v in enumerate(f.loads) if slot in rounds} for r in U
         ]
-        looks = {f.roots[k]: (f.loads[k], k) for k in sampled}
-        watched_lines(w, list(looks), (), here, [""] * len(envs), looks)
+        looks = {f.roots[k]: (f.loads[k], k) for k in sampled if k in on_stack}
+        watched_lines(w, [f.roots[k] for k in sampled], (), here, [""] * len(envs), looks)
+        for k in sampled:
+            values[k] = [w.ref(f.roots[k], here[r]) for r in U]
         close_phis(w, parts, [values[k] for k in slots], seen)
         w.lines += [
             f"  %more.parts = icmp slt i64 %part.end, {'%stride' if f.watched else '%steps'}",

@@ -38,12 +38,12 @@ class Band:
         return self.reach * len(self.rows)
 
 
-def band_of(f: Slopes) -> Band | None:
+def band_of(f: Slopes, most: int = MOST) -> Band | None:
     """f' of all states along a line; None where it is not one, or where blocks would be too large."""
-    return banded(f, range(len(f.states)), range(len(f.states)))
+    return banded(f, range(len(f.states)), range(len(f.states)), most)
 
 
-def banded(f: Slopes, of: Sequence[int], by: Sequence[int]) -> Band | None:
+def banded(f: Slopes, of: Sequence[int], by: Sequence[int], most: int = MOST) -> Band | None:
     """How the slopes of some states change with others."""
     if len(f.states[0].shape) != 1:
         return None
@@ -54,7 +54,7 @@ def banded(f: Slopes, of: Sequence[int], by: Sequence[int]) -> Band | None:
     reach = max(width(rows), 1)
     # blocks of several places share numbers across the ends of a line
     found = Band(at(rows, dict(zip(f.states, f.at))), reach, reach > 1 or closes(slopes))
-    return found if found.block <= MOST and 2 * found.reach < f.states[0].shape[0] else None
+    return found if found.block <= most and 2 * found.reach < f.states[0].shape[0] else None
 
 
 # --- matrices of arrays ----------------------------------------------------------------------------------------

@@ -214,6 +214,10 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         else:
             off = keeps_orbits(chosen) and logarithmic(system) and not keeps_orbits(m)
             not_chosen.append(Alternative(m.name, OFF_ORBITS if off else second(m, chosen, quadratic)))
+    if chosen is None and not not_chosen:
+        raise PlanError(
+            f"no certified method of order {order} is made for `{system.name}`", fix=instead(system, facts)
+        )
     if chosen is None:
         reasons = "\n  ".join(f"{a.method}: {a.because}" for a in not_chosen)
         raise PlanError(
@@ -246,6 +250,12 @@ def instead(system: System, facts: Facts) -> str:
     """What to write where a method does not apply."""
     if system.energy is None:
         return 'method="dop853" applies, with steps of its own, and "rk4" with a dt.'
+    if system.friction and system.structure.turning:
+        return 'rotations and lie_cayley, of any order, follow friction of bodies. Without a certificate, method="rk4".'
+    if system.friction and system.bracket == "magnetic":
+        return (
+            'boris and boris_exact follow friction in a magnetic field. Without a certificate, method="rk4".'
+        )
     if system.friction:
         return 'leapfrog, yoshida4 and other splittings of T(p) + V(q) follow friction. Without a certificate, method="rk4".'
     if system.bracket == "magnetic":

@@ -20,6 +20,7 @@ from tinyphysics.ir.value import evaluate
 from tinyphysics.plan import Goal
 from tinyphysics.planner.choice.oscillator_resonance import MOST_NUMBERS, curvatures, defaults
 from tinyphysics.planner.methods.catalog import BY_NAME, BY_ORDER, CHOICES
+from tinyphysics.planner.methods.method import not_taken
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.system import System
@@ -44,6 +45,8 @@ def may_be(system: System, goal: Goal) -> bool:
         return False
     if goal.precision != "float64" or goal.scale != "off" or goal.propagator not in (None, "loop"):
         return False
+    if not_taken(BY_NAME[SOLVED[goal.order or 2]], system) is not None:
+        return False  # such as heat: its own methods step everything
     own = system.kind == "hamiltonian" and not system.levels
     return own and sum(q.size for q in system.q) <= MOST_NUMBERS
 

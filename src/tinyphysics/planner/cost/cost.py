@@ -6,9 +6,10 @@ from collections import Counter
 
 from tinyphysics.ir import Ops
 from tinyphysics.ir.dtype import f64
+from tinyphysics.ir.fourier import operations as operations_of_transform
 from tinyphysics.tpir.program.isa import Instruction, Operand, Program, Word
 from tinyphysics.tpir.program.values import FUNCTIONS
-from tinyphysics.tpir.program.written import of_function, shapes_of
+from tinyphysics.tpir.program.written import along, of_function, shapes_of
 from tinyphysics.util import prod
 
 FREE = ("free", "neg")  # movement, copies and signs
@@ -60,8 +61,13 @@ def operations(instructions: tuple[Instruction, ...], program: Program) -> Count
         if name in FREE:
             continue
         size = numbers(i.type.shape)
-        if i.op in ("KEPLER", "PULL"):  # of a body, not of a number; both parts of an orbit are one solution
-            size = 0 if i.op == "KEPLER" and i.args[-1] == (1,) else i.type.shape[0] - 1
+        if i.op in ("KEPLER", "KEPLER_ALONG", "PULL"):  # of a body; both parts of an orbit are one solution
+            size = 0 if i.op != "PULL" and i.args[-1] == (1,) else i.type.shape[0] - 1
+        if i.op == "LINE":  # each number of a row is joined by products of a row below, and of its own matrix
+            size *= 2 * i.type.shape[0]
+        if i.op == "FOURIER":
+            rest, n = along(i)
+            size = prod(rest) * operations_of_transform(n) // 2
         if i.op == "LIE_CROSS":  # two products and a difference for each number
             out.update({"mul": 2 * size, "sub": size})
             continue

@@ -28,6 +28,7 @@ WITHOUT_TREES = ("python", "opencl")  # a tree is a compiled function of this ma
 WITHOUT_LISTS = ("opencl",)
 WITH_SERIES = ("llvm", "numpy", "cuda")
 OF_AN_ARC = 50  # operations, of one of the three that a turn needs
+OF_NUMBERS = 1.5  # operations for each instruction of a step whose arithmetic is that of numbers
 FEW_MEMBERS = 3  # that leave most lanes of a vector empty
 
 
@@ -61,11 +62,17 @@ class Written:
     lines: int  # and here by what they are made of
     part: str  # of what: a step or a stage
     most: int  # operations
+    instructions: int
 
     @property
     def is_short(self) -> bool:
         """Does it compile in about a second?"""
         return self.operations <= self.most and self.lines <= MOST_LINES
+
+    @property
+    def is_of_numbers(self) -> bool:
+        """Is it written out already, in instructions on single numbers, and compiles in about two seconds?"""
+        return self.operations <= OF_NUMBERS * self.instructions and self.lines <= MOST_LINES
 
     @property
     def fits(self) -> bool:
@@ -77,14 +84,15 @@ class Written:
 def written(program: Program) -> Written:
     """Operations that would be written out."""
     if by_lists(program) or approximates(program):
-        return Written(IN_LOOPS, IN_LOOPS, "step", MOST_OPERATIONS)
+        return Written(IN_LOOPS, IN_LOOPS, "step", MOST_OPERATIONS, 0)
     stages = rolled_up(program, lambda r: r.kind != "S")
     bodies = [program.step] if stages is None else [stages.body, *(t.body for t in stages.tails)]
     own = sum(n for body in bodies for n in operations(body, program).values())
     long = sum(lines(program, body) for body in bodies)
     once = arcs(program)
     most = MOST_OPERATIONS * FEW // few(program)
-    return Written(own + once, long + once, "step" if stages is None else "stage", most)
+    of = "step" if stages is None else "stage"
+    return Written(own + once, long + once, of, most, sum(map(len, bodies)))
 
 
 def arcs(program: Program) -> int:
@@ -133,6 +141,8 @@ def in_loops(program: Program, members: int) -> bool:
         return not loops_refuse(program)
     lanes_are_full = members > FEW_MEMBERS or longest_axis(program) <= COMPONENTS
     if written(program).is_short and (lanes_are_full or longest_axis(program) <= few(program)):
+        return False
+    if written(program).is_of_numbers:  # loops would be as many, of one number each
         return False
     return not loops_refuse(program)
 

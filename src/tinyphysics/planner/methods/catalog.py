@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tinyphysics.planner.methods.families.as_written import AsWritten
-from tinyphysics.planner.methods.families.bath import InBath
+from tinyphysics.planner.methods.families.bath import InBath, Overdamped
 from tinyphysics.planner.methods.families.collocation import Collocation
 from tinyphysics.planner.methods.families.constrained import Rattle
 from tinyphysics.planner.methods.families.discrete_gradient import DiscreteGradient
@@ -144,10 +144,12 @@ METHODS: tuple[Method, ...] = (
                                   ("strang6", 6, "kahan1997"))),
     Method("baoab", 2, "half a kick, half a drift, the bath, half a drift, half a kick; adjacent half kicks are merged",
            InBath((("V", 0.5), ("T", 0.5), ("F", 1.0), ("T", 0.5), ("V", 0.5))), symmetric=True, source="leimkuhler2013",
-           needs=("a bath", "separable", "still T")),
+           needs=("a bath", "momenta in it", "separable", "still T")),
     Method("obabo", 2, "half of the bath, half a kick, a drift, half a kick, half of the bath",
            InBath((("F", 0.5), ("V", 0.5), ("T", 1.0), ("V", 0.5), ("F", 0.5))), symmetric=True, source="bussi2007",
-           needs=("a bath", "separable", "still T")),
+           needs=("a bath", "momenta in it", "separable", "still T")),
+    Method("brownian", 2, "positions move by forces and noise, half of which is that of the step before", Overdamped(),
+           source="leimkuhler2013", needs=("a brownian bath", "separable", "no clock")),
     Method("impulses", 2, "half a drift, a kick, impulses at contacts by sweeps over their rows, half a drift", Impulses(),
            source="moreau1999", needs=("contacts", "separable", "quadratic T", "no clock")),
     Method("implicit_midpoint", 2, "the slope at the middle of the step, solved for", Collocation(1), symmetric=True),

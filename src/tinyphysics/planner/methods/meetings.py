@@ -8,7 +8,10 @@ from tinyphysics.planner.methods.families.rates import rates_of
 from tinyphysics.planner.methods.method import Job
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.step import DRAWS, JUMPS, OWN_STEPS, SERIES, Step
-from tinyphysics.synth.methods.meetings import FINE, Meetings, cut_step
+from tinyphysics.synth.methods.cut_steps import cut_step
+from tinyphysics.synth.methods.event_rounds import FINE
+from tinyphysics.synth.methods.meetings import Meetings
+from tinyphysics.synth.methods.reflections import is_canonical
 from tinyphysics.system import System
 from tinyphysics.tpir.program.composed import composed
 from tinyphysics.tpir.program.isa import Program
@@ -34,13 +37,16 @@ def meetings(job: Job) -> Meetings:
 def between_events(shown: Certificate, job: Job, step: Step) -> Certificate:
     """What was shown of the steps of the method, as far as it holds for steps that are cut.
 
-    A flight that is exact and ends at the exact root of an elastic wall is the flow of the billiard, which keeps dq∧dp and is
-    its own mirror image (Birkhoff 1927, Dynamical Systems, ch. VI). A step that is cut under other forces is the method's own
+    A flight that is exact and ends at the exact root of walls whose bounces are read to be canonical is the flow of the
+    billiard, which keeps dq∧dp and is its own mirror image. A step that is cut under other forces is the method's own
     steps of lengths that depend on the state: of these nothing is claimed.
     """
-    m, walls = meetings(job), all(c.kind == "wall" and c.restitution == 1.0 for c in job.system.crossings)
-    if m.parabolas is not None and walls:
-        why = "flight is exact, and elastic walls reflect at the exact root: the flow of a billiard, where nothing grazes"
+    m, walls = meetings(job), all(c.kind == "wall" for c in job.system.crossings)
+    if m.parabolas is not None and walls and all(is_canonical(m, k) for k in range(len(m.guards))):
+        why = (
+            "flight is exact, and each wall is met at the exact root, where positions and the energy stay and p moves along "
+            "the normal: the flow of a billiard, where nothing grazes"
+        )
         return Certificate({name: Verdict(True, why) if v else v for name, v in shown.items()})
     kept = {
         name: Verdict(False, f"{BETWEEN} ({v.because}), and not of a step that is cut")

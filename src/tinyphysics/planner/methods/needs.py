@@ -60,6 +60,14 @@ def no_bath(m: Method, system: System, facts: Facts) -> Reason:
     return None if system.heat else "it has no bath: tp.compile(system, dt, temperature=1.0)"
 
 
+def no_brownian(m: Method, system: System, facts: Facts) -> Reason:
+    return None if system.bath == "brownian" else 'its bath is not brownian: bath="brownian"'
+
+
+def without_momenta(m: Method, system: System, facts: Facts) -> Reason:
+    return "a brownian bath moves positions alone" if system.bath == "brownian" else None
+
+
 def no_field(m: Method, system: System, facts: Facts) -> Reason:
     if (
         system.bracket == "magnetic"
@@ -218,6 +226,8 @@ NEEDS: dict[str, Need] = {
     "one clock": Need("t occurs in T or in V; in both only for compositions of leapfrogs", time_in_both_parts),
     "friction": Need("no friction, or a method whose order does not rest on there being two parts", friction_between),
     "a bath": Need("a temperature: tp.compile(system, dt, temperature=1.0)", no_bath),
+    "a brownian bath": Need('temperature=1.0, bath="brownian"', no_brownian),
+    "momenta in it": Need("another bath than a brownian one", without_momenta),
     "a magnetic field": Need("charges in a field: bracket=tp.magnetic(B), or a vector potential in H", no_field),
     "a contact energy": Need('positions, momenta and s: bracket="contact"', no_contact),
     "a bracket J(z)": Need("a bracket that is a function of the state: bracket=J", no_bracket),

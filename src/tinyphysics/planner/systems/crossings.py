@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from tinyphysics.errors import InputError, PlanError, ShapeError
 from tinyphysics.front.walls import Event, Wall
-from tinyphysics.ir import UOp, elements
+from tinyphysics.ir import Ops, UOp, elements
 from tinyphysics.ir.dtype import bool_, f64
 from tinyphysics.rules.calculus.unroll import unroll
-from tinyphysics.rules.equality.ranges import range_of
+from tinyphysics.rules.equality.ranges import has_one_sign, range_of
+from tinyphysics.rules.formulas.smoothness import JUMP, roughest
 from tinyphysics.system import Crossing, Meeting, System
 from tinyphysics.util import did_you_mean, one_of
 
@@ -88,6 +89,7 @@ def of_wall(system: System, w: Wall) -> tuple[list[UOp], Crossing, list[UOp]]:
             f"the wall `{w.name}` is {g} whatever the state is: no position occurs in it",
             fix=f"Return what is positive inside, of {one_of([s.name for s in system.states if s.role == 'position'])}.",
         )
+    check_continuous(system, g, f"the wall `{w.name}`")
     rows = [x.cast(f64) if not x.dtype.is_float else x for x in unroll([g])[0]]
     for x in rows:
         low, high = range_of(x, {})
@@ -113,33 +115,69 @@ def of_event(system: System, e: Meeting) -> tuple[list[UOp], Crossing, list[UOp]
             f"the event `{e.name}` has shape {g.shape}",
             fix="An event function must return one number; the event is where that number changes sign.",
         )
-    g = g.where(1.0, -1.0) if g.dtype is bool_ else g if g.dtype.is_float else g.cast(f64)
+    g = as_difference(g) if g.dtype is bool_ else g if g.dtype.is_float else g.cast(f64)
     if not any(s.var in g.leaves for s in system.states):
         raise InputError(
             f"the event `{e.name}` is {g} throughout a run: it does not depend on a state",
             fix="An event is where a number changes sign: return a function of the states, such as q[0].",
         )
+    if (why := has_one_sign(g)) is not None:
+        raise InputError(
+            f"the event `{e.name}` never changes sign: {g} is {why} whatever the state is",
+            fix="Watch what is inside, or its distance from a level: lambda q: q[0] - 0.5.",
+        )
+    check_continuous(system, g, f"the event `{e.name}`")
     states = {s.name: s.var for s in system.states}
     values = e.values(known)
     new = []
     for name, v in values.items():
         if name not in states:
             parameter = any(p.name == name for p in system.parameters)
-            what = "a parameter: parameters cannot change in a run yet" if parameter else "no state"
+            if parameter:
+                as_state = f"`{name}` as a state whose rate is 0.0 * {name}"
+                raise InputError(
+                    f"then of the event `{e.name}` returns `{name}`, which is a parameter of `{system.name}`: "
+                    "parameters are constants of a run",
+                    fix=f"Add {as_state}."
+                    if system.kind == "ode"
+                    else f"Write its equations with @tp.ode, with {as_state}.",
+                )
             raise InputError(
-                f"then of the event `{e.name}` returns `{name}`, which is {what} of `{system.name}`"
-                if not parameter
-                else f"then of the event `{e.name}` returns `{name}`, which is {what}",
+                f"then of the event `{e.name}` returns `{name}`, which is no state of `{system.name}`",
                 fix=f"{did_you_mean(name, states)}Its states are {one_of(list(states), 'and')}.",
             )
-        if v.shape not in ((), states[name].shape):
+        if v.dtype is bool_:
+            raise InputError(
+                f"then of the event `{e.name}` returns `{name}` as a condition, {v}",
+                fix=f"Return a number: {{'{name}': tp.where(condition, a, b)}}.",
+            )
+        if v.shape != states[name].shape:
             raise ShapeError(
                 f"then of the event `{e.name}` returns `{name}` of shape {v.shape}, and it has {states[name].shape}",
-                fix=f"Return a value of the shape of `{name}`.",
+                fix=f"Return an array of that shape: {{'{name}': 0.0 * {name}}} is one of zeros."
+                if v.shape == ()
+                else f"Return a value of the shape of `{name}`.",
             )
         v = v if v.dtype.is_float else v.cast(f64)
-        new.append(v if v.shape == states[name].shape else v.expand(states[name].shape))
+        new.append(v)
     return [g], Crossing(e.name, "event", 1, 1.0, e.direction, tuple(values), e.stops), new
+
+
+def as_difference(condition: UOp) -> UOp:
+    """A comparison is met where both sides are equal; it holds where the number is positive."""
+    if condition.op is Ops.LT and condition.src[0].dtype.is_float:
+        return condition.src[1] - condition.src[0]
+    return condition.where(1.0, -1.0)
+
+
+def check_continuous(system: System, g: UOp, what: str) -> None:
+    """A root is looked for between two states by what the function does there; a jump has none."""
+    worst = roughest([g], frozenset(s.var for s in system.states))
+    if worst is not None and worst.order == JUMP:
+        raise InputError(
+            f"{what} jumps, at `{worst.node}`: where it changes sign it is not zero, and it would be passed unseen",
+            fix="Return a continuous number, such as a distance: lambda q: q[1] - 0.5.",
+        )
 
 
 def numbers_of(system: System) -> list[UOp]:

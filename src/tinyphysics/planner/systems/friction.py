@@ -110,10 +110,20 @@ def check_bodies(system: System) -> None:
         )
 
 
+def is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
 def rate_of(system: System, p: UOp, rate: Any) -> UOp:
     """The rate of one momentum: one number, or one for each of its own."""
     if isinstance(rate, str):
         own = {x.name: x for x in system.parameters}
+        if rate not in own and is_number(rate):
+            raise InputError(f"friction={rate!r} is a word", fix=f"Pass the number: friction={rate}.")
         if rate not in own:
             raise InputError(
                 f'friction="{rate}": `{system.name}` has no parameter of that name',

@@ -2,62 +2,130 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import inspect
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from tinyphysics.analysis.charges import directions, layout_of, proved, translation, written_out
 from tinyphysics.analysis.masses import masses
 from tinyphysics.analysis.separable import separable
 from tinyphysics.constrained import BRACKET as CONSTRAINED
-from tinyphysics.errors import InputError, PlanError
+from tinyphysics.errors import InputError, PhysicsWarning, PlanError
+from tinyphysics.front.baths import Bath, bath_of
 from tinyphysics.given import shown
-from tinyphysics.ir import UOp
+from tinyphysics.ir import Ops, UOp, as_uop
 from tinyphysics.planner.systems.friction import rate_of
-from tinyphysics.rules.formulas.baths import ANDERSEN, LANGEVIN
+from tinyphysics.rules.formulas.baths import LANGEVIN
+from tinyphysics.rules.formulas.memory import GLE, LONGEST
+from tinyphysics.rules.formulas.overdamped import BROWNIAN
+from tinyphysics.rules.formulas.thermostats import NOSE_HOOVER, TOGETHER, TRIGGER
 from tinyphysics.structure import FIVE
-from tinyphysics.system import Parameter, SizedFamily, System
-from tinyphysics.util import did_you_mean, one_of
+from tinyphysics.system import Parameter, SizedFamily, State, System
+from tinyphysics.util import did_you_mean, frames_to_user, one_of
 
-BATHS = (LANGEVIN, ANDERSEN)
-TEMPERATURE, FRICTION = (
+TEMPERATURE, FRICTION, TAU = (
     "temperature",
     "friction",
+    "tau",
 )  # the names of its parameters, where a system has none of its own
 RATE = 1.0  # of a bath, where none is asked for
+TIME = 1.0  # the same, of baths that have a time in place of a rate
+FEW = 24  # momenta of a system in which every sum of them that is conserved is looked for
 WARM = "Pass a temperature above zero, in units of energy/kB: temperature=1.0."
 COLD = "A bath at zero takes all of the energy: that is friction=1.0 alone, without temperature=."
 
 
+@dataclass(frozen=True)
+class Asked:
+    """temperature=, bath=, friction=, tau= and kB= of compile."""
+
+    temperature: Any
+    bath: Bath
+    friction: Any
+    tau: Any
+    kB: float
+
+
 def with_bath(
-    system: System | SizedFamily, temperature: Any, bath: str | None, friction: Any, kB: float
+    system: System | SizedFamily,
+    temperature: Any,
+    bath: Any,
+    friction: Any,
+    kB: float,
+    tau: Any = None,
+    dt: float | None = None,
 ) -> System | SizedFamily:
     """The same at a temperature."""
     if temperature is None:
-        what = f"bath={shown(bath)}" if bath is not None else f"kB={shown(kB)}"
+        given = {"bath": bath, "tau": tau}
+        what = next((f"{name}={shown(x)}" for name, x in given.items() if x is not None), f"kB={shown(kB)}")
         raise InputError(
             f"{what} without a temperature", fix="Pass temperature=1.0 too: the bath is at that temperature."
         )
-    if bath is not None and bath not in BATHS:
-        raise PlanError(
-            f"there is no bath {shown(bath)}", fix=f"{did_you_mean(bath, BATHS)}bath may be {one_of(BATHS)}."
-        )
+    found = bath_of(LANGEVIN if bath is None else bath)
     if not kB > 0:
         raise InputError(f"kB={shown(kB)} is not above zero", fix="Leave kB= out, or pass kB=1.0.")
+    if found.way in TOGETHER and friction is not None:
+        raise PlanError(
+            f"friction= with bath={shown(found.way)}, which has no rate but a time",
+            fix="Pass tau=1.0, the time in which it changes the kinetic energy.",
+        )
+    if found.way not in TOGETHER and tau is not None:
+        raise PlanError(
+            f"tau= with bath={shown(found.way)}, which has a rate", fix="Pass friction=1.0: 1/tau."
+        )
+    if found.length == 1:
+        warnings.warn(
+            PhysicsWarning(
+                f"{system.name}: one Nosé-Hoover thermostat alone is not ergodic for oscillators: averages depend on where a "
+                "run begins. Take bath=tp.nose_hoover(length=3)."
+            ),
+            stacklevel=frames_to_user(),
+        )
+    if found.way == GLE and friction is not None:
+        raise PlanError("friction= with tp.gle, whose rates are in its matrix", fix="Leave friction= out.")
+    if dt is not None and dt < 0 and found.way != NOSE_HOOVER:
+        raise PlanError(
+            f"dt={dt:g} with bath={shown(found.way)}: noise does not run backwards",
+            fix="Pass a positive dt, or bath=tp.nose_hoover(), which is reversible.",
+        )
+    size = max((sum(map(abs, row)) for row in found.A), default=0)
+    if found.way == GLE and dt is not None and abs(float(dt)) * float(size) > LONGEST:
+        raise PlanError(
+            f"dt={dt:g} with tp.gle: dt times the norm of A is {float(dt * size):.3g}, and {LONGEST:g} is the most",
+            fix=f"Pass dt={LONGEST / float(size):.2g} or less, or smaller rates: momenta forget all in a step anyway.",
+        )
+    asked = Asked(temperature, found, friction, tau, kB)
     if isinstance(system, SizedFamily):
         family, taken = system, tuple(system.shapes)
-        added = {} if isinstance(temperature, str) else {free_name(taken, TEMPERATURE): ()}
-        if not isinstance(friction, (str, dict)) and not np.ndim(friction):
+        added = (
+            {}
+            if isinstance(temperature, str) or callable(temperature)
+            else {free_name(taken, TEMPERATURE): ()}
+        )
+        if found.way in TOGETHER:
+            if not isinstance(tau, str) and not callable(tau):
+                added[free_name(taken, TAU)] = ()
+        elif (
+            found.way != GLE
+            and not isinstance(friction, (str, dict))
+            and not callable(friction)
+            and not np.ndim(friction)
+        ):
             added[free_name(taken, FRICTION)] = ()
         return replace(
             family,
-            build=lambda sizes: heated(family.build(sizes), temperature, bath, friction, kB),
+            build=lambda sizes: heated(family.build(sizes), asked),
             shapes={**family.shapes, **added},
         )
-    return heated(system, temperature, bath, friction, kB)
+    return heated(system, asked)
 
 
-def heated(system: System, temperature: Any, bath: str | None, friction: Any, kB: float) -> System:
+def heated(system: System, asked: Asked) -> System:
     check_momenta(system)
     kinetic = separable(system).T if system.kind == "hamiltonian" else None
     if kinetic is not None and not (found := masses(system, kinetic)):
@@ -68,12 +136,89 @@ def heated(system: System, temperature: Any, bath: str | None, friction: Any, kB
             "parameters.",
         )
     made: list[Parameter] = []
-    warm = temperature_of(system, temperature, made)
-    kT = warm if kB == 1.0 else kB * warm
-    rates = rates_of(system, RATE if friction is None else friction, made)
-    signs = {warm: "positive"} | dict.fromkeys(rates, "not negative")
+    way = asked.bath.way
+    warm = temperature_of(system, asked.temperature, made)
+    kT = warm if asked.kB == 1.0 else asked.kB * warm
+    states = system.states
+    signs = {warm: "positive"}
+    if way in TOGETHER:
+        tau = time_of(system, asked.tau, made)
+        axes = () if way == TRIGGER else kept_axes(system, way)
+        g = sum(p.size for p in system.p) - len(axes)
+        if g < 1:
+            raise PlanError(
+                f"bath={shown(way)} for `{system.name}`: {g} degrees of freedom are left without the motion of the whole",
+                fix='Take bath="langevin", which heats that motion too.',
+            )
+        heat = (kT, tau, UOp.const(float(g)), *(UOp.const(float(k)) for k in axes))
+        signs[tau] = "positive"
+        if way == NOSE_HOOVER:
+            taken = names_in(system)
+            eta = free_name(taken, "eta"), free_name(taken, "p_eta")
+            states += tuple(
+                State(name, UOp.var(name, (asked.bath.length,)), "field", start=0.0) for name in eta
+            )
+            if (
+                system.time is not None
+                and system.time in kT.leaves | tau.leaves
+                or callable(asked.temperature)
+            ):
+                raise PlanError(
+                    f"a temperature or a time that depends on t with bath={shown(way)}, whose masses are made of both",
+                    fix='Take bath="bussi" or "langevin".',
+                )
+    elif way == GLE:
+        n = len(asked.bath.A)
+        heat = (
+            kT,
+            *(
+                UOp.stack([UOp.const(float(x)) for row in m for x in row], (n, n))
+                for m in (asked.bath.A, asked.bath.C)
+            ),
+        )
+        taken = names_in(system)
+        states += tuple(
+            State(name, UOp.var(name, p.shape), "field", start=0.0)
+            for p in system.p
+            for name in (free_name(taken, f"{p.arg}_s{k}") for k in range(1, n))
+        )
+    else:
+        rates = rates_of(system, RATE if asked.friction is None else asked.friction, made)
+        sign = "positive" if way == BROWNIAN else "not negative"
+        signs |= dict.fromkeys(rates, sign)
+        heat = (kT, *rates)
+        if way == BROWNIAN:
+            momenta = frozenset(system.p)
+            states = tuple(replace(s, start=0.0) if s.var in momenta else s for s in states)
     own = tuple(replace(x, sign=signs.get(x.var, x.sign)) for x in (*system.parameters, *made))
-    return replace(system, heat=(kT, *rates), bath=bath or LANGEVIN, parameters=own, function=None)
+    clock = (
+        UOp.var("t") if system.time is None and any(UOp.var("t") in u.leaves for u in heat) else system.time
+    )
+    return replace(system, heat=heat, bath=way, parameters=own, states=states, time=clock, function=None)
+
+
+def kept_axes(system: System, way: str) -> tuple[int, ...]:
+    """The axes along which an energy is shown to keep the momentum of the whole: a bath that scales does not heat that."""
+    assert system.energy is not None
+    layout = layout_of(system)
+    arrays = (
+        len(layout.pairs) == len(system.pairs) and not layout.of_scalars and layout.pairs[0][0].shape != ()
+    )
+    axes = tuple(
+        k
+        for k in range(layout.dimensions if layout.pairs else 0)
+        if proved(system, system.energy, translation(layout, k)) is not None
+    )
+    other = bool(axes) and not arrays
+    if not axes and 1 < sum(p.size for p in system.p) <= FEW and (found := written_out(system)) is not None:
+        other = bool(directions(system, *found))
+    if other:
+        raise PlanError(
+            f"bath={shown(way)} for `{system.name}`, whose forces keep a sum of momenta that is not that of an array",
+            fix='Write the positions as one array, q: tp.Array["n", 3] in space or tp.Array["n", 1] on a line, or take '
+            'bath="langevin".',
+        )
+    return axes
 
 
 def check_momenta(system: System) -> None:
@@ -119,6 +264,8 @@ def free_name(taken: tuple[str, ...], name: str) -> str:
 
 def temperature_of(system: System, temperature: Any, made: list[Parameter]) -> UOp:
     """One number for a run, or one for each member: a parameter, which the system has or which is added to `made`."""
+    if callable(temperature):
+        return of_time(system, "temperature", temperature)
     if isinstance(temperature, str):
         own = {x.name: x.var for x in system.parameters}
         if temperature not in own:
@@ -149,8 +296,52 @@ def temperature_of(system: System, temperature: Any, made: list[Parameter]) -> U
     return made[-1].var
 
 
+def of_time(system: System, what: str, function: Callable[..., Any]) -> UOp:
+    """A function of t, and of parameters of the system by their names."""
+    known = {"t": UOp.var("t") if system.time is None else system.time} | {
+        x.name: x.symbol for x in system.parameters
+    }
+    names = list(inspect.signature(function).parameters)
+    if unknown := next((name for name in names if name not in known), None):
+        raise InputError(
+            f"{what}= is a function of `{unknown}`, which is neither t nor a parameter of `{system.name}`",
+            fix=f"{what}=lambda t: 2.0 - 0.01*t.",
+        )
+    found = as_uop(function(*(known[name] for name in names)))
+    if found.shape:
+        raise InputError(f"{what}= gives {found.shape} numbers", fix="Return one number.")
+    return found
+
+
+def time_of(system: System, tau: Any, made: list[Parameter]) -> UOp:
+    """The time of a bath, as its temperature is given."""
+    if callable(tau):
+        return of_time(system, TAU, tau)
+    if isinstance(tau, str):
+        own = {x.name: x.var for x in system.parameters}
+        if tau not in own or own[tau].shape:
+            raise InputError(
+                f'tau="{tau}": `{system.name}` has no parameter of that name that is one number',
+                fix=f"{did_you_mean(tau, own)}Add it to the function, or pass a number: tau=1.0.",
+            )
+        return own[tau]
+    fix = "Pass a time above zero: tau=1.0; one for each member of an ensemble goes to evolve(tau=[...])."
+    try:
+        number = float(TIME if tau is None else tau)
+    except (TypeError, ValueError):
+        raise InputError(f"tau={shown(tau)} is not a time", fix=fix) from None
+    if isinstance(tau, (bool, np.bool_)) or not np.isfinite(number) or number <= 0:
+        raise InputError(f"tau={shown(tau)} is not above zero", fix=fix)
+    made.append(
+        Parameter(free_name(names_in(system), TAU), UOp.var(free_name(names_in(system), TAU)), number)
+    )
+    return made[-1].var
+
+
 def rates_of(system: System, friction: Any, made: list[Parameter]) -> list[UOp]:
     """For each momentum the rate at which it forgets: one number for a run, or one for each number of the momentum."""
+    if callable(friction):
+        return [of_time(system, FRICTION, friction)] * len(system.p)
     if isinstance(friction, dict):
         known = [str(p.arg) for p in system.p]
         if unknown := next((name for name in friction if name not in known), None):
@@ -179,6 +370,12 @@ def parameter_of(system: System) -> Parameter | None:
     """What a run gives the temperature by."""
     warm = system.heat[0].leaves if system.heat else frozenset()
     return next((x for x in system.parameters if x.var in warm), None)
+
+
+def boltzmann(system: System) -> float:
+    """Boltzmann's constant in the units of the system: k_B T over T."""
+    kT = system.heat[0]
+    return next((float(u.arg) for u in kT.src if u.op is Ops.CONST), 1.0)
 
 
 def without_bath(system: System, what: str) -> PlanError:

@@ -128,6 +128,14 @@ def another_name(part: System | SizedFamily, name: str) -> str:
     return f'If they are two things, give one another name: {part.name}.rename({name}="{name}_2").'
 
 
+def as_position(part: System, name: str) -> str:
+    """How a potential says that an argument after the first is a position, too."""
+    if part.kind != "potential":
+        return ""
+    own = ", ".join(f'"{s.name}"' for s in part.states)
+    return f'If it is that position: @tp.potential(positions=[{own}, "{name}"]). '
+
+
 def site_of(part: System | SizedFamily) -> Site | None:
     return part.site if isinstance(part, System) else None
 
@@ -327,7 +335,7 @@ def parameters_of(parts: Sequence[System], states: dict[str, State]) -> dict[str
                 raise PlanError(
                     f"`{x.name}` is a parameter of `{part.name}` and a state elsewhere in the sum",
                     site=part.site,
-                    fix=another_name(part, x.name),
+                    fix=as_position(part, x.name) + another_name(part, x.name),
                 )
             known = out.setdefault(x.name, x)
             agree(x, known, part)

@@ -40,7 +40,7 @@ def push(u: UOp, tangents: Sequence[UOp | None]) -> UOp | None:
     if u.op in CHOSEN:  # an index does not move
         return None if tangents[0] is None else u.replace((tangents[0], *u.src[1:]))
     full = tuple(UOp.const(0.0, s.dtype, s.shape) if t is None else t for s, t in zip(u.src, tangents))
-    return u.replace(full) if u.op in MOVEMENT else reduce(u, full[0])
+    return u.replace(full) if u.op in MOVEMENT or u.op is Ops.FOURIER else reduce(u, full[0])
 
 
 def along_root(u: UOp, tangents: tuple[UOp | None, ...]) -> UOp | None:

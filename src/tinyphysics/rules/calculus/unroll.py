@@ -7,10 +7,12 @@ from itertools import islice
 
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.dtype import bool_, i64
+from tinyphysics.ir.fourier import transform
 from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE, Ops
 from tinyphysics.ir.reduction import Tree, along, fold, fold_products, trees
 from tinyphysics.ir.uop import Shape, UOp, elements, toposort
 from tinyphysics.ir.value import NAN, REDUCTION, concat_index, empty, source_index, strides
+from tinyphysics.rules.calculus.lines import written_out
 from tinyphysics.rules.calculus.solve import closed, of_arrays
 from tinyphysics.util import prod
 
@@ -29,8 +31,12 @@ def one(u: UOp, src: list[list[UOp]]) -> list[UOp]:
         return [src[k][i] for k, i in concat_index(u)]
     if u.op is Ops.REDUCE:
         return dotted(u, *src) if u.arg[0] == "dot" else reduced(u, src[0])
+    if u.op is Ops.FOURIER:
+        return transformed(u, *src)
     if u.op in CHOSEN:
         return (gathered if u.op is Ops.GATHER else scattered)(u, src)
+    if u.op is Ops.LINE:
+        return written_out(u, src)
     if of_arrays(u):
         raise PlanError(
             "equations of whole arrays run in loops, and are not written out number by number",
@@ -40,6 +46,18 @@ def one(u: UOp, src: list[list[UOp]]) -> list[UOp]:
         return closed(u, *src, *([] if len(src) == 4 else [[]]))
     zero = UOp.const(0, u.dtype)
     return [zero if i is None else src[0][i] for i in source_index(u)]
+
+
+def transformed(u: UOp, re: list[UOp], im: list[UOp]) -> list[UOp]:
+    """A part of the transforms along an axis."""
+    part, sign, axis = u.arg
+    step = strides(u.shape)[axis]
+    out, n = list(re), u.shape[axis]
+    for first in (k for k in range(u.size) if k // step % n == 0):
+        at = range(first, first + n * step, step)
+        for k, x in zip(at, transform([(re[k], im[k]) for k in at], sign)):
+            out[k] = x[part]
+    return out
 
 
 def reduced(u: UOp, items: list[UOp]) -> list[UOp]:

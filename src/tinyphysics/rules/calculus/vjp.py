@@ -75,6 +75,14 @@ def reduce(u: UOp, g: UOp) -> Cotangents:
     return (share * spread / share.sum(axes).reshape(kept).expand(x.shape),)
 
 
+def transformed(u: UOp, g: UOp) -> Cotangents:
+    """The real part is sum a cos - sign b sin, the imaginary part sum b cos + sign a sin."""
+    part, sign, axis = u.arg
+    zero = UOp.const(0.0, g.dtype, g.shape)
+    re, im = (UOp(Ops.FOURIER, g.dtype, g.shape, (g, zero), (k, sign, axis)) for k in (0, 1))
+    return (im, re) if part else (re, -im)
+
+
 def inverse(order: UOp) -> UOp:
     """Where each point is in the order of a list; of that, the order again."""
     what, *rest = order.arg
@@ -107,6 +115,7 @@ VJP: dict[Ops, Callable[[UOp, UOp], Cotangents]] = {
     Ops.STACK:    lambda u, g: tuple(g.element(i) for i in range(len(u.src))),
     Ops.ELEMENT:  element,
     Ops.REDUCE:   reduce,
+    Ops.FOURIER:  transformed,
     Ops.TRIU:     lambda u, g: (g.triu(*u.arg),),
     Ops.GATHER:   gather,
     Ops.NEIGHBOURS:     lambda u, g: tuple(None for _ in u.src),  # an order jumps, and images with it

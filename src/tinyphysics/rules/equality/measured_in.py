@@ -218,7 +218,7 @@ class Units:
             case op if op in OF_NUMBERS:
                 self.pure(u, u.src[0])
                 return PURE
-            case Ops.STACK | Ops.CONCAT:
+            case Ops.STACK | Ops.CONCAT | Ops.FOURIER:
                 return self.together(u, u.src)
             case op if op in MOVEMENT:
                 return src[0]

@@ -30,6 +30,7 @@ ONE = Fraction(1)
 WHOLE = frozenset({int})
 MOST_TERMS = 4_000  # an expanded product larger than this stays closed: no proof, and no explosion
 MOST_WORK = 100_000  # products of two terms for all that is asked of one numbering: about a second, then no more proofs
+SMALL = 4  # such a product is never too much: what is asked after a long proof is not refused for it
 MOST_BITS = 8_000  # of a common denominator: beyond it coefficients are kept apart
 LARGEST_POWER = 12
 LARGEST_EXPONENT = 1_000  # of a coefficient: 0.1**1000 has 56,000 bits
@@ -94,12 +95,23 @@ def quotient(p: Poly, q: Poly) -> Fraction | None:
     return None if difference(p, add({}, q, r)) else r
 
 
+MOST_TRANSFORMED = 8  # numbers of a transform that is looked at number by number
+
+
 def chooses(u: UOp) -> bool:
     """Is an item chosen by an index that is not known?  Number by number that is a choice among all: no proof.
 
-    Nor is there one of a sum through a tree, whose numbers are not written out.
+    Nor is there one of a sum through a tree, whose numbers are not written out, and of a Fourier transform that is long:
+    every number of it is a sum of all.
     """
-    return any(x.op is Ops.TREE or x.op in CHOSEN and any(s.leaves for s in x.src[1:]) for x in toposort([u]))
+    return any(
+        x.op is Ops.TREE
+        or x.op is Ops.FOURIER
+        and x.shape[x.arg[2]] > MOST_TRANSFORMED
+        or x.op in CHOSEN
+        and any(s.leaves for s in x.src[1:])
+        for x in toposort([u])
+    )
 
 
 def denominator(p: Poly) -> int:
@@ -115,6 +127,8 @@ def whole(p: Poly) -> dict[Monomial, int]:
 
 class Normal:
     """Normal forms that share one numbering of atoms, so that they can be compared."""
+
+    most_work = MOST_WORK
 
     def __init__(self) -> None:
         self.atoms: dict[Any, int] = {}
@@ -136,7 +150,7 @@ class Normal:
 
     def multiply(self, p: Poly, q: Poly) -> Poly:
         self.work += len(p) * len(q)
-        if len(p) * len(q) > MOST_TERMS or self.work > MOST_WORK:
+        if (size := len(p) * len(q)) > MOST_TERMS or self.work > self.most_work and size > SMALL:
             raise TooLarge
         if len(p) == 1 or len(q) == 1 or (below := denominator(p) * denominator(q)) >> MOST_BITS:
             return self.term_by_term_product(p, q)
@@ -363,7 +377,7 @@ class Normal:
         for a in sorted(self.sums, reverse=True):  # a sum may hold sums that were named before it
             low = min((e for p in out for m in p for b, e in m if b == a), default=Fraction(0))
             if low < 0:
-                if self.work + sum(self.opening(p, a, -low) for p in out) > MOST_WORK:
+                if self.work + sum(self.opening(p, a, -low) for p in out) > self.most_work:
                     raise TooLarge  # said now, since it would be said in the end
                 out = [self.multiply(p, {monomial({a: -low}): Fraction(1)}) for p in out]
         return out

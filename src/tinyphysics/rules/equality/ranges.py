@@ -32,6 +32,18 @@ def range_of(u: UOp, known: Mapping[UOp, Range]) -> Range:
     return ranges_of([u], known)[u]
 
 
+def has_one_sign(u: UOp) -> str | None:
+    """What is known of its sign, of a function that cannot change it; a zero that is touched counts as no change."""
+    low, high = range_of(u, {})
+    if low > 0.0:
+        return "positive"
+    if high <= 0.0:
+        return "never positive"
+    square = u.op is Ops.MUL and u.src[0] is u.src[1]
+    even = u.op is Ops.POW and u.src[1].op is Ops.CONST and float(u.src[1].arg) % 2 == 0
+    return "never negative" if square or even or u.op in (Ops.ABS, Ops.SQRT) else None
+
+
 def ranges_of(roots: Sequence[UOp], known: Mapping[UOp, Range]) -> dict[UOp, Range]:
     """Of every node of some expressions."""
     found: dict[UOp, Range] = {}

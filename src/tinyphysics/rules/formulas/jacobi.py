@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp
-from tinyphysics.rules.formulas import kepler
+from tinyphysics.rules.formulas import kepler, kepler_slopes
 
 # from what is given to what it becomes: the first two into Jacobi coordinates, the others back
 WAYS = {"positions": "places", "velocities": "momenta", "places": "positions", "momenta": "velocities"}
@@ -88,6 +88,14 @@ def drifted(which: int, q: UOp, v: UOp, gm: UOp, h: UOp) -> UOp:
     return below(v[0] if which else v[0].fma(h.expand(v.shape[1:]), q[0]), moved)
 
 
+def drifted_along(which: int, q: UOp, v: UOp, gm: UOp, h: UOp, dq: UOp, dv: UOp, dgm: UOp) -> UOp:
+    """How these change along a direction."""
+    n = q.shape[0] - 1
+    orbit = (columns(q), columns(v), gm[1:], h.expand((n,)))
+    moved = kepler_slopes.flow_along(*orbit, columns(dq), columns(dv), dgm[1:])[which]
+    return below(dv[0] if which else dv[0].fma(h.expand(dv.shape[1:]), dq[0]), moved)
+
+
 def pulled(a: UOp, q: UOp, gm: UOp) -> UOp:
     """a without the pull of the centres: what is left of an acceleration that a Kepler orbit does not know."""
     x = columns(q)
@@ -103,6 +111,8 @@ def expand(u: UOp) -> UOp:
             return change(u.arg[0], x, m, u.arg[1:])
         case Ops.KEPLER:
             return drifted(u.arg[0], *u.src)
+        case Ops.KEPLER_ALONG:
+            return drifted_along(u.arg[0], *u.src)
         case Ops.PERTURBATION:
             return pulled(*u.src)
     return u

@@ -200,13 +200,18 @@ def far(known: Sequence[UOp]) -> list[UOp]:
     return [back.where(-g1, g1), g2, back.where(-g3, g3), h]
 
 
-def flow(x: Triple, v: Triple, mu: UOp, h: UOp) -> tuple[list[UOp], list[UOp]]:
-    """(x, v) after a time h: three components each, bodies along whatever axes they have."""
+def solved(x: Triple, v: Triple, mu: UOp, h: UOp) -> tuple[Orbit, UOp, list[UOp]]:
+    """(the orbit, 1/r0, (G1, G2, G3, the time without whole periods)) after a time h."""
     o, inverse = orbit(x, v, mu)
     fast, lost = near(o, inverse, h)
     known = (o.mu, o.r0, o.eta, o.beta, o.zeta, o.v2, h)
     slow = [UOp(Ops.KEPLER_SLOW, h.dtype, h.shape, known, k) for k in range(4)]
-    G1, G2, G3, t = (UOp(Ops.WHERE_RARELY, a.dtype, a.shape, (lost, b, a)) for a, b in zip(fast, slow))
+    return o, inverse, [UOp(Ops.WHERE_RARELY, a.dtype, a.shape, (lost, b, a)) for a, b in zip(fast, slow)]
+
+
+def flow(x: Triple, v: Triple, mu: UOp, h: UOp) -> tuple[list[UOp], list[UOp]]:
+    """(x, v) after a time h: three components each, bodies along whatever axes they have."""
+    o, inverse, (G1, G2, G3, t) = solved(x, v, mu, h)
     over = 1.0 / o.zeta.fma(G2, o.eta.fma(G1, o.r0))
     pull = mu * G2
     f, g = -(pull * inverse), mu.fma(-G3, t)

@@ -20,6 +20,7 @@ from tinyphysics.planner.choice.propagator import PROPAGATORS
 from tinyphysics.planner.conflicts import NO_LEVELS, NOT_EACH, OWN_STEPS, Ask, check
 from tinyphysics.planner.cost.target import checked
 from tinyphysics.planner.methods.catalog import CHOICES, METHODS, is_adaptive
+from tinyphysics.planner.systems.bias import with_bias
 from tinyphysics.planner.systems.friction import with_friction
 from tinyphysics.planner.systems.heat import with_bath
 from tinyphysics.planner.systems.kinetics import relativistic
@@ -168,8 +169,10 @@ def compile(
     kinetics: str = "newtonian",
     friction: Any = None,
     temperature: Any = None,
-    bath: str | None = None,
+    bath: Any = None,
+    tau: Any = None,
     kB: float = 1.0,
+    bias: Any = None,
     backend: str = "auto",
     precision: str = "float64",
     math: str = "exact",
@@ -199,9 +202,11 @@ def compile(
     time          a transformed time variable: "logarithmic", "sundman" or a function of the positions
     kinetics      "newtonian" or "relativistic"
     friction      the rate at which momenta decay: a number, an array, or the name of a parameter
-    temperature   the temperature of a bath, in units of 1/kB: a number, or the name of a parameter
-    bath          how heat comes and goes: "langevin", the default if a temperature is given, or "andersen"
+    temperature   the temperature of a bath, in units of 1/kB: a number, the name of a parameter, or a function of t
+    bath          how heat comes and goes: "langevin", the default if a temperature is given, or another (docs/heat.md)
+    tau           the time of a bath that has one in place of a rate: "bussi" and "nose_hoover"
     kB            Boltzmann's constant: tinyphysics.physics.molecular.BOLTZMANN for kelvin
+    bias          what makes rare events come soon: tp.metadynamics(...) or tp.umbrella(...)
     backend       where it runs: "llvm", "c", "numpy", "python", "opencl", "cuda"; "auto" chooses
     precision     "float64", "float32", "mixed", "compensated", "dd" or "lattice"
     math          "exact": the same bits on every machine; "fast": faster, but the last bits depend on the machine
@@ -327,10 +332,12 @@ def compile(
         system = relativistic(system)
     if time is not None:
         system = in_another_time(system, time)
-    if ask.has("temperature") or ask.has("bath") or ask.has("kB"):
-        system = with_bath(system, temperature, bath, friction, kB)
+    if any(map(ask.has, ("temperature", "bath", "kB", "tau"))):
+        system = with_bath(system, temperature, bath, friction, kB, tau, dt)
     elif friction is not None:
         system = with_friction(system, friction)
+    if bias is not None:
+        system = with_bias(system, bias, lambda s, f: traced(s, f, "cv"))
     source = system
     check_sizes(system, sizes)
     if not isinstance(system, SizedFamily) or sizes is not None:

@@ -176,7 +176,10 @@ class Simulation(Differentiated):
 
     @heeds("save", 'sim.save("pendulum.json")')
     def save(self, path: Any) -> None:
-        """Writes the system and its compile options to a file; `tp.load(path)` compiles it to the same program."""
+        """Writes the system and its compile options to a file; `tp.load(path)` compiles it to the same program.
+
+        That is the program of the last run: what compile left open, such as `inner=`, is written as that run decided it.
+        """
         save(self, path)
 
     @heeds("rewind", "sim.rewind(out, 100)")
@@ -265,12 +268,14 @@ class Simulation(Differentiated):
         seed: int = 0,
         progress: str | bool = "auto",
         threads: int | None = None,
+        speculate: int | None = None,
         save: Any = None,
         checkpoint: Any = None,
         checkpoint_every: int | None = None,
         resume: Any = None,
         events: Mapping[str, Callable[..., Any]] | None = None,
         acts: Mapping[str, Any] | None = None,
+        exchange: Any = None,
         options: Mapping[str, Any] | None = None,
         **given: Any,
     ) -> Trajectory:
@@ -300,12 +305,14 @@ class Simulation(Differentiated):
         seed              the seed of the random numbers of a map
         progress          "auto", True or False: a bar in the terminal or notebook
         threads           the number of threads; by default all
+        speculate         of walls and events: how many steps are tried at once before one looks; 0 tests every step
         save              a directory for a zarr store with the frames
         checkpoint        a file from which the run can be continued
         checkpoint_every  the number of steps between two checkpoints
         resume            a checkpoint to continue from, or a run: resume=out
         events            functions whose sign changes are located, {"apsis": lambda q, p: q @ p}
         acts              what changes the state between steps: {"kick": tp.act(every=100, map=lambda p: -p)}
+        exchange          replicas exchange temperatures: exchange=100, every 100 steps; or tp.exchange("k", every=100)
         options           {"frames": 400}: for a system that has a state or a parameter of that name
         given             states and parameters by name: q=[1.0, 0.0], mu=2.0; one more leading axis makes an ensemble
         """

@@ -9,6 +9,7 @@ from tinyphysics.device.cuda.dlpack import is_there
 from tinyphysics.errors import InputError, PlanError, StoreError
 from tinyphysics.given import shown, whole
 from tinyphysics.options import EVOLVE
+from tinyphysics.planner.systems.bias import HILLS
 from tinyphysics.runtime.measure.deciders import DECIDERS
 from tinyphysics.runtime.measure.diagnostics import DIAGNOSTICS
 from tinyphysics.runtime.stages.resolve import Request, resolve
@@ -174,6 +175,12 @@ def stepper(setup: Setup, given: Mapping[str, Any], t0: Any, seed: Any, threads:
                 f"stepper does not take {name}=",
                 fix=f"Write {INSTEAD[name]}." if name in INSTEAD else f"Write sim.evolve(..., {name}=...).",
             )
+    how = getattr(setup.source, "biased_by", None)
+    if how and how[0] == HILLS:
+        raise PlanError(
+            "a stepper leaves no hills: they belong to a run of all walkers",
+            fix="Write sim.evolve(..., steps=1000).",
+        )
     if any(map(is_there, given.values())):
         raise PlanError("a stepper begins with arrays of this machine", fix="Pass NumPy arrays.")
     if setup.goal.is_accurate and setup.goal.decision is None:

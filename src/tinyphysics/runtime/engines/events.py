@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.errors import InputError
-from tinyphysics.ir import Ops, UOp, f64
+from tinyphysics.ir import UOp, f64
 from tinyphysics.ir.dtype import bool_
-from tinyphysics.rules.equality.ranges import range_of
+from tinyphysics.rules.equality.ranges import has_one_sign
 from tinyphysics.runtime.state.encoding import Encoding
 from tinyphysics.system import System
 from tinyphysics.trajectory import StatesByName, Stop
@@ -108,18 +108,6 @@ def check_events(system: System, time: UOp, events: Mapping[str, UOp]) -> None:
             )
 
 
-def has_one_sign(u: UOp) -> str | None:
-    """What is known of its sign, of a function that cannot change it; a zero that is touched counts as no change."""
-    low, high = range_of(u, {})
-    if low > 0.0:
-        return "positive"
-    if high <= 0.0:
-        return "never positive"
-    square = u.op is Ops.MUL and u.src[0] is u.src[1]
-    even = u.op is Ops.POW and u.src[1].op is Ops.CONST and float(u.src[1].arg) % 2 == 0
-    return "never negative" if square or even or u.op in (Ops.ABS, Ops.SQRT) else None
-
-
 def as_number(u: UOp) -> UOp:
     """A condition is positive where it holds."""
     return u if u.dtype.is_float else u.where(1.0, 0.0) if u.dtype is bool_ else u.cast(f64)
@@ -153,12 +141,23 @@ def gathered(
         for s in shown:
             values = [np.asarray(encoding.shown(s.name, h.words), np.float64) for h in mine]
             states[s.name] = joined([v.reshape(len(v), *s.var.shape) for v in values], float, s.var.shape)
-        last = np.array([ends.get(int(k), np.inf if forward else -np.inf) for k in member])
         way = 1.0 if forward else -1.0
-        order = np.lexsort((way * t, member))
-        kept = order[(way * t <= way * last)[order]] if len(order) else order
-        out[name] = Events(t, states, rising, member, rested)[kept]
+        every: Events = Events(t, states, rising, member, rested)
+        kept: Any = slice(None)
+        if not in_order(member, way * t):
+            kept = np.lexsort((way * t, member))
+        if ends and len(t):
+            last = np.array([ends.get(int(k), way * np.inf) for k in member])
+            kept = np.arange(len(t))[kept]
+            kept = kept[(way * t <= way * last)[kept]]
+        out[name] = every if isinstance(kept, slice) else every[kept]
     return out
+
+
+def in_order(member: Any, t: Any) -> bool:
+    """Are events sorted by members, and then by times?"""
+    same = member[1:] == member[:-1]
+    return bool((np.where(same, t[1:] >= t[:-1], member[1:] > member[:-1])).all())
 
 
 def joined(parts: Sequence[Any], dtype: Any, shape: tuple[int, ...] = ()) -> Any:

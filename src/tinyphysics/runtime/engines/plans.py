@@ -180,7 +180,8 @@ def plan_key(system: System, goal: Goal, requested: str) -> str | None:
     counted = ("energy", "forces", "update", "levels", "motion")
     own += [(name, len(us)) for name, us in system.roots.items() if name not in counted]
     own += [system.bracket] if system.bracket else []
-    own += [system.crossings] if system.crossings else []
+    # which are not met backwards
+    own += [system.crossings, goal.dt is not None and goal.dt < 0.0] if system.crossings else []
     own += [system.bath] if system.bath else []
     own += [system.contacts] if system.contacts else []
     return key_of("plan", roots, [*own, clock, *variables(system), asked, requested])

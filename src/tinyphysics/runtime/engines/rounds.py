@@ -1,6 +1,6 @@
 """How does a run go from event to event?  An engine over the one that runs rounds: a step of the run is some of them.
 
-Members do as many rounds as they need (synth/methods/meetings.py); those that have come to the step that is asked for wait.
+Members do as many rounds as they need (synth/methods/event_rounds.py); those that have come to the step wait.
 What happened is read off the rounds, once, in the block in which it happened: replays find nothing new.
 """
 
@@ -17,7 +17,7 @@ from tinyphysics.runtime.engines.engine import States
 from tinyphysics.runtime.engines.events import MOST_MET, Found, Hits
 from tinyphysics.runtime.engines.on_demand import Look
 from tinyphysics.runtime.state.schedule import times_at
-from tinyphysics.synth.methods.meetings import (
+from tinyphysics.synth.methods.event_rounds import (
     COUNTED,
     DONE,
     FIRED,
@@ -35,9 +35,12 @@ from tinyphysics.synth.methods.meetings import (
 from tinyphysics.system import Crossing
 from tinyphysics.util import prod
 
-ROWS_BYTES = 4e6  # of rounds that are looked at together
+ROWS_BYTES = 1e6  # of rounds that are looked at together
 FEWEST = 16  # rounds of a call
 BLOCK = 1 << 16  # steps of a block
+TRIED = 100  # clear steps that are tried at once, if nothing is said; more, as long as they are clear
+MOST_TRIED = 1 << 14
+WORTH = 2_000  # of all members, from which on it is sooner done than rounds are
 MOST_AGAIN = 1 << 10  # times as many rounds are tried at once as there are steps to go
 
 
@@ -55,6 +58,8 @@ class Met:
     alive: Any = field(
         default=None, repr=False
     )  # (members,) whose events are kept; None: nobody's, because this is a replay
+    other: Any = None  # the same numbers, as a loop of clear steps
+    held: Any = 0  # (members,) how often a member was stopped in them
     found: Found = Found()
     # by member: which event stopped it, when, and its states there
     ended: dict[int, tuple[str, float, dict[str, Any]]] = field(default_factory=dict, repr=False)
@@ -66,9 +71,20 @@ class RoundEngine(PlainEngine):
     numbers = room = 0
 
     def __init__(
-        self, inner: Any, crossings: Sequence[Crossing], look: Look | None, words: Mapping[str, str]
+        self,
+        inner: Any,
+        crossings: Sequence[Crossing],
+        look: Look | None,
+        words: Mapping[str, str],
+        clear: Any = None,
+        speculate: int | None = None,
     ) -> None:
-        """`words` are the names under which the states of every row are given, if they are."""
+        """`words` are the names under which the states of every row are given, if they are.
+
+        `clear` is an engine for steps in which nothing is met, so many of which are tried at once.
+        """
+        self.clear: Any = clear if clear is not None and same_layout(inner, clear) else None
+        self.tried, self.always = speculate or TRIED, speculate is not None
         self.inner, self.look, self.frames = inner, look, dict(words)
         self.crossings = crossings
         self.states = {s.name: s.type for s in inner.states}
@@ -101,6 +117,11 @@ class RoundEngine(PlainEngine):
         steps: int,
         threads: int | None = None,
     ) -> Met:
+        place = self.registers_of[SEARCH]
+        search = np.array(registers[place])
+        begun = (search[:, DONE] == 0.0) & (search[:, GONE] == 0.0)  # anew, at this step
+        search[begun, DONE] = float(steps % COUNTED)
+        registers = {**registers, place: search}
         inner = self.inner.restored(registers, self.told_last(params), members, dt, t0, 0, threads)
         m = Met(inner, members, params, dt, t0, steps, None, np.ones(members, bool))
         m.total = self.search(m)[:, TOTAL].copy()
@@ -138,7 +159,10 @@ class RoundEngine(PlainEngine):
 
     def findings(self, m: Met) -> dict[str, Any]:
         seen = self.search(m) if m.members else np.zeros((0, TOTAL + 1))
-        return {"found": [m.found], "met": [(seen[:, TIES].copy(), seen[:, GRAZES].copy())]}
+        return {
+            "found": [m.found],
+            "met": [(seen[:, TIES].copy(), seen[:, GRAZES].copy(), m.held + np.zeros(m.members))],
+        }
 
     def block(self, members: int) -> int:
         return int(min(BLOCK, max(1, self.inner.block(members))))
@@ -192,18 +216,62 @@ class RoundEngine(PlainEngine):
         first, m.steps = m.steps, m.steps + steps
         self.inner.tell(m.inner, str(LAST.arg), float(m.steps % COUNTED))
         again = 1  # times as many rounds as steps
+        clears = self.clear is not None and (self.always or steps * m.members >= WORTH)
         while True:
+            if clears:
+                there, gained = self.past_clear(m, first, steps)
+                if there:
+                    return
+                clears = self.always or gained >= WORTH
             done = (self.search(m)[:, DONE] - first) % COUNTED  # steps since the beginning
             left = steps - int(np.where(np.isnan(done), steps, done).min())
             if left <= 0 and self.waits(m):
                 return
             rounds = max(FEWEST, left + left // 4) * again
             again = min(2 * again, MOST_AGAIN)
+            if clears:
+                rounds = min(rounds, FEWEST * again)
             if m.alive is None:
                 self.inner.advance(m.inner, rounds)
                 continue
             rows = min(rounds, max(FEWEST, int(ROWS_BYTES // (self.width * max(m.members, 1)))))
             self.keep(m, self.inner.record(m.inner, rows), first)
+
+    def past_clear(self, m: Met, first: int, steps: int) -> tuple[bool, float]:
+        """Goes on by clear steps as long as most members do: (are all of them there?, how many steps that were).
+
+        A member stops before the first step that is not clear, which rounds do then: nothing is ever taken back, and the bits
+        are those of rounds alone. That it stopped is counted.
+        """
+        assert self.clear is not None
+        if m.other is None:
+            m.other = self.clear.restored(
+                self.inner.registers(m.inner),
+                self.told_last(m.params),
+                m.members,
+                m.dt,
+                m.t0,
+                0,
+                m.inner.threads,
+            )
+        m.other.carried = m.inner.carried
+        self.clear.tell(m.other, str(LAST.arg), float(m.steps % COUNTED))
+        size, gained = self.tried, 0.0
+        before = (self.search(m)[:, DONE] - first) % COUNTED
+        while True:
+            left = steps - int(np.nan_to_num(before, nan=steps).min())
+            if left <= 0:
+                return self.waits(m), gained
+            count = min(size, left)
+            self.clear.advance(m.other, count)
+            done = (self.search(m)[:, DONE] - first) % COUNTED
+            went = done - before
+            gained += float(np.nansum(went))
+            held = (went < count) & (done < steps)
+            m.held = m.held + held
+            if np.nanmean(went) < 0.25 * count or held.all():
+                return False, gained
+            before, size = done, min(2 * size, max(self.tried, MOST_TRIED))
 
     def waits(self, m: Met) -> bool:
         """Has every member come to the step that was asked for?"""
@@ -215,29 +283,46 @@ class RoundEngine(PlainEngine):
         total = np.concatenate([m.total[None], table[TOTAL]])
         m.total = total[-1].copy()
         happened = (total[1:] != total[:-1]) & m.alive
-        if not happened.any():
-            return
         at, who = np.nonzero(happened)
-        search = table[:, at, who]
-        fired = rows[self.registers_of[FIRED]][:, at, who]  # (guards, crossings)
+        if not len(at):
+            return
+        of = (slice(None), 0) if m.members == 1 and len(at) == len(happened) else (at, who)
+        done, gone, tail = (table[k][of] for k in (DONE, GONE, TAIL))
+        fired = rows[self.registers_of[FIRED]][:, *of]  # (guards, crossings)
         # a step that ends at an event counts it already
-        n = first + (search[DONE] - first) % COUNTED
-        which, where = np.unique(n.astype(np.int64), return_inverse=True)
-        t = times_at(which, m.dt, m.t0)[where] + search[GONE]
-        words = {name: rows[self.registers_of[name]][:, at, who].T for name in self.own}
+        n = first + (done - first) % COUNTED
+        if m.t0 == 0.0:
+            t = times_at(n, m.dt, m.t0) + gone
+        else:
+            which, where = np.unique(n.astype(np.int64), return_inverse=True)
+            t = times_at(which, m.dt, m.t0)[where] + gone
+        words = {name: rows[self.registers_of[name]][:, *of].T for name in self.own}
         hits, row = [], 0
         for c in self.crossings:
-            mine = np.flatnonzero((fired[row : row + c.rows] > 0.0).any(axis=0))
+            mine: Any = (fired[row : row + c.rows] > 0.0).any(axis=0)
+            mine = slice(None) if mine.all() else np.flatnonzero(mine)
             own = fired[row : row + c.rows, mine]
             row += c.rows
             rests = (own == RESTED).any(axis=0)
-            when = t[mine] + np.where(rests, search[TAIL, mine], 0.0)
-            shaped = {name: v[mine].reshape(len(mine), *self.states[name].shape) for name, v in words.items()}
+            when = t[mine] + np.where(rests, tail[mine], 0.0)
+            shaped = {name: v[mine].reshape(len(when), *self.states[name].shape) for name, v in words.items()}
             rising = (own == ROSE).any(axis=0)
             hits.append(Hits(c.name, who[mine], when, rising, shaped, rests))
             for j, k in enumerate(who[mine].tolist()) if c.stops else ():
                 m.ended.setdefault(k, (c.name, float(when[j]), {name: v[j] for name, v in shaped.items()}))
         m.found = m.found.with_hits(hits, abs(m.dt), [c.name for c in self.crossings], MOST_MET)
+
+
+def same_layout(one: Any, other: Any) -> bool:
+    """Do two engines keep the same numbers in the same rows?"""
+    found = []
+    for e in (one, other):
+        places = getattr(e, "places", None)
+        if places is None:
+            return False
+        own = {name: at for name, at in places.items() if name.startswith("S")}
+        found.append((own, len(e.kernel.carried)))
+    return found[0] == found[1]
 
 
 def owner(name: str) -> str:

@@ -25,7 +25,7 @@ from tinyphysics.runtime.stages.terms import CANCELLED, addends, bending, made_o
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import time_at
-from tinyphysics.trajectory import Trajectory
+from tinyphysics.trajectory import Stop, Trajectory
 from tinyphysics.util import frames_to_user
 
 OFF = 0.05  # of the largest sum of |terms of H|: an energy that is further away is no error of a method that works
@@ -230,6 +230,21 @@ def unstable(omegas: Sequence[float], dt: float, method: Method | None) -> tuple
     return None
 
 
+def unstable_levels(r: Run, member: int) -> tuple[str, float] | None:
+    """The same of fast and slow parts, by the linearised step where a run begins."""
+    from tinyphysics.runtime.measure.autopsy import Examined
+
+    place = Examined(r, Stop("", 0, 0.0, member)).first
+    if not place.limit < place.pace < math.inf:
+        return None
+    kicks = " x ".join(map(str, r.inner))
+    return (
+        f"dt={r.dt:g} is beyond the stability limit of {kicks} fast kicks in a slow one at the first frame: the "
+        f"linearised step grows; omega*dt is {place.pace:.3g}, and {place.limit:.3g} at most",
+        SAFE * place.limit * abs(r.dt) / place.pace,
+    )
+
+
 def drifted(
     worst: float, step: int, dt: float, method: Method | None, member: str
 ) -> tuple[str, float] | None:
@@ -298,7 +313,8 @@ def look_at(
         if begins_lost(r, who):
             tell(r, out, f"the energy{member} is not finite where the run begins", None, checks)
         return
-    both = unstable(omegas, r.dt, method), drifted(worst, step_of(record, frame), r.dt, method, member)
+    long = unstable_levels(r, who) if r.inner else unstable(omegas, r.dt, method)
+    both = long, drifted(worst, step_of(record, frame), r.dt, method, member)
     if found := [x for x in both if x is not None]:
         what = "; ".join(what for what, _ in found)
         if both[1] is not None and compiled.poles and method is not None and method.limit:

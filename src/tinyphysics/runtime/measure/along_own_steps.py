@@ -73,7 +73,7 @@ class Forward:
 
     def __init__(self, walk: Walk, along: Course, first: Arrays) -> None:
         self.walk = walk
-        made = method_of(along)
+        self.made = made = method_of(along)
         self.step = StepProgram(along, lambda: made.step, "forward step")
         curve = made.curve
         self.curve = None if curve is None else StepProgram(along, lambda: curve, "forward curve")
@@ -99,13 +99,23 @@ class Forward:
                 )
             part = np.where(here, part, 0.0)
             if self.curve is None:
-                found = self.step(row, self.now, length * part)
+                found = self.between(row, length, part)
             else:
                 found = self.curve(row, self.now, length, part)
             old = self.seen.get(key, self.now)
             self.seen[key] = {
                 name: np.where(spread(here, v), found[name], old[name]) for name, v in self.now.items()
             }
+
+    def between(self, row: Row, length: Any, part: Any) -> dict[str, Any]:
+        """After a part of a step, from the ends of shorter ones."""
+        steps = self.made.steps_to(part)
+        rest = 1.0 - sum(weight for weight, _ in steps)
+        found = {name: spread(rest, v) * v for name, v in self.now.items()}
+        for weight, end in steps:
+            new = self.step(row, self.now, length * end)
+            found = {name: v + spread(weight, v) * new[name] for name, v in found.items()}
+        return found
 
     def go(self, keep: bool = False) -> None:
         """Along all rows; `keep` puts what is beside them into the rows."""

@@ -31,7 +31,8 @@ from tinyphysics.runtime.state.schedule import time_at
 from tinyphysics.trajectory import Stop, Trajectory
 
 LIMIT = 2.0  # omega*dt of leapfrog, where a method says nothing
-ON_THE_WAY = 65  # places of the last drift that are looked at
+ON_THE_WAY = 97  # places of the last drift that are looked at
+BEYOND = 1.5  # of it: the kick before it, which a state between two steps does not show, makes it longer
 NEARER = (0.99, 0.999)  # of the way to a pole, where an energy climbs or falls
 NO_CAUSE = "no cause found"
 FROM_A_POLE = 'Compile with time="logarithmic", add a softening, tp.sqrt(r2 + eps**2), or shorten dt.'
@@ -48,7 +49,8 @@ def autopsy(stop: Stop) -> Autopsy:
         return Autopsy(stop.cause, QUIET[stop.cause], "The states up to there are good.", stop)
     if not isinstance(out, Trajectory) or not isinstance(out.origin, Origin):
         raise InputError(
-            "this stop does not know the run that it belongs to", fix="Ask the run: out.stopped.report()."
+            "this stop does not know the run that it belongs to",
+            fix="Pass the run: out.stops[0].report(out), or ask for the first stop: out.stopped.report().",
         )
     with np.errstate(all="ignore"):  # numbers beyond all floats are what is looked for
         return Examined(out.origin.run, stop).verdict()
@@ -77,7 +79,12 @@ class Examined:
         return out | {"t": time_at(n, r.dt, r.t0)}
 
     def at(self, state: Mapping[str, Any], n: int) -> Place:
-        return Place(self.subject, self.env(state, n), self.run.dt, self.limit)
+        place = Place(self.subject, self.env(state, n), self.run.dt, self.limit)
+        if not self.run.inner:
+            return place
+        from tinyphysics.runtime.measure.multirate_limit import with_limit
+
+        return with_limit(place, self.run, self.method)
 
     @cached_property
     def first(self) -> Place:
@@ -101,11 +108,14 @@ class Examined:
         r = self.run
         if r.system.clock is not None or r.encoding.solves or r.jump is not None or r.adaptive:
             return math.inf  # steps in another time, implicit ones, and those that are as long as they may be
-        name = getattr(getattr(self.run.program, "program", self.run.program), "name", "")
-        method = BY_NAME.get(name)
+        method = BY_NAME.get(self.method)
         if method is None:
             return LIMIT
         return math.inf if method.limit is None else float(method.limit)
+
+    @property
+    def method(self) -> str:
+        return str(getattr(getattr(self.run.program, "program", self.run.program), "name", ""))
 
     def omega(self, state: Mapping[str, Any], n: int) -> float:
         """The frequency of the fastest vibration at a state."""
@@ -291,7 +301,7 @@ class Examined:
         speeds = [place.value(u) for u in rates]
         if not speeds or not all(np.isfinite(v).all() for v in speeds):
             return None
-        for part in np.linspace(0.0, 1.0, ON_THE_WAY):
+        for part in np.linspace(0.0, BEYOND, ON_THE_WAY):
             here = place.moved(
                 {
                     str(q.arg): place.state(q) + (part * self.run.dt * v).reshape(q.shape)

@@ -6,9 +6,10 @@ copy, as in every run.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,8 @@ from tinyphysics.runtime.measure.loop_numbers import HOST, Numbers, numbers_of, 
 from tinyphysics.runtime.measure.sweep_file import Mark
 from tinyphysics.runtime.stages.bind import bind
 from tinyphysics.runtime.stages.encode import encode
-from tinyphysics.runtime.stages.execute import matrices, own_steps_engine
+from tinyphysics.runtime.stages.execute import matrices, own_steps_engine, rounds_engine
+from tinyphysics.runtime.stages.own_time import ended
 from tinyphysics.runtime.stages.place import place
 from tinyphysics.runtime.stages.resolve import Request, resolve
 from tinyphysics.runtime.stages.schedule import Scheduled, schedule
@@ -35,10 +37,15 @@ from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.run import Run, made
 from tinyphysics.runtime.state.schedule import Schedule, time_at
 from tinyphysics.step import DT
-from tinyphysics.tpir.program.isa import Operand, Program, Register, Type
+from tinyphysics.target import BUILT
+from tinyphysics.tpir.kernels.kernel import LARGEST, build_kernel
+from tinyphysics.tpir.program.isa import Operand, Program, Register, Type, kept_name
 from tinyphysics.util import prod
 
 Arrays = Mapping[str, Any]
+LOG = logging.getLogger("tinyphysics")
+OF_AN_ORBIT = 40  # operations at least, for either half
+SHORT = 200  # instructions, which are few operations in any case
 SEEN = 64  # times on their way back when it is looked at how large cotangents are
 Key = int | tuple[int, float]  # a step; or a time between it and the next one
 
@@ -79,6 +86,7 @@ class Course:
         steps, times = self.schedule.frames(self.steps)
         if times is None:
             keys: list[Key] = [int(n) for n in steps]
+            keys += [self.last] if isinstance(self.last, tuple) else []
         else:
             keys = [int(n) if np.isnan(t) else (int(n), float(t)) for n, t in zip(steps, times)]
         shown = self.schedule.shown
@@ -93,8 +101,15 @@ class Course:
 
     @property
     def last(self) -> Key:
-        """Where the run ends."""
+        """Where the run ends; one in a time of its own, with a part of a step."""
+        if self.ends_in_time:
+            return self.steps, float(self.run.until or 0.0)
         return self.steps if self.schedule.end is None else (self.steps, self.schedule.end)
+
+    @property
+    def ends_in_time(self) -> bool:
+        """Is its time a state, and does it end where that is as large as was asked for?"""
+        return self.run.system.clock is not None and self.run.until is not None
 
     def time(self, key: Key) -> float:
         return key[1] if isinstance(key, tuple) else time_at(key, self.run.dt, self.run.t0)
@@ -118,10 +133,7 @@ class Course:
         if r.adaptive:
             return own_steps_engine(r)
         if r.system.crossings:
-            raise PlanError(
-                f"gradients are not pulled back through the walls and events of `{r.system.name}` yet",
-                fix="Derivatives along a direction are known: sim.jvp(...), one for each number that is asked about.",
-            )
+            return rounds_engine(r)
         return engine_for(r.target, r.program, None, r.threads, r.loops)
 
     def begin(self) -> Any:
@@ -163,11 +175,25 @@ class Course:
                 fix="Shorten dt, or begin with another state.",
             )
 
+    @cached_property
+    def lengths(self) -> dict[Key, float]:
+        """Of shorter steps to a time that is a state, as they were found."""
+        return {}
+
+    def length(self, state: Arrays, n: int, t: float) -> float:
+        """Of the shorter step from the state that users see at step n to a time t."""
+        if not self.ends_in_time:
+            return t - time_at(n, self.run.dt, self.run.t0)
+        if (n, t) not in self.lengths:
+            own = {name: np.array(here(v)) for name, v in state.items()}
+            self.lengths[n, t] = ended(self.run, own, t).fraction * self.run.dt
+        return self.lengths[n, t]
+
     def between(self, state: Arrays, n: int, t: float) -> Any:
         """A loop of one shorter step from the state that users see at step n, as a run shows the time t."""
-        r, now = self.run, time_at(n, self.run.dt, self.run.t0)
-        params = {**r.given.params, **matrices(r, t - now)}
-        return self.engine.start(state, params, self.members, t - now, now, r.threads)
+        r, now, h = self.run, time_at(n, self.run.dt, self.run.t0), self.length(state, n, t)
+        params = {**r.given.params, **matrices(r, h)}
+        return self.engine.start(state, params, self.members, h, now, r.threads)
 
     def check_values(self, words: Arrays, key: Key) -> None:
         """The same of a state that was made for a look."""
@@ -189,11 +215,12 @@ class Course:
         """The program that pulls cotangents back: by inverse steps, or from the state that each step began with."""
         return Pullback(self, self.adjoint_program(reverse))
 
-    def adjoint_program(self, reverse: bool, of_final: bool = False) -> Program:
-        key = "adjoint", self.setup.goal, reverse, of_final, tuple(str(v.arg) for v in self.wrt)
+    def adjoint_program(self, reverse: bool, of_final: bool = False, more: tuple[UOp, ...] = ()) -> Program:
+        wrt = (*self.wrt, *more)
+        key = "adjoint", self.setup.goal, reverse, of_final, tuple(str(v.arg) for v in wrt)
         known = self.setup._beside
         if key not in known:
-            known[key] = adjoint(self.setup.built, self.wrt, reverse, of_final)
+            known[key] = adjoint(self.setup.built, wrt, reverse, of_final)
         found: Program = known[key]
         return found
 
@@ -238,8 +265,8 @@ class Pullback:
     @cached_property
     def engine(self) -> Any:
         r, loops = self.course.run, in_loops(self.program, self.course.members)
-        loops = loops and r.target.backend != "python"
-        return engine_for(r.target, self.program, None, r.threads, loops)
+        target = r.target if loops or fits(self.program) else BUILT["python"]
+        return engine_for(target, self.program, None, r.threads, loops and target.backend != "python")
 
     @cached_property
     def numbers(self) -> Numbers:
@@ -303,9 +330,9 @@ class Pullback:
     def part(self, before: Arrays, after: Arrays, bars: Arrays, n: int, t: float) -> dict[str, Any]:
         """Cotangents of the states that users see at step n, and sums, from those after a shorter step to the time t."""
         c, r = self.course, self.course.run
-        now = time_at(n, r.dt, r.t0)
-        params = {**r.given.params, **matrices(r, t - now)}
-        call = (params, c.members, t - now, now)
+        now, h = time_at(n, r.dt, r.t0), c.length(before, n, t)
+        params = {**r.given.params, **matrices(r, h)}
+        call = (params, c.members, h, now)
         loop = c.between(before, n, t)
         begun = c.kept(loop)
         if loses(c.setup.built.step):
@@ -313,7 +340,7 @@ class Pullback:
             state = self.through_final(c.kept(loop), bars, (*call, 1, r.threads))
         else:
             given = {**after, **zeros(self.program, c.members), **split(c.precision, bars)}
-            end = self.engine.start(given, params, c.members, t - now, t, r.threads)
+            end = self.engine.start(given, params, c.members, h, t, r.threads)
             state = self.numbers.registers(self.engine, end)
         state |= {place: begun[at] for at, place in self.own.items()}
         one = self.engine.restored(state, *call, 0, r.threads)
@@ -442,6 +469,36 @@ class Pullback:
         return found
 
 
+@lru_cache(maxsize=64)  # said once
+def fits(program: Program) -> bool:
+    """Is it short enough to be written out number by number?  If not it runs in Python, to the same bits."""
+    sections = ("init", "step", "final")
+    if sum(len(getattr(program, name)) for name in sections) < SHORT:
+        return True
+    try:
+        for name in sections:
+            check_length(program, name)
+        kernel = build_kernel(program)
+        for name in sections:
+            kernel.section(name)
+    except PlanError as why:
+        LOG.warning("%s, too many to compile: gradients run in Python, slowly", str(why).rstrip("."))
+        return False
+    return True
+
+
+def check_length(program: Program, section: str) -> None:
+    """An error where a section is longer than that in any case, before it is written out."""
+    least = sum(
+        i.type.shape[0] * OF_AN_ORBIT if i.op == "KEPLER" else prod(i.type.shape)
+        for i in getattr(program, section)
+    )
+    if least > LARGEST:
+        raise PlanError(
+            f"one {section} of `{program.name}` is more than {least:,} operations when written out"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Size:
     """How large the cotangents of each member are: times two to a power."""
@@ -483,4 +540,5 @@ def course_of(setup: Setup, request: Request, wrt: Sequence[str], what: str) -> 
     bound = bind(resolved, encoded, scheduled)
     run = place(resolved, scheduled, bound).run
     parameters = {p.name: p.var for p in setup.system.parameters}
-    return Course(setup, run, scheduled, tuple(DT if n == "dt" else parameters[n] for n in wrt))
+    held = (UOp.var(kept_name(k)) for k, _ in enumerate(setup.goal.project))  # by the first state
+    return Course(setup, run, scheduled, (*(DT if n == "dt" else parameters[n] for n in wrt), *held))

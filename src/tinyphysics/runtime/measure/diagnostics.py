@@ -20,8 +20,10 @@ from tinyphysics.runtime.engines.backend import transferred
 from tinyphysics.runtime.engines.caller_arrays import CallerArrays
 from tinyphysics.runtime.engines.events import gathered, last_times, never_a_number
 from tinyphysics.runtime.measure.alarms import applies, look_at, passed_over
+from tinyphysics.runtime.measure.bias import biased
 from tinyphysics.runtime.measure.commutators import commutators
 from tinyphysics.runtime.measure.convergence import check_converges
+from tinyphysics.runtime.measure.replicas import exchanged
 from tinyphysics.runtime.measure.solver import solver_report
 from tinyphysics.runtime.measure.watches import poles, watches
 from tinyphysics.runtime.stages.diagnose import Diagnostic, Finished, Repeated
@@ -83,9 +85,9 @@ def events(f: Finished) -> Found:
 
 
 def met(f: Finished) -> Found:
-    """Of walls and events: how often several were met at once, and how often a wall was only grazed."""
+    """Of walls and events: how often several were met at once, one was grazed, and a stretch of untested steps ended."""
     out = {}
-    for name, parts in zip(("ties", "grazes"), zip(*f.record.met)):
+    for name, parts in zip(("ties", "grazes", "rollbacks"), zip(*f.record.met)):
         every = np.concatenate(parts).astype(np.int64)
         out[name] = every if f.run.given.is_ensemble else int(every.sum())
     return out
@@ -352,6 +354,8 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("resonance", applies=lambda f: f.setup.compiled.known.method in OSCILLATOR_METHODS, after=turns),
     Diagnostic("goals", applies=lambda f: f.setup.goal.is_accurate, after=goals),
     Diagnostic("strict", applies=lambda f: f.setup.checks == "strict" and f.failed, after=raise_failure),
+    Diagnostic("exchange", applies=lambda f: f.run.across is not None, after=exchanged),
+    Diagnostic("bias", applies=lambda f: f.run.system.biased_by, after=biased),
     Diagnostic("acts", applies=lambda f: f.run.acts, after=acts),
     Diagnostic("peak_memory", after=peak_memory, again=peak_memory_again),
     Diagnostic("alarms", after=alarms, again=alarms_again),

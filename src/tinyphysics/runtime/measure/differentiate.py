@@ -11,6 +11,7 @@ import numpy as np
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.given import names as names_given
 from tinyphysics.given import shown
+from tinyphysics.runtime.measure.beginnings import check_beginning
 from tinyphysics.runtime.measure.course import Course, course_of
 from tinyphysics.runtime.measure.gradients import Gradients, Readings, swept, value_of
 from tinyphysics.runtime.measure.loss_function import FINAL, FRAMES, SEEN, TIMES, traced_loss
@@ -18,6 +19,7 @@ from tinyphysics.runtime.measure.no_gradient import check_gradient
 from tinyphysics.runtime.measure.own_steps import OwnPast
 from tinyphysics.runtime.measure.past import Looks
 from tinyphysics.runtime.measure.plan_past import TOLD, Past, choose_past
+from tinyphysics.runtime.measure.round_past import RoundPast
 from tinyphysics.runtime.measure.sweep_file import SweepFile
 from tinyphysics.runtime.stages.resolve import Request
 from tinyphysics.runtime.stages.setup import Setup
@@ -51,6 +53,7 @@ def prepared(setup: Setup, request: Request, wrt: Any, what: str) -> tuple[Cours
     if setup._compiled is None or setup.goal.is_accurate and setup.goal.decision is None:
         setup.evolve(**request.given, steps=0, frames=2)
     check_gradient(setup, request, what)
+    check_beginning(setup, given, what)
     motion = setup.system.motion
     if motion is not None and (found := next((str(v.arg) for v in motion.v if str(v.arg) in given), None)):
         raise PlanError(
@@ -73,7 +76,7 @@ def prepared(setup: Setup, request: Request, wrt: Any, what: str) -> tuple[Cours
 def wanted_names(setup: Setup, wrt: Any) -> list[str]:
     """What is differentiated by: states and parameters of real numbers, if nothing is said."""
     system = setup.system
-    floats = [s.name for s in system.states if s.var.dtype.is_float]
+    floats = [s.name for s in system.seen.states if s.var.dtype.is_float]
     taken = {p.name for p in system.parameters}
     chosen = {str(v.arg) for _, index, _ in used(system.equations, frozenset(taken)) for v in index.leaves}
     floats += [p.name for p in system.parameters if p.dtype.is_float and p.name not in chosen]
@@ -81,7 +84,7 @@ def wanted_names(setup: Setup, wrt: Any) -> list[str]:
         return floats
     wrt = names_given("wrt", wrt, 'wrt=["q", "mu"]')
     known = [*floats, *(["dt"] if system.kind != "map" else [])]
-    every = {s.name for s in system.states} | {p.name for p in system.parameters}
+    every = {s.name for s in system.seen.states} | {p.name for p in system.parameters}
     for name in wrt:
         if name in known:
             continue
@@ -102,8 +105,11 @@ def wanted_names(setup: Setup, wrt: Any) -> list[str]:
     return list(dict.fromkeys(wrt))
 
 
-def decide_past(course: Course, past: Any, memory: Any, snapshots: Any) -> Past | OwnPast:
+def decide_past(course: Course, past: Any, memory: Any, snapshots: Any) -> Past | OwnPast | RoundPast:
     """Kept for explain(), too."""
+    if course.run.system.crossings:
+        check_round_past(course, past)
+        return RoundPast(course, past, memory, snapshots)
     if course.run.adaptive:
         check_own_past(course, past)
         return OwnPast(course, past, memory, snapshots)
@@ -123,6 +129,15 @@ def check_own_past(course: Course, past: Any) -> None:
         raise PlanError(
             f'wrt names "dt", and `{course.setup.compiled.known.method}` chooses its own steps: dt is only when one looks',
             fix="Leave dt out of wrt.",
+        )
+
+
+def check_round_past(course: Course, past: Any) -> None:
+    names = one_of([c.name for c in course.run.system.crossings], "and")
+    if past == "reverse":
+        raise PlanError(
+            f'past="reverse": steps that are cut at {names} cannot be taken back',
+            fix='Pass past="checkpoint".',
         )
 
 
@@ -195,7 +210,7 @@ def vjp(
         raise InputError(
             "cotangents are a dict of states", fix='Pass {"q": ...}, of the shape of out.final.q.'
         )
-    shapes = {s.name: s.var.shape for s in setup.system.states}
+    shapes = {s.name: s.var.shape for s in setup.system.seen.states}
     members, ensemble = course.members, course.run.given.is_ensemble
     for name, value in cotangents.items():
         if name not in shapes:
@@ -226,6 +241,8 @@ def check_file(course: Course, file: SweepFile, what: str) -> None:
         return
     name = "checkpoint" if file.path is not None else "resume"
     why = "the loop is deleted, and nothing takes long" if course.run.jump is not None else ""
+    if course.run.system.crossings:
+        why = "a sweep back through walls and events is not kept yet"
     if course.run.adaptive:
         why = f"`{course.setup.compiled.known.method}` chooses its own steps, whose sweep is not kept yet"
     if why:

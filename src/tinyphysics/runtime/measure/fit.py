@@ -22,7 +22,7 @@ from tinyphysics.runtime.measure.differentiate import vjp, wanted_names
 from tinyphysics.runtime.measure.forward_mode import jvp
 from tinyphysics.runtime.stages.resolve import Request
 from tinyphysics.runtime.stages.setup import Setup
-from tinyphysics.runtime.state.ensemble import inputs, sizes_from
+from tinyphysics.runtime.state.ensemble import inputs, number_array, sizes_from
 from tinyphysics.runtime.state.frames import placed_at
 from tinyphysics.runtime.state.schedule import time_at
 from tinyphysics.system import SizedFamily
@@ -220,11 +220,12 @@ class Problem:
 
 # --- what a user gives --------------------------------------------------------------------------------
 def numbers(name: str, value: Any) -> Any:
+    """An array of real numbers, all of which are there; they may be NaN and inf."""
     try:
-        return np.asarray(value, float)
-    except (TypeError, ValueError):
+        return np.asarray(number_array(name, value), float)
+    except InputError as error:
         raise InputError(
-            f"{name}={shown(value)} is not an array of numbers", fix=f"Write {EXAMPLE}."
+            error.what, fix=error.fix if np.ma.is_masked(value) else f"Write {EXAMPLE}."
         ) from None
 
 
@@ -251,6 +252,11 @@ def problem_of(setup: Setup, data: Any, t: Any, sigma: Any, wrt: Any, start: Any
         setup.bind(setup.source, sizes_from(setup.source, start))
     if setup._compiled is not None and setup.compiled.adaptive:
         raise own_steps(setup.system.name)
+    if setup.system.clock is not None:
+        raise PlanError(
+            f"fit: data are at times, and with time= no step of `{setup.system.name}` ends at one",
+            fix="Compile it without time=.",
+        )
     if missing := [s.name for s in setup.system.states if s.name not in start and s.start is None]:
         raise InputError(f"start has no `{missing[0]}`", fix=f'Pass start={{"{missing[0]}": ..., ...}}.')
     setup.evolve(**start, t0=t0, steps=0, frames=2)  # what a first state decides, and whether it is one

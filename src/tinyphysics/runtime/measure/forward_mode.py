@@ -27,6 +27,7 @@ from tinyphysics.runtime.measure.gradients import Gradients, Readings, swept, va
 from tinyphysics.runtime.measure.jump_gradients import push_forward
 from tinyphysics.runtime.measure.loss_function import Loss, Symbols, along, loss_of, traced_loss
 from tinyphysics.runtime.measure.own_steps import OwnPast
+from tinyphysics.runtime.measure.round_past import warn_of_grazes
 from tinyphysics.runtime.measure.tangents import Run, Wanted, run_with_directions
 from tinyphysics.runtime.stages.resolve import Request
 from tinyphysics.runtime.stages.setup import Setup
@@ -109,6 +110,9 @@ def jvp(setup: Setup, tangents: Any, request: Request) -> dict[str, Any]:
             f"the run stopped at step {s.step} (t = {s.t:g}): {s.cause}",
             fix="Shorten dt, or choose another state.",
         )
+    if setup.system.crossings:
+        met = out.metrics
+        warn_of_grazes(setup.system, met["grazes"], met["ties"], np.ndim(met["grazes"]) > 0)
     states = out.frames if frames else out.final.states
     return {name: np.asarray(states[DIRECTION.format(0, name)]) for name in shapes}
 
@@ -197,7 +201,7 @@ def jacobian(setup: Setup, of: Any, wrt: Any, past: Any, request: Request) -> di
     course, names, _ = prepared(setup, request, wrt, "jacobian")
     if course.run.given.is_ensemble:
         raise PlanError("jacobian is that of one run", fix="Call it for each member.")
-    shapes = {s.name: s.var.shape for s in setup.system.states}
+    shapes = {s.name: s.var.shape for s in setup.system.seen.states}
     wanted = list(shapes) if of is None else names_given("of", of, 'of=["q"]')
     for name in wanted:
         if name not in shapes:

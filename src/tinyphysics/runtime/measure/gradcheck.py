@@ -30,6 +30,7 @@ H = (
 DUAL, ALIKE = 1e-10, 1e-9  # how far two exact derivatives may be apart: rounding, as cotangents grow
 ROUNDINGS = 2.0**11  # of forces, which they may be apart where those are float32
 STREAM = 0x6AD1
+MET = "met"
 LOSSES = 64  # roundings of a loss, that differences may show
 FINER, FINEST = 2.0**-8, 2.0**-31  # by which steps get shorter where a run is far from straight along them
 AGREE = 0.25  # of their distance from a gradient: two lengths of steps whose differences are as near see it as wrong
@@ -48,6 +49,7 @@ class GradCheck:
     pasts: Mapping[str, float]  # against the past that was chosen
     tolerance: float
     rounding: float = 2.0**-53  # of the forces
+    met: str = ""  # of walls and events: where runs next to this one meet another number of them
 
     @property
     def passed(self) -> bool:
@@ -63,7 +65,7 @@ class GradCheck:
         where = "double-double" if self.in_double_double else "the precision of the run"
         pasts = ", ".join(f"{name} {v:.1e}" for name, v in self.pasts.items())
         apart = "not decisive" if self.differences is None else f"{self.differences:.1e}"
-        apart = f"differences in {where} {apart}"
+        apart = f"differences in {where} {apart}{f' ({self.met})' if self.met else ''}"
         verdict = "passed" if self.passed else "FAILED"
         return f"gradcheck {verdict}: duality {dual}; {apart}; past {pasts}"
 
@@ -87,9 +89,11 @@ def gradcheck(setup: Setup, loss: Any, request: Request, wrt: Any, tolerance: fl
         raise PlanError("gradcheck looks at one run", fix="Call it for some members.")
     shown = course.shown(course.first())
     at = {n: shown[n][0] if n in shown else np.asarray(course.run.given.params[n][0], float) for n in names}
-    tried, dd, h = list[float](), False, H
+    tried, dd, h, met = list[float](), False, H, list[str]()
     while h >= FINEST:
-        off, dd, straight, visible = along_one(setup, loss, request, grads, at, h, frames, tolerance, seed)
+        off, dd, straight, visible = along_one(
+            setup, loss, request, grads, at, h, frames, tolerance, seed, met
+        )
         if tried and not visible:  # shorter steps show rounding alone
             break
         tried += [off] if straight else []
@@ -103,7 +107,7 @@ def gradcheck(setup: Setup, loss: Any, request: Request, wrt: Any, tolerance: fl
     }
     dual = duality(setup, request, names, at, seed, frames)
     rounding = rounding_of(setup.goal.precision) if setup.goal.precision != "lattice" else 0.0
-    out = GradCheck(dual, found, dd, pasts, tolerance, rounding)
+    out = GradCheck(dual, found, dd, pasts, tolerance, rounding, met[-1] if met and not tried else "")
     if not out.passed:
         raise VerifyError(f"{out}", fix="Report it: the gradient of these steps is not what it should be.")
     return out
@@ -133,6 +137,7 @@ def along_one(
     frames: bool,
     tolerance: float,
     seed: int,
+    met: list[str],
 ) -> tuple[float, bool, bool, bool]:
     """How far differences along a direction are from a gradient; were they in double-double?
 
@@ -140,14 +145,14 @@ def along_one(
     """
     signs = {n: np.sign(draw(np.shape(v), seed, k)) for k, (n, v) in enumerate(at.items())}
     steps = {n: h * sizes_of(at[n]) * signs[n] for n in at}
-    roles = {s.name: s.role for s in setup.system.states}
+    roles = {s.name: s.role for s in setup.system.seen.states}
     moved = {
         k: {n: of_its_length(roles.get(n, ""), at[n] + k * steps[n]) for n in at} for k in (-2, -1, 1, 2)
     }
     along = {n: change_of({k: moved[k][n] for k in moved}) for n in at}  # as it is after rounding
     want = sum(float(np.sum(np.asarray(grads[n]) * along[n])) for n in at)
     sizes = sum(float(np.sum(np.abs(np.asarray(grads[n]) * along[n]))) for n in at) or 1.0
-    found, bent, dd, size = differences(setup, loss, request, moved, frames)
+    found, bent, dd, size = differences(setup, loss, request, moved, frames, met)
     # a gradient that is zero but for rounding is as large as that
     lost = LOSSES * rounding_of(setup.goal.precision, setup.goal.lattice) * size * (h if dd else 1.0)
     scale = max(sizes, lost / tolerance)
@@ -196,7 +201,7 @@ def apart(one: Gradients, other: Gradients, names: list[str]) -> float:
 def duality(
     setup: Setup, request: Request, names: list[str], at: Mapping[str, Any], seed: int, frames: bool
 ) -> float | None:
-    states = {s.name: s.var.shape for s in setup.system.states}
+    states = {s.name: s.var.shape for s in setup.system.seen.states}
     v = {n: draw(np.shape(at[n]), seed, 100 + k) for k, n in enumerate(names)}
     plain = replace(request, observe=None)
     try:
@@ -212,9 +217,17 @@ def duality(
 
 
 def differences(
-    setup: Setup, loss: Any, request: Request, moved: Mapping[int, Mapping[str, Any]], frames: bool
+    setup: Setup,
+    loss: Any,
+    request: Request,
+    moved: Mapping[int, Mapping[str, Any]],
+    frames: bool,
+    met: list[str],
 ) -> tuple[float, float, bool, float]:
-    """(the derivative along the step, by differences; how far the run bends; in double-double?; what was subtracted)."""
+    """(the derivative along the step, by differences; how far the run bends; in double-double?; what was subtracted).
+
+    Where neighbouring runs meet another number of walls or events, `met` is called: no step is short enough there.
+    """
     slopes = slopes_at(setup, loss, request, frames)
     other, dd = setup, setup.goal.precision == "dd" and not setup.compiled.adaptive
     if setup.compiled.adaptive:  # of first words alone
@@ -237,7 +250,13 @@ def differences(
 
     size = sum(float(np.sum(np.abs(slope * ends[1][key][0]))) for key, slope in slopes.items())
     one, two = change(1), change(2)
-    return (8 * one - two) / 12, abs(two - 2 * one), dd, size
+    bent = abs(two - 2 * one)
+    for c in setup.system.crossings:
+        counts = sorted({len(ends[k][f"{MET}.{c.name}"]) for k in ends})
+        if len(counts) > 1:
+            met.append(f"runs next to this one meet `{c.name}` {counts[0]} to {counts[-1]} times")
+            bent = np.inf
+    return (8 * one - two) / 12, bent, dd, size
 
 
 def run(setup: Setup, request: Request, given: Mapping[str, Any], frames: bool) -> dict[str, tuple[Any, ...]]:
@@ -249,11 +268,11 @@ def run(setup: Setup, request: Request, given: Mapping[str, Any], frames: bool) 
     if not isinstance(request.t0, type(None)):
         kept["t0"] = request.t0
     out = setup.evolve(**own, **{k: v for k, v in kept.items() if v is not None}, progress=False)
-    names = [s.name for s in setup.system.states]
+    names = [s.name for s in setup.system.seen.states]
     found = {f"{FINAL}.{n}": tuple(out.final.words(n)) for n in names}
     if frames:
         found |= {f"{FRAMES}.{n}": tuple(out.words(n)) for n in names}
-    return found
+    return found | {f"{MET}.{c.name}": tuple(out.events(c.name).t) for c in setup.system.crossings}
 
 
 def run_at_own_steps(
@@ -261,7 +280,7 @@ def run_at_own_steps(
 ) -> dict[str, tuple[Any, ...]]:
     """The same from another beginning, at the steps that the user's run chose."""
     course, _, _ = prepared(setup, request, [], "gradcheck")
-    own = {s.name for s in setup.system.states}
+    own = {s.name for s in setup.system.seen.states}
     states = {n: np.asarray(v, float)[None] for n, v in given.items() if n in own}
     params = {n: np.asarray(v, float)[None] for n, v in given.items() if n not in own}
     first = {n: np.asarray(v) for n, v in course.run.given.states.items()}

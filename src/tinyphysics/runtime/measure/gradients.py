@@ -22,6 +22,7 @@ from tinyphysics.flows.solvers.products import ROUNDS
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.calculus.vjp import vjp
 from tinyphysics.rules.identities.real import simplify
+from tinyphysics.runtime.measure.beginnings import through_beginning
 from tinyphysics.runtime.measure.cotangent_words import joined
 from tinyphysics.runtime.measure.course import Course, Key, Pullback
 from tinyphysics.runtime.measure.horizon import Horizon, horizon
@@ -31,10 +32,11 @@ from tinyphysics.runtime.measure.loss_function import FINAL, FRAMES, SEEN, TIMES
 from tinyphysics.runtime.measure.own_steps import OwnPast, OwnPullback
 from tinyphysics.runtime.measure.past import Looks, Report, checkpointed, reversed_, stored
 from tinyphysics.runtime.measure.plan_past import Past
+from tinyphysics.runtime.measure.round_past import RoundPast
 from tinyphysics.runtime.measure.sweep_file import SweepFile
 from tinyphysics.runtime.stages.execute import clock_of
 from tinyphysics.runtime.stages.observed import traced
-from tinyphysics.step import SOLVES
+from tinyphysics.step import DT, SOLVES
 from tinyphysics.target import NUMPY
 from tinyphysics.util import did_you_mean, frames_to_user, one_of
 
@@ -114,7 +116,7 @@ class Readings:
     def __init__(self, course: Course, looks: Looks) -> None:
         self.course, self.looks = course, looks
         system = course.setup.system
-        self.time = UOp.var("t")
+        self.time = UOp.var("t") if system.clock is None else clock_of(system)
         clock = {clock_of(system): self.time}
         self.values = {
             name: substitute([traced(system, f, name)], clock)[0]
@@ -125,7 +127,7 @@ class Readings:
     def symbols(self, frames: bool) -> Symbols:
         c = self.course
         return Symbols(
-            {s.name: s.var.shape for s in c.setup.system.states},
+            {s.name: s.var.shape for s in c.setup.system.seen.states},
             {name: u.shape for name, u in self.values.items()},
             len(c.frames) if frames else 0,
             len(c.observed),
@@ -150,7 +152,7 @@ class Readings:
         for p in system.parameters:
             v = np.broadcast_to(c.run.given.params[p.name], (c.members, *p.var.shape))
             env[str(p.var.arg)] = np.repeat(v, count, axis=0)
-        env["t"] = np.tile(c.times(c.observed), c.members)
+        env[str(self.time.arg)] = np.tile(c.times(c.observed), c.members)
         return env
 
     def given(self, reads: Sequence[UOp]) -> dict[str, Any]:
@@ -163,6 +165,8 @@ class Readings:
                 out[str(v.arg)] = self.state(c.last, name)
             elif kind == FRAMES:
                 out[str(v.arg)] = self.rows(c.frames, name)
+            elif kind == TIMES and (clock := c.setup.system.clock) is not None:
+                out[TIMES] = self.rows(c.frames, clock.time)
             elif kind == TIMES:
                 t = c.times(c.frames)
                 out[TIMES] = np.broadcast_to(t, (c.members, len(t)))
@@ -188,6 +192,9 @@ class Readings:
             elif kind == FRAMES:
                 for k, frame in enumerate(c.frames):
                     add(frame, name, d[:, k])
+            elif kind == TIMES and (clock := c.setup.system.clock) is not None:
+                for k, frame in enumerate(c.frames):
+                    add(frame, clock.time, d[:, k])
             elif kind == TIMES:  # t0 + n*dt
                 self.directly("dt", (d * c.by_step(c.frames)).sum(axis=1))
             elif kind == SEEN:
@@ -203,10 +210,10 @@ class Readings:
         parts = {key: bars for key, bars in seeds.items() if isinstance(key, tuple)}
         if not parts:
             return out
-        pull = c.adjoint(False)
+        pull = self.to_a_time if c.ends_in_time else c.adjoint(False).part
         for (n, t), bars in parts.items():
             before = c.first() if n == 0 else self.looks.seen[n]
-            found = pull.part(before, self.looks.seen[n, t], bars, n, t)
+            found = pull(before, self.looks.seen[n, t], bars, n, t)
             at = out.setdefault(n, {})
             for s in c.setup.system.states:
                 value = joined(found, f"{s.name}{BAR}")
@@ -218,6 +225,17 @@ class Readings:
                 )
         return out
 
+    def to_a_time(self, before: Arrays, after: Arrays, bars: Arrays, n: int, t: float) -> dict[str, Any]:
+        """The same where time is a state: how long the shorter step is follows from its time, which is held."""
+        c, clock = self.course, self.course.setup.system.clock
+        assert clock is not None
+        pull = Pullback(c, c.adjoint_program(False, more=(DT,)))
+        found = pull.part(before, after, bars, n, t)
+        later = pull.part(before, after, {clock.time: np.ones(c.members)}, n, t)
+        high, low = f"{DT.arg}{BAR}", f"{DT.arg}{REST}"
+        ratio, pace = (joined(x, high) + np.asarray(here(x[low]), float) for x in (found, later))
+        return {name: v - spread(ratio / pace, later[name]) * later[name] for name, v in found.items()}
+
     def directly(self, name: str, value: Any) -> None:
         self.direct[name] = self.direct.get(name, 0.0) + value
 
@@ -228,7 +246,8 @@ class Readings:
         seed = UOp.var("cotangent", u.shape)
         states = {s.name: s.var for s in system.states if s.var in u.leaves}
         parameters = {p.name: p.var for p in system.parameters if p.var in u.leaves}
-        inputs = {**states, **parameters, **({"t": self.time} if self.time in u.leaves else {})}
+        clocked = self.time in u.leaves and system.clock is None
+        inputs = {**states, **parameters, **({"t": self.time} if clocked else {})}
         if not inputs:
             return {}
         wanted = dict(zip(inputs, simplify(vjp([u], [seed], list(inputs.values())))))
@@ -237,7 +256,7 @@ class Readings:
         each = {n: v.reshape(c.members, len(c.observed), *v.shape[1:]) for n, v in found.items()}
         for p in parameters:
             self.directly(p, each[p].sum(axis=1))
-        if "t" in each:
+        if "t" in each and c.setup.system.clock is None:
             self.directly("dt", (each["t"] * c.by_step(c.observed)).sum(axis=1))
         return {n: each[n] for n in states}
 
@@ -260,7 +279,7 @@ def swept(
     course: Course,
     readings: Readings,
     slopes_of: Any,
-    past: Past | OwnPast,
+    past: Past | OwnPast | RoundPast,
     wrt: Sequence[str],
     per_member: bool,
     file: SweepFile | None = None,
@@ -274,6 +293,11 @@ def swept(
         first.update(joining.pop(0, {}))
         own, report = past.swept(joining)
         return gathered(course, readings, own.bars, own.exponent, first, report, own, wrt, per_member)
+
+    if isinstance(past, RoundPast):
+        looks.go(course.begin(), 0, course.steps)
+        ends, begun, back, report = past.swept(readings.seeds(slopes_of()), looks.seen, readings.directly)
+        return gathered(course, readings, ends, back.exponent, begun, report, back, wrt, per_member)
 
     def seeds() -> dict[int, dict[str, Any]]:
         found = readings.at_whole_steps(readings.seeds(slopes_of()))
@@ -323,6 +347,7 @@ def gathered(
 ) -> Gradients:
     ensemble, states = course.run.given.is_ensemble, {s.name for s in course.setup.system.states}
     exponent = here(exponent)
+    end = through_beginning(course, end, exponent, readings.direct)
     mantissas: dict[str, Any] = {}
     exponents: dict[str, Any] = {}
     for name in wrt:
@@ -350,7 +375,9 @@ def gathered(
     start = {} if pull is None else {n: v for n, v in end.items() if not n.endswith((BAR, REST))}
     if lost := [n for n, m in mantissas.items() if not np.isfinite(m).all()]:
         say_no_number(course, lost)
-    return Gradients(mantissas, exponents, report, lambda: horizon(course, pull), start)
+    last = readings.looks.seen.get(course.steps, {})
+    end_of = course.shown(last) if last and course.setup.system.clock is not None else {}
+    return Gradients(mantissas, exponents, report, lambda: horizon(course, pull, end_of), start)
 
 
 def say_no_number(course: Course, names: Sequence[str]) -> None:

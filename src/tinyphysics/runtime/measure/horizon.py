@@ -7,13 +7,14 @@ of the time, and there is no horizon; what is no more than that, or has not grow
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.runtime.measure.cotangent_words import rounding_of
 from tinyphysics.runtime.measure.course import Course, Pullback
 from tinyphysics.runtime.measure.lyapunov import POWERS, method_error
@@ -56,11 +57,14 @@ class Horizon:
     __repr__ = __str__
 
 
-def horizon(course: Course, pull: Pullback | OwnPullback | None) -> Horizon:
-    """From the growth of the cotangents."""
-    span = abs(course.steps * course.run.dt)
-    if pull is None or not span:
-        none = "no horizon: " + ("the exact flow is linear" if span else "no step was done")
+def horizon(course: Course, pull: Pullback | OwnPullback | None, last: Mapping[str, Any]) -> Horizon:
+    """From the growth of the cotangents; `last` are the states at the end, of which time may be one."""
+    clock = course.setup.system.clock
+    span: Any = abs(course.steps * course.run.dt)
+    if clock is not None and last:
+        span = np.abs(np.asarray(here(last[clock.time]), float).reshape(-1) - course.run.t0)
+    if pull is None or not np.all(span):
+        none = "no horizon: " + ("the exact flow is linear" if np.all(span) else "no step was done")
         return Horizon(0.0, math.inf, why=none)
     grown = pull.growth()
     rate = np.maximum(grown, 0.0) * math.log(2) / span
@@ -70,6 +74,8 @@ def horizon(course: Course, pull: Pullback | OwnPullback | None) -> Horizon:
         t = np.where(chaotic, -math.log(delta) / np.where(chaotic, rate, 1.0), np.inf)
 
     def error() -> float:
+        if clock is not None:  # neighbours of such a run are not known
+            return 0.0
         states = course.shown(course.first())
         given = {**states, **course.run.given.params}
         ensemble = course.run.given.is_ensemble

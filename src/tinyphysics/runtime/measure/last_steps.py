@@ -23,7 +23,7 @@ def last_steps(r: Run, member: int, step: int) -> list[tuple[int, dict[str, Any]
     first = [(0, {n: v[0] for n, v in r.encoding.values(given).items()})]
     if r.jump is not None or r.adaptive or r.series is not None:
         return first
-    if r.acts or r.begun is not None:
+    if r.acts or r.begun is not None or r.system.guards:
         return with_acts(r, member, step)
     params = {n: v[member : member + 1] if len(v) > 1 else v for n, v in r.given.params.items()}
     engine = engine_for(r.target, r.program, None, 1, r.loops)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.numbers import NUMPY_DTYPE
+from tinyphysics.errors import InputError
 from tinyphysics.runtime.measure.autopsy import NO_CAUSE, Examined
 from tinyphysics.runtime.measure.causes import CAUSES, OVERFLOW, UNSOLVED, Finding
 from tinyphysics.runtime.measure.crossed import near
@@ -55,6 +56,11 @@ class Lint:
 
 def lint(sim: Setup, given: Mapping[str, Any]) -> Lint:
     """What `sim.lint(**state)` returns."""
+    if asked := [f"{name}=" for name in ("steps", "until") if name in given]:
+        raise InputError(
+            f"sim.lint takes a state and parameters, and no {asked[0]}",
+            fix="Leave it out: lint looks at the first state and makes a few steps by itself.",
+        )
     if isinstance(sim.source, SizedFamily):
         sim.bind(sim.source, sizes_from(sim.source, dict(given)))
     trial = type(sim)(sim.source, sim.goal, sim.requested, "off")

@@ -25,6 +25,7 @@ from tinyphysics.runtime.state.tiles import cut
 from tinyphysics.synth.methods.derivative import derivative
 from tinyphysics.tpir.precision.probe import probe
 from tinyphysics.trajectory import StatesByName
+from tinyphysics.util import one_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +126,12 @@ def minimise(
         raise PlanError(
             f"`{system.name}` has no positions that a minimum could be looked for in",
             fix="Its states turn: minimise the energy of an angle that you write as q.",
+        )
+    if system.crossings:
+        met = one_of([c.name for c in system.crossings], "and")
+        raise PlanError(
+            f"minimise follows forces alone, and {met} of `{system.name}` would not stop it",
+            fix="Compile the energy without them, or let friction bring it to rest in a run.",
         )
     most, tolerance = whole("steps", steps, 0), positive("force", force)
     for p in system.p:  # at rest, if nothing else is said

@@ -31,6 +31,7 @@ from tinyphysics.trajectory import Stop
 FEW = 4  # members that are looked at one by one
 MANY = 256  # members, beyond which one distance is found for all, and they are compared with it
 DISTANCES = np.geomspace(1e-12, 1e12, 4801)
+COARSE = 75  # of these at once, since a vibration is the slower the further away
 NEAR = 0.5  # of the limit of dt*omega
 ROOM = 1 << 24  # numbers of states that are recorded together
 FURTHEST = 1e12  # from a pole
@@ -124,8 +125,11 @@ class Nearness:
         out = []
         for f in self.forms:
             way = np.eye(len(f.values))[:1]
-            slow = f.at(numbers, way, DISTANCES)[0] < self.fastest
-            out.append(DISTANCES[np.argmax(slow)] ** 2 if slow.any() else np.inf)
+            slow = f.at(numbers, way, DISTANCES[::COARSE])[0] < self.fastest
+            end = COARSE * int(np.argmax(slow))
+            between = DISTANCES[max(0, end - COARSE) : end + 1]
+            fine = f.at(numbers, way, between)[0] < self.fastest
+            out.append(between[np.argmax(fine)] ** 2 if slow.any() else np.inf)
         return np.array(out)
 
     def are_near(self, rows: Any, near: Any) -> Any:

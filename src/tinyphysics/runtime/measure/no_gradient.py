@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tinyphysics.errors import PlanError
+from tinyphysics.planner.systems.bias import HILLS
 from tinyphysics.runtime.stages.resolve import Request
 from tinyphysics.runtime.stages.setup import Setup
 
@@ -25,24 +26,28 @@ def has_tree(setup: Setup, request: Request) -> bool:
     return any(i.op == "TREE" for i in setup.compiled.built.program.step)
 
 
+def changes_together(setup: Setup, request: Request) -> bool:
+    return request.exchange is not None or setup.system.biased_by[:1] == (HILLS,)
+
+
 # fmt: off
 ROWS = (
-    NoGradient("`project=`", "project= holds invariants of the first state, which the first state itself moves",
-               "Leave project= out.", lambda s, r: bool(s.goal.project)),
     NoGradient('`scale="auto"`', 'scale="auto" keeps the states in other units',
                "Leave scale= out.", lambda s, r: s.goal.scale == "auto"),
-    NoGradient("`time=`", "its time is a state of its own, which begins with the energy of the first state",
-               "Compile it without time=.", lambda s, r: s.system.clock is not None),
     NoGradient("`acts=`", "acts= change the state between steps",
                "Leave acts= out.", lambda s, r: r.acts is not None),
+    NoGradient("`exchange=` and hills", "swaps and hills change all members between two steps",
+               "Leave exchange= and bias=tp.metadynamics(...) out.", changes_together),
     NoGradient("`events=`", "events= are searched in it, and a loss cannot read their times",
                "Leave events= out.", lambda s, r: r.events is not None),
     NoGradient("states of whole numbers", "it has states of whole numbers",
                "Declare them as floats.", lambda s, r: not all(x.var.dtype.is_float for x in s.system.states)),
     NoGradient("`approximate=` (trees)", "a tree sums its forces, whose approximation changes in jumps with the states",
                "Leave approximate= out: all pairs are summed, without a table of them.", has_tree),
-    NoGradient("orbit methods (`wisdom_holman`, ...)", "its loop keeps the states in other coordinates",
-               'Choose a method that keeps them as they are, such as method="leapfrog".'),
+    NoGradient("`sim.jvp` and `sim.hvp` with `project=` or `time=`", "what follows from the first state has no direction yet",
+               "Leave them out; sim.grad and sim.vjp go with them."),
+    NoGradient("`sim.hvp` of orbit methods (`wisdom_holman`, ...)", "Kepler orbits have no second derivatives here",
+               'Choose method="leapfrog".'),
     NoGradient("`interaction*` methods, by dt and by the parameters of the oscillators",
                "how an exact turn changes with them is not there yet", "Leave them out of wrt."),
     NoGradient("`interaction*` methods with coupled oscillators", "their matrix has no adjoint yet",
@@ -52,6 +57,8 @@ ROWS = (
     NoGradient("`rodas` on arrays", "its stages are solved by matrices of blocks", 'Choose method="gauss4".'),
     NoGradient("Taylor series of more than some 30 numbers", "written out, a step is too long",
                'Choose a method with steps of one length: dt=..., method="leapfrog".'),
+    NoGradient("`sim.hvp` of walls and events, and gradients where steps that solve equations meet them",
+               "the derivatives of their cuts are not there yet", 'Choose method="leapfrog" or method="rk4".'),
     NoGradient('`sim.jvp` and `sim.hvp` of jumps with friction and of free bodies, `sim.hvp` of any jump',
                "a jump has its cotangents, and tangents only of quadratic energies",
                'Compile it with propagator="loop".'),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from tinyphysics.charged import but_for_weights
 from tinyphysics.errors import InputError
 from tinyphysics.ir import UOp, elements, substitute
 from tinyphysics.physics.draws import normal
@@ -99,11 +100,18 @@ class OneStep:
             for (M, z, new), (h, *_) in zip(self.jacobians, self.looks):
                 n = len(M)
                 worst, size = mp.mpf(0), max(sum(row[k] * row[k] for row in M) for k in range(n))
-                structure = self.structure.evaluated(self.numbers_at(h, mp))
+                structure = self.structure.evaluated(self.numbers_at(h, mp)).decayed(self.decays(h, mp))
                 for _, _, products, wanted in structure.defect(M, self.places, z, new):
                     form = sum(products)
                     worst = max(worst, abs(form - wanted)) if mp.isfinite(form) else mp.inf
                 out.append(float(worst / max(size, 1)))
+        return out
+
+    def decays(self, h: float, mp: Any) -> list[Any]:
+        """What friction multiplies each number of the momenta by, over a step of h."""
+        numbers, out = self.numbers_at(h, mp), []
+        for p, rate in zip(self.system.momenta, self.system.friction):
+            out += [mp.exp(-h * x) for x in numbers(rate.expand(p.shape), {})]
         return out
 
     def numbers_at(self, h: float, mp: Any) -> Callable[[UOp, Mapping[UOp, Any]], Sequence[Any]]:
@@ -161,6 +169,17 @@ class OneStep:
         with mp.workprec(BITS):
             one, two, four = (float(mp.det(mp.matrix(M)) - 1) for M, _, _ in self.jacobians)
         return one, two, four
+
+    def factors(self) -> tuple[float, float, float] | None:
+        """det M over the factor of volumes that friction has, less 1."""
+        if not self.written_out:
+            return None
+        mp, out = arithmetic(), []
+        with mp.workprec(BITS):
+            for (M, _, _), (h, *_) in zip(self.jacobians, self.looks):
+                found = mp.det(mp.matrix(M))
+                out.append(float(found / but_for_weights(found, mp.fprod(self.decays(h, mp))) - 1))
+        return out[0], out[1], out[2]
 
     def reversals(self) -> tuple[float, float, float] | None:
         if not isinstance(self.structure, Canonical) or self.system.time is not None:

@@ -7,7 +7,7 @@ these steps, and those of a state that was looked at join where the step began t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -234,7 +234,8 @@ class OwnPullback:
 
     def __init__(self, course: Course) -> None:
         self.course = course
-        made, names = method_of(course), tuple(str(v.arg) for v in course.wrt)
+        self.made = made = method_of(course)
+        names = tuple(str(v.arg) for v in course.wrt)
         by: Sequence[UOp] = course.wrt
         self.step = StepProgram(course, lambda: made.pull_step(by), ("step", names))
         curve = made.pull_curve
@@ -295,18 +296,28 @@ class OwnPullback:
         own = self.zeros()
         for name, v in seed.items():
             own[f"{name}{BAR}"] = np.where(spread(here, v), v, 0.0)
-        if self.curve is None:
-            found = self.step(row, own, length * part)
-        else:
-            found = self.curve(row, own, length, part)
-        new = {n: np.ldexp(found[n], -spread(self.exponent, found[n])) for n in self.bars}
-        self.bars = added(self.bars, new)
+        for found in self.between(row, own, length, part):
+            new = {n: np.ldexp(found[n], -spread(self.exponent, found[n])) for n in self.bars}
+            self.bars = added(self.bars, new)
         if self.began is None:
             self.began = self.sizes
 
+    def between(self, row: Row, own: Arrays, length: Any, part: Any) -> Iterator[Arrays]:
+        """What the cotangents of a state within a step are at its beginning, in pieces."""
+        if self.curve is not None:
+            yield self.curve(row, own, length, part)
+            return
+        steps = self.made.steps_to(part)
+        for weight, end in steps:
+            seed = {name: spread(weight, v) * v for name, v in own.items()}
+            yield self.step(row, seed, length * end)
+        rest = 1.0 - sum(weight for weight, _ in steps)
+        if np.any(rest != 0.0):
+            yield {name: spread(rest, v) * v for name, v in own.items()}
+
 
 def spread(a: Any, like: Any) -> Any:
-    return a.reshape(a.shape + (1,) * (np.ndim(like) - 1))
+    return np.reshape(a, np.shape(a) + (1,) * (np.ndim(like) - 1)) if np.ndim(a) else a
 
 
 def back_along(walk: Walk, seeds: Mapping[Key, Arrays], report: Report, snapshots: int) -> OwnPullback:

@@ -78,9 +78,10 @@ def snapshots_of(state: int, room: int, snapshots: Any, steps: int, none: bool =
 def choose_past(setup: Setup, steps: int, state: int, past: Any, memory: Any, snapshots: Any) -> Past:
     """The past that was asked for, or the cheapest that fits; `state` is the size of a loop state, in bytes."""
     check_past(past)
-    if setup.compiled.jump is not None:
-        return Past(JUMP, 1, "the loop is deleted: gradients are jumps too", steps, state)
     room = room_of(memory)
+    if setup.compiled.jump is not None:
+        snapshots_of(0, 1, snapshots, steps)  # refused or not: nothing is kept
+        return Past(JUMP, 1, "the loop is deleted: gradients are jumps too", steps, state)
     count = snapshots_of(state, room, snapshots, steps, past == "reverse")
     exact, can = setup.goal.precision == "lattice", is_reversible(setup)
     if past == "reverse" and not can:

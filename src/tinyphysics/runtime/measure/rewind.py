@@ -19,6 +19,7 @@ from tinyphysics.given import path
 from tinyphysics.plan import Goal
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.runtime.stages.setup import Setup
+from tinyphysics.runtime.state.across import Exchange
 from tinyphysics.runtime.state.acts import Act
 from tinyphysics.runtime.state.ensemble import sizes_from
 from tinyphysics.runtime.state.run import Run
@@ -123,9 +124,17 @@ def again(sim: Setup, origin: Origin, target: int, checkpoint: Any) -> Trajector
             **({} if sim.system.kind == "map" else {"dt": r.dt}),
             **state,
             **given(r),
-            **({"options": {"acts": {a.name: Act(a.every, a.system) for a in r.acts}}} if r.acts else {}),
+            **({"options": options} if (options := between(r)) else {}),
         )
     out.metrics["rewind"] = f"replayed from step {begun}"
+    return out
+
+
+def between(r: Run) -> dict[str, Any]:
+    """What a run does between its steps, as a call says it; hills are in the system."""
+    out: dict[str, Any] = {"acts": {a.name: Act(a.every, a.system) for a in r.acts}} if r.acts else {}
+    if r.across is not None and r.across.name == "exchange":
+        out["exchange"] = Exchange(*r.across.data[1:])
     return out
 
 

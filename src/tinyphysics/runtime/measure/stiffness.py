@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from tinyphysics.analysis.jacobian import JacobianProduct, jacobian_product
 from tinyphysics.errors import TinyPhysicsError
 from tinyphysics.ir import Ops, toposort
-from tinyphysics.ir.value import evaluate
+from tinyphysics.ir.value import Prepared
 from tinyphysics.plan import Spectrum
 from tinyphysics.planner.choice.stiff_rates import FEW_NUMBERS, fitted, stiff_method, worst
 from tinyphysics.planner.methods.families.rates import rates_of
@@ -31,6 +32,7 @@ from tinyphysics.runtime.state.encoding import FLOAT64
 from tinyphysics.runtime.state.ensemble import Inputs, inputs
 from tinyphysics.runtime.state.run import Checkpoint, Run
 from tinyphysics.runtime.state.schedule import Schedule, checked_time
+from tinyphysics.system import System
 from tinyphysics.target import TARGETS
 
 PRODUCTS = 14  # of the Jacobian with a vector
@@ -110,15 +112,44 @@ def measured(compiled: Compiled, given: Inputs, t0: float) -> tuple[complex, flo
     """The eigenvalue of largest size, of a pair the one above the axis; and how large the change of uniform states is."""
     system = compiled.system
     try:
-        rates, numbers = rates_of(system)[0], sum(v.var.size for v in system.states)
-        few = numbers <= FEW_NUMBERS and not any(u.op in NOT_EVALUATED for u in toposort(rates))
-        s = jacobian_product(system, rates, short=not few)
-        product = (evaluated if few else observed)(s, compiled, given, t0)
+        numbers = sum(v.var.size for v in system.states)
+        if compiled not in READY:
+            READY[compiled] = ready(system, numbers)
+        found = READY[compiled]
+        if isinstance(found, Few):
+            product = evaluated(found, compiled, given, t0)
+        else:
+            product = observed(found, compiled, given, t0)
         values = [rounded(z) for z in by_powers(product, start(given.members, numbers))]
         change = float(np.abs(product(uniform(given.members, [v.var.size for v in system.states]))).max())
         return worst(values), rounded(complex(change)).real
     except TinyPhysicsError:  # what has no derivative, or is too long to be written out, is not looked at
         return 0j, 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Few:
+    """Products for a few numbers, as the definitions of operations have them."""
+
+    s: JacobianProduct
+    fixed: Prepared  # what no direction enters is the same in every product
+    moving: Prepared
+
+
+READY: WeakKeyDictionary[Compiled, JacobianProduct | Few] = (
+    WeakKeyDictionary()
+)  # the same in every run of a simulation
+
+
+def ready(system: System, numbers: int) -> JacobianProduct | Few:
+    rates = rates_of(system)[0]
+    few = numbers <= FEW_NUMBERS and not any(u.op in NOT_EVALUATED for u in toposort(rates))
+    s = jacobian_product(system, rates, short=not few)
+    if not few:
+        return s
+    ways = [x.var for x in s.system.parameters if x.name in s.along]
+    fixed = [u for u in toposort(list(s.changes)) if not any(w in u.leaves for w in ways)]
+    return Few(s, Prepared(fixed), Prepared(s.changes, fixed))
 
 
 def start(members: int, n: int) -> Any:
@@ -156,8 +187,9 @@ def rounded(z: complex) -> complex:
     return complex(*(float(f"{round(x / unit) * unit:.{DIGITS}g}") for x in (z.real, z.imag)))
 
 
-def evaluated(s: JacobianProduct, compiled: Compiled, given: Inputs, t0: float) -> Product:
+def evaluated(few: Few, compiled: Compiled, given: Inputs, t0: float) -> Product:
     """By the definition of every operation, member by member."""
+    s = few.s
     states = compiled.encoding.values(given.states)
     values = {name: np.asarray(v, np.float64) for name, v in (states | given.own).items()}
     shapes = [v.var.shape for v in s.system.states]
@@ -177,14 +209,16 @@ def evaluated(s: JacobianProduct, compiled: Compiled, given: Inputs, t0: float) 
             row[str(s.system.time.arg)] = t0
         rows.append(row)
 
+    known = [few.fixed.values(row, {}) for row in rows]
+
     def product(v: Any) -> Any:
         out = []
-        for row, member in zip(rows, v):
+        for same, member in zip(known, v):
             own, at = {}, 0
             for name, shape in zip(s.along, shapes):
                 n = math.prod(shape)
                 own[name], at = plain(member[at : at + n], shape), at + n
-            found = evaluate(list(s.changes), {**row, **own})
+            found = few.moving(own, same)
             out.append([x for group in found for x in (group if isinstance(group, list) else [group])])
         return np.array(out, np.float64)
 

@@ -82,6 +82,12 @@ class Defect:
         return self.of.determinants() if asked and self.of is not None else None
 
     @cached_property
+    def volume_factor(self) -> tuple[float, float, float] | None:
+        """det M over the factor that friction has, less 1; None of a step without friction, or of attitudes."""
+        asked = self.of is not None and "volume-factor" in self.of.structure.claims
+        return self.of.factors() if asked and self.of is not None and not self.of.structure.turning else None
+
+    @cached_property
     def reversibility(self) -> tuple[float, float, float] | None:
         """None where no momentum is known that could be turned."""
         return None if self.of is None else self.of.reversals()
@@ -131,6 +137,15 @@ class StepCheck(Defect):
             lines.append(
                 f"  volume        {'kept: det M is 1' if self.volume_preserving else f'det M - 1 is {off:.2e}'}"
             )
+        if self.volume_factor is not None:
+            off = max(self.volume_factor, key=abs)
+            met = max(map(abs, self.volume_factor)) < ROUNDING
+            told = (
+                "multiplied by the factor of friction"
+                if met
+                else f"det M over the factor of friction, less 1, is {off:.2e}"
+            )
+            lines.append(f"  volume        {told}")
         if self.reversibility is not None:
             told = "yes" if self.reversible else f"no: off by {max(self.reversibility):.2e} of the state"
             lines.append(f"  reversible    {told}")
@@ -269,7 +284,7 @@ def measure_symplectic(sim: Measurable, dt: float | None = None, pairs: Any = No
         what,
         h if step.has_step else None,
         (values[0], values[1], values[2]),
-        structure.headline,
+        structure.called or structure.headline,
         structure.measured,
         step,
         system.unsafe,

@@ -329,6 +329,11 @@ def check_directions(setup: Setup, what: str) -> None:
             f"{what} needs directions beside the states, and a lattice has none",
             fix='Measure it with precision="float64": the map is the same up to rounding.',
         )
+    if system.clock is not None:
+        raise PlanError(
+            f"{what} needs directions beside the states, and that of the momentum of time= is not there yet",
+            fix="Compile it without time=; sim.grad and sim.vjp go with it.",
+        )
     if goal.project:
         raise PlanError(
             f"{what} cannot be combined with project=, which gives neighbours the invariants of the first state",

@@ -7,7 +7,7 @@ hashes of that step show the state after them, and the next step begins from tha
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,10 +19,12 @@ from tinyphysics.device.host.rows import fill
 from tinyphysics.device.numbers import LOST
 from tinyphysics.runtime.engines.backend import engine_for
 from tinyphysics.runtime.engines.engine import States
+from tinyphysics.runtime.stages.walls import stop_behind
 from tinyphysics.runtime.state.encoding import owner
 from tinyphysics.runtime.state.run import BoundAct, Run
 from tinyphysics.runtime.state.tiles import Tile
 from tinyphysics.runtime.state.workers import all_finite
+from tinyphysics.util import one_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +80,10 @@ class Acts:
         for a in self.run.acts:
             if a.due(n):
                 out |= self.done(a, tile, out, n)
+        if self.run.system.crossings:
+            names = one_of([a.name for a in self.run.acts if a.due(n)], "and")
+            own = replace(self.run.given, states=out, params=tile.params(), members=tile.members)
+            out = stop_behind(self.run.system, own, names, n)
         return {name: sent(v) for name, v in out.items()} if there else out
 
     def done(self, a: BoundAct, tile: Tile, state: States, n: int) -> dict[str, Any]:

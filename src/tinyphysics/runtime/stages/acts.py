@@ -20,6 +20,7 @@ from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.stages.description import system_of
 from tinyphysics.runtime.stages.resolve import Resolved
 from tinyphysics.runtime.stages.setup import Setup
+from tinyphysics.runtime.state.across import TOGETHER
 from tinyphysics.runtime.state.acts import Act, Fault
 from tinyphysics.runtime.state.ensemble import Inputs, addressed, sizes_from
 from tinyphysics.runtime.state.run import BoundAct, told
@@ -46,12 +47,17 @@ def bind_acts(r: Resolved, i: Inputs) -> tuple[BoundAct, ...]:
         traits = {OWN_STEPS: compiled.adaptive, JUMPS: compiled.jump is not None}
         check("acts", Ask.of(r.setup.goal, r.setup.system, traits, by=compiled.known.method, acts=given))
     out = tuple(bound(r, i, name, one) for name, one in given.items())
-    if c is not None and told(out) != c.run.acts:
+    if c is not None and told(out) != alone(c.run.acts):
         raise StoreError(
-            f"the run in `{r.path}` has {named(c.run.acts)}, and this call has {named(told(out))}",
+            f"the run in `{r.path}` has {named(alone(c.run.acts))}, and this call has {named(told(out))}",
             fix="Leave acts= out, or pass the same acts in the same order.",
         )
     return out
+
+
+def alone(acts: str) -> str:
+    """The acts of single members: those of all members together are left out."""
+    return "; ".join(a for a in acts.split("; ") if not a.startswith(TOGETHER))
 
 
 def named(acts: str) -> str:

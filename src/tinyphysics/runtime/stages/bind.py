@@ -14,6 +14,7 @@ from tinyphysics.ir import UOp
 from tinyphysics.planner.methods.catalog import OSCILLATOR_METHODS
 from tinyphysics.rules.functions.random import draws
 from tinyphysics.runtime.stages.acts import bind_acts
+from tinyphysics.runtime.stages.bind_across import bind_across
 from tinyphysics.runtime.stages.encode import Encoded, bare_run
 from tinyphysics.runtime.stages.flow_matrices import flows_of, with_flows
 from tinyphysics.runtime.stages.invariants import with_invariants
@@ -21,6 +22,7 @@ from tinyphysics.runtime.stages.observed import traced
 from tinyphysics.runtime.stages.own_time import with_times
 from tinyphysics.runtime.stages.resolve import Resolved
 from tinyphysics.runtime.stages.schedule import Scheduled
+from tinyphysics.runtime.state.across import Across
 from tinyphysics.runtime.state.encoding import owner
 from tinyphysics.runtime.state.ensemble import Inputs, addressed, not_finite
 from tinyphysics.runtime.state.indices import check_indices, selects
@@ -36,6 +38,7 @@ class Bound:
     record: Record
     values: Mapping[str, UOp]  # what is observed
     acts: tuple[BoundAct, ...] = ()
+    across: Across | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ def bind(r: Resolved, e: Encoded, s: Scheduled) -> Bound:
     if compiled.selects or values and selects([*values.values()]):
         check_indices([*compiled.system.equations, *values.values()], i)
     acts = bind_acts(r, i) if r.request.acts is not None or r.begun is not None else ()
-    bound = Bound(i, record, values, acts)
+    bound = Bound(i, record, values, acts, bind_across(r, i))
     for supplier in SUPPLIERS:
         if supplier.wanted(r, bound):
             bound = replace(bound, given=supplier.supply(r, bound))

@@ -88,11 +88,11 @@ def look_for_poles(run: Running, tile: Tile, m: Any, done: Done) -> None:
     poles, all_of_them = run.poles, run.engine.nearest_of_all(m)
     assert poles is not None
     first = run.given.states if run.begun is None else run.begun.start
-    done.calm = all_of_them is not None and poles.calm(first, run.given.own, all_of_them)
-    if done.calm:
-        near = np.full((len(all_of_them), tile.members), np.inf)
-    else:
-        near = run.engine.nearest(m)
+    calm = all_of_them is not None and poles.calm(first, run.given.own, all_of_them)
+    done.calm = calm and done.nearest is None  # members that have stopped may have been near before
+    if calm:
+        return
+    near = run.engine.nearest(m)
     if near is not None:
         done.nearest = near.copy() if done.nearest is None else np.fmin(done.nearest, near)
 

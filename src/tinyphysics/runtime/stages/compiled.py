@@ -11,7 +11,7 @@ from typing import Any
 
 from tinyphysics.errors import InputError, StoreError
 from tinyphysics.ir import UOp, parse
-from tinyphysics.pipeline import Build, build, follows_time_momentum, stepped, with_time_momentum
+from tinyphysics.pipeline import Build, build, follows_time_momentum, lowered, stepped, with_time_momentum
 from tinyphysics.plan import Goal
 from tinyphysics.planner.choice.propagator import few, loop_seconds, seconds
 from tinyphysics.planner.choice.stiff import stiffest
@@ -29,6 +29,7 @@ from tinyphysics.runtime.state.indices import selects
 from tinyphysics.runtime.state.run import LazyProgram
 from tinyphysics.runtime.state.schedule import YEAR
 from tinyphysics.step import Scale, Step
+from tinyphysics.synth.methods.cut_steps import clear_step
 from tinyphysics.system import System
 from tinyphysics.target import LIBRARIES
 from tinyphysics.tpir.precision.precision import PRECISIONS
@@ -89,6 +90,17 @@ class Compiled:
     def program(self) -> Program | LazyProgram:
         """The program, or a promise of it: its code may be there already."""
         return self.built.program if self.key is None else LazyProgram(self.key, lambda: self.built.program)
+
+    @cached_property
+    def clear(self) -> Program | LazyProgram | None:
+        """Of a system with walls or events: the steps in which nothing is met."""
+        if not self.system.crossings:
+            return None
+
+        def make() -> Program:
+            return lowered(self.built, clear_step(self.built.step))
+
+        return make() if self.key is None else LazyProgram(f"{self.key} clear", make)
 
     @cached_property
     def encoding(self) -> Encoding:

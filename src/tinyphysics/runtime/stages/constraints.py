@@ -208,10 +208,12 @@ def check_independent(system: System, i: Inputs, G: Any, A: Any) -> None:
         try:
             root = np.linalg.cholesky(A[member] + 0.0)
         except np.linalg.LinAlgError:
+            root = np.full_like(A[member], np.nan)
+        if not np.isfinite(root).all():
             raise InputError(
-                "the kinetic energy is not positive: constraints need masses above zero",
+                "the kinetic energy is not positive and finite: constraints need masses above zero",
                 fix="Check the masses.",
-            ) from None
+            )
         left = G[member] @ root
         for row, own in enumerate(left):
             size, rest = np.linalg.norm(own), own

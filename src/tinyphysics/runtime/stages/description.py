@@ -28,7 +28,7 @@ FORMAT = 1
 
 def system_data(whole: System) -> dict[str, Any]:
     """A system as data; `system_of` makes it again."""
-    clock, s = whole.clock, whole.seen
+    clock, s = whole.clock, whole.seen if whole.clock is not None else whole
     roots = dict(s.roots)
     return {
         "name": s.name,
@@ -46,12 +46,19 @@ def system_data(whole: System) -> dict[str, Any]:
         "levels": "",
         **({} if clock is None else {"clock": [clock.way, dump([clock.rate])]}),
         **{name: word for name in ("step", "unsafe", "bath", "bracket") if (word := getattr(s, name))},
+        **({"starts": starts} if (starts := starts_of(s)) else {}),
+        **({"biased_by": list(whole.biased_by)} if whole.biased_by else {}),
         **({"held": list(s.held)} if s.held else {}),
         **({"contacts": [list(astuple(c)) for c in s.contacts]} if s.contacts else {}),
         **({"crossings": [list(astuple(c)) for c in s.crossings]} if s.crossings else {}),
         "motion": "",
         **{name: dump(us) for name, us in roots.items()},
     }
+
+
+def starts_of(s: System) -> dict[str, float]:
+    """What states of a bath begin with, where a run does not give them."""
+    return {x.name: x.start for x in s.states if s.heat and x.start is not None}
 
 
 def sign_and_type(p: Parameter) -> list[str]:
@@ -62,7 +69,9 @@ def sign_and_type(p: Parameter) -> list[str]:
 
 
 def start_of(s: Mapping[str, Any], name: str) -> float | None:
-    """Impulses of contacts begin with 0 where a run does not give them."""
+    """Impulses of contacts begin with 0 where a run does not give them, and so do the states of a bath."""
+    if name in s.get("starts", {}):
+        return float(s["starts"][name])
     return 0.0 if any(name in (f"{c[0]}{IMPULSE}", f"{c[0]}{RUB}") for c in s.get("contacts", ())) else None
 
 
@@ -89,6 +98,7 @@ def system_of(s: Mapping[str, Any]) -> System:
         unsafe=str(s.get("unsafe", "")),
         bath=str(s.get("bath", "")),
         bracket=str(s.get("bracket", "")),
+        biased_by=in_tuples(s.get("biased_by", ())) or (),
         held=tuple(map(str, s.get("held", ()))),
         contacts=tuple(Touch(*map(in_tuples, c)) for c in s.get("contacts", ())),
         crossings=tuple(Crossing(*map(in_tuples, c)) for c in s.get("crossings", ())),

@@ -81,7 +81,12 @@ class Diagnostic:
 
 
 def with_watches(setup: Setup, p: Placed, diagnostics: Sequence[Diagnostic]) -> Placed:
-    """With all that looks inside the run; how near it comes to poles is known before the watches are chosen."""
+    """With all that looks inside the run; how near it comes to poles is known before the watches are chosen.
+
+    Members that change together cannot be replayed alone, and their energies move on purpose.
+    """
+    if p.run.across is not None:
+        return p
     poles = [x for d in diagnostics if d.poles is not None for x in [d.poles(setup, p.run)] if x is not None]
     p = replace(p, run=replace(p.run, poles=poles[0])) if poles else p
     found = tuple(w for d in diagnostics if d.watch is not None for w in d.watch(setup, p.run))

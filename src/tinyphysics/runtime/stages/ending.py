@@ -42,7 +42,7 @@ def keep(run: Running, parts: list[Mapping[str, Any]]) -> None:
 
 def carried(run: Running, registers: Mapping[str, Any]) -> Carried:
     frozen = {tile.here.start + k: v for tile in run.tiles for k, v in tile.frozen.items()}
-    return Carried(run.n, registers, frozen)
+    return Carried(run.n, registers, frozen, {} if run.worker is None else run.worker.memory())
 
 
 def keep_last(run: Running) -> None:

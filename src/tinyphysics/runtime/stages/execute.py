@@ -87,10 +87,20 @@ def execute(
     engine, fused = choose_engine(r, record, values, poles)
     built = time.perf_counter() - began
     launches, compiling, made, loaded = engine.launches, engine.compiling, engine.made, engine.found
+    worker = None
+    if r.across is not None:
+        worker = r.across.start(r, {} if r.begun is None else r.begun.memory)
+        given = replace(r.given, params={**r.given.params, **worker.params})
+    else:
+        given = r.given
     running = Running.of(
         r,
         engine,
         record,
+        given=given,
+        across=r.across,
+        worker=worker,
+        look_at_values=partial(look_at_tile, r, values) if values else None,
         sink=sink,
         fused=fused,
         begun=r.begun,
@@ -103,6 +113,7 @@ def execute(
         poles=poles,
         look=partial(look_at_tile, r, {name: u for w in r.watches for name, u in w.values.items()}),
     )
+    record.worker = worker
     begin_tiles(running)
     for tile in running.tiles:
         engine.expect(tile.members, record.schedule.steps - record.schedule.first)
@@ -216,14 +227,24 @@ def choose_engine(
 
 def with_rounds(r: Run, record: Record, look: Any) -> tuple[Any, dict[str, str]]:
     """The engine of a run that goes from event to event."""
-    from tinyphysics.runtime.engines.rounds import RoundEngine
-
     s = record.schedule
     words = [word.name for x in r.system.states for word in r.encoding.precision.kept(x)]
     fused = {word: f"frame.{word}" for word in words} if record.frames and strides_agree(s) else {}
+    return rounds_engine(r, look, fused), fused
+
+
+def rounds_engine(r: Run, look: Any = None, fused: Mapping[str, str] | None = None) -> Any:
+    from tinyphysics.runtime.engines.rounds import RoundEngine
+    from tinyphysics.synth.methods.event_rounds import SEARCH, STOPPED
+    from tinyphysics.util import prod
+
     in_loop = r.encoding.precision.state is f64  # rows of rounds are float64
     inner = engine_for(r.target, r.program, None, r.threads, False, None, in_loop)
-    return RoundEngine(inner, r.system.crossings, look, fused), fused
+    clear = None
+    numbers = prod(next(s.type.shape for s in inner.states if s.name == SEARCH))
+    if r.clear is not None and r.speculate != 0 and numbers > STOPPED + 1:  # else nothing is searched
+        clear = engine_for(r.target, r.clear, None, r.threads, False)
+    return RoundEngine(inner, r.system.crossings, look, fused or {}, clear, r.speculate)
 
 
 def own_steps_engine(r: Run) -> AdaptiveEngine:

@@ -60,7 +60,7 @@ class Extremes:
 
 def kept_in_the_loop(run: Run, last: int, values: Mapping[str, UOp]) -> tuple[Extremes, Any] | None:
     """The extremes, and the members that have to be looked at apart; None where all have to be."""
-    if run.acts or run.jump is not None or run.adaptive or run.loops or run.system.guards:
+    if run.acts or run.across or run.jump is not None or run.adaptive or run.loops or run.system.guards:
         return None
     if run.target.backend == "python" or last == 0:
         return None

@@ -71,8 +71,13 @@ def checkpoint_of(out: Trajectory) -> Checkpoint:
     carried = origin.carried if origin.carried is not None else computed_again(r, origin.last)
     start = {name: np.asarray(here(v)) for name, v in r.given.states.items()}
     seen = shaped(r.given)(start)
-    who = identity(r.system, asked.program, r.dt, r.t0, asked.seed, seen, r.given.params, told(r.acts))
-    return checkpoint_at(carried, who, r.schedule, r.given, start, list(out.hashes), acts_data(r.acts))
+    who = identity(
+        r.system, asked.program, r.dt, r.t0, asked.seed, seen, r.given.params, told(r.acts, r.across)
+    )
+    across = None if r.across is None else r.across.data
+    return checkpoint_at(
+        carried, who, r.schedule, r.given, start, list(out.hashes), acts_data(r.acts), across
+    )
 
 
 def computed_again(r: Run, last: int) -> Carried:

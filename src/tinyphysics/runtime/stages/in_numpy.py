@@ -58,6 +58,11 @@ def value_of(u: UOp, x: list[Any]) -> Any:
         return np.concatenate(x, axis=u.arg)
     if u.op is Ops.REDUCE and u.arg[0] in FOLDS and u.arg[1] and x[0].size:
         return np.asarray(FOLDS[u.arg[0]](x[0], axis=tuple(u.arg[1]))).reshape(u.shape)
+    if u.op is Ops.FOURIER:
+        part, sign, axis = u.arg
+        z = (np.fft.fft if sign < 0 else np.fft.ifft)(x[0] + 1j * x[1], axis=axis)
+        z = z if sign < 0 else z * u.shape[axis]
+        return z.imag if part else z.real
     if u.op is Ops.EXPAND:
         return np.broadcast_to(x[0], u.shape)
     if u.op is Ops.RESHAPE:

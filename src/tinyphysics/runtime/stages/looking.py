@@ -105,7 +105,7 @@ def passed_before(run: Running, found: Found) -> Found:
 
 def stop_at_poles(run: Running, done: Sequence[Done]) -> None:
     """Members stop of which a step of this block passed a pole: those that came near are done again to see."""
-    if run.poles is None or not run.poles.replays and any(d.nearest is None for d in done):
+    if run.poles is None or not run.poles.replays and any(d.nearest is None and not d.calm for d in done):
         return
     run.record.kept_nearest = True
     if all(d.calm for d in done) and not run.poles.replays:
@@ -137,7 +137,12 @@ def stop_at_poles(run: Running, done: Sequence[Done]) -> None:
 
 def came_near(run: Running, poles: NearPoles, done: Sequence[Done]) -> list[int]:
     """Members that were in this block nearer to a pole than ever before, and so near that they may have passed it."""
-    near = np.concatenate([d.nearest for d in done], axis=1)
+    rows = next(len(d.nearest) for d in done if d.nearest is not None)
+    found = (
+        np.full((rows, tile.members), np.inf) if d.nearest is None else d.nearest
+        for tile, d in zip(run.tiles, done)
+    )
+    near = np.concatenate(list(found), axis=1)
     if run.known_far is None:
         run.known_far = np.full(near.shape, np.inf)
     nearer = np.flatnonzero((near < run.known_far).any(axis=0))

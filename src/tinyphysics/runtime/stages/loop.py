@@ -13,6 +13,7 @@ import numpy as np
 
 from tinyphysics.device.host.threads import spread
 from tinyphysics.errors import BackendError, StoreError
+from tinyphysics.runtime.stages.across import change
 from tinyphysics.runtime.stages.between import frames_at_once
 from tinyphysics.runtime.stages.block import advance_block
 from tinyphysics.runtime.stages.ending import finish, safeguard
@@ -33,7 +34,7 @@ def begin_tiles(run: Running) -> None:
     e, size = run.engine, min(v.itemsize for v in i.states.values())
     parts = cut(i.members, e.numbers, size, e.room, e.workers)
     kept, run.there = None, i.there
-    if run.there:  # what is there stays there
+    if run.there or run.across is not None:  # what is there stays there; members that meet stay together
         parts = [slice(0, i.members)] if i.members else []
     if len(parts) > 1:
         own = {} if run.windows is not None else {name: v[-1] for name, v in r.frames.items()}
@@ -87,6 +88,10 @@ def go(run: Running, tick: Callable[[int], None]) -> Record:
                     safeguard(run, done)
             else:
                 done = [advance_block(run, 0, n, target)]
+                if run.across is not None and run.across.due(target) and not over(run, done):
+                    with unbroken():
+                        change(run, target, done[0], run.look_at_values)
+                        commit(run, target, done)
                 try:
                     commit(run, target, done)
                 except KeyboardInterrupt:
@@ -117,6 +122,11 @@ def go(run: Running, tick: Callable[[int], None]) -> Record:
     return r
 
 
+def over(run: Running, done: list[Done]) -> bool:
+    """Has every member stopped?"""
+    return run.frozen + sum(len(d.stopped) for d in done) >= run.given.members
+
+
 def advance_tiles(run: Running, n: int, target: int) -> list[Done]:
     return spread(lambda k: advance_block(run, k, n, target), len(run.tiles), run.engine.workers)
 
@@ -138,6 +148,8 @@ def block_end(run: Running, n: int, size: int) -> int:
     if run.acts is not None:
         room = next_act(run.acts.run.acts, n, room)
     room = next_act(run.watches, n, room)
+    if run.across is not None:
+        room = min(room, run.across.next(n))
     if not run.fused:
         return min(run.schedule.next_look(n), n + size, room)
     every = run.stride

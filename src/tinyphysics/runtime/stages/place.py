@@ -11,6 +11,7 @@ from tinyphysics.runtime.stages.check_scaling import check_units
 from tinyphysics.runtime.stages.observed import traced
 from tinyphysics.runtime.stages.resolve import Resolved
 from tinyphysics.runtime.stages.schedule import Scheduled
+from tinyphysics.runtime.stages.walls import speculated
 from tinyphysics.runtime.state.run import Run
 
 EXPLICIT = ("taylor", "dop853", "dopri5")  # with steps of their own, which stability may keep short
@@ -54,8 +55,12 @@ def place(r: Resolved, s: Scheduled, b: Bound) -> Placed:
         (STIFF_ARRAYS if loops else STIFF) if explicit else "",
         r.gridless,
         b.acts,
+        b.across,
         traits=compiled.known.traits,
         step=compiled.step if compiled.adaptive else None,
+        clear=compiled.clear,
+        speculate=speculated(setup.system, r.request.speculate),
+        inner=tuple(setup.goal.inner or ()),
         until=None if setup.system.clock is None or r.until is None else float(r.until),
     )
     if s.schedule.steps and members:

@@ -16,6 +16,7 @@ from tinyphysics.errors import InputError, PlanError
 from tinyphysics.given import FROM_FRAME, number
 from tinyphysics.planner.conflicts import Ask, check
 from tinyphysics.planner.cost.target import choose_target, in_series
+from tinyphysics.planner.systems.bias import springs_of
 from tinyphysics.runtime.engines.caller_arrays import CallerArrays, adopt_arrays, check_arrays, host_copies
 from tinyphysics.runtime.stages.going_on import begun_before
 from tinyphysics.runtime.stages.setup import Setup
@@ -49,6 +50,7 @@ class Request:
     seed: Any = 0
     progress: Any = "auto"
     threads: Any = None
+    speculate: Any = None
     save: Any = None
     checkpoint: Any = None
     checkpoint_every: Any = None
@@ -56,6 +58,7 @@ class Request:
     events: Mapping[str, Callable[..., Any]] | None = None
     options: Mapping[str, Any] | None = None
     acts: Any = None
+    exchange: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +119,8 @@ def resolve(
         setup.reopen()
     own, frame = setup.own_names, request.given.get(FROM_FRAME)
     given, later = named_options(own, request.given, request, request.options)
-    request = replace(request, acts=later["acts"])
+    request = replace(request, acts=later["acts"], exchange=later["exchange"])
+    given = {**springs_of(setup.source), **given}
     given, t0 = opened(own, given, request.t0)
     wants = wanted(request.save_every, later["save_at"], later["frames"])
     until, seed, hash_every = request.until, request.seed, request.hash_every

@@ -50,7 +50,8 @@ def run(r: Resolved, s: Scheduled, b: Bound, one: Run, began: float) -> Ran:
         who = identity_of(r, one)
         if s.checkpoint is not None:
             start = on_host(b.given.states, r.arrays) if r.begun is None else r.begun.start
-            keeper = Keeper(s.checkpoint, who, b.given, start, acts_data(b.acts))
+            across = None if b.across is None else b.across.data
+            keeper = Keeper(s.checkpoint, who, b.given, start, acts_data(b.acts), across)
         windows = None if save is None else opened(r, b, one, who)
     if setup.began is None and r.begun is None and r.arrays is None:
         setup.began = first_state(b.given, r.dt, s.schedule.steps)
@@ -72,7 +73,9 @@ def identity_of(r: Resolved, one: Run) -> Identity:
     if one.begun is not None:
         return one.begun.run
     seen, program = shaped(one.given)(one.given.states), r.setup.compiled.known.program
-    return identity(one.system, program, one.dt, one.t0, r.seed, seen, one.given.params, told(one.acts))
+    return identity(
+        one.system, program, one.dt, one.t0, r.seed, seen, one.given.params, told(one.acts, one.across)
+    )
 
 
 def opened(r: Resolved, b: Bound, one: Run, who: Identity) -> Windows:

@@ -15,10 +15,11 @@ from tinyphysics.pipeline import BESIDE
 from tinyphysics.runtime.engines.collisions import pair_sums
 from tinyphysics.runtime.engines.engine import Distant, Engine, States
 from tinyphysics.runtime.stages.acting import Acts
+from tinyphysics.runtime.state.across import Across, Worker
 from tinyphysics.runtime.state.encoding import FLOAT64, Encoding, owner
 from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.runtime.state.record import Record
-from tinyphysics.runtime.state.run import Checkpoint, NearPoles, Run, Watch
+from tinyphysics.runtime.state.run import Checkpoint, NearPoles, Run, Watch, made
 from tinyphysics.runtime.state.schedule import Schedule, time_at
 from tinyphysics.runtime.state.tiles import Tile
 from tinyphysics.runtime.state.windows import Windows
@@ -42,9 +43,7 @@ class Done:
     stopped: Stopped = field(default_factory=dict)
     leaves: dict[str, bytes] = field(default_factory=dict)
     registers: Mapping[str, Any] = field(default_factory=dict)  # where a checkpoint is due
-    nearest: Any = (
-        None  # (poles, members) least squares of distances from poles, or of all members where they are calm
-    )
+    nearest: Any = None  # (poles, members) least squares of distances from poles, where members are not calm
     calm: bool = False  # is no member near one, as all have the parameters?
 
 
@@ -75,9 +74,13 @@ class Running:
     # the same by tiles, of a run that ends early
     parting: list[Mapping[str, Any]] = field(default_factory=list)
     acts: Acts | None = None  # what is done between two steps
+    across: Across | None = None  # what changes all members together,
+    worker: Worker | None = None  # and what it remembers
     threads: int = 1  # that copy a state
     watches: tuple[Watch, ...] = ()
     look: Callable[[Tile, States, int], dict[str, Any]] = lambda tile, state, n: {}  # the values of those
+    program: Any = None  # of the step
+    look_at_values: Callable[[Tile, States, int], dict[str, Any]] | None = None  # those that are observed
     firsts: dict[int, dict[str, Any]] = field(default_factory=dict)  # by tile: those of the first states
     looked: dict[str, int] = field(default_factory=dict)  # by watch: the step of its last look
     poles: NearPoles | None = None
@@ -89,8 +92,9 @@ class Running:
     @classmethod
     def of(cls, r: Run, engine: Engine, record: Record, **more: Any) -> Running:
         """Of what a run is done with."""
-        more |= {"system": r.system, "encoding": r.encoding}
-        return cls(engine, r.given, record.schedule, r.dt, r.t0, record, **more)
+        more |= {"system": r.system, "encoding": r.encoding, "program": r.program}
+        given = more.pop("given", r.given)
+        return cls(engine, given, record.schedule, r.dt, r.t0, record, **more)
 
     def time(self, n: int) -> float:
         return time_at(n, self.dt, self.t0)
@@ -106,6 +110,10 @@ class Running:
         states = () if self.system is None else self.system.states
         beside = {s.name for s in states if s.role == BESIDE}
         return [name for name in self.given.states if owner(name) not in beside]
+
+    @cached_property
+    def init_reads_clock(self) -> bool:
+        return any(i.op in ("TIME", "NOISE", "SOLVE", "NEAR") for i in made(self.program).init)
 
     @property
     def frozen(self) -> int:

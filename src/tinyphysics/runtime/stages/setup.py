@@ -12,7 +12,7 @@ from tinyphysics.errors import PlanError, ShapeError
 from tinyphysics.pipeline import Build, on_orbits
 from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.choice.multirate import Split
-from tinyphysics.planner.conflicts import CONSTRAINTS, Ask, check
+from tinyphysics.planner.conflicts import CONSTRAINTS, MET, Ask, check
 from tinyphysics.report import Row
 from tinyphysics.runtime.engines.plans import plan_key
 from tinyphysics.runtime.stages.compiled import Compiled
@@ -134,7 +134,8 @@ class Setup:
         known = self.source if self._compiled is None else self.system
         clock = known.clock if isinstance(known, System) else None
         held = isinstance(known, System) and known.bracket == CONSTRAINED
-        check("call", Ask({"time": clock}, traits={what: True, CONSTRAINTS: held}))
+        met = getattr(known, "contacts", ())
+        check("call", Ask({"time": clock}, traits={what: True, CONSTRAINTS: held, MET: met}))
 
     # --- deciding -----------------------------------------------------------------------------
     def bind(self, source: SizedFamily, sizes: dict[str, int]) -> None:

@@ -16,6 +16,8 @@ from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.equality.normal import same
+from tinyphysics.rules.formulas.overdamped import BROWNIAN
+from tinyphysics.rules.formulas.thermostats import TOGETHER
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import DT
 from tinyphysics.system import System
@@ -101,7 +103,16 @@ class Observed:
 
     @property
     def heats_drift(self) -> bool:
-        return bool(self.system.heat)
+        """A bath that scales momenta leaves that of the whole as it is, where forces keep it: along all axes, or some."""
+        if self.system.bath not in TOGETHER:
+            return bool(self.system.heat)
+        axes = len(self.system.heat) - 3  # after k_BT, tau and g
+        if axes and axes < self.system.p[0].shape[-1] in (2, 3):
+            raise InputError(
+                f"the bath of `{self.name}` leaves the motion of the whole as it is along {axes} of its axes",
+                fix=f"Compute 2K/(g kB) with g = {self.system.heat[2].arg:g} yourself: explain() prints it.",
+            )
+        return not axes
 
     @property
     def momenta_in_bath(self) -> tuple[UOp, ...]:
@@ -111,6 +122,8 @@ class Observed:
                 f'temperature(at="bath"): `{self.name}` has no bath',
                 fix='Leave at="bath" out, or pass temperature= to compile.',
             )
+        if self.system.bath == BROWNIAN:  # drawn at its end
+            return self.momenta
         slopes = simplify(gradient(UOp.sum_of(self.potential), list(self.positions)))
         return tuple(p + (0.5 * DT).expand(p.shape) * g for p, g in zip(self.momenta, slopes))
 

@@ -38,6 +38,7 @@ class Carried:
     registers: Mapping[str, Any]  # (members, ...); at step 0 nothing
     # by the number of the member: why it stopped, its last state
     frozen: Mapping[int, tuple[Stop, Mapping[str, Any]]]
+    memory: Mapping[str, Any] = field(default_factory=dict)  # of what changes all members together
 
 
 @dataclass
@@ -60,10 +61,11 @@ class Record:
     # attempts of each that were no steps, where there are such
     rejected: list[Any] = field(default_factory=list)
     found: list[Any] = field(default_factory=list)  # of the events that were looked for, by tile
-    met: list[Any] = field(default_factory=list)  # (ties, grazes) of walls and events, by tile
+    met: list[Any] = field(default_factory=list)  # (ties, grazes, rollbacks) of walls and events, by tile
     shape: Mapping[str, Any] = field(default_factory=dict)  # how members lay on a GPU
     passed: Mapping[str, Any] = field(default_factory=dict)  # the frame before that one
     carried: Carried | None = None  # the loop state at its end
+    worker: Any = None  # what changed all members together, as it was at the end
     alarms: int = 0  # members that looked wrong, and were replayed
     kept_nearest: bool = False  # did its loop keep how near it came to poles?
 

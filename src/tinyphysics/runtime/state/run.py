@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.ir import UOp
+from tinyphysics.runtime.state.across import Across
 from tinyphysics.runtime.state.encoding import Encoding
 from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.runtime.state.schedule import Schedule
@@ -78,14 +79,15 @@ class BoundAct:
         return max(n - n % self.every + self.every, self.since or 0)
 
 
-def told(acts: Sequence[BoundAct]) -> str:
+def told(acts: Sequence[BoundAct], across: Across | None = None) -> str:
     """Which acts a run has, in their order: with this two runs have the same."""
-    return "; ".join(
+    own = [
         f"{a.name} every {a.every}{'' if a.since is None else f' since {a.since}'}: {a.hash}" for a in acts
-    )
+    ]
+    return "; ".join([*own, *([] if across is None else [across.told])])
 
 
-def next_act(acts: Sequence[BoundAct | Watch], n: int, last: int) -> int:
+def next_act(acts: Sequence[BoundAct | Watch | Across], n: int, last: int) -> int:
     """The first step after n with an act; the last step if there is none before it."""
     return min([last, *(a.next(n) for a in acts)])
 
@@ -188,6 +190,8 @@ class Checkpoint:
     stopped: Mapping[int, Stop] = field(default_factory=dict)  # by the number of the member
     last: Mapping[str, Any] = field(default_factory=dict)  # (stopped, shape...): their last good states
     acts: Sequence[Any] = ()  # [name, every, the map as data] of each, as JSON holds them
+    across: Any = None  # what changes all members together, as JSON holds it
+    memory: Mapping[str, Any] = field(default_factory=dict)  # of that
 
     @cached_property
     def frozen(self) -> dict[int, tuple[Stop, dict[str, Any]]]:
@@ -222,12 +226,16 @@ class Run:
     advice: str = ""  # for who takes very many steps of their own lengths
     gridless: bool = False  # adaptive, and without dt: its frames alone say which times are looked at
     acts: tuple[BoundAct, ...] = ()  # that change its states between two steps
+    across: Across | None = None  # that changes all members together
     watches: tuple[Watch, ...] = ()  # that may stop it
     poles: NearPoles | None = None  # beside which it stops; replays pass them
     traits: tuple[str, ...] = ()  # of its step
     step: Callable[[], Step] | None = None  # adaptive: the step, made when it is first read
     # where time is a state: events are looked for up to there, after the last step too
     until: float | None = None
+    clear: Program | LazyProgram | None = None  # the steps of `program` in which no wall and no event is met
+    speculate: int | None = None  # how many of them are tried at once
+    inner: tuple[int, ...] = ()  # kicks of each faster level between two of the next slower one
 
     @property
     def keeps_energy(self) -> bool:

@@ -30,6 +30,7 @@ PLAIN = "version step save_every hash_every members is_ensemble".split()  # fiel
 # --- the file ---------------------------------------------------------------------------------------
 def arrays_of(c: Checkpoint) -> dict[str, Any]:
     kinds = {"parameter": c.params, "start": c.start, "register": c.registers, "last": c.last}
+    kinds["memory"] = c.memory
     return {f"{kind}.{name}": v for kind, arrays in kinds.items() for name, v in arrays.items()}
 
 
@@ -43,6 +44,7 @@ def written(c: Checkpoint) -> Iterator[Any]:
         "stopped": [[k, s.cause, s.step, s.t, s.member, s.where] for k, s in c.stopped.items()],
         "arrays": [[name, v.dtype.str, v.shape] for name, v in arrays.items()],
         **({"acts": list(c.acts)} if c.acts else {}),
+        **({"across": c.across} if c.across is not None else {}),
     }
     text = json.dumps(header).encode()
     yield MAGIC
@@ -147,4 +149,6 @@ def parsed(data: memoryview) -> Checkpoint:
         stopped=stopped,
         last=last,
         acts=h.get("acts", ()),
+        across=h.get("across"),
+        memory=arrays.get("memory", {}),
     )

@@ -121,10 +121,13 @@ class Keeper:
     given: Inputs
     start: Mapping[str, Any]  # the states at step 0
     acts: Sequence[Any] = ()  # as a checkpoint holds them
+    across: Any = None
 
     def keep(self, at: Carried, record: Record) -> None:
         write(
-            checkpoint_at(at, self.run, record.schedule, self.given, self.start, record.hashes, self.acts),
+            checkpoint_at(
+                at, self.run, record.schedule, self.given, self.start, record.hashes, self.acts, self.across
+            ),
             self.path,
         )
 
@@ -137,6 +140,7 @@ def checkpoint_at(
     start: Mapping[str, Any],
     hashes: Any,
     acts: Sequence[Any],
+    across: Any = None,
 ) -> Checkpoint:
     """Of a run in this loop state that began with these states."""
     lost = at.frozen.values()
@@ -144,6 +148,7 @@ def checkpoint_at(
     stopped = {k: stop for k, (stop, _) in at.frozen.items()}
     every = s.save_every if s.told_every else None
     more: Any = {"registers": at.registers, "hashes": hashes, "stopped": stopped, "last": last, "acts": acts}
+    more |= {"across": across, "memory": at.memory}
     own = i.members, i.is_ensemble, i.own
     return Checkpoint(run, __version__, at.step, every, s.hash_every, *own, start, **more)
 

@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from tinyphysics.analysis.masses import masses
 from tinyphysics.flows.baths import BathFlow, Coupled
+from tinyphysics.flows.memory import MemoryFlow, Remembering
+from tinyphysics.flows.thermostats import ThermostatFlow
 from tinyphysics.ir import UOp
 from tinyphysics.rules.formulas.baths import stream_of
+from tinyphysics.rules.formulas.memory import GLE
+from tinyphysics.rules.formulas.thermostats import TOGETHER, Thermostat
 from tinyphysics.step import SubFlow
 from tinyphysics.system import System
 
 
-def in_bath(system: System, kinetic: UOp, weight: float, piece: int) -> SubFlow:
-    """The flow of the bath for weight*dt, the piece of that number in a step."""
-    kT, *rates = system.heat
+def in_bath(system: System, kinetic: UOp, weight: float, piece: int, clock: float = 0.0) -> SubFlow:
+    """The flow of the bath for weight*dt, the piece of that number in a step, which sees the time `clock`."""
+    kT, *more = system.heat
     inverse = masses(system, kinetic).inverse
+    if system.time is None or not any(system.time in u.leaves for u in system.heat):
+        clock = 0.0
+    if system.bath in TOGETHER:
+        tau, g, *axes = more
+        told = Thermostat(
+            system.p, inverse, system.hidden, kT, tau, float(g.arg), tuple(int(k.arg) for k in axes)
+        )
+        return ThermostatFlow(system.bath, told, weight, stream_of(0, piece), kinetic, clock)
+    if system.bath == GLE:
+        A, C = (
+            tuple(tuple(Fraction(float(u.arg)) for u in m.src[n * i : n * (i + 1)]) for i in range(n))
+            for m in more
+            for n in m.shape[:1]
+        )
+        each = len(A) - 1
+        remembering = tuple(
+            Remembering((p, *system.hidden[each * k : each * (k + 1)]), w, stream_of(k, piece))
+            for k, (p, w) in enumerate(zip(system.p, inverse))
+        )
+        return MemoryFlow(remembering, kT, A, C, weight, kinetic, clock)
     momenta = [
         Coupled(p, rate, w, stream_of(k, piece))
-        for k, (p, rate, w) in enumerate(zip(system.p, rates, inverse))
+        for k, (p, rate, w) in enumerate(zip(system.p, more, inverse))
     ]
-    return BathFlow(system.bath, tuple(momenta), kT, weight, kinetic)
+    return BathFlow(system.bath, tuple(momenta), kT, weight, kinetic, clock)

@@ -32,12 +32,13 @@ SLOPES = len(RECURRENCE) + len(STAGES)
 KEPT = 2  # rows of a step: its move and the slopes at its end
 POWER = 4  # of the step, in its error
 DEGREE = 3  # of the curve
+THROUGH = 1 / 3, 2 / 3, 1.0  # ends of shorter steps, and of the step
 
 
 def runge_kutta_chebyshev4(p: Problem) -> tuple[AnyRates, Embedded]:
     f = p.slopes
     made = partial(attempt, f, p.tolerance), first, partial(curve, f)
-    return f, Embedded(KEPT, POWER, LONGER, *made, DEGREE, SLOPES, carried=KEPT)
+    return f, Embedded(KEPT, POWER, LONGER, *made, DEGREE, SLOPES, carried=KEPT, through=THROUGH)
 
 
 def first(slopes: Numbers) -> list[Numbers]:
@@ -89,7 +90,7 @@ def curve(f: AnyRates, x: Numbers, t: UOp, h: UOp, kept: list[Numbers]) -> Curve
     Not by slopes at the ends: in these, ripples that a long step leaves are as large as the tolerance.
     """
     begin, ends = f.at(x, t), kept[0]
-    early, late = (tried(f, begin, x, t, h * part)[0] for part in (1 / 3, 2 / 3))
+    early, late = (tried(f, begin, x, t, h * part)[0] for part in THROUGH[:2])
     rows = [
         [a.fma(9.0, b.fma(-4.5, c)) for a, b, c in zip(early, late, ends)],
         [a.fma(-22.5, b.fma(18.0, c * -4.5)) for a, b, c in zip(early, late, ends)],

@@ -103,6 +103,8 @@ class Embedded:
     evaluations: int  # of the rates, in an attempt
     carried: int = 0  # rows that the next attempt needs
     remade: Remade | None = None
+    # the curve is the polynomial through the beginning and the ends of steps of these parts of the length, if it is one
+    through: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

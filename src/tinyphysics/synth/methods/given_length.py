@@ -5,9 +5,11 @@ A run that chose its own steps is differentiated at the steps that it took: thei
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 from tinyphysics.flows.adjoint import adjoint_step
 from tinyphysics.flows.cotangents import Cotangents, Total, bar_of, is_zero, rest_of
@@ -35,13 +37,23 @@ Adjoint = Callable[[Sequence[UOp]], Step]  # by parameters; cotangents are state
 class OfGivenLength:
     """A step from WHEN to WHEN + LENGTH, and the state after PART of it; what goes on is the first.
 
-    Without a curve of its own that is the step of a part of the length.
+    Without a curve of its own that is the step of a part of the length, or lies between the ends of some: a program of its
+    own would hold all of these steps.
     """
 
     step: Step
     pull_step: Adjoint
     curve: Step | None = None
     pull_curve: Adjoint | None = None
+    through: tuple[float, ...] = ()  # parts of the length that the curve passes through, beside its beginning
+
+    def steps_to(self, part: Any) -> list[tuple[Any, Any]]:
+        """(weight, part) of the steps that a curve without a program consists of; 1 - their sum weighs the beginning."""
+        if not self.through:
+            return [(1.0, part)]
+        places = (0.0, *self.through)
+        own = [math.prod((part - b) / (a - b) for b in places if b != a) for a in self.through]
+        return list(zip(own, self.through))
 
 
 def as_step(name: str, system: System, body: SubFlow) -> Step:
@@ -57,7 +69,6 @@ def embedded_of_given_length(p: Problem, f: AnyRates, method: Embedded) -> OfGiv
     none = [UOp.const(0.0, u.dtype, u.shape) for u in x]
     here = Here(x, none, WHEN, LENGTH, method.first(f.at(x, WHEN)), NOTHING, NO, YES)
     tried = method.attempt(here)
-    within = method.curve(x, WHEN, LENGTH, tried.kept).at(PART)
 
     def made(name: str, moves: Sequence[UOp]) -> Step:
         ends = [a + b for a, b in zip(x, moves)]
@@ -67,7 +78,10 @@ def embedded_of_given_length(p: Problem, f: AnyRates, method: Embedded) -> OfGiv
             body = replace(tried.equations, moves=body)
         return as_step(name, p.system, body)
 
-    step, curve = made(f"{p.name}_step", tried.kept[0]), made(f"{p.name}_curve", within)
+    step = made(f"{p.name}_step", tried.kept[0])
+    if method.through:
+        return OfGivenLength(step, lambda by: adjoint_step(step, by, False), through=method.through)
+    curve = made(f"{p.name}_curve", method.curve(x, WHEN, LENGTH, tried.kept).at(PART))
     return OfGivenLength(
         step, lambda by: adjoint_step(step, by, False), curve, lambda by: adjoint_step(curve, by, False)
     )

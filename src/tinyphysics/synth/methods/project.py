@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tinyphysics.flows.implicit import ImplicitFlow
 from tinyphysics.flows.map import Map
 from tinyphysics.ir import UOp, elements, substitute
 from tinyphysics.rules.calculus.linear import ONE, ZERO, inverse
@@ -53,7 +54,9 @@ def projected(step: Step, system: System, invariants: Sequence[UOp], names: Sequ
     matrix = [moving[i] if i == k else ZERO for i in range(m) for k in range(m)]
     assigned = Map(tuple(zip(flow.states, rolled(new, flow.states))))
     solve = solving(unknown, [ZERO] * m, residuals, [ONE] * m, assigned)
-    solve = replace(solve, matrix=UOp.stack(matrix, (m, m)))
+    solve = replace(solve, matrix=UOp.stack(matrix, (m, m)), plain=plain(flow, g, wanted, sizes))
+    factors = UOp.stack([k * x for k, x in zip(along, over)], (m,))
+    solve = replace(solve, plain_unknown=factors)
     # a step from a state to a state: what merges with its neighbours does not, since a projection is between them
     return replace(
         step,
@@ -64,6 +67,16 @@ def projected(step: Step, system: System, invariants: Sequence[UOp], names: Sequ
         evaluations=step.evaluations + bool(step.init),
         parameters=(*step.parameters, *(Parameter(n, c) for n, c in zip(names, wanted))),
     )
+
+
+def plain(flow: VectorField, g: Sequence[UOp], wanted: Sequence[UOp], sizes: Sequence[UOp]) -> ImplicitFlow:
+    """The same state by multiples of slopes as they are: nothing keeps small ones apart, and derivatives stay short."""
+    z, unknown = flow.z, UOp.var("?multiples", (len(g),))
+    slopes = [[s * s * d for s, d in zip(sizes, simplify(gradient(u, z)))] for u in g]
+    new = [x - UOp.sum_of([k * row[i] for k, row in zip(elements(unknown), slopes)]) for i, x in enumerate(z)]
+    residuals = [u - c for u, c in zip(substitute(g, dict(zip(z, new))), wanted)]
+    assigned = Map(tuple(zip(flow.states, rolled(new, flow.states))))
+    return solving(unknown, [ZERO] * len(g), residuals, [ONE] * len(g), assigned)
 
 
 def dot(a: Sequence[UOp], b: Sequence[UOp]) -> UOp:

@@ -9,7 +9,7 @@ that of Higuera and Cary (2017), with which a charge goes straight on where E = 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tinyphysics.charged import across
 from tinyphysics.flows.gyration import GyrationFlow
@@ -110,7 +110,7 @@ def pushed(
     powers = [-power(V, system.time)] if timed else []
 
     def drift(weight: float) -> SubFlow:
-        return ShearFlow(along(drifts, weight))
+        return ShearFlow(tuple(replace(s, gathers=True) for s in along(drifts, weight)))
 
     def kick(weight: float) -> SubFlow:
         shears = tuple(Shear(c.p, g, "negate", weight) for c, g in zip(charges, slopes))

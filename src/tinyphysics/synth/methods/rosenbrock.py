@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from tinyphysics.flows.solvers import lines
 from tinyphysics.flows.solvers.banded import BlockElimination, band_of
 from tinyphysics.flows.solvers.cyclic import ChainElimination, is_one_chain
 from tinyphysics.flows.solvers.krylov import StabilizedGradients
@@ -137,6 +138,8 @@ def solver(
     by: LinearSolver
     if is_one_chain(s):
         by = ChainElimination(s)
+    elif (band := band_of(s, lines.MOST)) is not None and lines.goes_along(band, s.states[0].shape[0]):
+        by = lines.LineElimination(s, band)
     elif (band := band_of(s)) is not None:
         by = BlockElimination(s, band, exactly=True)
     else:

@@ -7,9 +7,8 @@ leapfrog. `final` takes the half that was done too much back, on the copy that i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 
 from tinyphysics.facts import Fact
 from tinyphysics.flows.relax import RelaxFlow
@@ -65,6 +64,15 @@ def flows(
     return moves
 
 
+def arrivals(sequence: Sequence_) -> Iterator[float]:
+    """For each part of a bath how far the drifts before it have gone, in steps."""
+    now = 0.0
+    for part, weight in sequence:
+        now += weight if part == "T" else 0.0
+        if part == FRICTION:
+            yield now
+
+
 def split_step(
     name: str,
     system: System,
@@ -102,7 +110,7 @@ def split_step(
 
     def block(f: TimedPart) -> SubFlow:
         if f.part == FRICTION and system.heat:
-            return in_bath(system, T, f.weight, next(pieces))
+            return in_bath(system, T, f.weight, *next(pieces))
         if f.part == FRICTION:
             rates = tuple((p, rate) for p, rate in zip(system.p, system.friction) if not is_zero(rate))
             return RelaxFlow(rates, f.weight, T)
@@ -118,7 +126,8 @@ def split_step(
             shears.append(Shear(state, covector, kind, weight))
         return ShearFlow(tuple(shears), f.clock, works(f))
 
-    pieces = count()  # of the bath in a step: each has its own random numbers
+    # of the bath in a step: each has its own random numbers, and sees the time at which drifts have arrived
+    pieces = enumerate(arrivals(sequence))
     if system.friction:
         sequence = damped(sequence) or sequence
     once = timed(composed(sequence) if len(inside) > 1 else joined(sequence), inside)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from pkgutil import iter_modules
 
+from tinyphysics.ir.uop import UOp
 from tinyphysics.tpir.kernels import kinds
 from tinyphysics.tpir.kernels.nest_kind import NestKind, Task, Wanted
 from tinyphysics.tpir.kernels.nests import LoopKernel
@@ -39,6 +40,11 @@ def registered(kind: NestKind) -> Iterator[None]:
 def task_of(w: Wanted) -> Task:
     """What is to be done for a node: the first kind that takes it says so."""
     return next(task for kind in KINDS if (task := kind.task(w)) is not None)
+
+
+def read_beside(u: UOp) -> tuple[UOp, ...]:
+    """Constant arrays that the nests of a node read."""
+    return tuple(x for kind in KINDS if u.op in kind.ops for x in kind.reads(u))
 
 
 def for_backend(kernel: LoopKernel, backend: str) -> LoopKernel:

@@ -24,6 +24,7 @@ from tinyphysics.rules.identities.exact import exact
 from tinyphysics.rules.identities.fast_products import fewer
 from tinyphysics.target import PORTABLE, Seed
 from tinyphysics.tpir.kernels.at_index import MOST_SCALARS, Home, planes
+from tinyphysics.tpir.kernels.every_kind import read_beside
 from tinyphysics.tpir.kernels.failure_sums import Plane, sums_that_show_failure
 from tinyphysics.tpir.kernels.index import Unsupported
 from tinyphysics.tpir.kernels.kernel import Meaning, carried_registers, implicit, input_of, unchanging
@@ -137,9 +138,11 @@ MOST_CHOICES = 4  # between components of a table; a larger one lies flat in a b
 
 def constant_arrays(roots: Sequence[UOp], components: int) -> list[UOp]:
     """Lists of numbers that are too long to be written into a loop."""
+    found = toposort(roots)
+    every = toposort([*found, *(x for u in found for x in read_beside(u))])
     return [
         u
-        for u in toposort(roots)
+        for u in every
         if u.op is Ops.STACK and long_axes(u.shape, components) and all(s.op is Ops.CONST for s in u.src)
     ]
 
@@ -192,11 +195,12 @@ def components_of(program: Program) -> int | None:
     # lists have components of their own; the rounds of equations are long enough without those of an axis of 32
     few_only = any(i.op == "NEAR" or i.op == "SOLVE" for i in every)
     widest = [] if few_only or longest_axis(program) <= COMPONENTS else [COMPONENTS]
-    pairs = [i.type.shape for i in every if i.op == "PAIRS"]  # a sum over pairs leaves one axis as a loop
+    # a sum over pairs is a loop over one axis, that of the bodies: four of them are components, and written out
+    pairs = [i.type.shape for i in every if i.op == "PAIRS"]
     ways = [
         n
         for n in dict.fromkeys((*widest, few(program), FEW_OF_PAIRS, LEAST))
-        if n < longest and all(sum(k > n for k in shape) <= 1 for shape in pairs)
+        if n < longest and all(sum(k > n for k in shape) == 1 for shape in pairs)
     ]
     most = max(MOST_LINES, MOST_TIMES * lines(program, every, LEAST))
     return next((n for n in ways if lines(program, every, n) <= most), None)

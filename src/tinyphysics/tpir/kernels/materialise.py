@@ -10,9 +10,10 @@ import math
 from collections.abc import Iterable, Sequence
 
 from tinyphysics.ir.dtype import i64
+from tinyphysics.ir.fourier import transform
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
 from tinyphysics.ir.reduction import CHUNK, LANES, one_by_one
-from tinyphysics.ir.uop import Shape, UOp, toposort
+from tinyphysics.ir.uop import Shape, UOp, component, toposort
 from tinyphysics.tpir.kernels.at_index import Home, is_component
 from tinyphysics.tpir.kernels.every_kind import STORED
 from tinyphysics.tpir.kernels.index import Index
@@ -29,8 +30,8 @@ MOST_REPEATED = 8  # operations that may be done again rather than stored
 MOST_SUMMED = 1_000  # operations of a sum that is written out term by term in the body of a loop
 
 
-def short_sums(roots: Sequence[UOp]) -> dict[UOp, UOp]:
-    """Every node with its reductions along one axis each, and no longer than a chunk."""
+def short_sums(roots: Sequence[UOp], components: int = 0) -> dict[UOp, UOp]:
+    """Every node with its reductions along one axis each, and no longer than a chunk; short transforms are written out."""
     new: dict[UOp, UOp] = {}
     for u in toposort(roots):
         new[u] = u.replace(tuple(new[s] for s in u.src))
@@ -43,7 +44,19 @@ def short_sums(roots: Sequence[UOp]) -> dict[UOp, UOp]:
                 shape = x.shape[:a] + x.shape[a + 1 :]
                 x = in_chunks(UOp(Ops.REDUCE, u.dtype, shape, (x,), (kind, (a,), *pairs)))
             new[u] = x
+        elif u.op is Ops.FOURIER and is_component(u.shape[u.arg[2]], components):
+            new[u] = by_components(new[u])
     return new
+
+
+def by_components(u: UOp) -> UOp:
+    """A transform along an axis of few components as an expression of them."""
+    part, sign, axis = u.arg
+    n = u.shape[axis]
+    items = [(component(u.src[0], axis, k), component(u.src[1], axis, k)) for k in range(n)]
+    one = (*u.shape[:axis], 1, *u.shape[axis + 1 :])
+    parts = tuple(y[part].reshape(one) for y in transform(items, sign))
+    return UOp(Ops.CONCAT, u.dtype, u.shape, parts, axis)
 
 
 def in_chunks(u: UOp) -> UOp:

@@ -85,6 +85,10 @@ class NestKind(Way, Protocol):
         """Is it in memory already, because another node was?"""
         ...
 
+    def reads(self, u: UOp) -> tuple[UOp, ...]:
+        """Constant arrays that nests of a node read, beside what the node is made of."""
+        ...
+
     def nest(self, b: Builder, tasks: list[Task]) -> Nest:
         """Tasks that are alike as one nest."""
         ...
@@ -148,6 +152,9 @@ class PlainKind:
 
     def made(self, w: Wanted) -> bool:
         return False
+
+    def reads(self, u: UOp) -> tuple[UOp, ...]:
+        return ()
 
     def nest(self, b: Builder, tasks: list[Task]) -> Nest:
         return b.nest_in_pieces(tasks)

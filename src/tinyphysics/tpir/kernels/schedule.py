@@ -158,7 +158,7 @@ def schedule(
     apart: bool = False,
 ) -> Schedule:
     """Nests that give every marked buffer its value; names of new buffers begin with the prefix."""
-    short = short_sums([u for _, u in marks])
+    short = short_sums([u for _, u in marks], components)
     wanted = [(name, short[u]) for name, u in marks]
     stored = to_store([u for _, u in wanted], homes, components, apart)
     in_turn = long_sums([u for _, u in wanted], components)

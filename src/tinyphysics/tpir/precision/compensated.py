@@ -303,6 +303,9 @@ class Compensated(Rewriter):
             return self.rearranged(i)
         if i.row.numbers == "summed":
             return self.reduced(i)
+        if i.op == "FOURIER":
+            parts = [self.one(x, shape) for x in i.args[:2]]
+            return TwoWords(self.new(i.op, Type(f32, shape), *parts, i.args[2], note=i.note))
         name = str(i.args[0])
         args = i.args[1:]
         match name:
@@ -454,7 +457,7 @@ Compensated.rules = {
     "by_flow": Compensated.by_flow, "by_sum": Compensated.by_value, "by_value": Compensated.by_value,
     "units": Compensated.scaled, "added": Compensated.added_to,
     "plain": Compensated.number, "summed": Compensated.number, "moved": Compensated.number,
-    **dict.fromkeys(("clock", "drawn", "tree", "orbit", "turn", "solved", "whole", "watched"),
+    **dict.fromkeys(("clock", "drawn", "tree", "line", "orbit", "turn", "solved", "whole", "watched"),
                     Compensated.unless_moving),
 }
 # fmt: on

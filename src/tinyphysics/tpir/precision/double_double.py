@@ -272,7 +272,12 @@ class DoubleDouble(Rewriter):
             b.steps[i.dst] = None
 
     def refuse(self, i: Instruction) -> None:
-        what = {"tree": "sums with a tree code are", "units": UNITS, "by_sum": UNITS}
+        what = {
+            "tree": "sums with a tree code are",
+            "line": "equations along a line are",
+            "units": UNITS,
+            "by_sum": UNITS,
+        }
         raise PlanError(
             f'{what.get(i.row.numbers, f"`{i.op}` is")} not supported with precision="dd" yet',
             fix='Choose precision="float64".',

@@ -315,8 +315,8 @@ def check_shears(program: Program) -> None:
                 f'precision="lattice" cannot be combined with `{program.name}`: `{i}` is not a shear',
                 fix=SHEARS,
             )
-        if how in ("drawn", "tree"):
-            what = "random numbers" if how == "drawn" else "approximate="
+        if how in ("drawn", "tree", "line"):
+            what = {"drawn": "random numbers", "tree": "approximate=", "line": "equations along a line"}[how]
             raise PlanError(
                 f'precision="lattice" cannot be combined with {what}',
                 fix="A force must be a function of the positions alone, to the last bit.",

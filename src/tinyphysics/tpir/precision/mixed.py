@@ -127,7 +127,7 @@ Mixed.rules = {
     "plain": Mixed.computed, "summed": Mixed.computed, "moved": Mixed.computed,
     **dict.fromkeys(("gradient", "added", "flow", "by_flow", "by_sum", "by_value", "units", "whole"), Mixed.kept),
     "orbit": Mixed.of_state, "turn": Mixed.of_state,
-    **dict.fromkeys(("clock", "drawn", "tree", "solved"), Mixed.unless_moving),
+    **dict.fromkeys(("clock", "drawn", "tree", "line", "solved"), Mixed.unless_moving),
 }
 # fmt: on
 

@@ -257,7 +257,7 @@ Kind = Literal[
     "close",  # ends them
 ]
 Behaviour = Literal[
-    "plain", "moved", "summed", "listed", "tree", "clock", "drawn",  # temporaries
+    "plain", "moved", "summed", "listed", "tree", "line", "clock", "drawn",  # temporaries
     "gradient", "added", "flow",  # derivatives, and what is made of them
     "by_flow", "by_sum", "by_value", "units",  # updates: s + h*f, s plus something, anything, times a factor
     "orbit", "turn", "solved", "whole",  # what a method computes in a way of its own
@@ -313,10 +313,16 @@ ISA: dict[str, InstructionRow] = {
     "TREE":      InstructionRow("dst, points, masses, e2, error", "T",
         "the gradient of the sum of m/sqrt(r*r + e2) over the other points, by a tree, to a relative error",
         "[rc]{3}c", value=values.tree, run="tree", numbers="tree", cost="TREE", no_part_of=("orbits", "stages", "turns")),
+    "LINE":      InstructionRow("dst, low, own, high, right, (low mask, high mask)", "T",
+        "block tridiagonal equations along the third axis, solved place by place: what eliminates them, then the solution",
+        "r{4}n", value=values.line, numbers="line", cost="fma", no_part_of=("maps", "orbits", "stages", "turns")),
     "MAX":       InstructionRow("dst, src, axes", "TEB", "largest element along axes", "rn",
         value=values.reduced, numbers="summed", cost="MAX"),
     "MIN":       InstructionRow("dst, src, axes", "TEB", "smallest element along axes", "rn",
         value=values.reduced, numbers="summed", cost="MIN"),
+    "FOURIER":   InstructionRow("dst, re, im, (part, sign, axis)", "TEB",
+        "the real (0) or imaginary (1) part of the Fourier transform along an axis, not divided by its length",
+        "[rc]{2}n", value=values.transformed, cost="FOURIER"),
     "MOVE":      InstructionRow("dst, func, [src...], [numbers]", "TEB", "the same numbers in another arrangement",
         "w([rc]+n?)?", value=values.function, numbers="moved"),
     "TIME":      InstructionRow("dst, c, [e, word]", "T",
@@ -350,6 +356,10 @@ ISA: dict[str, InstructionRow] = {
     "KEPLER":    InstructionRow("dst, q, v, gm, h, (part,)", "T",
         "Jacobi positions (0) or velocities (1) a time h later: row 0 straight on, the others on Kepler orbits",
         "rrr[rc]n", value=values.kepler, numbers="orbit", cost="orbit", reader="orbits", no_part_of=("maps", "turns")),
+    "KEPLER_ALONG": InstructionRow("dst, q, v, gm, h, dq, dv, dgm, (part,)", "T",
+        "how positions (0) or velocities (1) of KEPLER change along a direction of q, v and gm",
+        "rrr[rc]{4}n", value=values.kepler_along, numbers="orbit", cost="orbit", reader="orbits",
+        no_part_of=("maps", "turns")),
     "PULL":      InstructionRow("f, a, q, gm", "F",
         "accelerations in Jacobi coordinates without the part that KEPLER accounts for", "rrr",
         value=values.pull, numbers="orbit", cost="pull", reader="orbits", no_part_of=("turns",)),
@@ -385,6 +395,23 @@ ISA: dict[str, InstructionRow] = {
         "s := value, what a bath at the thermal energy kT makes of the momentum s with masses 1/w in the time weight*dt: "
         "langevin, exp(-rate*h) s and noise; andersen, drawn anew with the probability 1 - exp(-rate*h)",
         "rwc[rc]{3,}",
+        value=values.source, kind="update", numbers="by_value", reader="baths",
+        no_part_of=("maps", "orbits", "stages", "turns", "rotations", "exact")),
+    "THERMO":    InstructionRow("s, value, way, weight, kT, tau, w, g, (axis,)", "S",
+        "s := value, its part of what a bath makes of all momenta together, with masses 1/w, in the time weight*dt: bussi, "
+        "one random factor; nose_hoover, a chain, whose states are among them; g degrees of freedom, one less for each axis",
+        "rwc[rc]{3}cn",
+        value=values.source, kind="update", numbers="by_value", reader="baths",
+        no_part_of=("maps", "orbits", "stages", "turns", "rotations", "exact")),
+    "DIFFUSE":   InstructionRow("s, value, kT, w, rate, force", "S",
+        "s := value, a Brownian step of a position under a force, or the noise that its momentum with the mass 1/w keeps",
+        "r[rc]{4}",
+        value=values.source, kind="update", numbers="by_value", reader="baths",
+        no_part_of=("maps", "orbits", "stages", "turns", "rotations", "exact")),
+    "MEMORY":    InstructionRow("s, value, weight, kT, w, (A,), (C,)", "S",
+        "s := value, a momentum with the mass 1/w, or a number beside it, after weight*dt in a bath (p, s)' = -A(p, s) "
+        "+ noise, whose law has the matrix C; entries of both are (numerator, denominator)",
+        "rc[rc]{2}nn",
         value=values.source, kind="update", numbers="by_value", reader="baths",
         no_part_of=("maps", "orbits", "stages", "turns", "rotations", "exact")),
     "GYRATE":    InstructionRow("s, value, way, t", "S",

@@ -242,11 +242,15 @@ class ProgramBuilder:
             self.emit(section, "FMA", dst, *src, u=u)
         elif u.op is Ops.REDUCE:
             self.emit(section, REDUCED_BY[u.arg[0]], dst, *src, *u.arg[1:], u=u)
+        elif u.op is Ops.FOURIER:
+            self.emit(section, "FOURIER", dst, *src, u.arg, u=u)
         elif u.op is Ops.NEIGHBOURS:
             number = self.lists.setdefault(u.src, len(self.lists))
             self.emit(section, "NEAR", dst, Word(u.arg[0]), *src, (number, *u.arg[2:]), u=u)
         elif u.op is Ops.TREE:
             self.emit(section, "TREE", dst, *src, *u.arg, u=u)
+        elif u.op is Ops.LINE:
+            self.emit(section, "LINE", dst, *src, u.arg, u=u)
         elif u.op in ELEMENTWISE:
             name = f"custom.{u.arg}" if u.op is Ops.CUSTOM else u.op.value
             self.emit(section, "ELEM", dst, Word(name), *src, u=u)
@@ -419,23 +423,35 @@ def with_directions(step: Step, beside: Sequence[State], precision: str) -> Step
         return tuple(g for f in part for g in rebuilt(f))
 
     init, body, final = each(step.init), each(step.body), each(step.final)
-    return replace(step, states=(*step.states, *beside), init=init, body=body, final=final)
+    states = (*step.states, *beside, *more_beside(step, beside))
+    return replace(step, states=states, init=init, body=body, final=final)
+
+
+def ways_in(step: Step, beside: Sequence[State]) -> list[dict[UOp, UOp]]:
+    # what a search remembers has no direction
+    own = [s for s in step.states if MEETS not in step.traits or s.role != "auxiliary"]
+    return ways_of(own, beside, step.parameters)
+
+
+def more_beside(step: Step, beside: Sequence[State]) -> tuple[State, ...]:
+    """What flows keep beside directions."""
+    count = len(ways_in(step, beside))
+    return tuple(s for f in step.flows for s in f.beside(count))
 
 
 def tangents_of(step: Step, beside: Sequence[State]) -> dict[SubFlow, tuple[SubFlow, ...]]:
     """For each flow of a step what moves directions beside the states, with the flow itself."""
-    # what a search remembers has no direction
-    own = [s for s in step.states if MEETS not in step.traits or s.role != "auxiliary"]
-    ways = ways_of(own, beside, step.parameters)
+    ways = ways_in(step, beside)
     moved: dict[SubFlow, tuple[SubFlow, ...]] = {}
     for f in step.flows:
-        found = f.tangent(ways)
+        seen = step.coordinates.as_seen(f)
+        found = seen.tangent(ways)
         if found is None:
             raise PlanError(
                 f"the derivative of `{step.name}` along a direction is not known",
                 fix='Choose a method of kicks and drifts, or a Runge-Kutta method: method="leapfrog", method="rk4".',
             )
-        moved[f] = found
+        moved[f] = tuple(f if g is seen else g for g in found)
     return moved
 
 
@@ -445,7 +461,8 @@ def lifted(step: Step, beside: Sequence[State]) -> Step:
     init, body, final = (
         tuple(g for f in part for g in moved[f]) for part in (step.init, step.body, step.final)
     )
-    return replace(step, states=(*step.states, *beside), init=init, body=body, final=final)
+    states = (*step.states, *beside, *more_beside(step, beside))
+    return replace(step, states=states, init=init, body=body, final=final)
 
 
 DIRECTION = "d{}_{}"  # the name of a direction of a state

@@ -57,9 +57,15 @@ def structure_at(program: Program, states: Sequence[UOp] | None = None) -> Struc
     alone = [k for k, s in enumerate(program.states) if k not in pairs and s.role != "position"]
     declared = [DeclaredState(own[k], program.states[k].role) for k in (*pairs, *alone)]
     found = structure_of(declared, program.bracket, tensor_at(program, own))
-    if any(i.op == "BATH" for i in program.step):
-        return heated(found)
+    if (bath := bath_in(program)) is not None:
+        return heated(found, bath)
     return damped(found) if any(map(takes_energy, (*program.step, *program.final))) else found
+
+
+def bath_in(program: Program) -> str | None:
+    """The name of the bath whose lines a step has."""
+    found = next((i for i in program.step if i.row.reader == "baths"), None)
+    return None if found is None else str(found.args[1]) if "w" in found.row.form else found.op
 
 
 def takes_energy(i: Instruction) -> bool:

@@ -24,7 +24,9 @@ assert RELATIVISTIC, "registered, so that a listing may name it"
 
 # by which names instructions call the operations of the graph
 FUNCTIONS: dict[str, Ops] = {
-    op.value: op for op in Ops if op not in ORBITS | {Ops.KEPLER_SLOW, Ops.WHERE_RARELY}
+    op.value: op
+    for op in Ops
+    if op not in ORBITS | {Ops.FOURIER, Ops.KEPLER_SLOW, Ops.WHERE_RARELY, Ops.LINE}
 } | {"sq": Ops.MUL}
 REDUCTIONS = {"SUM": "sum", "DOT": "dot", "PAIRS": "pairs", "MAX": "max", "MIN": "min"}
 FRAMES = ("positions", "velocities", "places", "momenta")
@@ -123,6 +125,10 @@ def reduced(o: Operands) -> UOp:
     return o.made(UOp(Ops.REDUCE, o.dtype, o.shape, (o.read(0),), (REDUCTIONS[o.op], *o.args[1:])))
 
 
+def transformed(o: Operands) -> UOp:
+    return o.made(UOp(Ops.FOURIER, o.dtype, o.shape, (o.read(0), o.read(1)), o.args[2]))
+
+
 def listed(o: Operands) -> UOp:
     what, number = str(o.args[0]), o.args[-1]
     if what not in LISTED:
@@ -137,6 +143,13 @@ def tree(o: Operands) -> UOp:
     return o.made(UOp(Ops.TREE, o.dtype, o.shape, sources, o.args[3:]))
 
 
+def line(o: Operands) -> UOp:
+    n, _, *rest = o.shape if len(o.shape) > 2 else (0, 0)
+    square = (n, n, *rest)
+    sources = tuple(o.read(k, o.dtype, square) for k in range(3))
+    return o.made(UOp(Ops.LINE, o.dtype, o.shape, (*sources, o.read(3)), tuple(o.args[4])))
+
+
 def jacobi(o: Operands) -> UOp:
     way = str(o.args[0])
     if way not in FRAMES:
@@ -148,6 +161,12 @@ def jacobi(o: Operands) -> UOp:
 def kepler(o: Operands) -> UOp:
     src = (o.read(0), o.read(1), o.read(2, shape=o.shape[:1]), o.read(3, shape=()))
     return o.made(UOp(Ops.KEPLER, o.dtype, o.shape, src, o.args[4]))
+
+
+def kepler_along(o: Operands) -> UOp:
+    orbit = (o.read(0), o.read(1), o.read(2, shape=o.shape[:1]), o.read(3, shape=()))
+    way = (o.read(4, shape=o.shape), o.read(5, shape=o.shape), o.read(6, shape=o.shape[:1]))
+    return o.made(UOp(Ops.KEPLER_ALONG, o.dtype, o.shape, (*orbit, *way), o.args[7]))
 
 
 def pull(o: Operands) -> UOp:

@@ -19,6 +19,7 @@ from tinyphysics.ir.uop import Shape, UOp, elements, substitute, toposort
 from tinyphysics.ir.value import NAN, Value, cell_of, node, scalar
 from tinyphysics.philox import checked, key_words
 from tinyphysics.rules.calculus.custom import inline
+from tinyphysics.rules.calculus.lines import values as line_values
 from tinyphysics.rules.calculus.solve import array_round, named, one_round, product
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.digits.floats import magnitude
@@ -250,6 +251,8 @@ class Machine:
             return call(array_expression(u, arrays), d, [self._leaf(v, named) for v in arrays])
         names = tuple(UOp.var(f"x{k}", s.shape, s.dtype) for k, s in enumerate(u.src))
         plain = UOp(u.op, u.dtype, u.shape, names, u.arg)
+        if u.op is Ops.LINE:
+            return call(line_values(plain), d, [self._leaf(s, named) for s in u.src])
         f = array_expression(jacobi.expand(plain), names) if u.op in ORBITS else node(plain)
         return call(f, d, [self._leaf(s, named) for s in u.src])
 

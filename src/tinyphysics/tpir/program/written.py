@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from tinyphysics.ir import fourier
 from tinyphysics.ir.dtype import DType, i64, u32
 from tinyphysics.ir.ops import ARITY, BINARY, UNARY
 from tinyphysics.ir.uop import UOp
@@ -51,6 +52,14 @@ def axes_of(program: Program) -> frozenset[int]:
     return frozenset(n for shape in shapes_of(program).values() for n in shape)
 
 
+def along(i: Instruction) -> tuple[tuple[int, ...], int]:
+    """Of a FOURIER: the axes that it does not go along, and the length of the one that it does."""
+    numbers, shape = i.args[2], i.type.shape
+    assert isinstance(numbers, tuple) and isinstance(numbers[2], int)
+    axis = numbers[2]
+    return shape[:axis] + shape[axis + 1 :], shape[axis]
+
+
 def lines(program: Program, instructions: Sequence[Instruction], components: int | None = None) -> int:
     """Operations of the minimal set that are written for some instructions.
 
@@ -64,10 +73,16 @@ def lines(program: Program, instructions: Sequence[Instruction], components: int
     total = 0
     for i in instructions:
         size = numbers(i.type.shape)
-        if i.row.numbers == "summed":
+        if i.op == "FOURIER":
+            rest, n = along(i)
+            in_loops = components is not None and n > components
+            total += numbers(rest) * (fourier.lines if in_loops else fourier.operations)(n) // 2
+        elif i.row.numbers == "summed":
             total += numbers(shapes.get(i.args[0], ()))
         elif i.row.cost == "function" and isinstance(i.args[0], Word):
             total += size * of_function(i.args[0].text, i.type.dtype)
+        elif i.op == "LINE":
+            total += 2 * i.type.shape[0] * size
         elif i.row.numbers == "drawn" and isinstance(i.args[0], Word):
             total += size * of_noise(i.args[0].text, i.type.dtype)
         elif i.row.written or components is not None and i.op == "MOVE" and i.args[0] in CHOICES:

@@ -22,6 +22,7 @@ from tinyphysics.tpir.program.liveness import reads_before_writing
 from tinyphysics.tpir.program.symbolic import Symbolic, at_clock, clocks, state_of, state_var, version_of
 from tinyphysics.tpir.proof.components import numbers
 from tinyphysics.tpir.proof.force_gradient import Even, even
+from tinyphysics.tpir.proof.together import GROUPS, Together
 from tinyphysics.tpir.proof.units import DT, added, check_undone, is_scaled, moving, rate, rescale
 from tinyphysics.tpir.proof.walk import Walk, check_type
 from tinyphysics.tpir.proof.weights import Applied, Update
@@ -72,6 +73,7 @@ class Blocks:
         self.relaxed: list[Update] = []  # by friction; each ends a group
         self.rates: dict[int, UOp] = {}  # those that it declares, by the number of its line
         self.heated: list[Heated] = []  # by a bath
+        self.together = Together(program)  # by a bath that changes all states of a kind at once
         self.turned: list[Turned] = []  # about magnetic fields
         self.ended = False
         self.maps: list[str] = []
@@ -84,6 +86,7 @@ class Blocks:
         self.walk.read(self)
         if self.walk.trouble:
             self.maps.append(self.walk.trouble)
+        self.maps += self.together.maps
 
     @property
     def updates(self) -> list[Update]:
@@ -123,8 +126,11 @@ class Blocks:
                 rescale(symbolic, i, where, self.normal)
             case "by_value" if i.row.reader == "friction":
                 self.relax(walk, i)
-            case "by_value" if i.row.reader == "baths":
+            case "by_value" if i.op == "BATH":
                 self.heat(walk, i)
+            case "by_value" if i.op in GROUPS:
+                self.together.take(walk, i)
+                self.ended = True
             case "by_value" if i.row.reader == "pushers":
                 self.gyrate(walk, i)
             case "by_value" if self.shifts and i.op == "MAP":
@@ -274,7 +280,8 @@ class Blocks:
                     f"{where} uses {i.args[0]}, computed from {state_var(self.program, k, min(old))}; "
                     f"S{k} is now S{k}@{symbolic.version[k]}"
                 )
-        if self.scaled and not moving(h):
+        gathered = h is not DT and DT in h.leaves and self.normal.ratio(h, DT) is None  # dt times parameters
+        if (self.scaled or gathered) and not moving(h):
             moved = flow * h.expand(flow.shape)
             unit = symbolic.units.get(i.dst.index)
             flow, h = rate(moved if unit is None else moved / unit, self.normal)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tinyphysics.analysis.masses import masses
+from tinyphysics.flows.overdamped import BrownianFlow, Diffusing
 from tinyphysics.planner.methods.method import BATH, Family, Job, Method, Sequence_
-from tinyphysics.step import Step
+from tinyphysics.rules.formulas.baths import stream_of
+from tinyphysics.step import Step, Term
+from tinyphysics.synth.methods.derivative import derivative
 from tinyphysics.synth.methods.splitting import split_step
 
 LIMIT = 2.0  # of omega*dt: that of the kicks and drifts, whatever the bath does between them
@@ -15,7 +19,7 @@ LIMIT = 2.0  # of omega*dt: that of the kicks and drifts, whatever the bath does
 class InBath(Family):
     moves: tuple[tuple[str, float], ...]
     kind = BATH
-    takes = ("energy", "heat")
+    takes = ("energy", "heat", "bias")
 
     def sequence(self) -> Sequence_:
         return list(self.moves)
@@ -36,3 +40,28 @@ class InBath(Family):
         split, time = job.facts["separable"], job.facts["explicit time"]
         inside = time.inside if time else []
         return split_step(job.method.name, job.system, split.T, split.V, list(self.moves), job.claims, inside)
+
+
+@dataclass(frozen=True, eq=False)
+class Overdamped(Family):
+    """Positions alone, pushed by forces and noise."""
+
+    kind = BATH
+    takes = ("energy", "heat")
+
+    def keeps(self, method: Method) -> tuple[str, ...]:
+        return ("canonical", "consistent")
+
+    def step(self, job: Job) -> Step:
+        system, split = job.system, job.facts["separable"]
+        kT, *rates = system.heat
+        inverse = masses(system, split.T).inverse
+        slopes = derivative(split.V, system.q)
+        pairs = tuple(
+            Diffusing(q, p, -slope, rate, w, stream_of(k, 0))
+            for k, (q, p, slope, rate, w) in enumerate(zip(system.q, system.p, slopes, rates, inverse))
+        )
+        terms = (Term("T", split.T), Term("V", split.V))
+        assert system.energy is not None
+        flow = BrownianFlow(pairs, kT, system.energy)
+        return Step.of(system, job.method.name, terms, job.claims, 1, (), (flow,), ())

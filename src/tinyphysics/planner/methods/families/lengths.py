@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tinyphysics.errors import PlanError
 from tinyphysics.ir import Ops, UOp, toposort
+from tinyphysics.ir.fourier import operations
 from tinyphysics.ir.ops import ELEMENTWISE, MINIMAL
 from tinyphysics.planner.methods.families.rates import rates_of
 from tinyphysics.planner.methods.method import Job
@@ -26,6 +27,10 @@ def once(rates: Sequence[UOp]) -> int:
     """Operations that rates are when they are written out, counted on arrays."""
     found = toposort(rates)
     sums = sum(u.src[0].size for u in found if u.op is Ops.REDUCE)
+    for u in found:
+        if u.op is Ops.FOURIER:
+            n = u.shape[u.arg[2]]
+            sums += u.size // n * operations(n) // 2
     return sums + sum(
         u.size * (1 if u.op in MINIMAL else OF_A_FUNCTION) for u in found if u.op in ELEMENTWISE
     )

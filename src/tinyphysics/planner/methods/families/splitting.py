@@ -55,7 +55,8 @@ class Splitting(Family):
         claims = tuple(c for c in job.claims if c != SYMPLECTIC)
         processor = None if self.processor is None else self.processor()
         if system.kind == "forces":
-            claims, inside = ("volume-preserving", *claims), ["V"] if time else []
+            volume = "volume-factor" if system.friction else "volume-preserving"
+            claims, inside = (volume, *claims), ["V"] if time else []
             return split_step(
                 name, system, kinetic(system), None, self.moves(), claims, inside, None, processor
             )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tinyphysics.errors import PlanError
 from tinyphysics.ir import Ops, UOp, toposort
+from tinyphysics.ir.fourier import operations
 from tinyphysics.ir.ops import ELEMENTWISE, MINIMAL, UNARY
 from tinyphysics.planner.methods.families.lengths import LOG, TOLD, check_written, in_steps
 from tinyphysics.planner.methods.families.rates import rates_of
@@ -91,16 +92,19 @@ def series_length(system: System, rates: Sequence[UOp], order: int) -> int:
             continue
         if u.op in ELEMENTWISE and has_products(u, moving):
             total += u.size * order**2 // (2 if u.op in MINIMAL or u.op is Ops.EXP else 1)  # sin needs cos
+        elif u.op is Ops.FOURIER:
+            n = u.shape[u.arg[2]]
+            total += u.size // n * operations(n) // 2 * order
         elif u.op in ELEMENTWISE or u.op is Ops.REDUCE:
             total += max(u.size, u.src[0].size) * order
     return total
 
 
 def has_loops(system: System, rates: Sequence[UOp]) -> bool:
-    """May their series run in loops over coefficients?  Sums, products, quotients, powers and roots do."""
+    """May their series run in loops over coefficients?  Sums, products, quotients, powers and roots do, transforms do not."""
     moving = frozenset(s.var for s in system.states)
     return system.time is None and not any(
-        u.op in UNARY - MINIMAL and u.leaves & moving for u in toposort(rates)
+        u.op in UNARY - MINIMAL | {Ops.FOURIER} and u.leaves & moving for u in toposort(rates)
     )
 
 

@@ -40,7 +40,7 @@ class BathReader:
 
     @staticmethod
     def has(program: Program) -> bool:
-        return any(i.row.reader == "baths" for _, _, i in program.numbered())
+        return any(i.op == "BATH" for _, _, i in program.numbered())
 
     # --- one piece ----------------------------------------------------------------------------
     def not_maxwell(self) -> str:

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from tinyphysics.ir.uop import UOp, substitute
+from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.rules.equality.closed_sums import multiple
 from tinyphysics.rules.formulas.turns import angle_in, speeds, turned
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.tpir.program.isa import Instruction, Program, Register, Type
@@ -40,6 +41,7 @@ AXES = "xyz"
 # a term, and the axis that it turns about; -1 of what kicks or drifts.  Two steps that were solved for are not one of both
 # lengths: each length is a part of its own
 Part = tuple[int, int, Fraction]
+LONG = 300  # nodes of expressions whose sums are not multiplied out at first
 NO_LENGTH = Fraction(0)
 Turn = tuple[int, int, Fraction, float | None]  # (term, axis, weight, time)
 
@@ -61,6 +63,7 @@ class RotationReader:
         self.solves = False
         self.relaxed: list[Update] = []
         self.rates: dict[int, UOp] = {}  # of friction, by the numbers of what declares them
+        self.factors: dict[tuple[UOp, UOp], Fraction | None] = {}
         self._speeds: dict[tuple[int, int], Mapping[UOp, UOp] | None] = {}
         self._slopes: dict[int, dict[UOp, UOp]] = {}
         self.walk.read(self)
@@ -264,8 +267,17 @@ class RotationReader:
                 continue
             if flow is None or nothing or rate is None:
                 return None
-            factors.add(self.normal.ratio(flow, rate))
+            if (flow, rate) not in self.factors:
+                self.factors[flow, rate] = self.factor(flow, rate)
+            factors.add(self.factors[flow, rate])
         return factors.pop() if len(factors) == 1 else None
+
+    def factor(self, flow: UOp, rate: UOp) -> Fraction | None:
+        """The number r with flow = r*rate."""
+        ways = [self.normal.ratio, multiple]
+        if len(toposort([flow, rate])) > LONG:
+            ways.reverse()
+        return next((r for way in ways if (r := way(flow, rate)) is not None), None)
 
     # --- friction ---------------------------------------------------------------------------------
     def relax(self, i: Instruction) -> None:

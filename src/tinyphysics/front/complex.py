@@ -1,0 +1,231 @@
+"""Complex numbers of a traced function: two symbols, a real and an imaginary part, with Python's and NumPy's operations.
+
+Derivatives are those of the two parts: an energy is real, and what is differentiated are real states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tinyphysics.errors import TraceError
+from tinyphysics.ir import UOp, as_uop
+from tinyphysics.ir.math import Arithmetic
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.uop import COMPLEX, NUMPY, broadcast_shape
+
+REAL = "Take a real part of it: z.real, z.imag or abs(z)**2."
+
+
+class Complex(Arithmetic):
+    """re + i im, of one shape."""
+
+    __slots__ = ("real", "imag")
+    __hash__ = object.__hash__
+
+    def __init__(self, real: Any, imag: Any = 0.0) -> None:
+        re, im = as_uop(real), as_uop(imag)
+        shape = broadcast_shape(re.shape, im.shape)
+        self.real, self.imag = ((u if u.dtype.is_float else u * 1.0).expand(shape) for u in (re, im))
+
+    # --- what it is -----------------------------------------------------------------------------------
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.real.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.real.ndim
+
+    @property
+    def size(self) -> int:
+        return self.real.size
+
+    def __len__(self) -> int:
+        return len(self.real)
+
+    def __repr__(self) -> str:
+        return f"({self.real}) + i({self.imag})"
+
+    def both(self, f: Callable[[UOp], UOp]) -> Complex:
+        """The same done to both parts."""
+        return Complex(f(self.real), f(self.imag))
+
+    # --- operations -----------------------------------------------------------------------------------
+    def lift(self, x: Any) -> Complex:
+        return as_complex(x)
+
+    def alu(self, op: Ops, *others: Any) -> Any:
+        if op in OPERATIONS:
+            return OPERATIONS[op](self, *map(as_complex, others))
+        if op is Ops.POW:
+            return power(self, others[0])
+        if op is Ops.ABS:
+            return absolute(self)
+        raise TraceError.here(f"`{op.value}` of complex numbers", REAL)
+
+    def conj(self) -> Complex:
+        return Complex(self.real, -self.imag)
+
+    conjugate = conj
+
+    def __getitem__(self, key: Any) -> Complex:
+        return self.both(lambda u: u[key])
+
+    def reshape(self, *shape: Any) -> Complex:
+        return self.both(lambda u: u.reshape(*shape))
+
+    def transpose(self, *axes: Any) -> Complex:
+        return self.both(lambda u: u.transpose(*axes))
+
+    @property
+    def T(self) -> Complex:
+        return self.transpose()
+
+    def ravel(self) -> Complex:
+        return self.both(lambda u: u.ravel())
+
+    def sum(self, axis: Any = None, keepdims: bool = False) -> Complex:
+        return self.both(lambda u: u.sum(axis, keepdims))
+
+    def mean(self, axis: Any = None, keepdims: bool = False) -> Complex:
+        return self.both(lambda u: u.mean(axis, keepdims))
+
+    def exp(self) -> Complex:
+        size = self.real.exp()
+        return Complex(size * self.imag.cos(), size * self.imag.sin())
+
+    # --- what Python and NumPy may ask -------------------------------------------------------------------
+    def __eq__(self, other: object) -> Any:
+        raise TraceError.here("complex symbols are compared", "Compare parts: z.real < 1, abs(z)**2 < 1.")
+
+    def __bool__(self) -> bool:
+        raise TraceError.here("a complex symbol has no truth value while tracing", REAL)
+
+    def __float__(self) -> float:
+        raise TraceError.here("a complex symbol is no real number", REAL)
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TraceError.here(
+            "a complex symbol cannot be stored in a NumPy array",
+            "Write np.stack([a, b]), not np.array([a, b]).",
+        )
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return on_complex(
+            ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}", inputs, kwargs
+        )
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        module = func.__module__.removeprefix("numpy").removeprefix(".")
+        return on_complex(f"{module}.{func.__name__}" if module == "fft" else func.__name__, args, kwargs)
+
+
+def as_complex(x: Any) -> Complex:
+    """A number, an array or a symbol as a complex one."""
+    if isinstance(x, Complex):
+        return x
+    if isinstance(x, complex) or getattr(getattr(x, "dtype", None), "kind", "") == "c":
+        return Complex(x.real, x.imag)
+    if isinstance(x, (list, tuple)):
+        return stacked([as_complex(item) for item in x])
+    return Complex(x, 0.0)
+
+
+def stacked(items: Any, axis: int = 0) -> Complex:
+    stack = NUMPY["stack"]
+    parts = [as_complex(x) for x in items]
+    return Complex(stack([z.real for z in parts], axis), stack([z.imag for z in parts], axis))
+
+
+def joined(items: Any, axis: int = 0) -> Complex:
+    join = NUMPY["concatenate"]
+    parts = [as_complex(x) for x in items]
+    return Complex(join([z.real for z in parts], axis), join([z.imag for z in parts], axis))
+
+
+def absolute(x: Any) -> UOp:
+    z = as_complex(x)
+    return (z.real * z.real + z.imag * z.imag).sqrt()
+
+
+def times(a: Complex, b: Complex) -> Complex:
+    """A factor that is real, or imaginary, costs no sum."""
+    if nothing(b.imag):
+        return Complex(a.real * b.real, a.imag * b.real)
+    if nothing(a.imag):
+        return Complex(a.real * b.real, a.real * b.imag)
+    if nothing(b.real):
+        return Complex(-(a.imag * b.imag), a.real * b.imag)
+    if nothing(a.real):
+        return Complex(-(a.imag * b.imag), a.imag * b.real)
+    return Complex(a.real * b.real - a.imag * b.imag, a.real * b.imag + a.imag * b.real)
+
+
+def nothing(u: UOp) -> bool:
+    return u.op is Ops.CONST and u.arg == 0
+
+
+def over(a: Complex, b: Complex) -> Complex:
+    if nothing(b.imag):
+        return Complex(a.real / b.real, a.imag / b.real)
+    size = b.real * b.real + b.imag * b.imag
+    top = times(a, b.conj())
+    return Complex(top.real / size, top.imag / size)
+
+
+def power(z: Complex, exponent: Any) -> Complex:
+    if not isinstance(exponent, int) or abs(exponent) > 64:
+        raise TraceError.here(
+            "a complex number to a power that is no small whole number", "Write z**2, or np.exp(...)."
+        )
+    out, base, n = Complex(UOp.const(1.0, z.real.dtype, z.shape)), z, abs(exponent)
+    first = True
+    while n:
+        if n & 1:
+            out, first = (base if first else times(out, base)), False
+        n >>= 1
+        base = times(base, base) if n else base
+    return over(Complex(1.0), out) if exponent < 0 else out
+
+
+OPERATIONS: dict[Ops, Callable[..., Complex]] = {
+    Ops.ADD: lambda a, b: Complex(a.real + b.real, a.imag + b.imag),
+    Ops.SUB: lambda a, b: Complex(a.real - b.real, a.imag - b.imag),
+    Ops.MUL: times,
+    Ops.DIV: over,
+    Ops.NEG: lambda a: Complex(-a.real, -a.imag),
+}
+
+
+def on_complex(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """One of NumPy's functions, with a complex number among its arguments."""
+    if name not in COMPLEX:
+        raise TraceError.here(f"np.{name} is not defined on complex symbols", REAL)
+    return COMPLEX[name](*args, **{k: v for k, v in kwargs.items() if v is not None or k == "axis"})
+
+
+# fmt: off
+COMPLEX.update({
+    "complex": as_complex,
+    "add": lambda a, b: as_complex(a) + b,        "subtract": lambda a, b: as_complex(a) - b,
+    "multiply": lambda a, b: as_complex(a) * b,   "divide": lambda a, b: as_complex(a) / b,
+    "true_divide": lambda a, b: as_complex(a) / b, "power": lambda a, n: as_complex(a) ** n,
+    "negative": lambda z: -z,                     "positive": lambda z: z,
+    "square": lambda z: z * z,                    "exp": lambda z: z.exp(),
+    "conjugate": lambda z: z.conj(),              "conj": lambda z: z.conj(),
+    "real": lambda z: z.real,                     "imag": lambda z: z.imag,
+    "absolute": absolute,                         "abs": absolute,
+    "angle": lambda z: NUMPY["arctan2"](z.imag, z.real),
+    "sum": lambda z, axis=None, keepdims=False: z.sum(axis, keepdims),
+    "mean": lambda z, axis=None, keepdims=False: z.mean(axis, keepdims),
+    "stack": lambda items, axis=0: stacked(items, axis),
+    "concatenate": lambda items, axis=0: joined(items, axis),
+    "reshape": lambda z, shape: z.reshape(shape), "transpose": lambda z, axes=None: z.transpose(*([axes] if axes else [])),
+    "roll": lambda z, shift, axis=None: z.both(lambda u: NUMPY["roll"](u, shift, axis)),
+    "where": lambda c, a, b: Complex(NUMPY["where"](c, as_complex(a).real, as_complex(b).real),
+                                     NUMPY["where"](c, as_complex(a).imag, as_complex(b).imag)),
+})
+NUMPY.update({"real": lambda x: as_uop(x), "imag": lambda x: as_uop(x) * 0.0, "conjugate": lambda x: as_uop(x),
+              "conj": lambda x: as_uop(x)})
+# fmt: on
