@@ -127,6 +127,7 @@ def orbits(**options):
 
 # fmt: off
 WALL = tp.wall(lambda q: 10.0 - q, name="far")
+FLOOR = tp.contact(lambda q: q)
 KICK = {"kick": tp.act(every=2, map=lambda p: -p)}
 CALLS = [
     lambda: build(trap + ring, project="energy"),
@@ -227,6 +228,9 @@ CALLS = [
     lambda: tp.compile(logistic).evolve(x=0.3, steps=2, events={"crossing": lambda x: x - 0.5}),
     lambda: tp.compile(pendulum, dt=0.01, precision="lattice").evolve(**START, steps=2, events={"crossing": lambda q: q}),
     lambda: tp.compile(pendulum + WALL, dt=0.01).evolve(**START, steps=2, events={"crossing": lambda q: q}),
+    lambda: tp.compile(pendulum + WALL, dt=0.01).evolve(**START, steps=2, dt=-0.01),
+    lambda: tp.compile(pendulum + FLOOR, dt=0.01).evolve(**START, steps=2, dt=-0.01),
+    lambda: tp.compile(pendulum + FLOOR, dt=0.01).minimise(**START),
     lambda: tp.compile(pendulum, method="taylor").evolve(**START, until=1.0, acts=KICK),
     lambda: tp.compile(spring, dt=0.01).evolve(**START, steps=2, acts=KICK),
     lambda: in_time(acts=KICK),

@@ -144,7 +144,7 @@ def test_a_ladder_of_springs_has_the_ratio_of_its_acceptance():
     [
         (dict(temperature=1.0), "one value"),
         (dict(exchange=0), "exchange=0"),
-        (dict(exchange="often"), "no number of steps"),
+        (dict(exchange="often"), "not a number of steps"),
         (dict(exchange=tp.exchange("mu", every=5)), "no parameter"),
         (dict(temperature=[1.0, 0.0, 2.0, 3.0]), "temperature"),
     ],
