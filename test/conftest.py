@@ -1,6 +1,7 @@
 """Options of the test run: tiers (test/tiers.py), and `--update-golden`, which writes the golden files."""
 
 import os
+import re
 import signal
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,10 +37,14 @@ def pytest_configure(config):
     if config.getoption("--tier") != "all":  # -O3 takes gcc twice as long; pinned runs and test-all have it
         os.environ.setdefault("TINYPHYSICS_C_LEVEL", "1")
     config.pluginmanager.register(tiers.Tiers(config))
-    for library in ("torch", "jax"):  # doctests import every file; these two need their library
+    learn = Path(__file__).parents[1] / "src" / "tinyphysics" / "learn"
+    for library in ("torch", "jax"):  # doctests import every file; some of these need their library
         if find_spec(library) is None:
-            file = Path(__file__).parents[1] / "src" / "tinyphysics" / "learn" / f"in_{library}.py"
-            config.option.ignore = [*(config.option.ignore or []), str(file)]
+            needs = re.compile(rf"^(import|from) {library}\b", re.MULTILINE)
+            files = [
+                str(file) for file in learn.glob("*.py") if needs.search(file.read_text(encoding="utf-8"))
+            ]
+            config.option.ignore = [*(config.option.ignore or []), *files]
 
 
 @pytest.fixture
