@@ -194,10 +194,18 @@ def test_a_short_chain_stays_in_registers_and_a_long_one_does_not():
     assert not held(wave, 40, 4) and not held(mean_field, 40, 4)
 
 
+@tp.hamiltonian
+def second(q: tp.Vec["n"], p: tp.Vec["n"], beta: float = 0.7):
+    x = tp.concatenate([np.zeros(2), q, np.zeros(2)])
+    d = x[2:] - x[:-2]
+    return p @ p / 2 + (d**2 / 2 + beta * d**4 / 4).sum()
+
+
+@pytest.mark.parametrize("system", [fput, second], ids=lambda s: s.name)
 @pytest.mark.parametrize("n", [33, 47, 64])
-def test_sums_beside_a_chain_stay_in_registers_with_the_bits_of_a_loop(n):
+def test_sums_beside_a_chain_stay_in_registers_with_the_bits_of_a_loop(n, system):
     """The gradient by a parameter: a sum along the chain, added to two words that the loop carries."""
-    sim = compiled(fput, n)
+    sim = compiled(system, n)
     program = sim.adjoint(wrt=["q", "p", "beta", "dt"]).program
     kernel = build_loops(program)
     assert {x.kind for x in kernel.sections["step"].nests} == {"map", "lanes"}

@@ -23,6 +23,7 @@ from tinyphysics.device.host.memory import (
     NestState,
     Scratch,
     from_planes,
+    in_planes,
     seen_as,
     to_planes,
 )
@@ -484,10 +485,9 @@ class NestEngine(PlainEngine):
     def register(self, m: NestState, name: str) -> Any:
         """A register of all members: (members, numbers)."""
         k, shape = self.kernel, self.shapes[name]
-        rows = [
-            from_planes(self.contents(one, name), k.buffers[name], shape, k.components) for one in m.members
-        ]
-        return np.array([row.reshape(-1) for row in rows])
+        b = k.buffers[name]
+        rows = [in_planes(self.contents(one, name), b, shape, k.components) for one in m.members]
+        return np.array(rows).reshape(len(rows), prod(shape))
 
     def patience(self, m: NestState, work: float) -> int:
         """Steps of so many operations."""

@@ -9,7 +9,7 @@ import ctypes
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -28,30 +28,39 @@ FIXED = ("$", "flat.", "list.")  # buffers that no step writes
 CALL = ctypes.CFUNCTYPE(None)  # a list must be made again
 
 
+@lru_cache(maxsize=1024)
+def order_of(shape: tuple[int, ...], components: int) -> tuple[int, ...]:
+    """The axes of an array as its buffer has them: components in front."""
+    short = [k for k, n in enumerate(shape) if is_component(n, components)]
+    return (*short, *(k for k in range(len(shape)) if k not in short))
+
+
 def to_planes(a: Any, b: Buffer, components: int, out: Any, threads: int = 1) -> None:
     """An array into its buffer: components in front."""
-    short = [k for k, n in enumerate(a.shape) if is_component(n, components)]
-    long = [k for k in range(a.ndim) if k not in short]
+    order = order_of(a.shape, components)
     size = prod(b.axes)
     into = out.reshape(b.planes, b.plane)[:, :size]
-    copy(np.transpose(a, [*short, *long]).reshape(b.planes, size), into, threads)
+    moved = a if order == tuple(range(a.ndim)) else np.transpose(a, order)
+    copy(moved.reshape(b.planes, size), into, threads)
 
 
 def from_planes(data: Any, b: Buffer, shape: tuple[int, ...], components: int) -> Any:
     """The array of a buffer, as a copy: the next step writes over the buffer."""
-    short = [k for k, n in enumerate(shape) if is_component(n, components)]
-    long = [k for k in range(len(shape)) if k not in short]
-    order = [*short, *long]
-    size = prod(b.axes)
-    rows = data.reshape(b.planes, b.plane)[:, :size].reshape([shape[k] for k in order])
-    return np.array(np.transpose(rows, np.argsort(order)), order="C") if order else rows.reshape(()).copy()
+    return np.array(in_planes(data, b, shape, components), order="C")
+
+
+def in_planes(data: Any, b: Buffer, shape: tuple[int, ...], components: int) -> Any:
+    """The same where it lies, until the next step."""
+    order = order_of(shape, components)
+    rows = data.reshape(b.planes, b.plane)[:, : prod(b.axes)]
+    if order == tuple(range(len(shape))):
+        return rows.reshape(shape)
+    return np.transpose(rows.reshape([shape[k] for k in order]), np.argsort(order))
 
 
 def seen_as(rows: Any, b: Buffer, shape: tuple[int, ...], components: int) -> Any:
     """Arrays (rows, members, shape...) with the axes of each in the order that a buffer has them in."""
-    short = [k for k, n in enumerate(shape) if is_component(n, components)]
-    long = [k for k in range(len(shape)) if k not in short]
-    return np.transpose(rows, [0, 1, *(k + 2 for k in (*short, *long))])
+    return np.transpose(rows, [0, 1, *(k + 2 for k in order_of(shape, components))])
 
 
 def strides_of(b: Buffer, shape: tuple[int, ...], components: int) -> list[int]:

@@ -154,6 +154,7 @@ class Chain:
     )  # (nest, node, place of the first lane)
     guards: list[str] = field(default_factory=list)
     often: list[dict[UOp, None]] = field(default_factory=list)
+    parts: dict[int, list[list[str]]] = field(default_factory=dict)  # (nest) -> accumulators of each sum
 
     def __post_init__(self) -> None:
         self.size = length(self.section)
@@ -167,6 +168,14 @@ class Chain:
                 if u.op is not Ops.LOAD and (at := shifts_of(u, x)):
                     places.setdefault(moved(u, x, -at[0]), set()).add(at[0])
             self.often.append({u: None for u, where in places.items() if len(where) > 1})
+
+    def go(self, b: int) -> None:
+        """One vector of the axis through all nests: what it is made of is used before it has to leave its register."""
+        for k, nest in enumerate(self.section.nests):
+            if is_map(nest):
+                self.block(k, b)
+            elif not is_single(nest):
+                self.items(k, b)
 
     def vector(self, before: int, row: Row, b: int) -> str:
         """A vector of a row as the nests before a given one leave it."""
@@ -206,19 +215,58 @@ class Chain:
     def sums(self, k: int) -> list[str]:
         """The sums of a nest: item i in accumulator i modulo 32, which are folded in halves."""
         if (k, 0) not in self.done:
-            nest, out = self.section.nests[k], list[str]()
-            for j, s in enumerate(nest.pieces[0].stores):
-                self.w.width = self.width
-                parts = [self.w.constant(identity(s))] * (LANES // self.width)
-                for b in range(-(-nest.sizes[0] // self.width)):
-                    at, first = b % len(parts), b * self.width
-                    for p in overlapping(nest, first, self.width):
-                        parts[at] = self.with_item(k, p, p.stores[j], parts[at], first)
-                        if j == 0:
-                            self.watch(k, p, first)
-                out.append(self.folded(s, parts))
-            self.done[k, 0] = out
+            nest = self.section.nests[k]
+            for b in range(-(-nest.sizes[0] // self.width)):
+                self.items(k, b)
+            ahead = self.ahead(k)
+            stores = nest.pieces[0].stores
+            self.done[k, 0] = [
+                self.folded(s, self.turned(s, parts, ahead)) for s, parts in zip(stores, self.parts[k])
+            ]
         return self.done[k, 0]
+
+    def ahead(self, k: int) -> int:
+        """How much further than at a whole vector its items begin, so that the first number that each reads lies at one."""
+        (x,) = self.section.nests[k].variables
+        at = [
+            where[0]
+            for p in self.section.nests[k].pieces
+            for s in p.stores
+            if (where := shifts_of(s.value, x))
+        ]
+        return max(0, -min(at, default=0)) % self.width
+
+    def items(self, k: int, b: int) -> None:
+        """The items of one vector join their sums, once, after those before it."""
+        if (k, -1 - b) in self.done:
+            return
+        self.done[k, -1 - b] = []
+        nest, ahead, places = self.section.nests[k], self.ahead(k), [b]
+        if b == 0:
+            self.w.width = self.width
+            count = LANES // self.width
+            self.parts[k] = [[self.w.constant(identity(s))] * count for s in nest.pieces[0].stores]
+            places = [-1, 0] if ahead else [0]
+        for place in places:
+            first = place * self.width + ahead
+            for p in overlapping(nest, first, self.width):
+                for parts, s in zip(self.parts[k], p.stores):
+                    at = place % len(parts)
+                    parts[at] = self.with_item(k, p, s, parts[at], first)
+                self.watch(k, p, first)
+
+    def turned(self, s: Store, parts: list[str], by: int) -> list[str]:
+        """Accumulators that began so many items further on, in the order of items."""
+        if not by:
+            return parts
+        self.w.width = self.width
+        t, first = self.w.type(s.value.dtype), self.width - by
+        lanes = ", ".join(f"i32 {first + i}" for i in range(self.width))
+        around = [parts[-1], *parts]
+        return [
+            self.w.new(f"shufflevector {t} {a}, {t} {b}, <{self.width} x i32> <{lanes}>")
+            for a, b in zip(around, parts)
+        ]
 
     def with_item(self, k: int, p: Piece, s: Store, part: str, first: int) -> str:
         total = UOp.var("@sum", (), s.value.dtype)
@@ -343,7 +391,10 @@ def driver(
     for pair in section.swaps:  # a buffer that is only read takes part as well
         planes = [plane for name, plane in stored | read if name in pair]
         stored |= dict.fromkeys((name, plane) for name in pair for plane in planes)
-    base = {row: beginning(w, kernel, slots, row) for row in stored | read}
+    aside = scratch(kernel, section)
+    written = {(s.buffer, s.plane) for nest in maps for s in nest.pieces[0].stores}
+    rounds = [row for row in stored if row[0] not in aside or row not in written]
+    base = {row: beginning(w, kernel, slots, row) for row in dict.fromkeys([*rounds, *read])}
     begun = {row: [load(w, kernel, base[row], row[0], b, width) for b in vectors] for row in base}
     rows = dict(begun)
     place = {row: beginning(w, kernel, slots, row) for row in singles}
@@ -352,11 +403,13 @@ def driver(
     }
     numbers = {row: f"%n{k}" if row in made else first[row] for k, row in enumerate(singles)}
     w.lines += ["  br label %head", "head:", "  %k = phi i64 [ 0, %entry ], [ %k.next, %body ]"]
-    for number, row in enumerate(stored):
+    for number, row in enumerate(rounds):
         rows[row] = [f"%s{number}.{b}" for b in vectors]
     phis = len(w.lines)
     w.lines += ["  %more = icmp slt i64 %k, %steps", "  br i1 %more, label %body, label %exit", "body:"]
     chain = Chain(section, width, w, nests, shared, rows, numbers)
+    for b in vectors:
+        chain.go(b)
     last = {row: chain.number(len(nests), row) for row in made}
     after = {row: [chain.vector(len(nests), row, b) for b in vectors] for row in stored}
     for one, other in section.swaps:
@@ -370,7 +423,7 @@ def driver(
     carried = [
         f"  {rows[row][b]} = phi {w.type(kernel.buffers[row[0]].dtype)} "
         f"[ {begun[row][b]}, %entry ], [ {after[row][b]}, %body ]"
-        for row in stored
+        for row in rounds
         for b in vectors
     ]
     carried += [
@@ -382,7 +435,7 @@ def driver(
         carried.append(f"  %seen = phi <{width} x i64> [ zeroinitializer, %entry ], [ {seen}, %body ]")
     w.lines[phis:phis] = carried
     w.lines += ["  %k.next = add i64 %k, 1", "  br label %head", "exit:"]
-    for row in stored:
+    for row in rounds:
         if not row[0].startswith(f"{section.name}."):  # what a step needs for itself is nobody else's
             for b in vectors:
                 store(w, kernel, base[row], row[0], rows[row][b], b, width, n)
@@ -400,6 +453,12 @@ def driver(
         "  ret void",
         "}",
     ], w.declared
+
+
+def scratch(kernel: LoopKernel, section: LoopSection) -> set[str]:
+    """Buffers that a step writes and swaps with others, and that nothing reads before it is written again."""
+    read = {u.arg[0] for s in kernel.sections.values() for nest in s.nests for u in nest.loads()}
+    return {other for _, other in section.swaps if other not in read and other.endswith("'")}
 
 
 def parameters(f: NestWriter) -> Names:

@@ -54,7 +54,7 @@ class Buffer:
     def __post_init__(self) -> None:
         assert self.dtype.bits >= 8, f"{self.dtype} has no size in bytes: {self.name}"
 
-    @property
+    @cached_property
     def plane(self) -> int:
         """Numbers from one plane to the next: an odd number of cache lines, so that planes do not collide."""
         unit = PAD if self.dtype.bits >= 32 else SHORT_PAD
