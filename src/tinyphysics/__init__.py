@@ -71,6 +71,7 @@ from tinyphysics.front.lagrangian import lagrangian as lagrangian
 from tinyphysics.front.neighbours import pair_distance2 as pair_distance2
 from tinyphysics.front.neighbours import separation as separation
 from tinyphysics.front.pairs import pair_sum as pair_sum
+from tinyphysics.front.poisson import poisson as poisson
 from tinyphysics.front.rigid_bonds import rigid_bonds as rigid_bonds
 from tinyphysics.front.spaces import Array as Array
 from tinyphysics.front.spaces import Axis as Axis

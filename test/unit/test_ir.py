@@ -438,6 +438,7 @@ def test_every_operation_is_in_one_group_with_an_arity():
     others = {
         Ops.REDUCE,
         Ops.FOURIER,
+        Ops.ELLIPTIC,
         Ops.LOAD,
         Ops.NEIGHBOURS,
         Ops.TREE,
@@ -465,6 +466,7 @@ def test_every_operation_is_in_one_group_with_an_arity():
         Ops.LOAD,
         Ops.NEIGHBOURS,
         Ops.TREE,
+        Ops.ELLIPTIC,  # one for each axis
         Ops.SOLVE,
         Ops.SOLVED,
     } == set(Ops)
@@ -506,6 +508,8 @@ def samples(op):
             return []  # a tree is compiled code: test_tree.py
         case Ops.KEPLER_SLOW | Ops.JACOBI | Ops.KEPLER | Ops.KEPLER_ALONG | Ops.PERTURBATION | Ops.LINE:
             return []  # what rules make of them: test_orbits.py, test_bands.py
+        case Ops.ELLIPTIC:
+            return []  # what rules make of it: test_poisson.py
         case Ops.SOLVE | Ops.SOLVED:
             return []  # done in rounds: test_solve.py
         case Ops.RSQRT_ESTIMATE:
@@ -587,7 +591,7 @@ def test_every_operation_is_differentiated_or_is_locally_constant():
         | HARMONIC
         == ELEMENTWISE
     )  # arcs are of no state
-    assert set(VJP) == MOVEMENT | {Ops.REDUCE, Ops.FOURIER, Ops.NEIGHBOURS}
+    assert set(VJP) == MOVEMENT | {Ops.REDUCE, Ops.FOURIER, Ops.ELLIPTIC, Ops.NEIGHBOURS}
 
 
 # --- rules -----------------------------------------------------------------------------------------

@@ -100,6 +100,9 @@ VALUES = [
     ("MOVE",      "MOVE T0:f64[3], expand, 7.0",                     TRIPLE, "T0",  [7.0, 7.0, 7.0]),
     ("FOURIER",   "FOURIER T0:f64[3], S0, S1, (0,-1,0)",             TRIPLE, "T0",  [7.0, -2.0 - 8 * 3**0.5, -2.0 + 8 * 3**0.5]),
     ("FOURIER",   "FOURIER T0:f64[3], S0, S1, (1,1,0)",              TRIPLE, "T0",  [56.0, -16.0 - 3**0.5, -16.0 + 3**0.5]),
+    # 2u - v = 1, -u + 2v - w = 2, -v + 2w = 4, and with 1 added to the diagonal: 3, 3, 3 and the same right side
+    ("ELLIPTIC",  "ELLIPTIC T0:f64[3], S0, 0.0, 1.0, 0.0, (1,0,0,0)", TRIPLE, "T0", pytest.approx([2.75, 4.5, 4.25], 1e-15)),
+    ("ELLIPTIC",  "ELLIPTIC T0:f64[3], S0, 1.0, 1.0, 0.0, (1,0,0,0)", TRIPLE, "T0", pytest.approx([6 / 7, 11 / 7, 13 / 7], 1e-15)),
     ("TIME",      "TIME T0, 0.5",                                    PLAIN,  "T0",  11.0),             # 10 + 0.5*2
     ("TIME",      "TIME T0, 0.5, 0.0, high",                         PLAIN,  "T0",  11.0),
     ("TIME",      "TIME T0, 0.5, 0.0, low",                          PLAIN,  "T0",  0.0),
@@ -191,7 +194,7 @@ def test_a_kernel_computes_what_a_hand_does(op, step, given, watched, expected):
 
 @pytest.mark.parametrize(
     ("op", "step", "given", "watched", "expected"),
-    [row for row in VALUES if row[3][0] in "TGF" and row[0] not in ("NEAR", "JACOBI", "PULL")],
+    [row for row in VALUES if row[3][0] in "TGF" and row[0] not in ("NEAR", "JACOBI", "PULL", "ELLIPTIC")],
 )
 def test_a_proof_reads_what_a_hand_computes(op, step, given, watched, expected):
     whole = program(step, given.get("shape", ""), params=given.get("params", ()))
@@ -337,6 +340,7 @@ COUNTED = [
     ("MOVE",      "MOVE T0:f64[2], slice, S0, ((1,3,1),)",             "3",       {},              0, False),
     ("MOVE",      "MOVE T0:f64[2], gather, S0, T9",                    "3",       {"where": 6},    0, False),
     ("FOURIER",   "FOURIER T0:f64[4], S0, S1, (0,-1,0)",               "4",       {"FOURIER": 8}, 8, False),
+    ("ELLIPTIC",  "ELLIPTIC T0:f64[4], S0, 0.0, 1.0, 0.0, (0,0,0,0)",  "4",       {"ELLIPTIC": 120}, 120, False),
     ("TIME",      "TIME T0, 0.5",                                      "",        {},              0, False),
     ("GRAD_INIT", "GRAD_INIT G0:f64[3], S0",                           "3",       {},              0, False),
     ("ACC_GRAD",  "ACC_GRAD G0:f64[3], 2.0, mul, 0.0, S0, S1",         "3",       {"ACC_GRAD": 3}, 3, True),
@@ -398,7 +402,7 @@ def test_a_random_number_is_many_operations():
 
 # --- places ---------------------------------------------------------------------------------------------
 # fmt: off
-ENERGY = {"ELEM", "FMA", "FOURIER", "SUM", "DOT", "PAIRS", "MAX", "MIN", "MOVE", "NEAR", "TIME"}  # what an energy is written with
+ENERGY = {"ELEM", "FMA", "FOURIER", "ELLIPTIC", "SUM", "DOT", "PAIRS", "MAX", "MIN", "MOVE", "NEAR", "TIME"}  # what an energy is written with
 WITHIN = {"OBSERVE", "NOISE", "NEAR"}                                           # not in rounds, whatever it writes
 WHOLE = {"ORBIT", "SOLVE", "UNTIL"}                                             # a step with it is no loop over stages
 MARKED = {"SYMP_STEP", "MAP", "SHIFT", "SCALE", "RELAX", "BATH", "THERMO", "DIFFUSE", "MEMORY", "GYRATE", "EXACT", "CONSTRAIN", "ROTATE", "TURN", "ORBIT"}  # moves a state in a nest of loops
@@ -504,6 +508,7 @@ PRECISE = [
     ("FLOW",      "FLOW T0:f64[1], $m, E0, $dt; MAP S0, S1",                    "FLOW MAP",    "MAP MAP",       SHEARS,           "MAP MAP"),
     ("OBSERVE",   "OBSERVE &e, S0",                                             "OBSERVE",     UNSUPPORTED,     "OBSERVE",        None),
     ("FOURIER",   "FOURIER T0:f64[2], S0, S1, (0,-1,0)",                        "FOURIER",     "",              "FOURIER",        "fourier"),
+    ("ELLIPTIC",  "ELLIPTIC T0:f64[2], S0, 0.0, 1.0, 0.0, (0,0,0,0)",           "ELLIPTIC",    "",              "ELLIPTIC",       "equation is not defined"),
     ("SUM",       "SUM T0:f64[1], S0, (1,)",                                    "SUM",         "",              "SUM",            ""),
     ("DOT",       "DOT T0:f64[1], S0, S1, (1,)",                                "DOT",         UNSUPPORTED,     "DOT",            ""),
     ("PAIRS",     "PAIRS T0:f64[1], S0, (1,), (0,1)",                           "PAIRS",       "",              "PAIRS",          ""),
@@ -536,7 +541,13 @@ def test_every_instruction_is_tried_in_every_precision():
 def test_what_an_instruction_becomes_in_a_precision(way, op, step, expected):
     whole = program(
         step,
-        "2" if op == "FOURIER" else "1, 1, 1" if op == "LINE" else "1, 1" if op in ARRAYS else "",
+        "2"
+        if op in ("FOURIER", "ELLIPTIC")
+        else "1, 1, 1"
+        if op == "LINE"
+        else "1, 1"
+        if op in ARRAYS
+        else "",
         params=["$dt f64[]", "$m f64[1]"],
     )
     if expected and not expected[0].isupper():

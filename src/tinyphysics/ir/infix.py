@@ -170,6 +170,8 @@ def _render(u: Any, src: list[tuple[str, float]]) -> tuple[str, float]:
                 src[0][0] if u.src[1].op is Ops.CONST and not u.src[1].arg else f"{src[0][0]}, {src[1][0]}"
             )
             return f"{name}({inside}).{'imag' if u.arg[0] else 'real'}", ATOM
+        case Ops.ELLIPTIC:
+            return f"poisson({src[0][0]})", ATOM
         case Ops.PERMUTE | Ops.FLIP | Ops.PAD:
             return f"{u.op.value}({src[0][0]})", ATOM
         case Ops.RANDOM:

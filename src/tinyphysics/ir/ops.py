@@ -130,6 +130,9 @@ class Ops(Enum):
     # the Fourier transform of complex numbers along an axis; arg: (part, sign, axis), part 0 of the result is the real
     # one; sources: real and imaginary parts. What it is, operation by operation, is said in ir/fourier.py
     FOURIER = "fourier"
+    # the u with -div(k grad u) + s*u = f on a grid; arg: (tolerance, numbers), sources: f, s, 1/h**2 along each axis, and
+    # k at the nodes if it is not one number. What they say is in rules/calculus/elliptic.py
+    ELLIPTIC = "elliptic"
     # one number of a buffer; arg: (buffer, plane), sources: an index for each axis. In loop nests only
     LOAD = "load"
     # reduction; arg: (kind, axes) with kind sum, max or min, or ("pairs", (axis,), (a, b)): over i < j alone;
@@ -170,7 +173,7 @@ COMMUTATIVE |= {Ops.HYPOT, Ops.MULHI}
 # what a transcendental function is rewritten to before it reaches a machine
 MINIMAL: Group = LEAVES | MOVEMENT | COMPARE | section(Ops.ADD, Ops.DIV) | section(Ops.AND, Ops.MULHI)
 MINIMAL |= {Ops.TDIV, Ops.SAR, Ops.FMA, Ops.SQRT, Ops.NEG, Ops.NOT, Ops.WHERE, Ops.CAST, Ops.BITCAST}
-MINIMAL |= {Ops.REDUCE, Ops.FOURIER, Ops.NEIGHBOURS, Ops.TREE, Ops.LINE, Ops.SOLVED}
+MINIMAL |= {Ops.REDUCE, Ops.FOURIER, Ops.ELLIPTIC, Ops.NEIGHBOURS, Ops.TREE, Ops.LINE, Ops.SOLVED}
 
 ARITY: dict[Ops, int] = (
     {op: 0 for op in LEAVES}

@@ -147,6 +147,19 @@ def transforms(u: UOp) -> bool:
     return known and has_stages(u.shape[axis]) and fits(u, [u.shape, u.shape])
 
 
+def elliptic(u: UOp) -> bool:
+    """ELLIPTIC: an array of 1 to 3 axes; s, 1/h² along each, perhaps k; an end for each, method, cycles, smoother."""
+    (tolerance, numbers), n = u.arg, len(u.shape)
+    known = 1 <= n <= 3 and len(numbers) == n + 3 and 0.0 <= tolerance < 1.0
+    if not known or len(u.src) not in (n + 2, n + 3) or not u.dtype.is_float:
+        return False
+    *ends, method, cycles, smoother = numbers
+    chosen = set(ends) <= {0, 1, 2} and method in (0, 1) and cycles >= 0 and smoother in (0, 1, 2)
+    more: list[Shape] = [u.shape] * (len(u.src) - n - 2)
+    numbers_only = u.src[1].shape == ()
+    return chosen and fits(u, [u.shape, () if numbers_only else u.shape, *[()] * n, *more])
+
+
 def pulls(u: UOp) -> bool:
     """TREE: points in space, a mass for each, one number."""
     return len(u.shape) == 2 and u.shape[1] == 3 and fits(u, [u.shape, u.shape[:1], ()])
@@ -210,6 +223,7 @@ SHAPED: list[Row] = [
     (frozenset({Ops.TREE}),                  pulls,                                "points or masses that do not fit"),
     (frozenset({Ops.LINE}),                  lines,                                "matrices or columns that do not fit"),
     (frozenset({Ops.FOURIER}),               transforms,                           "parts or a length that do not fit"),
+    (frozenset({Ops.ELLIPTIC}),              elliptic,                             "a grid, ends or a way that do not fit"),
     (ORBITS,                                 orbits,                               "bodies or masses that do not fit"),
     (frozenset({Ops.SOLVE}),                 solves,                               "equations that do not fit"),
     (frozenset({Ops.CONCAT}),                joins,                                "pieces that do not join"),

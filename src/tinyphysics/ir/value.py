@@ -493,6 +493,8 @@ def node(u: UOp) -> Callable[..., Value]:
         u.op is Ops.LINE
     ):  # its places are expressions: rules/calculus/lines.py, and tpir/program/vm.py for their values
         raise PlanError("equations along a line are no single node", fix="Run a program that solves them.")
+    if u.op is Ops.ELLIPTIC:  # what it is made of: rules/formulas/elliptic.py
+        raise PlanError("Poisson's equation is no single node", fix="Run a program that solves it.")
     origin = source_index(u)
     zero = as_number(0, u.dtype)
 

@@ -7,6 +7,7 @@ from collections import Counter
 from tinyphysics.ir import Ops
 from tinyphysics.ir.dtype import f64
 from tinyphysics.ir.fourier import operations as operations_of_transform
+from tinyphysics.rules.calculus.elliptic import per_number
 from tinyphysics.tpir.program.isa import Instruction, Operand, Program, Word
 from tinyphysics.tpir.program.values import FUNCTIONS
 from tinyphysics.tpir.program.written import along, of_function, shapes_of
@@ -65,6 +66,8 @@ def operations(instructions: tuple[Instruction, ...], program: Program) -> Count
             size = 0 if i.op != "PULL" and i.args[-1] == (1,) else i.type.shape[0] - 1
         if i.op == "LINE":  # each number of a row is joined by products of a row below, and of its own matrix
             size *= 2 * i.type.shape[0]
+        if i.op == "ELLIPTIC":
+            size *= per_number(i.type.shape, i.args[-1])
         if i.op == "FOURIER":
             rest, n = along(i)
             size = prod(rest) * operations_of_transform(n) // 2

@@ -36,6 +36,8 @@ def _degree(u: UOp, src: list[int | None]) -> int | None:
             return known[0] * int(u.src[1].arg)
         case Ops.REDUCE if u.arg[0] in ("sum", "pairs"):
             return known[0]
+        case Ops.ELLIPTIC if not any(known[1:]):
+            return known[0]
         case op if op in MOVEMENT or op is Ops.FOURIER:
             return max(known)
     return None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE, MOVEMENT, Ops
 from tinyphysics.ir.uop import UOp, substitute, toposort
+from tinyphysics.rules.calculus.elliptic import elliptic, names
 from tinyphysics.rules.calculus.linear import solved
 from tinyphysics.rules.calculus.partials import partials, times
 from tinyphysics.rules.calculus.solve import equations, part
@@ -35,12 +37,26 @@ def push(u: UOp, tangents: Sequence[UOp | None]) -> UOp | None:
         return out
     if u.op is Ops.SOLVED:
         return along_root(u, tuple(tangents))
+    if u.op is Ops.ELLIPTIC:
+        return along_elliptic(u, tangents)
     if u.op is Ops.NEIGHBOURS:  # an order jumps, and images with it
         return None
     if u.op in CHOSEN:  # an index does not move
         return None if tangents[0] is None else u.replace((tangents[0], *u.src[1:]))
     full = tuple(UOp.const(0.0, s.dtype, s.shape) if t is None else t for s, t in zip(u.src, tangents))
     return u.replace(full) if u.op in MOVEMENT or u.op is Ops.FOURIER else reduce(u, full[0])
+
+
+def along_elliptic(u: UOp, tangents: Sequence[UOp | None]) -> UOp:
+    """A u' = f' - A' u."""
+    e, free = elliptic(u), names(u)
+    right = UOp.const(0.0, u.dtype, u.shape) if tangents[0] is None else tangents[0]
+    moving = [(x, t) for x, t in zip(free, tangents[1:]) if t is not None]
+    if moving:
+        applied = elliptic(u.replace((e.f, *free))).applied(u)
+        (moved,) = jvp([applied], [x for x, _ in moving], [t for _, t in moving if t is not None])
+        right = right - substitute([moved], dict(zip(free, u.src[1:])))[0]
+    return replace(e, f=right).node
 
 
 def along_root(u: UOp, tangents: tuple[UOp | None, ...]) -> UOp | None:

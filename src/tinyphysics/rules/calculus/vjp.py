@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
-from tinyphysics.ir.uop import RECORD, UOp, toposort
+from tinyphysics.ir.uop import RECORD, UOp, substitute, toposort
+from tinyphysics.rules.calculus.elliptic import elliptic, names
 from tinyphysics.rules.calculus.partials import partials, times
 from tinyphysics.util import prod
 
@@ -83,6 +85,17 @@ def transformed(u: UOp, g: UOp) -> Cotangents:
     return (im, re) if part else (re, -im)
 
 
+def solved(u: UOp, g: UOp) -> Cotangents:
+    """By an adjoint solve: A is symmetric, and v = A⁻¹ g says what f weighs; all else weighs minus the sum of v A u."""
+    e = elliptic(u)
+    v = replace(e, f=g).node
+    if not any(s.op is not Ops.CONST for s in u.src[1:]):
+        return (v, *(None for _ in u.src[1:]))
+    free = names(u)
+    total = -elliptic(u.replace((e.f, *free))).form(u, v)
+    return (v, *substitute(vjp([total], [UOp.const(1.0, u.dtype)], free), dict(zip(free, u.src[1:]))))
+
+
 def inverse(order: UOp) -> UOp:
     """Where each point is in the order of a list; of that, the order again."""
     what, *rest = order.arg
@@ -116,6 +129,7 @@ VJP: dict[Ops, Callable[[UOp, UOp], Cotangents]] = {
     Ops.ELEMENT:  element,
     Ops.REDUCE:   reduce,
     Ops.FOURIER:  transformed,
+    Ops.ELLIPTIC: solved,
     Ops.TRIU:     lambda u, g: (g.triu(*u.arg),),
     Ops.GATHER:   gather,
     Ops.NEIGHBOURS:     lambda u, g: tuple(None for _ in u.src),  # an order jumps, and images with it

@@ -105,7 +105,7 @@ def chooses(u: UOp) -> bool:
     every number of it is a sum of all.
     """
     return any(
-        x.op is Ops.TREE
+        x.op in (Ops.TREE, Ops.ELLIPTIC)
         or x.op is Ops.FOURIER
         and x.shape[x.arg[2]] > MOST_TRANSFORMED
         or x.op in CHOSEN
@@ -300,6 +300,9 @@ class Normal:
                 return self.triangle(u.arg, u.shape, src[0])
             case Ops.PAD:
                 return self.term_by_term(src[0], lambda m: ("pad", u.arg, u.shape, m))
+            case Ops.ELLIPTIC:  # of each term of f
+                rest = tuple(key(p) for p in src[1:])
+                return self.term_by_term(src[0], lambda m: (Ops.ELLIPTIC, u.arg, u.shape, rest, m))
             case Ops.REDUCE if u.arg[0] == "pairs":
                 kept = self.triangle(u.arg[2], u.src[0].shape, src[0])
                 return self.sum_over(("sum", u.arg[1]), u, kept)

@@ -158,6 +158,8 @@ class PoleSearch:
                 return scaled(src[0], ROOTS[op])
             case Ops.GATHER | Ops.SCATTER:
                 return src[0]
+            case Ops.ELLIPTIC if not any(src[1:]):
+                return src[0]
             case op if (
                 op in SUMS
                 or op in SAME

@@ -106,7 +106,7 @@ def own_order(u: UOp, ranges: dict[UOp, Range], moving: frozenset[UOp]) -> int |
         case Ops.GATHER | Ops.SCATTER:
             chosen = any(s.leaves & moving and s.op is not Ops.NEIGHBOURS for s in u.src[1:])
             return JUMP if chosen else None
-        case op if op in MOVEMENT or op is Ops.FOURIER:
+        case op if op in MOVEMENT or op in (Ops.FOURIER, Ops.ELLIPTIC):
             return None
         case Ops.REDUCE:
             return None if u.arg[0] in ("sum", "pairs") or u.src[0].size == u.size else KINK

@@ -92,8 +92,9 @@ def one(u: UOp, src: list[Wide]) -> Wide:
         return reduced(u, pairs[0])
     if u.op in MOVEMENT:
         return moved(u, src)
+    what = "Poisson's equation" if u.op is Ops.ELLIPTIC else f"`{u.op.value}`"
     raise PlanError(
-        f"`{u.op.value}` is not defined for pairs of float64",
+        f"{what} is not defined for pairs of float64",
         fix='Leave it out of the energy, or choose precision="float64".',
     )
 

@@ -67,6 +67,16 @@ def power(x: UOp, a: UOp) -> UOp | None:
     return None
 
 
+def number_out(u: UOp) -> UOp | None:
+    """What f is multiplied by, where that is one number, or a sign: it multiplies the solution."""
+    inner, rest = u.src[0], u.src[1:]
+    if inner.op is Ops.MUL:
+        for factor, f in (inner.src, inner.src[::-1]):
+            if constant(factor) or factor.op is Ops.EXPAND and factor.src[0].size == 1:
+                return factor * u.replace((f, *rest))
+    return move_factor(u)
+
+
 def move_factor(u: UOp) -> UOp | None:
     """A constant factor or sign inside a movement or a sum comes out of it."""
     inner, indices = u.src[0], u.src[1:]
@@ -291,7 +301,8 @@ identities = PatternMatcher([
     (UPat(Ops.TRIU, name="u", src=(UPat(Ops.TRIU, name="x"),)), lambda u, x: x if u.arg == x.arg else None),
     (UPat(MOVES, name="u"),           move_factor),
     (UPat(Ops.REDUCE, name="u", when=lambda u: u.arg[0] in ("sum", "pairs")), move_factor),
-    (UPat((*MOVES, Ops.TRIU, Ops.REDUCE), name="u"),
+    (UPat(Ops.ELLIPTIC, name="u"),    number_out),
+    (UPat((*MOVES, Ops.TRIU, Ops.REDUCE, Ops.ELLIPTIC), name="u"),
      lambda u: zero_like(u) if constant(u.src[0]) and u.src[0].arg == 0 else None),
 ])
 # fmt: on

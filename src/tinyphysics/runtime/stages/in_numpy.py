@@ -14,6 +14,7 @@ import numpy as np
 from tinyphysics.ir import Ops, UOp, toposort
 from tinyphysics.ir.ops import MOVEMENT
 from tinyphysics.ir.value import CUSTOM, node, source_index
+from tinyphysics.rules.formulas import elliptic
 
 # fmt: off
 ELEMENTS: dict[Ops, Callable[..., Any]] = {
@@ -58,6 +59,10 @@ def value_of(u: UOp, x: list[Any]) -> Any:
         return np.concatenate(x, axis=u.arg)
     if u.op is Ops.REDUCE and u.arg[0] in FOLDS and u.arg[1] and x[0].size:
         return np.asarray(FOLDS[u.arg[0]](x[0], axis=tuple(u.arg[1]))).reshape(u.shape)
+    if u.op is Ops.ELLIPTIC:
+        given = tuple(UOp.var(f"x{k}", s.shape, s.dtype) for k, s in enumerate(u.src))
+        made = elliptic.expand(UOp(u.op, u.dtype, u.shape, given, u.arg))
+        return numbers([made], {str(v.arg): y for v, y in zip(given, x)})[0]
     if u.op is Ops.FOURIER:
         part, sign, axis = u.arg
         z = (np.fft.fft if sign < 0 else np.fft.ifft)(x[0] + 1j * x[1], axis=axis)

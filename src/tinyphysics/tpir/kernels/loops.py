@@ -194,6 +194,8 @@ def components_of(program: Program) -> int | None:
     every = (*program.init, *program.step, *program.final)
     # lists have components of their own; the rounds of equations are long enough without those of an axis of 32
     few_only = any(i.op == "NEAR" or i.op == "SOLVE" for i in every)
+    if any(i.op == "ELLIPTIC" for i in every):  # its coarse grids have axes of all lengths
+        return LEAST if longest > LEAST else None
     widest = [] if few_only or longest_axis(program) <= COMPONENTS else [COMPONENTS]
     # a sum over pairs is a loop over one axis, that of the bodies: four of them are components, and written out
     pairs = [i.type.shape for i in every if i.op == "PAIRS"]

@@ -323,6 +323,10 @@ ISA: dict[str, InstructionRow] = {
     "FOURIER":   InstructionRow("dst, re, im, (part, sign, axis)", "TEB",
         "the real (0) or imaginary (1) part of the Fourier transform along an axis, not divided by its length",
         "[rc]{2}n", value=values.transformed, cost="FOURIER"),
+    "ELLIPTIC":  InstructionRow("dst, f, s, w..., [k], tolerance, (end..., method, cycles, smoother)", "TEB",
+        "the u with -div(k grad u) + s*u = f on a grid, w = 1/h**2 (or k/h**2) along each axis; "
+        "ends 0 periodic, 1 zero, 2 no flux; by 0 transforms, 1 multigrid",
+        "[rc]{3,6}cn", value=values.elliptic, cost="ELLIPTIC"),
     "MOVE":      InstructionRow("dst, func, [src...], [numbers]", "TEB", "the same numbers in another arrangement",
         "w([rc]+n?)?", value=values.function, numbers="moved"),
     "TIME":      InstructionRow("dst, c, [e, word]", "T",

@@ -244,6 +244,8 @@ class ProgramBuilder:
             self.emit(section, REDUCED_BY[u.arg[0]], dst, *src, *u.arg[1:], u=u)
         elif u.op is Ops.FOURIER:
             self.emit(section, "FOURIER", dst, *src, u.arg, u=u)
+        elif u.op is Ops.ELLIPTIC:
+            self.emit(section, "ELLIPTIC", dst, *src, *u.arg, u=u)
         elif u.op is Ops.NEIGHBOURS:
             number = self.lists.setdefault(u.src, len(self.lists))
             self.emit(section, "NEAR", dst, Word(u.arg[0]), *src, (number, *u.arg[2:]), u=u)

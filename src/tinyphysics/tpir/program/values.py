@@ -26,7 +26,7 @@ assert RELATIVISTIC, "registered, so that a listing may name it"
 FUNCTIONS: dict[str, Ops] = {
     op.value: op
     for op in Ops
-    if op not in ORBITS | {Ops.FOURIER, Ops.KEPLER_SLOW, Ops.WHERE_RARELY, Ops.LINE}
+    if op not in ORBITS | {Ops.FOURIER, Ops.ELLIPTIC, Ops.KEPLER_SLOW, Ops.WHERE_RARELY, Ops.LINE}
 } | {"sq": Ops.MUL}
 REDUCTIONS = {"SUM": "sum", "DOT": "dot", "PAIRS": "pairs", "MAX": "max", "MIN": "min"}
 FRAMES = ("positions", "velocities", "places", "momenta")
@@ -127,6 +127,13 @@ def reduced(o: Operands) -> UOp:
 
 def transformed(o: Operands) -> UOp:
     return o.made(UOp(Ops.FOURIER, o.dtype, o.shape, (o.read(0), o.read(1)), o.args[2]))
+
+
+def elliptic(o: Operands) -> UOp:
+    n = len(o.shape)
+    *sources, tolerance, numbers = range(len(o.args))
+    src = tuple(o.read(k, shape=o.shape if k in (0, n + 2) else ()) for k in sources)
+    return o.made(UOp(Ops.ELLIPTIC, o.dtype, o.shape, src, (o.args[tolerance], o.args[numbers])))
 
 
 def listed(o: Operands) -> UOp:

@@ -16,14 +16,14 @@ from tinyphysics.ir.dtype import as_number, f64, i64, u32
 from tinyphysics.ir.neighbours import limit, skin_of
 from tinyphysics.ir.ops import ELEMENTWISE, LEAVES, MINIMAL, ORBITS, Ops
 from tinyphysics.ir.uop import Shape, UOp, elements, substitute, toposort
-from tinyphysics.ir.value import NAN, Value, cell_of, node, scalar
+from tinyphysics.ir.value import NAN, Prepared, Value, cell_of, node, scalar
 from tinyphysics.philox import checked, key_words
 from tinyphysics.rules.calculus.custom import inline
 from tinyphysics.rules.calculus.lines import values as line_values
 from tinyphysics.rules.calculus.solve import array_round, named, one_round, product
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.digits.floats import magnitude
-from tinyphysics.rules.formulas import jacobi
+from tinyphysics.rules.formulas import elliptic, jacobi
 from tinyphysics.rules.functions.transcendental import guarded, lower
 from tinyphysics.tpir.program.isa import (
     ADDRESS,
@@ -253,6 +253,10 @@ class Machine:
         plain = UOp(u.op, u.dtype, u.shape, names, u.arg)
         if u.op is Ops.LINE:
             return call(line_values(plain), d, [self._leaf(s, named) for s in u.src])
+        if u.op is Ops.ELLIPTIC:
+            solve = Prepared([elliptic.expand(plain)])
+            given = [str(v.arg) for v in names]
+            return call(lambda *x: solve(dict(zip(given, x)))[0], d, [self._leaf(s, named) for s in u.src])
         f = array_expression(jacobi.expand(plain), names) if u.op in ORBITS else node(plain)
         return call(f, d, [self._leaf(s, named) for s in u.src])
 

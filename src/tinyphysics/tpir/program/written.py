@@ -13,6 +13,7 @@ from tinyphysics.ir import fourier
 from tinyphysics.ir.dtype import DType, i64, u32
 from tinyphysics.ir.ops import ARITY, BINARY, UNARY
 from tinyphysics.ir.uop import UOp
+from tinyphysics.rules.calculus.elliptic import per_number
 from tinyphysics.rules.functions.random import drawn
 from tinyphysics.rules.functions.transcendental import weight
 from tinyphysics.tpir.program.isa import Instruction, Operand, Param, Program, Register, Word
@@ -73,7 +74,9 @@ def lines(program: Program, instructions: Sequence[Instruction], components: int
     total = 0
     for i in instructions:
         size = numbers(i.type.shape)
-        if i.op == "FOURIER":
+        if i.op == "ELLIPTIC":
+            total += size * per_number(i.type.shape, i.args[-1])
+        elif i.op == "FOURIER":
             rest, n = along(i)
             in_loops = components is not None and n > components
             total += numbers(rest) * (fourier.lines if in_loops else fourier.operations)(n) // 2

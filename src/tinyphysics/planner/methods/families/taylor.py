@@ -24,6 +24,7 @@ TOLD_IN_LOOPS = 2_000  # of each order, as counted on arrays
 # of series without products, where "rk4" is as good, and of others
 MOST_LINEAR, MOST_IN_LOOPS = 6_000, 60_000
 MOST_PULLED = 50_000  # operations of a series whose adjoint, about twice as long, is written out
+NO_SERIES = 10**12
 LEFT_WHEN_FUSED = 0.6  # of the operations of a series in pairs, at least: a product and a sum become one
 
 
@@ -39,6 +40,11 @@ class Taylor(Family):
 
     def step(self, job: Job) -> Step:
         rates, terms = rates_of(job.system)
+        if any(u.op is Ops.ELLIPTIC for u in toposort(rates)):
+            raise PlanError(
+                f"`{job.method.name}`: the solution of Poisson's equation in `{job.system.name}` has no Taylor series here",
+                fix=in_steps(job),
+            )
         rates = simplify(rates)  # recurrences of their series are ours, whoever wrote them
         tolerance = tolerance_of(job.method, job.goal)
         if job.goal.precision != "dd":
@@ -95,6 +101,8 @@ def series_length(system: System, rates: Sequence[UOp], order: int) -> int:
         elif u.op is Ops.FOURIER:
             n = u.shape[u.arg[2]]
             total += u.size // n * operations(n) // 2 * order
+        elif u.op is Ops.ELLIPTIC:  # it has no series
+            return NO_SERIES
         elif u.op in ELEMENTWISE or u.op is Ops.REDUCE:
             total += max(u.size, u.src[0].size) * order
     return total
@@ -104,7 +112,7 @@ def has_loops(system: System, rates: Sequence[UOp]) -> bool:
     """May their series run in loops over coefficients?  Sums, products, quotients, powers and roots do, transforms do not."""
     moving = frozenset(s.var for s in system.states)
     return system.time is None and not any(
-        u.op in UNARY - MINIMAL | {Ops.FOURIER} and u.leaves & moving for u in toposort(rates)
+        u.op in UNARY - MINIMAL | {Ops.FOURIER, Ops.ELLIPTIC} and u.leaves & moving for u in toposort(rates)
     )
 
 
