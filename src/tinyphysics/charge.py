@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from tinyphysics.errors import InputError
 from tinyphysics.given import FROM_FRAME, no_number, unit_of
 from tinyphysics.ir import UOp, substitute
-from tinyphysics.ir.value import Value, evaluate
+from tinyphysics.ir.value import Prepared, Value
 from tinyphysics.util import did_you_mean
 
 EXACT = "to rounding"  # of `kept`: every part of a step keeps it
@@ -28,6 +29,12 @@ def flat(name: str, value: Any) -> list[float]:
             fix=f"Pass {name}=1.0, or an array of numbers.",
         )
     return [float(value)]
+
+
+@lru_cache(maxsize=32)
+def prepared(expression: UOp) -> Prepared:
+    """A charge is evaluated at many states."""
+    return Prepared([expression])
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +106,7 @@ class Charge:
                     fix=f"Pass an array of shape {var.shape}; of a run, one frame: charge(out[-1]).",
                 )
             env[str(var.arg)] = numbers if var.shape else numbers[0]
-        (value,) = evaluate([self.expression], env)
+        (value,) = prepared(self.expression)(env)
         return float(value) if isinstance(value, (int, float)) else list(value)
 
     def symbol(self, name: str, value: Any) -> UOp:

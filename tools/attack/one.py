@@ -38,7 +38,7 @@ from attack import (
 from attack.case import Case
 from attack.findings import Tally
 from attack.known import label
-from attack.pace import slowness
+from attack.pace import FRESH, slowness
 from attack.programs import case_of
 from attack.subject import Subject
 from attack.truth import Unknown
@@ -131,7 +131,7 @@ def inside_attack(error: Exception) -> bool:
 
 def attacked(case: Case, only: frozenset[str] = frozenset(), limit: float = LIMIT) -> Tally:
     """The tally of a case; `only` names the checks that are made, all that are due if none."""
-    slow = slowness()
+    slow = slowness(every=FRESH)
     t, began = Tally(), time.process_time()
     t.cases[case.kind] += 1
     signal.signal(signal.SIGPROF, expired)

@@ -12,7 +12,9 @@ from statistics import median
 
 REFERENCE = 0.0165  # CPU seconds of `exercise` on one core of a Zen 4 at 3.7 GHz
 KEPT = 5  # measurements, of which the median counts
+FRESH = 3.0  # CPU seconds of other work, after which a case measures once more
 _seconds: deque[float] = deque(maxlen=KEPT)
+_last = 0.0  # CPU seconds of this process when it was measured
 
 
 def exercise() -> int:
@@ -26,10 +28,13 @@ def exercise() -> int:
     return total + len(sorted(table))
 
 
-def slowness(times: int = 1) -> float:
-    """How many times slower than the reference, at least 1; measured so many times more."""
-    for _ in range(times if _seconds else KEPT):
+def slowness(times: int = 1, every: float = 0.0) -> float:
+    """How many times slower than the reference, at least 1; measured so many times more, if the last is so long ago."""
+    global _last
+    recent = bool(_seconds) and time.process_time() - _last < every
+    for _ in range(0 if recent else times if _seconds else KEPT):
         began = time.process_time()
         exercise()
-        _seconds.append(time.process_time() - began)
+        _last = time.process_time()
+        _seconds.append(_last - began)
     return max(1.0, median(_seconds) / REFERENCE)

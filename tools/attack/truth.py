@@ -16,7 +16,11 @@ from attack.case import Case
 from attack.plain import Plain, understood
 
 WIDE = np.longdouble
-STENCIL = ((1, 45 / 60), (2, -9 / 60), (3, 1 / 60))  # of the first derivative, odd; of sixth order
+STENCIL = (
+    (1, WIDE(45 / 60)),
+    (2, WIDE(-9 / 60)),
+    (3, WIDE(1 / 60)),
+)  # of the first derivative, odd; of sixth order
 STEP = WIDE(1e-3)
 FAR = 1e4  # a state that is further away is not compared with anything
 MOST_CALLS = 400_000  # of the user's function, for one solution: some seconds; it may run away in finite time
@@ -27,21 +31,23 @@ class Unknown(Exception):
     """The truth cannot be told here: a kink, a jump or a pole is too near."""
 
 
-def slope(f: Any, x: np.ndarray, i: int, step: Any) -> Any:
-    out: Any = WIDE(0)
-    for k, c in STENCIL:
+def slope(f: Any, x: np.ndarray, i: int, step: Any) -> tuple[Any, Any]:
+    """Of this step and of twice as long a one; f has some of its places in common."""
+    change: dict[int, Any] = {}
+    for k in (1, 2, 3, 4, 6):
         ahead, behind = x.copy(), x.copy()
         ahead[i] += k * step
         behind[i] -= k * step
-        out = out + WIDE(c) * (f(ahead) - f(behind))
-    return out / step
+        change[k] = f(ahead) - f(behind)
+    near, far = (sum((c * change[m * k] for k, c in STENCIL), WIDE(0)) for m in (1, 2))
+    return near / step, far / (2 * step)
 
 
 def gradient(f: Any, x: np.ndarray, which: range | None = None) -> np.ndarray:
     """df/dx at x, or Unknown."""
     out = []
     for i in which if which is not None else range(len(x)):
-        a, b = slope(f, x, i, STEP), slope(f, x, i, 2 * STEP)
+        a, b = slope(f, x, i, STEP)
         if not np.isfinite(a) or abs(a - b) > AGREE * max(1, abs(a)):
             raise Unknown("not smooth")
         out.append(a)
@@ -62,6 +68,17 @@ class Truth:
         names += code.co_varnames[: code.co_argcount]
         self.timed = "t" in names
         self.calls = 0
+        self.signatures: dict[int, tuple[tuple[str, ...], dict[str, Any], bool]] = {}  # of the parts
+        self.places = {
+            role: [
+                i
+                for i, r in enumerate(
+                    np.repeat([r for *_, r in self.layout], [n for _, _, n, _ in self.layout])
+                )
+                if r == role
+            ]
+            for role in {r for *_, r in self.layout}
+        }
 
     # --- states as one vector ------------------------------------------------------------------
     def split(self, z: np.ndarray) -> dict[str, Any]:
@@ -72,11 +89,7 @@ class Truth:
         return out
 
     def indices(self, role: str) -> list[int]:
-        out, at = [], 0
-        for _, _, n, r in self.layout:
-            out += range(at, at + n) if r == role else []
-            at += n
-        return out
+        return self.places.get(role, [])
 
     def omega(self) -> np.ndarray:
         """The Poisson tensor: conjugate numbers lie at the same place in `position` and `momentum`."""
@@ -88,13 +101,21 @@ class Truth:
     # --- the user's function -------------------------------------------------------------------
     def call(self, part: Plain, given: dict[str, Any], t: Any) -> Any:
         self.calls += 1
-        code = part.function.__code__
-        names = code.co_varnames[: code.co_argcount]
-        params = {k: WIDE(v) for k, v in self.case.params.items() if k in names}
-        states = {k: v for k, v in given.items() if k in names}
-        clock = {"t": WIDE(t)} if "t" in names else {}
+        names, params, timed = self.taken(part)
+        states = {k: given[k] for k in names if k in given}
+        clock = {"t": WIDE(t)} if timed else {}
         with np.errstate(all="ignore"):
             return part.function(**states, **params, **clock)
+
+    def taken(self, part: Plain) -> tuple[tuple[str, ...], dict[str, Any], bool]:
+        """(the arguments of a function, its parameters, does it take the time?)."""
+        known = self.signatures.get(id(part))
+        if known is None:
+            code = part.function.__code__
+            names = code.co_varnames[: code.co_argcount]
+            params = {k: WIDE(v) for k, v in self.case.params.items() if k in names}
+            known = self.signatures[id(part)] = (names, params, "t" in names)
+        return known
 
     def energy(self, z: np.ndarray, t: Any = 0.0) -> Any:
         """H of a Hamiltonian or a sum, or v dL/dv - L of a Lagrangian."""
