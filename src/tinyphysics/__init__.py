@@ -120,6 +120,7 @@ if TYPE_CHECKING:
     from tinyphysics.planner.systems.bias import metadynamics as metadynamics
     from tinyphysics.planner.systems.bias import umbrella as umbrella
     from tinyphysics.planner.systems.memory import gle as gle
+    from tinyphysics.planner.systems.pressure import barostat as barostat
     from tinyphysics.runtime.api.compile import compile as compile
     from tinyphysics.runtime.api.sample import Draws as Draws
     from tinyphysics.runtime.api.sample import sample as sample
@@ -148,6 +149,7 @@ RUNTIME = {
     "compile": "tinyphysics.runtime.api.compile",
     "statistics": "tinyphysics.physics.statistics",
     "gle": "tinyphysics.planner.systems.memory",
+    "barostat": "tinyphysics.planner.systems.pressure",
     "assert_symplectic": "tinyphysics.runtime.measure.symplecticity",
     "measure_symplectic": "tinyphysics.runtime.measure.symplecticity",
     "Fit": "tinyphysics.runtime.measure.fit",

@@ -164,6 +164,10 @@ COMPILE: dict[str, Option] = {
     "tau":          Option(None, anything, 'the time of a bath that has one in place of a rate: "bussi" and "nose_hoover"'),
     "kB":           Option(1.0, a_number("1.0", "constant"),
         "Boltzmann's constant: tinyphysics.physics.molecular.BOLTZMANN for kelvin"),
+    "pressure":     Option(None, anything,
+        "in a bath: the box of the pair sums changes its size, out.box; a number or the name of a parameter"),
+    "barostat":     Option(None, anything,  # a word or an object
+        'how: "rescale", the default if a pressure is given, "mtk", or tp.barostat(...) (docs/heat.md)'),
     "bias":         Option(None, anything,
         "what makes rare events come soon: tp.metadynamics(...) or tp.umbrella(...)"),
     "backend":      Option("auto", a_word("llvm"),
@@ -225,8 +229,6 @@ EVOLVE: dict[str, Option] = {
 LATER = ("save_at", "frames", "acts", "exchange")  # than 0.1: options that take no name away from states and parameters
 # Features that are named in the interface and not built: what is not there, and what can be written today.
 COMING: dict[str, tuple[str, str]] = {
-    "pressure": ("barostats are not available yet", "Leave it out: the box has a fixed size."),
-    "barostat": ("barostats are not available yet", "Leave it out: the box has a fixed size."),
     "boundary": ("boundaries are not available yet", "Write a box with tp.pair_distance2(q, box=box), a "
     "wall as a potential."),
     "contacts": ("contacts are added to a system", "Write system + tp.contact(gap), as in docs/contacts.md."),

@@ -266,6 +266,7 @@ class System(Summand):
     unsafe: str = ""  # of a map of pairs: why it is not meant to be symplectic
     bath: str = ""  # how heat comes and goes: a word of planner/systems/heat.py
     biased_by: tuple[Any, ...] = ()  # how a bias is made: planner/systems/bias.py
+    barostat: tuple[Any, ...] = ()  # how a box changes its size: planner/systems/pressure.py
     bracket: str = ""  # the word of its structure, where the roles of its states do not say it
     held: tuple[str, ...] = ()  # of constraints: the name of each, in the order of `tensor`
 

@@ -349,7 +349,9 @@ class Trajectory:
         t = self.t[k]
         states, kept = ({n: v[k] for n, v in arrays.items()} for arrays in (self.frames, self.kept))
         t = t if getattr(t, "ndim", 0) else float(t)
-        return Frame(states, int(self.steps[k]), t, kept, self.final.given, self.final.decided)
+        changed = getattr(self.origin, "changed", {})
+        given = {**self.final.given, **{name: h.at([self.steps[k]])[0] for name, h in changed.items()}}
+        return Frame(states, int(self.steps[k]), t, kept, given, self.final.decided)
 
     def words(self, name: str) -> Words:
         """Returns a state by its name, in the numbers that the run computes with: `high, low = out.words("q")`."""
@@ -451,7 +453,8 @@ class Trajectory:
                 "out.heat of a run without a bath",
                 fix="Compile it with one: tp.compile(system, dt, temperature=1.0).",
             )
-        return booked["heat"]
+        moves = self.__dict__.get("_later", {})
+        return booked["heat"] - self.cell_work if "cell_work" in moves else booked["heat"]
 
     @property
     def shadow_work(self) -> Any:
@@ -466,11 +469,13 @@ class Trajectory:
     def extended_energy(self) -> Any:
         """What is conserved in a bath up to the error of the step, at each frame: H less the heat that came in.
 
-        With a bias, less the work that this has done, too.
+        With a bias or a box that changes, less the work that these have done, too.
         """
-        if "bias_work" in self.__dict__.get("_later", {}):
-            return self.energy - self.heat - self.bias_work
-        return self.energy - self.heat
+        out = self.energy - self.heat
+        for name in ("bias_work", "cell_work"):
+            if name in self.__dict__.get("_later", {}):
+                out = out - getattr(self, name)
+        return out
 
     def multipliers(self, name: str) -> Any:
         """The multipliers λ of a constraint at every frame, by its name: p' = -dV/dq - Gᵀλ with G = dg/dq.

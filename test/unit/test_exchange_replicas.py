@@ -154,3 +154,22 @@ def test_wrong_exchanges_are_refused(wrong, said):
         compiled().evolve(**(START | wrong), steps=20)
     with pytest.raises(tp.TinyPhysicsError, match="no bath"):
         tp.compile(double_well, dt=0.05).evolve(q=np.ones(2), p=np.ones(2), exchange=5, steps=20)
+
+
+@tp.hamiltonian
+def sprung(q, p, k=1.0):
+    return p**2 / 2 + k * q**2 / 2
+
+
+def test_energies_of_frames_are_those_of_the_values_of_their_time():
+    """An energy computed with the first values of an exchanged parameter would be another replica's."""
+    sim = tp.compile(sprung, dt=0.1, temperature=1.0)
+    out = sim.evolve(
+        q=np.ones(2), p=np.zeros(2), k=[1.0, 4.0], exchange=tp.exchange("k", every=10), steps=200, save_every=10,
+        observe={"H": lambda q, p, k: p**2 / 2 + k * q**2 / 2}, observe_every=10,
+    )  # fmt: skip
+    assert out.exchange.accepted[0] > 3
+    assert np.array_equal(out.energy, out["H"])
+    assert np.abs(out.shadow_work).max() < 0.2
+    again = sim.evolve(**out.final, steps=0)
+    assert np.array_equal(again.energy[0], out.energy[-1])

@@ -85,6 +85,14 @@ def rows_with(value: str, words: tuple[tuple[str, str, str], ...]) -> list[Row]:
     return [Row(name, verdict or value, because) for name, verdict, because in words]
 
 
+def box_row(way: str, box: str, pressure: str, tau: float, every: int, kappa: float | None) -> Row:
+    why = f"every {every} steps, to the pressure {pressure} in the time {tau:g}; positions and momenta go with it"
+    law = "each change is accepted so that the law exp(-(H + PV)/kT) stays exactly"
+    if way == "mtk":
+        law = "by a momentum of its own with a chain of 3; H + PV and what they have is conserved to O(dt²)"
+    return Row("box", f"{way} of `{box}`", f"{why}; {law}")
+
+
 def projection_rows(goal: Goal, headline: str) -> list[Row]:
     names = ", ".join(name for name, _ in goal.project)
     lost = f"the structure of the method is lost: it is not {headline}, {UNPROJECTED}"
@@ -219,6 +227,8 @@ def explain(b: Built) -> Report:
         chosen.append(Row("order", "not shown", wrong) if wrong else Row("order", told, method.reference))
     chosen += method.family.rows(method, facts)
     chosen += flow_rows(step)
+    if system.barostat:
+        chosen.append(box_row(*system.barostat))
     if system.clock is not None:
         chosen += clock_rows(system.clock)
     if goal.dt is not None:

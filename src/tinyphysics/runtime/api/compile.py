@@ -25,6 +25,7 @@ from tinyphysics.planner.systems.friction import with_friction
 from tinyphysics.planner.systems.heat import with_bath
 from tinyphysics.planner.systems.kinetics import relativistic
 from tinyphysics.planner.systems.link import WITHOUT_MOTION, linked
+from tinyphysics.planner.systems.pressure import with_pressure
 from tinyphysics.planner.systems.time_transformation import in_another_time
 from tinyphysics.rules.equality.measured_in import units_of
 from tinyphysics.runtime.api.quantities import as_numbers
@@ -172,6 +173,8 @@ def compile(
     bath: Any = None,
     tau: Any = None,
     kB: float = 1.0,
+    pressure: Any = None,
+    barostat: Any = None,
     bias: Any = None,
     backend: str = "auto",
     precision: str = "float64",
@@ -206,6 +209,8 @@ def compile(
     bath          how heat comes and goes: "langevin", the default if a temperature is given, or another (docs/heat.md)
     tau           the time of a bath that has one in place of a rate: "bussi" and "nose_hoover"
     kB            Boltzmann's constant: tinyphysics.physics.molecular.BOLTZMANN for kelvin
+    pressure      in a bath: the box of the pair sums changes its size, out.box; a number or the name of a parameter
+    barostat      how: "rescale", the default if a pressure is given, "mtk", or tp.barostat(...) (docs/heat.md)
     bias          what makes rare events come soon: tp.metadynamics(...) or tp.umbrella(...)
     backend       where it runs: "llvm", "c", "numpy", "python", "opencl", "cuda"; "auto" chooses
     precision     "float64", "float32", "mixed", "compensated", "dd" or "lattice"
@@ -336,6 +341,8 @@ def compile(
         system = with_bath(system, temperature, bath, friction, kB, tau, dt)
     elif friction is not None:
         system = with_friction(system, friction)
+    if pressure is not None or barostat is not None:
+        system = with_pressure(system, pressure, barostat)
     if bias is not None:
         system = with_bias(system, bias, lambda s, f: traced(s, f, "cv"))
     source = system

@@ -181,6 +181,8 @@ def stepper(setup: Setup, given: Mapping[str, Any], t0: Any, seed: Any, threads:
             "a stepper leaves no hills: they belong to a run of all walkers",
             fix="Write sim.evolve(..., steps=1000).",
         )
+    if setup._compiled is not None and setup.system.barostat:
+        raise PlanError("a stepper leaves the box as it is", fix="Write sim.evolve(..., steps=1000).")
     if any(map(is_there, given.values())):
         raise PlanError("a stepper begins with arrays of this machine", fix="Pass NumPy arrays.")
     if setup.goal.is_accurate and setup.goal.decision is None:

@@ -21,6 +21,7 @@ from tinyphysics.runtime.engines.caller_arrays import CallerArrays
 from tinyphysics.runtime.engines.events import gathered, last_times, never_a_number
 from tinyphysics.runtime.measure.alarms import applies, look_at, passed_over
 from tinyphysics.runtime.measure.bias import biased
+from tinyphysics.runtime.measure.boxes import boxes
 from tinyphysics.runtime.measure.commutators import commutators
 from tinyphysics.runtime.measure.convergence import check_converges
 from tinyphysics.runtime.measure.replicas import exchanged
@@ -355,6 +356,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("goals", applies=lambda f: f.setup.goal.is_accurate, after=goals),
     Diagnostic("strict", applies=lambda f: f.setup.checks == "strict" and f.failed, after=raise_failure),
     Diagnostic("exchange", applies=lambda f: f.run.across is not None, after=exchanged),
+    Diagnostic("box", applies=lambda f: f.run.system.barostat, after=boxes),
     Diagnostic("bias", applies=lambda f: f.run.system.biased_by, after=biased),
     Diagnostic("acts", applies=lambda f: f.run.acts, after=acts),
     Diagnostic("peak_memory", after=peak_memory, again=peak_memory_again),

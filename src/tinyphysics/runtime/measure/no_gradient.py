@@ -27,7 +27,8 @@ def has_tree(setup: Setup, request: Request) -> bool:
 
 
 def changes_together(setup: Setup, request: Request) -> bool:
-    return request.exchange is not None or setup.system.biased_by[:1] == (HILLS,)
+    moves = setup.system.biased_by[:1] == (HILLS,) or bool(setup.system.barostat)
+    return request.exchange is not None or moves
 
 
 # fmt: off
@@ -36,8 +37,8 @@ ROWS = (
                "Leave scale= out.", lambda s, r: s.goal.scale == "auto"),
     NoGradient("`acts=`", "acts= change the state between steps",
                "Leave acts= out.", lambda s, r: r.acts is not None),
-    NoGradient("`exchange=` and hills", "swaps and hills change all members between two steps",
-               "Leave exchange= and bias=tp.metadynamics(...) out.", changes_together),
+    NoGradient("`exchange=`, hills and `pressure=`", "swaps, hills and boxes change all members between two steps",
+               "Leave exchange=, bias=tp.metadynamics(...) and pressure= out.", changes_together),
     NoGradient("`events=`", "events= are searched in it, and a loss cannot read their times",
                "Leave events= out.", lambda s, r: r.events is not None),
     NoGradient("states of whole numbers", "it has states of whole numbers",

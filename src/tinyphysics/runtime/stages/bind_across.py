@@ -1,4 +1,4 @@
-"""What changes all members of a run together?  Swaps of replicas that a call asks for, or hills that a bias has."""
+"""What changes all members of a run together?  Swaps of replicas that a call asks for, hills of a bias, or boxes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tinyphysics.errors import InputError, PlanError, StoreError
 from tinyphysics.given import shown, whole
 from tinyphysics.planner.systems.bias import HILLS
 from tinyphysics.planner.systems.heat import parameter_of
+from tinyphysics.runtime.stages.cells import cell_moves
 from tinyphysics.runtime.stages.hills import hills
 from tinyphysics.runtime.stages.resolve import Resolved
 from tinyphysics.runtime.stages.swaps import swaps
@@ -36,6 +37,12 @@ def bind_across(r: Resolved, i: Inputs) -> Across | None:
             )
         check_loop(r, i, "bias=tp.metadynamics(...)")
         found = hills(r.setup.system)
+    if r.setup.system.barostat:
+        if found is not None:
+            what = "exchange=" if found.name == KIND else "metadynamics"
+            raise PlanError(f"pressure= cannot be combined with {what} yet", fix="Leave one of them out.")
+        check_loop(r, i, "pressure=")
+        found = cell_moves(r.setup.system)
     if c is not None and (None if found is None else found.data) != c.across:
         had = "no exchange" if c.across is None else f"exchange={c.across}"
         raise StoreError(

@@ -118,8 +118,9 @@ def execute(
     for tile in running.tiles:
         engine.expect(tile.members, record.schedule.steps - record.schedule.first)
     if values:
+        now_given = replace(r, given=given)
         first = observe_states(
-            r, values, {n: v[None] for n, v in r.given.states.items()}, [record.schedule.first]
+            now_given, values, {n: v[None] for n, v in r.given.states.items()}, [record.schedule.first]
         )
         if sink is not None:
             sink(first, slice(0, r.given.members))
@@ -329,9 +330,17 @@ def strides_agree(s: Schedule) -> bool:
 
 
 def observe_states(
-    r: Run, values: Mapping[str, UOp], frames: Mapping[str, Any], steps: Sequence[int]
+    r: Run,
+    values: Mapping[str, UOp],
+    frames: Mapping[str, Any],
+    steps: Sequence[int],
+    changed: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Observables of synchronised states (frames, members, shape...) at these steps, by a program of their own."""
+    """Observables of synchronised states (frames, members, shape...) at these steps, by a program of their own.
+
+    `changed` are parameters that were not the same at all of them, (frames, members, shape...).
+    """
+    now = {name: np.asarray(v) for name, v in (changed or {}).items()}
     engine = engine_for(r.target, observer_program(r, values), None, r.threads, r.loops)
     members, clock = r.given.members, clock_of(r.system)
     out = {name: np.empty((len(steps), members, *u.shape)) for name, u in values.items()}
@@ -348,6 +357,7 @@ def observe_states(
             here = parts[k]  # noqa: B023
             who = np.arange(here.start, here.stop) % members
             params = {n: v[who] if len(v) > 1 else v for n, v in r.given.params.items()}
+            params |= {n: v[look].reshape(-1, *v.shape[2:])[here] for n, v in now.items()}  # noqa: B023
             threads = None if len(parts) == 1 else 1  # noqa: B023
             m = engine.start({n: v[here] for n, v in state.items()}, params, len(who), r.dt, r.t0, threads)  # noqa: B023
             m.steps = steps[begin]  # noqa: B023

@@ -47,7 +47,8 @@ def form_of(setup: Setup, r: Request) -> Form | None:
     """The form of a call; None if it asks for more than frames."""
     if r.observe or r.events or setup.monitors or r.options or r.acts is not None or r.save_at is not None:
         return None
-    if r.exchange is not None or getattr(setup.source, "biased_by", None):
+    made = setup.source if setup._compiled is None else setup.system
+    if r.exchange is not None or getattr(made, "biased_by", None) or getattr(made, "barostat", None):
         return None
     if r.save is not None or r.checkpoint is not None or r.resume is not None or r.hash_every is not None:
         return None

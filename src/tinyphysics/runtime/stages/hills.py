@@ -21,7 +21,7 @@ from tinyphysics.planner.systems.heat import parameter_of
 from tinyphysics.rules.formulas.splines import BESIDE, cubics
 from tinyphysics.runtime.engines.backend import engine_for
 from tinyphysics.runtime.stages.execute import observer_program
-from tinyphysics.runtime.state.across import TOGETHER, Across
+from tinyphysics.runtime.state.across import TOGETHER, Across, History
 from tinyphysics.runtime.state.host_exp import exp
 from tinyphysics.runtime.state.run import Run, made
 from tinyphysics.system import System
@@ -170,6 +170,9 @@ class Hills:
             return np.full(len(there), self.height)
         there = np.where(np.isfinite(there), np.maximum(there, 0.0), 0.0)
         return self.height * exp(-there / ((self.factor - 1.0) * kT))
+
+    def changed(self) -> dict[str, History]:
+        return {}  # energies are those without the bias
 
     def memory(self) -> dict[str, Any]:
         return {"grid": self.grid, "jumps": self.jumps, "added": np.array([self.added], np.int64)}

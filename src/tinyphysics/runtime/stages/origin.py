@@ -20,6 +20,7 @@ from tinyphysics.runtime.stages.running import Sink
 from tinyphysics.runtime.stages.terms import CANCELLED as CANCELLED
 from tinyphysics.runtime.stages.terms import addends as addends
 from tinyphysics.runtime.stages.terms import made_of
+from tinyphysics.runtime.state.across import History
 from tinyphysics.runtime.state.record import Carried, Record
 from tinyphysics.runtime.state.run import Run, made
 from tinyphysics.runtime.state.schedule import Schedule, time_at, times_at, times_of
@@ -42,15 +43,21 @@ PIECE = 1 << 28  # bytes of frames that are looked at together
 
 
 def looking_between(
-    run: Run, values: Mapping[str, UOp], frames: Mapping[str, Any], steps: list[int], times: Any
+    run: Run,
+    values: Mapping[str, UOp],
+    frames: Mapping[str, Any],
+    steps: list[int],
+    times: Any,
+    changed: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Values of some frames; those between two steps have times of their own, which are not NaN."""
-    out, clock = observe_states(run, values, frames, steps), clock_of(run.system)
+    out, clock = observe_states(run, values, frames, steps, changed), clock_of(run.system)
     if times is None or not any(clock in u.leaves for u in values.values()):
         return out
     for k in np.flatnonzero(~np.isnan(times)).tolist():
         one = {name: v[k : k + 1] for name, v in frames.items()}
-        for name, v in observe_states(replace(run, t0=float(times[k])), values, one, [0]).items():
+        own = {name: v[k : k + 1] for name, v in changed.items()}
+        for name, v in observe_states(replace(run, t0=float(times[k])), values, one, [0], own).items():
             out[name][k] = v[0]
     return out
 
@@ -109,6 +116,8 @@ class Origin:
     between: Any = None  # (frames,): the times of those between two steps; NaN: the step itself
     rows: Any = None  # of the frames, those that the user sees; None: all
     carried: Carried | None = None  # the loop state at the end
+    # what was changed together with the states: runtime/state/across.py
+    changed: Mapping[str, History] = field(default_factory=dict)
 
     def energy(self) -> UOp:
         system = self.run.system.seen
@@ -171,7 +180,8 @@ class Origin:
         for k in range(0, len(steps), size):  # frames may be more than the available memory
             some = {name: v[k : k + size] for name, v in self.frames.items()}
             times = None if self.between is None else np.asarray(self.between)[k : k + size]
-            parts.append(looking_between(self.run, values, some, steps[k : k + size], times))
+            now = {name: h.at(steps[k : k + size]) for name, h in self.changed.items()}
+            parts.append(looking_between(self.run, values, some, steps[k : k + size], times, now))
         if len(parts) == 1:
             return parts[0]
         return {name: np.concatenate([part[name] for part in parts]) for name in values}

@@ -14,6 +14,7 @@ from tinyphysics.device.host.cores import available
 from tinyphysics.ir import UOp
 from tinyphysics.runtime.stages.origin import CompileRecord, Origin
 from tinyphysics.runtime.stages.own_time import AT, dated, times_of
+from tinyphysics.runtime.state.across import History
 from tinyphysics.runtime.state.digest import state_hash
 from tinyphysics.runtime.state.ensemble import shaped
 from tinyphysics.runtime.state.record import Record
@@ -58,7 +59,7 @@ def trajectory(
         hashes=record.hashes,
         stops=tuple(record.stops),
         observed=observed,
-        origin=Origin(from_the_start(r), *kept_of),
+        origin=Origin(from_the_start(r), *kept_of, changed=changed(record)),
     )
     if r.gridless and observed:  # it has no steps to observe: its frames are observed instead
         found = out.origin.looked(values)
@@ -138,7 +139,13 @@ def last_frame(r: Run, record: Record, final: Mapping[str, Any]) -> Frame:
         t = s.end
     elif r.system.clock is not None:
         t = times_of(r, {n: v[None] for n, v in final.items()})[0]
-    return Frame(states, record.last, t, final, not_the_default(r))
+    given = not_the_default(r) | {name: h.values[-1] for name, h in changed(record).items()}
+    return Frame(states, record.last, t, final, given)
+
+
+def changed(record: Record) -> Mapping[str, History]:
+    """Of a run whose members were changed together: the parameters that were not the same all the time."""
+    return {} if record.worker is None else record.worker.changed()
 
 
 def not_the_default(r: Run) -> dict[str, Any]:

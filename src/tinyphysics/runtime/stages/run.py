@@ -94,7 +94,7 @@ def observe_frames(
     one: Run, values: Mapping[str, UOp], frames: Any, steps: Any, times: Any
 ) -> dict[str, Any]:
     """What is observed of frames, of a run that has no steps to observe."""
-    return looking_between(one, values, {n: here(v) for n, v in frames.items()}, steps.tolist(), times)
+    return looking_between(one, values, {n: here(v) for n, v in frames.items()}, steps.tolist(), times, {})
 
 
 @contextmanager

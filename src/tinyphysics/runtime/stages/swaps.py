@@ -21,7 +21,7 @@ from tinyphysics.philox import key_words, philox4x32, unit_interval
 from tinyphysics.planner.systems.heat import parameter_of
 from tinyphysics.runtime.engines.backend import engine_for
 from tinyphysics.runtime.stages.execute import observer_program
-from tinyphysics.runtime.state.across import TOGETHER, Across, Exchange, Swaps
+from tinyphysics.runtime.state.across import TOGETHER, Across, Exchange, History, Swaps
 from tinyphysics.runtime.state.encoding import owner
 from tinyphysics.runtime.state.host_exp import exp
 from tinyphysics.runtime.state.run import Run, made
@@ -74,6 +74,8 @@ class Replicas:
         self.drawn: tuple[int, Any] = (-1, None)
         self.history: list[Any] = []
         self.steps: list[int] = []
+        self.own = History()
+        self.own.add(0 if run.begun is None else run.begun.step, self.values())
 
     @property
     def params(self) -> dict[str, Any]:
@@ -123,8 +125,9 @@ class Replicas:
         new = self.values()
         self.history.append(self.at.copy())
         self.steps.append(n)
+        self.own.add(n, new)
         if not self.by_heat:
-            return dict(states), {}
+            return self.with_work(states, np.where(new == old, 0.0, swapped - energy)), {}
         ratio = np.sqrt(new / old)
         out = {}
         for name, v in states.items():
@@ -134,6 +137,18 @@ class Replicas:
                 v = v - (now["K"] * (new / old - 1.0)).reshape(v.shape).astype(v.dtype)
             out[name] = v
         return out, {}
+
+    def with_work(self, states: Mapping[str, Any], work: Any) -> dict[str, Any]:
+        """What comes with another value of a parameter is booked as heat too: it is energy that no step has made."""
+        return {
+            name: v - work.reshape(v.shape).astype(v.dtype)
+            if owner(name) in self.books and name == owner(name)
+            else v
+            for name, v in states.items()
+        }
+
+    def changed(self) -> dict[str, History]:
+        return {self.x.parameter: self.own}
 
     def chance(self, turn: int, k: int) -> float:
         """A uniform number of its own for each exchange and pair; many turns are drawn at once."""

@@ -7,7 +7,7 @@ in two parts has the bits of one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -32,6 +32,26 @@ class Worker(Protocol):
 
     def memory(self) -> dict[str, Any]:
         """All that it needs to go on."""
+
+    def changed(self) -> Mapping[str, History]:
+        """Of parameters that the energy depends on, what they were in this call."""
+
+
+@dataclass(eq=False)
+class History:
+    """What a parameter of all members was: from the first step of a call on, and from each later step at which it changed."""
+
+    steps: list[int] = field(default_factory=list)
+    values: list[Any] = field(default_factory=list)  # (members, shape...)
+
+    def add(self, step: int, value: Any) -> None:
+        self.steps.append(step)
+        self.values.append(np.array(value))
+
+    def at(self, steps: Any) -> Any:
+        """(steps, members, shape...): a change of a step counts at that step."""
+        rows = np.searchsorted(self.steps, np.asarray(steps), side="right") - 1
+        return np.stack(self.values)[rows]
 
 
 @dataclass(frozen=True, eq=False)

@@ -147,6 +147,8 @@ class ShearReader:
                     )
         if len(g.updates) == 1 and first.flow.size == 1 and not tree_error([first.flow]):
             return ""  # one number, of one number: whatever it is, it is the derivative of its integral
+        if all(not u.flow.leaves and self.normal.is_zero(u.flow) for u in g.updates):
+            return ""  # nothing moves: the gradient of a constant
         if (error := tree_error([u.flow for u in g.updates])) is not None:
             return f"step {first.number}: a tree's force, to {error:g}: not the gradient of the energy, nor of another"
         shares = [self.share(u) for u in g.updates]
