@@ -136,6 +136,20 @@ class Touch:
     iterations: int
 
 
+@dataclass(frozen=True)
+class ComplexNumbers:
+    """A complex state or parameter of a system: the names of the two real ones that are its parts.
+
+    The second real one is `scale` times the imaginary part: 2 of a canonical pair, since i psi' = dH/d(conjugate of psi)
+    makes Re psi and 2 Im psi a position and its momentum.
+    """
+
+    name: str
+    parts: tuple[str, str]
+    scale: float = 1.0
+    is_state: bool = True
+
+
 class Meeting:
     """A wall, an event or a contact that is still to be added to a system: front/walls.py, front/contacts.py."""
 
@@ -231,6 +245,9 @@ class System(Summand):
     function: Callable[..., Any] | None = None
     # shapes with letters, as annotated
     axes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
+    complexes: tuple[
+        ComplexNumbers, ...
+    ] = ()  # states and parameters that users give and see as complex numbers
     linked: str = ""  # of a sum: what its parts have in common
     # of a sum of fast and slow parts: their potentials, the fastest first
     levels: tuple[UOp, ...] = root((), is_equation=False)

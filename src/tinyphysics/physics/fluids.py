@@ -17,6 +17,7 @@ import numpy as np
 from tinyphysics.front.spaces import Array
 from tinyphysics.front.trace import map_
 from tinyphysics.physics.portable import cosine, sine
+from tinyphysics.physics.spectral_flows import vorticity as vorticity
 
 
 def velocities(dimensions: int) -> list[tuple[int, ...]]:

@@ -12,6 +12,7 @@ from tinyphysics.planner.methods.families.discrete_gradient import DiscreteGradi
 from tinyphysics.planner.methods.families.doubled import Doubled
 from tinyphysics.planner.methods.families.embedded import Embedded
 from tinyphysics.planner.methods.families.exact_flow import ExactFlow
+from tinyphysics.planner.methods.families.exponential import Exponential
 from tinyphysics.planner.methods.families.impulses import Impulses
 from tinyphysics.planner.methods.families.interaction import Interaction
 from tinyphysics.planner.methods.families.magnus import Magnus
@@ -190,6 +191,10 @@ METHODS: tuple[Method, ...] = (
     Method("euler", 1, "explicit Euler", RungeKutta(EULER)),
     Method("midpoint", 2, "explicit midpoint rule", RungeKutta(MIDPOINT)),
     Method("rk4", 4, "the classical Runge–Kutta method", RungeKutta(RK4), source="kutta1901"),
+    Method("etdrk4", 4, "fields: what multiplies each wave is solved, the rest integrated against its exponential",
+           Exponential(), source="cox2002"),
+    Method("ifrk4", 4, "fields: the classical Runge–Kutta method behind an integrating factor for each wave",
+           Exponential(), source="lawson1967"),
     Method("taylor", 0, "the Taylor series of the solution; the tolerance sets its order, and each step "
     "is as long as its last "
            "terms allow", Taylor(), source="jorba2005", needs=("smooth rates",)),

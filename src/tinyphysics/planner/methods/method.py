@@ -27,6 +27,7 @@ PUSHERS, AXES, CONTACT, CONSTRAINED = "pushers", "axes", "contact", "constrained
 PIECES, BATH, IMPULSES = "pieces", "bath", "impulses"
 ROTATIONS, SPHERICAL, CAYLEY = "rotations", "spherical midpoint", "cayley"
 TAYLOR, EMBEDDED, AS_WRITTEN, EXACT_FLOW = "Taylor", "embedded", "map", "flow"
+SPECTRAL = "exponential in Fourier space"
 
 
 @dataclass(frozen=True, eq=False)
