@@ -194,6 +194,7 @@ ALONE = [
         "a bath",
         "a brownian bath",
         "contacts",
+        "a part that is linear in Fourier space",
     }
     & {*m.needs}
 ]

@@ -16,7 +16,7 @@ from tinyphysics.facts import Fact
 from tinyphysics.ir import UOp, toposort
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.system import System
+from tinyphysics.system import GIVEN_BY, System
 
 NAME = "linear in Fourier space"
 Part = UOp | None  # None is zero
@@ -275,7 +275,9 @@ def own_symbol(found: Sequence[Mapping[UOp, Symbol]], fields: Sequence[UOp]) -> 
 def spectral_part(system: System) -> Fact:
     """For each field of an @tp.ode what is solved in Fourier space: the part `groups`, a Spectral each."""
     if system.kind != "ode":
-        return Fact.no(NAME, f"it is given by its {system.kind}: write its rates with @tp.ode", system.site)
+        return Fact.no(
+            NAME, f"it is given by its {GIVEN_BY[system.kind]}: write its rates with @tp.ode", system.site
+        )
     rates = dict(zip((s.var for s in system.states), system.update))
     groups: list[Spectral] = []
     lines: list[str] = []

@@ -47,6 +47,9 @@ from tinyphysics.synth.methods.takahashi_imada import PROCESSOR, TAKAHASHI_IMADA
 from tinyphysics.synth.methods.wisdom_holman import CORRECTORS, NEAR_INTEGRABLE
 
 
+WAVES = "a part that is linear in Fourier space"
+
+
 def solved(name: str, summary: str) -> Method:
     """A method of synth/coefficients/schemes.py: its weights are solved for when a step is made of it."""
     s = SCHEMES[name]
@@ -192,9 +195,9 @@ METHODS: tuple[Method, ...] = (
     Method("midpoint", 2, "explicit midpoint rule", RungeKutta(MIDPOINT)),
     Method("rk4", 4, "the classical Runge–Kutta method", RungeKutta(RK4), source="kutta1901"),
     Method("etdrk4", 4, "fields: what multiplies each wave is solved, the rest integrated against its exponential",
-           Exponential(), source="cox2002"),
+           Exponential(), source="cox2002", needs=(WAVES,)),
     Method("ifrk4", 4, "fields: the classical Runge–Kutta method behind an integrating factor for each wave",
-           Exponential(), source="lawson1967"),
+           Exponential(), source="lawson1967", needs=(WAVES,)),
     Method("taylor", 0, "the Taylor series of the solution; the tolerance sets its order, and each step "
     "is as long as its last "
            "terms allow", Taylor(), source="jorba2005", needs=("smooth rates",)),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tinyphysics.analysis.lone_potential import apart
 from tinyphysics.facts import Facts
 from tinyphysics.ir import Ops, toposort
+from tinyphysics.planner.methods.families.exponential import linear_part
 from tinyphysics.planner.methods.families.interaction import quadratic_part
 from tinyphysics.planner.methods.families.orbits import HIERARCHY
 from tinyphysics.planner.methods.method import Method, not_taken
@@ -220,6 +221,11 @@ def no_quadratic_part(m: Method, system: System, facts: Facts) -> Reason:
     return None if found else f"no quadratic part and rest are shown: {found.because}"
 
 
+def no_linear_part(m: Method, system: System, facts: Facts) -> Reason:
+    found = linear_part(system, facts)
+    return None if found else found.because
+
+
 # fmt: off
 NEEDS: dict[str, Need] = {
     "separable": Need("the energy is T(p) + V(q), or a force depends on positions alone", not_separable),
@@ -250,6 +256,8 @@ NEEDS: dict[str, Need] = {
     "few numbers": Need(f"{MOST_INCREMENTS} numbers of the state at most", state_too_large),
     "a Lagrangian": Need("a system given by its Lagrangian", no_lagrangian),
     "levels": Need("a sum of parts marked as fast and slow", one_pace),
+    "a part that is linear in Fourier space": Need("rates by @tp.ode, some of whose addends multiply each wave by a number",
+                                                   no_linear_part),
 }
 # fmt: on
 

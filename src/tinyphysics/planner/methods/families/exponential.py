@@ -21,7 +21,6 @@ def linear_part(system: System, facts: Facts) -> Fact:
 @dataclass(frozen=True, eq=False)
 class Exponential(Family):
     kind = SPECTRAL
-    takes = ("update",)
 
     @property
     def stages(self) -> int:
@@ -29,10 +28,6 @@ class Exponential(Family):
 
     def more(self, system: System, facts: Facts) -> tuple[Fact, ...]:
         return (linear_part(system, facts),)
-
-    def lacking(self, system: System, facts: Facts) -> str | None:
-        found = linear_part(system, facts)
-        return None if found else found.because
 
     def step(self, job: Job) -> Step:
         return exponential_step(job.method.name, job.system, linear_part(job.system, job.facts).groups)
