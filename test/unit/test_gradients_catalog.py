@@ -81,6 +81,11 @@ def rod(q: tp.Vec[2]):
     return q @ q - 1
 
 
+@tp.ode
+def wave(u: tp.Vec[6], nu: float = 0.1):
+    return nu * tp.dx(u, 2) - tp.dx(u) * u
+
+
 PLANE = dict(q=[0.1, -0.2], p=[0.3, 0.1])
 SPACE = dict(q=[0.1, 0.2, -0.3], p=[0.3, -0.2, 0.1])
 SUN = dict(
@@ -109,6 +114,7 @@ SYSTEMS = {
     "pieces": (hares, dict(z=[1.25, 0.75]), {}),
     "variational": (bead, PLANE, {}),
     "exponential": (linear, dict(q=0.4, p=0.1), {}),
+    "exponential in Fourier space": (wave, dict(u=[0.1, 0.4, 0.2, -0.3, 0.0, 0.2]), {}),
     "orbits": (gravity, SUN, {}),
     "bath": (henon, PLANE, dict(temperature=0.1)),
     "constrained": (mass + rod, dict(q=[0.6, -0.8], p=[0.4, 0.3]), {}),

@@ -198,6 +198,7 @@ def travelling(n, t, nu=0.05):
     return 2 * np.cos(x - t) * np.cos(y - t / 2) * np.exp(-2 * nu * t)
 
 
+@pytest.mark.all("54 kernels are compiled")
 def test_travelling_vortices_are_exact_where_the_mean_flow_is_solved():
     from tinyphysics.physics.fluids import vorticity
 
