@@ -46,7 +46,6 @@ from tinyphysics.synth.methods.rungekutta import EULER, MIDPOINT, RK4
 from tinyphysics.synth.methods.takahashi_imada import PROCESSOR, TAKAHASHI_IMADA
 from tinyphysics.synth.methods.wisdom_holman import CORRECTORS, NEAR_INTEGRABLE
 
-
 WAVES = "a part that is linear in Fourier space"
 
 
