@@ -544,3 +544,46 @@ def test_argon_at_300_kelvin(bath):
     assert kstest(v[::7], "norm").pvalue > 1e-3
     K = np.asarray(out["T"])[200::20] * 321 / (2 * 300.0)
     assert kstest(K, gamma_law(321 / 2).cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("bath", ["langevin", "andersen", *BATHS])
+def test_masses_that_are_written_out_are_masses(bath):
+    @tp.hamiltonian
+    def two(q: tp.Vec[2], p: tp.Vec[2]):
+        return p[0] ** 2 / 2 + p[1] ** 2 / 4.8 + (q**4).sum() / 4 + q[0] * q[1] / 3
+
+    assert tp.compile(two, 0.1, temperature=1.0, bath=bath).certificate.canonical
+
+
+def test_a_brownian_bath_may_depend_on_time():
+    """It sees the middle of a step: momenta hold the temperature, and without noise positions are a product."""
+    given = dict(bath="brownian", friction=lambda t: 1 + t)
+    sim = tp.compile(spring, 0.1, temperature=lambda t: 1 + t, **given)
+    start = dict(q=np.zeros(20_000), p=np.zeros(20_000), seed=3)
+    assert np.var(sim.evolve(**start, steps=5).final.p) == pytest.approx(1.45, abs=0.06)
+    assert not sim.certificate.canonical and "depends on t" in sim.certificate.canonical.because
+    cold = tp.compile(spring, 0.1, temperature=lambda t: 1e-14 * (1 + t), **given).evolve(
+        q=1.0, p=0.0, steps=20
+    )
+    assert cold.final.q == pytest.approx(np.prod([1 - 0.1 / (1.05 + 0.1 * k) for k in range(20)]), rel=1e-5)
+    found = {
+        name: tp.compile(spring, 0.1, temperature=lambda t: 1 + t, backend=name, **given)
+        .evolve(q=0.2, p=0.1, steps=9).hash for name in ("python", "llvm", "numpy")
+    }  # fmt: skip
+    assert len(set(found.values())) == 1
+    assert sim.gradcheck(lambda out: out.final.q**2, q=0.3, p=0.1, steps=6).differences < 1e-12
+
+
+@pytest.mark.parametrize("friction, dt, told", [(1.0, 1.9, False), (1.0, 2.1, True), (0.1, 0.25, True), ([0.1, 9.0], 0.25, False)])  # fmt: skip
+def test_a_brownian_step_that_is_too_long_is_told(recwarn, friction, dt, told):
+    """q' = q - dt k/(m friction) q: the limit is 2, of the largest friction where there are several."""
+
+    @tp.hamiltonian
+    def two(q: tp.Vec[2], p: tp.Vec[2]):
+        return p @ p / 2 + q @ q / 2
+
+    out = tp.compile(two, dt, temperature=1.0, bath="brownian", friction=friction).evolve(
+        q=[0, 0], p=[0, 0], steps=9
+    )
+    words = "beyond the stability limit of a Brownian step"
+    assert any(words in str(w.message) for w in recwarn) == told == bool(out.metrics.get("notes"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tinyphysics.flows.baths import booked
@@ -36,6 +36,7 @@ class BrownianFlow(SubFlow):
     pairs: tuple[Diffusing, ...]
     kT: UOp
     energy: UOp
+    clock: float = 0.0  # of what depends on t: the rates and the temperature
     ledger: UOp | None = None
     given: UOp | None = None
     traits = frozenset({DRAWS})
@@ -76,19 +77,23 @@ class BrownianFlow(SubFlow):
             ),
         ]
 
+    def weights(self) -> Iterator[float]:
+        if self.clock:
+            yield self.clock
+
     def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...] | None:
-        return Map(tuple(self.values().items())).tangent(ways)[0], self
+        return Map(tuple(self.values().items()), clock=self.clock).tangent(ways)[0], self
 
     def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...] | None:
-        return Map(tuple(self.values().items())).adjoint(bars, sums)
+        return Map(tuple(self.values().items()), clock=self.clock).adjoint(bars, sums)
 
     def lower(self, b: ProgramBuilder, section: str) -> None:
         booked(b, section, self.ledger, self.given)
-        values = self.values()
+        values = {s: b.at(u, self.clock) for s, u in self.values().items()}
         told = {}
         for x in self.pairs:
             told[x.q] = told[x.p] = tuple(
-                b.operand(u, section) for u in (self.kT, x.inverse, x.rate, x.force)
+                b.operand(b.at(u, self.clock), section) for u in (self.kT, x.inverse, x.rate, x.force)
             )
         lines = [(s, b.operand(values[s], section), told[s]) for s in self.writes()]
         for s, value, args in lines:

@@ -16,8 +16,10 @@ import numpy as np
 
 from tinyphysics.errors import PhysicsIntegrityError, PhysicsWarning
 from tinyphysics.ir import UOp
+from tinyphysics.ir.value import evaluate
 from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.planner.methods.method import Method
+from tinyphysics.rules.formulas.overdamped import BROWNIAN
 from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.stages.energies import Look, computed, fastest
 from tinyphysics.runtime.stages.execute import observe_states
@@ -39,6 +41,7 @@ LONG = 20_000  # steps of a run that more frames are looked at of
 MEMBERS = 64  # of an ensemble that are looked at
 WORTH = 0.2  # seconds of a run beside which the energy of a large system is computed
 CALM = 0.5  # omega*dt below which every method is stable that ever is
+OVERDAMPED = 2.0  # dt*omega**2/friction, the limit of a Brownian step
 
 
 # --- after a run --------------------------------------------------------------------------------------
@@ -53,14 +56,33 @@ def chosen_frames(r: Run, record: Record, in_memory: bool) -> tuple[Mapping[str,
     return record.frames, sorted({k * (n - 1) // (count - 1) for k in range(count)})
 
 
-def omegas_of(look: Look, at: Sequence[Sequence[float]], dt: float) -> list[float]:
+def drag_of(r: Run) -> float | None:
+    """The largest friction of a Brownian step, whose fastest rate is omega**2 over it; None of other steps."""
+    if r.system.bath != BROWNIAN:
+        return None
+    env = {name: np.ravel(v[0]).tolist() for name, v in r.given.params.items()}
+    env |= {name: v[0] for name, v in env.items() if len(v) == 1}
+    try:
+        found = np.concatenate([np.ravel(x) for x in evaluate(r.system.heat[1:], env)])
+    except KeyError:  # a function of time
+        return math.inf
+    return float(found.max())
+
+
+def least_of(r: Run) -> float:
+    """The slowest vibration for which a step may be too long."""
+    drag = drag_of(r)
+    return CALM / abs(r.dt) if drag is None else math.sqrt(CALM * drag / abs(r.dt))
+
+
+def omegas_of(look: Look, at: Sequence[Sequence[float]], least: float) -> list[float]:
     """The fastest vibration at some states, where it may be too fast for a step."""
     if look.bends is None:
         return []
-    return [fastest(computed(look.bends, x), look.count, CALM / abs(dt)) for x in at]
+    return [fastest(computed(look.bends, x), look.count, least) for x in at]
 
 
-def omegas_of_many(look: Look, flat: Mapping[str, Any], members: int, dt: float) -> list[float]:
+def omegas_of_many(look: Look, flat: Mapping[str, Any], members: int, least: float) -> list[float]:
     """The fastest vibration of any member at the first and at the last frame, where one may be too fast for a step."""
     if look.bends is None:
         return []
@@ -70,7 +92,7 @@ def omegas_of_many(look: Look, flat: Mapping[str, Any], members: int, dt: float)
         second = np.stack([np.broadcast_to(x, (2, members)) for x in out])
         half = len(second) // 2
         largest = 2.0 * np.sqrt((second[:half] ** 2).sum(0) * (second[half:] ** 2).sum(0))
-    fast = largest >= (CALM / dt) ** 2
+    fast = largest >= least**2
     return [
         max((fastest(second[:, k, j].tolist(), look.count) for j in np.flatnonzero(fast[k])), default=0.0)
         for k in (0, 1)
@@ -92,7 +114,7 @@ def of_one(r: Run, record: Record, look: Look, in_memory: bool) -> tuple[float, 
             off = off / scale if math.isfinite(e) and scale else math.inf
             if off > worst:
                 worst, frame = off, rows[k]
-    omegas = () if look.bends is None or r.jump is not None else omegas_of(look, (at[0], at[-1]), r.dt)
+    omegas = () if look.bends is None or r.jump is not None else omegas_of(look, (at[0], at[-1]), least_of(r))
     return worst, frame, omegas
 
 
@@ -123,7 +145,7 @@ def of_many(
         with np.errstate(all="ignore"):
             out = look.energy[1](*look.columns(flat))
         energies, scales = (np.broadcast_to(x, shape) for x in out)
-        omegas = omegas_of_many(look, flat, len(members), r.dt)
+        omegas = omegas_of_many(look, flat, len(members), least_of(r))
     with np.errstate(all="ignore"):
         largest = np.fmax.reduce(scales, axis=0)
         off = np.abs(energies - energies[0]) / np.where(largest > 0, largest, 1.0)
@@ -230,6 +252,20 @@ def unstable(omegas: Sequence[float], dt: float, method: Method | None) -> tuple
     return None
 
 
+def unstable_brownian(rates: Sequence[float], dt: float) -> tuple[str, float] | None:
+    """The same of a Brownian step, by its rates."""
+    for rate, where in zip(rates, ("first", "last")):
+        x = abs(dt) * rate
+        if x > OVERDAMPED:
+            lost = x > LOST and (where == "last" or math.isinf(x))
+            return (
+                f"dt={dt:g} is beyond the stability limit of a Brownian step at the {where} frame: dt*omega**2/friction is "
+                f"{x:.3g}, and {OVERDAMPED:g} at most",
+                abs(dt) / 10 if lost else SAFE * OVERDAMPED / rate,
+            )
+    return None
+
+
 def unstable_levels(r: Run, member: int) -> tuple[str, float] | None:
     """The same of fast and slow parts, by the linearised step where a run begins."""
     from tinyphysics.runtime.measure.autopsy import Examined
@@ -299,6 +335,8 @@ def look_at(
         worst, frame, omegas, who = of_many(r, record, small, members, in_memory)
     if r.system.is_open and math.isfinite(worst):
         worst = 0.0  # energy goes on purpose
+    if (drag := drag_of(r)) is not None:
+        omegas = [x * x / drag for x in omegas]
     if not worst > OFF and not any(abs(r.dt) * x > CALM for x in omegas):
         return
     while OFF < worst < math.inf and not r.system.driven:
@@ -313,7 +351,10 @@ def look_at(
         if begins_lost(r, who):
             tell(r, out, f"the energy{member} is not finite where the run begins", None, checks)
         return
-    long = unstable_levels(r, who) if r.inner else unstable(omegas, r.dt, method)
+    if r.inner:
+        long = unstable_levels(r, who)
+    else:
+        long = unstable(omegas, r.dt, method) if drag is None else unstable_brownian(omegas, r.dt)
     both = long, drifted(worst, step_of(record, frame), r.dt, method, member)
     if found := [x for x in both if x is not None]:
         what = "; ".join(what for what, _ in found)

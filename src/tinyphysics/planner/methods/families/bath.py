@@ -12,6 +12,7 @@ from tinyphysics.step import Step, Term
 from tinyphysics.synth.methods.derivative import derivative
 from tinyphysics.synth.methods.splitting import split_step
 
+MIDDLE = 0.5  # of a step: the time at which a Brownian one sees its temperature and its rates
 LIMIT = 2.0  # of omega*dt: that of the kicks and drifts, whatever the bath does between them
 
 
@@ -63,5 +64,6 @@ class Overdamped(Family):
         )
         terms = (Term("T", split.T), Term("V", split.V))
         assert system.energy is not None
-        flow = BrownianFlow(pairs, kT, system.energy)
+        timed = system.time is not None and any(system.time in u.leaves for u in system.heat)
+        flow = BrownianFlow(pairs, kT, system.energy, MIDDLE if timed else 0.0)
         return Step.of(system, job.method.name, terms, job.claims, 1, (), (flow,), ())

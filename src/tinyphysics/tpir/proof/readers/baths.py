@@ -55,7 +55,7 @@ class BathReader:
             if not self.normal.same(h.kT, self.blocks.heated[0].kT):
                 return f"{u}: `{name}` has another temperature"
             own = state_var(self.program, u.state, 0)
-            if not self.normal.same(self.velocity(u.state), h.inverse.expand(own.shape) * own):
+            if self.normal.ratio(self.velocity(u.state), h.inverse.expand(own.shape) * own) != 1:
                 return f"{u}: 1/w is not shown to be the mass of `{name}`"
             if why := self.not_independent(h):
                 return f"{u}: {why}"

@@ -54,7 +54,8 @@ class MemoryReader(ThermostatReader):
                 return f"{u}: A + Aᵀ has a negative eigenvalue, and no noise makes up for that"
             for line, w in zip(m.lines[:: len(A)], m.inverse):
                 own = state_var(self.program, line.update.state, 0)
-                if not self.normal.same(self.shears.slopes(-1)[line.update.state], w.expand(own.shape) * own):
+                velocity = self.shears.slopes(-1)[line.update.state]
+                if self.normal.ratio(velocity, w.expand(own.shape) * own) != 1:
                     name = self.program.states[line.update.state].name
                     return f"{line.update}: 1/w is not shown to be the mass of `{name}`"
             for x in m.drawn:

@@ -47,7 +47,7 @@ class BrownianReader:
                 return (
                     f"{q.update}: the force on `{name}` is not shown to be minus the derivative of the energy"
                 )
-            if not self.normal.same(slopes[p.update.state], m.inverse[k].expand(own.shape) * own):
+            if self.normal.ratio(slopes[p.update.state], m.inverse[k].expand(own.shape) * own) != 1:
                 return f"{p.update}: 1/w is not shown to be the mass of `{name}`"
         return ""
 

@@ -69,7 +69,7 @@ class ThermostatReader:
             for line, w in zip(m.lines, bath.inverse):
                 own = state_var(self.program, line.update.state, 0)
                 velocity = self.shears.slopes(-1)[line.update.state]
-                if not self.normal.same(velocity, w.expand(own.shape) * own):
+                if self.normal.ratio(velocity, w.expand(own.shape) * own) != 1:
                     name = self.program.states[line.update.state].name
                     return f"{line.update}: 1/w is not shown to be the mass of `{name}`"
             if why := self.miscounted(m):
