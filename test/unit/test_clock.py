@@ -270,3 +270,20 @@ def test_events_of_members_and_backends(sim):
         same_events(out, other)
     back = tp.compile(kepler, dt=-DT, time="logarithmic").evolve(**START, until=-4.0, events=LOOK)
     assert np.abs(back.events("apsis").t + np.pi).max() < 1e-7
+
+
+def test_a_run_that_cannot_be_stepped_on_to_its_time_says_that_it_stopped():
+    """It ended at t = 1.60 instead, without a word."""
+
+    @tp.hamiltonian
+    def flat(q: tp.Vec[3], p: tp.Vec[3], mu: float = 1.0, eps: float = 0.05):
+        r2 = q @ q
+        return p @ p / 2 - mu / tp.sqrt(r2) - eps * (1 - 3 * q[2] ** 2 / r2) / r2**1.5
+
+    start = dict(
+        q=[1.0, 0.07835451, -0.1430873], p=[0.1, 0.62241909, 0.0], mu=1.0857986285168655, eps=0.0158498170689439
+    )
+    sim = tp.compile(flat, dt=0.05, time=lambda q: 0.5 + q @ q)
+    assert sim.evolve(**start, until=1.5).stopped is None
+    out = sim.evolve(**start, until=1.7)
+    assert out.stopped.cause == "not solved" and 1.5 < out.stopped.t == out.final.t < 1.7

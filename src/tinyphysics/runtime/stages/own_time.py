@@ -130,7 +130,9 @@ def steps_until(r: Run, until: Any) -> int:
     steps = FIRST_STEPS
     while True:
         reached, last, stopped = counted(r, clock.time, steps, lambda t: way * t <= way * end)
-        if reached < steps or stopped:
+        if stopped:  # before its time: the run stops at that step, too
+            return reached + 1
+        if reached < steps:
             return reached
         pace = (last - begin) / steps
         if steps >= MOST_STEPS or not way * pace > 0:
@@ -142,20 +144,22 @@ def steps_until(r: Run, until: Any) -> int:
 
 
 def counted(r: Run, time: str, steps: int, before: Callable[[Any], Any]) -> tuple[int, float, bool]:
-    """(how many of the steps end before, the time of the last of them, whether the run stopped)."""
-    n, last = -1, math.nan  # the first that is counted is where it begins
+    """(how many of the steps end before, the time of the last of them, whether the run stopped before any other)."""
+    n, last, later = -1, math.nan, False  # the first that is counted is where it begins
 
     def count(values: Mapping[str, Any], here: slice) -> None:
-        nonlocal n, last
+        nonlocal n, last, later
         t = values[time].reshape(-1)
-        good = t[np.isfinite(t) & before(t)]
+        t = t[np.isfinite(t)]
+        good = t[before(t)]
         n += len(good)
         last = float(good[-1]) if len(good) else last
+        later = later or len(good) < len(t)
 
     state = next(s.var for s in r.system.states if s.name == time)
     out, *_ = execute(r, Record(Schedule(steps, None, 1, None), {}), {time: state}, lambda n: None, count)
     out.raise_error()
-    return n, last, bool(out.stops)
+    return n, last, bool(out.stops) and not later
 
 
 @dataclass(frozen=True)
