@@ -49,6 +49,7 @@ class Differentiated(Measured):
         frames: int | None = None,
         observe: Mapping[str, Callable[..., Any]] | None = None,
         observe_every: int = 1,
+        acts: Mapping[str, Any] | None = None,
         seed: int = 0,
         threads: int | None = None,
         wrt: Sequence[str] | None = None,
@@ -65,7 +66,7 @@ class Differentiated(Measured):
         `loss(out)` reads `out.final.q`, frames `out.q`, observables `out["name"]` and `out.t`, and returns one number; of an
         ensemble it is the loss of one member, and gradients are those of the sum. `grads["q"]` has the shape of q.
 
-        steps, until, t0, save_every, save_at, frames, observe, observe_every, seed, threads  as in evolve
+        steps, until, t0, save_every, save_at, frames, observe, observe_every, acts, seed, threads  as in evolve
         wrt         names of states and parameters, and "dt"; by default all states and parameters
         past        "auto", "reverse", "checkpoint" or "store": how the states of the past are known
         memory      bytes for the states that are kept; snapshots is how many of them, those that do not fit on disk
@@ -97,6 +98,7 @@ class Differentiated(Measured):
         save_every: int | None = None,
         save_at: Any = None,
         frames: int | None = None,
+        acts: Mapping[str, Any] | None = None,
         seed: int = 0,
         threads: int | None = None,
         wrt: Sequence[str] | None = None,
@@ -189,6 +191,7 @@ class Differentiated(Measured):
         save_every: int | None = None,
         save_at: Any = None,
         frames: int | None = None,
+        acts: Mapping[str, Any] | None = None,
         seed: int = 0,
         wrt: Sequence[str] | None = None,
         tolerance: float = 1e-7,

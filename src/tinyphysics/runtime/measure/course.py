@@ -58,6 +58,8 @@ class Course:
     run: Run
     scheduled: Scheduled
     wrt: tuple[UOp, ...]  # parameters, and dt
+    origin: int = 0  # the step of the run that it begins with: its own are counted from there
+    length: int | None = None  # steps of a stretch between two acts
 
     @property
     def schedule(self) -> Schedule:
@@ -65,7 +67,11 @@ class Course:
 
     @property
     def steps(self) -> int:
-        return self.schedule.steps
+        return self.schedule.steps if self.length is None else self.length
+
+    def now(self, n: int) -> float:
+        """The time of a step."""
+        return time_at(n + self.origin, self.run.dt, self.run.t0)
 
     @property
     def members(self) -> int:
@@ -112,7 +118,7 @@ class Course:
         return self.run.system.clock is not None and self.run.until is not None
 
     def time(self, key: Key) -> float:
-        return key[1] if isinstance(key, tuple) else time_at(key, self.run.dt, self.run.t0)
+        return key[1] if isinstance(key, tuple) else self.now(key)
 
     def times(self, keys: Sequence[Key]) -> Any:
         return np.array([self.time(key) for key in keys], float)
@@ -139,11 +145,12 @@ class Course:
     def begin(self) -> Any:
         r = self.run
         self.engine.expect(self.members, self.steps)
-        return self.engine.start(r.given.states, r.given.params, self.members, r.dt, r.t0, r.threads)
+        m = self.engine.start(r.given.states, r.given.params, self.members, r.dt, self.now(0), r.threads)
+        return self.at(self.kept(m), 0) if self.origin else m
 
     def at(self, state: Arrays, n: int) -> Any:
         """A loop that is at step n, from its loop state."""
-        r = self.run
+        r, n = self.run, n + self.origin
         return self.engine.restored(state, r.given.params, self.members, r.dt, r.t0, n, r.threads)
 
     def advance(self, m: Any, steps: int) -> None:
@@ -170,7 +177,7 @@ class Course:
         if bad := self.engine.bad(m):
             who = f" of member {bad[0]}" if self.run.given.is_ensemble else ""
             raise InputError(
-                f"the run{who} stopped before step {n} (t = {time_at(n, self.run.dt, self.run.t0):g}): "
+                f"the run{who} stopped before step {n + self.origin} (t = {self.now(n):g}): "
                 f"{self.run.encoding.failure}",
                 fix="Shorten dt, or begin with another state.",
             )
@@ -180,10 +187,10 @@ class Course:
         """Of shorter steps to a time that is a state, as they were found."""
         return {}
 
-    def length(self, state: Arrays, n: int, t: float) -> float:
+    def shorter(self, state: Arrays, n: int, t: float) -> float:
         """Of the shorter step from the state that users see at step n to a time t."""
         if not self.ends_in_time:
-            return t - time_at(n, self.run.dt, self.run.t0)
+            return t - self.now(n)
         if (n, t) not in self.lengths:
             own = {name: np.array(here(v)) for name, v in state.items()}
             self.lengths[n, t] = ended(self.run, own, t).fraction * self.run.dt
@@ -191,7 +198,7 @@ class Course:
 
     def between(self, state: Arrays, n: int, t: float) -> Any:
         """A loop of one shorter step from the state that users see at step n, as a run shows the time t."""
-        r, now, h = self.run, time_at(n, self.run.dt, self.run.t0), self.length(state, n, t)
+        r, now, h = self.run, self.now(n), self.shorter(state, n, t)
         params = {**r.given.params, **matrices(r, h)}
         return self.engine.start(state, params, self.members, h, now, r.threads)
 
@@ -306,13 +313,14 @@ class Pullback:
         """Registers of cotangents of a loop state, from those of the states that users see at step n."""
         r, members = self.course.run, len(next(iter(words.values())))
         if loses(self.course.setup.built.step):
-            return self.through_final(state, bars, (r.given.params, members, r.dt, r.t0, n, r.threads))
+            at = n + self.course.origin
+            return self.through_final(state, bars, (r.given.params, members, r.dt, r.t0, at, r.threads))
         given = {**words, **zeros(self.program, members), **split(self.course.precision, bars)}
         params = r.given.params
         if members != self.course.members:  # frames side by side
             times = members // self.course.members
             params = {k: np.concatenate([v] * times) if len(v) > 1 else v for k, v in params.items()}
-        m = self.engine.start(given, params, members, r.dt, time_at(n, r.dt, r.t0), r.threads)
+        m = self.engine.start(given, params, members, r.dt, self.course.now(n), r.threads)
         found = self.numbers.registers(self.engine, m)
         return {self.registers[name]: found[self.registers[name]] for name in self.beside}
 
@@ -330,7 +338,7 @@ class Pullback:
     def part(self, before: Arrays, after: Arrays, bars: Arrays, n: int, t: float) -> dict[str, Any]:
         """Cotangents of the states that users see at step n, and sums, from those after a shorter step to the time t."""
         c, r = self.course, self.course.run
-        now, h = time_at(n, r.dt, r.t0), c.length(before, n, t)
+        now, h = c.now(n), c.shorter(before, n, t)
         params = {**r.given.params, **matrices(r, h)}
         call = (params, c.members, h, now)
         loop = c.between(before, n, t)
@@ -441,7 +449,7 @@ class Pullback:
         """Through so many steps of the run, the last of which begins at step n."""
         if self._loop is None:
             self._loop = self.restored(n)
-        self._loop.steps = n
+        self._loop.steps = n + self.course.origin
         size = max(self.engine.block(self.course.members), 1)
         while count > 0:
             self.engine.advance(self._loop, min(count, size))
@@ -450,6 +458,7 @@ class Pullback:
 
     def restored(self, n: int) -> Any:
         r, refill = self.course.run, getattr(self.engine, "refill", None)
+        n += self.course.origin
         if self._old is not None and refill is not None and refill(self._old, self.state, n):
             return self._old
         return self.engine.restored(self.state, r.given.params, self.course.members, r.dt, r.t0, n, r.threads)

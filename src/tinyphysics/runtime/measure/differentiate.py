@@ -11,6 +11,7 @@ import numpy as np
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.given import names as names_given
 from tinyphysics.given import shown
+from tinyphysics.runtime.measure.act_past import ActPast
 from tinyphysics.runtime.measure.beginnings import check_beginning
 from tinyphysics.runtime.measure.course import Course, course_of
 from tinyphysics.runtime.measure.gradients import Gradients, Readings, swept, value_of
@@ -33,7 +34,7 @@ from tinyphysics.util import did_you_mean, one_of
 HVP = "hvp"
 # arguments of evolve that a gradient does not have
 LEFT_OUT = {
-    "acts": "what acts do between two steps has no adjoint yet",
+    "acts": "the maps of acts are pulled back alone, by sim.grad and sim.vjp",
     "events": "events change nothing, and a loss cannot read them",
     "save": "a gradient keeps no frames in files",
     "checkpoint": "only value_and_grad, grad and vjp are kept in a file",
@@ -105,8 +106,13 @@ def wanted_names(setup: Setup, wrt: Any) -> list[str]:
     return list(dict.fromkeys(wrt))
 
 
-def decide_past(course: Course, past: Any, memory: Any, snapshots: Any) -> Past | OwnPast | RoundPast:
+def decide_past(
+    course: Course, past: Any, memory: Any, snapshots: Any
+) -> Past | OwnPast | RoundPast | ActPast:
     """Kept for explain(), too."""
+    if course.run.acts and course.steps:
+        choose_past(course.setup, course.steps, course.bytes, past, memory, snapshots)  # or an error
+        return ActPast(course, past, memory, snapshots)
     if course.run.system.crossings:
         check_round_past(course, past)
         return RoundPast(course, past, memory, snapshots)
@@ -243,6 +249,8 @@ def check_file(course: Course, file: SweepFile, what: str) -> None:
     why = "the loop is deleted, and nothing takes long" if course.run.jump is not None else ""
     if course.run.system.crossings:
         why = "a sweep back through walls and events is not kept yet"
+    if course.run.acts:
+        why = "a sweep back through acts is not kept yet"
     if course.run.adaptive:
         why = f"`{course.setup.compiled.known.method}` chooses its own steps, whose sweep is not kept yet"
     if why:

@@ -48,6 +48,10 @@ def directions(
     setup: Setup, tangents: Any, request: Request, what: str
 ) -> tuple[tuple[str, ...], dict[str, Any]]:
     """(the parameters that have one, the direction of every state and of those), checked."""
+    if request.acts:
+        raise PlanError(
+            f"{what}: the maps of acts are pulled back alone", fix="Leave acts= out; sim.vjp goes with them."
+        )
     if not isinstance(tangents, Mapping) or not tangents:
         raise InputError(
             "tangents are a dict of states and parameters", fix='Pass {"q": ...}, of the shape of q.'

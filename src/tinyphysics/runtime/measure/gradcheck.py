@@ -15,6 +15,7 @@ import numpy as np
 from tinyphysics.errors import InputError, PlanError, TinyPhysicsError, VerifyError
 from tinyphysics.given import number
 from tinyphysics.physics.draws import normal
+from tinyphysics.runtime.measure.act_past import ActPast
 from tinyphysics.runtime.measure.along_own_steps import moved_starts
 from tinyphysics.runtime.measure.cotangent_words import rounding_of
 from tinyphysics.runtime.measure.differentiate import looked_at, prepared, value_and_grad, vjp
@@ -235,8 +236,9 @@ def differences(
     elif not dd:
         try:
             other = setup.variant(replace(setup.goal, precision="dd", lattice=()))
+            run(other, replace(request, steps=0, until=None, save_every=None, save_at=None), moved[1], False)
             dd = True
-        except TinyPhysicsError:
+        except TinyPhysicsError:  # of an act that only reads a state, too
             other = setup
     if not setup.compiled.adaptive:
         ends = {k: run(other, request, given, frames) for k, given in moved.items()}
@@ -261,7 +263,9 @@ def differences(
 
 def run(setup: Setup, request: Request, given: Mapping[str, Any], frames: bool) -> dict[str, tuple[Any, ...]]:
     """Words of what a loss reads, of one run."""
-    kept = {k: getattr(request, k) for k in ("steps", "until", "save_every", "save_at", "frames", "seed")}
+    kept = {
+        k: getattr(request, k) for k in ("steps", "until", "save_every", "save_at", "frames", "acts", "seed")
+    }
     if not frames:
         kept["frames"] = 2
     own = {**request.given, **given}
@@ -298,6 +302,8 @@ def slopes_at(setup: Setup, loss: Any, request: Request, frames: bool) -> dict[s
     looks = looked_at(course, frames)
     if course.run.adaptive:
         looks.along()
+    elif course.run.acts:
+        ActPast(course, "auto", None, None).forward(looks)
     else:
         looks.go(course.begin(), 0, course.steps)
     readings = Readings(course, looks)

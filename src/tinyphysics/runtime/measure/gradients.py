@@ -22,6 +22,7 @@ from tinyphysics.flows.solvers.products import ROUNDS
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.calculus.vjp import vjp
 from tinyphysics.rules.identities.real import simplify
+from tinyphysics.runtime.measure.act_past import ActPast, Passed
 from tinyphysics.runtime.measure.beginnings import through_beginning
 from tinyphysics.runtime.measure.cotangent_words import joined
 from tinyphysics.runtime.measure.course import Course, Key, Pullback
@@ -279,7 +280,7 @@ def swept(
     course: Course,
     readings: Readings,
     slopes_of: Any,
-    past: Past | OwnPast | RoundPast,
+    past: Past | OwnPast | RoundPast | ActPast,
     wrt: Sequence[str],
     per_member: bool,
     file: SweepFile | None = None,
@@ -298,6 +299,13 @@ def swept(
         looks.go(course.begin(), 0, course.steps)
         ends, begun, back, report = past.swept(readings.seeds(slopes_of()), looks.seen, readings.directly)
         return gathered(course, readings, ends, back.exponent, begun, report, back, wrt, per_member)
+
+    if isinstance(past, ActPast):
+        past.forward(looks)
+        whole = readings.at_whole_steps(readings.seeds(slopes_of()))
+        first.update(whole.pop(0, {}))
+        pulled, passed, report = past.back(whole, sweep)
+        return gathered(course, readings, pulled, passed.exponent, first, report, passed, wrt, per_member)
 
     def seeds() -> dict[int, dict[str, Any]]:
         found = readings.at_whole_steps(readings.seeds(slopes_of()))
@@ -341,7 +349,7 @@ def gathered(
     exponent: Any,
     first: Arrays,
     report: Report,
-    pull: Pullback | OwnPullback | None,
+    pull: Pullback | OwnPullback | Passed | None,
     wrt: Sequence[str],
     per_member: bool,
 ) -> Gradients:

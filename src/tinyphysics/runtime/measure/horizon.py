@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import here
+from tinyphysics.runtime.measure.act_past import Passed
 from tinyphysics.runtime.measure.cotangent_words import rounding_of
 from tinyphysics.runtime.measure.course import Course, Pullback
 from tinyphysics.runtime.measure.lyapunov import POWERS, method_error
@@ -57,7 +58,7 @@ class Horizon:
     __repr__ = __str__
 
 
-def horizon(course: Course, pull: Pullback | OwnPullback | None, last: Mapping[str, Any]) -> Horizon:
+def horizon(course: Course, pull: Pullback | OwnPullback | Passed | None, last: Mapping[str, Any]) -> Horizon:
     """From the growth of the cotangents; `last` are the states at the end, of which time may be one."""
     clock = course.setup.system.clock
     span: Any = abs(course.steps * course.run.dt)
@@ -89,7 +90,7 @@ def horizon(course: Course, pull: Pullback | OwnPullback | None, last: Mapping[s
     return Horizon(float(rate[0]), float(t[0]), error)
 
 
-def is_even(pull: Pullback | OwnPullback, grown: Any) -> Any:
+def is_even(pull: Pullback | OwnPullback | Passed, grown: Any) -> Any:
     """Have cotangents grown in the first half of their way about as much as in the second?  Not where that is not known."""
     at = np.array([n for n, _ in pull.history], float)
     if len(at) < 3:

@@ -31,12 +31,20 @@ def changes_together(setup: Setup, request: Request) -> bool:
     return request.exchange is not None or moves
 
 
+def acts_and_more(setup: Setup, request: Request) -> bool:
+    system = setup.system
+    return bool(request.acts) and bool(system.crossings or system.clock is not None or setup.goal.project)
+
+
 # fmt: off
 ROWS = (
     NoGradient('`scale="auto"`', 'scale="auto" keeps the states in other units',
                "Leave scale= out.", lambda s, r: s.goal.scale == "auto"),
-    NoGradient("`acts=`", "acts= change the state between steps",
-               "Leave acts= out.", lambda s, r: r.acts is not None),
+    NoGradient("`acts=` with walls and events, with `time=` and with `project=`",
+               "acts change the state between steps that are cut, or that follow from their first state",
+               "Leave acts= out.", acts_and_more),
+    NoGradient("`acts=` in `sim.jvp`, `sim.hvp` and `sim.jacobian`", "the maps of acts are pulled back alone",
+               "sim.grad and sim.vjp go with them."),
     NoGradient("`exchange=`, hills and `pressure=`", "swaps, hills and boxes change all members between two steps",
                "Leave exchange=, bias=tp.metadynamics(...) and pressure= out.", changes_together),
     NoGradient("`events=`", "events= are searched in it, and a loss cannot read their times",
