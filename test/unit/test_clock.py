@@ -281,7 +281,10 @@ def test_a_run_that_cannot_be_stepped_on_to_its_time_says_that_it_stopped():
         return p @ p / 2 - mu / tp.sqrt(r2) - eps * (1 - 3 * q[2] ** 2 / r2) / r2**1.5
 
     start = dict(
-        q=[1.0, 0.07835451, -0.1430873], p=[0.1, 0.62241909, 0.0], mu=1.0857986285168655, eps=0.0158498170689439
+        q=[1.0, 0.07835451, -0.1430873],
+        p=[0.1, 0.62241909, 0.0],
+        mu=1.0857986285168655,
+        eps=0.0158498170689439,
     )
     sim = tp.compile(flat, dt=0.05, time=lambda q: 0.5 + q @ q)
     assert sim.evolve(**start, until=1.5).stopped is None
