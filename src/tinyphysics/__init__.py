@@ -76,6 +76,7 @@ from tinyphysics.front.rigid_bonds import rigid_bonds as rigid_bonds
 from tinyphysics.front.spaces import Array as Array
 from tinyphysics.front.spaces import Axis as Axis
 from tinyphysics.front.spaces import Bool as Bool
+from tinyphysics.front.spaces import Complex as Complex
 from tinyphysics.front.spaces import Int8 as Int8
 from tinyphysics.front.spaces import Int16 as Int16
 from tinyphysics.front.spaces import Int32 as Int32

@@ -376,6 +376,7 @@ class System(Summand):
 
     def rename(self, **names: str) -> System:
         """Returns the system with other `names` for some states and parameters: `trap.rename(k="stiffness")`."""
+        names = in_real_names(self.complexes, names)
         known = {s.name: s.var for s in self.states} | {x.name: x.var for x in self.parameters}
         if self.motion is not None:
             known |= {str(v.arg): v for v in self.motion.v}
@@ -403,6 +404,7 @@ class System(Summand):
             ),
             axes={names.get(name, name): shape for name, shape in self.axes.items()},
             step=names.get(self.step, self.step),
+            complexes=renamed(self.complexes, names),
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -425,6 +427,7 @@ class SizedFamily(Summand):
     letters: tuple[str, ...]
     build: Callable[[Mapping[str, int]], System]
     shapes: Mapping[str, tuple[int | str, ...]]  # of each argument, as annotated
+    complexes: tuple[ComplexNumbers, ...] = ()  # which of them are parts of complex ones
     # what has been traced, by its sizes
     bound: dict[Any, System] = field(default_factory=dict, init=False, repr=False)
 
@@ -437,9 +440,15 @@ class SizedFamily(Summand):
 
     def rename(self, **names: str) -> SizedFamily:
         """The same family with other names for some states and parameters."""
+        given, names = names, in_real_names(self.complexes, names)
         check_names(self.name, list(self.shapes), names)
         shapes = {names.get(name, name): shape for name, shape in self.shapes.items()}
-        return replace(self, build=lambda sizes: self.bind(sizes).rename(**names), shapes=shapes)
+        return replace(
+            self,
+            build=lambda sizes: self.bind(sizes).rename(**given),
+            shapes=shapes,
+            complexes=renamed(self.complexes, names),
+        )
 
     def __getattr__(self, name: str) -> Any:
         if not hasattr(System, name) and name not in System.__dataclass_fields__:
@@ -575,6 +584,29 @@ def with_level(part: Any, rank: int) -> Sum:
 
 def other_name(hidden: str) -> str:
     return f'Choose another name, such as "{hidden}_".'
+
+
+def in_real_names(complexes: Sequence[ComplexNumbers], names: Mapping[str, str]) -> dict[str, str]:
+    """New names of complex numbers as those of their parts."""
+    out = dict(names)
+    for c in complexes:
+        if c.name in out:
+            new = out.pop(c.name)
+            out |= {part: new + part[len(c.name) :] for part in c.parts}
+    return out
+
+
+def renamed(complexes: Sequence[ComplexNumbers], names: Mapping[str, str]) -> tuple[ComplexNumbers, ...]:
+    out = []
+    for c in complexes:
+        first, second = (names.get(part, part) for part in c.parts)
+        ends = c.parts[0][len(c.name) :]
+        out.append(
+            replace(
+                c, name=first.removesuffix(ends) if first != c.parts[0] else c.name, parts=(first, second)
+            )
+        )
+    return tuple(out)
 
 
 def check_names(system: str, known: Sequence[str], names: Mapping[str, str]) -> None:

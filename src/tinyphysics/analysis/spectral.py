@@ -39,6 +39,8 @@ def neg(a: Part) -> Part:
 
 
 def mul(a: Part, g: UOp) -> Part:
+    if g.op is Ops.CONST and g.arg < 0:
+        return neg(mul(a, UOp.const(-g.arg, g.dtype, g.shape)))
     if a is None or a is ONE:
         return a if a is None else g
     return neg(mul(a.src[0], g)) if a.op is Ops.NEG else a * g
@@ -86,15 +88,17 @@ def reflected(u: UOp) -> UOp:
 def of_real_field(a: Symbol, shape: tuple[int, ...]) -> Symbol:
     """The symbol of the real part of M_a u: half of a(k) and the conjugate of a(-k)."""
     re, im = a
-    if im is None and (re is None or re.op is Ops.CONST):
-        return a
-    if re is not None:
-        re = re.expand(shape)
-        re = 0.5 * (re + reflected(re))
-    if im is not None:
-        im = im.expand(shape)
-        im = 0.5 * (im - reflected(im))
-    return re, im
+    return re if re is ONE else even_part(re, 1.0, shape), even_part(im, -1.0, shape)
+
+
+def even_part(u: Part, sign: float, shape: tuple[int, ...]) -> Part:
+    """Half of it and of itself at -k; with the sign -1, of what is odd."""
+    if u is None or u.op is Ops.CONST and sign > 0:
+        return u
+    if u.op is Ops.NEG:
+        return neg(even_part(u.src[0], sign, shape))
+    u = u.expand(shape)
+    return 0.5 * (u + reflected(u) if sign > 0 else u - reflected(u))
 
 
 # --- waves -----------------------------------------------------------------------------------------------------------------

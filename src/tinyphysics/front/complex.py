@@ -12,7 +12,7 @@ from tinyphysics.errors import TraceError
 from tinyphysics.ir import UOp, as_uop
 from tinyphysics.ir.math import Arithmetic
 from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.uop import COMPLEX, NUMPY, broadcast_shape
+from tinyphysics.ir.uop import COMPLEX, NUMPY, broadcast_shape, toposort
 
 REAL = "Take a real part of it: z.real, z.imag or abs(z)**2."
 
@@ -91,6 +91,12 @@ class Complex(Arithmetic):
     def mean(self, axis: Any = None, keepdims: bool = False) -> Complex:
         return self.both(lambda u: u.mean(axis, keepdims))
 
+    def __matmul__(self, other: Any) -> Complex:
+        return matrix_product(self, other)
+
+    def __rmatmul__(self, other: Any) -> Complex:
+        return matrix_product(other, self)
+
     def exp(self) -> Complex:
         size = self.real.exp()
         return Complex(size * self.imag.cos(), size * self.imag.sin())
@@ -151,19 +157,46 @@ def absolute(x: Any) -> UOp:
 
 def times(a: Complex, b: Complex) -> Complex:
     """A factor that is real, or imaginary, costs no sum."""
-    if nothing(b.imag):
-        return Complex(a.real * b.real, a.imag * b.real)
-    if nothing(a.imag):
-        return Complex(a.real * b.real, a.real * b.imag)
-    if nothing(b.real):
-        return Complex(-(a.imag * b.imag), a.real * b.imag)
-    if nothing(a.real):
-        return Complex(-(a.imag * b.imag), a.imag * b.real)
-    return Complex(a.real * b.real - a.imag * b.imag, a.real * b.imag + a.imag * b.real)
+    re, im = product(a.real, b.real), product(a.real, b.imag)
+    minus, more = product(a.imag, b.imag), product(a.imag, b.real)
+    re = re if nothing(minus) else -minus if nothing(re) else re - minus
+    return Complex(re, more if nothing(im) else im if nothing(more) else im + more)
+
+
+def product(x: UOp, y: UOp) -> UOp:
+    return UOp.const(0.0) if nothing(x) or nothing(y) else x * y
 
 
 def nothing(u: UOp) -> bool:
+    while u.op in (Ops.EXPAND, Ops.RESHAPE):
+        u = u.src[0]
     return u.op is Ops.CONST and u.arg == 0
+
+
+def without_roots(u: UOp) -> UOp:
+    """abs(z)**2 is no root: even powers of the root of a sum of squares are powers of the sum."""
+    new: dict[UOp, UOp] = {}
+    for x in toposort([u]):
+        y = x.replace(tuple(new[s] for s in x.src))
+        root = y.src[0] if y.src else y
+        n = even(y.src[1]) if y.op is Ops.POW else 2 if y.op is Ops.MUL and y.src[0] is y.src[1] else 0
+        if n and root.op is Ops.SQRT and is_square(root.src[0]):
+            y = root.src[0] if n == 2 else root.src[0] ** (n // 2)
+        new[x] = y.expand(x.shape)
+    return new[u]
+
+
+def even(u: UOp) -> int:
+    """The even whole number above 0 that an exponent is, or 0."""
+    while u.op in (Ops.EXPAND, Ops.RESHAPE):
+        u = u.src[0]
+    known = u.op is Ops.CONST and u.arg > 0 and u.arg % 2 == 0
+    return int(u.arg) if known else 0
+
+
+def is_square(u: UOp) -> bool:
+    """Is it x*x + y*y, which is not negative?"""
+    return u.op is Ops.ADD and all(s.op is Ops.MUL and s.src[0] is s.src[1] for s in u.src)
 
 
 def over(a: Complex, b: Complex) -> Complex:
@@ -174,10 +207,53 @@ def over(a: Complex, b: Complex) -> Complex:
     return Complex(top.real / size, top.imag / size)
 
 
+def logarithm(z: Complex) -> Complex:
+    """The principal one."""
+    return Complex(0.5 * (z.real * z.real + z.imag * z.imag).log(), NUMPY["arctan2"](z.imag, z.real))
+
+
+def root(z: Complex) -> Complex:
+    """The principal one: of the sum that does not cancel, the other part follows from the product."""
+    x, y = z.real, z.imag
+    larger = ((absolute(z) + abs(x)) * 0.5).sqrt()
+    smaller = abs(y) / larger.eq(0.0).where(1.0, 2.0 * larger)
+    re, im = (x >= 0.0).where(larger, smaller), (x >= 0.0).where(smaller, larger)
+    return Complex(re, (y < 0.0).where(-im, im))
+
+
+def sine(z: Complex) -> Complex:
+    return Complex(z.real.sin() * z.imag.cosh(), z.real.cos() * z.imag.sinh())
+
+
+def cosine(z: Complex) -> Complex:
+    return Complex(z.real.cos() * z.imag.cosh(), -(z.real.sin() * z.imag.sinh()))
+
+
+def hyperbolic_sine(z: Complex) -> Complex:
+    return Complex(z.real.sinh() * z.imag.cos(), z.real.cosh() * z.imag.sin())
+
+
+def hyperbolic_cosine(z: Complex) -> Complex:
+    return Complex(z.real.cosh() * z.imag.cos(), z.real.sinh() * z.imag.sin())
+
+
+def matrix_product(a: Any, b: Any) -> Complex:
+    a, b = as_complex(a), as_complex(b)
+    re = a.real @ b.real if nothing(a.imag) or nothing(b.imag) else a.real @ b.real - a.imag @ b.imag
+    if nothing(a.imag):
+        return Complex(re, 0.0 if nothing(b.imag) else a.real @ b.imag)
+    return Complex(re, a.imag @ b.real if nothing(b.imag) else a.real @ b.imag + a.imag @ b.real)
+
+
 def power(z: Complex, exponent: Any) -> Complex:
+    if isinstance(exponent, (float, complex, Complex, UOp)) and not (
+        isinstance(exponent, float) and exponent.is_integer()
+    ):
+        return (logarithm(z) * as_complex(exponent)).exp()
+    exponent = int(exponent) if isinstance(exponent, float) else exponent
     if not isinstance(exponent, int) or abs(exponent) > 64:
         raise TraceError.here(
-            "a complex number to a power that is no small whole number", "Write z**2, or np.exp(...)."
+            "a complex number to a power that is neither a number nor a symbol", "Write z**2, or np.exp(...)."
         )
     out, base, n = Complex(UOp.const(1.0, z.real.dtype, z.shape)), z, abs(exponent)
     first = True
@@ -207,10 +283,15 @@ def on_complex(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 # fmt: off
 COMPLEX.update({
-    "complex": as_complex,
+    "complex": lambda x, y=None: as_complex(x) if y is None else Complex(x, y),
     "add": lambda a, b: as_complex(a) + b,        "subtract": lambda a, b: as_complex(a) - b,
     "multiply": lambda a, b: as_complex(a) * b,   "divide": lambda a, b: as_complex(a) / b,
     "true_divide": lambda a, b: as_complex(a) / b, "power": lambda a, n: as_complex(a) ** n,
+    "log": lambda z: logarithm(z),                "sqrt": lambda z: root(z),
+    "sin": lambda z: sine(z),                     "cos": lambda z: cosine(z),
+    "sinh": lambda z: hyperbolic_sine(z),         "cosh": lambda z: hyperbolic_cosine(z),
+    "matmul": matrix_product,                     "dot": matrix_product,
+    "vdot": lambda a, b: matrix_product(as_complex(a).conj(), b),
     "negative": lambda z: -z,                     "positive": lambda z: z,
     "square": lambda z: z * z,                    "exp": lambda z: z.exp(),
     "conjugate": lambda z: z.conj(),              "conj": lambda z: z.conj(),

@@ -10,7 +10,7 @@ from typing import Any
 from tinyphysics.errors import ShapeError, TraceError
 from tinyphysics.ir import Ops, UOp, as_uop, evaluate, i64
 from tinyphysics.ir.dtype import DTYPES
-from tinyphysics.ir.uop import NUMPY, axis_of, common_type
+from tinyphysics.ir.uop import COMPLEX, NUMPY, axis_of, common_type, is_complex
 
 SHORT = {d.numpy: d for d in DTYPES.values() if d.kind == "i" and d.bits < 64}  # by NumPy's names
 
@@ -82,6 +82,8 @@ def where(condition: Any, a: Any, b: Any) -> UOp:
 
     It takes the place of `if` inside a system. The derivative follows the branch that is taken.
     """
+    if any(isinstance(x, complex) or hasattr(x, "imag") and is_complex(x) for x in (a, b)):
+        return COMPLEX["where"](as_uop(condition), a, b)  # type: ignore[no-any-return]
     return as_uop(condition).where(a, b)
 
 

@@ -28,6 +28,7 @@ class Space:
     unit: str | None = None
     dtype: DType = f64
     body: str = ""  # of an attitude: rotor, rotation or axis
+    is_complex: bool = False
 
     @property
     def letters(self) -> tuple[str, ...]:
@@ -69,6 +70,17 @@ class Array(Symbol):
 
     def __class_getitem__(cls, shape: Any) -> Any:
         return Space(tuple(_size(n) for n in (shape if isinstance(shape, tuple) else (shape,))))
+
+
+class Complex(Symbol):
+    """Says in an annotation that an argument is complex: `psi: tp.Complex["n", "n"]`, or `z: tp.Complex` for one number.
+
+    Below it are two real states. In `@tp.hamiltonian` a complex state is a canonical pair by itself: i psi' = dH/d(psi-bar).
+    """
+
+    def __class_getitem__(cls, shape: Any) -> Any:
+        sizes = shape if isinstance(shape, tuple) else (shape,)
+        return Space(tuple(_size(n) for n in sizes), is_complex=True)
 
 
 class Attitude(Symbol):
@@ -166,6 +178,8 @@ def space_of(annotation: Any, argument: str, site: Site | None) -> Space:
         return Space(dtype=annotation.kind)
     if isinstance(annotation, type) and issubclass(annotation, Attitude) and annotation is not Attitude:
         return Space(annotation.own, body=annotation.body)
+    if annotation is Complex or annotation is complex:
+        return Space(is_complex=True)
     if annotation in (inspect.Parameter.empty, None, float, int, Any):
         return Space()
     raise TraceError(

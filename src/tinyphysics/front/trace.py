@@ -7,24 +7,35 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 from typing import Any, TypeVar
 
 from tinyphysics.errors import InputError, ShapeError, TinyPhysicsError, TraceError
 from tinyphysics.front.arrays_of_symbols import arrays_of_symbols
 from tinyphysics.front.asked_pairs import ask, beside, by_name
 from tinyphysics.front.brackets import Bracket, bracket_of
+from tinyphysics.front.complex import without_roots
 from tinyphysics.front.neighbours import left_over
 from tinyphysics.front.random import IN_ENERGY, IN_FORCES, IN_RATES, Draws, drawing, of_observable
 from tinyphysics.front.spaces import WHOLE, Space, evaluated_annotations, space_of
 from tinyphysics.given import NO_UNITS, quantity, shown
 from tinyphysics.ir import Ops, Sites, UOp, as_uop, bool_, elements, f64, graph_rewrite, substitute, toposort
-from tinyphysics.ir.uop import RECORD
+from tinyphysics.ir.uop import COMPLEX, RECORD
 from tinyphysics.options import heeds
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.equality.pairs import Infinite, with_pair_sums
 from tinyphysics.rules.identities.exact import exact
-from tinyphysics.system import RESERVED, SHOWN, Parameter, SizedFamily, State, Sum, System, other_name
+from tinyphysics.system import (
+    RESERVED,
+    SHOWN,
+    ComplexNumbers,
+    Parameter,
+    SizedFamily,
+    State,
+    Sum,
+    System,
+    other_name,
+)
 from tinyphysics.tracebacks import users_frames
 from tinyphysics.util import Site, a_kind, one_of, plural
 
@@ -50,6 +61,7 @@ class Definition:
     call: Callable[[dict[str, UOp]], Any]
     site: Site | None
     function: Callable[..., Any]
+    complexes: tuple[ComplexNumbers, ...] = ()  # which arguments are parts of complex ones
 
     def __getitem__(self, name: str) -> Argument:
         return next(a for a in self.arguments if a.name == name)
@@ -80,6 +92,9 @@ class Definition:
             site=self.site,
             function=self.function,
             time_unit=next((a.space.unit for a in self.arguments if a.name == "t"), None),
+            complexes=tuple(
+                replace(c, is_state=any(s.name in c.parts for s in states)) for c in self.complexes
+            ),
             **content,
         )
         if any(a.space.unit is not None for a in self.arguments):  # an error where they do not fit
@@ -129,9 +144,103 @@ def definition(function: Callable[..., Any], kind: str = "") -> Definition:
         return function(*(symbols[n] for n in first), **named)
 
     d = Definition(function.__name__, tuple(arguments), call, site, function)
+    if any(a.space.is_complex for a in arguments):
+        d = in_real_parts(d, kind)
     if kind:
         check_floats(d, kind)
     return d
+
+
+PARTS_OF_ANY = ("ode", "map", "hamiltonian", "")  # kinds of functions whose states may be complex
+
+
+def leading(d: Definition) -> list[str]:
+    """The complex arguments that a function begins with: those of an energy are its states."""
+    return [a.name for a in takewhile(lambda a: a.space.is_complex and a.default is None, d.arguments)]
+
+
+def in_real_parts(d: Definition, kind: str) -> Definition:
+    """With two real arguments for each complex one; the function sees complex numbers."""
+    states = leading(d) if kind == "hamiltonian" else []
+    if kind not in PARTS_OF_ANY and d.arguments[0].space.is_complex:
+        raise d.wrong(
+            f"`{d.arguments[0].name}` of `{d.name}` is complex, and @tp.{kind} moves real numbers",
+            "Complex states go into @tp.hamiltonian, @tp.ode and @tp.map.",
+        )
+    out: list[Argument] = []
+    known: list[ComplexNumbers] = []
+    for a in d.arguments:
+        if not a.space.is_complex:
+            out.append(a)
+            continue
+        ends, scale = (("_q", "_p"), 2.0) if a.name in states else (("_re", "_im"), 1.0)
+        parts = (a.name + ends[0], a.name + ends[1])
+        if taken := next((b.name for b in d.arguments if b.name in parts), None):
+            raise d.wrong(
+                f"`{taken}` of `{d.name}` is the name of a part of `{a.name}`", "Choose another name."
+            )
+        real, z = replace(a.space, is_complex=False), None if a.default is None else complex_default(d, a)
+        values = (None, None) if z is None else z
+        out += [Argument(name, real, value) for name, value in zip(parts, values)]
+        known.append(ComplexNumbers(a.name, parts, scale))
+
+    def call(symbols: dict[str, UOp]) -> Any:
+        return d.call({name: symbols_of(name, symbols, known) for name in (a.name for a in d.arguments)})
+
+    return replace(d, arguments=tuple(out), call=call, complexes=tuple(known))
+
+
+def symbols_of(name: str, symbols: Mapping[str, UOp], known: Sequence[ComplexNumbers]) -> Any:
+    c = next((c for c in known if c.name == name), None)
+    return symbols[name] if c is None else COMPLEX["complex"](*seen_parts(c, symbols))
+
+
+def seen_parts(c: ComplexNumbers, symbols: Mapping[str, UOp]) -> tuple[UOp, UOp]:
+    """Real and imaginary part of a complex argument."""
+    re, im = (symbols[part] for part in c.parts)
+    return re, im if c.scale == 1.0 else im * (1.0 / c.scale)
+
+
+def complex_symbols(complexes: Sequence[ComplexNumbers], symbols: Mapping[str, UOp]) -> dict[str, Any]:
+    """The complex numbers of a system as functions see them, by name."""
+    return {
+        c.name: symbols_of(c.name, symbols, complexes)
+        for c in complexes
+        if all(part in symbols for part in c.parts)
+    }
+
+
+def complex_default(d: Definition, a: Argument) -> tuple[Any, Any]:
+    try:
+        value = a.default.tolist() if hasattr(a.default, "tolist") else a.default
+        return part_of(value, "real"), part_of(value, "imag")
+    except (TypeError, ValueError):
+        raise d.wrong(
+            f"the default of `{a.name}` is {shown(a.default)}, not a complex number", f"Write {a.name} = 1j."
+        ) from None
+
+
+def part_of(value: Any, which: str) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [part_of(v, which) for v in value]
+    return float(getattr(complex(value), which))
+
+
+def in_real_values(d: Definition, given: Sequence[Any]) -> Sequence[Any]:
+    """What a function of complex states returns, with two real values for each complex one."""
+    out: list[Any] = []
+    waiting = list(given)
+    parts = {c.parts[0]: c for c in d.complexes}
+    for a in (a for a in d.arguments if a.name != "t"):
+        if not waiting or len(out) and a.name in {c.parts[1] for c in d.complexes}:
+            continue
+        value = waiting.pop(0)
+        if a.name in parts:
+            z = COMPLEX["complex"](value)
+            out += [z.real, z.imag]
+        else:
+            out.append(value)
+    return [*out, *waiting]
 
 
 @contextmanager
@@ -386,9 +495,8 @@ def family(d: Definition, kind: str, build: Callable[[Mapping[str, int]], System
     letters = tuple(dict.fromkeys(n for a in d.arguments for n in a.space.letters))
     if not letters:
         return documented(build({}), d)
-    return documented(
-        SizedFamily(d.name, kind, letters, build, {a.name: a.space.shape for a in d.arguments}), d
-    )
+    shapes = {a.name: a.space.shape for a in d.arguments}
+    return documented(SizedFamily(d.name, kind, letters, build, shapes, d.complexes), d)
 
 
 def documented(system: Made, d: Definition) -> Made:
@@ -405,7 +513,7 @@ def traced_energy(d: Definition, symbols: dict[str, UOp]) -> tuple[UOp, dict[UOp
     if energy.shape != ():
         what = f"`{d.name}` returns an energy of shape {energy.shape}, not a scalar"
         raise d.wrong(what, "Sum it: `(p**2).sum()/2` or `p @ p / 2`.", ShapeError)
-    energy = over_pairs(energy, sites)
+    energy = over_pairs(without_roots(energy) if d.complexes else energy, sites)
     sites.table |= {
         u: line for u in toposort([energy]) if u not in sites.table and (line := sites.of(u)) is not None
     }
@@ -654,6 +762,8 @@ def hamiltonian(
         if not isinstance(found, Bracket):
             raise d.wrong(*found)
         return family(d, "hamiltonian", lambda sizes: trace_bracket(d, found, pairs, sizes))
+    if pairs is None and d.complexes and d.complexes[0].scale != 1.0:
+        pairs, said = [c.parts for c in d.complexes if c.scale != 1.0], True
     if pairs is None and any(a.space.body for a in d.arguments):
         pairs, said = pairs_of_bodies(d), True
     pairs = pair_of(d, "momentum") if pairs is None else pairs
@@ -786,8 +896,10 @@ def trace_map(
             f"Return the new {what}s in order: return {', '.join(map(str, value))}.",
         )
     given = value if isinstance(value, (tuple, list)) else apart(value, d, symbols)
+    given = in_real_values(d, given) if d.complexes else given
     arguments = [a for a in d.arguments if a.name != "t"]
     new = tuple(numbers(d, v, sites, a) for v, a in zip_longest(given, arguments[: len(given)]))
+    new = tuple(map(without_roots, new)) if d.complexes else new
     if len(new) > len(arguments):
         raise d.wrong(
             f"`{d.name}` returns {len(new)} {what}s but takes {plural(len(arguments), 'argument')}",

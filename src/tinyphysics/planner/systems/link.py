@@ -52,7 +52,8 @@ def linked(whole: Sum) -> System | SizedFamily:
         for part in reversed(whole.parts)
         for name, shape in shapes_of(part).items()
     }
-    return SizedFamily(whole.name, "hamiltonian", letters, build, shapes)
+    complexes = tuple(dict.fromkeys(c for part in whole.parts for c in part.complexes))
+    return SizedFamily(whole.name, "hamiltonian", letters, build, shapes, complexes)
 
 
 def met(plain: System | SizedFamily, meetings: Sequence[Meeting]) -> System | SizedFamily:
@@ -165,6 +166,7 @@ def link(every: Sequence[System], ranks: Sequence[int | None], apart: bool = Fal
         sites={u: site for part in reversed(every) for u, site in part.sites.items()},
         site=every[0].site,
         axes=axes,
+        complexes=tuple(dict.fromkeys(c for part in every for c in part.complexes)),
         linked=in_common(every, counted, summed),
         levels=levels_of(parts, ranks),
         motion=motion_of(parts),

@@ -34,6 +34,7 @@ from tinyphysics.runtime.engines.backend import ready, resolved
 from tinyphysics.runtime.stages.invariants import checked_invariants
 from tinyphysics.runtime.stages.observed import traced
 from tinyphysics.runtime.stages.resolve import checked_step
+from tinyphysics.runtime.state.complex_numbers import in_parts
 from tinyphysics.synth.methods.taylor import TOLERANCE
 from tinyphysics.system import Meeting, SizedFamily, Sum, System
 from tinyphysics.tpir.precision.precision import PRECISIONS
@@ -354,7 +355,7 @@ def compile(
     if dt is not None:
         dt = checked_step(as_numbers(source, {"dt": dt})["dt"])
     if isinstance(pilot, Mapping):
-        pilot = as_numbers(source, pilot)
+        pilot = as_numbers(source, in_parts(source.complexes, pilot))
     check("system", Ask.of(Goal(dt), source))
     if order is not None and hasattr(order, "__index__"):  # one of NumPy's is as good
         order = operator.index(order)

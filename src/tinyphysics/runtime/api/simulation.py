@@ -26,9 +26,10 @@ from tinyphysics.runtime.stages.description import save
 from tinyphysics.runtime.stages.evolve import evolve
 from tinyphysics.runtime.stages.resolve import Request
 from tinyphysics.runtime.stages.subject import Observed
+from tinyphysics.runtime.state.complex_numbers import in_parts, joined, with_complex_names
 from tinyphysics.runtime.state.digest import BITS as BITS
 from tinyphysics.runtime.state.from_frame import BEGINS
-from tinyphysics.system import SizedFamily, System
+from tinyphysics.system import ComplexNumbers, SizedFamily, System
 from tinyphysics.trajectory import Trajectory
 from tinyphysics.util import did_you_mean, one_of, record_of
 
@@ -97,16 +98,19 @@ class Simulation(Differentiated):
         """What a run takes by name, for editors: states, velocities of a Lagrangian, parameters with their defaults."""
         empty, source = inspect.Parameter.empty, self.source if self._compiled is None else self.system.seen
         if isinstance(source, SizedFamily):
-            return {name: empty for name in source.shapes if name != "t"}
+            return with_complex_names(source.complexes, {n: empty for n in source.shapes if n != "t"})
         rates = () if source.motion is None else (str(v.arg) for v in source.motion.v)
-        return (
+        return with_complex_names(
+            source.complexes,
             {s.name: empty for s in source.states}
             | dict.fromkeys(rates, None)
-            | {x.name: empty if x.default is None else x.default for x in source.parameters}
+            | {x.name: empty if x.default is None else x.default for x in source.parameters},
         )
 
     def in_numbers(self, given: dict[str, Any]) -> dict[str, Any]:
         """What a call passes by name, with numbers for quantities of pint's, in the units of the system."""
+        if self.source_complexes:
+            given = in_parts(self.source_complexes, given)
         for v in given.values():
             kind = type(v)
             if kind in PLAIN or v is None or kind is list and all([type(x) in PLAIN for x in v]):
@@ -117,6 +121,11 @@ class Simulation(Differentiated):
         from tinyphysics.runtime.api.quantities import as_numbers
 
         return as_numbers(self.source if self._compiled is None else self.system, given)
+
+    @property
+    def source_complexes(self) -> tuple[ComplexNumbers, ...]:
+        """Its complex states and parameters."""
+        return self.source.complexes if self._compiled is None else self.system.seen.complexes
 
     # --- looking ------------------------------------------------------------------------------
     @property
@@ -322,8 +331,8 @@ class Simulation(Differentiated):
         if (observe or self.monitors) and observes_chaos(self, observe or {}):
             from tinyphysics.runtime.measure.observed_chaos import evolve_beside
 
-            return evolve_beside(self, request)
-        return evolve(self, request, DECIDERS, DIAGNOSTICS)
+            return joined(evolve_beside(self, request), self.source_complexes)
+        return joined(evolve(self, request, DECIDERS, DIAGNOSTICS), self.source_complexes)
 
 
 def observes_chaos(sim: Simulation, observe: Mapping[str, Any]) -> bool:

@@ -20,7 +20,7 @@ from tinyphysics.planner.systems.time_transformation import WAYS, transformed
 from tinyphysics.runtime.stages.pilot_cache import as_data, from_data
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.run import BoundAct
-from tinyphysics.system import GIVEN_BY, Crossing, Parameter, State, System, Touch, roots_in
+from tinyphysics.system import GIVEN_BY, ComplexNumbers, Crossing, Parameter, State, System, Touch, roots_in
 from tinyphysics.touching import IMPULSE, RUB
 
 FORMAT = 1
@@ -51,6 +51,7 @@ def system_data(whole: System) -> dict[str, Any]:
         **({"barostat": list(whole.barostat)} if whole.barostat else {}),
         **({"held": list(s.held)} if s.held else {}),
         **({"contacts": [list(astuple(c)) for c in s.contacts]} if s.contacts else {}),
+        **({"complexes": [list(astuple(c)) for c in s.complexes]} if s.complexes else {}),
         **({"crossings": [list(astuple(c)) for c in s.crossings]} if s.crossings else {}),
         "motion": "",
         **{name: dump(us) for name, us in roots.items()},
@@ -103,6 +104,7 @@ def system_of(s: Mapping[str, Any]) -> System:
         barostat=in_tuples(s.get("barostat", ())) or (),
         held=tuple(map(str, s.get("held", ()))),
         contacts=tuple(Touch(*map(in_tuples, c)) for c in s.get("contacts", ())),
+        complexes=tuple(ComplexNumbers(*map(in_tuples, c)) for c in s.get("complexes", ())),
         crossings=tuple(Crossing(*map(in_tuples, c)) for c in s.get("crossings", ())),
         **{name: how[name].put(parse(text)) for name, text in graphs.items()},
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from tinyphysics.errors import InputError
 from tinyphysics.front.measure import as_measure
-from tinyphysics.front.trace import OPTIONS, observable
+from tinyphysics.front.trace import OPTIONS, complex_symbols, observable
 from tinyphysics.given import shown
 from tinyphysics.ir import UOp
 from tinyphysics.runtime.stages.execute import clock_of
@@ -58,4 +58,5 @@ def traced(whole: System, function: Any, name: str, what: str = "observable") ->
             fix=f'The one named {what} is "energy", of a Hamiltonian; pass a function.',
         )
     known = {s.name: s.var for s in system.states} | {p.name: p.symbol for p in system.parameters}
+    known |= complex_symbols(system.complexes, known)
     return observable(function, known | {"t": clock_of(system)}, name, what)

@@ -39,5 +39,7 @@ def opened(own: Sequence[str], given: Mapping[str, Any], t0: Any) -> tuple[dict[
                 fix="Pass the time too: t0=0.0.",
             )
         t0 = frame.t
-    begun = {**frame.states, **{name: v for name, v in frame.given.items() if name in own}}
+    # the call has the states by name, complex ones in two parts
+    begun = {name: v for name, v in frame.states.items() if name in own}
+    begun |= {name: v for name, v in frame.given.items() if name in own}
     return {**begun, **said}, t0
