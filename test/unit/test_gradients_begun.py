@@ -77,7 +77,31 @@ def test_a_run_that_is_given_its_momentum_of_time_is_refused():
     with pytest.raises(tp.PlanError, match="p_t"):
         sim.grad(cubes, **START, t=0.0, p_t=0.6, steps=3)
     with pytest.raises(tp.PlanError, match="that of the momentum of time= is not there yet"):
-        sim.jvp({"q": [1.0, 0.0]}, **START, steps=3)
+        sim.hvp(cubes, {"q": [1.0, 0.0]}, **START, steps=3)
+
+
+@pytest.mark.parametrize(
+    "options, asked",
+    [
+        (dict(time="logarithmic"), dict(until=1.3)),
+        (dict(time="logarithmic"), dict(steps=20)),
+        (dict(project="energy"), dict(steps=20)),
+        ({}, dict(steps=20, acts={"kick": tp.act(every=6, map=lambda p, q: 1.05 * p + 0.1 * q**2)})),
+    ],
+    ids=["time until", "time", "project", "acts"],
+)
+def test_tangents_of_what_has_cotangents_alone_are_rows_of_the_jacobian(options, asked):
+    sim, h = tp.compile(kepler, dt=0.05, **options), 1e-4
+    way = dict(q=np.array([0.3, -0.2]), mu=0.7)
+
+    def end(s):
+        moved = {n: np.asarray(v) + s * np.asarray(way.get(n, 0.0)) for n, v in START.items()}
+        return sim.evolve(**moved, **asked).final.q
+
+    moved = sim.jvp(way, **START, **asked)
+    assert list(moved) == ["q", "p"] and np.allclose(moved["q"], central(end, 0.0, h), rtol=1e-8)
+    with pytest.raises(tp.PlanError, match="one run|for an ensemble"):
+        sim.jvp(way, **{n: np.array([v, v]) for n, v in START.items() if n != "mu"}, mu=1.1, **asked)
 
 
 # --- projections --------------------------------------------------------------------------------------

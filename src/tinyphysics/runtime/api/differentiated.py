@@ -132,6 +132,7 @@ class Differentiated(Measured):
         save_every: int | None = None,
         save_at: Any = None,
         frames: int | None = None,
+        acts: Mapping[str, Any] | None = None,
         seed: int = 0,
         threads: int | None = None,
         **given: Any,
@@ -139,7 +140,7 @@ class Differentiated(Measured):
         """Returns how the end of a run moves along `tangents` of its first state and parameters: the Jacobian times them.
 
         The result has the states of the end by name; where frames are asked for, those of the frames. It is the derivative of
-        the steps that run.
+        the steps that run. With acts=, time= or project= it takes as many cotangents as the state has numbers.
         """
         from tinyphysics.runtime.measure.forward_mode import jvp
 
@@ -217,6 +218,7 @@ class Differentiated(Measured):
         steps: int | None = None,
         until: float | None = None,
         t0: float = BEGINS,
+        acts: Mapping[str, Any] | None = None,
         seed: int = 0,
         threads: int | None = None,
         past: str = "auto",

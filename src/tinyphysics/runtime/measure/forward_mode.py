@@ -96,6 +96,38 @@ def directions(
 
 
 def jvp(setup: Setup, tangents: Any, request: Request) -> dict[str, Any]:
+    """By steps that move a tangent; where there are none, by the rows of the Jacobian."""
+    frames = any(x is not None for x in (request.save_every, request.save_at, request.frames))
+    if not frames and is_pulled_alone(setup, request):
+        return from_rows(setup, tangents, request)
+    return pushed(setup, tangents, request)
+
+
+def is_pulled_alone(setup: Setup, request: Request) -> bool:
+    """Are there cotangents of its steps and no tangents?"""
+    if isinstance(setup.source, SizedFamily) and setup._compiled is None:
+        setup.bind(
+            setup.source, sizes_from(setup.source, opened(setup.own_names, request.given, request.t0)[0])
+        )
+    return bool(request.acts or setup.goal.project) or setup.system.clock is not None
+
+
+def from_rows(setup: Setup, tangents: Any, request: Request) -> dict[str, Any]:
+    """As many cotangents as the state has numbers, times the tangent."""
+    _, first = directions(setup, tangents, replace(request, acts=None), "jvp")
+    rows = jacobian(setup, None, list(tangents), "auto", request, "jvp with acts=, time= or project=")
+    out: dict[str, Any] = {}
+    for name, by in rows.items():
+        terms = [
+            np.tensordot(d, first[DIRECTION.format(0, x)], np.ndim(first[DIRECTION.format(0, x)]))
+            for x, d in by.items()
+        ]
+        out[name] = np.asarray(sum(terms))
+    return out
+
+
+def pushed(setup: Setup, tangents: Any, request: Request) -> dict[str, Any]:
+    """The end of a run moved along a direction by a program of its own."""
     if is_adaptive(setup, request) or setup._compiled is not None and setup.compiled.jump is not None:
         return own_jvp(setup, tangents, request)
     r = beside(setup, tangents, request, "jvp")
@@ -200,11 +232,13 @@ def own_hvp(
     return swept(along_it, readings, lambda: value_of(derived, readings)[1], chosen, names, per_member)
 
 
-def jacobian(setup: Setup, of: Any, wrt: Any, past: Any, request: Request) -> dict[str, dict[str, Any]]:
+def jacobian(
+    setup: Setup, of: Any, wrt: Any, past: Any, request: Request, what: str = "jacobian"
+) -> dict[str, dict[str, Any]]:
     """Row by row, by cotangents, all rows as members of one ensemble."""
-    course, names, _ = prepared(setup, request, wrt, "jacobian")
+    course, names, _ = prepared(setup, request, wrt, what)
     if course.run.given.is_ensemble:
-        raise PlanError("jacobian is that of one run", fix="Call it for each member.")
+        raise PlanError(f"{what} is that of one run", fix="Call it for each member.")
     shapes = {s.name: s.var.shape for s in setup.system.seen.states}
     wanted = list(shapes) if of is None else names_given("of", of, 'of=["q"]')
     for name in wanted:
@@ -224,7 +258,14 @@ def jacobian(setup: Setup, of: Any, wrt: Any, past: Any, request: Request) -> di
     for name, shape in shapes.items():
         value = course.shown(course.first())[name]
         given[name] = np.broadcast_to(value[0] if value.ndim > len(shape) else value, (rows, *shape))
-    grads = vjp(setup, cotangents, replace(request, given=given), names, past, None, None, True)
+    if course.ends_in_time:  # each of them by itself
+        every = [
+            vjp(setup, {n: v[k] for n, v in cotangents.items()}, request, names, past, None, None, False)
+            for k in range(rows)
+        ]
+        grads: Mapping[str, Any] = {x: np.stack([g[x] for g in every]) for x in names}
+    else:
+        grads = vjp(setup, cotangents, replace(request, given=given), names, past, None, None, True)
     out: dict[str, dict[str, Any]] = {}
     at = 0
     for name in wanted:

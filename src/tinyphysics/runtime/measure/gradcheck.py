@@ -19,7 +19,7 @@ from tinyphysics.runtime.measure.act_past import ActPast
 from tinyphysics.runtime.measure.along_own_steps import moved_starts
 from tinyphysics.runtime.measure.cotangent_words import rounding_of
 from tinyphysics.runtime.measure.differentiate import looked_at, prepared, value_and_grad, vjp
-from tinyphysics.runtime.measure.forward_mode import jvp
+from tinyphysics.runtime.measure.forward_mode import pushed
 from tinyphysics.runtime.measure.gradients import Gradients, Readings, value_of
 from tinyphysics.runtime.measure.loss_function import FINAL, FRAMES, traced_loss
 from tinyphysics.runtime.stages.resolve import Request
@@ -206,7 +206,7 @@ def duality(
     v = {n: draw(np.shape(at[n]), seed, 100 + k) for k, n in enumerate(names)}
     plain = replace(request, observe=None)
     try:
-        moved = jvp(setup, v, plain)
+        moved = pushed(setup, v, plain)
     except TinyPhysicsError:  # tangents of this run are not known
         return None
     w = {n: draw(np.shape(moved[n]), seed, 200 + k) for k, n in enumerate(states)}
