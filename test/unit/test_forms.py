@@ -13,7 +13,8 @@ from tinyphysics.device.host import arrays, nests
 from tinyphysics.ir import Ops, UOp, toposort
 from tinyphysics.ir.value import fma_exact
 from tinyphysics.planner.cost import target
-from tinyphysics.planner.cost.target import MOST_LINES, written
+from tinyphysics.planner.cost.target import MOST_LINES, in_loops, written
+from tinyphysics.system import State
 from tinyphysics.tpir.kernels import materialise as stored
 from tinyphysics.tpir.kernels.kernel import LARGEST
 from tinyphysics.tpir.kernels.loops import _planned, build_loops, components_of, follows, planned_loops
@@ -211,6 +212,13 @@ def test_an_ensemble_of_noisy_arrays_runs_as_one_member_does():
         many.hash
         == tp.compile(noisy(100), backend="python").evolve(x=np.zeros((16, 100)), steps=3, seed=5).hash
     )
+
+
+def test_a_look_at_many_numbers_of_one_run_is_done_in_loops():
+    """A loss, an energy: its program has no step at all, and that is not a step of single numbers."""
+    state = State("v", UOp.var("v", (1024, 3)), "field")
+    look = probe([state], (), UOp.var("no time"), {"loss": (state.var**2).sum(), "slope": 2 * state.var})
+    assert not look.step and in_loops(look, 1)
 
 
 def test_what_is_short_stays_written_out():

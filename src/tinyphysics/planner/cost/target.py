@@ -72,7 +72,7 @@ class Written:
     @property
     def is_of_numbers(self) -> bool:
         """Is it written out already, in instructions on single numbers, and compiles in about two seconds?"""
-        return self.operations <= OF_NUMBERS * self.instructions and self.lines <= MOST_LINES
+        return 0 < self.operations <= OF_NUMBERS * self.instructions and self.lines <= MOST_LINES
 
     @property
     def fits(self) -> bool:
