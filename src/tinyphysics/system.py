@@ -124,6 +124,7 @@ class Crossing:
     direction: int = 0  # event: 1 where the guard rises, -1 where it falls, 0 both
     writes: tuple[str, ...] = ()  # event: the states that get new values, in the order of `jumps`
     stops: bool = False  # event: does the member stop there?
+    location: str = "step"  # wall: is the step cut there, or does its drift reflect?
 
 
 @dataclass(frozen=True)

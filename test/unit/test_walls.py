@@ -534,3 +534,135 @@ def test_a_comparison_is_an_event_where_both_sides_are_equal():
         for when in (lambda q: q[0] < 0.5, lambda q: q[0] - 0.5)
     ]
     assert len(times[0]) == 1 and np.array_equal(*times)
+
+
+DRIFT = tp.wall(lambda q: q, name="floor", location="drift")
+
+
+def test_a_drift_that_reflects_is_of_first_order_and_not_what_a_step_that_is_cut_is():
+    for dt, error in {0.04: 1.2, 0.02: 1.1, 0.01: 0.8}.items():
+        out = tp.compile(rough + DRIFT, dt=dt).evolve(q=1.0, p=0.0, until=20.0)
+        assert max(abs(out.final.q - EXACT[0]), abs(out.final.p - EXACT[1])) == pytest.approx(error, rel=0.01)
+        assert len(out.events("floor")) == 7
+    # one bounce, and no chaos yet; it is at some place of a step: the worst of several
+    starts = dict(q=np.linspace(0.99, 1.01, 9), p=np.zeros(9), until=2.0, frames=2)
+    exact = tp.compile(rough + FLOOR, dt=0.01, method="yoshida4").evolve(**starts).final.q
+    errors = [
+        np.abs(tp.compile(rough + DRIFT, dt=dt).evolve(**starts).final.q - exact).max()
+        for dt in (0.02, 0.01, 0.005)
+    ]
+    assert all(1.6 < a / b < 2.5 for a, b in zip(errors, errors[1:]))
+
+
+def by_hand(q, p, dt, steps):
+    """Kick, flight with reflections, kick."""
+    for _ in range(steps):
+        p -= dt / 2 * (1 + 0.6 * np.cos(2 * q))
+        left = dt
+        while p < 0 and q / -p <= left:
+            left, q, p = left + q / p, 0.0, -p
+        q += left * p
+        p -= dt / 2 * (1 + 0.6 * np.cos(2 * q))
+    return q, p
+
+
+def test_a_drift_that_reflects_is_a_kick_a_flight_and_a_kick_with_the_same_bits_everywhere():
+    found = set()
+    for backend in BACKENDS:
+        out = tp.compile(rough + DRIFT, dt=0.2, backend=backend).evolve(q=1.0, p=0.0, steps=12, frames=2)
+        found.add((out.hash, tuple(out.events("floor").t)))
+    assert len(found) == 1 and len(out.events("floor")) == 1
+    sim = tp.compile(rough + DRIFT, dt=0.1)
+    whole = sim.evolve(q=1.0, p=0.0, steps=60)
+    first = sim.evolve(q=1.0, p=0.0, steps=23)
+    assert sim.evolve(resume=first, steps=37).hash == whole.hash
+    assert (whole.final.q, whole.final.p) == pytest.approx(by_hand(1.0, 0.0, 0.1, 60), abs=1e-12)
+    back = sim.evolve(q=whole.final.q, p=-whole.final.p, steps=60).final
+    assert back.q == pytest.approx(1.0, abs=1e-11) and back.p == pytest.approx(0.0, abs=1e-11)
+
+
+def test_a_drift_that_reflects_is_certified_symplectic_and_measured_to_be():
+    @tp.hamiltonian
+    def heavy(q: tp.Vec[2], p: tp.Vec[2], m: tp.Vec[2] = (1.0, 3.0)):
+        return (p * p / m).sum() / 2 + 0.5 * q[0] + 0.2 * tp.cos(q[1])
+
+    oval = tp.wall(lambda q: 1 - q[0] ** 2 / 4 - q[1] ** 2, name="oval", location="drift")
+    sim = tp.compile(heavy + oval, dt=0.05)
+    assert sim.certificate.symplectic and sim.certificate.symmetric
+    start = dict(q=[0.3, 0.2], p=[1.0, 0.5], steps=150)
+    assert len(sim.evolve(**start).events("oval")) >= 1
+    with pytest.warns(tp.PhysicsWarning, match="a surrogate"):
+        ways = [sim.jvp({"q": e[:2], "p": e[2:]}, **start) for e in np.eye(4)]
+    M = np.array([[*w["q"], *w["p"]] for w in ways]).T
+    J = np.kron([[0, 1], [-1, 0]], np.eye(2))
+    assert np.abs(M.T @ J @ M - J).max() < 1e-12 * np.abs(M).max() ** 2
+    with pytest.warns(tp.PhysicsWarning, match="a surrogate"):
+        check = sim.gradcheck(
+            lambda o: (o.final.q**2).sum() + o.final.p[0], **start, wrt=["q", "p", "m", "dt"]
+        )
+    assert check.differences < 1e-12
+
+
+@pytest.mark.filterwarnings("ignore:.*a surrogate")
+def test_the_derivative_of_a_drift_that_reflects_is_a_surrogate():
+    for dt in (0.1, 0.01):
+        found = [
+            tp.compile(ball + w, dt=dt).jvp({"q": 1.0}, q=1.0, p=0.0, g=1.0, until=2.0)["q"]
+            for w in (FLOOR, DRIFT)
+        ]
+        assert found == pytest.approx([2 * np.sqrt(2) - 3, -1.0], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "make, says",
+    [
+        (lambda: tp.wall(lambda q: q, location="here"), 'neither "step" nor "drift"'),
+        (lambda: tp.wall(lambda q: q, 0.5, location="drift"), "is for elastic walls"),
+        (lambda: tp.compile(rough + DRIFT, dt=0.1, method="yoshida4"), "is stepped by `yoshida4`"),
+        (
+            lambda: tp.compile(rough + DRIFT + tp.wall(lambda q: 2 - q, name="top"), dt=0.1),
+            "one or the other",
+        ),
+        (
+            lambda: tp.compile(rough + DRIFT + tp.event(lambda q: q - 1, name="up"), dt=0.1),
+            "reflects inside the drift, and `up` cuts the step",
+        ),
+        (
+            lambda: tp.compile(rough + tp.wall(lambda q: tp.sin(q), name="wave", location="drift"), dt=0.1),
+            "not shown to be polynomials of degree 2",
+        ),
+    ],
+)
+def test_drifts_that_cannot_reflect_are_refused(make, says):
+    with pytest.raises(tp.TinyPhysicsError, match=says):
+        make()
+
+
+def how_found(sim):
+    return next(line for line in str(sim.explain("full")).splitlines() if "walls and events" in line)
+
+
+def test_what_is_missed_between_two_looks_is_bounded_where_that_is_said():
+    @tp.hamiltonian
+    def lifted(q: tp.Vec[2], p: tp.Vec[2], b: float = 0.1):
+        return p @ p / 2 - q[1] + b * tp.sin(q[0] + q[1])
+
+    said = how_found(tp.compile(lifted + tp.wall(lambda q: q[1], name="floor"), dt=0.5))
+    assert "bounded" in said and "at the defaults" in said
+    bound = float(said.split("no deeper than ")[1].split()[0]) * 0.5**2
+    assert bound == pytest.approx(1.1 * 0.25 / 8, rel=1e-2)
+    rng = np.random.default_rng(1)
+    q, p = (
+        rng.uniform((-2.0, 0.0), (2.0, 0.03), (4000, 2)),
+        rng.uniform((-1.0, -0.35), (1.0, -0.15), (4000, 2)),
+    )
+    path = tp.compile(lifted, dt=0.5 / 32).evolve(q=q, p=p, steps=32, save_every=1).q[..., 1]
+    inside = (path[0] >= 0) & (path[-1] >= 0)
+    depth = -path.min(axis=0)[inside]
+    assert 0.7 * bound < depth.max() <= bound and (depth > 0).sum() > 50
+    assert "nothing" not in said and "bounded: " in how_found(tp.compile(rough + FLOOR, dt=0.1))
+    assert "no wall is reached and left" in how_found(tp.compile(rough + FLOOR, dt=0.1))
+    disc = tp.wall(lambda q: 1 - q @ q, name="disc")
+    assert "sampled: " in how_found(tp.compile(lifted + disc, dt=0.1))
+    up = tp.event(lambda q: q[1] - 1, name="up")
+    assert how_found(tp.compile(lifted + up, dt=0.5)).split("deeper")[1] == said.split("deeper")[1]

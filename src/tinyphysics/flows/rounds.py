@@ -31,7 +31,7 @@ class Rounds(SubFlow):
     taken: UOp | None  # the energy that a bounce takes in this round; None: there is no energy
     along: Along | None  # None: its derivative is not known
     back: Back | None = None  # the same, of cotangents
-    told: tuple[Row, ...] = ()
+    how: Callable[[], Row] | None = None  # says how sure it is that what is met is found
     # the same where nothing can happen, and nothing else
     clear: Callable[[], Assignments] | None = None
     traits: frozenset[str] = frozenset({MEETS, NO_ENERGY})
@@ -78,7 +78,7 @@ class Rounds(SubFlow):
         return "steps that solve equations, or move directions, and are cut at walls or events have none yet"
 
     def rows(self, alike: int, tried: bool = False) -> list[Row]:
-        return list(self.told)
+        return [] if self.how is None else [self.how()]
 
 
 @dataclass(frozen=True, eq=False)

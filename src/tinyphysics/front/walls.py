@@ -18,6 +18,7 @@ from tinyphysics.system import Meeting
 WALL = 'floor = tp.wall(lambda q: q[1], restitution=0.9, name="floor")'
 EVENT = 'tp.event(when=lambda q: q[0], then=lambda p: {"p": -p}, name="kick")'
 STOP = "stop"
+STEP, DRIFT = "step", "drift"  # where a bounce is located
 
 
 def named(function: Any, name: str | None, kind: str) -> str:
@@ -37,6 +38,7 @@ class Wall(Meeting):
     function: Callable[..., Any]
     restitution: float
     name: str
+    location: str
     kind = "wall"
 
     def guard(self, known: Mapping[str, UOp]) -> UOp:
@@ -95,12 +97,15 @@ class Event(Meeting):
 
 
 @heeds("wall", WALL)
-def wall(g: Callable[..., Any], restitution: float = 1.0, *, name: str | None = None) -> Wall:
+def wall(
+    g: Callable[..., Any], restitution: float = 1.0, *, name: str | None = None, location: str = STEP
+) -> Wall:
     """Makes a wall that keeps g >= 0, which is added to an energy: `ball + floor`.
 
     `g` is a function of positions and parameters, matched by name; it may return an array, which is a wall for each number.
     At g = 0 the velocity across the wall changes its sign and keeps the part `restitution`, from 0 to 1. `name` is what
-    out.events calls it; the default is the name of the function.
+    out.events calls it; the default is the name of the function. The step of the method is cut where a wall is met, and keeps
+    its order; location="drift" reflects inside the straight drift of leapfrog, which stays symplectic, with first order.
     """
     if not callable(g):
         raise InputError(f"tp.wall: {shown(g)} is not a function", fix=f"Write {WALL}.")
@@ -110,7 +115,17 @@ def wall(g: Callable[..., Any], restitution: float = 1.0, *, name: str | None = 
             f"restitution={e:g} is not from 0 to 1: it is the part of the speed that a bounce leaves",
             fix="restitution=1.0 is elastic, restitution=0.0 is a bounce without return.",
         )
-    return Wall(g, e, named(g, name, "wall"))
+    if location not in (STEP, DRIFT):
+        raise InputError(
+            f'location={shown(location)} is neither "step" nor "drift"',
+            fix='location="step" cuts the step at the wall, location="drift" reflects inside the drift of leapfrog.',
+        )
+    if location == DRIFT and e != 1.0:
+        raise InputError(
+            f'location="drift" is for elastic walls, and restitution={e:g} takes energy: no step with it is symplectic',
+            fix="Leave location= out: the step is cut at the wall, and keeps its order.",
+        )
+    return Wall(g, e, named(g, name, "wall"), location)
 
 
 @heeds("event", EVENT)

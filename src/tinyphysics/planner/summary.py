@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinyphysics.facts import Facts
+from tinyphysics.front.walls import DRIFT
 from tinyphysics.plan import Plan
 from tinyphysics.planner.explain import Built
 from tinyphysics.planner.methods.catalog import method_of
@@ -68,6 +69,8 @@ def conserved(b: Built, method: Method) -> str:
         return "the energy less the heat that came in, which is booked: out.heat"
     if system.friction:
         return "the energy with what friction takes, which is booked: out.ledger"
+    if any(c.location == DRIFT for c in system.crossings):
+        return "the energy between bounces; each bounce moves it by a part of dt, to and fro: out.drift"
     if system.crossings:
         return "the energy between events, with what walls and events take, which is booked: out.ledger"
     if system.contacts:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from tinyphysics.errors import PlanError
+from tinyphysics.front.walls import DRIFT
 from tinyphysics.ir import UOp
 from tinyphysics.planner.methods.families.rates import rates_of
 from tinyphysics.planner.methods.method import Job
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.step import DRAWS, JUMPS, OWN_STEPS, SERIES, Step
-from tinyphysics.synth.methods.cut_steps import cut_step
+from tinyphysics.synth.methods.cut_steps import cut_step, reflecting_step
 from tinyphysics.synth.methods.event_rounds import FINE
-from tinyphysics.synth.methods.meetings import Meetings
+from tinyphysics.synth.methods.meetings import Meetings, const
 from tinyphysics.synth.methods.reflections import is_canonical
 from tinyphysics.system import System
 from tinyphysics.tpir.program.composed import composed
@@ -19,12 +20,15 @@ from tinyphysics.tpir.proof.certificate import Certificate, Verdict
 from tinyphysics.util import one_of
 
 BETWEEN = "shown between events"
+LEAPFROG = [("V", 0.5), ("T", 1.0), ("V", 0.5)]
 MOST = 64  # numbers of the states of a system that meets walls: its steps are written out
 
 
 def cut(job: Job, step: Step, program: Program) -> Step:
     """The step as rounds that go from event to event."""
     check(job, step)
+    if reflects(job.system):
+        return reflecting_step(step, meetings(job), flight(job), job.goal.precision)
     return cut_step(step, composed(program), meetings(job), job.goal.precision)
 
 
@@ -32,6 +36,18 @@ def meetings(job: Job) -> Meetings:
     system = job.system
     held = system.tensor if system.held else ()
     return Meetings(system, tuple(rates_in_order(system)), held, job.method.order >= 2)
+
+
+def reflects(system: System) -> bool:
+    """Do drifts reflect, in place of steps that are cut?"""
+    return any(c.location == DRIFT for c in system.crossings)
+
+
+def flight(job: Job) -> Meetings:
+    """The same without forces."""
+    m = meetings(job)
+    still = frozenset(m.p)
+    return Meetings(job.system, tuple(const(0.0) if x in still else u for x, u in zip(m.z, m.rates)))
 
 
 def between_events(shown: Certificate, job: Job, step: Step) -> Certificate:
@@ -48,6 +64,14 @@ def between_events(shown: Certificate, job: Job, step: Step) -> Certificate:
             "the normal: the flow of a billiard, where nothing grazes"
         )
         return Certificate({name: Verdict(True, why) if v else v for name, v in shown.items()})
+    if reflects(job.system) and all(is_canonical(m, k) for k in range(len(m.guards))):
+        why = (
+            "; a drift is free flight that ends at the exact root of each wall, where positions and the energy stay and p "
+            "moves along the normal: the flow of a billiard, where nothing grazes"
+        )
+        return Certificate(
+            {n: Verdict(True, v.because + why) if v and n != "consistent" else v for n, v in shown.items()}
+        )
     kept = {
         name: Verdict(False, f"{BETWEEN} ({v.because}), and not of a step that is cut")
         if v and name != "consistent"
@@ -105,6 +129,8 @@ def check(job: Job, step: Step) -> None:
             f"`{system.name}` has {numbers} numbers, and steps with walls or events are written out for {MOST} at most",
             fix="Write the wall as a potential; hard discs and spheres are in tinyphysics.hardbody.",
         )
+    if reflects(system):
+        check_drift(job)
     walls = [c for c in system.crossings if c.kind == "wall"]
     if walls:
         if not meetings(job).quadratic:
@@ -114,3 +140,20 @@ def check(job: Job, step: Step) -> None:
                 site=system.site,
                 fix="Write what happens as tp.event(when, then).",
             )
+
+
+def check_drift(job: Job) -> None:
+    """May the drift of this step reflect?"""
+    system, leave = job.system, "Leave location= out: the step is cut at the wall, and keeps its order."
+    if system.held or not job.method.splits or job.method.family.sequence() != LEAPFROG:
+        raise PlanError(
+            f'location="drift" reflects inside the drift of leapfrog, and `{system.name}` is stepped by `{job.method.name}`',
+            fix=leave if system.held else f'Pass method="leapfrog". {leave}',
+        )
+    if flight(job).parabolas is None:
+        raise PlanError(
+            f'location="drift" needs the first root of each wall along a straight line, and those of `{system.name}` are not '
+            "shown to be polynomials of degree 2 there",
+            site=system.site,
+            fix=leave,
+        )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tinyphysics.errors import InputError, PlanError, ShapeError
-from tinyphysics.front.walls import Event, Wall
+from tinyphysics.front.walls import DRIFT, Event, Wall
 from tinyphysics.ir import Ops, UOp, elements
 from tinyphysics.ir.dtype import bool_, f64
 from tinyphysics.rules.calculus.unroll import unroll
@@ -39,6 +39,7 @@ def with_crossings(system: System, met: Sequence[Meeting]) -> System:
             f'two walls or events of the sum are named `{twice}`: out.events("{twice}") would mean both',
             fix='Give one of them another name: name="left".',
         )
+    check_location(met)
     guards: list[UOp] = []
     jumps: list[UOp] = []
     crossings = []
@@ -59,6 +60,18 @@ def with_crossings(system: System, met: Sequence[Meeting]) -> System:
         jumps=tuple(jumps),
         crossings=tuple(crossings),
     )
+
+
+def check_location(met: Sequence[Meeting]) -> None:
+    """A step is cut, or its drift reflects: not both."""
+    drifts = [x.name for x in met if isinstance(x, Wall) and x.location == DRIFT]
+    if drifts and (other := next((x for x in met if x.name not in drifts), None)) is not None:
+        raise PlanError(
+            f"`{drifts[0]}` reflects inside the drift, and `{other.name}` cuts the step: a system does one or the other",
+            fix='Leave location="drift" out.'
+            if isinstance(other, Event)
+            else 'Give all walls location="drift", or none.',
+        )
 
 
 def known_in(system: System) -> dict[str, UOp]:
@@ -103,7 +116,7 @@ def of_wall(system: System, w: Wall) -> tuple[list[UOp], Crossing, list[UOp]]:
                 f"every state is behind the wall `{w.name}`: {x} is negative whatever the state is",
                 fix="A wall keeps its function positive: change the sign.",
             )
-    return rows, Crossing(w.name, "wall", len(rows), w.restitution), []
+    return rows, Crossing(w.name, "wall", len(rows), w.restitution, location=w.location), []
 
 
 def of_event(system: System, e: Meeting) -> tuple[list[UOp], Crossing, list[UOp]]:

@@ -16,6 +16,7 @@ import numpy as np
 from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.errors import PhysicsWarning, PlanError
 from tinyphysics.flows.cotangents import BAR, REST
+from tinyphysics.front.walls import DRIFT
 from tinyphysics.runtime.engines.rounds import FEWEST
 from tinyphysics.runtime.measure.cotangent_words import joined, split
 from tinyphysics.runtime.measure.course import Course, Key, Pullback
@@ -243,6 +244,15 @@ def tell_of(course: Course, walk: Walk) -> None:
 def warn_of_grazes(system: System, grazes: Any, ties: Any, ensemble: bool) -> None:
     """A derivative is that of the bounces that happened; where their number may change with the start, it says nothing."""
     walls = one_of([c.name for c in system.crossings], "or")
+    if any(c.location == DRIFT for c in system.crossings):
+        warnings.warn(
+            PhysicsWarning(
+                f'{system.name}: with location="drift" the derivative is a surrogate: it is that of the steps that ran, in '
+                "which a bounce sees no force, and does not become that of the motion as dt falls. Leave location= out "
+                "for that one."
+            ),
+            stacklevel=frames_to_user(),
+        )
     for counts, what, why in (
         (grazes, f"{walls} was grazed", "a start next to it bounces more often or less often there"),
         (ties, f"two of {walls} were met at one time", "a start next to it meets them one after the other"),
