@@ -562,9 +562,9 @@ def an_annotation_that_is_no_shape():
 
 
 def a_complex_state():
-    @tp.hamiltonian  # wrong
+    @tp.hamiltonian
     def H(q: complex, p: complex):
-        return p**2 / 2
+        return p**2 / 2  # wrong
 
 
 def an_annotation_that_cannot_be_read():

@@ -64,6 +64,11 @@ RESCALED, CHAINED, BROWNIAN = (
     (systems.anharmonic, {"dt": 0.125, "temperature": 0.5, "bath": bath}, PAIR)
     for bath in ("bussi", "nose_hoover", "brownian")
 )
+WAVES: tuple[Any, Any, Any] = (
+    systems.korteweg_de_vries,
+    {"dt": 0.015625, "sizes": {"n": 16}},
+    {"u": numbers(16)},
+)
 LANDS: tuple[Any, Any, Any] = (
     systems.weight + tp.contact(lambda q: q[1], slip=lambda v: v[0], friction=0.3, name="floor"),
     {"dt": 0.1},
@@ -111,6 +116,7 @@ TABLE: list[tuple[str, tuple[tuple[Any, Any, Any], ...]]] = [
     *((name, (WARM,)) for name in ("baoab", "obabo")),
     ("baoab", (RESCALED, CHAINED)),
     ("brownian", (BROWNIAN,)),
+    *((name, (WAVES,)) for name in ("etdrk4", "ifrk4")),
 ]
 # fmt: on
 ADAPTIVE = ("taylor", "dop853", "dopri5", "rkc", "rock4", "rodas", "radau")

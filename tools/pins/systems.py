@@ -248,6 +248,11 @@ def hares(z: tp.Vec[2]):
     return z[0] - tp.log(z[0]) + z[1] - tp.log(z[1])
 
 
+@tp.ode
+def korteweg_de_vries(u: tp.Vec["n"], L: float = 8.0):
+    return -3 * tp.dx(tp.dealias(u) ** 2, length=L) - tp.dx(u, 3, length=L)
+
+
 @tp.hamiltonian
 def weight(q: tp.Vec[2], p: tp.Vec[2], g: float = 1.0):
     return p @ p / 2 + g * q[1]

@@ -35,8 +35,8 @@ def poisson(
     beyond the ends) or "neumann" (nothing flows half a spacing beyond them), or one of these for each axis.
 
     `method="fft"` solves by transforms, where coefficient and shift are numbers; "multigrid" by V-cycles: as many as make
-    the residual `tolerance` times f, or exactly `cycles`. "auto" takes transforms where it can. Where no boundary holds u and
-    shift is 0, the mean of f is taken out, and u has the mean 0.
+    the residual `tolerance` times f, or exactly `cycles`, with the `smoother` "chebyshev", "jacobi" or "red-black". "auto"
+    takes transforms where it can. Where no boundary holds u and shift is 0, the mean of f is taken out, and u has the mean 0.
     """
     x = as_uop(f)
     if not 1 <= x.ndim <= 3:

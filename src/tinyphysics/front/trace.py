@@ -14,13 +14,13 @@ from tinyphysics.errors import InputError, ShapeError, TinyPhysicsError, TraceEr
 from tinyphysics.front.arrays_of_symbols import arrays_of_symbols
 from tinyphysics.front.asked_pairs import ask, beside, by_name
 from tinyphysics.front.brackets import Bracket, bracket_of
-from tinyphysics.front.complex import without_roots
+from tinyphysics.front.complex import REAL, Complex, without_roots
 from tinyphysics.front.neighbours import left_over
 from tinyphysics.front.random import IN_ENERGY, IN_FORCES, IN_RATES, Draws, drawing, of_observable
 from tinyphysics.front.spaces import WHOLE, Space, evaluated_annotations, space_of
 from tinyphysics.given import NO_UNITS, quantity, shown
 from tinyphysics.ir import Ops, Sites, UOp, as_uop, bool_, elements, f64, graph_rewrite, substitute, toposort
-from tinyphysics.ir.uop import COMPLEX, RECORD
+from tinyphysics.ir.uop import COMPLEX, NOT_REAL, RECORD
 from tinyphysics.options import heeds
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.equality.pairs import Infinite, with_pair_sums
@@ -410,6 +410,8 @@ def numbers(d: Definition, value: Any, sites: Sites, state: Argument | None = No
     if value is None:
         raise d.wrong(f"`{d.name}` returns nothing", "End it with `return <the value>`.")
     dtype = f64 if state is None else state.space.dtype
+    if isinstance(value, Complex):
+        raise TraceError(NOT_REAL, site=sites.of(value.real) or d.site, fix=REAL)
     u = as_uop(value, dtype)
     if u.op is Ops.CONST and dtype is bool_ and u.arg in (0, 1):
         u = u.cast(bool_)
