@@ -200,17 +200,18 @@ def modes(shape: tuple[int, ...], axis: int) -> UOp:
     return number.reshape(tuple(n if a == axis else 1 for a in range(len(shape))))
 
 
-def field(u: Any, name: str) -> UOp:
-    x: UOp = as_uop(u)
+def field(u: Any, name: str) -> UOp | Complex:
+    x: UOp | Complex = u if isinstance(u, Complex) else as_uop(u)
     if not x.ndim:
         raise ShapeError.here(f"{name} of one number", "It needs a field on a grid: u: tp.Vec[64].")
     return x
 
 
-def dx(u: Any, order: int = 1, axis: int = -1, length: Any = 2 * pi) -> UOp:
+def dx(u: Any, order: int = 1, axis: int = -1, length: Any = 2 * pi) -> UOp | Complex:
     """Returns a derivative of the periodic field u along an axis, of some order: exact for all waves that the grid holds.
 
-    `length` is that of the period. At odd orders the mode of half the grid is dropped: it has no real derivative there.
+    u may be complex. `length` is that of the period. At odd orders the mode of half the grid is dropped: it has no real
+    derivative there.
     """
     x = field(u, "tp.dx")
     if isinstance(order, bool) or not isinstance(order, int) or order < 0:
@@ -239,10 +240,11 @@ def dx(u: Any, order: int = 1, axis: int = -1, length: Any = 2 * pi) -> UOp:
         if order % 2
         else Complex(z.real * factor, z.imag * factor)
     )
-    return Complex(*transform((y.real, y.imag), 1, a)).real
+    out = Complex(*transform((y.real, y.imag), 1, a))
+    return out if isinstance(x, Complex) else out.real
 
 
-def dealias(u: Any, axis: Any = None) -> UOp:
+def dealias(u: Any, axis: Any = None) -> UOp | Complex:
     """Returns the periodic field u without the modes from a third of the grid on, along an axis or all: the 2/3 rule.
 
     Products of two such fields have no modes that the grid takes for others of those that are left.
@@ -262,4 +264,4 @@ def dealias(u: Any, axis: Any = None) -> UOp:
     z = z.both(lambda part: kept.where(part * (1.0 / count), 0.0))
     for a in sorted({axis_of(a, x.ndim) for a in axes}):
         z = Complex(*transform((z.real, z.imag), 1, a))
-    return z.real
+    return z if isinstance(x, Complex) else z.real
