@@ -277,6 +277,9 @@ def test_listings_and_runs_that_are_wrong_are_still_found(monkeypatch):
     assert false_ones(t) == {"two runs"}
 
 
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # the first call may come in a destructor
 def test_a_case_that_takes_too_long_is_a_hang_and_a_bare_exception_is_a_finding(monkeypatch):
     case = written("p**2/2", "tp.cos(q)")
     assert false_ones(attacked(case, limit=1e-3)) == {"hang"}

@@ -45,6 +45,7 @@ from attack.truth import Unknown
 
 LIMIT = 30  # CPU seconds of one case; these two are of the machine of attack/pace.py
 SLOW = 2.0  # of one compilation
+AGAIN = 0.5  # CPU seconds until a case that did not hear of its limit hears of it again
 # one case in so many has this check; the first three are made for all
 SHARE = {"orders": 3, "listings": 4, "segments": 8, "energies": 4, "backends": 8, "goals": 16} | {
     "charges": 13, "units": 7, "integers": 25, "solved": 61, "passages": 67,
@@ -135,7 +136,8 @@ def attacked(case: Case, only: frozenset[str] = frozenset(), limit: float = LIMI
     t, began = Tally(), time.process_time()
     t.cases[case.kind] += 1
     signal.signal(signal.SIGPROF, expired)
-    signal.setitimer(signal.ITIMER_PROF, limit * slow)
+    # raised where Python ignores it, in a destructor, it is raised again
+    signal.setitimer(signal.ITIMER_PROF, limit * slow, AGAIN)
     doing = "compile"
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"), listening():
@@ -151,6 +153,7 @@ def attacked(case: Case, only: frozenset[str] = frozenset(), limit: float = LIMI
                 doing = name
                 guarded(t, case.seed, name, lambda work=work: work(t))  # type: ignore[misc]
     except Hang:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         t.report(case.seed, "hang", doing, f"more than {limit:g} CPU s")
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
