@@ -72,6 +72,17 @@ class Constrained(Canonical):
                 yield a, b, area(images[a], images[b], pairs), sum(area(ways[a], ways[b], pairs))
 
 
+@dataclass(frozen=True, eq=False)
+class HeatedConstrained(Constrained):
+    """The same at a temperature: what a step keeps is the law exp(-H/k_B T) on g(q) = 0 and the momenta along it."""
+
+    # no state says it: a system has a bath, and a listing has lines of one
+    roles = ()  # type: ignore[assignment]
+    claims = ("canonical", "symmetric", "consistent")  # type: ignore[assignment]
+    families = ("bath along constraints",)
+    unasked = "a bath is a part of its step"
+
+
 def area(u: Mapping[int, Any], v: Mapping[int, Any], pairs: Sequence[tuple[int, int]]) -> list[Any]:
     """dq∧dp of two directions, pair by pair."""
     return [u.get(q, 0) * v.get(p, 0) - u.get(p, 0) * v.get(q, 0) for q, p in pairs]

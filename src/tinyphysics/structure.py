@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from tinyphysics.canonical import Canonical as Canonical
 from tinyphysics.charged import DampedCharges, Magnetic, but_for_weights
-from tinyphysics.constrained import Constrained
+from tinyphysics.constrained import Constrained, HeatedConstrained
 from tinyphysics.contact_form import Contact
 from tinyphysics.ir import UOp
 from tinyphysics.poisson import ANY_RATES, Matrix, Poisson, Slope, Words
@@ -226,6 +226,10 @@ def damped(structure: Structure) -> Structure:
 
 def heated(structure: Structure, bath: str) -> Structure:
     """The structure of the same states in a bath of that name."""
+    if isinstance(structure, Constrained):
+        return HeatedConstrained(
+            structure.pairs, structure.constraints, structure.slopes, structure.by_numbers
+        )
     if not isinstance(structure, Canonical):
         return structure
     return Chained(structure.pairs) if bath == "nose_hoover" else Heated(structure.pairs)

@@ -39,6 +39,7 @@ class BathFlow(SubFlow):
     clock: float = 0.0
     ledger: UOp | None = None  # the state that it is booked in
     given: UOp | None = None  # the energy that goes, as it is computed where it is booked
+    held: int = 0  # numbers that constraints hold
     traits = frozenset({DRAWS})
     books = "heat"
 
@@ -60,11 +61,13 @@ class BathFlow(SubFlow):
         return found
 
     def works(self) -> tuple[UOp, ...]:
+        if not self.energy.leaves:
+            return ()  # it is booked beside it
         (after,) = substitute([self.energy], self.values())
         return (self.energy - after,)
 
     def followed(self, p_t: UOp, new: Mapping[UOp, UOp]) -> BathFlow:
-        return replace(self, ledger=p_t, given=new[self.works()[0]])
+        return self if not self.works() else replace(self, ledger=p_t, given=new[self.works()[0]])
 
     def weights(self) -> Iterator[float]:
         yield self.weight
@@ -72,14 +75,15 @@ class BathFlow(SubFlow):
             yield self.clock
 
     def rows(self, alike: int, tried: bool = False) -> list[Row]:
-        g = sum(m.p.size for m in self.momenta)
+        g = sum(m.p.size for m in self.momenta) - self.held
+        less = f" less {self.held} that are held" if self.held else ""
         rates = one_of(list(dict.fromkeys(str(m.rate) for m in self.momenta)), "and")
         return [
             Row("bath", self.way, f"k_B T = {self.kT}; momenta forget at the rate {rates}"),
             Row(
                 "degrees of freedom",
                 str(g),
-                "g, all numbers of the momenta: the bath heats the motion of the whole too",
+                f"g, all numbers of the momenta{less}: the bath heats the motion of the whole too",
             ),
         ]
 
@@ -114,6 +118,39 @@ class BathFlow(SubFlow):
         for p, args in lines:
             b.emit(section, "BATH", b.state(p), *args, u=p, note="bath")
             b.rewritten(p)
+
+
+@dataclass(frozen=True, eq=False)
+class Booked(SubFlow):
+    """Moves nothing: sign times an energy is booked as heat, where a bath begins and where it has ended."""
+
+    energy: UOp
+    sign: float
+    ledger: UOp | None = None
+    given: UOp | None = None
+    traits: frozenset[str] = frozenset()
+    books = "heat"
+
+    def writes(self) -> tuple[UOp, ...]:
+        return ()
+
+    def reads(self) -> frozenset[UOp]:
+        return frozenset()
+
+    def works(self) -> tuple[UOp, ...]:
+        return (self.sign * self.energy,)
+
+    def followed(self, p_t: UOp, new: Mapping[UOp, UOp]) -> Booked:
+        return replace(self, ledger=p_t, given=new[self.works()[0]])
+
+    def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
+        return (self,)
+
+    def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...]:
+        return ()
+
+    def lower(self, b: ProgramBuilder, section: str) -> None:
+        booked(b, section, self.ledger, self.given)
 
 
 def booked(

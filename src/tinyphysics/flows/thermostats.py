@@ -75,9 +75,10 @@ class ThermostatFlow(SubFlow):
 
     def rows(self, alike: int, tried: bool = False) -> list[Row]:
         g, axes = int(self.bath.g), self.bath.axes
-        kept = "all numbers of the momenta"
+        held = sum(p.size for p in self.bath.momenta) - g - len(axes)
+        kept = "all numbers of the momenta" + (f" less {held} that are held" if held else "")
         if axes:
-            kept = f"all numbers of the momenta less {len(axes)}: forces and the bath keep the momentum of the whole"
+            kept += f"{' and' if held else ''} less {len(axes)}: forces and the bath keep the momentum of the whole"
         kept += "; it acts above the temperature alone: not canonical" if self.way == TRIGGER else ""
         chain = f"; a chain of {self.bath.hidden[0].size}" if self.way == NOSE_HOOVER else ""
         return [

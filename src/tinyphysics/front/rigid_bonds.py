@@ -16,6 +16,7 @@ from tinyphysics.options import heeds
 from tinyphysics.system import SizedFamily, System
 from tinyphysics.util import one_of
 
+OF_BATH = UOp.var("k_B T of the bath")
 FORM = "Write its energy as a sum of squares: return (k*(r - length)**2/2).sum()."
 
 
@@ -70,6 +71,8 @@ def rigid(bonds: System, fixman: Any) -> System:
 
 
 def temperature_of(bonds: System, fixman: Any) -> UOp:
+    if fixman is True:
+        return OF_BATH
     if isinstance(fixman, str):
         own = next((x.symbol for x in bonds.parameters if x.name == fixman and not x.var.shape), None)
         if own is None:
@@ -92,7 +95,7 @@ def rigid_bonds(bonds: Any, *, fixman: Any = None) -> Any:
     """Makes stiff springs rigid: a potential k g(q)**2/2 becomes the constraint g(q) = 0, to be added to an energy.
 
     `bonds` is a potential made with @tp.potential, written as a sum of squares. `fixman` is the thermal energy kT, a number
-    or the name of a parameter: kT ln det(G M⁻¹ Gᵀ)/2 joins the potential, so that angles are distributed as with very stiff
+    the name of a parameter, or True for that of the bath (temperature= of compile): kT ln det(G M⁻¹ Gᵀ)/2 joins the potential, so that angles are distributed as with very stiff
     springs; without it they are not. out.losses has the frequencies and the heat capacity that are given up.
     """
     if isinstance(bonds, SizedFamily) and bonds.kind == "potential":

@@ -7,7 +7,7 @@ from functools import partial
 from tinyphysics.planner.methods.families.as_written import AsWritten
 from tinyphysics.planner.methods.families.bath import InBath, Overdamped
 from tinyphysics.planner.methods.families.collocation import Collocation
-from tinyphysics.planner.methods.families.constrained import Rattle
+from tinyphysics.planner.methods.families.constrained import Rattle, RattleInBath
 from tinyphysics.planner.methods.families.discrete_gradient import DiscreteGradient
 from tinyphysics.planner.methods.families.doubled import Doubled
 from tinyphysics.planner.methods.families.embedded import Embedded
@@ -151,6 +151,9 @@ METHODS: tuple[Method, ...] = (
     Method("obabo", 2, "half of the bath, half a kick, a drift, half a kick, half of the bath",
            InBath((("F", 0.5), ("V", 0.5), ("T", 1.0), ("V", 0.5), ("F", 0.5))), symmetric=True, source="bussi2007",
            needs=("a bath", "momenta in it", "separable", "still T")),
+    Method("rattle_baoab", 2, "half a kick, half a drift along the constraints, the bath, half a drift, half a kick",
+           RattleInBath((("V", 0.5), ("T", 0.5), ("F", 1.0), ("T", 0.5), ("V", 0.5))), symmetric=True,
+           source="leimkuhler2016", needs=("a bath", "momenta in it", "constraints", "separable", "quadratic T", "no clock")),
     Method("brownian", 2, "positions move by forces and noise, half of which is that of the step before", Overdamped(),
            source="leimkuhler2013", needs=("a brownian bath", "separable", "no clock")),
     Method("impulses", 2, "half a drift, a kick, impulses at contacts by sweeps over their rows, half a drift", Impulses(),

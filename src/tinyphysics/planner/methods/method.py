@@ -25,6 +25,7 @@ ORBITS, INTERACTION, COLLOCATION, DOUBLED = "orbits", "interaction", "collocatio
 VARIATIONAL, DISCRETE_GRADIENT, MAGNUS = "variational", "discrete gradient", "exponential"
 PUSHERS, AXES, CONTACT, CONSTRAINED = "pushers", "axes", "contact", "constrained"
 PIECES, BATH, IMPULSES = "pieces", "bath", "impulses"
+HELD_BATH = "bath along constraints"
 ROTATIONS, SPHERICAL, CAYLEY = "rotations", "spherical midpoint", "cayley"
 TAYLOR, EMBEDDED, AS_WRITTEN, EXACT_FLOW = "Taylor", "embedded", "map", "flow"
 SPECTRAL = "exponential in Fourier space"

@@ -17,12 +17,13 @@ from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.errors import InputError, PhysicsWarning, PlanError
 from tinyphysics.front.baths import Bath, bath_of
 from tinyphysics.given import shown
-from tinyphysics.ir import Ops, UOp, as_uop
+from tinyphysics.front.rigid_bonds import OF_BATH
+from tinyphysics.ir import Ops, UOp, as_uop, substitute
 from tinyphysics.planner.systems.friction import rate_of
 from tinyphysics.rules.formulas.baths import LANGEVIN
 from tinyphysics.rules.formulas.memory import GLE, LONGEST
 from tinyphysics.rules.formulas.overdamped import BROWNIAN
-from tinyphysics.rules.formulas.thermostats import NOSE_HOOVER, TOGETHER, TRIGGER
+from tinyphysics.rules.formulas.thermostats import BUSSI, NOSE_HOOVER, TOGETHER, TRIGGER
 from tinyphysics.structure import FIVE
 from tinyphysics.system import Parameter, SizedFamily, State, System
 from tinyphysics.util import did_you_mean, frames_to_user, one_of
@@ -137,14 +138,16 @@ def heated(system: System, asked: Asked) -> System:
         )
     made: list[Parameter] = []
     way = asked.bath.way
+    held = held_in(system, asked)
     warm = temperature_of(system, asked.temperature, made)
     kT = warm if asked.kB == 1.0 else asked.kB * warm
+    system = fixman_at(system, kT)
     states = system.states
     signs = {warm: "positive"}
     if way in TOGETHER:
         tau = time_of(system, asked.tau, made)
         axes = () if way == TRIGGER else kept_axes(system, way)
-        g = sum(p.size for p in system.p) - len(axes)
+        g = sum(p.size for p in system.p) - len(axes) - held
         if g < 1:
             raise PlanError(
                 f"bath={shown(way)} for `{system.name}`: {g} degrees of freedom are left without the motion of the whole",
@@ -201,17 +204,23 @@ def kept_axes(system: System, way: str) -> tuple[int, ...]:
     """The axes along which an energy is shown to keep the momentum of the whole: a bath that scales does not heat that."""
     assert system.energy is not None
     layout = layout_of(system)
+    held = [
+        (UOp.var(f"multipliers {k}", g.shape) * g).sum()
+        for k, g in enumerate(system.tensor if system.bracket == CONSTRAINED else ())
+    ]
+    energy = UOp.sum_of([system.energy, *held])
     arrays = (
         len(layout.pairs) == len(system.pairs) and not layout.of_scalars and layout.pairs[0][0].shape != ()
     )
     axes = tuple(
         k
         for k in range(layout.dimensions if layout.pairs else 0)
-        if proved(system, system.energy, translation(layout, k)) is not None
+        if proved(system, energy, translation(layout, k)) is not None
     )
     other = bool(axes) and not arrays
-    if not axes and 1 < sum(p.size for p in system.p) <= FEW and (found := written_out(system)) is not None:
-        other = bool(directions(system, *found))
+    whole = replace(system, energy=energy)
+    if not axes and 1 < sum(p.size for p in system.p) <= FEW and (found := written_out(whole)) is not None:
+        other = bool(directions(whole, *found))
     if other:
         raise PlanError(
             f"bath={shown(way)} for `{system.name}`, whose forces keep a sum of momenta that is not that of an array",
@@ -219,6 +228,56 @@ def kept_axes(system: System, way: str) -> tuple[int, ...]:
             'bath="langevin".',
         )
     return axes
+
+
+ALONG = (LANGEVIN, BUSSI)  # baths that keep the law of momenta along constraints
+
+
+def held_in(system: System, asked: Asked) -> int:
+    """How many numbers constraints hold: so many degrees of freedom less."""
+    if system.bracket != CONSTRAINED:
+        return 0
+    way = asked.bath.way
+    if way not in ALONG:
+        raise PlanError(
+            f"bath={shown(way)} with the constraints of `{system.name}`: it is not known to keep momenta along them",
+            fix=f"Take {one_of([f'bath={shown(x)}' for x in ALONG])}, or write stiff springs in place of the constraints.",
+        )
+    if isinstance(asked.friction, dict) or np.ndim(asked.friction) or friction_is_array(system, asked.friction):
+        raise PlanError(
+            f"friction= number by number with the constraints of `{system.name}`: rods tie momenta together",
+            fix="Pass one rate for all: friction=1.0.",
+        )
+    return sum(g.size for g in system.tensor)
+
+
+def friction_is_array(system: System, friction: Any) -> bool:
+    own = {x.name: x.var for x in system.parameters}
+    return isinstance(friction, str) and friction in own and bool(own[friction].shape)
+
+
+def fixman_at(system: System, kT: UOp) -> System:
+    """The same with the thermal energy of the bath in the potential of its rigid bonds (tp.rigid_bonds(fixman=True))."""
+    if not system.fixman:
+        return system
+    if system.fixman[0] is not OF_BATH:
+        raise PlanError(
+            f"fixman= of `{system.name}` is a number of its own, and its bath has another temperature",
+            fix="Pass fixman=True: it takes the temperature of the bath.",
+        )
+    assert system.energy is not None
+    energy, *terms = substitute([system.energy, *(u for _, u in system.parts)], {OF_BATH: kT})
+    parts = tuple((name, u) for (name, _), u in zip(system.parts, terms))
+    return replace(system, energy=energy, parts=parts, fixman=(kT,))
+
+
+def check_fixman(system: System | SizedFamily) -> None:
+    """An error where rigid bonds ask for the temperature of a bath that is not there."""
+    if isinstance(system, System) and system.fixman and system.fixman[0] is OF_BATH:
+        raise PlanError(
+            f"fixman=True for `{system.name}` without a bath: there is no temperature to take",
+            fix="Compile it with temperature=1.0, or pass fixman=kT as a number.",
+        )
 
 
 def check_momenta(system: System) -> None:
@@ -231,11 +290,6 @@ def check_momenta(system: System) -> None:
         raise PlanError(
             f"temperature= for `{system.name}`, which is given by its forces: without an energy there is no law exp(-H/kT)",
             fix="Write its energy: @tp.hamiltonian.",
-        )
-    if system.bracket == CONSTRAINED:
-        raise PlanError(
-            f"temperature= cannot be combined with the constraints of `{system.name}` yet",
-            fix="Leave temperature= out, or write stiff springs in place of the constraints.",
         )
     if system.structure.headline != FIVE[0]:
         raise PlanError(

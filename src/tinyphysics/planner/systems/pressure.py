@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.given import number, shown, whole
 from tinyphysics.ir import Ops, UOp, toposort
@@ -98,6 +99,11 @@ def pressed(system: System, pressure: Any, how: Barostat) -> System:
         raise PlanError(
             f"barostat={shown(how.way)} with bath={shown(system.bath)}",
             fix=f"It goes with {one_of([f'bath={x}' for x in goes])}.",
+        )
+    if system.bracket == CONSTRAINED:
+        raise PlanError(
+            f"pressure= with the constraints of `{system.name}`: a box that changes would stretch its rods",
+            fix="Write stiff springs in place of the constraints.",
         )
     box = box_in(system)
     made: list[Parameter] = []

@@ -22,7 +22,7 @@ from tinyphysics.planner.cost.target import checked
 from tinyphysics.planner.methods.catalog import CHOICES, METHODS, is_adaptive
 from tinyphysics.planner.systems.bias import with_bias
 from tinyphysics.planner.systems.friction import with_friction
-from tinyphysics.planner.systems.heat import with_bath
+from tinyphysics.planner.systems.heat import check_fixman, with_bath
 from tinyphysics.planner.systems.kinetics import relativistic
 from tinyphysics.planner.systems.link import WITHOUT_MOTION, linked
 from tinyphysics.planner.systems.pressure import with_pressure
@@ -351,6 +351,7 @@ def compile(
     if not isinstance(system, SizedFamily) or sizes is not None:
         source = system.bind(sizes)
     if isinstance(source, System):
+        check_fixman(source)
         units_of(source.seen)  # a sum may add what does not fit
     if dt is not None:
         dt = checked_step(as_numbers(source, {"dt": dt})["dt"])

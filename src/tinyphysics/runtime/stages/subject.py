@@ -122,6 +122,11 @@ class Observed:
                 f'temperature(at="bath"): `{self.name}` has no bath',
                 fix='Leave at="bath" out, or pass temperature= to compile.',
             )
+        if self.held:
+            raise InputError(
+                f'temperature(at="bath"): rods turn the momenta of `{self.name}` between the bath and a frame',
+                fix='Leave at="bath" out.',
+            )
         if self.system.bath == BROWNIAN:  # drawn at its end
             return self.momenta
         slopes = simplify(gradient(UOp.sum_of(self.potential), list(self.positions)))

@@ -10,20 +10,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tinyphysics.flows.baths import BathFlow, Booked
 from tinyphysics.flows.implicit import ImplicitFlow
 from tinyphysics.flows.map import Map
+from tinyphysics.flows.thermostats import ThermostatFlow
 from tinyphysics.ir import Ops, UOp, elements, substitute
 from tinyphysics.rules.calculus.linear import Rows, is_number
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.formulas.constraints import WRITTEN, Constraints, dot, jacobian
 from tinyphysics.step import DT, ExactPart, Step, SubFlow, Term
 from tinyphysics.synth.methods import long_chains
+from tinyphysics.synth.methods.baths import in_bath
 from tinyphysics.synth.methods.implicit import NEGLIGIBLE, TINY, largest_of, solving
 from tinyphysics.synth.methods.long_chains import OP
 from tinyphysics.synth.methods.parts import strang_step
 from tinyphysics.synth.methods.rotations import kick
 from tinyphysics.synth.methods.solved_turns import in_arrays
 from tinyphysics.system import System
+
+MIDDLE = 0.5  # of a step, where the bath acts
 
 
 def in_loops(system: System) -> bool:
@@ -89,6 +94,45 @@ def rattle(
     final: tuple[SubFlow, ...] = (*step.final, ends)
     terms = (Term("T", T), Term("V", V)) if still else step.terms
     return replace(step, terms=terms, final=final)
+
+
+def rattle_in_bath(
+    name: str, system: System, T: UOp, V: UOp, sequence: Sequence[tuple[str, float]], claims: tuple[str, ...]
+) -> Step:
+    """Kicks, drifts along g(q) = 0, and a bath between two drifts, of momenta along the constraints.
+
+    What the bath gives is booked as the kinetic energy after it, less that before, both of momenta along the constraints.
+    """
+    chain = long_chains.arrays_of(system, T) if in_loops(system) else None
+    assert not isinstance(chain, str), "what is no chain is not chosen"
+    c = constraints_of(system, T)
+    still = not any(q in V.leaves for q in system.q)
+    kicks, held = kick(system, V), sum(g.size for g in system.tensor)
+
+    def off() -> SubFlow:
+        return projection(c) if chain is None else long_chains.projection(chain)
+
+    def flows(part: str, weight: float, number: int) -> list[SubFlow]:
+        if part == "V":
+            return [] if still else [kicks.flow(weight)]
+        if part == "T":
+            unknown = f"?{number}"
+            return [
+                drift(c, weight, unknown) if chain is None else long_chains.drift(chain, weight, unknown)
+            ]
+        bath = in_bath(system, T, weight, 0, MIDDLE)
+        if isinstance(bath, ThermostatFlow):
+            return [off(), bath]
+        assert isinstance(bath, BathFlow)
+        return [off(), Booked(T, 1.0), replace(bath, energy=UOp.const(0.0), held=held), off(), Booked(T, -1.0)]
+
+    (first, begin), *inner, (_, end) = sequence
+    init = flows(first, begin, 0)
+    body = [f for k, (part, w) in enumerate(inner) for f in flows(part, w, k)]
+    body += flows(first, begin + end, 0)
+    final = [*flows(first, -begin, 0), off()]
+    terms = (Term("T", T), Term("V", V))
+    return Step.of(system, name, terms, claims, 1, tuple(init), tuple(body), tuple(final))
 
 
 def multipliers(system: System, T: UOp, V: UOp, weight: float) -> UOp:

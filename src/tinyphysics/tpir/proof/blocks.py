@@ -12,16 +12,16 @@ from fractions import Fraction
 
 from tinyphysics.errors import VerifyError
 from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.uop import UOp, substitute, toposort
+from tinyphysics.ir.uop import UOp, substitute
 from tinyphysics.rules.equality.normal import Normal
 from tinyphysics.rules.equality.probe import seen_to_be_something
-from tinyphysics.rules.formulas.baths import in_bath
 from tinyphysics.rules.formulas.gyration import WAYS, gyrated
 from tinyphysics.tpir.program.isa import Instruction, Operand, Program, Register, Type, Word
 from tinyphysics.tpir.program.liveness import reads_before_writing
 from tinyphysics.tpir.program.symbolic import Symbolic, at_clock, clocks, state_of, state_var, version_of
 from tinyphysics.tpir.proof.components import numbers
 from tinyphysics.tpir.proof.force_gradient import Even, even
+from tinyphysics.tpir.proof.heated import Heated, heated
 from tinyphysics.tpir.proof.together import GROUPS, Together
 from tinyphysics.tpir.proof.units import DT, added, check_undone, is_scaled, moving, rate, rescale
 from tinyphysics.tpir.proof.walk import Walk, check_type
@@ -45,19 +45,6 @@ class Turned:
 
     update: Update
     about: UOp
-    way: str
-
-
-@dataclass(frozen=True)
-class Heated:
-    """A momentum that a bath changed."""
-
-    update: Update
-    weight: float
-    rate: UOp
-    kT: UOp
-    inverse: UOp  # one over the mass
-    drawn: tuple[UOp, ...]
     way: str
 
 
@@ -173,25 +160,13 @@ class Blocks:
         symbolic.load(dst.index)
 
     def heat(self, walk: Walk, i: Instruction) -> None:
-        """A momentum in a bath: the formula of its word, with what its operands declare."""
-        symbolic, where, dst = walk.symbolic, walk.where, i.dst
-        assert isinstance(dst, Register)
-        value, own = symbolic.read(i.args[0], i.type, where), symbolic.read(dst, i.type, where)
-        check_type(value, i, where)
-        number = Type(i.type.dtype)
-        kT, w, rate = (symbolic.read(x, number, where) for x in i.args[3:])
-        weight, way = i.args[2], str(i.args[1])
-        drawn = sorted({u for u in toposort([value]) if u.op is Ops.RANDOM}, key=lambda u: str(u.arg[0]))
-        assert isinstance(weight, float)
-        meant = in_bath(way, own, rate, weight, kT, w, drawn, DT)
-        if value is not meant or moving(rate) or moving(kT) or moving(w):
-            self.maps.append(f"{where} is not shown to be what a bath makes of {dst}")
+        """A momentum in a bath."""
+        found = heated(walk, i)
+        if isinstance(found, str):
+            self.maps.append(found)
         else:
-            self.heated.append(
-                Heated(walk.update(i, own, UOp.const(weight) * DT), weight, rate, kT, w, tuple(drawn), way)
-            )
+            self.heated.append(found)
         self.ended = True
-        symbolic.load(dst.index)
 
     def gyrate(self, walk: Walk, i: Instruction) -> None:
         """A momentum turned about an axis that stays where it is while it turns."""

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from tinyphysics.facts import Facts
 from tinyphysics.planner.methods.families.lengths import check_solved
-from tinyphysics.planner.methods.method import CONSTRAINED, Family, Job, Method
+from tinyphysics.planner.methods.method import CONSTRAINED, HELD_BATH, Family, Job, Method
 from tinyphysics.report import Row
 from tinyphysics.rules.formulas.constraints import WRITTEN
 from tinyphysics.step import Step
 from tinyphysics.synth.methods.long_chains import arrays_of
-from tinyphysics.synth.methods.rattle import in_loops, rattle
+from tinyphysics.synth.methods.rattle import in_loops, rattle, rattle_in_bath
 from tinyphysics.system import System
 from tinyphysics.util import plural
 
@@ -51,3 +51,32 @@ class Rattle(Family):
     def rows(self, method: Method, facts: Facts) -> list[Row]:
         what = "are kept along g(q) = 0 in every drift, momenta where one looks"
         return [Row("constraints", "to rounding", f"positions {what}")]
+
+
+@dataclass(frozen=True, eq=False)
+class RattleInBath(Family):
+    """The same with a bath between two drifts."""
+
+    moves: tuple[tuple[str, float], ...]
+    kind = HELD_BATH
+    kicks_once = True
+    takes = ("energy", "tensor", "stiffness", "fixman", "heat", "bias")
+
+    @property
+    def stages(self) -> int:
+        return 1
+
+    def keeps(self, method: Method) -> tuple[str, ...]:
+        return ("canonical", "symmetric", "consistent")
+
+    def lacking(self, system: System, facts: Facts) -> str | None:
+        return Rattle((1.0,)).lacking(system, facts)
+
+    def step(self, job: Job) -> Step:
+        if not in_loops(job.system):
+            check_solved(job)
+        split = job.facts["separable"]
+        return rattle_in_bath(job.method.name, job.system, split.T, split.V, self.moves, job.claims)
+
+    def rows(self, method: Method, facts: Facts) -> list[Row]:
+        return Rattle((1.0,)).rows(method, facts)

@@ -14,13 +14,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from tinyphysics.ir import i64
 from tinyphysics.ir.uop import UOp
-from tinyphysics.rules.formulas.baths import draws_of
 from tinyphysics.tpir.program.isa import Program
-from tinyphysics.tpir.program.symbolic import clocks, state_var
-from tinyphysics.tpir.proof.blocks import Heated, applied
+from tinyphysics.tpir.proof.blocks import applied
 from tinyphysics.tpir.proof.certificate import Verdict
+from tinyphysics.tpir.proof.heated import not_maxwell
 from tinyphysics.tpir.proof.readers.shears import ShearReader
 from tinyphysics.tpir.proof.weights import Applied, merged, off_weight, symmetric, uneven
 
@@ -42,42 +40,13 @@ class BathReader:
     def has(program: Program) -> bool:
         return any(i.op == "BATH" for _, _, i in program.numbered())
 
-    # --- one piece ----------------------------------------------------------------------------
     def not_maxwell(self) -> str:
         """Why a piece of the bath does not keep Maxwell's law; empty if all do."""
-        seen: set[object] = set()
-        for h in self.blocks.heated:
-            u, name = h.update, self.program.states[h.update.state].name
-            if u.section != "step":
-                return f"{u}: the noise of a step would be drawn again outside of it"
-            if clocks(h.kT) or clocks(h.rate) or clocks(h.inverse):
-                return f"{u}: the bath of `{name}` depends on time"
-            if not self.normal.same(h.kT, self.blocks.heated[0].kT):
-                return f"{u}: `{name}` has another temperature"
-            own = state_var(self.program, u.state, 0)
-            if self.normal.ratio(self.velocity(u.state), h.inverse.expand(own.shape) * own) != 1:
-                return f"{u}: 1/w is not shown to be the mass of `{name}`"
-            if why := self.not_independent(h):
-                return f"{u}: {why}"
-            if any(x.arg[1] in seen for x in h.drawn):
-                return f"{u}: its noise is that of another line"
-            seen |= {x.arg[1] for x in h.drawn}
-        return ""
+        return not_maxwell(self.program, self.blocks.heated, self.normal, self.velocity)
 
     def velocity(self, momentum: int) -> UOp:
         """dH/dp, which moves its position."""
         return self.shears.slopes(-1)[momentum]
-
-    def not_independent(self, h: Heated) -> str:
-        """Is there a random number for each of a momentum, or of its bodies, and each at an address of its own?"""
-        wanted = draws_of(h.way, self.program.states[h.update.state].type.shape)
-        for x, (kind, shape) in zip(h.drawn, wanted):
-            index = UOp.range(x.arg[2]).reshape(shape) if shape else UOp.const(0, i64)
-            if x.arg[0] != kind or x.shape != shape or x.src[-1] is not index:
-                return f"its noise is not a {kind} number for each of its numbers"
-        if len({x.arg[1] for x in h.drawn}) < len(h.drawn):
-            return "its noise is used twice"
-        return ""
 
     # --- verdicts -----------------------------------------------------------------------------
     def flows(self) -> tuple[list[Applied], str]:

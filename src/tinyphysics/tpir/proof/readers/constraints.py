@@ -4,11 +4,15 @@ Known here and derived nowhere: that a drift by the equations of rules/formulas/
 momenta are known up to Gᵀλ, and is its own adjoint. That a listing has these equations, for the declared g and T, is derived:
 residuals, and what is made of their root, number by number. A kick is J times the gradient of a term of the positions. What
 takes a part along Gᵀ off the momenta moves nothing there; `final` must end with it.
+
+Of a bath (heated.py) more is known: where all momenta forget at one rate, c p + noise with its part along Gᵀ taken off keeps
+exp(-p w p/2 k_B T) of momenta along the constraints, since Π M Πᵀ = Π M for what takes that part off. What multiplies all
+momenta along the constraints by one factor keeps it too, with g less by the numbers that are held.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from tinyphysics.constrained import Constrained
@@ -17,15 +21,18 @@ from tinyphysics.ir.uop import UOp, elements, substitute
 from tinyphysics.rules.calculus.linear import is_number
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.rules.formulas.baths import LANGEVIN
 from tinyphysics.rules.formulas.constraints import WRITTEN, ArrayConstraints, Constraints, in_a_row
 from tinyphysics.rules.formulas.smoothness import KINK
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.tpir.program.isa import Instruction, Program, Register, Type
 from tinyphysics.tpir.program.symbolic import clocks, state_of, state_var
 from tinyphysics.tpir.proof.certificate import Verdict
+from tinyphysics.tpir.proof.heated import Heated, heated, not_kept, not_maxwell
 from tinyphysics.tpir.proof.long_chains import chain_along, chain_drift
 from tinyphysics.tpir.proof.solutions import RESIDUAL, is_over_size
 from tinyphysics.tpir.proof.solved_turns import root_in
+from tinyphysics.tpir.proof.together import GROUPS, Together
 from tinyphysics.tpir.proof.units import DT, everywhere, moving
 from tinyphysics.tpir.proof.walk import Walk, check_type, rough_in
 from tinyphysics.tpir.proof.weights import (
@@ -39,6 +46,7 @@ from tinyphysics.tpir.proof.weights import (
 )
 
 NO_LENGTH = Fraction(0)  # of a kick; two drifts that were solved for are not one of both lengths
+BATH = 20_000  # as a part
 OFF = "momenta that `final` gives back may have a part across the constraints"
 
 
@@ -57,6 +65,9 @@ class ConstraintReader:
         self.kicking: dict[int, tuple[UOp, UOp, Update]] = {}
         self.parts: dict[tuple[int, Fraction], int] = {}
         self.across = True  # may momenta have a part along Gᵀ?
+        self.heated: list[Heated] = []  # by a bath, one momentum after the other
+        self.heating: list[Heated] = []  # those of one piece of the bath
+        self.together = Together(program)  # by a bath that changes all momenta at once
         self.kinetic = self.find_kinetic()
         self.walk.read(self)
 
@@ -94,13 +105,19 @@ class ConstraintReader:
     def close(self, walk: Walk) -> None:
         self.close_kick()
         self.close_group()
+        self.close_bath()
         for r in walk.carried if walk.section == "init" else []:
             walk.refuse(f"{r} is carried from step to step, and may depend on the state or on time")
 
     def take(self, walk: Walk, i: Instruction) -> bool:
         if i.op != "CONSTRAIN":
             self.close_group()
-        if i.op == "CONSTRAIN":
+        if i.row.kind == "update" and i.op != "BATH":
+            self.close_bath()
+        if i.row.reader == "baths":
+            self.close_kick()
+            self.bath(i)
+        elif i.op == "CONSTRAIN":
             self.close_kick()
             self.constrain(i)
         elif i.row.numbers == "by_flow":
@@ -213,6 +230,75 @@ class ConstraintReader:
                 return self.normal.ratio(simplify(gradient(u, [c.p[k]]))[0], DT * row[k])
         return None
 
+    # --- baths ----------------------------------------------------------------------------------
+    def bath(self, i: Instruction) -> None:
+        if i.op == "BATH":
+            found = heated(self.walk, i)
+            if isinstance(found, str):
+                self.walk.refuse(found)
+            else:
+                self.heating.append(found)
+            return
+        if i.op != "THERMO":
+            self.walk.refuse(f"{self.walk.where} is not known to keep a law on g(q) = 0")
+        begins = not self.together.open
+        if begins and self.across:
+            self.walk.refuse(f"{self.walk.where} scales momenta that may have a part across the constraints")
+        done = len(self.together.moves)
+        if i.op in GROUPS:
+            self.together.take(self.walk, i)
+        for m in self.together.moves[done:]:
+            self.applied_bath(m.weight, m.update, range(len(self.states)))
+        for why in self.together.maps:
+            self.walk.refuse(why)
+
+    def close_bath(self) -> None:
+        """One piece of a bath that changes momenta one by one: all of them, at one rate."""
+        piece, self.heating = self.heating, []
+        if not piece:
+            return
+        self.across, first = True, piece[0]
+        momenta = {k for k, s in enumerate(self.program.states) if s.role == "momentum"}
+        alike = all(h.rate is first.rate and h.weight == first.weight and h.way == LANGEVIN for h in piece)
+        if {h.update.state for h in piece} != momenta or not alike or first.rate.shape:
+            self.walk.refuse(f"{first.update}: on g(q) = 0 all momenta must forget at one rate")
+        self.heated += piece
+        self.applied_bath(first.weight, first.update, momenta)
+
+    def applied_bath(self, weight: float, update: Update, moves: Iterable[int]) -> None:
+        own = frozenset(moves)
+        self.walk.applied.append(Applied(BATH, Fraction(weight), None, update, own, own))
+
+    def law(self) -> str:
+        """Why a bath does not keep its law; empty if it does."""
+        structure = self.walk.structure
+        if not isinstance(structure, Constrained) or self.kinetic is None:
+            return "no constraints are declared"
+        if self.heated and self.together.moves:
+            return "two baths"
+        held = sum(g.size for g in structure.constraints)
+        kept = [
+            (UOp.var(f"multipliers {k}", g.shape) * g).sum() for k, g in enumerate(structure.constraints)
+        ]
+        energy = UOp.sum_of([*self.terms, *kept])
+        how = (self.program, self.heated or self.together.moves, self.normal, self.velocity)
+        return not_maxwell(*how) if self.heated else not_kept(*how, energy, held)  # type: ignore[arg-type]
+
+    def velocity(self, momentum: int) -> UOp:
+        return simplify(gradient(UOp.sum_of(self.terms), [self.states[momentum]]))[0]
+
+    def canonical(self, palindrome: Verdict, consistent: Verdict) -> Verdict:
+        why = self.walk.trouble or self.law()
+        if not why and any(f.time is not None for f in self.walk.applied):
+            why = "H depends on t, so that no law exp(-H/kT) stays as it is"
+        for verdict in (consistent, palindrome):
+            why = why or ("" if verdict else verdict.because)
+        told = (
+            "canonical to O(dt²) on g(q) = 0: H enters by parts of weight 1 that keep dq∧dp there, the bath keeps Maxwell's "
+            f"law of momenta along the constraints exactly, and they are a palindrome; {RESIDUAL}"
+        )
+        return Verdict(not why, why or told)
+
     # --- kicks ----------------------------------------------------------------------------------
     def kick(self, i: Instruction) -> None:
         s, dst, where = self.symbolic, i.dst, self.walk.where
@@ -273,6 +359,8 @@ class ConstraintReader:
         for term in range(len(self.terms)):
             own = {part for (k, _), part in self.parts.items() if k == term}
             why = why or ("" if self.still(term) else off_weight(f"E{term}", in_a_step(flows, own)))
+        if any(f.part == BATH for f in flows):
+            why = why or off_weight("the bath", in_a_step(flows, {BATH}))
         why = why or self.walk.jump or (OFF if self.across else "")
         told = "every term of the energy enters with total weight 1; momenta are given back along the constraints"
         return Verdict(not why, why or told)
@@ -299,9 +387,16 @@ class ConstraintReader:
         if palindrome:
             why_not = self.kink()
             palindrome = Verdict(not why_not, why_not or f"{palindrome.because}; {RESIDUAL}")
+        consistent = self.consistent(why or uneven(flows))
+        if any(i.row.reader == "baths" for i in self.program.step):
+            return {
+                "canonical": self.canonical(palindrome, consistent),
+                "symmetric": palindrome,
+                "consistent": consistent,
+            }
         return {
             "symplectic": Verdict(not why, why or told),
             "symmetric": palindrome,
             "reversible": self.reversible(palindrome),
-            "consistent": self.consistent(why or uneven(flows)),
+            "consistent": consistent,
         }

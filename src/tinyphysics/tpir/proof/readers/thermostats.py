@@ -16,17 +16,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from tinyphysics.ir import i64
 from tinyphysics.ir.uop import UOp
-from tinyphysics.rules.formulas.motions import translates
-from tinyphysics.rules.formulas.thermostats import NOSE_HOOVER, TRIGGER, draws_together
+from tinyphysics.rules.formulas.thermostats import NOSE_HOOVER
 from tinyphysics.tpir.program.isa import Program
-from tinyphysics.tpir.program.symbolic import clocks, state_var
 from tinyphysics.tpir.proof.blocks import applied
 from tinyphysics.tpir.proof.certificate import Verdict
+from tinyphysics.tpir.proof.heated import not_kept
 from tinyphysics.tpir.proof.readers.baths import IN_Q
 from tinyphysics.tpir.proof.readers.shears import ShearReader
-from tinyphysics.tpir.proof.together import Moved
 from tinyphysics.tpir.proof.weights import Applied, merged, off_weight, symmetric, uneven
 
 THERMO = 30_000  # as a part
@@ -51,54 +48,13 @@ class ThermostatReader:
     def chain(self) -> bool:
         return any(str(i.args[1]) == NOSE_HOOVER for i in self.program.step if i.op == "THERMO")
 
-    # --- one move -----------------------------------------------------------------------------
     def not_kept(self) -> str:
         """Why a move of the bath does not keep its law; empty if all do."""
-        seen: set[object] = set()
-        for m in self.moves:
-            u, bath = m.update, m.bath
-            assert bath is not None
-            if u.section != "step":
-                return f"{u}: a bath outside of the steps"
-            if m.way == TRIGGER:
-                return f"{u}: a bath that acts above a temperature alone takes heat and gives none back"
-            if clocks(m.kT) or clocks(bath.tau):
-                return f"{u}: the bath depends on time"
-            if m.kT is not self.moves[0].kT:
-                return f"{u}: another temperature than that of the first"
-            for line, w in zip(m.lines, bath.inverse):
-                own = state_var(self.program, line.update.state, 0)
-                velocity = self.shears.slopes(-1)[line.update.state]
-                if self.normal.ratio(velocity, w.expand(own.shape) * own) != 1:
-                    name = self.program.states[line.update.state].name
-                    return f"{line.update}: 1/w is not shown to be the mass of `{name}`"
-            if why := self.miscounted(m):
-                return f"{u}: {why}"
-            if why := not_independent(m):
-                return f"{u}: {why}"
-            if any(x.arg[1] in seen for x in m.drawn):
-                return f"{u}: its noise is that of another line"
-            seen |= {x.arg[1] for x in m.drawn}
-        return ""
+        energy = UOp.sum_of(self.shears.terms)
+        return not_kept(self.program, self.moves, self.normal, self.velocity, energy)
 
-    def miscounted(self, m: Moved) -> str:
-        """Is g the number of momenta, less those that the energy keeps?"""
-        assert m.bath is not None
-        numbers = sum(p.size for p in m.bath.momenta)
-        if m.bath.g != numbers - len(set(m.bath.axes)):
-            return f"g is {m.bath.g:g}, and {numbers} numbers less {len(m.bath.axes)} are scaled"
-        states = [state_var(self.program, k, 0) for k in range(len(self.program.states))]
-        own = [line.update.state for line in m.lines[: len(m.bath.momenta)]]
-        pairs = [(self.program.conjugate(k), k) for k in own]
-        q, p = [states[j] for j, _ in pairs if j is not None], [states[k] for k in own]
-        alike = (
-            len({(x.shape[-1] if x.shape[-1] in (2, 3) else 1) if x.shape else 0 for x in q}) == 1
-            and q[0].shape
-        )
-        for axis in m.bath.axes:
-            if not alike or not translates(UOp.sum_of(self.shears.terms), q, p, axis):
-                return f"the energy is not shown to keep the momentum of the whole along axis {axis}"
-        return ""
+    def velocity(self, momentum: int) -> UOp:
+        return self.shears.slopes(-1)[momentum]
 
     # --- verdicts -----------------------------------------------------------------------------
     def flows(self) -> tuple[list[Applied], str]:
@@ -193,15 +149,3 @@ class ThermostatReader:
         if self.chain:
             found |= {"measure-preserving": self.measure(), "reversible": self.reversible(palindrome)}
         return found
-
-
-def not_independent(m: Moved) -> str:
-    """Is each random number at an address of its own?"""
-    assert m.bath is not None
-    for x, (kind, shape) in zip(m.drawn, draws_together(m.way, m.bath)):
-        index = UOp.range(x.arg[2]).reshape(shape) if shape else UOp.const(0, i64)
-        if x.arg[0] != kind or x.shape != shape or x.src[-1] is not index:
-            return f"its noise is not a {kind} number at each of its addresses"
-    if len({x.arg[1] for x in m.drawn}) < len(m.drawn):
-        return "its noise is used twice"
-    return ""
