@@ -76,16 +76,24 @@ def test_fixmans_term_takes_the_temperature_of_the_bath(fixman):
     def c2(q):
         return ((q[1] - q[0]) * q[0]).sum() ** 2
 
-    out = sim.evolve(**started(sim, 2, 1500, temperature=1.5), steps=500, seed=1, frames=2, observe={"c2": c2})
+    out = sim.evolve(
+        **started(sim, 2, 1500, temperature=1.5), steps=500, seed=1, frames=2, observe={"c2": c2}
+    )
     want = 1 / 3
     if fixman is None:
-        want = quad(lambda c: c * c * math.sqrt(2 - c * c), -1, 1)[0] / quad(lambda c: math.sqrt(2 - c * c), -1, 1)[0]
+        want = (
+            quad(lambda c: c * c * math.sqrt(2 - c * c), -1, 1)[0]
+            / quad(lambda c: math.sqrt(2 - c * c), -1, 1)[0]
+        )
     found = tp.statistics(np.asarray(out["c2"])[20:], members=True)
     assert found.mean == pytest.approx(want, abs=4 * found.error + 0.001) and found.error < 0.004
 
 
 def test_a_number_of_its_own_for_fixmans_term_is_refused_in_a_bath():
-    for fixman, more, match in ((0.5, {"temperature": 1.0}, "another temperature"), (True, {}, "without a bath")):
+    for fixman, more, match in (
+        (0.5, {"temperature": 1.0}, "another temperature"),
+        (True, {}, "without a bath"),
+    ):
         with pytest.raises(tp.PlanError, match=match):
             tp.compile(bodies + tp.rigid_bonds(bonds, fixman=fixman), 0.05, sizes={"n": 2}, **more)
 
@@ -96,7 +104,10 @@ def test_the_momentum_of_free_links_stays_with_bussi():
     out = sim.evolve(**started(sim, 3, 40), steps=100, seed=2, save_every=20)
     P = out.p.sum(-2)
     assert np.abs(P - P[0])[..., :2].max() < 1e-12 and row(sim, "degrees of freedom") == "5"
-    assert row(tp.compile(bodies + free_links, 0.05, temperature=1.0, sizes={"n": 3}), "degrees of freedom") == "7"
+    assert (
+        row(tp.compile(bodies + free_links, 0.05, temperature=1.0, sizes={"n": 3}), "degrees of freedom")
+        == "7"
+    )
 
 
 @pytest.mark.parametrize("how", BATHS)

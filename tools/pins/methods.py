@@ -79,6 +79,7 @@ HUNG: tuple[Any, Any, Any] = (
     {"dt": 0.0625},
     {"q": [1.0, 0.0], "p": [0.0, 0.25]},
 )
+WARM_ROD: tuple[Any, Any, Any] = (HUNG[0], {"dt": 0.0625, "temperature": 0.5}, HUNG[2])
 
 # fmt: off
 TABLE: list[tuple[str, tuple[tuple[Any, Any, Any], ...]]] = [
@@ -115,6 +116,7 @@ TABLE: list[tuple[str, tuple[tuple[Any, Any, Any], ...]]] = [
     *((name, (HUNG,)) for name in ("rattle", "rattle4", "rattle6")),
     *((name, (WARM,)) for name in ("baoab", "obabo")),
     ("baoab", (RESCALED, CHAINED)),
+    ("rattle_baoab", (WARM_ROD,)),
     ("brownian", (BROWNIAN,)),
     *((name, (WAVES,)) for name in ("etdrk4", "ifrk4")),
 ]

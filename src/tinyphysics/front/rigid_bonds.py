@@ -94,9 +94,10 @@ def temperature_of(bonds: System, fixman: Any) -> UOp:
 def rigid_bonds(bonds: Any, *, fixman: Any = None) -> Any:
     """Makes stiff springs rigid: a potential k g(q)**2/2 becomes the constraint g(q) = 0, to be added to an energy.
 
-    `bonds` is a potential made with @tp.potential, written as a sum of squares. `fixman` is the thermal energy kT, a number
-    the name of a parameter, or True for that of the bath (temperature= of compile): kT ln det(G M⁻¹ Gᵀ)/2 joins the potential, so that angles are distributed as with very stiff
-    springs; without it they are not. out.losses has the frequencies and the heat capacity that are given up.
+    `bonds` is a potential made with @tp.potential, written as a sum of squares. `fixman` is the thermal energy kT, a number,
+    the name of a parameter, or True for that of the bath (temperature= of compile): kT ln det(G M⁻¹ Gᵀ)/2 joins the
+    potential, so that angles are distributed as with very stiff springs; without it they are not. out.losses has the
+    frequencies and the heat capacity that are given up.
     """
     if isinstance(bonds, SizedFamily) and bonds.kind == "potential":
         family = bonds

@@ -16,8 +16,8 @@ from tinyphysics.analysis.separable import separable
 from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.errors import InputError, PhysicsWarning, PlanError
 from tinyphysics.front.baths import Bath, bath_of
-from tinyphysics.given import shown
 from tinyphysics.front.rigid_bonds import OF_BATH
+from tinyphysics.given import shown
 from tinyphysics.ir import Ops, UOp, as_uop, substitute
 from tinyphysics.planner.systems.friction import rate_of
 from tinyphysics.rules.formulas.baths import LANGEVIN
@@ -243,7 +243,11 @@ def held_in(system: System, asked: Asked) -> int:
             f"bath={shown(way)} with the constraints of `{system.name}`: it is not known to keep momenta along them",
             fix=f"Take {one_of([f'bath={shown(x)}' for x in ALONG])}, or write stiff springs in place of the constraints.",
         )
-    if isinstance(asked.friction, dict) or np.ndim(asked.friction) or friction_is_array(system, asked.friction):
+    if (
+        isinstance(asked.friction, dict)
+        or np.ndim(asked.friction)
+        or friction_is_array(system, asked.friction)
+    ):
         raise PlanError(
             f"friction= number by number with the constraints of `{system.name}`: rods tie momenta together",
             fix="Pass one rate for all: friction=1.0.",

@@ -117,14 +117,18 @@ def rattle_in_bath(
             return [] if still else [kicks.flow(weight)]
         if part == "T":
             unknown = f"?{number}"
-            return [
-                drift(c, weight, unknown) if chain is None else long_chains.drift(chain, weight, unknown)
-            ]
+            return [drift(c, weight, unknown) if chain is None else long_chains.drift(chain, weight, unknown)]
         bath = in_bath(system, T, weight, 0, MIDDLE)
         if isinstance(bath, ThermostatFlow):
             return [off(), bath]
         assert isinstance(bath, BathFlow)
-        return [off(), Booked(T, 1.0), replace(bath, energy=UOp.const(0.0), held=held), off(), Booked(T, -1.0)]
+        return [
+            off(),
+            Booked(T, 1.0),
+            replace(bath, energy=UOp.const(0.0), held=held),
+            off(),
+            Booked(T, -1.0),
+        ]
 
     (first, begin), *inner, (_, end) = sequence
     init = flows(first, begin, 0)

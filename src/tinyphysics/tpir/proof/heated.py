@@ -89,7 +89,9 @@ def not_independent(program: Program, h: Heated) -> str:
 
 
 def not_at_addresses(
-    drawn: Sequence[UOp], wanted: Sequence[tuple[str, tuple[int, ...]]], where: str = "at each of its addresses"
+    drawn: Sequence[UOp],
+    wanted: Sequence[tuple[str, tuple[int, ...]]],
+    where: str = "at each of its addresses",
 ) -> str:
     for x, (kind, shape) in zip(drawn, wanted):
         index = UOp.range(x.arg[2]).reshape(shape) if shape else UOp.const(0, i64)

@@ -277,9 +277,7 @@ class ConstraintReader:
         if self.heated and self.together.moves:
             return "two baths"
         held = sum(g.size for g in structure.constraints)
-        kept = [
-            (UOp.var(f"multipliers {k}", g.shape) * g).sum() for k, g in enumerate(structure.constraints)
-        ]
+        kept = [(UOp.var(f"multipliers {k}", g.shape) * g).sum() for k, g in enumerate(structure.constraints)]
         energy = UOp.sum_of([*self.terms, *kept])
         how = (self.program, self.heated or self.together.moves, self.normal, self.velocity)
         return not_maxwell(*how) if self.heated else not_kept(*how, energy, held)  # type: ignore[arg-type]
