@@ -306,7 +306,16 @@ CHECKED: dict[str, dict[str, Option]] = {**CALLS, **dict.fromkeys(WITH_A_RUN, RU
 
 # The call of a simulation that the user wrote, and its options: what a run inside it says is about that call.
 CALLED: ContextVar[tuple[str, tuple[str, ...]] | None] = ContextVar("called", default=None)
+# Is a public call open, and is another open inside it?  A run inside a measurement has nobody to hand its beginning to.
+OPEN: ContextVar[bool] = ContextVar("open", default=False)
+INSIDE: ContextVar[bool] = ContextVar("inside", default=False)
 MEANT = {  # (call, what others call an option) -> how it is written here
+    ("random.normal", "size"): "shape=(3,)",
+    ("random.uniform", "size"): "shape=(3,)",
+    ("random.integers", "size"): "shape=(3,)",
+    ("poisson", "dx"): "spacing=0.1",
+    ("poisson", "h"): "spacing=0.1",
+    ("dx", "L"): "length=6.28",
     ("lyapunov", "count"): "spectrum=2",
     ("lyapunov", "exponents"): "spectrum=2",
     ("lyapunov", "n"): "spectrum=2",
@@ -397,13 +406,18 @@ def heeds(call: str, example: str) -> Callable[[F], F]:
             for name in (*required[len(args) :], *needed):
                 if name not in options:
                     raise InputError(f"{call} is missing its argument `{name}`", fix=f"Write {example}.")
-            if not begins or CALLED.get() is not None:
-                return function(*args, **options)
-            token = CALLED.set((call, tuple(table) if call in CALLS else tuple(sorted(takes))))
+            which = INSIDE if OPEN.get() else OPEN
+            around = which.set(True)
+            named = begins and CALLED.get() is None
+            token = (
+                CALLED.set((call, tuple(table) if call in CALLS else tuple(sorted(takes)))) if named else None
+            )
             try:
                 return function(*args, **options)
             finally:
-                CALLED.reset(token)
+                which.reset(around)
+                if token is not None:
+                    CALLED.reset(token)
 
         return cast(F, users_frames(checked))
 

@@ -531,6 +531,7 @@ for _kind in (System, SizedFamily, Sum):  # frozen dataclasses would raise an er
     _kind.__setattr__ = not_changed  # type: ignore[method-assign]
 
 
+@heeds("split", "tp.split(a, b)")
 def split(*parts: Any) -> Sum:
     """Adds systems whose kinetic energies differ: the energies of all parts add up, and each part has its own flow.
 
@@ -548,6 +549,7 @@ def split(*parts: Any) -> Sum:
     return Sum(whole.parts, whole.ranks, apart=True)
 
 
+@heeds("fast", "tp.fast(part)")
 def fast(part: Any) -> Sum:
     """Marks the part of a sum whose forces change fastest: tp.fast(bonds) + tp.slow(rest).
 
@@ -556,6 +558,7 @@ def fast(part: Any) -> Sum:
     return with_level(part, 0)
 
 
+@heeds("slow", "tp.slow(part)")
 def slow(part: Any, rank: int = 1) -> Sum:
     """Marks a part of a sum whose forces change slowly: it is applied once in a step.
 

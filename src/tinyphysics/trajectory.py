@@ -44,6 +44,16 @@ class Stop:
         return up.autopsy(self if out is None else replace(self, of=out))
 
 
+OF_OTHER_RUNS = {  # what only some runs have, and what makes a run of that kind
+    "exchange": "evolve(..., exchange=100)",
+    "at": "evolve(..., exchange=100)",
+    "free_energy": "compile(..., bias=tp.metadynamics(...)); of umbrella windows write tp.mbar(out).free_energy()",
+    "weights": "compile(..., bias=tp.metadynamics(...)); of umbrella windows write tp.mbar(out).weights",
+    "bias": "compile(..., bias=tp.metadynamics(...))",
+    "bias_work": "compile(..., bias=...)",
+    "cv": "compile(..., bias=...)",
+    "cell_work": "compile(..., pressure=1.0)",
+}
 WRONG = ("integrity", "singularity")  # causes of stops of a run whose numbers are finite
 
 
@@ -284,6 +294,8 @@ class Trajectory:
             if name not in self._cache:
                 self._cache[name] = self._later[name]()
             return self._cache[name]
+        if name in OF_OTHER_RUNS:
+            raise AttributeError(f"this run has no out.{name}: that comes with {OF_OTHER_RUNS[name]}")
         raise AttributeError(
             f"a trajectory has no `{name}`; {did_you_mean(name, [*frames, 'energy', 'final', 'drift'])}"
             f"states: {', '.join(frames)}; observables: {', '.join(self.__dict__.get('observed', {})) or 'none'}"
@@ -450,7 +462,7 @@ class Trajectory:
         booked = self.ledger
         if "heat" not in booked:
             raise PlanError(
-                "out.heat of a run without a bath",
+                "a run without a bath has no heat and no shadow work",
                 fix="Compile it with one: tp.compile(system, dt, temperature=1.0).",
             )
         moves = self.__dict__.get("_later", {})

@@ -230,6 +230,8 @@ CALLS = [
     lambda: tp.compile(pendulum + WALL, dt=0.01).evolve(**START, steps=2, events={"crossing": lambda q: q}),
     lambda: tp.compile(pendulum + WALL, dt=0.01).evolve(**START, steps=2, dt=-0.01),
     lambda: tp.compile(pendulum + FLOOR, dt=0.01).evolve(**START, steps=2, dt=-0.01),
+    lambda: tp.compile(pendulum, temperature=1.0).evolve(**START, steps=2, dt=-0.01),
+    lambda: tp.compile(pendulum, dt=0.01, friction=1.0, project="energy"),
     lambda: tp.compile(pendulum + FLOOR, dt=0.01).minimise(**START),
     lambda: tp.compile(pendulum, method="taylor").evolve(**START, until=1.0, acts=KICK),
     lambda: tp.compile(spring, dt=0.01).evolve(**START, steps=2, acts=KICK),

@@ -7,6 +7,7 @@ from typing import Any
 
 from tinyphysics.errors import PlanError
 from tinyphysics.given import shown
+from tinyphysics.options import heeds
 from tinyphysics.rules.formulas.baths import ANDERSEN, LANGEVIN
 from tinyphysics.rules.formulas.memory import Rows
 from tinyphysics.rules.formulas.overdamped import BROWNIAN
@@ -28,6 +29,7 @@ class Bath:
     C: Rows = ()
 
 
+@heeds("nose_hoover", "tp.nose_hoover(length=3)")
 def nose_hoover(length: int = CHAIN) -> Bath:
     """A chain of `length` Nosé-Hoover thermostats: deterministic, reversible, with an extended energy that is conserved.
 

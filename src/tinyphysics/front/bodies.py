@@ -8,6 +8,7 @@ from tinyphysics.errors import ShapeError
 from tinyphysics.front.functions import on_symbols
 from tinyphysics.ir import UOp, as_uop
 from tinyphysics.ir.vectors import cross
+from tinyphysics.options import heeds
 
 
 def broadcast(a: UOp, b: UOp) -> tuple[UOp, UOp]:
@@ -42,6 +43,7 @@ def turned(R: Any, v: Any, back: bool) -> UOp:
     return (rows * u.reshape(*u.shape[:-1], 1, 3).expand(rows.shape)).sum(-1)
 
 
+@heeds("rotate", "tp.rotate(R, v)")
 @on_symbols
 def rotate(R: Any, v: Any) -> UOp:
     """Returns the vector `v` of the body's frame in the frame of space: `R` is a unit quaternion (w, x, y, z) or a matrix.
@@ -52,6 +54,7 @@ def rotate(R: Any, v: Any) -> UOp:
     return turned(R, v, back=False)
 
 
+@heeds("unrotate", "tp.unrotate(R, v)")
 @on_symbols
 def unrotate(R: Any, v: Any) -> UOp:
     """Returns the vector `v` of the frame of space as the body with the attitude `R` sees it.

@@ -11,6 +11,7 @@ from tinyphysics.errors import InputError
 from tinyphysics.front.brackets import Bracket, Tensor
 from tinyphysics.given import no_number, shown
 from tinyphysics.ir import UOp, as_uop
+from tinyphysics.options import heeds
 from tinyphysics.util import a_kind
 
 BEGINS = "q: tp.Vec[3], p: tp.Vec[3]"
@@ -25,6 +26,7 @@ def wrong_axes(states: Sequence[UOp]) -> str:
     return ""
 
 
+@heeds("magnetic", "tp.magnetic(lambda q: [0.0, 0.0, 1.0], charge=1.0)")
 def magnetic(B: Callable[..., Any], charge: Any = 1.0) -> Bracket:
     """The bracket of charges in a magnetic field: @tp.hamiltonian(bracket=tp.magnetic(B)).
 

@@ -13,6 +13,7 @@ from tinyphysics.errors import InputError, ShapeError
 from tinyphysics.front.complex import Complex, as_complex
 from tinyphysics.ir import UOp, as_uop, f64
 from tinyphysics.ir.uop import COMPLEX, NUMPY, axis_of
+from tinyphysics.options import heeds
 from tinyphysics.rules.formulas.fourier import transform
 
 NORMS = {"backward": (0.0, 1.0), "ortho": (0.5, 0.5), "forward": (1.0, 0.0)}  # powers of 1/n there and back
@@ -207,6 +208,7 @@ def field(u: Any, name: str) -> UOp | Complex:
     return x
 
 
+@heeds("dx", "tp.dx(u, 2, length=L)")
 def dx(u: Any, order: int = 1, axis: int = -1, length: Any = 2 * pi) -> UOp | Complex:
     """Returns a derivative of the periodic field u along an axis, of some order: exact for all waves that the grid holds.
 
@@ -244,6 +246,7 @@ def dx(u: Any, order: int = 1, axis: int = -1, length: Any = 2 * pi) -> UOp | Co
     return out if isinstance(x, Complex) else out.real
 
 
+@heeds("dealias", "tp.dealias(u)")
 def dealias(u: Any, axis: Any = None) -> UOp | Complex:
     """Returns the periodic field u without the modes from a third of the grid on, along an axis or all: the 2/3 rule.
 

@@ -50,7 +50,7 @@ def _unary(op: Ops) -> Callable[[Any], Any]:
     def function(x: Any) -> UOp:
         return as_uop(x).alu(op)
 
-    function.__name__ = op.value
+    function.__name__ = function.__qualname__ = op.value
     function.__doc__ = f"Returns {op.value}(x) of every element of x: a symbol, a number or an array."
     return on_symbols(function)
 
@@ -59,7 +59,7 @@ def _binary(op: Ops) -> Callable[[Any, Any], Any]:
     def function(x: Any, y: Any) -> UOp:
         return as_uop(x).alu(op, y)
 
-    function.__name__ = op.value
+    function.__name__ = function.__qualname__ = op.value
     function.__doc__ = (
         f"Returns {op.value}(x, y), element by element; x and y may be symbols, numbers or arrays."
     )

@@ -18,6 +18,7 @@ from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.neighbours import COLUMNS, MORTON
 from tinyphysics.ir.ops import ELEMENTWISE
 from tinyphysics.ir.reduction import FEW
+from tinyphysics.options import heeds
 from tinyphysics.rules.equality.normal import same
 from tinyphysics.rules.formulas.cutoffs import CUT, SHIFTED, SWITCHED
 from tinyphysics.util import one_of
@@ -32,6 +33,7 @@ def is_distance(u: UOp) -> bool:
     return u.op is Ops.NEIGHBOURS and u.arg[0] == "distance2"
 
 
+@heeds("pair_distance2", "tp.pair_distance2(q, cutoff=2.5, box=box)")
 def pair_distance2(
     q: Any, box: Any = None, cutoff: Any = None, *, skin: Any = None, shift: bool = False, switch: Any = None,
     exclude: Any = None, order: str = "columns",
@@ -220,6 +222,7 @@ def wrapped(points: UOp, domain: tuple[UOp, ...], way: tuple[int, ...]) -> UOp:
     return points - (images * box if box.ndim == 1 else images @ box)
 
 
+@heeds("separation", "tp.separation(a, b, box)")
 @on_symbols
 def separation(a: Any, b: Any, box: Any = None) -> UOp:
     """Returns a - b, to the nearest image in a box: what the bond between two points is made of.

@@ -9,10 +9,12 @@ from tinyphysics.front.functions import on_symbols
 from tinyphysics.front.neighbours import left_over, near_sum
 from tinyphysics.ir import UOp, as_uop
 from tinyphysics.ir.uop import NUMPY
+from tinyphysics.options import heeds
 
 SQUARE = "Write it with d = q[:, None] - q[None, :], which has one row and one column for each particle."
 
 
+@heeds("pair_sum", "tp.pair_sum(1 / r2)")
 @on_symbols
 def pair_sum(x: Any, *, shift: bool = False, switch: Any = None) -> UOp:
     """Sums a matrix x of pair energies over i < j: each pair once, the diagonal never.

@@ -9,6 +9,7 @@ from typing import Any
 from tinyphysics.errors import InputError, ShapeError
 from tinyphysics.given import shown
 from tinyphysics.ir import Ops, UOp, as_uop, f64
+from tinyphysics.options import heeds
 from tinyphysics.rules.calculus.elliptic import MULTIGRID, PERIODIC, TRANSFORMS, Elliptic
 from tinyphysics.util import did_you_mean, one_of
 
@@ -17,6 +18,7 @@ WAYS = ("auto", "fft", "multigrid")
 SMOOTH = ("chebyshev", "jacobi", "red-black")
 
 
+@heeds("poisson", 'tp.poisson(f, spacing=0.1, boundary="dirichlet")')
 def poisson(
     f: Any,
     spacing: Any = 1.0,

@@ -17,6 +17,7 @@ from typing import Any
 
 from tinyphysics.errors import InputError, ShapeError, TraceError
 from tinyphysics.ir import UOp, as_uop
+from tinyphysics.options import heeds
 from tinyphysics.rules.functions import random as rules
 
 AUTOMATIC = 1 << 31  # streams below are the user's own, and those of initial conditions
@@ -100,18 +101,21 @@ def _shifted(by: Any, x: UOp) -> UOp:
     return x if _is(by, 0.0) else as_uop(by) + x
 
 
+@heeds("random.uniform", "tp.random.uniform((3,), low=0.0, high=1.0)")
 def uniform(shape: Any = (), *, low: Any = 0.0, high: Any = 1.0, stream: int | None = None) -> UOp:
     """Numbers u in [0, 1), multiples of 2**-53 (float32: 2**-24); with bounds, low + (high - low)*u."""
     u = _draw("uniform", shape, stream)
     return _shifted(low, u if _is(low, 0.0) and _is(high, 1.0) else (as_uop(high) - low) * u)
 
 
+@heeds("random.normal", "tp.random.normal((3,), mean=0.0, std=1.0)")
 def normal(shape: Any = (), *, mean: Any = 0.0, std: Any = 1.0, stream: int | None = None) -> UOp:
     """Numbers x with mean 0 and variance 1, the first of a pair of Box & Muller; with arguments, mean + std*x."""
     x = _draw("normal", shape, stream)
     return _shifted(mean, x if _is(std, 1.0) else as_uop(std) * x)
 
 
+@heeds("random.integers", "tp.random.integers(0, 6, (3,))")
 def integers(low: Any, high: Any, shape: Any = (), *, stream: int | None = None) -> UOp:
     """Whole numbers from low to high - 1, as floats: low + floor((high - low)*u)."""
     return _shifted(low, ((as_uop(high) - low) * _draw("uniform", shape, stream)).floor())

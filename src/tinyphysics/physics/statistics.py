@@ -52,10 +52,12 @@ def statistics(array: Any, members: bool = False) -> Any:
     Numbers at the beginning that are far from the second half are left out, and `start` says how many.
     """
     try:
+        if array is None or np.iscomplexobj(array):
+            raise TypeError
         x = np.asarray(array, float)
     except (TypeError, ValueError):
         raise InputError(
-            "statistics of what is no array of numbers", fix='Pass a series: out["name"].'
+            "statistics of what is no array of real numbers", fix='Pass a series: out["name"]; of z, z.real.'
         ) from None
     if x.ndim < 1 or len(x) < FEWEST:
         raise InputError(

@@ -18,6 +18,7 @@ from tinyphysics.errors import InputError, PlanError, TinyPhysicsError
 from tinyphysics.facts import Facts
 from tinyphysics.options import CALLS
 from tinyphysics.plan import Goal
+from tinyphysics.rules.formulas.thermostats import NOSE_HOOVER
 from tinyphysics.rules.functions.random import draws
 from tinyphysics.step import Step
 from tinyphysics.target import PYTHON
@@ -43,6 +44,7 @@ JUMPS, ORBITS = "a jump", "a step on Kepler orbits"
 SOLVES, TURNS = "a step that solves equations", "a step that turns oscillators"
 DRAWS, NO_ENERGY = "a step that draws random numbers", "a step that does not keep the energy"
 NO_END = "a step that does not end with q and p"
+OPEN = "friction, contacts or a bath"
 BACKWARDS, ENSEMBLE, NO_DT, ON_A_GPU = "rewinding", "an ensemble", "a run without dt", "arrays on a GPU"
 
 
@@ -89,6 +91,11 @@ class Ask:
     @property
     def precision(self) -> Precision:
         return PRECISIONS[self["precision"]]
+
+    @property
+    def opened(self) -> str:
+        """By what the energy of a system comes and goes."""
+        return "the bath" if self.system.heat else "the friction" if self.system.friction else "a contact"
 
     @property
     def degree(self) -> str:
@@ -247,6 +254,9 @@ CONFLICTS: tuple[Conflict, ...] = (
     Conflict("project", CONSTRAINTS, "build",
         "project= cannot be combined with the constraints of `{a.system.name}`: it would lead off them",
         "Leave project= out: constraints are kept without it."),
+    Conflict("project", OPEN, "build",
+        "project= keeps what the motion keeps, and {a.opened} of `{a.system.name}` changes it",
+        "Leave project= out.", lambda a: a.has("project") and a.system.is_open),
     Conflict("propagator", CONSTRAINTS, "build",
         "propagator={a[propagator]!r}, but the positions of `{a.system.name}` are held by constraints",
         "Leave propagator= out: it is stepped.",
@@ -380,11 +390,15 @@ CONFLICTS: tuple[Conflict, ...] = (
     Conflict("dt", "contacts", "run",
         "contacts cannot be met backwards in time, and dt={a[dt]} is negative",
         "Use a positive dt; reverse the momenta of the start.",
-        lambda a: getattr(a.system, "contacts", ()) and goes_back(a["dt"])),
+        lambda a: a.system.contacts and goes_back(a["dt"])),
     Conflict("dt", "walls", "run",
         "walls and events cannot be met backwards in time, and dt={a[dt]} is negative",
         "Use a positive dt; reverse the momenta of the start.",
-        lambda a: getattr(a.system, "crossings", ()) and goes_back(a["dt"])),
+        lambda a: a.system.crossings and goes_back(a["dt"])),
+    Conflict("dt", "a bath", "run",
+        "dt={a[dt]} with bath={a.system.bath!r}: noise does not run backwards",
+        "Use a positive dt, or compile with bath=tp.nose_hoover(), which is reversible.",
+        lambda a: a.system.bath not in ("", NOSE_HOOVER) and goes_back(a["dt"])),
     *(Conflict(one, NO_DT, "grid",
         f"{{one}}={{a[{one}]!r}} counts output times dt apart, and no dt was given",
         "Pass one to compile: with dt=0.1, frames are at multiples of 0.1.", error=InputError)

@@ -75,13 +75,21 @@ def metadynamics(
     if not 1 <= len(functions) <= MOST or not all(map(callable, functions)):
         raise InputError(f"tp.metadynamics: cv={shown(cv)} is not one to {MOST} functions", fix=CV)
     n = len(functions)
-    grids = tuple(map(tuple, grid)) if n > 1 or np.ndim(grid) == 2 else (tuple(grid),)
-    widths = tuple(float(w) for w in np.broadcast_to(np.asarray(width, float), (n,)))
-    wraps = tuple(bool(x) for x in np.broadcast_to(np.asarray(periodic), (n,)))
+    grid = grid.tolist() if isinstance(grid, np.ndarray) else grid
+    rows = isinstance(grid, (list, tuple)) and any(isinstance(g, (list, tuple)) for g in grid)
+    grids = tuple(tuple(g) if isinstance(g, (list, tuple)) else () for g in (grid if rows else (grid,)))
+    widths = tuple(number("width", w, "width=0.1") for w in for_each("width", width, n))
+    wraps = for_each("periodic", periodic, n)
+    if not all(isinstance(x, (bool, np.bool_)) for x in wraps):
+        raise InputError(
+            f"tp.metadynamics: periodic={shown(periodic)} is neither True nor False",
+            fix="Pass periodic=True.",
+        )
     if len(grids) != n or any(len(g) != 3 for g in grids):
         raise InputError(
-            f"tp.metadynamics: grid={shown(grid)} for {n} collective variables", fix="Pass grid=(low, high, cells) for each."
-        )  # fmt: skip
+            f"tp.metadynamics: grid={shown(grid)} for {n} collective variable{'s' if n > 1 else ''}",
+            fix="Pass grid=(low, high, cells) for each.",
+        )
     found = []
     for (low, high, cells), w in zip(grids, widths):
         lo, hi, count = (
@@ -120,9 +128,13 @@ def umbrella(cv: Any, centre: Any, k: Any, *, period: float | None = None) -> Um
     period  of a cv that is an angle: 2*math.pi
     """
     if not callable(cv):
-        raise InputError(f"tp.umbrella: cv={shown(cv)} is not a function", fix=CV)
+        raise InputError(
+            f"tp.umbrella: cv={shown(cv)} is not a function",
+            fix="Write a function of positions that returns a number: tp.umbrella(lambda q: q[0], centre=0.0, k=50.0).",
+        )
     for name, value in (("centre", centre), ("k", k)):
-        x = np.asarray(value, float)
+        x = np.array([number(name, v, f"{name}=1.0") for v in np.ravel(np.asarray(value, object))])
+        x = x.reshape(np.shape(value))
         if x.ndim > 1 or not np.isfinite(x).all() or name == "k" and not (x >= 0).all():
             raise InputError(
                 f"tp.umbrella: {name}={shown(value)}",
@@ -131,6 +143,18 @@ def umbrella(cv: Any, centre: Any, k: Any, *, period: float | None = None) -> Um
     if period is not None and not number("period", period, "period=6.28") > 0:
         raise InputError(f"tp.umbrella: period={period} is not above zero", fix="Leave it out.")
     return Umbrella(cv, centre, k, period)
+
+
+def for_each(name: str, value: Any, n: int) -> tuple[Any, ...]:
+    """One for each collective variable: one for all, or as many as there are."""
+    if not isinstance(value, (list, tuple, np.ndarray)) or np.ndim(value) == 0:
+        return (value,) * n
+    if len(value) != n:
+        raise InputError(
+            f"tp.metadynamics: {name}={shown(value)} for {n} collective variable{'s' if n > 1 else ''}",
+            fix="Pass one, or one for each.",
+        )
+    return tuple(value)
 
 
 def with_bias(system: Any, bias: Any, trace: Callable[[System, Any], UOp]) -> Any:

@@ -301,8 +301,12 @@ def check_momenta(system: System) -> None:
             fix="Leave temperature= out.",
         )
     if system.levels or system.clock is not None or system.motion is not None:
-        what = "fast and slow parts" if system.levels else "time=" if system.clock else "a Lagrangian"
-        raise PlanError(f"temperature= cannot be combined with {what} yet", fix="Write an energy H(q, p).")
+        what, instead = (
+            ("fast and slow parts", "Leave tp.fast and tp.slow out: a + b.") if system.levels
+            else ("time=", "Leave time= out.") if system.clock
+            else ("a Lagrangian", "Write an energy H(q, p).")
+        )  # fmt: skip
+        raise PlanError(f"temperature= cannot be combined with {what} yet", fix=instead)
     if not (split := separable(system)):
         raise PlanError(
             f"temperature= for `{system.name}`, whose energy is not shown to be T(p) + V(q): {split.because}",

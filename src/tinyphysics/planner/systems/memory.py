@@ -10,11 +10,13 @@ import numpy as np
 from tinyphysics.errors import InputError
 from tinyphysics.front.baths import Bath
 from tinyphysics.given import shown
+from tinyphysics.options import heeds
 from tinyphysics.rules.formulas.memory import GLE, Rows, noise_of, transposed, unit
 
 LARGEST = 5  # rows of a matrix
 
 
+@heeds("gle", "tp.gle([[0.0, 1.0], [-1.0, 2.0]])")
 def gle(A: Any = None, C: Any = None, *, kernel: Any = None) -> Bath:
     """A generalised Langevin bath, (p, s)' = -A (p, s) + noise: fast modes are damped strongly and slow ones weakly, say.
 
@@ -56,7 +58,7 @@ def gle(A: Any = None, C: Any = None, *, kernel: Any = None) -> Bath:
 
 def matrix(name: str, given: Any, example: str) -> Rows:
     try:
-        numbers = np.asarray(given, dtype=np.float64)
+        numbers = np.zeros(()) if np.iscomplexobj(given) else np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         numbers = np.zeros(())
     if numbers.ndim != 2 or numbers.shape[0] != numbers.shape[1] or not np.isfinite(numbers).all():

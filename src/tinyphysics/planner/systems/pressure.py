@@ -110,7 +110,8 @@ def pressed(system: System, pressure: Any, how: Barostat) -> System:
     name = pressure_of(system, pressure, made)
     dimensions_of(system, box)
     told = (how.way, box.name, name, how.tau, how.every, how.compressibility)
-    return replace(system, barostat=told, parameters=(*system.parameters, *made), function=None)
+    own = tuple(replace(x, sign="positive") if x is box else x for x in system.parameters)
+    return replace(system, barostat=told, parameters=(*own, *made), function=None)
 
 
 def cells(energy: UOp) -> Iterator[UOp]:

@@ -9,10 +9,12 @@ from tinyphysics.errors import InputError
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, as_uop, broadcast_shape, toposort
 from tinyphysics.ir.value import CUSTOM
+from tinyphysics.options import heeds
 from tinyphysics.rules.calculus.partials import CUSTOM_PARTIALS, CUSTOM_SITES
 from tinyphysics.util import user_site
 
 
+@heeds("op", 'tp.op("square", lambda x: x * x)')
 def op(
     name: str,
     definition: Callable[..., UOp],

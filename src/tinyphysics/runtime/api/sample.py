@@ -76,7 +76,7 @@ class Draws:
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.values:
-            raise KeyError(f"draws have no `{name}`; positions: {', '.join(self.values)}")
+            raise InputError(f"draws have no `{name}`", fix=f"Positions: {', '.join(self.values)}.")
         return self.values[name]
 
     def __len__(self) -> int:
@@ -88,8 +88,8 @@ class Draws:
         A function gets the draws with their axes (draws, chains, ...) in front: `out.mean(lambda q: q**2)`.
         """
         if callable(what):
-            names = [n for n in inspect.signature(what).parameters if n in self.values]
-            x = np.asarray(what(**{n: self.values[n] for n in names}))
+            names = list(inspect.signature(what).parameters)
+            x = np.asarray(what(**{n: self[n] for n in names}))
         else:
             x = self[what]
         return statistics(x, members=self.is_ensemble)
@@ -193,7 +193,7 @@ def sample(
     threads      the number of threads; by default all
     given        positions and parameters by name: q=[0.0, 1.0], k=2.0; one more leading axis makes chains
     """
-    count, length = whole("draws", draws, 1), whole("steps", steps, 1)
+    count, length, seed = whole("draws", draws, 1), whole("steps", steps, 1), whole("seed", seed, 0)
     part = number("refresh", refresh, "refresh=1.0")
     if not 0.0 < part <= 1.0:
         raise InputError(
@@ -212,9 +212,10 @@ def sample(
         )
     system = with_momenta(energy, given)
     if unknown := next((n for n in given if n not in names_in(system)), None):
-        near = did_you_mean(unknown, names_in(system))
+        near = did_you_mean(unknown, (*names_in(system), *OPTIONS)).strip()
         raise InputError(
-            f"tp.sample received `{unknown}`, which `{system.name}` does not have", fix=near.strip()
+            f"tp.sample received `{unknown}`, which is no option and which `{system.name}` does not have",
+            fix=near or f"It has {', '.join(names_in(system))}; options are {', '.join(OPTIONS)}.",
         )
     sim, groups = sampler(system, float(dt), length, part, method, precision, backend, given)
     warm = next(n for n in sim.own_names if n.endswith(TEMPERATURE) and n not in names_in(system))
@@ -223,6 +224,9 @@ def sample(
     values[warm] = float(temperature) * float(kB)
     values[ENERGY] = np.full_like(values[ENERGY], endless(precision))
     return drawn(sim, system, values, count, float(dt), length, groups, bool(tune), seed, threads)
+
+
+OPTIONS = tuple(n for n, p in inspect.signature(sample).parameters.items() if p.kind is p.KEYWORD_ONLY)
 
 
 def drawn(

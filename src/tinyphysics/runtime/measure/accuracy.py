@@ -305,6 +305,11 @@ def suggest_dt(
             f"`{sim.system.name}` is solved instead of stepped: dt does not change its error",
             fix='Choose dt for the output times you want; for a run in steps, compile with propagator="loop".',
         )
+    if sim.compiled.known.draws:
+        raise PlanError(
+            f"a step of `{sim.system.name}` draws random numbers: with half the step it draws others, which hide its error",
+            fix="Compile the system without its noise, and ask that simulation: tp.compile(system).suggest_dt(...).",
+        )
     t0 = checked_time(t0)
     i = state_of(sim, given, "to suggest_dt")
     goal = sim.goal.by_method(

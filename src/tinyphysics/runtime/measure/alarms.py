@@ -400,7 +400,8 @@ def tell(r: Run, out: Trajectory, what: str, dt: float | None, checks: str, inst
     elif dt is None:
         fix = "Begin where H is defined; if its numbers are too large for that, choose other units."
     elif r.jump is None and not r.adaptive and not r.system.driven:
-        fix = f"Compile with dt={proposed(dt)} or less; sim.suggest_dt(...) measures one."
+        measured = "" if r.system.heat else "; sim.suggest_dt(...) measures one"
+        fix = f"Compile with dt={proposed(dt)} or less{measured}."
     else:
         fix = "The trajectory may be far from the solution."
     out.metrics["notes"] = (*out.metrics["notes"], what)

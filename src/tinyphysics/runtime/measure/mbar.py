@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.errors import BackendError, InputError
-from tinyphysics.given import choice, shown, whole
+from tinyphysics.given import choice, number, shown, whole
 from tinyphysics.options import heeds
 from tinyphysics.physics.statistics import FEWEST, statistics
 from tinyphysics.planner.systems.bias import SPRINGS
@@ -199,9 +199,20 @@ def thinned(x: Any) -> Any:
     return np.arange(s.start, len(x), step)
 
 
+def numbers(name: str, value: Any) -> Any:
+    return np.array([number(name, x, f"{name}=np.linspace(-1, 1, 41)") for x in np.ravel(value)]).reshape(
+        np.shape(value)
+    )
+
+
 def edges_of(x: Samples, bins: Any) -> Any:
     if np.ndim(bins):
-        return np.asarray(bins, float)
+        edges = numbers("bins", bins)
+        if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
+            raise InputError(
+                f"bins={shown(bins)} are no edges of bins", fix="Pass bins=40, or edges that rise: np.linspace(-1, 1, 41)."
+            )  # fmt: skip
+        return edges
     return np.linspace(x.s.min(), x.s.max(), whole("bins", bins, 2) + 1)
 
 
@@ -245,7 +256,12 @@ def wham(x: Samples, edges: Any) -> tuple[Any, Any]:
     seen = np.histogram(x.s, edges)[0].astype(float)
     boltzmann = np.exp(-x.bias_at(0.5 * (edges[1:] + edges[:-1])))
     f = np.zeros(len(x.count))
-    for _ in range(ROUNDS):
+    for count in range(ROUNDS + 1):
+        if count == ROUNDS:
+            raise InputError(
+                f"WHAM has not come to rest after {ROUNDS:,} rounds: windows hardly overlap",
+                fix='Place centres closer, or take softer springs, k=; or method="mbar".',
+            )
         p = seen / np.maximum((x.count * np.exp(f)) @ boltzmann, 1e-300)
         p /= p.sum()
         new = -np.log(boltzmann @ p)

@@ -40,7 +40,9 @@ class At:
             return self.observed[name][1]
         if name in self.frames:
             return self.frames[name]
-        raise KeyError(f"`{name}` was not observed; observables: {', '.join(self.observed) or 'none'}")
+        raise InputError(
+            f"`{shown(name)}` was not observed", fix=f"Observables: {', '.join(self.observed) or 'none'}."
+        )
 
     @cached_property
     def energy(self) -> Any:

@@ -165,7 +165,10 @@ def shorter(
         if steps * 4 > MOST // FEW:
             return None
         trial = setup.variant(replace(goal, dt=dt, method=method), backend)
-        again = trial.evolve(**start, **given, steps=steps, t0=run.t0, frames=2)
+        try:
+            again = trial.evolve(**start, **given, steps=steps, t0=run.t0, frames=2)
+        except KeyboardInterrupt:  # the run itself is over: it is told without a step to take
+            return None
         worst = gap_of(again.origin, goal, method, threshold).largest
         if worst <= threshold:
             return dt

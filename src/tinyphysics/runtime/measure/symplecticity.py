@@ -18,6 +18,7 @@ from typing import Any
 from tinyphysics.errors import InputError, VerifyError
 from tinyphysics.front.trace import map_
 from tinyphysics.ir import Ops, UOp, elements, substitute, toposort
+from tinyphysics.options import heeds
 from tinyphysics.pipeline import in_exact_constants
 from tinyphysics.poisson import starts
 from tinyphysics.rules.calculus.custom import inline
@@ -211,6 +212,7 @@ def pairs_of(system: System, pairs: Any) -> list[tuple[str, str]]:
     )
 
 
+@heeds("measure_symplectic", "tp.measure_symplectic(sim, q=..., p=...)")
 def measure_symplectic(sim: Measurable, dt: float | None = None, pairs: Any = None, **given: Any) -> Defect:
     """Measures how far one step is from symplectic: |MᵀJM - J| of its Jacobian M, in 106 bits.
 
@@ -358,6 +360,7 @@ def defect_of_bodies(setup: Setup, dt: float, i: Inputs) -> Defect:
     return Defect(what, dt, (values[0], values[1], values[2]), structure.headline, structure.measured)
 
 
+@heeds("assert_symplectic", "tp.assert_symplectic(sim, q=..., p=...)")
 def assert_symplectic(sim: Measurable, dt: float | None = None, pairs: Any = None, **given: Any) -> Defect:
     """Raises a VerifyError unless one step of a simulation is measured to be symplectic, up to rounding.
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from tinyphysics.device.host.threads import spread
 from tinyphysics.errors import BackendError, StoreError
+from tinyphysics.options import INSIDE
 from tinyphysics.runtime.stages.across import change
 from tinyphysics.runtime.stages.between import frames_at_once
 from tinyphysics.runtime.stages.block import advance_block
@@ -103,6 +104,10 @@ def go(run: Running, tick: Callable[[int], None]) -> Record:
                     safeguard(run, done)
             tick(run.n)
     except KeyboardInterrupt as stop:
+        if (
+            INSIDE.get() and not files
+        ):  # a measurement would take the beginning for a run that failed, and go on
+            raise
         r.stops.append(Stop("interrupted", run.n, run.time(run.n), error=stop))
     except StoreError as error:
         r.stops.append(Stop("store", run.n, run.time(run.n), error=error))

@@ -138,9 +138,12 @@ def resolve(
         hash_every = agreed("hash_every", hash_every, None, c.hash_every, path)
         if wants.unsaid and c.save_every is not None:
             wants = replace(wants, every=c.save_every, told_every=True)
-    if isinstance(setup.source, SizedFamily):
-        setup.bind(setup.source, sizes_from(setup.source, sizes_given(setup.source, c, path, given)))
-    check("run", Ask.of(setup.goal, setup.source, dt=dt))
+    source = setup.source
+    if isinstance(source, SizedFamily):
+        sizes = sizes_from(source, sizes_given(source, c, path, given))
+        setup.bind(source, sizes)
+        source = source.bind(sizes)
+    check("run", Ask.of(setup.goal, source, dt=dt))
     begin = Beginning(given, arrays, dt, t0, replace(request, until=until, hash_every=hash_every), c)
     begin = decide(setup, begin, deciders, frame if isinstance(frame, Frame) else None)
     decided = setup._asked is not None
