@@ -53,11 +53,12 @@ def angles() -> list[float]:
 
 @dataclass(frozen=True)
 class Functions:
-    """emit/kinds/trees/tree_walk.py, compiled."""
+    """emit/kinds/trees/tree_functions.py, compiled."""
 
     keys: Callable[..., None]
     direct: Callable[..., None]
     walk: Callable[..., int]
+    back: Callable[..., int]
 
 
 def softening_of(spec: TreeSpec, params: Mapping[str, Any], member: int) -> float:

@@ -20,7 +20,7 @@ from tinyphysics.device.protocols import Code, Parts
 from tinyphysics.emit.kinds import cnests as emit_cnests
 from tinyphysics.emit.kinds.neighbours import list_builder as emit_lists
 from tinyphysics.emit.kinds.series.series import SeriesWriter
-from tinyphysics.emit.kinds.trees import tree_walk as emit_tree
+from tinyphysics.emit.kinds.trees import tree_functions as emit_tree
 from tinyphysics.emit.modules import nests as emit_nests
 from tinyphysics.emit.modules import team as emit_team
 from tinyphysics.emit.scalar import c as emit_c
@@ -187,6 +187,7 @@ TREE = {
     "keys": taking("piipp"),
     "direct": taking("piippiidp"),
     "walk": taking("pipiiipddpiipppp", ctypes.c_int64),
+    "back": taking("pipiiipddpiipppppppp", ctypes.c_int64),
 }
 
 

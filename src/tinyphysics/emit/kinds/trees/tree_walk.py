@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tinyphysics.emit.text.code import Arithmetic, B, V, Vectors, W, function
-from tinyphysics.emit.text.code import module as module_of
 from tinyphysics.tpir.kernels.tree import BITS, BOX, MASS, MOMENTS, SIZE, TRACE
 
 LANES = ", ".join(f"i64 {k}" for k in range(8))
@@ -176,9 +175,12 @@ def direct(c: Writer) -> list[str]:
     )
 
 
-def walk(c: Writer) -> list[str]:
-    """The groups from %from to %to of a list; the number of nodes and points that a group was pulled by, summed."""
-    softening, angle = c.splat("%softening"), c.splat("%angle")
+def each_group(c: Writer, met: Callable[[str, str, str], None]) -> str:
+    """For the groups from %from to %to of a list: what it meets in %whole and %opened, then `met`, with how many they are.
+
+    Returns where it counts the nodes and points that were met.
+    """
+    angle = c.splat("%angle")
     waiting, whole, opened, total = (c.variable("0") for _ in range(4))
 
     def group(i: str) -> None:
@@ -199,26 +201,8 @@ def walk(c: Writer) -> list[str]:
         children(box, left)
         c.line(f"br label %{look}")
         c.at(out)
-        ids = c.new(f"add {W} {c.splat(first, 'i64')}, <{LANES}>")
-        lanes = Lanes(c, [c.vector(c.plane("%p", "%stride", k, first)) for k in range(3)], ids, softening)
-
-        def as_a_whole(k: str, sums: list[str]) -> list[str]:
-            at = c.get("%whole", k)
-            return lanes.node(lambda f: c.wide("%nodes", "%wide", f, at), sums)
-
-        def point_by_point(k: str, sums: list[str]) -> list[str]:
-            leaf = c.new(f"shl i64 {c.get('%opened', k)}, 3")
-            for j in range(8):
-                who = c.new(f"add i64 {leaf}, {j}")
-                at = [c.wide("%p", "%stride", a, who) for a in range(4)]
-                sums = lanes.point(at[:3], at[3], who, sums)
-            return sums
-
         nodes, leaves = c.value(whole), c.value(opened)
-        sums = c.carrying(nodes, ["zeroinitializer"] * 3, as_a_whole)
-        sums = c.carrying(leaves, sums, point_by_point)
-        for k, s in enumerate(sums):
-            c.line(f"store {V} {s}, ptr {c.plane('%out', '%stride', k, first)}, align 8")
+        met(first, nodes, leaves)
         many = c.new(f"add i64 {nodes}, {c.new(f'shl i64 {leaves}, 3')}")
         c.set(total, c.new(f"add i64 {c.value(total)}, {many}"))
 
@@ -255,7 +239,40 @@ def walk(c: Writer) -> list[str]:
         return c.new(f"zext i8 {ones} to i64")
 
     c.each(c.variable("0"), "%from", "%to", group)
-    c.line(f"ret i64 {c.value(total)}")
+    return total
+
+
+def ids_of(c: Writer, first: str) -> str:
+    """The numbers of the eight points of a group."""
+    return c.new(f"add {W} {c.splat(first, 'i64')}, <{LANES}>")
+
+
+def walk(c: Writer) -> list[str]:
+    """The groups from %from to %to of a list; the number of nodes and points that a group was pulled by, summed."""
+    softening = c.splat("%softening")
+
+    def met(first: str, nodes: str, leaves: str) -> None:
+        x = [c.vector(c.plane("%p", "%stride", k, first)) for k in range(3)]
+        lanes = Lanes(c, x, ids_of(c, first), softening)
+
+        def as_a_whole(k: str, sums: list[str]) -> list[str]:
+            at = c.get("%whole", k)
+            return lanes.node(lambda f: c.wide("%nodes", "%wide", f, at), sums)
+
+        def point_by_point(k: str, sums: list[str]) -> list[str]:
+            leaf = c.new(f"shl i64 {c.get('%opened', k)}, 3")
+            for j in range(8):
+                who = c.new(f"add i64 {leaf}, {j}")
+                at = [c.wide("%p", "%stride", a, who) for a in range(4)]
+                sums = lanes.point(at[:3], at[3], who, sums)
+            return sums
+
+        sums = c.carrying(nodes, ["zeroinitializer"] * 3, as_a_whole)
+        sums = c.carrying(leaves, sums, point_by_point)
+        for k, s in enumerate(sums):
+            c.line(f"store {V} {s}, ptr {c.plane('%out', '%stride', k, first)}, align 8")
+
+    c.line(f"ret i64 {c.value(each_group(c, met))}")
     return function(
         "i64",
         "walk",
@@ -264,14 +281,3 @@ def walk(c: Writer) -> list[str]:
         "ptr %whole, ptr %opened",
         c,
     )
-
-
-def module() -> str:
-    declared = {"compress": f"declare void @llvm.masked.compressstore.v8i64({W}, ptr, {B})"}
-    declared["ones"] = "declare i8 @llvm.ctpop.i8(i8)"
-    functions = []
-    for write in (keys, direct, walk):
-        c = Writer()
-        functions.append(write(c))
-        declared |= c.declared
-    return module_of(functions, list(declared.values()))
