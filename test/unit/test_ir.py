@@ -591,7 +591,7 @@ def test_every_operation_is_differentiated_or_is_locally_constant():
         | HARMONIC
         == ELEMENTWISE
     )  # arcs are of no state
-    assert set(VJP) == MOVEMENT | {Ops.REDUCE, Ops.FOURIER, Ops.ELLIPTIC, Ops.NEIGHBOURS}
+    assert set(VJP) == MOVEMENT | {Ops.REDUCE, Ops.FOURIER, Ops.ELLIPTIC, Ops.NEIGHBOURS, Ops.TREE}
 
 
 # --- rules -----------------------------------------------------------------------------------------

@@ -184,7 +184,6 @@ ARITY: dict[Ops, int] = (
     | {
         Ops.RANDOM: 5,
         Ops.KEPLER_SLOW: 7,
-        Ops.TREE: 3,
         Ops.LINE: 4,
         Ops.FOURIER: 2,
         Ops.JACOBI: 2,

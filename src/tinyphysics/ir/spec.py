@@ -161,8 +161,13 @@ def elliptic(u: UOp) -> bool:
 
 
 def pulls(u: UOp) -> bool:
-    """TREE: points in space, a mass for each, one number."""
-    return len(u.shape) == 2 and u.shape[1] == 3 and fits(u, [u.shape, u.shape[:1], ()])
+    """TREE: points in space, a mass for each, one number; with cotangents of the pull five numbers for each point."""
+    if len(u.shape) != 2:
+        return False
+    n, points = u.shape[0], (u.shape[0], 3)
+    if u.shape[1] == 5:
+        return fits(u, [points, (n,), (), points])
+    return u.shape == points and fits(u, [points, (n,), ()])
 
 
 def lines(u: UOp) -> bool:

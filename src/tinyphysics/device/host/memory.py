@@ -20,7 +20,7 @@ from tinyphysics.device.host.nests import view
 from tinyphysics.device.host.tree import TreePull
 from tinyphysics.tpir.kernels.at_index import is_component
 from tinyphysics.tpir.kernels.nests import Buffer, LoopKernel, Nest
-from tinyphysics.tpir.kernels.tree import call_of, pull_of
+from tinyphysics.tpir.kernels.tree import back_call_of, back_of, call_of, pull_of
 from tinyphysics.util import prod
 
 Arrays = Mapping[str, Any]
@@ -141,6 +141,13 @@ class MemberBuffers:
 
         for k in range(tree.spec.count):
             self.answer(call_of(k), partial(make, pull_of(k)))
+
+        def make_back(into: str, m: MemberBuffers) -> None:
+            assert m.tree is not None
+            m.tree.make_back(into)
+
+        for k in range(tree.spec.back):
+            self.answer(back_call_of(k), partial(make_back, back_of(k)))
 
     def look_up(self, kernel: LoopKernel, slots: Mapping[str, int]) -> None:
         """What nests call whose kind says what that does, on the buffers that the table points to by then."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.device.host.tree import STACK, Functions, Tree, in_turn, padded, root_of
+from tinyphysics.device.host.tree_nodes import STACK, Functions, Tree, in_turn, padded, root_of
 from tinyphysics.tpir.kernels.tree import GROUP, MASS, MOMENTS, SECOND, levels_of
 
 Array = Any
@@ -55,7 +55,9 @@ def fallen(tree: Tree, by_node: Array, n: int) -> Array:
         else:
             size = n
             below = np.concatenate([tree.points[:, :n], np.zeros((6, n))])
-        handed = shared(below, tree.nodes[: MASS + 1, begin : begin + count], by_node[:, begin : begin + count])
+        handed = shared(
+            below, tree.nodes[: MASS + 1, begin : begin + count], by_node[:, begin : begin + count]
+        )
         if not k:
             return handed[: MASS + 1]
         by_node[:, low : low + size] += handed

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from tinyphysics.errors import PlanError
 from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE, MOVEMENT, Ops
 from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.rules.calculus.elliptic import elliptic, names
@@ -39,6 +40,8 @@ def push(u: UOp, tangents: Sequence[UOp | None]) -> UOp | None:
         return along_root(u, tuple(tangents))
     if u.op is Ops.ELLIPTIC:
         return along_elliptic(u, tangents)
+    if u.op is Ops.TREE:
+        raise PlanError("a sum through a tree has no tangents", fix="Leave approximate= out.")
     if u.op is Ops.NEIGHBOURS:  # an order jumps, and images with it
         return None
     if u.op in CHOSEN:  # an index does not move

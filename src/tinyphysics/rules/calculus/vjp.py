@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from tinyphysics.errors import PlanError
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
 from tinyphysics.ir.uop import RECORD, UOp, substitute, toposort
 from tinyphysics.rules.calculus.elliptic import elliptic, names
@@ -115,6 +116,18 @@ def gather(u: UOp, g: UOp) -> Cotangents:
     return (g.scatter(indices, u.src[0].shape[: len(indices)]), *(None for _ in indices))
 
 
+def pulled(u: UOp, g: UOp) -> Cotangents:
+    """By the same tree, whose nodes are taken as they were: the derivative of the approximate pull."""
+    if len(u.src) > 3:
+        raise PlanError(
+            "the second derivative of a sum through a tree is not there yet", fix="Leave approximate= out."
+        )
+    n = u.shape[0]
+    found = UOp(u.op, u.dtype, (n, 5), (*u.src, g), u.arg)
+    places, rest = found[:, :3], found[:, 3:]
+    return places, rest[:, 0], rest[:, 1].sum()
+
+
 # fmt: off
 VJP: dict[Ops, Callable[[UOp, UOp], Cotangents]] = {
     Ops.RESHAPE:  lambda u, g: (g.reshape(u.src[0].shape),),
@@ -133,6 +146,7 @@ VJP: dict[Ops, Callable[[UOp, UOp], Cotangents]] = {
     Ops.TRIU:     lambda u, g: (g.triu(*u.arg),),
     Ops.GATHER:   gather,
     Ops.NEIGHBOURS:     lambda u, g: tuple(None for _ in u.src),  # an order jumps, and images with it
+    Ops.TREE:     pulled,
     Ops.SCATTER:  lambda u, g: (g.gather(u.src[1:]), *(None for _ in u.src[1:])),
 }
 # fmt: on

@@ -20,7 +20,7 @@ from tinyphysics.flows.adjoint import loses
 from tinyphysics.flows.cotangents import BAR
 from tinyphysics.ir import UOp
 from tinyphysics.pipeline import adjoint
-from tinyphysics.planner.cost.target import in_loops
+from tinyphysics.planner.cost.target import approximates, in_loops
 from tinyphysics.runtime.engines.backend import engine_for
 from tinyphysics.runtime.measure.cotangent_words import added, beside, range_of, split, zeros
 from tinyphysics.runtime.measure.deciders import DECIDERS
@@ -200,7 +200,17 @@ class Course:
         """A loop of one shorter step from the state that users see at step n, as a run shows the time t."""
         r, now, h = self.run, self.now(n), self.shorter(state, n, t)
         params = {**r.given.params, **matrices(r, h)}
-        return self.engine.start(state, params, self.members, h, now, r.threads)
+        return self.engine.start(state, params, self.members, h, now, r.threads, **self.decided)
+
+    @cached_property
+    def decided(self) -> dict[str, Any]:
+        """What a run decides where it begins, and a loop that begins within it is given: the angles of trees."""
+        if not approximates(made(self.run.program)):
+            return {}
+        m = self.begin()
+        if not self.kept(m)["tree"][:, 0].all():  # the first force is that of the first step
+            self.advance(m, 1)
+        return {"chosen": self.kept(m)["tree"]}
 
     def check_values(self, words: Arrays, key: Key) -> None:
         """The same of a state that was made for a look."""
@@ -320,9 +330,16 @@ class Pullback:
         if members != self.course.members:  # frames side by side
             times = members // self.course.members
             params = {k: np.concatenate([v] * times) if len(v) > 1 else v for k, v in params.items()}
-        m = self.engine.start(given, params, members, r.dt, self.course.now(n), r.threads)
+        m = self.engine.start(
+            given, params, members, r.dt, self.course.now(n), r.threads, **self.decided(members)
+        )
         found = self.numbers.registers(self.engine, m)
         return {self.registers[name]: found[self.registers[name]] for name in self.beside}
+
+    def decided(self, members: int) -> dict[str, Any]:
+        """Of frames side by side, for each of them."""
+        times = members // self.course.members
+        return {name: np.concatenate([v] * times) for name, v in self.course.decided.items()}
 
     def through_final(self, state: Arrays, bars: Arrays, call: tuple[Any, ...]) -> dict[str, Any]:
         """The same at the loop state itself, where the states that users see do not lead back to it."""
@@ -330,6 +347,7 @@ class Pullback:
         words = {**zeros(own.program, members), **split(self.course.precision, bars)}
         there = {own.registers[name]: np.reshape(v, (members, -1)) for name, v in words.items()}
         there |= {place: state[at] for at, place in own.own.items()}
+        there |= {name: v for name, v in state.items() if name not in own.own}
         m = own.engine.restored(there, *call)
         own.engine.advance(m, 1)
         found = own.numbers.registers(own.engine, m)
@@ -348,7 +366,7 @@ class Pullback:
             state = self.through_final(c.kept(loop), bars, (*call, 1, r.threads))
         else:
             given = {**after, **zeros(self.program, c.members), **split(c.precision, bars)}
-            end = self.engine.start(given, params, c.members, h, t, r.threads)
+            end = self.engine.start(given, params, c.members, h, t, r.threads, **c.decided)
             state = self.numbers.registers(self.engine, end)
         state |= {place: begun[at] for at, place in self.own.items()}
         one = self.engine.restored(state, *call, 0, r.threads)

@@ -265,6 +265,8 @@ class Readings:
 # --- sweeping ---------------------------------------------------------------------------------------
 def sweep(course: Course, looks: Looks, seeds: Any, past: Past, file: SweepFile) -> tuple[Pullback, Report]:
     report = Report(past.kind)
+    for angles in course.decided.values():
+        report.approximate = float(angles[:, 1].max())
     try:
         if past.kind == "store":
             return stored(course, looks, seeds, report, file), report

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tinyphysics.errors import PlanError
+from tinyphysics.planner.cost.target import approximates
 from tinyphysics.planner.systems.bias import HILLS
 from tinyphysics.runtime.stages.resolve import Request
 from tinyphysics.runtime.stages.setup import Setup
@@ -22,8 +23,10 @@ class NoGradient:
     holds: Callable[[Setup, Request], bool] | None = None  # None: found where a step is differentiated
 
 
-def has_tree(setup: Setup, request: Request) -> bool:
-    return any(i.op == "TREE" for i in setup.compiled.built.program.step)
+def tree_elsewhere(setup: Setup, request: Request) -> bool:
+    if not approximates(setup.compiled.built.program):
+        return False
+    return bool(request.acts or setup.system.crossings) or setup.target.backend == "cuda"
 
 
 def changes_together(setup: Setup, request: Request) -> bool:
@@ -52,8 +55,11 @@ ROWS = (
                "Leave events= out.", lambda s, r: r.events is not None),
     NoGradient("states of whole numbers", "it has states of whole numbers",
                "Declare them as floats.", lambda s, r: not all(x.var.dtype.is_float for x in s.system.states)),
-    NoGradient("`approximate=` (trees)", "a tree sums its forces, whose approximation changes in jumps with the states",
-               "Leave approximate= out: all pairs are summed, without a table of them.", has_tree),
+    NoGradient("`approximate=` (trees) on a GPU, with `acts=`, and with walls and events",
+               "cotangents go through a tree on the processor, with the angle that the run chose at its first step",
+               'Choose backend="llvm", or leave out acts and walls or approximate=.', tree_elsewhere),
+    NoGradient("`sim.jvp` and `sim.hvp` with `approximate=`", "a sum through a tree has its cotangents alone",
+               "Leave approximate= out: all pairs are summed, without a table of them."),
     NoGradient("`sim.hvp` of orbit methods (`wisdom_holman`, ...)", "Kepler orbits have no second derivatives here",
                'Choose method="leapfrog".'),
     NoGradient("`interaction*` methods, by dt and by the parameters of the oscillators",

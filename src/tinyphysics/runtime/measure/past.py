@@ -42,6 +42,7 @@ class Report:
     miss: float = 0.0  # the largest difference there, relative to the largest number of the state
     bytes: int = 0  # of the loop states that were kept
     on_disk: int = 0  # bytes of those that did not fit in memory=
+    approximate: float = 0.0  # through a tree: the rms of the relative errors of its first forces
     own_steps: int = 0  # of a method that chose their lengths, which are held: of all members
 
     def __str__(self) -> str:
@@ -49,6 +50,8 @@ class Report:
         told = f"past={self.past!r}: {self.forward_steps:,} steps forward, {kept}"
         if self.on_disk:
             told += f", {self.on_disk:,} bytes of them on disk"
+        if self.approximate:
+            told += f"; through a tree, of its forces, which are off by {self.approximate:.1e}"
         if self.own_steps:
             told += f"; at the {self.own_steps:,} steps that the method chose, with their lengths held"
         return told + (f", {self.anchors} anchors, missed by {self.miss:.1e}" if self.anchors else "")

@@ -310,9 +310,10 @@ ISA: dict[str, InstructionRow] = {
     "NEAR":      InstructionRow("dst, what, points, cutoff, skin, [cell], (list, [way])", "T",
         "a part of a neighbour list (order, inverse, images), rebuilt when a point has moved by half the skin",
         "w[rc]{3,4}n", value=values.listed, run="list", numbers="listed", no_part_of=("orbits", "stages")),
-    "TREE":      InstructionRow("dst, points, masses, e2, error", "T",
-        "the gradient of the sum of m/sqrt(r*r + e2) over the other points, by a tree, to a relative error",
-        "[rc]{3}c", value=values.tree, run="tree", numbers="tree", cost="TREE", no_part_of=("orbits", "stages", "turns")),
+    "TREE":      InstructionRow("dst, points, masses, e2, [cotangents], error", "T",
+        "the gradient of the sum of m/sqrt(r*r + e2) over the other points, by a tree, to a relative error; "
+        "of its cotangents those of points (3), masses and e2",
+        "[rc]{3,4}c", value=values.tree, run="tree", numbers="tree", cost="TREE", no_part_of=("orbits", "stages", "turns")),
     "LINE":      InstructionRow("dst, low, own, high, right, (low mask, high mask)", "T",
         "block tridiagonal equations along the third axis, solved place by place: what eliminates them, then the solution",
         "r{4}n", value=values.line, numbers="line", cost="fma", no_part_of=("maps", "orbits", "stages", "turns")),

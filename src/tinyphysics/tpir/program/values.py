@@ -146,8 +146,10 @@ def listed(o: Operands) -> UOp:
 
 
 def tree(o: Operands) -> UOp:
-    sources = (o.read(0), o.read(1, shape=o.shape[:1]), o.read(2, shape=()))
-    return o.made(UOp(Ops.TREE, o.dtype, o.shape, sources, o.args[3:]))
+    one, *bars = (o.shape, *([(*o.shape[:1], 3)] if len(o.args) > 4 else []))
+    first = (o.read(0, shape=bars[0] if bars else one), o.read(1, shape=o.shape[:1]), o.read(2, shape=()))
+    sources = (*first, *(o.read(3, shape=shape) for shape in bars))
+    return o.made(UOp(Ops.TREE, o.dtype, o.shape, sources, o.args[-1:]))
 
 
 def line(o: Operands) -> UOp:

@@ -17,7 +17,18 @@ from tinyphysics.tpir.kernels.kinds.map import MAP, at
 from tinyphysics.tpir.kernels.loopir import Body, Call, For, Function, When, number
 from tinyphysics.tpir.kernels.nest_kind import Builder, PlainKind, Task, Wanted
 from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, OnArrays, Piece, Store
-from tinyphysics.tpir.kernels.tree import MASSES, POINTS, call_of, evaluation_in, pull_of
+from tinyphysics.tpir.kernels.tree import (
+    COTANGENTS,
+    MASSES,
+    POINTS,
+    back_call_of,
+    back_in,
+    back_of,
+    call_of,
+    evaluation_in,
+    goes_back,
+    pull_of,
+)
 
 # nodes and points that each point of a tree meets, operations for each: guesses, for costs
 MET, MEETING = 1000, 20
@@ -91,21 +102,26 @@ class Tree(HandOver):
         return call_of(nest.evaluation)
 
     def task(self, w: Wanted) -> Task | None:
-        if w.node.op is not Ops.TREE:
+        if w.node.op is not Ops.TREE or goes_back(w.node):
             return None
-        home = Home(pull_of(sum(v.op is Ops.TREE for v in w.placed)))
+        home = Home(pull_of(sum(v.op is Ops.TREE and not goes_back(v) for v in w.placed)))
         return Task(w.node, home, self, w.node.shape[:1])
 
     def nest(self, b: Builder, tasks: list[Task]) -> Nest:
         """Points and masses, to be stored before the tree is asked."""
         (t,) = tasks
-        (q, m, _), (variable,) = t.node.src, self.variables(t)
+        (q, m, *_), (variable,) = t.node.src, self.variables(t)
         at = Index(0, t.sizes[0] - 1, variable, inner=True)
         pull = AtIndex(b.homes, b.components, {}, b.flat)
         stores = [Store(POINTS, k, (variable,), pull.at(q, (at, k))) for k in range(3)]
         stores.append(Store(MASSES, 0, (variable,), pull.at(m, (at,))))
+        for bars in t.node.src[3:]:
+            stores += [Store(COTANGENTS, k, (variable,), pull.at(bars, (at, k))) for k in range(3)]
         piece = Piece(0, t.sizes[0], tuple(stores))
-        return Nest(self, (variable,), t.sizes, (piece,), evaluation=evaluation_in(t.home.buffer))
+        return Nest(self, (variable,), t.sizes, (piece,), evaluation=self.number(t.home.buffer))
+
+    def number(self, buffer: str) -> int:
+        return evaluation_in(buffer)
 
     def items(self, nest: Nest) -> int:
         return nest.sizes[0] * MET
@@ -117,4 +133,24 @@ class Tree(HandOver):
         return f"tree of {nest.sizes[0]} points, evaluation {nest.evaluation}"
 
 
-LIST, TREE = NeighbourList(), Tree()
+class TreeBack(Tree):
+    """What the points, masses and the softening of a tree hand back, of the cotangents of its pull."""
+
+    name = "tree back"
+
+    def called(self, nest: Nest) -> str:
+        return back_call_of(nest.evaluation)
+
+    def task(self, w: Wanted) -> Task | None:
+        if not goes_back(w.node):
+            return None
+        return Task(w.node, Home(back_of(sum(map(goes_back, w.placed)))), self, w.node.shape[:1])
+
+    def number(self, buffer: str) -> int:
+        return back_in(buffer)
+
+    def summary(self, nest: Nest) -> str:
+        return f"cotangents through a tree of {nest.sizes[0]} points, evaluation {nest.evaluation}"
+
+
+LIST, TREE, TREE_BACK = NeighbourList(), Tree(), TreeBack()
