@@ -14,7 +14,8 @@ import numpy as np
 from tinyphysics.device.cuda import driver as cuda
 from tinyphysics.device.host.cores import available
 from tinyphysics.device.host.neighbours import aligned
-from tinyphysics.device.host.tree import Functions, TreePull, softening_of
+from tinyphysics.device.host.tree import TreePull, softening_of
+from tinyphysics.device.host.tree_nodes import Functions
 from tinyphysics.tpir.kernels.nests import LoopKernel
 from tinyphysics.tpir.kernels.tree import MASSES, NUMBERS, POINTS
 

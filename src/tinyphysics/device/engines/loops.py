@@ -29,7 +29,8 @@ from tinyphysics.device.host.memory import (
 )
 from tinyphysics.device.host.neighbours import Builder, NearList, aligned, domain_of
 from tinyphysics.device.host.threads import Plan, Threads
-from tinyphysics.device.host.tree import Functions, TreePull, softening_of
+from tinyphysics.device.host.tree import TreePull, softening_of
+from tinyphysics.device.host.tree_nodes import Functions
 from tinyphysics.device.numbers import NUMPY_DTYPE, finite
 from tinyphysics.device.protocols import PlainEngine
 from tinyphysics.tpir.kernels.kernel import loop_registers

@@ -15,7 +15,7 @@ from tinyphysics.device.host.cc import build, for_processor, load_library
 from tinyphysics.device.host.llvm import SIGNATURE, Cpu
 from tinyphysics.device.host.nests import ArrayLoops
 from tinyphysics.device.host.processor import processor, runs
-from tinyphysics.device.host.tree import Functions
+from tinyphysics.device.host.tree_nodes import Functions
 from tinyphysics.device.protocols import Code, Parts
 from tinyphysics.emit.kinds import cnests as emit_cnests
 from tinyphysics.emit.kinds.neighbours import list_builder as emit_lists
