@@ -199,6 +199,59 @@ def test_backends_agree_to_the_last_bit():
     assert len(hashes) == 1
 
 
+@pytest.mark.parametrize("precision, off", [("float32", 2e-7), ("dd", 1e-15)])
+def test_other_precisions_hold_a_rod_with_the_same_bits_on_every_backend(precision, off):
+    found = []
+    for backend in ("llvm", "c", "numpy", "python"):
+        sim = tp.compile(mass + rod, dt=0.05, precision=precision, backend=backend)
+        out = sim.evolve(**START, steps=8)
+        found.append(out.hash)
+    assert len(set(found)) == 1 and sim.certificate.symplectic
+    assert abs(float(np.sum(np.float64(out.final.q) ** 2)) - 1) < off
+    plain = tp.compile(mass + rod, dt=0.05).evolve(**START, steps=8)
+    assert np.abs(out.final.q - plain.final.q).max() < 10 * off
+    assert out.multipliers("rod")[-1] == pytest.approx(plain.multipliers("rod")[-1], rel=1e3 * off)
+
+
+def test_a_rod_in_pairs_of_float64_has_32_digits():
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(50):
+        h, n = mpmath.mpf(0.0625), 8
+        q, p = [[mpmath.mpf(x) for x in given] for given in ([0.6, -0.8], [0.4, 0.3])]
+        for _ in range(n):
+            p = [p[0], p[1] - h / 2]
+            turned = [q[0] + h * p[0], q[1] + h * p[1]]
+            # |turned - 2 h λ q|² = 1
+            a, b, c = (
+                4 * (q[0] ** 2 + q[1] ** 2),
+                -4 * (turned[0] * q[0] + turned[1] * q[1]),
+                turned[0] ** 2 + turned[1] ** 2 - 1,
+            )
+            push = (-b - mpmath.sqrt(b * b - 4 * a * c)) / (2 * a) / h
+            p = [x - 2 * push * y for x, y in zip(p, q)]
+            q = [x + h * y for x, y in zip(q, p)]
+            p = [p[0], p[1] - h / 2]
+            across = (p[0] * q[0] + p[1] * q[1]) / (q[0] ** 2 + q[1] ** 2)
+            p = [x - across * y for x, y in zip(p, q)]
+        out = tp.compile(mass + rod, dt=0.0625, precision="dd").evolve(q=[0.6, -0.8], p=[0.4, 0.3], steps=n)
+        for name, exact in (("q", q), ("p", p)):
+            high, low = out.final.words(name).arrays.values()
+            for k in (0, 1):
+                assert abs(mpmath.mpf(float(high[k])) + mpmath.mpf(float(low[k])) - exact[k]) < 1e-30
+
+
+def test_a_chain_in_loops_runs_in_float32_and_says_why_not_in_pairs():
+    n = 20
+    level = dict(q=np.stack([np.arange(1.0, n + 1), np.zeros(n)], axis=1), p=np.zeros((n, 2)))
+    sims = [tp.compile(chain + links, dt=0.01, precision="float32", backend=b) for b in ("llvm", "numpy")]
+    outs = [sim.evolve(**level, steps=20) for sim in sims]
+    assert outs[0].hash == outs[1].hash
+    lengths = np.linalg.norm(np.diff(np.float64(outs[0].final.q), axis=0, prepend=0.0), axis=1)
+    assert np.abs(lengths - 1).max() < 1e-5
+    with pytest.raises(PlanError, match="equations of whole arrays are not supported with precision"):
+        tp.compile(chain + links, dt=0.01, precision="dd").evolve(**level, steps=1)
+
+
 def test_members_of_an_ensemble_have_the_bits_of_single_runs():
     q = np.array([at(a)[0] for a in (0.5, 1.0, 2.0)])
     sim = tp.compile(mass + rod, dt=0.02)
@@ -538,7 +591,8 @@ def fast(q: tp.Vec[2], p: tp.Vec[2]):
         (lambda: tp.compile(fast + rod, dt=0.1), PlanError, "not shown to be quadratic"),
         (lambda: tp.compile(mass + rod, dt=0.1, method="rk4"), PlanError, "held by constraints"),
         (lambda: tp.compile(mass + rod, dt=0.1, friction=0.1), PlanError, "friction= cannot be combined"),
-        (lambda: tp.compile(mass + rod, dt=0.1, precision="dd"), PlanError, "does not support yet"),
+        (lambda: tp.compile(mass + rod, dt=0.1, precision="mixed"), PlanError, "does not support yet"),
+        (lambda: tp.compile(mass + rod, dt=0.1, precision="lattice"), PlanError, "does not support yet"),
         (lambda: tp.compile(mass + rod + rod, dt=0.1), PlanError, "two constraints of the sum are named `rod`"),
         (lambda: tp.compile(mass, dt=0.1, method="rattle"), PlanError, "no constraint holds its positions"),
         (lambda: tp.constraint(lambda q, k: k - 1), TraceError, "no position occurs"),

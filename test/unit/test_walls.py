@@ -225,7 +225,7 @@ def test_a_rod_bounces_with_its_normal_projected_on_the_constraint():
         (lambda: tp.compile(ball + tp.wall(lambda x: x), dt=0.1), "has an argument `x`"),
         (
             lambda: tp.compile(ball + tp.event(lambda q: q, lambda p: {"x": p}), dt=0.1),
-            "returns `x`, which is no state",
+            "returns `x`, which is neither a state nor a parameter",
         ),
         (
             lambda: tp.compile(ball + tp.event(lambda q: q, lambda p: {"p": [p, p]}), dt=0.1),
@@ -236,8 +236,12 @@ def test_a_rod_bounces_with_its_normal_projected_on_the_constraint():
             r"returns `p` of shape \(\), and it has \(2,\)",
         ),
         (
-            lambda: tp.compile(ball + tp.event(lambda q: q, lambda g: {"g": -g}), dt=0.1),
-            "which is a parameter",
+            lambda: tp.compile(free + tp.event(lambda q: q[0], lambda k: {"k": k}), dt=0.1),
+            "has an argument `k`",
+        ),
+        (
+            lambda: tp.compile(ball + tp.event(lambda q: q, lambda g: {"g": [g, g]}), dt=0.1),
+            r"returns `g` of shape \(2,\)",
         ),
         (lambda: tp.compile(ball + FLOOR, dt=0.1).minimise(q=1.0), "minimise follows forces alone"),
         (lambda: tp.compile(ball + tp.event(lambda q: q, lambda p: p), dt=0.1), "not new values by name"),
@@ -380,6 +384,73 @@ def test_a_number_of_an_equation_is_changed_by_an_event():
     out = tp.compile(spring + stiffer, dt=0.01, method="rk4").evolve(x=1.0, y=0.0, k=1.0, until=3.0)
     t = 3.0 - np.pi / 2
     assert out.final.k == 4.0 and out.final.x == pytest.approx(-np.sin(2 * t) / 2, abs=1e-8)
+
+
+HALF = tp.event(lambda q: q - 0.5, lambda g: {"g": 0.5 * g}, direction=-1, name="half")
+
+
+def test_an_event_changes_a_parameter_and_books_what_that_takes():
+    sim = tp.compile(ball + FLOOR + HALF, dt=0.05)
+    out = sim.evolve(q=1.0, p=0.0, until=3.0)
+    fall = np.sqrt(2 * 0.5 / 9.81)
+    assert out.events("half").t[0] == pytest.approx(fall, rel=1e-14)
+    assert list(out.events("half").g) == [9.81 / 2, 9.81 / 4]
+    assert out.g[0] == 9.81 and out.final.g == 9.81 / 4
+    assert out.ledger["bounces"][-1] == pytest.approx(0.5 * 9.81 * 0.75) and out.drift("energy") < 1e-14
+    assert "certain" in str(sim.explain("full"))  # nothing but events moves g
+    pieces = sim.evolve(resume=sim.evolve(q=1.0, p=0.0, steps=17), steps=43)
+    assert pieces.hash == out.hash
+
+
+def test_parameters_that_change_belong_to_members_and_have_gradients():
+    hashes = {
+        b: tp.compile(ball + FLOOR + HALF, dt=0.05, backend=b).evolve(q=1.0, p=0.0, g=5.0, steps=40).hash
+        for b in ("llvm", "c", "python", "numpy")
+    }
+    assert len(set(hashes.values())) == 1
+    sim = tp.compile(ball + FLOOR + HALF, dt=0.05)
+    every = sim.evolve(q=[1.0, 1.2], p=[0.0, 0.0], g=[5.0, 6.0], until=2.0)
+    alone = sim.evolve(q=1.2, p=0.0, g=6.0, until=2.0)
+    assert every.final.q[1] == alone.final.q and every.final.g[1] == alone.final.g
+    assert sim.gradcheck(lambda out: out.final.q**2 + out.final.p, q=1.0, p=0.0, until=1.0)
+
+
+@pytest.mark.parametrize("how", ("ode", "forces", "rod"))
+def test_events_change_parameters_of_every_kind_of_system(how):
+    if how == "ode":
+
+        @tp.ode
+        def decay(x, rate: float = 1.0):
+            return -rate * x
+
+        faster = tp.event(lambda x: x - 0.5, lambda rate: {"rate": 2 * rate})
+        out = tp.compile(decay + faster, dt=0.01, method="rk4").evolve(x=1.0, until=1.0)
+        assert out.final.x == pytest.approx(0.5 * np.exp(-2 * (1 - np.log(2))), rel=1e-8)
+    elif how == "forces":
+
+        @tp.forces
+        def spring(q, k: float = 1.0):
+            return -k * q
+
+        stiffer = tp.event(lambda q: q, lambda k: {"k": 4 * k}, direction=-1)
+        out = tp.compile(spring + stiffer, dt=0.002).evolve(q=1.0, p=0.0, until=3.0)
+        assert out.final.q == pytest.approx(-np.sin(2 * (3 - np.pi / 2)) / 2, abs=1e-5)
+    else:
+
+        @tp.hamiltonian
+        def mass(q: tp.Vec[2], p: tp.Vec[2], g: float = 1.0):
+            return p @ p / 2 + g * q[1]
+
+        @tp.constraint
+        def rod(q: tp.Vec[2]):
+            return q @ q - 1.0
+
+        off = tp.event(lambda q: q[0], lambda g: {"g": 0.0 * g}, direction=-1)
+        out = tp.compile(mass + rod + off, dt=0.01).evolve(q=[1.0, 0.0], p=[0.0, 0.0], until=4.0)
+        assert out.final.g == 0.0 and out.drift("energy") < 1e-4
+        assert out.final.p @ out.final.p == pytest.approx(
+            2.0, rel=1e-4
+        )  # what the fall gave; then it circles
 
 
 ACTED = {}

@@ -33,6 +33,7 @@ LEVELS, NO_LEVELS = "fast and slow parts", "an energy without fast and slow part
 MAP, RATES, FORCES = "a map", "a system of derivatives", "a system of forces"
 WHOLE = "states of whole numbers"
 CONSTRAINTS, MET = "constraints", "contacts"
+SOLVING = ("float32", "dd")  # precisions in which constraints are solved for
 KINDS = {"map": MAP, "ode": RATES, "forces": FORCES}
 NOT_HAMILTONIAN, EXPLICIT_TIME = "a system that is not a Hamiltonian", "an energy that depends on t"
 OWN_STEPS, FIXED_STEP = "a method that chooses its own steps", "a method with a fixed step"
@@ -351,7 +352,9 @@ CONFLICTS: tuple[Conflict, ...] = (
         (ORBITS, "goes on Kepler orbits", "keeps bodies in Jacobi coordinates"))
       for row in (
         Conflict("precision", trait, "step",
-            f"`{{a.by}}` {does}, which precision={{a[precision]!r}} does not support yet", 'Choose precision="float64".'),
+            f"`{{a.by}}` {does}, which precision={{a[precision]!r}} does not support yet", 'Choose precision="float64".',
+            lambda a, trait=trait: a.has(trait) and a.has("precision") and not (
+                trait == SOLVES and a.has(CONSTRAINTS) and a["precision"] in SOLVING)),
         Conflict("scale", trait, "step",
             f'`{{a.by}}` {units}, and scale="auto" would choose other units', "Leave scale= out."))),
     Conflict(GOALS, DRAWS, "step",

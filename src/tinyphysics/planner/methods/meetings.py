@@ -86,7 +86,8 @@ def rates_in_order(system: System) -> list[UOp]:
     rates, _ = rates_of(system)
     own = [s.var for s in system.states]
     found = dict(zip(system.structure.states if system.energy is not None else own, rates))
-    return [u for group in unroll([found[v] for v in own]) for u in group]
+    still = {v: UOp.const(0.0, shape=v.shape) for v in own}  # parameters that events change
+    return [u for group in unroll([(still | found)[v] for v in own]) for u in group]
 
 
 def check(job: Job, step: Step) -> None:

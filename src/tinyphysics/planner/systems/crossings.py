@@ -12,9 +12,10 @@ from tinyphysics.ir.dtype import bool_, f64
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.equality.ranges import has_one_sign, range_of
 from tinyphysics.rules.formulas.smoothness import JUMP, roughest
-from tinyphysics.system import Crossing, Meeting, System
+from tinyphysics.system import Crossing, Meeting, Parameter, State, System
 from tinyphysics.util import did_you_mean, one_of
 
+CHANGED = "field"  # the role of a parameter that events change: no energy moves it
 MOST = 48  # guards of a system: each is looked at in every step, and its bit in a number says that it was crossed
 
 
@@ -40,6 +41,7 @@ def with_crossings(system: System, met: Sequence[Meeting]) -> System:
             fix='Give one of them another name: name="left".',
         )
     check_location(met)
+    system = with_changing(system, met)
     guards: list[UOp] = []
     jumps: list[UOp] = []
     crossings = []
@@ -59,6 +61,38 @@ def with_crossings(system: System, met: Sequence[Meeting]) -> System:
         guards=tuple(guards),
         jumps=tuple(jumps),
         crossings=tuple(crossings),
+    )
+
+
+def with_changing(system: System, met: Sequence[Meeting]) -> System:
+    """Parameters that events change are states of a run, which nothing else moves: they begin with their defaults."""
+    changed: dict[str, Parameter] = {}
+    for e in met:
+        if not isinstance(e, Event):
+            continue
+        written = e.values(known_in(system))
+        changed |= {p.name: p for p in system.parameters if p.name in written}
+    if not changed:
+        return system
+    for p in changed.values():
+        if p.dtype is not f64 or p.var.op is not Ops.VAR:
+            raise PlanError(
+                f"an event changes `{p.name}`, which is no floating-point parameter of `{system.name}`",
+                site=system.site,
+                fix=f"Declare it as a number: {p.name}: float = 1.0.",
+            )
+    states = [
+        State(
+            p.name, p.var, CHANGED, p.unit, start=p.default if isinstance(p.default, (int, float)) else None
+        )
+        for p in changed.values()
+    ]
+    still = tuple(UOp.const(0.0, shape=s.var.shape) for s in states) if system.kind == "ode" else ()
+    return replace(
+        system,
+        states=(*system.states, *states),
+        parameters=tuple(p for p in system.parameters if p.name not in changed),
+        update=(*system.update, *still),
     )
 
 
@@ -91,7 +125,7 @@ def of_wall(system: System, w: Wall) -> tuple[list[UOp], Crossing, list[UOp]]:
         raise InputError(
             f"the wall `{w.name}` returns a condition", fix="Return a number that is positive inside: q[1]."
         )
-    others = [s.name for s in system.states if s.role != "position" and s.var in g.leaves]
+    others = [s.name for s in system.states if s.role not in ("position", CHANGED) and s.var in g.leaves]
     if others:
         raise InputError(
             f"the wall `{w.name}` depends on `{others[0]}`, which is not a position",
@@ -145,19 +179,9 @@ def of_event(system: System, e: Meeting) -> tuple[list[UOp], Crossing, list[UOp]
     new = []
     for name, v in values.items():
         if name not in states:
-            parameter = any(p.name == name for p in system.parameters)
-            if parameter:
-                as_state = f"`{name}` as a state whose rate is 0.0 * {name}"
-                raise InputError(
-                    f"then of the event `{e.name}` returns `{name}`, which is a parameter of `{system.name}`: "
-                    "parameters are constants of a run",
-                    fix=f"Add {as_state}."
-                    if system.kind == "ode"
-                    else f"Write its equations with @tp.ode, with {as_state}.",
-                )
             raise InputError(
-                f"then of the event `{e.name}` returns `{name}`, which is no state of `{system.name}`",
-                fix=f"{did_you_mean(name, states)}Its states are {one_of(list(states), 'and')}.",
+                f"then of the event `{e.name}` returns `{name}`, which is neither a state nor a parameter of `{system.name}`",
+                fix=f"{did_you_mean(name, known)}It has {one_of(list(known), 'and')}.",
             )
         if v.dtype is bool_:
             raise InputError(

@@ -31,6 +31,7 @@ from tinyphysics.system import System
 from tinyphysics.util import did_you_mean, one_of
 
 OFF = 1e-10  # of its own size, by which a constraint may be off at the start: a number of ten digits is
+OFF_SHORT = 2.0**-21  # the same of states that are float32
 DEPENDENT = 1e-7  # of a row, that is left without those before it, where it says nothing new
 ROUNDS = 60  # to the nearest state
 TINY = 2.0**-1000
@@ -179,11 +180,12 @@ def check_start(system: System, i: Inputs) -> None:
         rate = np.einsum("mjk,mk->mj", G, v)
         size, speed = (np.einsum("mjk,mk->mj", np.abs(G), np.abs(x)) for x in (q, v))
     named = rows_of(system)
+    off = off_by(i)
     for values, scale, what in (
         (g, size, "is {value:.3g} at the start, not 0"),
         (rate, speed, "changes at the rate {value:.3g} at the start, not 0"),
     ):
-        bad = ~(np.abs(values) <= OFF * scale + TINY)
+        bad = ~(np.abs(values) <= off * scale + TINY)
         if bad.any():
             member, row = np.argwhere(bad)[0]
             whose = f" of member {member}" if i.is_ensemble else ""
@@ -191,6 +193,12 @@ def check_start(system: System, i: Inputs) -> None:
                 f"{named[row]}{whose} {what.format(value=values[member, row])}: the state is off the constraints",
                 fix=f"Start from the nearest state on them: sim.evolve(**sim.consistent({given_as(system)}), ...).",
             )
+
+
+def off_by(i: Inputs) -> float:
+    """What rounding of the states may be of the size of a constraint."""
+    first: Any = next(iter(i.states.values()))
+    return OFF_SHORT if first.dtype == np.float32 else OFF
 
 
 def given_as(system: System) -> str:

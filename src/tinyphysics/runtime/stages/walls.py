@@ -22,6 +22,7 @@ from tinyphysics.system import System
 from tinyphysics.util import frames_to_user
 
 BEHIND = 1e-10  # of the size of its terms, by which a start may be behind a wall: a number of ten digits is
+BEHIND_SHORT = 2.0**-21  # the same of states that are float32
 
 
 @lru_cache(maxsize=8)
@@ -49,8 +50,10 @@ def behind(system: System, i: Inputs) -> tuple[str, Any, Any] | None:
     with np.errstate(all="ignore"):
         found = [np.broadcast_to(v, i.members) for v in evaluator(system)(env)]
     owners = [c for c in system.crossings for _ in range(c.rows)]
+    first: Any = next(iter(i.states.values()))
+    by = BEHIND_SHORT if first.dtype == np.float32 else BEHIND
     for c, g, size in zip(owners, found[::2], found[1::2]):
-        bad = g < -BEHIND * size
+        bad = g < -by * size
         if c.kind == "wall" and bad.any():
             return c.name, bad, g
     return None

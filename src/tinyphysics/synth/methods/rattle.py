@@ -93,7 +93,7 @@ def rattle(
     ends = projection(c) if chain is None else long_chains.projection(chain)
     final: tuple[SubFlow, ...] = (*step.final, ends)
     terms = (Term("T", T), Term("V", V)) if still else step.terms
-    return replace(step, terms=terms, final=final)
+    return replace(step, terms=terms, final=final, coefficients=tuple(weights))
 
 
 def rattle_in_bath(

@@ -50,7 +50,8 @@ def kick(system: System, energy: UOp, label: str = "V") -> ExactPart:
 
     @cache
     def moves() -> list[tuple[UOp, UOp, str]]:
-        held = [s.var for s in system.states if s.var in energy.leaves]
+        moved = frozenset(system.structure.states)
+        held = [s.var for s in system.states if s.var in energy.leaves and s.var in moved]
         return system.structure.flow(dict(zip(held, derivative(energy, held))))
 
     timed = reads_time(system, energy)

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from tinyphysics.errors import PlanError
 from tinyphysics.ir import UOp, f64, graph_rewrite
-from tinyphysics.rules.digits.double_double import Pair, multiply_add, number, words
+from tinyphysics.rules.digits.double_double import Pair, multiply_add, number, two_sum, words
 from tinyphysics.rules.functions.widen import Wide, widen
 from tinyphysics.rules.identities.exact import exact
 from tinyphysics.structure import COTANGENT
@@ -271,12 +271,59 @@ class DoubleDouble(Rewriter):
         if registers(i) and all(x in b.steps for x in registers(i)):
             b.steps[i.dst] = None
 
+    def solution(self, i: Instruction) -> None:
+        """The unknown in float64, and then what is missing of it, by the residuals of pairs: two solutions of float64.
+
+        The second begins at zero; its numbers are parts of what rounding leaves of the first, and so is their scale.
+        """
+        if len(i.type.shape) > 1:
+            self.refuse(i)
+        body = self.program.section(self.section)[self.position + 1 :]
+        end = next(k for k, line in enumerate(body) if line.row.kind == "close")
+        if any(line.row.kind == "open" for line in body[:end]):
+            self.refuse(i)
+        self.beyond = self.position + 1 + end + 1
+        last, b, t = body[end], self.builder, i.type
+        assert isinstance(i.dst, Register)
+        near: dict[Operand, Operand] = {i.dst: b.temporary()}
+
+        def first(x: Operand) -> Operand:
+            return near[x] if x in near else b.words[x][0] if x in b.words else x
+
+        def write(line: Instruction, dst: Operand, *args: Operand) -> None:
+            self.made[self.section].append(replace(line, operands=(dst, *args)))
+
+        write(i, near[i.dst], first(i.args[0]))
+        for line in body[:end]:
+            near[line.dst] = b.temporary()
+            write(line, near[line.dst], *map(first, line.args))
+        write(last, near[i.dst], *map(first, last.args))
+        found, rest = near.pop(i.dst), b.temporary()
+        near.clear()
+        one, other = (UOp.var(f"{i.dst}{end}", t.shape, t.dtype) for end in (" found", " rest"))
+
+        def together() -> None:
+            b.current.clear()
+            b.current[one], b.current[other] = found, rest
+            b.keep(i.dst, expanded(Pair(*two_sum(one, other))), self.section, i.note)
+
+        write(i, rest, 0.0)
+        together()
+        for line in body[:end]:
+            self.number(line)
+        *residual_and_matrix, scale, rounds = last.args
+        shorter = b.temporary()
+        write(replace(last, op="ELEM"), shorter, Word("mul"), first(scale), 2.0**53)
+        write(last, rest, *map(first, residual_and_matrix), shorter, rounds)
+        together()
+
     def refuse(self, i: Instruction) -> None:
         what = {
             "tree": "sums with a tree code are",
             "line": "equations along a line are",
             "units": UNITS,
             "by_sum": UNITS,
+            "solved": "equations of whole arrays are",
         }
         raise PlanError(
             f'{what.get(i.row.numbers, f"`{i.op}` is")} not supported with precision="dd" yet',
@@ -293,7 +340,7 @@ DoubleDouble.rules = {
     "by_sum": DoubleDouble.shift, "clock": DoubleDouble.clock,
     "listed": DoubleDouble.of_first_words, "drawn": DoubleDouble.of_first_words,
     **dict.fromkeys(("plain", "moved", "summed", "gradient", "added", "flow"), DoubleDouble.number),
-    **dict.fromkeys(("orbit", "turn", "solved"), DoubleDouble.number_of_its_own),
+    **dict.fromkeys(("orbit", "turn"), DoubleDouble.number_of_its_own), "solved": DoubleDouble.solution,
 }
 # fmt: on
 

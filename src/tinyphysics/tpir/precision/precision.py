@@ -21,6 +21,7 @@ from tinyphysics.tpir.precision.lattice import UNIT, on_lattice
 from tinyphysics.tpir.precision.mixed import mixed
 from tinyphysics.tpir.precision.rewriter import LOW as LOW
 from tinyphysics.tpir.precision.rewriter import Choices, Units
+from tinyphysics.tpir.precision.solved_wide import solved_wide, solves
 from tinyphysics.tpir.program.isa import SECTIONS, Instruction, Param, Program, Register, Type, Word
 
 Rewrite = Callable[[Program, Choices], Program]
@@ -51,8 +52,8 @@ def retyped(program: Program, old: DType, new: DType) -> Program:
     )
 
 
-def in_float32(program: Program, _: Choices) -> Program:
-    return retyped(program, f64, f32)
+def in_float32(program: Program, choices: Choices) -> Program:
+    return solved_wide(program, choices) if solves(program) else retyped(program, f64, f32)
 
 
 @dataclass(frozen=True)

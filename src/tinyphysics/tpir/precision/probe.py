@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tinyphysics.ir import UOp, f64, graph_rewrite, substitute
+from tinyphysics.ir import Ops, UOp, f64, graph_rewrite, substitute, toposort
 from tinyphysics.rules.digits.double_double import Pair
 from tinyphysics.rules.functions.widen import Wide, widen
 from tinyphysics.rules.identities.exact import exact, unrounded
@@ -64,10 +64,19 @@ def in_words(
         roots = graph_rewrite(values, products)
     known: dict[UOp, Wide] = {low: Pair(low) for _, low in states.values()}
     known |= {time: clock_pair(0.0), **{s: Pair(*words) for s, words in states.items()}}
-    pairs = [p if isinstance(p, Pair) else Pair(p) for p in widen(roots, known)]
+    # equations are solved in float64: of first words
+    of_firsts = {s: words[0] for s, words in states.items()} | {time: UOp.var("@0.0")}
+    solved = {u: substitute([u], of_firsts)[0] for u in roots if solves(u)}
+    widened = iter(widen([u for u in roots if u not in solved], known))
+    found = [solved[u] if u in solved else next(widened) for u in roots]
+    pairs = [p if isinstance(p, Pair) else Pair(p) for p in found]
     return graph_rewrite(
         [p.rest if name.startswith(REST) else p.high for name, p in zip(names, pairs)], exact
     )
+
+
+def solves(u: UOp) -> bool:
+    return any(x.op is Ops.SOLVE for x in toposort([u]))
 
 
 def declared(s: State, i: int) -> StateDecl:

@@ -54,6 +54,7 @@ class Rewriter:
         self.made: dict[str, list[Instruction]] = {name: [] for name in SECTIONS}
         self.home: dict[Operand, str] = {}  # where a register is written
         self.section, self.position = "init", 0
+        self.beyond = 0  # lines of a section that a rule has written together
         self.writes = 0  # of states, so far
         self.definitions: dict[Operand, tuple[Instruction, int]] = {}  # with the states written before it
         operands = (x for _, _, i in program.numbered() for x in i.operands)
@@ -67,7 +68,10 @@ class Rewriter:
         for section in self.sections:
             self.section = section
             self.begin()
+            self.beyond = 0
             for position, i in enumerate(self.program.section(section)):
+                if position < self.beyond:
+                    continue
                 self.position = position
                 self.definitions[i.dst] = i, self.writes
                 self.rules.get(i.row.numbers, type(self).refuse)(self, i)

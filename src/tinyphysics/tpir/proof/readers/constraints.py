@@ -334,6 +334,8 @@ class ConstraintReader:
     def share(self, term: UOp, flows: Mapping[UOp, UOp]) -> Fraction | None:
         """The factor by which flows are J times the gradient of a term, which holds none of what they move."""
         held = [self.states[k] for k in sorted(moving(term))]
+        if not {*held} <= {*self.walk.structure.states}:  # a number that no bracket moves
+            return None
         if not held or any(s in flows for s in held):
             return None
         rates = self.walk.structure.rates(dict(zip(held, simplify(gradient(term, held)))))
