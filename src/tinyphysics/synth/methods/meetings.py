@@ -197,7 +197,9 @@ class Meetings:
     @cached_property
     def parabolas(self) -> list[tuple[UOp, UOp, UOp]] | None:
         """The guards along a flight, c0 + c1 t + c2 t²; None where they are not shown to be that, or flight is not exact."""
-        moving = frozenset(s.var for s in self.system.states if s.role != "field")  # fields change in events alone
+        moving = frozenset(
+            s.var for s in self.system.states if s.role != "field"
+        )  # fields change in events alone
         if self.system.kind != "hamiltonian" or self.held or self.system.friction or not self.quadratic:
             return None
         if not (self.exact_flight or self.free):
