@@ -122,6 +122,15 @@ def traits_of(step: Step, adaptive: bool = False) -> dict[str, Any]:
     }
 
 
+def not_solved_in(trait: str) -> Callable[[Ask], bool]:
+    """Does a step with this trait not run in the precision?  Constraints are solved for in some others, too."""
+    return lambda a: (
+        a.has(trait)
+        and a.has("precision")
+        and not (trait == SOLVES and a.has(CONSTRAINTS) and a["precision"] in SOLVING)
+    )
+
+
 # --- the table ----------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Conflict:
@@ -353,8 +362,7 @@ CONFLICTS: tuple[Conflict, ...] = (
       for row in (
         Conflict("precision", trait, "step",
             f"`{{a.by}}` {does}, which precision={{a[precision]!r}} does not support yet", 'Choose precision="float64".',
-            lambda a, trait=trait: a.has(trait) and a.has("precision") and not (
-                trait == SOLVES and a.has(CONSTRAINTS) and a["precision"] in SOLVING)),
+            not_solved_in(trait)),
         Conflict("scale", trait, "step",
             f'`{{a.by}}` {units}, and scale="auto" would choose other units', "Leave scale= out."))),
     Conflict(GOALS, DRAWS, "step",

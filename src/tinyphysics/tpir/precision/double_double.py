@@ -284,8 +284,9 @@ class DoubleDouble(Rewriter):
             self.refuse(i)
         self.beyond = self.position + 1 + end + 1
         last, b, t = body[end], self.builder, i.type
-        assert isinstance(i.dst, Register)
-        near: dict[Operand, Operand] = {i.dst: b.temporary()}
+        whole = i.dst
+        assert isinstance(whole, Register)
+        near: dict[Operand, Operand] = {whole: b.temporary()}
 
         def first(x: Operand) -> Operand:
             return near[x] if x in near else b.words[x][0] if x in b.words else x
@@ -305,7 +306,7 @@ class DoubleDouble(Rewriter):
         def together() -> None:
             b.current.clear()
             b.current[one], b.current[other] = found, rest
-            b.keep(i.dst, expanded(Pair(*two_sum(one, other))), self.section, i.note)
+            b.keep(whole, expanded(Pair(*two_sum(one, other))), self.section, i.note)
 
         write(i, rest, 0.0)
         together()
