@@ -74,7 +74,7 @@ def seconds(sim: Simulation, start: dict[str, Any], steps: int) -> tuple[float, 
     return CLOCK() - began, out
 
 
-def measure(name: str, repeat: int = 3) -> None:
+def measure(name: str, repeat: int = 5) -> None:
     system, dt, begin, steps = ROWS[name]
     start = begin()
     on, off = (tp.compile(system, dt=dt, method="leapfrog", checks=c, backend=BACKEND) for c in ("on", "off"))

@@ -36,6 +36,7 @@ NEAR = 0.5  # of the limit of dt*omega
 ROOM = 1 << 24  # numbers of states that are recorded together
 FURTHEST = 1e12  # from a pole
 SAFE = 1.0 + 1e-9  # for roundings
+ROOMY = 1.25  # of squares: so much nearer, and by so much longer steps, members may come before all is computed again
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +51,7 @@ class Nearness:
     known: list[tuple[Any, Any]] = field(
         default_factory=list
     )  # a first state, and what is far from its poles
+    safe: list[Any] = field(default_factory=list)  # what was seen of all members where none was near
 
     @cached_property
     def places(self) -> list[int]:
@@ -79,13 +81,20 @@ class Nearness:
         """Is no member near a pole, by the least distance of all?  None is asked where that differs between them."""
         if not self.simple or not all(len(own[name]) == 1 for name in self.look.params):
             return False
+        if self.safe and bool((near >= self.safe[0]).all()):  # further away, and by no longer steps
+            return True
         if not self.known:
             values = self.run.encoding.values({name: v[:1] for name, v in states.items()})
             flat = [np.asarray(values[name], np.float64).ravel() for name in self.look.states]
             first = np.concatenate([*flat, *(own[name].ravel() for name in self.look.params)])
             self.known.append((first, self.far_enough(first)[:, None]))
         first, far = self.known[0]
-        return bool((self.least(first[None], near) > far).all())
+        wider = np.where(near > 0.0, near / ROOMY, near * ROOMY)
+        for seen in (wider, near):
+            if (self.least(first[None], seen) > far).all():
+                self.safe[:] = [seen]
+                return True
+        return False
 
     @cached_property
     def simple(self) -> bool:

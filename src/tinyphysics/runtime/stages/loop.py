@@ -33,7 +33,10 @@ def begin_tiles(run: Running) -> None:
     """The tiles; those of a run that goes on with their loop states, and its first frame."""
     r, i, s = run.record, run.given, run.schedule
     e, size = run.engine, min(v.itemsize for v in i.states.values())
-    parts = cut(i.members, e.numbers, size, e.room, e.workers)
+    # how near members come to poles is read once a block, and makes no tile smaller
+    beside = getattr(e, "beside", None)
+    numbers = e.numbers if beside is None else e.numbers - (beside.stop - beside.start)
+    parts = cut(i.members, numbers, size, e.room, e.workers)
     kept, run.there = None, i.there
     if run.there or run.across is not None:  # what is there stays there; members that meet stay together
         parts = [slice(0, i.members)] if i.members else []
