@@ -331,6 +331,23 @@ def test_a_kicked_run_fails_its_check():
     assert not found.hold and "❌" in str(found)
 
 
+def test_a_fault_fails_its_check_and_what_stopped_before_it_passes():
+    run = dict(q=[1.0, 0.0], p=[0.0, 1.2], steps=500, save_every=10)
+    fault = {"fault": tp.fault("p", (1,), relative=1e-9, since=200)}
+    gone_on = tp.compile(kepler, 0.02, method="leapfrog", checks="off").evolve(**run, acts=fault)
+    assert str(gone_on.checks).startswith("Angular momentum conserved: ❌")
+    stopped = tp.compile(kepler, 0.02, method="leapfrog", check_every=64).evolve(**run, acts=fault)
+    assert stopped.stopped.step == 200 and stopped.checks.hold and len(stopped.checks) == 1
+
+
+def test_a_member_that_stopped_kept_its_charges_until_then():
+    sim = tp.compile(kepler, 0.02, method="leapfrog")
+    out = sim.evolve(q=[[1.0, 0.0]] * 2, p=[[0.0, 1.2], [0.0, 0.0]], steps=300)
+    assert (
+        out.stopped.member == 1 and out.checks.hold and 0.0 < out.checks["angular_momentum"].deviation < 1e-13
+    )
+
+
 def test_what_cannot_be_compared_says_why():
     sim = tp.compile(kepler, 0.02, method="leapfrog")
     out = sim.evolve(q=[1.0, 0.0], p=[0.0, 1.2], steps=20, acts={"kick": tp.act(every=5, map=lambda p: -p)})

@@ -189,10 +189,12 @@ def course_of(origin: Any, kind: str) -> tuple[Any, Any]:
         return None, None
     seen = origin.looked({str(k): c.expression for k, c in enumerate(of)})
     away = [
-        np.abs(v - v[:1]).reshape(len(v), -1).max(axis=1)
+        np.fmax.reduce(
+            np.abs(v - v[:1]).reshape(len(v), -1), axis=1
+        )  # members that have stopped are no numbers
         for v in (np.asarray(x, float) for x in seen.values())
     ]
-    return run.t0 + run.dt * np.asarray(origin.steps, float), np.maximum.accumulate(np.max(away, axis=0))
+    return run.t0 + run.dt * np.asarray(origin.steps, float), np.fmax.accumulate(np.max(away, axis=0))
 
 
 def method_of(origin: Origin) -> str:

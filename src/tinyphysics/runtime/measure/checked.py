@@ -97,7 +97,7 @@ def not_compared(origin: Origin, precision: str) -> str:
         return f"because no band is known in precision={precision!r}"
     if run.system.clock is not None:
         return "because it is stepped in a time of its own"
-    if any(not a.inside for a in run.acts):
+    if any(not a.inside and a.since is None for a in run.acts):  # a fault is what is looked for
         return "because acts changed its state"
     if not all(isinstance(v, np.ndarray) for v in origin.frames.values()):
         return "because its frames are not in memory"
@@ -132,6 +132,10 @@ def checks(origin: Origin, goal: Goal, method: str) -> Checks:
         values = [np.asarray(seen[str(k)], float) for k in range(len(holding))]
     else:
         values = [x.reshape(len(origin.steps), -1) for x in on_columns([c.expression for c in holding], own)]
+    # frames of members that have stopped are no numbers, and say nothing of what they did before
+    there = np.logical_and.reduce(
+        [np.isfinite(v).reshape(len(v), run.given.members, -1).all(axis=2) for v in frames.values()]
+    )
     some = np.unique(np.linspace(0, len(origin.steps) - 1, LOOKS).astype(int))
     pick = (some[:, None] * run.given.members + np.arange(run.given.members)).ravel()
     few = {name: v[:, pick] for name, v in own.items()}
@@ -143,15 +147,15 @@ def checks(origin: Origin, goal: Goal, method: str) -> Checks:
     for value, c in zip(values, holding):
         moved, forced, size = (x.reshape(len(some), -1) for x in on_columns(walks(c, system), few))
         eps, of_force = EPS[precision], OF_FORCES[precision]
-        variance = updates * moved.mean(axis=0) * (SPREAD * eps) ** 2
+        variance = updates * mean_where(there[some], moved) * (SPREAD * eps) ** 2
         if bodies or of_force > eps:
-            variance = variance + max(bodies, 1) * forced.mean(axis=0) * (FORCES * of_force) ** 2
+            variance = variance + max(bodies, 1) * mean_where(there[some], forced) * (FORCES * of_force) ** 2
         walk = np.sqrt(steps * variance)
         if c.name.startswith("boost"):  # the momentum that it moves by has walked, too
             walk = STEADY * walk + t * sigma.get(c.name.replace("boost", "momentum"), 0.0)
         sigma[c.name] = walk
-        band = WIDE * walk + ROUNDED * eps * size.max(axis=0)
-        away = np.abs(value - value[:1]).max(axis=0)
+        band = WIDE * walk + ROUNDED * eps * np.where(there[some], size, 0.0).max(axis=0)
+        away = np.where(there, np.abs(value - value[:1]), 0.0).max(axis=0)
         worst = int(np.argmax(np.where(np.isfinite(away), away / np.maximum(band, 1e-300), math.inf)))
         stem = c.name.partition("[")[0]
         per_kind.setdefault(stem, []).append((float(away.ravel()[worst]), float(np.ravel(band)[worst])))
@@ -160,6 +164,11 @@ def checks(origin: Origin, goal: Goal, method: str) -> Checks:
         bad = [x for x in found if not x[0] <= x[1]]
         rows.append(Check(stem, *max(bad or found, key=lambda x: x[0])))
     return Checks(tuple(rows))
+
+
+def mean_where(there: Any, x: Any) -> Any:
+    """Means over frames (frames, members), of those that are there."""
+    return np.where(there, x, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
 
 
 def spread_out(v: Any, members: int) -> Any:
