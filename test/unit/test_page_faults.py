@@ -419,3 +419,13 @@ def test_a_pass_is_named_where_numbers_have_other_words(precision):
     sim = tp.compile(tp.hamiltonian(bodies), dt=0.02, method="leapfrog", precision=precision)
     with pytest.warns(tp.PhysicsWarning, match="pole|singularity|energy|Shadow"):
         sim.evolve(q=q, p=np.zeros((8, 2)), steps=60)
+
+
+def test_whoever_comes_near_and_goes_on_has_its_energy_looked_at_however_many_runs_there_were():
+    """Force gradients turn the pull around beside a pole: nothing passes it, and the energy is lost all the same."""
+    sim = tp.compile(kepler, 0.01, method="takahashi_imada4")
+    for k in range(12):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            out = sim.evolve(q=[1.0 + k / 100, 0.0], p=[0.0, 0.0], steps=150)
+        assert out.drift("energy") > 0.05 and "the energy" in str(said[0].message)

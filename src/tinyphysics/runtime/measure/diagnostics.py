@@ -299,8 +299,8 @@ def watched(f: Finished) -> Found:
 def alarms(f: Finished) -> Found:
     s, r, record = f.setup, f.run, f.record
     if applies(r, record, s.checks, s.goal.approximate):
-        # a pole that the loop does not look for is seen in the energy of every run
-        unseen = s.compiled.poles and not record.kept_nearest
+        # a pole that the loop does not look for is seen in the energy of every run, and so is what came near one
+        unseen = s.compiled.poles and (not record.kept_nearest or record.came_near)
         if unseen or not passed_over(r, record.last - record.schedule.first, s.compiled, s.checks):
             look_at(r, record, f.out, s.compiled, s.checks, f.ran.windows is None)
             beside_shadow(s, r, record, f.out, f.ran.windows is None)

@@ -121,6 +121,7 @@ def stop_at_poles(run: Running, done: Sequence[Done]) -> None:
     going = [k for k in asked if k not in before]
     end = run.n if run.frozen < run.given.members else max(last_step(run), good)
     found = run.poles.find(going, good, end) if going and end > good else {}
+    run.record.came_near |= not run.poles.replays and len(found) < len(going)
     for tile in run.tiles:  # a member that stopped in this block may have passed one before that
         for k, why in found.items():
             if inside(tile, k):

@@ -68,6 +68,7 @@ class Record:
     worker: Any = None  # what changed all members together, as it was at the end
     alarms: int = 0  # members that looked wrong, and were replayed
     kept_nearest: bool = False  # did its loop keep how near it came to poles?
+    came_near: bool = False  # did a member come near one, and go on?  Its energy may say more
 
     def watch(self, first: Mapping[str, Any], most: int | None = None) -> None:
         """Memory for the observables, whose values at the first step are these; for so many at most."""
