@@ -47,9 +47,15 @@ def renamed(nest: Nest, physical: dict[str, str]) -> Nest:
     for p in nest.pieces:
         loads = [u for u in toposort(p.roots) if u.op is Ops.LOAD and u.arg[0] in physical]
         table = {u: UOp(Ops.LOAD, u.dtype, (), u.src, (physical[u.arg[0]], u.arg[1])) for u in loads}
-        values = substitute([s.value for s in p.stores], table)
         stores = tuple(
-            replace(s, buffer=physical.get(s.buffer, s.buffer), value=v) for s, v in zip(p.stores, values)
+            replace(
+                s,
+                buffer=physical.get(s.buffer, s.buffer),
+                index=tuple(substitute(list(s.index), table)),
+                value=substitute([s.value], table)[0],
+                shift=None if s.shift is None else substitute([s.shift], table)[0],
+            )
+            for s in p.stores
         )
         pieces.append(replace(p, stores=stores))
     return replace(nest, pieces=tuple(pieces))
