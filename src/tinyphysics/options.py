@@ -185,6 +185,10 @@ COMPILE: dict[str, Option] = {
         "the number of steps between two looks at what a run conserves; by default so many that they cost little"),
     "approximate":  Option(None, anything,
         "the allowed relative error of 1/r forces, which are then summed with a tree code"),
+    "force_error":  Option(None, or_none(a_number("1e-4", "relative error")),
+        "the allowed relative error of forces that are summed over all images of a box (docs/long_range.md)", of_goal=True),
+    "long_range":   Option(None, anything,  # a dict, which is checked there
+        'how they are summed, instead of what is chosen: {"alpha": 1.0, "cutoff": 3.0}', of_goal=True),
     "inner":        Option(None, anything, "the number of fast kicks in a step of tp.fast(a) + tp.slow(b)"),
     "scale":        Option("off", a_word("auto"), '"auto" computes in units in which a step takes the fewest operations'),
     "lattice":      Option(None, anything, 'the unit of precision="lattice"'),
@@ -233,9 +237,6 @@ COMING: dict[str, tuple[str, str]] = {
     "wall as a potential."),
     "contacts": ("contacts are added to a system", "Write system + tp.contact(gap), as in docs/contacts.md."),
     "box": ("a box is not an option yet", "Write it into the energy: tp.pair_distance2(q, box=box)."),
-    "force_error": ("an accuracy goal for forces is not available yet", "Pass approximate=1e-3, the "
-    "relative error of forces summed with a tree code."),
-    "long_range": ("mesh sums are not available yet", "Sum over all pairs, or pass approximate=1e-3."),
     "absorb": ("absorbing layers are not available yet", "Leave it out: waves are reflected at the ends."),
     "on": ("evolve does not choose where a run is computed", 'Pass backend="gpu" to compile.'),
     "verify": ("checking a run against a second run is not available yet", "tp.measure_symplectic(sim, "

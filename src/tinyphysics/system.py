@@ -94,6 +94,14 @@ class Clock:
 
 
 @dataclass(frozen=True, eq=False)
+class LongRange:
+    """Of a system with sums over all images of a box: how it was written, and what the sums are computed by."""
+
+    system: System
+    settings: Any  # planner/systems/long_range.py
+
+
+@dataclass(frozen=True, eq=False)
 class Motion:
     """Of a system that was given by a Lagrangian: how velocities and momenta go with each other."""
 
@@ -287,6 +295,7 @@ class System(Summand):
     barostat: tuple[Any, ...] = ()  # how a box changes its size: planner/systems/pressure.py
     bracket: str = ""  # the word of its structure, where the roles of its states do not say it
     held: tuple[str, ...] = ()  # of constraints: the name of each, in the order of `tensor`
+    long_range: LongRange | None = None  # where sums over all images were replaced
 
     @property
     def seen(self) -> System:

@@ -11,5 +11,5 @@ def argon(q: tp.Array["n", 3], p: tp.Array["n", 3], L=10.0):
 
 argon.compile(dt=0.005, sizes={"n": 108})
 
-# says: TraceError: pair_distance2 with box= needs cutoff=
+# says: no sum over all images of it is known
 # says: pass cutoff=2.5

@@ -582,7 +582,7 @@ def test_what_cannot_be_summed_is_refused_when_it_is_traced():
     refused(lambda q, m: near(q, cutoff=2.0).sum(), "no sum has consumed")
     refused(lambda q, m: tp.pair_sum(near(q, cutoff=2.0) + near(q, cutoff=3.0)), "mixes the distances")
     refused(lambda q, m: tp.pair_sum(near(q, cutoff=2.0) * m[:, None]), "not shown to be that of")
-    refused(lambda q, m: tp.pair_sum(near(q, box=3.0)), "box= needs cutoff=")
+    refused(lambda q, m: tp.pair_sum(near(q, box=3.0)), "with 2 coordinates|no sum over all images")
     refused(lambda q, m: tp.pair_sum(near(q, cutoff=2.0) + 1 / near(q)), "mixes the distances")
     refused(lambda q, m: tp.pair_sum(near(q, cutoff=2.0, shift=True, switch=1.0)), "together")
     refused(lambda q, m: tp.pair_sum(near(m, cutoff=2.0)), "pair_distance2 of shape", ShapeError)

@@ -13,6 +13,7 @@ from typing import Any
 from tinyphysics.errors import InputError, ShapeError, TraceError
 from tinyphysics.front.dense import inv
 from tinyphysics.front.functions import on_symbols
+from tinyphysics.front.lattice_sums import all_images, is_periodic
 from tinyphysics.ir import Ops, UOp, as_uop, substitute, toposort
 from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.neighbours import COLUMNS, MORTON
@@ -40,7 +41,7 @@ def pair_distance2(
 ) -> UOp:  # fmt: skip
     """Returns the squared distances of all pairs of the points q, an array (n, d), each to the nearest image.
 
-    With q alone all pairs count, in open space; a box needs a cutoff.
+    With q alone all pairs count, in open space; with a box and no cutoff all images of it too (docs/long_range.md).
 
     box      one length for a cube, d lengths, or d vectors as rows; none: open space
     cutoff   pairs farther apart than this are left out of the sum
@@ -62,9 +63,12 @@ def pair_distance2(
             "pair_distance2 was called with numbers", "Call it on a state, inside an energy."
         )
     if cutoff is None:
-        return all_distances(
-            points, {"box": box, "skin": skin, "switch": switch, "exclude": exclude, "shift": shift or None}
-        )
+        check_no_cutoff({"skin": skin, "switch": switch, "shift": shift or None})
+        if box is not None:
+            partners = () if exclude is None else (partner_table(exclude, n),)
+            return all_images(points, checked_box(as_uop(box), d), partners)
+        check_no_cutoff({"exclude": exclude})
+        return squared_distances(points)
     lengths = {"cutoff": cutoff, "skin": NO_SKIN if skin is None else skin, "switch": switch}
     scalars = {name: scalar(name, x) for name, x in lengths.items() if x is not None}
     if switch is not None and shift:
@@ -82,18 +86,14 @@ def pair_distance2(
     return UOp(Ops.NEIGHBOURS, points.dtype, (n, n), (*sources, *extra, *partners), what)
 
 
-def all_distances(points: UOp, others: Mapping[str, Any]) -> UOp:
-    """The squared distances of all pairs, in open space; a TraceError if something was asked that goes with a cutoff."""
+def check_no_cutoff(others: Mapping[str, Any]) -> None:
+    """A TraceError if something was asked that goes with a cutoff."""
     for name, value in others.items():
         if value is not None:
-            what = "The images of a box are summed up to a cutoff"
-            if name != "box":
-                what = f"{name}= goes with a cutoff"
             raise TraceError.here(
                 f"pair_distance2 with {name}= needs cutoff=",
-                f"{what}: pass cutoff=2.5. tp.pair_distance2(q) alone is all pairs, without a box.",
+                f"{name}= goes with a cutoff: pass cutoff=2.5. tp.pair_distance2(q) alone is all pairs.",
             )
-    return squared_distances(points)
 
 
 def squared_distances(points: UOp) -> UOp:
@@ -353,4 +353,4 @@ def turned(x: UOp) -> UOp:
 
 def left_over(roots: Sequence[UOp]) -> UOp | None:
     """A `pair_distance2` that no sum has consumed."""
-    return next((u for u in toposort(roots) if is_distance(u)), None)
+    return next((u for u in toposort(roots) if is_distance(u) or is_periodic(u)), None)

@@ -6,6 +6,7 @@ from typing import Any
 
 from tinyphysics.errors import ShapeError, TraceError
 from tinyphysics.front.functions import on_symbols
+from tinyphysics.front.lattice_sums import is_periodic, over_images
 from tinyphysics.front.neighbours import left_over, near_sum
 from tinyphysics.ir import UOp, as_uop
 from tinyphysics.ir.uop import NUMPY
@@ -28,8 +29,11 @@ def pair_sum(x: Any, *, shift: bool = False, switch: Any = None) -> UOp:
     u: UOp = as_uop(x)
     if u.ndim != 2 or u.shape[0] != u.shape[1]:
         raise ShapeError.here(f"pair_sum of shape {u.shape}", SQUARE)
-    if left_over([u]) is not None:
-        return near_sum(u, shift, switch)
+    if (distances := left_over([u])) is not None:
+        if not is_periodic(distances):
+            return near_sum(u, shift, switch)
+        if not shift and switch is None:
+            return over_images(u)
     if shift or switch is not None:
         raise TraceError.here(
             "shift= and switch= need a cutoff", "Write r2 = tp.pair_distance2(q, cutoff=2.5)."

@@ -158,6 +158,13 @@ def _render(u: Any, src: list[tuple[str, float]]) -> tuple[str, float]:
             return f"{kind}({', '.join(s[0] for s in src)}{axis})", ATOM
         case Ops.ROLL:
             return f"roll({src[0][0]}, {_shifts(u)})", ATOM
+        case Ops.NEIGHBOURS if u.arg[0] == "images2":
+            return "r2", ATOM
+        case Ops.NEIGHBOURS if u.arg[0] == "images":
+            return (
+                f"sum_{{all images}} {_wrap(src[3], ATOM)}*{src[2][0]}[i]*{src[2][0]}[j]*{u.arg[2]}(r)",
+                TERM,
+            )
         case Ops.NEIGHBOURS:
             return f"{u.arg[0]}({src[0][0]})", ATOM
         case Ops.GATHER if u.src[1].op is Ops.NEIGHBOURS:

@@ -25,6 +25,7 @@ from tinyphysics.planner.systems.friction import with_friction
 from tinyphysics.planner.systems.heat import check_fixman, with_bath
 from tinyphysics.planner.systems.kinetics import relativistic
 from tinyphysics.planner.systems.link import WITHOUT_MOTION, linked
+from tinyphysics.planner.systems.long_range import checked_long_range
 from tinyphysics.planner.systems.pressure import with_pressure
 from tinyphysics.planner.systems.time_transformation import in_another_time
 from tinyphysics.rules.equality.measured_in import units_of
@@ -185,6 +186,8 @@ def compile(
     checks: str = "on",
     check_every: int | None = None,
     approximate: float | None = None,
+    force_error: float | None = None,
+    long_range: Any = None,
     inner: int | Sequence[int] | None = None,
     scale: str = "off",
     lattice: float | Mapping[str, float] | None = None,
@@ -221,6 +224,8 @@ def compile(
     checks        "on" warns about a run that looks wrong and stops one that is, "strict" raises an error, "off" does neither
     check_every   the number of steps between two looks at what a run conserves; by default so many that they cost little
     approximate   the allowed relative error of 1/r forces, which are then summed with a tree code
+    force_error   the allowed relative error of forces that are summed over all images of a box (docs/long_range.md)
+    long_range    how they are summed, instead of what is chosen: {"alpha": 1.0, "cutoff": 3.0}
     inner         the number of fast kicks in a step of tp.fast(a) + tp.slow(b)
     scale         "auto" computes in units in which a step takes the fewest operations
     lattice       the unit of precision="lattice"
@@ -367,7 +372,10 @@ def compile(
     found["absolute"] = (
         None if absolute is None else checked_absolute(absolute, method, source.kind, precision)
     )
-    found["more"] = tuple((name, ask[name]) for name, o in COMPILE.items() if o.of_goal and ask.has(name))
+    kept = {name: ask[name] for name, o in COMPILE.items() if o.of_goal and ask.has(name)}
+    if long_range is not None:
+        kept["long_range"] = checked_long_range(long_range)
+    found["more"] = tuple(kept.items())
     goal = Goal(dt, method, order, forbidden, precision, scale, approximate, **found)
     adapts = is_adaptive(source.kind, method)
     check("steps", Ask.of(goal, source, {OWN_STEPS: adapts}, pilot=pilot))

@@ -47,7 +47,7 @@ from tinyphysics.target import BUILT, LIBRARIES, PORTABLE, PTX_RSQRT, Seed, Targ
 from tinyphysics.tpir.kernels.every_kind import for_backend
 from tinyphysics.tpir.kernels.extremes import ExtremesOf
 from tinyphysics.tpir.kernels.kernel import RECORDED, build_kernel
-from tinyphysics.tpir.kernels.loops import build_loops
+from tinyphysics.tpir.kernels.loops import build_loops, components_of
 from tinyphysics.tpir.kernels.nearest import NearestOf
 from tinyphysics.tpir.kernels.outline import Outline
 from tinyphysics.tpir.kernels.rows import kernel_of
@@ -108,7 +108,8 @@ def new_engine(
         whole = say_if_long(made(program), target.backend)
         written_out = kernel_of(whole, watch, PORTABLE, extremes, record, True, written(nearest))
         return LaneEngine(program, written_out, LibraryLoader(target.backend), threads)
-    if target.backend == "python" or loops:
+    # values of few numbers have no axes, though the step that they are of may sum over waves in loops
+    if target.backend == "python" or loops and components_of(made(program)) is not None:
         whole, watch = say_if_long(made(program), target.backend), None if probe is None else made(probe)
         if target.backend not in LOOPS:
             return VmEngine(whole, watch)

@@ -107,9 +107,24 @@ def meet_goals(setup: Setup, at: Beginning) -> float:
     return resolve_dt(setup, at)
 
 
+def sums_are_open(setup: Setup, at: Beginning) -> bool:
+    if setup._compiled is None or setup.system.long_range is None:
+        return False
+    from tinyphysics.runtime.measure.long_range import is_open
+
+    return is_open(setup, at)
+
+
+def choose_sums(setup: Setup, at: Beginning) -> Any:
+    from tinyphysics.runtime.measure.long_range import decide
+
+    return decide(setup, at)
+
+
 # fmt: off
 DECIDERS: tuple[Decider, ...] = (
     Decider("order of bodies", lambda s, at: on_orbits(s.goal), order_bodies),
+    Decider("sums over images", sums_are_open, choose_sums),
     Decider("inner steps", inner_is_open, inner_steps),
     Decider("method for stiff rates", stiffness_is_open, choose_by_stiffness),
     Decider("whole span", lambda s, at: s.compiled.adaptive and at.dt is None, whole_span),

@@ -10,6 +10,7 @@ from tinyphysics.front.measure import as_measure
 from tinyphysics.front.trace import OPTIONS, complex_symbols, observable
 from tinyphysics.given import shown
 from tinyphysics.ir import UOp
+from tinyphysics.planner.systems.long_range import observed as in_sums
 from tinyphysics.runtime.stages.execute import clock_of
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.stages.subject import Observed
@@ -59,4 +60,4 @@ def traced(whole: System, function: Any, name: str, what: str = "observable") ->
         )
     known = {s.name: s.var for s in system.states} | {p.name: p.symbol for p in system.parameters}
     known |= complex_symbols(system.complexes, known)
-    return observable(function, known | {"t": clock_of(system)}, name, what)
+    return in_sums(observable(function, known | {"t": clock_of(system)}, name, what), system)

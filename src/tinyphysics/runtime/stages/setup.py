@@ -13,6 +13,7 @@ from tinyphysics.pipeline import Build, on_orbits
 from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.choice.multirate import Split
 from tinyphysics.planner.conflicts import CONSTRAINTS, MET, Ask, check
+from tinyphysics.planner.systems.long_range import with_long_range
 from tinyphysics.report import Row
 from tinyphysics.runtime.engines.plans import plan_key
 from tinyphysics.runtime.stages.compiled import Compiled
@@ -73,7 +74,7 @@ class Setup:
             if on_orbits(self.goal) and self.goal.hierarchy is None:
                 check_orbits(self.source, self.goal)  # the rest is decided at the first state
                 return
-            self._compiled = Compiled(self.source, self.goal, self.requested)
+            self._compiled = Compiled(with_long_range(self.source, self.goal), self.goal, self.requested)
 
     def variant(self, goal: Goal, backend: str | None = None) -> Setup:
         """The same system with another goal, for trial runs that are not judged."""
@@ -141,7 +142,7 @@ class Setup:
     def bind(self, source: SizedFamily, sizes: dict[str, int]) -> None:
         """The first run decides the sizes; later ones must agree."""
         if self._compiled is None and not self._sizes:
-            system, self._sizes = source.bind(sizes), sizes
+            system, self._sizes = with_long_range(source.bind(sizes), self.goal), sizes
             if on_orbits(self.goal):
                 check_orbits(system, self.goal)
                 self._bodies = system
