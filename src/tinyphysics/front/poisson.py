@@ -77,6 +77,9 @@ def poisson(
                 f"tp.poisson with spacing={shown(h)}", "It is the distance of two nodes, above 0."
             )
         weights.append(weight_of(h, k))
+    check_rings(x.shape, ends, way, by_numbers)
+    if smooth == SMOOTH.index("red-black"):
+        check_colours(x.shape, ends, by_numbers)
     more = k if k.shape else None
     transforms = way == 1 or way == 0 and by_numbers and cycles is None
     if transforms:
@@ -84,6 +87,34 @@ def poisson(
     else:
         e = Elliptic(x, s, tuple(weights), more, float(tolerance), ends, MULTIGRID, cycles or 0, smooth)
     return e.node
+
+
+LONGEST_RING = 9  # nodes of a periodic axis that no coarser grid follows
+
+
+def check_rings(shape: tuple[int, ...], ends: tuple[int, ...], way: int, by_numbers: bool) -> None:
+    """A periodic axis is halved as long as its length is even."""
+    if way == 1 or way == 0 and by_numbers:
+        return
+    for n, end in zip(shape, ends):
+        odd = n // (n & -n)
+        if end == PERIODIC and odd > LONGEST_RING:
+            near = min((m << j for m in range(1, LONGEST_RING + 1) for j in range(20)), key=lambda m: abs(m - n))
+            raise InputError.here(
+                f"tp.poisson by multigrid along a periodic axis of {n} nodes, which is {odd} times a power of 2",
+                f"Take a length that is at most {LONGEST_RING} times a power of 2, such as {near}.",
+            )
+
+
+def check_colours(shape: tuple[int, ...], ends: tuple[int, ...], by_numbers: bool) -> None:
+    """Two colours are enough where every grid has the differences of the first."""
+    wrong = [n for n, end in zip(shape, ends) if end == 2 or (m := n + (end == 1)) & (m - 1)]
+    if wrong or not by_numbers:
+        what = f"an axis of {wrong[0]} nodes" if by_numbers else "a coefficient that is an array"
+        raise InputError.here(
+            f'tp.poisson with smoother="red-black" and {what}',
+            'Axes of 2**k nodes that are periodic, of 2**k - 1 between zeros; otherwise smoother="chebyshev".',
+        )
 
 
 def weight_of(h: Any, k: UOp) -> UOp:

@@ -8,10 +8,11 @@ has not arrived after the last round is NaN: nothing is accepted silently.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import is_
+from typing import Any
 
 from tinyphysics.ir.dtype import bool_, f64
 from tinyphysics.ir.ops import Ops
@@ -127,6 +128,27 @@ def array_round(x: UOp, residual: UOp, correction: UOp, scale: UOp, before: UOp)
     change = largest(correction)
     left = change if residual is correction else largest(residual)
     return Round([x - correction], change, left, is_over(change, left, before))
+
+
+def outer_solution(roots: Sequence[UOp]) -> UOp | None:
+    """A SOLVE of whole arrays in expressions whose sources hold no other but in its rounds; None if there is none."""
+    return next((u for u in toposort(list(roots)) if of_arrays(u)), None)
+
+
+def array_solution(u: UOp, evaluate: Callable[[Sequence[UOp], Mapping[UOp, Any]], Sequence[Any]]) -> list[Any]:
+    """[the solution of a SOLVE of whole arrays, its rounds], by what evaluates expressions given values of some nodes."""
+    start, scale, residual, *by = u.src
+    x, before = unknown_of(u), UOp.var(f"{u.arg[0]}.before", (), u.dtype)
+    size = UOp.var(f"{u.arg[0]}.scale", u.shape, u.dtype)
+    done = array_round(x, residual, by[0] if by else residual, size, before)
+    value, sizes = evaluate([start, scale], {})
+    last: Any = float("inf")
+    for k in range(u.arg[1]):
+        value, last, over = evaluate([done.x[0], done.change, done.over], {x: value, size: sizes, before: last})
+        if over:
+            return [value, k + 1]
+    (lost,) = evaluate([UOp.const(float("nan"), u.dtype, u.shape)], {})
+    return [lost, u.arg[1]]
 
 
 # --- from an open equation to a closed one -----------------------------------------------------------

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from tinyphysics.errors import PlanError
 from tinyphysics.ir.dtype import DType
 from tinyphysics.ir.fourier import ONE, Complex, roots_of_one, rounded
 from tinyphysics.ir.ops import Ops
@@ -25,6 +24,7 @@ from tinyphysics.rules.calculus.elliptic import (
     padded,
 )
 from tinyphysics.rules.formulas.fourier import table, transform
+from tinyphysics.rules.formulas.multigrid import by_cycles
 
 
 def expand(u: UOp) -> UOp:
@@ -32,12 +32,7 @@ def expand(u: UOp) -> UOp:
     if u.op is not Ops.ELLIPTIC:
         return u
     e = elliptic(u)
-    if e.method != TRANSFORMS:
-        raise PlanError(
-            "tp.poisson by multigrid is not there yet",
-            fix="Write a coefficient and a shift that are numbers.",
-        )
-    return by_transforms(e)
+    return by_transforms(e) if e.method == TRANSFORMS else by_cycles(e)
 
 
 def by_transforms(e: Elliptic) -> UOp:

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.ir import Ops, UOp, toposort
+from tinyphysics.ir import Ops, UOp, substitute, toposort
 from tinyphysics.ir.ops import MOVEMENT
 from tinyphysics.ir.value import CUSTOM, node, source_index
+from tinyphysics.rules.calculus.solve import array_solution, outer_solution
 from tinyphysics.rules.formulas import elliptic
 
 # fmt: off
@@ -45,6 +46,21 @@ def numbers(roots: Sequence[UOp], env: Mapping[str, Any]) -> list[Any]:
     return [values[r] for r in roots]
 
 
+def with_rounds(root: UOp, env: Mapping[str, Any]) -> tuple[Any, int]:
+    """(an expression that may hold a solution of whole arrays, the rounds of that)."""
+    known, count = dict(env), 0
+
+    def evaluate(roots: Sequence[UOp], more: Mapping[UOp, Any]) -> list[Any]:
+        return numbers(roots, known | {str(v.arg): y for v, y in more.items()})
+
+    while (u := outer_solution([root])) is not None:
+        value, rounds = array_solution(u, evaluate)
+        found = UOp.var(f"found {len(known)}", u.shape, u.dtype)
+        known[str(found.arg)] = value
+        (root,), count = substitute([root], {u: found}), count + rounds
+    return evaluate([root], {})[0], count
+
+
 def value_of(u: UOp, x: list[Any]) -> Any:
     if u.op is Ops.CONST:
         return np.full(u.shape, u.arg)
@@ -62,7 +78,7 @@ def value_of(u: UOp, x: list[Any]) -> Any:
     if u.op is Ops.ELLIPTIC:
         given = tuple(UOp.var(f"x{k}", s.shape, s.dtype) for k, s in enumerate(u.src))
         made = elliptic.expand(UOp(u.op, u.dtype, u.shape, given, u.arg))
-        return numbers([made], {str(v.arg): y for v, y in zip(given, x)})[0]
+        return with_rounds(made, {str(v.arg): y for v, y in zip(given, x)})[0]
     if u.op is Ops.FOURIER:
         part, sign, axis = u.arg
         z = (np.fft.fft if sign < 0 else np.fft.ifft)(x[0] + 1j * x[1], axis=axis)

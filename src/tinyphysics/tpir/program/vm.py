@@ -20,7 +20,14 @@ from tinyphysics.ir.value import NAN, Prepared, Value, cell_of, node, scalar
 from tinyphysics.philox import checked, key_words
 from tinyphysics.rules.calculus.custom import inline
 from tinyphysics.rules.calculus.lines import values as line_values
-from tinyphysics.rules.calculus.solve import array_round, named, one_round, product
+from tinyphysics.rules.calculus.solve import (
+    array_round,
+    array_solution,
+    named,
+    one_round,
+    outer_solution,
+    product,
+)
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.digits.floats import magnitude
 from tinyphysics.rules.formulas import elliptic, jacobi
@@ -115,6 +122,27 @@ class Loop:
 
     def copy(self) -> Loop:
         return Loop(list(self.slots), self.steps)
+
+
+def solved_expression(root: UOp, names: Sequence[UOp]) -> Callable[..., Value]:
+    """An expression as a function of its variables; solutions of whole arrays in it are found round by round."""
+    prepared: dict[tuple[UOp, ...], Prepared] = {}
+
+    def f(*given: Value) -> Value:
+        env, here = dict(zip((str(v.arg) for v in names), given)), root
+
+        def evaluate(roots: Sequence[UOp], more: Mapping[UOp, Value]) -> list[Value]:
+            plan = prepared.setdefault(tuple(roots), Prepared(list(roots)))
+            return plan(env | {str(v.arg): x for v, x in more.items()})
+
+        while (u := outer_solution([here])) is not None:
+            value, _ = array_solution(u, evaluate)
+            known = UOp.var(f"found {len(env)}", u.shape, u.dtype)
+            env[str(known.arg)] = value
+            (here,) = substitute([here], {u: known})
+        return evaluate([here], {})[0]
+
+    return f
 
 
 class Machine:
@@ -254,9 +282,8 @@ class Machine:
         if u.op is Ops.LINE:
             return call(line_values(plain), d, [self._leaf(s, named) for s in u.src])
         if u.op is Ops.ELLIPTIC:
-            solve = Prepared([elliptic.expand(plain)])
-            given = [str(v.arg) for v in names]
-            return call(lambda *x: solve(dict(zip(given, x)))[0], d, [self._leaf(s, named) for s in u.src])
+            solve = solved_expression(elliptic.expand(plain), names)
+            return call(solve, d, [self._leaf(s, named) for s in u.src])
         f = array_expression(jacobi.expand(plain), names) if u.op in ORBITS else node(plain)
         return call(f, d, [self._leaf(s, named) for s in u.src])
 
