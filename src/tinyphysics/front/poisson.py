@@ -99,7 +99,9 @@ def check_rings(shape: tuple[int, ...], ends: tuple[int, ...], way: int, by_numb
     for n, end in zip(shape, ends):
         odd = n // (n & -n)
         if end == PERIODIC and odd > LONGEST_RING:
-            near = min((m << j for m in range(1, LONGEST_RING + 1) for j in range(20)), key=lambda m: abs(m - n))
+            near = min(
+                (m << j for m in range(1, LONGEST_RING + 1) for j in range(20)), key=lambda m: abs(m - n)
+            )
             raise InputError.here(
                 f"tp.poisson by multigrid along a periodic axis of {n} nodes, which is {odd} times a power of 2",
                 f"Take a length that is at most {LONGEST_RING} times a power of 2, such as {near}.",

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tinyphysics.errors import TraceError
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp
 
@@ -137,3 +138,12 @@ def faces(k: UOp, axis: int, end: int) -> UOp:
 def names(u: UOp) -> list[UOp]:
     """Variables that stand for all sources but f."""
     return [UOp.var(f"?source {k}", s.shape, s.dtype) for k, s in enumerate(u.src[1:])]
+
+
+def check_moving(u: UOp, moving: Sequence[bool]) -> None:
+    """So many cycles are a matrix, whose derivatives by k, s and the spacing are not those of the inverse."""
+    if elliptic(u).cycles and any(moving[1:]):
+        raise TraceError.here(
+            "tp.poisson with cycles= is differentiated by its coefficient, shift or spacing",
+            "Write tolerance= in place of cycles=: derivatives are solutions too then.",
+        )

@@ -9,7 +9,7 @@ from functools import lru_cache
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE, MOVEMENT, Ops
 from tinyphysics.ir.uop import UOp, substitute, toposort
-from tinyphysics.rules.calculus.elliptic import elliptic, names
+from tinyphysics.rules.calculus.elliptic import check_moving, elliptic, names
 from tinyphysics.rules.calculus.linear import solved
 from tinyphysics.rules.calculus.partials import partials, times
 from tinyphysics.rules.calculus.solve import equations, part
@@ -52,6 +52,7 @@ def push(u: UOp, tangents: Sequence[UOp | None]) -> UOp | None:
 
 def along_elliptic(u: UOp, tangents: Sequence[UOp | None]) -> UOp:
     """A u' = f' - A' u."""
+    check_moving(u, [t is not None for t in tangents])
     e, free = elliptic(u), names(u)
     right = UOp.const(0.0, u.dtype, u.shape) if tangents[0] is None else tangents[0]
     moving = [(x, t) for x, t in zip(free, tangents[1:]) if t is not None]

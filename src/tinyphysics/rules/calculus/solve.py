@@ -135,7 +135,9 @@ def outer_solution(roots: Sequence[UOp]) -> UOp | None:
     return next((u for u in toposort(list(roots)) if of_arrays(u)), None)
 
 
-def array_solution(u: UOp, evaluate: Callable[[Sequence[UOp], Mapping[UOp, Any]], Sequence[Any]]) -> list[Any]:
+def array_solution(
+    u: UOp, evaluate: Callable[[Sequence[UOp], Mapping[UOp, Any]], Sequence[Any]]
+) -> list[Any]:
     """[the solution of a SOLVE of whole arrays, its rounds], by what evaluates expressions given values of some nodes."""
     start, scale, residual, *by = u.src
     x, before = unknown_of(u), UOp.var(f"{u.arg[0]}.before", (), u.dtype)
@@ -144,7 +146,9 @@ def array_solution(u: UOp, evaluate: Callable[[Sequence[UOp], Mapping[UOp, Any]]
     value, sizes = evaluate([start, scale], {})
     last: Any = float("inf")
     for k in range(u.arg[1]):
-        value, last, over = evaluate([done.x[0], done.change, done.over], {x: value, size: sizes, before: last})
+        value, last, over = evaluate(
+            [done.x[0], done.change, done.over], {x: value, size: sizes, before: last}
+        )
         if over:
             return [value, k + 1]
     (lost,) = evaluate([UOp.const(float("nan"), u.dtype, u.shape)], {})

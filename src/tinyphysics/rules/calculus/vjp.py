@@ -8,7 +8,7 @@ from dataclasses import replace
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
 from tinyphysics.ir.uop import RECORD, UOp, substitute, toposort
-from tinyphysics.rules.calculus.elliptic import elliptic, names
+from tinyphysics.rules.calculus.elliptic import check_moving, elliptic, names
 from tinyphysics.rules.calculus.partials import partials, times
 from tinyphysics.util import prod
 
@@ -177,6 +177,8 @@ def vjp(outputs: Sequence[UOp], seeds: Sequence[UOp], inputs: Sequence[UOp]) -> 
     for u in reversed(order):
         if u not in cotangent or not needed[u] or not u.src:
             continue
+        if u.op is Ops.ELLIPTIC:
+            check_moving(u, [needed[s] for s in u.src])
         if sites is not None:
             sites.current = sites.table.get(u)
         for s, part in zip(u.src, pull(u, cotangent[u])):

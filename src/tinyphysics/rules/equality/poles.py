@@ -47,8 +47,10 @@ def searched(
     roots: Sequence[UOp], moving: frozenset[UOp]
 ) -> tuple[list[UOp], dict[UOp, UOp], PoleSearch | None, UOp | None]:
     """(the roots, number by number where they are few; how to undo that; their poles; what may jump at one)."""
-    written = sum(u.size for u in toposort(roots))
-    if sum(x.size for x in moving) <= MOST_NUMBERS and written <= MOST_WRITTEN:
+    every = toposort(roots)
+    written = sum(u.size for u in every)
+    whole = any(u.op is Ops.ELLIPTIC for u in every)  # a solution is not taken apart
+    if not whole and sum(x.size for x in moving) <= MOST_NUMBERS and written <= MOST_WRITTEN:
         roots = [u for group in unroll(roots) for u in group]
     named, back = apart(cancelled(roots), moving)
     found = PoleSearch(named, moving | frozenset(back))

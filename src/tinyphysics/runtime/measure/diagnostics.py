@@ -24,6 +24,7 @@ from tinyphysics.runtime.measure.bias import biased
 from tinyphysics.runtime.measure.boxes import boxes
 from tinyphysics.runtime.measure.commutators import commutators
 from tinyphysics.runtime.measure.convergence import check_converges
+from tinyphysics.runtime.measure.grids import cycles_report, is_solved_by_cycles
 from tinyphysics.runtime.measure.replicas import exchanged
 from tinyphysics.runtime.measure.solver import solver_report
 from tinyphysics.runtime.measure.watches import poles, watches
@@ -343,6 +344,8 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("answers", after=answers, again=answers_again),
     Diagnostic("solver", applies=lambda f: f.setup.compiled.known.solves and isinstance(f.out.origin, Origin),
                later=lambda f: partial(solver_report, f.out.origin)),
+    Diagnostic("poisson", applies=lambda f: isinstance(f.out.origin, Origin) and is_solved_by_cycles(f.run.system),
+               later=lambda f: partial(cycles_report, f.out.origin)),
     Diagnostic("propagator", applies=lambda f: f.run.jump is not None, now=lambda f: not f.run.jump.quick,
                later=lambda f: partial(jumped, f.run, f.record.last, f.setup.compiled.known.way)),
     Diagnostic("lattice", applies=lambda f: not f.run.encoding.precision.state.is_float, later=lattice,

@@ -153,7 +153,7 @@ def made(
     bends: bool,
 ) -> Look | None:
     nodes = toposort([H])
-    if len(nodes) > SHORT or sum(u.size for u in nodes) > WRITTEN:
+    if len(nodes) > SHORT or sum(u.size for u in nodes) > WRITTEN or any(u.op is Ops.ELLIPTIC for u in nodes):
         return None
     (H,) = inline([H])
     roots = [H, UOp.sum_of(abs(x) for x in addends(H))]
