@@ -73,9 +73,14 @@ def refusal(system: System, goal: Goal, method: str) -> str:
         or named.family.processed
     ):
         return f"{named.name} is not made of kicks and drifts alone"
-    if not separable(system):
+    if not splits(system):
         return "H does not split into T(p) + V(q)"
     return ""
+
+
+@lru_cache(maxsize=64)
+def splits(system: System) -> bool:
+    return bool(separable(system))
 
 
 def check(system: System, goal: Goal, method: str) -> None:

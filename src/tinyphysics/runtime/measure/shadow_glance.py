@@ -78,6 +78,11 @@ def gap_function(system: System, parts: tuple[str, ...]) -> Function | None:
     return None if both is None else both[1]
 
 
+def evenly(n: int, most: int) -> Any:
+    """Some of n indices, the first and the last among them; all, if they are no more."""
+    return np.arange(n) if n <= most else np.unique(np.linspace(0, n - 1, most).astype(int))
+
+
 def at_frames(r: Run, record: Record, parts: tuple[str, ...]) -> Glance | None:
     """By the frames that a run has in memory; None where nothing is known of them."""
     count = record.schedule.complete(record.last)
@@ -87,27 +92,27 @@ def at_frames(r: Run, record: Record, parts: tuple[str, ...]) -> Glance | None:
     if look is None:
         return None
     some = min(r.given.members, MEMBERS)
-    members = np.unique(np.linspace(0, r.given.members - 1, some).astype(int))
-    rows = np.unique(np.linspace(0, count - 1, min(count, max(2, STATES // some))).astype(int))
+    members, rows = evenly(r.given.members, some), evenly(count, max(2, STATES // some))
     shape = len(rows), len(members)
-    kept = {
-        name: v[np.ix_(rows, members)] for name, v in record.frames.items()
-    }  # of few members, no copy of all
+    # of few members, no copy of all
+    kept = {n: v if v.shape[:2] == shape else v[np.ix_(rows, members)] for n, v in record.frames.items()}
     flat = {n: np.asarray(v, float).reshape(*shape, -1) for n, v in r.encoding.values(kept).items()}
     own = {n: v[members] if len(v) > 1 else v for n, v in r.given.own.items()}
-    flat |= {n: np.broadcast_to(v.reshape(1, len(v), -1), (*shape, v[0].size)) for n, v in own.items()}
+    flat |= {n: v.reshape(1, len(v), -1) for n, v in own.items()}
     names = [*(s.name for s in r.system.states), *(x.name for x in r.system.parameters)]
     with np.errstate(all="ignore"):
         change, scale, bend = (
-            np.broadcast_to(x, shape)
+            x if np.shape(x) == shape else np.broadcast_to(x, shape)
             for x in look(*(flat[n][..., k] for n in names for k in range(flat[n].shape[-1])))
         )
         most = np.fmax.reduce(scale, axis=0)
         gap = r.dt**2 * np.abs(change) / np.maximum.accumulate(np.fmax(scale, PART * most), axis=0)
         curved = np.fmax.reduce(r.dt**2 * bend / 12, axis=0) > CURVED * THRESHOLD * most
-    gap = np.where(np.isfinite(gap), gap, 0.0)
-    steps = np.asarray(record.steps)[rows]
-    found = np.flatnonzero((gap > THRESHOLD).any(axis=0) & curved).tolist()
+    far = (gap > THRESHOLD) & np.isfinite(gap)
+    if not (far & curved).any():
+        return Glance({}, {}, {})
+    gap, steps = np.where(np.isfinite(gap), gap, 0.0), np.asarray(record.steps)[rows]
+    found = np.flatnonzero(far.any(axis=0) & curved).tolist()
     return Glance(
         {int(members[j]): float(gap[:, j].max()) for j in found},
         {int(members[j]): int(steps[int(np.argmax(gap[:, j] > THRESHOLD))]) for j in found},
