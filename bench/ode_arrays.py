@@ -1,6 +1,6 @@
 """What do derivatives of large arrays cost?  Our pairs beside SciPy's solvers, diffrax and SUNDIALS, at equal error.
 
-    python bench/ode_arrays.py [heat kuramoto wave brusselator settling reactions] [--error 1e-4 1e-6] [--limit 120]
+    python bench/ode_arrays.py [heat kuramoto wave brusselator coarse settling reactions] [--error 1e-4 1e-6] [--limit 120]
                                 [--only SUNDIALS] [--cpu] [--small]
 
 The time is that of the call that steps, compiled before, with the largest tolerance of a ladder that meets an error: the
@@ -26,6 +26,7 @@ from solvers import installed
 import tinyphysics as tp
 
 LADDER = tuple(10.0**-k for k in range(3, 12))
+FACTORED = 20_000  # numbers of fields on a plane, for SciPy's sparse factors
 Rates = Callable[..., Any]  # of NumPy, or anything with its functions
 
 
@@ -112,13 +113,19 @@ class Problem:
         return [p.reshape(shape) for p in y.reshape(len(self.start), -1)]
 
 
+def reacting(b: int) -> Problem:
+    z = np.arange(b) / b
+    hill = z * (1 - z) ** 1.5
+    start = {"u": 22 * hill[:, None] + 0 * z, "v": 27 * hill + 0 * z[:, None]}
+    return Problem(f"Brusselator, {b} x {b}, t = 1", brusselator, of_brusselator, start, 1.0, {}, stiff=True)
+
+
 def problems(small: bool) -> dict[str, Problem]:
     rng = np.random.default_rng(1)
     n, m, k, b = (10_000, 200, 64, 32) if small else (1_000_000, 2_000, 512, 256)
-    x, y, z = np.arange(n), np.arange(k), np.arange(b) / b
+    x, y = np.arange(n), np.arange(k)
     ripples = np.exp(-(((x - n / 2) / (n / 10)) ** 2)) * (1 + 0.5 * np.sin(0.7 * x))
     waves = np.sin(16 * np.pi * y / k)[:, None] * np.cos(12 * np.pi * y / k + 1.0)
-    hill = z * (1 - z) ** 1.5
     r = 500 if small else 10_000
     places = 1_000 if small else 33_334
     tube = np.arange(places) / places
@@ -143,15 +150,8 @@ def problems(small: bool) -> dict[str, Problem]:
             20.0,
             {},
         ),
-        "brusselator": Problem(
-            f"Brusselator, {b} x {b}, t = 1",
-            brusselator,
-            of_brusselator,
-            {"u": 22 * hill[:, None] + 0 * z, "v": 27 * hill + 0 * z[:, None]},
-            1.0,
-            {},
-            stiff=True,
-        ),
+        "brusselator": reacting(b),
+        "coarse": reacting(b // 4),
         "settling": Problem(
             f"heat equation, {r:,} points, t = {settles:g}",
             heat,
@@ -301,8 +301,10 @@ def contenders(p: Problem) -> Iterator[tuple[str, Ladder]]:
         own = ("auto", "rodas")
     yield from ((f"ours, {m}", ours(p, m)) for m in own)
     if installed("scipy"):
-        few = p.start[next(iter(p.start))].size <= 4_000
-        own = ("RK45", "DOP853", *(("LSODA",) if few else ()), *(("Radau",) if p.stiff else ()))
+        numbers = sum(v.size for v in p.start.values())
+        plane = next(iter(p.start.values())).ndim > 1
+        factors = p.stiff and (not plane or numbers <= FACTORED)
+        own = ("RK45", "DOP853", *(("LSODA",) if numbers <= 4_000 else ()), *(("Radau",) if factors else ()))
         own = () if p.line else own
         yield from ((f"SciPy {m}", by_scipy(p, m)) for m in own)
     if installed("diffrax") and not p.line:

@@ -5,7 +5,7 @@
 The Brusselator of bench/ode_arrays.py, some way into its run: (1 - h/4 J) d = h f is solved by BiCGStab as it is, divided by
 what each place does to its own two numbers (what the library does), and by the mean of the Jacobian over all places, which
 Fourier transforms invert. Rounds are those until the residual has fallen by 1e-3 and 1e-6; a round applies the operator and
-the preconditioner twice each.
+the preconditioner twice each. At the end what is compiled: a round that divides by nothing, and tp.poisson of both fields.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 from ode_arrays import bend
+
+import tinyphysics as tp
 
 Operator = Callable[[Any], Any]  # of both fields
 MOST = 500  # rounds
@@ -99,6 +101,51 @@ def milliseconds(f: Operator, x: Any, repeat: int = 20) -> float:
     return (time.process_time() - began) / repeat * 1e3
 
 
+Field = tp.Array["n", "n"]
+
+
+@tp.map
+def a_round(x: Field, y: Field, r: Field, s: Field, p: Field, q: Field, b: Field, c: Field) -> Any:
+    """Of BiCGStab on two fields, as in `rounds`."""
+
+    def operator(a: Any) -> Any:
+        return [u - 0.1 * bend(np, u) for u in a]
+
+    def inner(a: Any, b: Any) -> Any:
+        return sum((u * v).sum() for u, v in zip(a, b))
+
+    v, rho = operator((p, q)), inner((b, c), (r, s))
+    alpha = rho / inner((b, c), v)
+    half = [u - alpha * w for u, w in zip((r, s), v)]
+    t = operator(half)
+    omega = inner(t, half) / inner(t, t)
+    rest = [u - omega * w for u, w in zip(half, t)]
+    beta = inner((b, c), rest) / rho * (alpha / omega)
+    ways = [u + beta * (w - omega * z) for u, w, z in zip(rest, (p, q), v)]
+    return x + alpha * p + omega * half[0], y + alpha * q + omega * half[1], *rest, *ways, b, c
+
+
+@tp.map
+def solved(u: Field, v: Field) -> Any:
+    return tuple(10.0 * tp.poisson(x, shift=10.0) for x in (u, v))
+
+
+def compiled(system: Any, n: int, short: int = 2, long: int = 8) -> float:
+    """Milliseconds of a step, on one thread."""
+    sim = tp.compile(system, sizes={"n": n})
+    names = [x.name for x in sim.built.system.states]
+    start = dict(zip(names, np.random.default_rng(0).normal(size=(len(names), n, n))))
+
+    def seconds(steps: int) -> float:
+        began = time.process_time()
+        sim.evolve(**start, steps=steps, frames=2, threads=1)
+        return time.process_time() - began
+
+    seconds(short)
+    least = [min(seconds(k) for _ in range(9)) for k in (short, long)]
+    return (least[1] - least[0]) / (long - short) * 1e3
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=256)
@@ -113,6 +160,8 @@ def main() -> None:
             print(f"{h:8} {w * 8 * f.spread:8.1f} {fallen:8g} {cells}")
     times = [milliseconds(way, f.x) for way in (f.operator(0.01), f.local(0.01), f.constant(0.01))]
     print("ms of NumPy's CPU time: operator {:.2f}, local {:.2f}, constant {:.2f}".format(*times))
+    own = [compiled(system, f.n) for system in (a_round, solved)]
+    print("ms of compiled steps: a round {:.3f}, a solve with constant coefficients {:.3f}".format(*own))
 
 
 if __name__ == "__main__":
