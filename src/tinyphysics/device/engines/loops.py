@@ -37,7 +37,7 @@ from tinyphysics.tpir.kernels.kernel import loop_registers
 from tinyphysics.tpir.kernels.neighbours import MADE
 from tinyphysics.tpir.kernels.nests import Buffer, LoopKernel, Round
 from tinyphysics.tpir.kernels.shares import Shares
-from tinyphysics.tpir.kernels.wavefront import wavefront
+from tinyphysics.tpir.kernels.wavefront import Wavefront, wavefront
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.util import prod
 
@@ -87,6 +87,7 @@ class NestEngine(PlainEngine):
         self.compiling = 0.0
         self._functions: dict[bool, Mapping[str, Any]] = {}
         self._work: dict[str, float] = {}
+        self._waves: dict[str, Wavefront | None] = {}
         self._plans: dict[Any, Plan] = {}
         self._lock = threading.RLock()
         stored = {s.buffer for n in self.kernel.sections["init"].nests for p in n.pieces for s in p.stores}
@@ -272,7 +273,7 @@ class NestEngine(PlainEngine):
             return bool(ctypes.c_int32.from_address(int(m.table[self.slots[turn.going]])).value)
 
         if not s.ends_early and not any(n.way.calls for n in s.nests):
-            wave, done = wavefront(s, self.kernel.buffers), 0
+            wave, done = self.wave(section), 0
             if wave is not None and f"part.sweep.{section}" in f:
                 groups = steps // wave.steps
                 threads.run(cut("sweep", lambda c: c.sweep(section, wave)), first, groups, wave.steps)
@@ -283,6 +284,12 @@ class NestEngine(PlainEngine):
         for now in range(first, first + steps):
             if not s.run(partial(do, now=now)):
                 return
+
+    def wave(self, section: str) -> Wavefront | None:
+        """The pass through several steps at once that a section allows."""
+        if section not in self._waves:
+            self._waves[section] = wavefront(self.kernel.sections[section], self.kernel.buffers)
+        return self._waves[section]
 
     def work(self, section: str) -> float:
         """Operations of one run of a section."""
