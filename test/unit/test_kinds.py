@@ -134,6 +134,18 @@ def test_no_table_outside_the_folder_lists_the_kinds():
         assert len(names & {x for x in said if isinstance(x, str)}) < 3, path
 
 
+def test_transforms_lines_and_scattered_rows_are_known_to_their_files_alone():
+    """No printer, no engine and no other file of the loops names their operations. Lists and trees are also made by code
+    that is no nest."""
+    rooms = [KINDS_FOLDER.parents[2] / room for room in ("emit", "device", "tpir/kernels")]
+    named = {op: set() for op in (Ops.FOURIER, Ops.LINE, Ops.SCATTER)}
+    for path in (p for room in rooms for p in room.rglob("*.py")):
+        own = {n.attr for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Attribute)}
+        for op, files in named.items():
+            files |= {path.name} if op.name in own else set()
+    assert named == {Ops.FOURIER: {"fourier.py"}, Ops.LINE: {"line.py"}, Ops.SCATTER: {"scatter.py"}}
+
+
 def test_printing_c_walks_each_expression_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not change in a loop was walked anew for each of its nodes: 7,685 of them took 17 s to print."""
     visited = 0

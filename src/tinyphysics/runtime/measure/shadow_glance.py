@@ -93,7 +93,7 @@ def at_frames(r: Run, record: Record, parts: tuple[str, ...]) -> Glance | None:
         return None
     some = min(r.given.members, MEMBERS)
     members, rows = evenly(r.given.members, some), evenly(count, max(2, STATES // some))
-    shape = len(rows), len(members)
+    shape: tuple[int, ...] = len(rows), len(members)
     # of few members, no copy of all
     kept = {n: v if v.shape[:2] == shape else v[np.ix_(rows, members)] for n, v in record.frames.items()}
     flat = {n: np.asarray(v, float).reshape(*shape, -1) for n, v in r.encoding.values(kept).items()}

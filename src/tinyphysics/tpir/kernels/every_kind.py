@@ -47,6 +47,11 @@ def read_beside(u: UOp) -> tuple[UOp, ...]:
     return tuple(x for kind in KINDS if u.op in kind.ops for x in kind.reads(u))
 
 
+def written_out(u: UOp, components: int) -> UOp:
+    """A node, or what it is where the axis that its kind goes along has few components."""
+    return next((kind.written(u, components) for kind in KINDS if u.op in kind.ops), u)
+
+
 def for_backend(kernel: LoopKernel, backend: str) -> LoopKernel:
     """A kernel under math="fast" as a backend has it."""
     for kind in KINDS:

@@ -10,12 +10,11 @@ import math
 from collections.abc import Iterable, Sequence
 
 from tinyphysics.ir.dtype import i64
-from tinyphysics.ir.fourier import transform
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
 from tinyphysics.ir.reduction import CHUNK, LANES, one_by_one
-from tinyphysics.ir.uop import Shape, UOp, component, toposort
+from tinyphysics.ir.uop import Shape, UOp, toposort
 from tinyphysics.tpir.kernels.at_index import Home, is_component
-from tinyphysics.tpir.kernels.every_kind import STORED
+from tinyphysics.tpir.kernels.every_kind import STORED, written_out
 from tinyphysics.tpir.kernels.index import Index
 from tinyphysics.tpir.kernels.layout import component_places, long_axes, peeled
 from tinyphysics.tpir.kernels.neighbours import in_order
@@ -44,19 +43,9 @@ def short_sums(roots: Sequence[UOp], components: int = 0) -> dict[UOp, UOp]:
                 shape = x.shape[:a] + x.shape[a + 1 :]
                 x = in_chunks(UOp(Ops.REDUCE, u.dtype, shape, (x,), (kind, (a,), *pairs)))
             new[u] = x
-        elif u.op is Ops.FOURIER and is_component(u.shape[u.arg[2]], components):
-            new[u] = by_components(new[u])
+        elif u.op in STORED:
+            new[u] = written_out(new[u], components)
     return new
-
-
-def by_components(u: UOp) -> UOp:
-    """A transform along an axis of few components as an expression of them."""
-    part, sign, axis = u.arg
-    n = u.shape[axis]
-    items = [(component(u.src[0], axis, k), component(u.src[1], axis, k)) for k in range(n)]
-    one = (*u.shape[:axis], 1, *u.shape[axis + 1 :])
-    parts = tuple(y[part].reshape(one) for y in transform(items, sign))
-    return UOp(Ops.CONCAT, u.dtype, u.shape, parts, axis)
 
 
 def in_chunks(u: UOp) -> UOp:

@@ -89,6 +89,10 @@ class NestKind(Way, Protocol):
         """Constant arrays that nests of a node read, beside what the node is made of."""
         ...
 
+    def written(self, u: UOp, components: int) -> UOp:
+        """A node of these operations as an expression, if it is so short that it is written out."""
+        ...
+
     def nest(self, b: Builder, tasks: list[Task]) -> Nest:
         """Tasks that are alike as one nest."""
         ...
@@ -155,6 +159,9 @@ class PlainKind:
 
     def reads(self, u: UOp) -> tuple[UOp, ...]:
         return ()
+
+    def written(self, u: UOp, components: int) -> UOp:
+        return u
 
     def nest(self, b: Builder, tasks: list[Task]) -> Nest:
         return b.nest_in_pieces(tasks)

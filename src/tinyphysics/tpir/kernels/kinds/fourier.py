@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tinyphysics.ir.dtype import DType, i64
-from tinyphysics.ir.fourier import Complex, Stage, results, stages, tables
+from tinyphysics.ir.fourier import Complex, Stage, results, stages, tables, transform
 from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.uop import UOp
-from tinyphysics.tpir.kernels.at_index import AtIndex
+from tinyphysics.ir.uop import UOp, component
+from tinyphysics.tpir.kernels.at_index import AtIndex, is_component
 from tinyphysics.tpir.kernels.index import Index, Place, expr
 from tinyphysics.tpir.kernels.layout import component_places, long_axes
 from tinyphysics.tpir.kernels.loopir import (
@@ -115,6 +115,16 @@ class Fourier(PlainKind):
 
     def reads(self, u: UOp) -> tuple[UOp, ...]:
         return tables(u.shape[u.arg[2]], u.dtype)
+
+    def written(self, u: UOp, components: int) -> UOp:
+        part, sign, axis = u.arg
+        n = u.shape[axis]
+        if not is_component(n, components):
+            return u
+        items = [(component(u.src[0], axis, k), component(u.src[1], axis, k)) for k in range(n)]
+        one = (*u.shape[:axis], 1, *u.shape[axis + 1 :])
+        parts = tuple(y[part].reshape(one) for y in transform(items, sign))
+        return UOp(Ops.CONCAT, u.dtype, u.shape, parts, axis)
 
     def stores(self, b: Builder, t: Task, pull: AtIndex, at: list[Place], turn: UOp | None) -> list[Store]:
         u = t.node
