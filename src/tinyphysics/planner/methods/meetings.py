@@ -58,7 +58,7 @@ def between_events(shown: Certificate, job: Job, step: Step) -> Certificate:
     steps of lengths that depend on the state: of these nothing is claimed.
     """
     m, walls = meetings(job), all(c.kind == "wall" for c in job.system.crossings)
-    if m.parabolas is not None and walls and all(is_canonical(m, k) for k in range(len(m.guards))):
+    if m.flights is not None and walls and all(is_canonical(m, k) for k in range(len(m.guards))):
         why = (
             "flight is exact, and each wall is met at the exact root, where positions and the energy stay and p moves along "
             "the normal: the flow of a billiard, where nothing grazes"

@@ -69,6 +69,10 @@ def how_found(r: Round) -> Row:
     """How sure is it that what is met is found?"""
     if r.flies:
         how = "certain: flight is exact, and the first root of each guard is known in closed form"
+        if r.hops:
+            degree = max(len(c) for c in r.m.flights or ()) - 1
+            root = f"the first root of each guard, of degree {degree} in time, is approached from below"
+            how = f"certain: flight is exact, and {root}"
         return Row("walls and events", how, "")
     looks = "signs are compared at the ends of steps, and of walls where they are nearest in between"
     most, of_defaults = bend(r.m)

@@ -20,6 +20,7 @@ from tinyphysics.ir import Ops, UOp, elements, substitute, toposort
 from tinyphysics.rules.calculus.unroll import rolled, unroll
 from tinyphysics.rules.formulas.constraints import dot
 from tinyphysics.step import DT
+from tinyphysics.synth.methods.first_roots import FAR, approach, first_fall
 from tinyphysics.synth.methods.meetings import Meetings, Numbers, const
 
 SEARCH, FIRED, RESTS = (
@@ -41,7 +42,6 @@ SLACK = 2.0**11  # as runtime/engines/roots.py has it: rounds more than halving 
 BENT = 0.2
 PILED = 2.0**-24  # of dt: bounces that are over in this time are one rest
 GRAZING = 2.0**-26  # of the speed, across a wall
-FAR = 1e30
 # where bodies rest on each other they would push each other to and fro without end: so short a flight, in parts of dt, counts
 # as many crossings
 SHORT, AT_ONCE = 2.0**-20, 2.0**12
@@ -59,24 +59,15 @@ def any_of(conditions: Sequence[UOp]) -> UOp:
     return out
 
 
+def yes(condition: UOp | None) -> UOp:
+    return const(1.0) > 0.0 if condition is None else condition
+
+
 def least(values: Sequence[UOp]) -> UOp:
     out = values[0]
     for v in values[1:]:
         out = (v < out).where(v, out)
     return out
-
-
-def first_fall(c0: UOp, c1: UOp, c2: UOp) -> UOp:
-    """The first t >= 0 at which c0 + c1 t + c2 t² falls through zero, without a difference of nearly equal numbers.
-
-    Where it is not above zero and rises, it must come back first: so a state that a bounce left a rounding behind the wall
-    does not bounce twice.
-    """
-    inside = c1 * c1 - (4.0 * c0) * c2
-    root = inside.maximum(0.0).sqrt()
-    falling = ((2.0 * c0) / (root - c1)).maximum(0.0)
-    later = (c1 + root) / (-2.0 * c2)
-    return (c1 < 0.0).where((inside < 0.0).where(FAR, falling), (c2 < 0.0).where(later, FAR))
 
 
 class Decision(NamedTuple):
@@ -97,7 +88,8 @@ class Round:
         every = [step[s.name] for s in m.system.states]
         self.solves = any(u.op is Ops.SOLVE for u in toposort(every))  # what is solved for stays an array
         self.flat = [x for group in (map(elements, every) if self.solves else unroll(every)) for x in group]
-        self.flies = m.parabolas is not None
+        self.flies = m.flights is not None
+        self.hops = self.flies and m.parabolas is None  # rounds that go nearer to a root, and meet nothing
         self.resting = [k for k in range(self.n) if m.can_rest(k)]
         self.searches = not self.flies or bool(self.resting)
         self.search = UOp.var(SEARCH, (ROOM + 1 if self.searches else STOPPED + 1,))
@@ -126,24 +118,42 @@ class Round:
 
     @cached_property
     def meets(self) -> Numbers:
-        """In flight: when each guard falls next."""
-        assert self.m.parabolas is not None
+        """In flight: when each guard falls next; or a time before which it does not, where roots are approached."""
+        return [t for t, _ in self.reaches]
+
+    @cached_property
+    def reaches(self) -> list[tuple[UOp, UOp | None]]:
+        """In flight, of each guard: (a time, does it fall there?); None: it does."""
+        assert self.m.flights is not None
         out = []
-        for k, (c0, c1, c2) in enumerate(self.m.parabolas):
-            c = self.m.owners[k]
-            if c.kind == "wall":
-                out.append(first_fall(c0, c1, c2))
+        for k, c in enumerate(self.m.flights):
+            crossing = self.m.owners[k]
+            if crossing.kind == "wall":
+                out.append(self.reach(c, None))
                 continue
             just = self.hit[k] > 0.0  # it is at its zero, and has to come back first
-            ways = []
-            for sign, wanted in ((1.0, c.direction <= 0), (-1.0, c.direction >= 0)):
-                a, b, d = sign * c0, sign * c1, sign * c2
-                back = ((b > 0.0) & (d < 0.0)).where(b / (-d), FAR)
-                ways.append(
-                    just.where(back, (a > 0.0).where(first_fall(a, b, d), FAR)) if wanted else const(FAR)
-                )
-            out.append(ways[0].minimum(ways[1]))
+            ways = [
+                self.reach([sign * x for x in c], just) if wanted else (const(FAR), None)
+                for sign, wanted in ((1.0, crossing.direction <= 0), (-1.0, crossing.direction >= 0))
+            ]
+            (t0, sure0), (t1, sure1) = ways
+            both = None if sure0 is None and sure1 is None else (t0 <= t1).where(yes(sure0), yes(sure1))
+            out.append((t0.minimum(t1), both))
         return out
+
+    def reach(self, c: Numbers, just: UOp | None) -> tuple[UOp, UOp | None]:
+        """When a polynomial falls; `just`: was it met in the round before?"""
+        if len(c) == 3:
+            c0, c1, c2 = c
+            if just is None:
+                return first_fall(c0, c1, c2), None
+            back = ((c1 > 0.0) & (c2 < 0.0)).where(c1 / (-c2), FAR)
+            return just.where(back, (c0 > 0.0).where(first_fall(c0, c1, c2), FAR)), None
+        if just is None:
+            return approach(c, c[0] <= 0.0, self.left, self.fine * self.scale, self.fine)
+        t, sure = approach(c, just, self.left, self.fine * self.scale, self.fine)
+        comes = just.where((c[1] > 0.0).where(1.0, 0.0), (c[0] > 0.0).where(1.0, 0.0)) > 0.0
+        return comes.where(t, FAR), sure
 
     @cached_property
     def length(self) -> UOp:
@@ -265,7 +275,7 @@ class Round:
         if not self.flies:
             return [h > 0.0 for h in self.hit]
         last = self.length + (8.0 * self.fine) * self.scale
-        flying = [t <= last for t in self.meets]
+        flying = [t <= last if sure is None else (t <= last) & sure for t, sure in self.reaches]
         if self.at_rest is None:
             return flying
         searched = self.old[MODE].eq(JUMP) | self.old[MODE].eq(BEFORE)
@@ -342,6 +352,17 @@ class Round:
         lands = any_of([t <= self.length for t in self.meets])
         return lands if self.at_rest is None else lands & ~self.at_rest
 
+    @cached_property
+    def hopped(self) -> UOp | None:
+        """Does this round only go nearer to a root?"""
+        if not self.hops:
+            return None
+        met = any_of(
+            [t <= self.length if sure is None else (t <= self.length) & sure for t, sure in self.reaches]
+        )
+        nearer = self.lands & ~met
+        return nearer & self.old[MODE].eq(WHOLE) if self.searches else nearer
+
     def flown(self) -> Decision:
         """Where flight is exact and no wall can be rested on."""
         return Decision(self.lands, ~self.lands, [], {})
@@ -416,6 +437,7 @@ class Round:
             going = ~(o[DONE].eq(LAST) & o[MODE].eq(WHOLE) & o[GONE].eq(0.0))
         jump, taken, hits, kept = self.searched() if self.searches else self.flown()
         after, fired, rests, tail, grazes = self.jumped
+        met = jump if self.hopped is None else jump & ~self.hopped
         gone = o[GONE] + L
         over = jump & (DT - gone <= self.fine * self.scale)
         ends = taken | over
@@ -442,7 +464,7 @@ class Round:
         new[TIES] = o[TIES] + ties.where(1.0, 0.0)
         new[GRAZES] = o[GRAZES] + (jump & grazes).where(1.0, 0.0)
         new[TAIL] = jump.where(tail, 0.0)
-        counted = o[TOTAL] + jump.where(1.0, 0.0)
+        counted = o[TOTAL] + met.where(1.0, 0.0)
         new[TOTAL] = counted.eq(float(COUNTED)).where(0.0, counted)
         stops = [f for f, c in zip(fires, self.m.owners) if c.stops]
         if stops:

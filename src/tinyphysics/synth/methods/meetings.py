@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from tinyphysics.ir import UOp, elements, graph_rewrite, substitute
+from tinyphysics.rules.calculus.degree import degrees
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.linear import solved
 from tinyphysics.rules.calculus.unroll import unroll
@@ -18,6 +20,7 @@ from tinyphysics.rules.identities.real import simplify
 from tinyphysics.system import Crossing, System
 
 Numbers = list[UOp]
+MOST_DEGREE = 8  # in time, of a guard along a flight
 
 
 def const(x: float) -> UOp:
@@ -197,9 +200,16 @@ class Meetings:
     @cached_property
     def parabolas(self) -> list[tuple[UOp, UOp, UOp]] | None:
         """The guards along a flight, c0 + c1 t + c2 t²; None where they are not shown to be that, or flight is not exact."""
-        moving = frozenset(
-            s.var for s in self.system.states if s.role != "field"
-        )  # fields change in events alone
+        found = self.flights
+        if found is None or any(len(c) > 3 for c in found):
+            return None
+        return [(c0, c1, c2) for c0, c1, c2 in found]
+
+    @cached_property
+    def flights(self) -> list[Numbers] | None:
+        """The guards along a flight, as polynomials of time; None where that is not shown, or flight is not exact."""
+        # fields change in events alone
+        moving = frozenset(s.var for s in self.system.states if s.role != "field")
         if self.system.kind != "hamiltonian" or self.held or self.system.friction or not self.quadratic:
             return None
         if not (self.exact_flight or self.free):
@@ -213,7 +223,12 @@ class Meetings:
             return None
         out = []
         for g, slope, bend in zip(self.guards, self.slopes, self.bends):
-            if not same(self.along_flow(bend), const(0.0)):
-                return None
-            out.append((g, slope, simplify([0.5 * bend])[0]))
+            found = [g, slope, simplify([0.5 * bend])[0]]
+            rate = self.along_flow(bend)
+            while not same(rate, const(0.0)):
+                if degrees(g, frozenset(self.z))[g] is None or len(found) > MOST_DEGREE:
+                    return None
+                found.append(simplify([rate * (1.0 / math.factorial(len(found)))])[0])
+                rate = self.along_flow(rate)
+            out.append(found)
         return out
