@@ -110,6 +110,8 @@ if TYPE_CHECKING:
     from tinyphysics import kernel as kernel
     from tinyphysics import physics as physics
     from tinyphysics import plasma as plasma
+    from tinyphysics.cluster.on import on as on
+    from tinyphysics.cluster.parareal import Parareal as Parareal
     from tinyphysics.compat import AutoLinearizer as AutoLinearizer
     from tinyphysics.compat import Compiler as Compiler
     from tinyphysics.compat import HamiltonianSystem as HamiltonianSystem
@@ -164,6 +166,8 @@ RUNTIME = {
     "sample": "tinyphysics.runtime.api.sample",
     "act": "tinyphysics.runtime.state.acts",
     "exchange": "tinyphysics.runtime.state.across",
+    "on": "tinyphysics.cluster.on",
+    "Parareal": "tinyphysics.cluster.parareal",
     "metadynamics": "tinyphysics.planner.systems.bias",
     "umbrella": "tinyphysics.planner.systems.bias",
     "fault": "tinyphysics.runtime.state.acts",

@@ -228,9 +228,14 @@ EVOLVE: dict[str, Option] = {
         'what changes the state between steps: {"kick": tp.act(every=100, map=lambda p: -p)}'),
     "exchange":         Option(None, anything,
         'replicas exchange temperatures: exchange=100, every 100 steps; or tp.exchange("k", every=100)'),
+    "on":               Option(None, anything,
+        "a Dask client, cluster or address: the members of an ensemble run there"),
+    "verify":           Option(None, anything, "with on=: the share of the blocks that a second worker computes too"),
+    "parallel":         Option(None, anything, "slices of time side by side: tp.Parareal(slices=20)"),
     "options":          Option(None, anything, '{"frames": 400}: for a system that has a state or a parameter of that name'),
 }
-LATER = ("save_at", "frames", "acts", "exchange")  # than 0.1: options that take no name away from states and parameters
+# than 0.1: options that take no name away from states and parameters
+LATER = ("save_at", "frames", "acts", "exchange", "on", "verify", "parallel")
 # Features that are named in the interface and not built: what is not there, and what can be written today.
 COMING: dict[str, tuple[str, str]] = {
     "boundary": ("boundaries are not available yet", "Write a box with tp.pair_distance2(q, box=box), a "
@@ -238,11 +243,6 @@ COMING: dict[str, tuple[str, str]] = {
     "contacts": ("contacts are added to a system", "Write system + tp.contact(gap), as in docs/contacts.md."),
     "box": ("a box is not an option yet", "Write it into the energy: tp.pair_distance2(q, box=box)."),
     "absorb": ("absorbing layers are not available yet", "Leave it out: waves are reflected at the ends."),
-    "on": ("evolve does not choose where a run is computed", 'Pass backend="gpu" to compile.'),
-    "verify": ("checking a run against a second run is not available yet", "tp.measure_symplectic(sim, "
-    "q=..., p=...) measures one step."),
-    "parallel": ("runs on several machines are not available yet", "Pass threads=8 to evolve, to use 8 "
-    "threads of this machine."),
     "observer": ("user-defined observer objects are not available yet", 'Pass observe={"r": lambda q: ...} to evolve.'),
     "view": ("live views are not available yet", "Plot it afterwards: out.plot()."),
     "unsafe": ("systems without checks are not available yet", "Write @tp.ode: nothing is claimed about its structure."),

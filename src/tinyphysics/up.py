@@ -1,6 +1,6 @@
 """What do nouns ask of the layers above them?  `system.compile`, `out.plot`, `out.to_xarray`, `out.stopped.report`, …
 
-These seven functions are the only calls that point up: what they name is imported when it is called.
+These nine functions are the only calls that point up: what they name is imported when it is called.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 AUTOPSY = "tinyphysics.runtime.measure.autopsy"
 COMPILE = "tinyphysics.runtime.api.compile"
+ELSEWHERE = "tinyphysics.cluster.on"
+PARAREAL = "tinyphysics.cluster.parareal"
 PLOT = "tinyphysics.runtime.api.pictures"
 QUANTITY = "tinyphysics.runtime.api.quantities"
 REPORT = "tinyphysics.runtime.api.run_report"
@@ -30,6 +32,17 @@ def compile(system: Any, dt: float | None = None, **options: Any) -> Simulation:
     """A system, compiled."""
     sim: Simulation = import_module(COMPILE).compile(system, dt, **options)
     return sim
+
+
+def elsewhere(on: Any) -> Any:
+    """The machines that `evolve(on=...)` names."""
+    return import_module(ELSEWHERE).on(on)
+
+
+def in_slices(sim: Simulation, request: Any, parallel: Any) -> Trajectory:
+    """A run in slices of time, `evolve(parallel=...)`."""
+    out: Trajectory = import_module(PARAREAL).evolve_in_slices(sim, request, parallel)
+    return out
 
 
 def plot(out: Trajectory, how: str, *args: Any, **options: Any) -> Any:

@@ -46,6 +46,7 @@ SOLVES, TURNS = "a step that solves equations", "a step that turns oscillators"
 DRAWS, NO_ENERGY = "a step that draws random numbers", "a step that does not keep the energy"
 NO_END = "a step that does not end with q and p"
 OPEN = "friction, contacts or a bath"
+TOGETHER = "members that change together"
 BACKWARDS, ENSEMBLE, NO_DT, ON_A_GPU = "rewinding", "an ensemble", "a run without dt", "arrays on a GPU"
 
 
@@ -458,6 +459,16 @@ CONFLICTS: tuple[Conflict, ...] = (
     Conflict("checkpoint_every", "a run without `checkpoint=`", "checkpoint",
         "checkpoint_every= needs checkpoint=", 'Pass checkpoint="run.checkpoint" too.',
         lambda a: a.has("checkpoint_every") and not a.has("checkpoint"), InputError),
+    *(Conflict("on", other, "on", why, fix) for other, why, fix in (
+        ("save", "save= cannot be combined with on= yet: workers do not write into one store",
+         "Leave save= out: frames come back, and out.to_xarray() writes them."),
+        ("checkpoint", "checkpoint= cannot be combined with on= yet: a checkpoint is of all members at one step",
+         "Leave checkpoint= out, and go on with resume=out."),
+        ("exchange", "exchange= cannot be combined with on= yet: replicas that exchange stay together",
+         "Leave on= out."),
+        (ON_A_GPU, "on= sends members to other machines, and the states are arrays on a GPU of this one",
+         "Pass NumPy arrays."),
+        (TOGETHER, "on= runs members apart, and those of this run change together", "Leave on= out."))),
     # --- other calls ---
     *(Conflict(call, "time", "call",
         "{one} cannot be combined with time=", "For that, compile the system without time=.")

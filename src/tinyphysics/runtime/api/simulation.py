@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tinyphysics import up
 from tinyphysics.errors import InputError, PlanError, StoreError, TinyPhysicsError
 from tinyphysics.given import shown
 from tinyphysics.options import COMING, COMPILE, heeds
@@ -285,6 +286,9 @@ class Simulation(Differentiated):
         events: Mapping[str, Callable[..., Any]] | None = None,
         acts: Mapping[str, Any] | None = None,
         exchange: Any = None,
+        on: Any = None,
+        verify: float | None = None,
+        parallel: Any = None,
         options: Mapping[str, Any] | None = None,
         **given: Any,
     ) -> Trajectory:
@@ -322,12 +326,17 @@ class Simulation(Differentiated):
         events            functions whose sign changes are located, {"apsis": lambda q, p: q @ p}
         acts              what changes the state between steps: {"kick": tp.act(every=100, map=lambda p: -p)}
         exchange          replicas exchange temperatures: exchange=100, every 100 steps; or tp.exchange("k", every=100)
+        on                a Dask client, cluster or address: the members of an ensemble run there, with the same bits
+        verify            with on=: the share of the blocks that a second worker computes too
+        parallel          slices of time side by side, tp.Parareal(slices=20, coarse={"dt": 0.1}): rarely faster
         options           {"frames": 400}: for a system that has a state or a parameter of that name
         given             states and parameters by name: q=[1.0, 0.0], mu=2.0; one more leading axis makes an ensemble
         """
         said = locals()
         del said["self"]
         request = record_of(Request, said)
+        if parallel is not None and parallel is not False and "parallel" not in self._own_states:
+            return up.in_slices(self, request, parallel)
         if (observe or self.monitors) and observes_chaos(self, observe or {}):
             from tinyphysics.runtime.measure.observed_chaos import evolve_beside
 

@@ -7,7 +7,7 @@ runtime/engines/event_steps.py by fractions of steps that do not. Nothing of a s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -85,6 +85,10 @@ class Found:
                 f"more than {most:,} events", fix="Run for a shorter time, or define an event that is rarer."
             )
         return Found(self.hits + new, count, max(self.apart, apart), self.numbers.union(numbers))
+
+    def shifted(self, first: int) -> Found:
+        """The same of members that are counted from another one."""
+        return replace(self, hits=tuple(replace(h, member=h.member + first) for h in self.hits))
 
 
 def check_events(system: System, time: UOp, events: Mapping[str, UOp]) -> None:

@@ -31,6 +31,8 @@ def seconds_a_step(setup: Setup, r: Run) -> float:
 
 def stride(setup: Setup, r: Run) -> int:
     """Steps between two looks, a power of two: so many that looks take SHARE of the run."""
+    if r.looks:
+        return r.looks
     if setup.check_every is not None:
         return setup.check_every
     numbers = r.given.members * sum(s.var.size for s in r.system.states)
@@ -49,6 +51,8 @@ def is_watched(setup: Setup, r: Run) -> bool:
     steps = r.schedule.steps - r.schedule.first
     if setup.checks == "off" or steps < 1 or not r.given.members:
         return False
+    if r.looks is not None:
+        return r.looks > 0
     if is_asked(setup, r):
         return True
     # a look at the beginning and one at the end have to be worth it, too

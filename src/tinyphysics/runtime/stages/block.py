@@ -15,7 +15,6 @@ from tinyphysics.runtime.engines.find_failure import Failure, locate
 from tinyphysics.runtime.stages.acting import lost
 from tinyphysics.runtime.stages.between import frames_between
 from tinyphysics.runtime.stages.running import Done, Running, Stopped
-from tinyphysics.runtime.state.digest import leaves
 from tinyphysics.runtime.state.encoding import owner
 from tinyphysics.runtime.state.tiles import Tile
 from tinyphysics.trajectory import Stop
@@ -71,7 +70,7 @@ def advance_block(run: Running, k: int, n: int, target: int) -> Done:
         if saves:
             run.frame(tile, target, state)
         if s.hashes(target):
-            done.leaves = {name: leaves(v) for name, v in state.items()}
+            done.leaves = {name: run.record.digest(v) for name, v in state.items()}
     if run.keeps(target) or target == s.steps and run.carries:
         done.registers = run.engine.registers(m)
     if target == s.steps and (between := s.between(target)):

@@ -149,16 +149,20 @@ def costs(r: Resolved, p: Placed, ran: Ran) -> dict[str, Any]:
         "seconds": {
             "plan": compiled.seconds,
             "prepare": ran.prepared,
-            "compile": ran.compiling,
+            "compile": ran.took.compiling,
             "run": ran.running,
         },
-        "cache": {"plan": compiled.found, "code": ran.code},  # "made" now, or from the "disk" or "memory"
+        "cache": {
+            "plan": compiled.found,
+            "code": ran.took.code,
+        },  # "made" now, or from the "disk" or "memory"
         "steps": steps,
         "members": i.members,
         "seed": int(r.seed),
         "ns_per_step": 1e9 * ran.running / work if work else 0.0,
         "steps_per_s": work / ran.running if work else 0.0,
-        "launches": ran.launches,
+        "launches": ran.took.launches,
+        **({"cluster": dict(ran.took.told)} if ran.took.told else {}),
         "not_finite": sum(s.cause == compiled.encoding.failure for s in record.stops),
         "notes": (*notes(target), *([compiled.slow] if compiled.slow else [])),
     }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from tinyphysics.runtime.stages.bind import bind
 from tinyphysics.runtime.stages.diagnose import Diagnostic, diagnose, examine, with_watches
+from tinyphysics.runtime.stages.elsewhere import seen_elsewhere
 from tinyphysics.runtime.stages.encode import encode
 from tinyphysics.runtime.stages.forms import MOST, Form, Pattern, form_of, pattern_of
 from tinyphysics.runtime.stages.place import place
@@ -35,6 +37,7 @@ def evolve(
     placed = with_watches(setup, place(resolved, scheduled, bound), diagnostics)
     found = examine(setup, placed.run, diagnostics)
     ran = run(resolved, scheduled, bound, placed.run, began)
+    placed = replace(placed, run=seen_elsewhere(placed.run, ran.took))
     out = diagnose(resolved, encoded, bound, placed, ran, found, diagnostics)
     if form is not None and known is not False:
         remember(

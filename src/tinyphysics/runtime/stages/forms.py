@@ -22,6 +22,7 @@ from tinyphysics.plan import Goal
 from tinyphysics.runtime.stages.bind import Bound
 from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.stages.diagnose import Diagnostic, Finished, Repeated, costs
+from tinyphysics.runtime.stages.elsewhere import HERE
 from tinyphysics.runtime.stages.execute import choose_engine
 from tinyphysics.runtime.stages.origin import CompileRecord
 from tinyphysics.runtime.stages.place import Placed
@@ -45,6 +46,8 @@ Form = tuple[Any, ...]
 
 def form_of(setup: Setup, r: Request) -> Form | None:
     """The form of a call; None if it asks for more than frames."""
+    if r.on is not None or r.verify is not None or HERE.get() is not None:
+        return None
     if r.observe or r.events or setup.monitors or r.options or r.acts is not None or r.save_at is not None:
         return None
     made = setup.source if setup._compiled is None else setup.system

@@ -13,7 +13,6 @@ import numpy as np
 
 from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.runtime.stages.running import Done, Running
-from tinyphysics.runtime.state.digest import joined, leaves
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Found, NearPoles, Watch
 from tinyphysics.runtime.state.tiles import Tile
@@ -176,7 +175,7 @@ def last_step(run: Running) -> int:
 
 def all_stopped(run: Running) -> None:
     run.n = last_step(run)
-    run.record.hashes[:] = [h for h in run.record.hashes if h[0] <= run.n]
+    run.record.forget_hashes(run.n)
 
 
 def inside(tile: Tile, member: int) -> bool:
@@ -203,12 +202,12 @@ def hash_again(run: Running) -> None:
         state = None
         if len(tile.frozen) < tile.members:
             state = state_now(run, tile)
-        parts.append({name: leaves(v) for name, v in run.synchronised(tile, state, {}).items()})
+        parts.append({name: run.record.digest(v) for name, v in run.synchronised(tile, state, {}).items()})
     lead = 0 if i.is_ensemble else 1
     whole = [
         (v.dtype, v.shape[lead:], b"".join(part[name] for part in parts))
         for name in run.hashed
         for v in [i.states[name]]
     ]
-    run.record.hashes[:] = [h for h in run.record.hashes if h[0] < n]
-    run.record.hash(n, joined(whole))
+    run.record.forget_hashes(n - 1)
+    run.record.hash_parts(n, whole)

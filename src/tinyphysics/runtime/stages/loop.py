@@ -20,7 +20,7 @@ from tinyphysics.runtime.stages.block import advance_block
 from tinyphysics.runtime.stages.ending import finish, safeguard
 from tinyphysics.runtime.stages.looking import look_inside, stop_at_poles
 from tinyphysics.runtime.stages.running import Done, Running
-from tinyphysics.runtime.state.digest import joined, state_hash
+from tinyphysics.runtime.state.digest import state_hash
 from tinyphysics.runtime.state.ensemble import shaped
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import next_act
@@ -180,4 +180,4 @@ def commit(run: Running, target: int, done: list[Done]) -> None:
             for name in run.hashed
             for v in [i.states[name]]
         ]
-        run.record.hash(target, joined(parts))
+        run.record.hash_parts(target, parts)

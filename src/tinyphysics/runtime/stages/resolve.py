@@ -59,6 +59,9 @@ class Request:
     options: Mapping[str, Any] | None = None
     acts: Any = None
     exchange: Any = None
+    on: Any = None
+    verify: Any = None
+    parallel: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +122,9 @@ def resolve(
         setup.reopen()
     own, frame = setup.own_names, request.given.get(FROM_FRAME)
     given, later = named_options(own, request.given, request, request.options)
-    request = replace(request, acts=later["acts"], exchange=later["exchange"])
+    request = replace(
+        request, acts=later["acts"], exchange=later["exchange"], on=later["on"], verify=later["verify"]
+    )
     given = {**springs_of(setup.source), **given}
     given, t0 = opened(own, given, request.t0)
     wants = wanted(request.save_every, later["save_at"], later["frames"])

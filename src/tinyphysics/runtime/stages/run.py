@@ -15,6 +15,7 @@ from tinyphysics.ir import UOp
 from tinyphysics.runtime.engines.backend import transferred
 from tinyphysics.runtime.stages.bind import Bound
 from tinyphysics.runtime.stages.description import acts_data, described
+from tinyphysics.runtime.stages.elsewhere import Took, elsewhere
 from tinyphysics.runtime.stages.energy_so_far import EnergySoFar
 from tinyphysics.runtime.stages.execute import execute
 from tinyphysics.runtime.stages.origin import looking_between
@@ -33,14 +34,15 @@ from tinyphysics.runtime.storage.writer_thread import Stream
 
 @dataclass(frozen=True, eq=False)
 class Ran:
-    record: Record
+    took: Took
     windows: Windows | None  # where frames were handed on to
     prepared: float  # seconds from the call until the run began
     running: float
-    compiling: float
-    launches: int
-    code: str  # "made" now, or from the "disk" or "memory"
     moved: Mapping[str, int]  # between this machine and a GPU, until then
+
+    @property
+    def record(self) -> Record:
+        return self.took.record
 
 
 def run(r: Resolved, s: Scheduled, b: Bound, one: Run, began: float) -> Ran:
@@ -62,11 +64,14 @@ def run(r: Resolved, s: Scheduled, b: Bound, one: Run, began: float) -> Ran:
     ready = time.perf_counter()
     before = transferred(one.target) if r.arrays is None else r.arrays.moved
     with progress_bar(r.request.progress, setup.system.name, steps, wander) as tick, closing(windows):
-        record, launches, compiling, code = execute(
-            one, b.record, b.values, tick, keeper=keeper, windows=windows, poles=one.poles
-        )
-    running = max(time.perf_counter() - ready - compiling, 1e-9)
-    return Ran(record, windows, ready - began, running, compiling, launches, code, before)
+        if (others := elsewhere(r, one)) is not None:
+            took = others.execute(r, b, one, tick, r.request.verify)
+        else:
+            took = Took(*execute(
+                one, b.record, b.values, tick, keeper=keeper, windows=windows, poles=one.poles
+            ))  # fmt: skip
+    running = max(time.perf_counter() - ready - took.compiling, 1e-9)
+    return Ran(took, windows, ready - began, running, before)
 
 
 def identity_of(r: Resolved, one: Run) -> Identity:

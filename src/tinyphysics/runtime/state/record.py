@@ -10,7 +10,7 @@ import numpy as np
 
 from tinyphysics.device.cuda import dlpack as exchange
 from tinyphysics.errors import InputError
-from tinyphysics.runtime.state.digest import chain
+from tinyphysics.runtime.state.digest import canonical, chain, joined, leaves
 from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.runtime.state.schedule import Schedule
 from tinyphysics.trajectory import Stop
@@ -69,6 +69,8 @@ class Record:
     alarms: int = 0  # members that looked wrong, and were replayed
     kept_nearest: bool = False  # did its loop keep how near it came to poles?
     came_near: bool = False  # did a member come near one, and go on?  Its energy may say more
+    # of some members of a larger ensemble: their states at the steps of which all of it is hashed, as bytes
+    unhashed: list[tuple[int, list[Any]]] | None = None
 
     def watch(self, first: Mapping[str, Any], most: int | None = None) -> None:
         """Memory for the observables, whose values at the first step are these; for so many at most."""
@@ -83,6 +85,23 @@ class Record:
     def hash(self, n: int, state: str) -> None:
         if not self.hashes or self.hashes[-1][0] < n:
             self.hashes.append((n, chain(self.hashes[-1][1] if self.hashes else "", state)))
+
+    def digest(self, array: Any) -> bytes:
+        """What a hash is made of, of some members."""
+        return leaves(array) if self.unhashed is None else canonical(array).tobytes()
+
+    def hash_parts(self, n: int, parts: list[tuple[Any, tuple[int, ...], bytes]]) -> None:
+        """The hash of step n, from the digests of each array."""
+        if self.unhashed is None:
+            self.hash(n, joined(parts))
+        else:
+            self.unhashed.append((n, parts))
+
+    def forget_hashes(self, n: int) -> None:
+        """Those after step n are not of this run."""
+        self.hashes[:] = [h for h in self.hashes if h[0] <= n]
+        if self.unhashed is not None:
+            self.unhashed[:] = [h for h in self.unhashed if h[0] <= n]
 
     @property
     def steps(self) -> Any:

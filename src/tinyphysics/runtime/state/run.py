@@ -236,6 +236,8 @@ class Run:
     clear: Program | LazyProgram | None = None  # the steps of `program` in which no wall and no event is met
     speculate: int | None = None  # how many of them are tried at once
     inner: tuple[int, ...] = ()  # kicks of each faster level between two of the next slower one
+    # of some members of a larger ensemble: steps between two looks of the watches of all of it; 0: it has none
+    looks: int | None = None
 
     @property
     def keeps_energy(self) -> bool:

@@ -1,0 +1,227 @@
+"""How does an ensemble run on many machines?  Block by block: submitted, gathered, done again where a worker died or lied.
+
+The result has the bits of one machine, whatever the workers are, however many, and in whatever order they end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from tinyphysics.cluster.blocks import cut, equal, first_size, sizes
+from tinyphysics.cluster.merge import merge
+from tinyphysics.cluster.parcel import Block, Parcel, block, parcel
+from tinyphysics.cluster.worker import Done, run_block
+from tinyphysics.errors import BackendError, InputError
+from tinyphysics.runtime.stages.bind import Bound
+from tinyphysics.runtime.stages.resolve import Resolved
+from tinyphysics.runtime.state.run import Run
+from tinyphysics.trajectory import Stop
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What became of a block."""
+
+    number: int
+    worker: str
+    done: Done | None
+    died: str = ""  # why there is no answer: the workers that had it died
+
+
+class Pool(Protocol):
+    """Machines that run blocks; cluster/dask_pool.py has those of Dask."""
+
+    name: str
+
+    def workers(self) -> Sequence[str]: ...
+    def slots(self) -> int: ...  # blocks at a time
+    def send(self, parcel: Parcel) -> None: ...
+    def submit(self, number: int, block: Block, only: Sequence[str] = ()) -> None: ...
+    def answers(self) -> Iterator[Answer]: ...  # of all that were submitted, also while it is iterated
+    def retire(self, worker: str) -> None: ...
+    def stop(self) -> None: ...
+
+
+@dataclass
+class Told:
+    """What is said of a run on many machines, in out.metrics["cluster"]."""
+
+    workers: list[str] = field(default_factory=list)
+    blocks: int = 0
+    computed: int = 0  # blocks, those that were computed again among them
+    verified: int = 0
+    liars: list[str] = field(default_factory=list)
+    seconds: float = 0.0  # of all workers together
+    backends: list[str] = field(default_factory=list)
+    note: str = ""
+
+
+@dataclass
+class Job:
+    """A run that is spread over machines."""
+
+    pool: Pool
+    one: Run
+    share: float  # of the blocks, that a second worker computes too
+    where: list[slice] = field(default_factory=list)  # by the number of a block: its members
+    found: dict[int, Answer] = field(default_factory=dict)
+    asked: dict[int, list[Answer]] = field(default_factory=dict)  # blocks that others compute too
+    told: Told = field(default_factory=Told)
+    key: str = ""
+
+    def add(self, parts: Sequence[slice]) -> None:
+        for part in parts:
+            number = len(self.where)
+            self.where.append(part)
+            self.pool.submit(number, block(self.one, part))
+
+    # --- answers --------------------------------------------------------------------------------------
+    def take(self, a: Answer) -> None:
+        """A block came back: it counts, or another worker is asked too."""
+        self.told.computed += 1
+        if a.done is not None:
+            self.told.seconds += a.done.seconds
+        if a.worker in self.told.liars:
+            self.again(a.number)
+        elif a.number in self.asked:
+            self.compare(a)
+        elif a.done is not None and self.is_verified(a.number):
+            self.asked[a.number] = [a]
+            self.again(a.number, but=a.worker)
+        else:
+            self.found[a.number] = a
+
+    def is_verified(self, number: int) -> bool:
+        """By the number of the block and the key of the run alone, so that nobody can choose."""
+        if not self.share:
+            return False
+        h = hashlib.blake2b(f"{self.key} {number}".encode(), digest_size=8).digest()
+        return int.from_bytes(h, "big") < self.share * 2**64
+
+    def again(self, number: int, but: str = "") -> None:
+        others = [w for w in self.pool.workers() if w != but and w not in self.told.liars]
+        if not others:
+            raise BackendError(
+                "verify= needs a second worker, and there is one", fix="Start another, or leave verify= out."
+            )
+        self.pool.submit(number, block(self.one, self.where[number]), others)
+
+    def compare(self, second: Answer) -> None:
+        """Two workers have one block: if they differ, this process decides."""
+        first = self.asked.pop(second.number)[0]
+        assert first.done is not None
+        if second.done is None:
+            self.found[second.number] = first
+            return
+        self.told.verified += 1
+        if first.done.digest == second.done.digest:
+            self.found[second.number] = first
+            return
+        mine = run_block(self.parcel, block(self.one, self.where[second.number]))
+        self.found[second.number] = Answer(second.number, "this process", mine)
+        wrong = [a.worker for a in (first, second) if a.done is not None and a.done.digest != mine.digest]
+        for worker in wrong:
+            self.expel(worker)
+
+    parcel: Any = None
+
+    def expel(self, worker: str) -> None:
+        """A worker that computes wrongly: all that it has done is done again."""
+        if worker in self.told.liars:
+            return
+        self.told.liars.append(worker)
+        self.pool.retire(worker)
+        for number, a in [*self.found.items()]:
+            if a.worker == worker:
+                del self.found[number]
+                self.again(number)
+        for number, (a, *_) in [*self.asked.items()]:
+            if a.worker == worker:
+                del self.asked[number]
+                self.again(number)
+
+
+def execute(
+    pool: Pool,
+    r: Resolved,
+    b: Bound,
+    one: Run,
+    tick: Callable[[int], None],
+    count: int | None = None,
+    share: float = 0.0,
+) -> tuple[Told, Sequence[Done]]:
+    """A run, spread over a pool; its record is filled in."""
+    members, record = one.given.members, b.record
+    job = Job(pool, one, share)
+    job.parcel = parcel(r, b, one)
+    job.key = job.parcel.key
+    pool.send(job.parcel)
+    workers, slots = list(pool.workers()), pool.slots()
+    if not workers:
+        raise BackendError(f"{pool.name} has no workers", fix="Start one, or leave on= out.")
+    if share and len(workers) < 2:
+        raise BackendError(
+            "verify= needs a second worker, and there is one", fix="Start another, or leave verify= out."
+        )
+    s, missing = record.schedule, dict[slice, Stop]()
+    guess = r.setup.compiled.step_seconds * max(s.steps - s.first, 1) / 8
+    size = members if count is not None else first_size(members, slots, guess)
+    begun = equal(members, count) if count is not None else cut(0, min(members, size * slots), size)
+    rest = begun[-1].stop if begun else 0
+    job.add(begun)
+    try:
+        for a in pool.answers():
+            job.take(a)
+            if rest < members and a.done is not None:
+                took = sizes(members - rest, slots, a.done.seconds / max(a.done.members, 1))
+                job.told.note = took.note
+                job.add(cut(rest, members, took.members))
+                rest = members
+            ready = sum(job.where[k].stop - job.where[k].start for k in job.found)
+            tick(s.first + (s.steps - s.first) * ready // max(members, 1))
+    except KeyboardInterrupt as stop:
+        missing |= unfinished(job, members, "interrupted", stop)
+    except BackendError as error:
+        if not job.found:
+            raise
+        missing |= unfinished(job, members, "device", error)
+    finally:
+        pool.stop()
+    dead = {job.where[k]: a.died for k, a in job.found.items() if a.done is None}
+    missing |= {
+        part: Stop(
+            "worker", s.first + 1, one.t0, None, None, BackendError(why, fix="Run these members again.")
+        )
+        for part, why in dead.items()
+    }
+    done = [a.done for a in job.found.values() if a.done is not None]
+    merge(one, record, done, missing)
+    job.told.workers, job.told.blocks = workers, len(job.where)
+    job.told.backends = sorted({d.backend for d in done})
+    return job.told, done
+
+
+def unfinished(job: Job, members: int, cause: str, error: BaseException) -> dict[slice, Stop]:
+    """The members of which nothing came back."""
+    there = np.zeros(members, bool)
+    for number in job.found:
+        there[job.where[number]] = True
+    edges = np.flatnonzero(np.diff(np.concatenate([[1], there.astype(int), [1]])))
+    first = job.one.schedule.first
+    stop = Stop(cause, first + 1, job.one.t0, error=error)
+    return {slice(int(a), int(b)): stop for a, b in zip(edges[::2], edges[1::2])}
+
+
+def checked_share(verify: Any) -> float:
+    if verify is None:
+        return 0.0
+    if isinstance(verify, bool) or not isinstance(verify, (int, float)) or not 0 <= verify <= 1:
+        raise InputError(
+            f"verify={verify!r} is not a share of the blocks", fix="Pass verify=0.01, or 1 for all."
+        )
+    return float(verify)

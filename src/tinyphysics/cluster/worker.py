@@ -1,0 +1,152 @@
+"""What does a worker do?  It compiles the system of a parcel once, checks its program, and runs blocks of members.
+
+What it computes depends on the members of a block alone, not on how many they are, nor on the worker.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tinyphysics.cluster.parcel import Block, Parcel
+from tinyphysics.errors import BackendError
+from tinyphysics.ir import parse
+from tinyphysics.runtime.api.simulation import Simulation
+from tinyphysics.runtime.api.simulation_file import rebuilt
+from tinyphysics.runtime.measure.diagnostics import DIAGNOSTICS
+from tinyphysics.runtime.stages.acts import bind_acts
+from tinyphysics.runtime.stages.bind import Bound
+from tinyphysics.runtime.stages.description import system_of
+from tinyphysics.runtime.stages.diagnose import with_watches
+from tinyphysics.runtime.stages.execute import execute
+from tinyphysics.runtime.stages.place import place
+from tinyphysics.runtime.stages.resolve import Request, Resolved
+from tinyphysics.runtime.stages.schedule import Scheduled
+from tinyphysics.runtime.state.acts import Act
+from tinyphysics.runtime.state.digest import BITS
+from tinyphysics.runtime.state.frames import wanted
+from tinyphysics.runtime.state.record import Record, beginning
+from tinyphysics.runtime.state.run import Run
+from tinyphysics.version import __version__
+
+MOST = 8  # systems that a worker keeps compiled
+compiled: dict[tuple[str, int], Simulation] = {}  # by parcels and threads: a simulation is of one thread
+
+
+@dataclass(frozen=True, eq=False)
+class Done:
+    """A block that has been run."""
+
+    first: int
+    record: Record
+    gaps: tuple[Any, Any, Any] | None  # of the shadow energy, where it was watched
+    seconds: float
+    compiling: float
+    launches: int
+    code: str
+    backend: str
+    digest: str  # of all its numbers: two workers agree in it
+
+    @property
+    def members(self) -> int:
+        return int(next(iter(self.record.frames.values())).shape[1])
+
+
+def run_block(parcel: Parcel, block: Block) -> Done:
+    """Runs the members of a block."""
+    began = time.perf_counter()
+    sim = simulation(parcel)
+    one, record = run_of(sim, parcel, block)
+    values = {name: parse(text)[0] for name, text in parcel.values.items()}
+    record.unhashed = []
+    record, launches, compiling, code = execute(one, record, values, lambda n: None, poles=one.poles)
+    interrupted = next((s.error for s in record.stops if isinstance(s.error, KeyboardInterrupt)), None)
+    if interrupted is not None:
+        raise interrupted
+    trim(record)
+    gaps = next((w.gaps() for w in one.watches if w.gaps is not None), None)
+    seconds = time.perf_counter() - began - compiling
+    took = seconds, compiling, launches, code, one.target.backend
+    return Done(block.first, record, gaps, *took, digest_of(record))
+
+
+def simulation(parcel: Parcel) -> Simulation:
+    """The system of a parcel, compiled; an error if it is another program here."""
+    key = parcel.key, threading.get_ident()
+    if key in compiled:
+        return compiled[key]
+    if parcel.bits != BITS:
+        raise BackendError(
+            f"this worker has tinyphysics {__version__} with bits {BITS}, and the client {parcel.version} with {parcel.bits}",
+            fix="Install one version on all machines.",
+        )
+    sim = rebuilt(dict(parcel.described))
+    sim.thresholds = dict(parcel.thresholds)
+    if sim.compiled.known.program != parcel.described["program"]:
+        raise BackendError(
+            f"this worker compiles `{sim.system.name}` to the program {sim.compiled.known.program}, "
+            f"and the client to {parcel.described['program']}",
+            fix="Install one version of tinyphysics on all machines.",
+        )
+    while len(compiled) >= MOST:
+        compiled.pop(next(iter(compiled)))
+    compiled[key] = sim
+    return sim
+
+
+def run_of(sim: Simulation, parcel: Parcel, block: Block) -> tuple[Run, Record]:
+    """The run of a block, with its watches and poles, and where it is recorded."""
+    given = block.given
+    acts = {name: Act(every, system_of(data), *since) for name, every, data, *since in parcel.acts}
+    call = Request({}, seed=parcel.seed, speculate=parcel.speculate, acts=acts or None)
+    r = Resolved(
+        sim, call, {}, wanted(None, None, None), parcel.dt, parcel.t0, parcel.until, parcel.seed,
+        parcel.schedule.hash_every, block.begun, gridless=parcel.gridless,
+    )  # fmt: skip
+    bound = tuple(
+        replace(act, own=own)
+        for act, own in zip(bind_acts(r, given) if acts else (), block.acts, strict=True)
+    )
+    record = beginning(given, parcel.schedule)
+    if block.begun is None:
+        for name, v in record.frames.items():
+            v[0] = given.states[name]
+    else:
+        given = replace(given, states={name: v.copy() for name, v in given.states.items()})
+    b = Bound(given, record, {}, bound)
+    placed = place(r, Scheduled(parcel.schedule, {}, 1, None), b)
+    events = {name: parse(text)[0] for name, text in parcel.events.items()}
+    one = replace(placed.run, events=events, looks=parcel.looks)
+    return with_watches(sim, replace(placed, run=one), DIAGNOSTICS).run, record
+
+
+def trim(record: Record) -> None:
+    """Without the memory of frames and observations that were not reached, and what only this process can read."""
+    count = len(record.schedule.frames(record.last)[0])
+    record.frames = {name: v[:count].copy() for name, v in record.frames.items()}
+    record.observed = {name: record.series(name).copy() for name in record.observed}
+    record.worker = None
+    record.stops[:] = [replace(s, of=None) for s in record.stops]
+
+
+def digest_of(record: Record) -> str:
+    """Of what a block has computed: its frames, observations, hashes and stops."""
+    h = hashlib.blake2b(digest_size=16)
+    arrays: list[Mapping[str, Any]] = [record.frames, record.observed, record.final]
+    for v in (v for part in arrays for v in part.values()):
+        h.update(f"{v.dtype.str}{v.shape}".encode())
+        h.update(v.tobytes())
+    h.update(repr([(s.cause, s.step, s.t, s.member, s.where) for s in record.stops]).encode())
+    h.update(pickle.dumps(record.unhashed))
+    return h.hexdigest()
+
+
+def who() -> str:
+    """This process, for reports."""
+    return f"process {os.getpid()}"

@@ -1,0 +1,64 @@
+"""Is a run done here, or on other machines?  What `on=` names does the steps; all that comes before and after stays here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from tinyphysics import up
+from tinyphysics.errors import InputError
+from tinyphysics.planner.conflicts import ON_A_GPU, TOGETHER, Ask, check
+from tinyphysics.runtime.stages.bind import Bound
+from tinyphysics.runtime.stages.resolve import Resolved
+from tinyphysics.runtime.state.record import Record
+from tinyphysics.runtime.state.run import Run
+
+
+@dataclass(frozen=True, eq=False)
+class Took:
+    """What a run took, wherever it was done."""
+
+    record: Record
+    launches: int
+    compiling: float
+    code: str  # "made" now, or from the "disk" or "memory"
+    gaps: Any = None  # of the shadow energy, where it was watched elsewhere
+    told: Mapping[str, Any] = field(default_factory=dict)  # of the machines
+
+
+def seen_elsewhere(one: Run, took: Took) -> Run:
+    """A run whose watches know what those of other machines have seen."""
+    if took.gaps is None:
+        return one
+    watches = tuple(w if w.gaps is None else replace(w, gaps=lambda: took.gaps) for w in one.watches)
+    return replace(one, watches=watches)
+
+
+class Elsewhere(Protocol):
+    """Machines that do the steps of a run."""
+
+    def execute(
+        self, r: Resolved, b: Bound, one: Run, tick: Callable[[int], None], verify: float | None
+    ) -> Took: ...
+
+
+HERE: ContextVar[Elsewhere | None] = ContextVar("on", default=None)  # of `with tp.on(client):`
+
+
+def elsewhere(r: Resolved, one: Run) -> Elsewhere | None:
+    """The machines that a run is done on; None: this one. A single run inside `with tp.on(client):` stays here."""
+    asked = r.request.on
+    if asked is None and r.request.verify is not None:
+        raise InputError("verify= needs on=", fix="Pass on=client too, or leave verify= out.")
+    around = HERE.get()
+    if asked is None and (around is None or not one.given.is_ensemble):
+        return None
+    call = r.request
+    check("on", Ask(
+        {"on": asked if asked is not None else around, "save": call.save, "checkpoint": call.checkpoint,
+         "exchange": call.exchange}, r.setup.system,
+        {ON_A_GPU: r.arrays is not None or r.lent is not None, TOGETHER: one.across is not None},
+    ))  # fmt: skip
+    return around if asked is None else up.elsewhere(asked)
