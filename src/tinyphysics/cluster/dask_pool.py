@@ -75,7 +75,7 @@ class DaskPool:
         )  # fmt: skip
         self.numbers[future.key] = number
         if self.open is None:
-            self.open = distributed.as_completed([future], raise_errors=False)
+            self.open = distributed.as_completed([future], raise_errors=False, loop=self.client.loop)
         else:
             self.open.add(future)
 

@@ -168,7 +168,7 @@ def execute(
         raise BackendError(
             "verify= needs a second worker, and there is one", fix="Start another, or leave verify= out."
         )
-    s, missing = record.schedule, dict[slice, Stop]()
+    s, missing = record.schedule, list[tuple[slice, Stop]]()
     guess = r.setup.compiled.step_seconds * max(s.steps - s.first, 1) / 8
     size = members if count is not None else first_size(members, slots, guess)
     begun = equal(members, count) if count is not None else cut(0, min(members, size * slots), size)
@@ -185,20 +185,17 @@ def execute(
             ready = sum(job.where[k].stop - job.where[k].start for k in job.found)
             tick(s.first + (s.steps - s.first) * ready // max(members, 1))
     except KeyboardInterrupt as stop:
-        missing |= unfinished(job, members, "interrupted", stop)
+        missing += unfinished(job, members, "interrupted", stop)
     except BackendError as error:
         if not job.found:
             raise
-        missing |= unfinished(job, members, "device", error)
+        missing += unfinished(job, members, "device", error)
     finally:
         pool.stop()
-    dead = {job.where[k]: a.died for k, a in job.found.items() if a.done is None}
-    missing |= {
-        part: Stop(
-            "worker", s.first + 1, one.t0, None, None, BackendError(why, fix="Run these members again.")
-        )
-        for part, why in dead.items()
-    }
+    for k, a in job.found.items():
+        if a.done is None:
+            why = BackendError(a.died, fix="Run these members again.")
+            missing.append((job.where[k], Stop("worker", s.first + 1, one.t0, error=why)))
     done = [a.done for a in job.found.values() if a.done is not None]
     merge(one, record, done, missing)
     job.told.workers, job.told.blocks = workers, len(job.where)
@@ -206,7 +203,7 @@ def execute(
     return job.told, done
 
 
-def unfinished(job: Job, members: int, cause: str, error: BaseException) -> dict[slice, Stop]:
+def unfinished(job: Job, members: int, cause: str, error: BaseException) -> list[tuple[slice, Stop]]:
     """The members of which nothing came back."""
     there = np.zeros(members, bool)
     for number in job.found:
@@ -214,7 +211,7 @@ def unfinished(job: Job, members: int, cause: str, error: BaseException) -> dict
     edges = np.flatnonzero(np.diff(np.concatenate([[1], there.astype(int), [1]])))
     first = job.one.schedule.first
     stop = Stop(cause, first + 1, job.one.t0, error=error)
-    return {slice(int(a), int(b)): stop for a, b in zip(edges[::2], edges[1::2])}
+    return [(slice(int(a), int(b)), stop) for a, b in zip(edges[::2], edges[1::2])]
 
 
 def checked_share(verify: Any) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +14,10 @@ from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.storage.resume import joined as side_by_side
 from tinyphysics.trajectory import Stop
 
+Missing = Sequence[tuple[slice, Stop]]  # members of which nothing came back, and why
 
-def merge(one: Run, record: Record, done: Sequence[Done], missing: Mapping[slice, Stop]) -> None:
+
+def merge(one: Run, record: Record, done: Sequence[Done], missing: Missing) -> None:
     """All blocks into the record of a run; members of those that are missing have stopped at its beginning."""
     done = sorted(done, key=lambda d: d.first)
     record.last = max((d.record.last for d in done), default=record.schedule.first)
@@ -44,11 +46,11 @@ def nothing(v: Any) -> Any:
     return np.nan if v.dtype.kind == "f" else 0
 
 
-def frames(record: Record, done: Sequence[Done], missing: Mapping[slice, Stop], count: int) -> None:
+def frames(record: Record, done: Sequence[Done], missing: Missing, count: int) -> None:
     """Frames after the end of a block, whose members have all stopped there, show no numbers."""
     s = record.schedule
     for name, v in record.frames.items():
-        for gone in missing:
+        for gone, _ in missing:
             v[1:count, gone] = nothing(v)
         for d in done:
             own, rows = (
@@ -62,10 +64,10 @@ def frames(record: Record, done: Sequence[Done], missing: Mapping[slice, Stop], 
                 v[rows:count, here(d)] = nothing(v) if v.dtype.kind == "f" else last
 
 
-def observations(record: Record, done: Sequence[Done], missing: Mapping[slice, Stop]) -> None:
+def observations(record: Record, done: Sequence[Done], missing: Missing) -> None:
     if not done:
         return
-    members = sum(d.members for d in done) + sum(gone.stop - gone.start for gone in missing)
+    members = sum(d.members for d in done) + sum(gone.stop - gone.start for gone, _ in missing)
     for name, like in done[0].record.observed.items():
         rows = len(record.observed_at)
         out = np.full((rows, members, *like.shape[2:]), np.nan, like.dtype)
@@ -75,7 +77,7 @@ def observations(record: Record, done: Sequence[Done], missing: Mapping[slice, S
         record.observed[name] = out
 
 
-def finals(one: Run, record: Record, done: Sequence[Done], missing: Mapping[slice, Stop]) -> None:
+def finals(one: Run, record: Record, done: Sequence[Done], missing: Missing) -> None:
     """The last good state of every member; of those that never ran the one that they were given."""
     for name, first in one.given.states.items():
         out = np.array(first)
@@ -84,14 +86,14 @@ def finals(one: Run, record: Record, done: Sequence[Done], missing: Mapping[slic
         record.final[name] = out
 
 
-def stops_of(done: Sequence[Done], missing: Mapping[slice, Stop]) -> list[Stop]:
-    out = [replace(stop, member=k) for gone, stop in missing.items() for k in range(gone.start, gone.stop)]
+def stops_of(done: Sequence[Done], missing: Missing) -> list[Stop]:
+    out = [replace(stop, member=k) for gone, stop in missing for k in range(gone.start, gone.stop)]
     for d in done:
         out += [s if s.member is None else replace(s, member=s.member + d.first) for s in d.record.stops]
     return out
 
 
-def hashes(one: Run, record: Record, done: Sequence[Done], missing: Mapping[slice, Stop]) -> None:
+def hashes(one: Run, record: Record, done: Sequence[Done], missing: Missing) -> None:
     """Of the states of all members at each step that is hashed; a run that lacks some has none."""
     if missing or not record.schedule.hash_every:
         return

@@ -40,9 +40,9 @@ def simulate(
 ) -> Prediction:
     """Predicts how long so many blocks take on so many workers with one scheduler.
 
-    A block takes `seconds` on average; block times are lognormal with the relative standard deviation `spread`. The scheduler
-    needs `scheduler` seconds to hand out a block, and hands out one at a time. A worker dies every `mtbf` seconds on average, loses
-    its block, and is there again after ten seconds.
+    A block takes `seconds` on average; block times are lognormal with the relative standard deviation `spread`. The
+    scheduler needs `scheduler` seconds to hand out a block, and hands out one at a time. A worker dies every `mtbf`
+    seconds on average, loses its block, and is there again after ten seconds.
     """
     w, left = whole("workers", workers, 1), whole("blocks", blocks, 1)
     mean, cost = positive("seconds", seconds), number("scheduler", scheduler, "1e-3")
@@ -83,7 +83,7 @@ def simulate(
 
 
 def handed_out(asks: Any, free: float, cost: float) -> Any:
-    """When each of these, in order, has its block: the scheduler serves one at a time, begin_k = max(begin_{k-1}, ask_k) + cost."""
+    """When each of these, in order, has its block: begin_k = max(begin_{k-1}, ask_k) + cost."""
     own = cost * np.arange(1, len(asks) + 1)
     return own + np.maximum(free, np.maximum.accumulate(asks - own + cost))
 

@@ -1,0 +1,349 @@
+"""Ensembles on other machines have the bits of one, whatever their blocks are; slices of time have those of slices in a row."""
+
+import numpy as np
+import pytest
+from in_process import InProcess
+
+import tinyphysics as tp
+from tinyphysics.cluster.blocks import cut, equal, sizes
+from tinyphysics.cluster.on import Spread
+from tinyphysics.cluster.simulate import simulate
+from tinyphysics.errors import BackendError, InputError, PlanError
+
+MEMBERS = 23
+
+
+@tp.hamiltonian
+def henon_heiles(q: tp.Vec[2], p: tp.Vec[2]):
+    return p @ p / 2 + q @ q / 2 + q[0] ** 2 * q[1] - q[1] ** 3 / 3
+
+
+@tp.hamiltonian
+def kepler(q: tp.Vec[2], p: tp.Vec[2], mu: float = 1.0):
+    return p @ p / 2 - mu / tp.norm(q)
+
+
+@tp.hamiltonian
+def spring(q: float, p: float, k: float = 1.0):
+    return p**2 / 2 + k * q**2 / 2
+
+
+@tp.hamiltonian
+def chain(q: tp.Vec["n"], p: tp.Vec["n"]):
+    return p @ p / 2 + ((q[1:] - q[:-1]) ** 4).sum() / 4 + q @ q / 2
+
+
+@tp.map
+def noisy(x: float, y: float):
+    return 0.9 * x + 0.1 * tp.random.normal(), y + x
+
+
+@tp.ode
+def decay(x: tp.Vec[2], rate: float = 1.0):
+    return -rate * x
+
+
+def spread(blocks, **how):
+    return Spread(lambda: InProcess(**how), blocks)
+
+
+def numbers(*shape, seed=1, size=0.2):
+    return np.random.default_rng(seed).uniform(-size, size, (MEMBERS, *shape))
+
+
+def pair(*shape):
+    return {"q": numbers(*shape), "p": numbers(*shape, seed=2)}
+
+
+CASES = {
+    "frames, observables and events": (
+        henon_heiles, {"dt": 0.05}, pair(2),
+        {"steps": 60, "save_every": 7, "hash_every": 20, "observe": {"r": lambda q: q @ q}, "events": {"x": lambda q: q[0]}},
+    ),
+    "one parameter a member": (
+        kepler, {"dt": 0.01}, {"q": numbers(2) + [1.0, 0.0], "p": numbers(2) + [0.0, 1.2], "mu": 1.0 + numbers()},
+        {"until": 0.333, "frames": 5},
+    ),
+    "steps of their own": (
+        kepler, {"method": "taylor", "dt": 0.1}, {"q": numbers(2) + [1.0, 0.0], "p": numbers(2) + [0.0, 1.2]},
+        {"steps": 10, "save_every": 4},
+    ),
+    "a jump": (spring, {"dt": 0.1}, pair(), {"steps": 1000, "frames": 3}),
+    "noise": (noisy, {}, {"x": numbers(), "y": numbers()}, {"steps": 50, "seed": 5, "hash_every": 10}),
+    "a bath": (henon_heiles, {"dt": 0.05, "temperature": 0.01}, pair(2), {"steps": 40, "seed": 3, "frames": 3}),
+    "two words": (henon_heiles, {"dt": 0.05, "precision": "dd"}, pair(2), {"steps": 10, "hash_every": 5}),
+    "a lattice": (henon_heiles, {"dt": 0.05, "precision": "lattice"}, pair(2), {"steps": 30, "hash_every": 10}),
+    "loops": (chain, {"dt": 0.05}, pair(40), {"steps": 12, "save_every": 5}),
+    "rates": (decay, {"dt": 0.1, "method": "rk4"}, {"x": numbers(2)}, {"save_at": [0.25, 0.7]}),
+    "acts": (
+        henon_heiles, {"dt": 0.05}, pair(2),
+        {"steps": 40, "acts": {"turn": tp.act(every=9, map=lambda p: -p)}, "frames": 3},
+    ),
+    "another time": (
+        kepler, {"dt": 0.02, "time": "logarithmic"}, {"q": numbers(2) + [1.0, 0.0], "p": numbers(2) + [0.0, 1.2]},
+        {"steps": 30, "frames": 4},
+    ),
+}  # fmt: skip
+
+
+def same(a, b):
+    assert a.hash == b.hash
+    assert a.hashes == b.hashes
+    assert [(s.cause, s.step, s.member, s.where) for s in a.stops] == [
+        (s.cause, s.step, s.member, s.where) for s in b.stops
+    ]
+    assert np.array_equal(a.t, b.t, equal_nan=True) and np.array_equal(a.steps, b.steps)
+    for name in a.frames:
+        assert np.array_equal(a.frames[name], b.frames[name], equal_nan=True), name
+    for name in a.observed:
+        assert np.array_equal(a[name], b[name], equal_nan=True), name
+    for name in a.found:
+        for what in ("t", "member", "rising"):
+            assert np.array_equal(getattr(a.events(name), what), getattr(b.events(name), what))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_blocks_of_members_have_the_bits_of_the_whole(case):
+    system, options, given, call = CASES[case]
+    sim = tp.compile(system, **options)
+    whole = sim.evolve(**given, **call, progress=False)
+    parts = sim.evolve(**given, **call, progress=False, on=spread(5))
+    same(whole, parts)
+    assert parts.metrics["cluster"]["blocks"] == 5
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 7, 23, 64, None])
+def test_any_number_of_blocks_gives_one_hash(blocks):
+    sim = tp.compile(henon_heiles, dt=0.05)
+    given = pair(2)
+    whole = sim.evolve(**given, steps=50, hash_every=25)
+    same(whole, sim.evolve(**given, steps=50, hash_every=25, on=spread(blocks, seed=blocks or 0)))
+
+
+def test_members_that_fail_stop_where_they_do_alone():
+    sim = tp.compile(henon_heiles, dt=0.05, checks="off")
+    given = pair(2)
+    given["q"][[3, 4, 5, 6, 11]] = [5.0, 9.0]  # with 6 blocks of 4: one has no member left
+    call = {"steps": 90, "save_every": 4, "hash_every": 30, "observe": {"r": lambda q: q @ q}}
+    whole = sim.evolve(**given, **call)
+    parts = sim.evolve(**given, **call, on=spread(6))
+    assert len(whole.stops) == 5
+    same(whole, parts)
+    assert all(np.array_equal(getattr(whole.final, n), getattr(parts.final, n)) for n in ("q", "p"))
+
+
+def test_all_members_that_fail_leave_what_there_was():
+    sim = tp.compile(henon_heiles, dt=0.05, checks="off")
+    given = {"q": np.full((6, 2), 5.0) + np.arange(6)[:, None], "p": np.zeros((6, 2))}
+    call = {"steps": 200, "save_every": 3}
+    same(sim.evolve(**given, **call), sim.evolve(**given, **call, on=spread(3)))
+
+
+def test_a_run_goes_on_from_one_that_was_spread():
+    sim = tp.compile(henon_heiles, dt=0.05)
+    given = pair(2)
+    whole, parts = sim.evolve(**given, steps=30), sim.evolve(**given, steps=30, on=spread(4))
+    same(sim.evolve(resume=whole, steps=20), sim.evolve(resume=parts, steps=20, on=spread(3)))
+    assert np.array_equal(whole.drift("energy"), parts.drift("energy"))
+
+
+def test_with_on_ensembles_are_spread_and_single_runs_stay():
+    sim = tp.compile(henon_heiles, dt=0.05)
+    with tp.on(spread(3)):
+        many = sim.evolve(**pair(2), steps=5)
+        one = sim.evolve(q=[0.1, 0.0], p=[0.0, 0.1], steps=5)
+    assert "cluster" in many.metrics and "cluster" not in one.metrics
+    assert "cluster" not in sim.evolve(**pair(2), steps=5).metrics
+
+
+def test_a_worker_that_computes_wrongly_is_named_and_does_no_more():
+    sim, given = tp.compile(henon_heiles, dt=0.05), pair(2)
+    whole = sim.evolve(**given, steps=20)
+    wrong = sim.evolve(**given, steps=20, on=spread(7, wrong="b"))
+    assert wrong.hash != whole.hash  # not asked, not found
+    found = sim.evolve(**given, steps=20, on=spread(7, wrong="b"), verify=1)
+    same(whole, found)
+    assert found.metrics["cluster"]["liars"] == ["b"]
+
+
+def test_the_share_that_is_verified_is_that_which_was_asked_for():
+    sim, given = tp.compile(henon_heiles, dt=0.05), pair(2)
+    out = [sim.evolve(**given, steps=20, on=spread(23), verify=v).metrics["cluster"] for v in (None, 0.5, 1)]
+    assert out[0]["verified"] == 0 and 4 <= out[1]["verified"] <= 19 and out[2]["verified"] == 23
+
+
+def test_members_whose_workers_died_stop_and_the_others_go_on():
+    sim, given = tp.compile(henon_heiles, dt=0.05), pair(2)
+    whole = sim.evolve(**given, steps=20, frames=2)
+    out = sim.evolve(**given, steps=20, frames=2, on=spread(4, dying="b"))
+    gone = sorted(s.member for s in out.stops)
+    assert gone and {s.cause for s in out.stops} == {"worker"} and len(gone) < MEMBERS
+    rest = [k for k in range(MEMBERS) if k not in gone]
+    assert np.array_equal(out.final.q[rest], whole.final.q[rest])
+    assert np.array_equal(out.final.q[gone], given["q"][gone])
+    assert np.isnan(out.q[-1][gone]).all()
+
+
+def test_ctrl_c_keeps_the_blocks_that_are_done():
+    class Impatient(InProcess):
+        def answers(self):
+            for k, a in enumerate(super().answers()):
+                yield a
+                if k == 1:
+                    raise KeyboardInterrupt
+
+    sim, given = tp.compile(henon_heiles, dt=0.05), pair(2)
+    out = sim.evolve(**given, steps=20, on=Spread(Impatient, 4))
+    assert {s.cause for s in out.stops} == {"interrupted"}
+    gone = {s.member for s in out.stops}
+    rest = [k for k in range(MEMBERS) if k not in gone]
+    assert len(rest) in (11, 12)
+    assert np.array_equal(out.final.q[rest], sim.evolve(**given, steps=20).final.q[rest])
+
+
+@pytest.mark.parametrize(
+    "call, error, words",
+    [
+        ({"save": "x.zarr"}, PlanError, "save="),
+        ({"checkpoint": "x.checkpoint"}, PlanError, "resume=out"),
+        ({"verify": 2}, InputError, "share"),
+        ({"verify": True}, InputError, "share"),
+    ],
+)
+def test_what_does_not_go_with_on_is_refused(call, error, words):
+    sim = tp.compile(henon_heiles, dt=0.05)
+    with pytest.raises(error, match=words):
+        sim.evolve(**pair(2), steps=5, on=spread(2), **call)
+
+
+def test_verify_needs_on_and_two_workers():
+    sim = tp.compile(henon_heiles, dt=0.05)
+    with pytest.raises(InputError, match="needs on="):
+        sim.evolve(**pair(2), steps=5, verify=1)
+    with pytest.raises(BackendError, match="second worker"):
+        sim.evolve(**pair(2), steps=5, on=spread(2, names="a"), verify=1)
+    with pytest.raises(BackendError, match="no workers"):
+        sim.evolve(**pair(2), steps=5, on=spread(2, names=()))
+
+
+def test_an_operation_of_the_users_cannot_travel():
+    twice = tp.op("twice_here", lambda x: 2.0 * x, lambda x: (2.0,))
+
+    @tp.hamiltonian
+    def own(q: float, p: float):
+        return p**2 / 2 + twice(q) ** 2
+
+    sim = tp.compile(own, dt=0.1)
+    with pytest.raises(PlanError, match="twice_here"):
+        sim.evolve(q=numbers(), p=numbers(), steps=3, on=spread(2))
+
+
+# --- blocks -------------------------------------------------------------------------------------------
+def test_blocks_cover_the_members_once():
+    for parts in (equal(23, 5), equal(3, 7), cut(0, 23, 4)):
+        assert [k for part in parts for k in range(part.start, part.stop)] == list(range(parts[-1].stop))
+    assert len(equal(3, 7)) == 3
+
+
+def test_blocks_are_long_enough_for_the_scheduler_and_short_enough_for_the_end():
+    found = sizes(1_000_000, 100, 0.01)  # 100 s of work for each worker
+    assert not found.note and 0.2 <= found.seconds <= 5.0
+    assert "idle" in sizes(200, 100, 1.0).note
+    assert "scheduler" in sizes(10_000, 10_000, 0.01).note
+
+
+# --- the scheduler ------------------------------------------------------------------------------------
+@pytest.mark.requirement("S2-16")
+@pytest.mark.parametrize("seconds, efficiency", [(1.0, 0.10), (10.0, 0.98), (60.0, 0.92)])
+def test_ten_thousand_workers_with_one_scheduler(seconds, efficiency):
+    found = simulate(workers=10_000, blocks=round(1e7 / seconds), seconds=seconds)
+    assert abs(found.efficiency - efficiency) < 0.02
+
+
+def test_the_simulation_is_that_of_a_queue():
+    """Beside a loop over single events."""
+    import heapq
+
+    rng, free, work = np.random.default_rng(1), 0.0, 0.0
+    ready = [0.0] * 50
+    for _ in range(5000):
+        free = max(free, heapq.heappop(ready)) + 1e-3
+        takes = 0.07 * rng.lognormal(-np.log1p(0.04) / 2, np.sqrt(np.log1p(0.04)))
+        work += takes
+        heapq.heappush(ready, free + takes)
+    found = simulate(workers=50, blocks=5000, seconds=0.07)
+    assert abs(found.efficiency - work / (50 * max(ready))) < 0.02
+    assert simulate(workers=50, blocks=5000, seconds=0.07, mtbf=10.0).efficiency < found.efficiency
+
+
+# --- slices of time -----------------------------------------------------------------------------------
+START = {"q": [1.0, 0.0], "p": [0.0, 1.2]}
+
+
+def in_a_row(sim, count, steps):
+    states = [{n: np.array(v) for n, v in START.items()}]
+    for _ in range(count):
+        out = sim.evolve(**states[-1], steps=steps, frames=2)
+        states.append({"q": np.array(out.final.q), "p": np.array(out.final.p)})
+    return {n: np.stack([s[n] for s in states]) for n in "qp"}
+
+
+@pytest.mark.requirement("S2-16")
+def test_sweeps_converge_as_known_and_first_slices_are_final():
+    sim = tp.compile(kepler, dt=1e-3)
+    true = in_a_row(sim, 20, 1000)
+    for k, known in enumerate((8.0e-2, 2.0e-3, 1.7e-5, 8.4e-8, 2.5e-10)):
+        plan = tp.Parareal(slices=20, coarse={"dt": 0.1}, sweeps=k, tolerance=0)
+        out = sim.evolve(**START, steps=20_000, parallel=plan)
+        off = max(np.abs(out.frames[n] - true[n]).max() for n in "qp")
+        assert abs(off / known - 1) < 0.06
+        assert all(np.array_equal(out.frames[n][: k + 1], true[n][: k + 1]) for n in "qp")
+        told = out.metrics["parareal"]
+        assert told["final"] == k and told["certificate"] == "none"
+    assert abs(out.metrics["parareal"]["speedup"]["coarse/fine"] - 0.01) < 1e-12
+
+
+def test_after_all_sweeps_all_slices_have_their_bits():
+    sim = tp.compile(kepler, dt=0.01)
+    true = in_a_row(sim, 6, 50)
+    out = sim.evolve(
+        **START, steps=300, parallel=tp.Parareal(slices=6, coarse={"dt": 0.1}, tolerance=0), on=spread(3)
+    )
+    assert all(np.array_equal(out.frames[n], true[n]) for n in "qp")
+    assert out.metrics["parareal"]["certificate"] == "that of its steps"
+
+
+@pytest.mark.slow("pilots of the planner: what one method alone would cost")
+def test_a_serial_method_that_is_faster_is_named_first():
+    sim = tp.compile(kepler, dt=1e-3)
+    told = tp.Parareal(slices=20, coarse={"dt": 0.1}).explain(sim, **START, steps=20_000)
+    assert told.startswith("slices do not pay: ")
+    count = int(told.split("alone needs ")[1].split()[0].replace(",", ""))
+    assert count < 1000 and "20,000 forces" in told
+
+
+@pytest.mark.parametrize(
+    "plan, call, error, words",
+    [
+        ({"slices": 7}, {"steps": 100}, InputError, "98 or 105"),
+        ({"coarse": {"dt": 0.03}}, {"steps": 160}, InputError, "whole number of coarse steps"),
+        ({"slices": 4}, {"steps": 160, "save_every": 2}, PlanError, "ends of its slices"),
+        ({"slices": 4}, {}, InputError, "needs steps="),
+    ],
+)
+def test_slices_that_cannot_be_are_refused(plan, call, error, words):
+    with pytest.raises(error, match=words):
+        tp.compile(kepler, dt=0.01).evolve(**START, **call, parallel=tp.Parareal(**plan))
+
+
+def test_what_has_no_slices_says_so():
+    with pytest.raises(PlanError, match="random"):
+        tp.compile(henon_heiles, dt=0.1, temperature=1.0).evolve(
+            q=[0.1, 0.0], p=[0.0, 0.1], steps=160, parallel=True
+        )
+    with pytest.raises(PlanError, match="map"):
+        tp.compile(noisy).evolve(x=0.0, y=0.0, steps=16, parallel=True)
+    with pytest.raises(PlanError, match="one run"):
+        tp.compile(henon_heiles, dt=0.1).evolve(**pair(2), steps=160, parallel=True)
+    with pytest.raises(InputError, match="plan"):
+        tp.compile(henon_heiles, dt=0.1).evolve(q=[0.1, 0.0], p=[0.0, 0.1], steps=160, parallel=3)

@@ -1,0 +1,175 @@
+"""Ensembles on Dask workers: one hash over workers, blocks, deaths and lies. Workers are processes on this machine."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+import tinyphysics as tp
+from tinyphysics.errors import BackendError, InputError
+
+distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'tinyphysics[cluster]'")
+pytestmark = [
+    pytest.mark.all,
+    pytest.mark.slow("processes of workers are started and killed"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:distributed"),
+]
+MEMBERS = 10_000
+
+
+@tp.hamiltonian
+def henon_heiles(q: tp.Vec[2], p: tp.Vec[2]):
+    return p @ p / 2 + q @ q / 2 + q[0] ** 2 * q[1] - q[1] ** 3 / 3
+
+
+@tp.map
+def noisy(x: float, y: float):
+    return 0.9 * x + 0.1 * tp.random.normal(), y + x
+
+
+def start():
+    rng = np.random.default_rng(0)
+    return {"q": rng.uniform(-0.1, 0.1, (MEMBERS, 2)), "p": rng.uniform(-0.1, 0.1, (MEMBERS, 2))}
+
+
+def workers(n, **more):
+    return distributed.LocalCluster(
+        n_workers=n, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1",
+        silence_logs=50, **more,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with workers(3) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+            yield client
+
+
+@pytest.mark.parametrize("blocks", [7, 64, None])
+def test_any_number_of_blocks_has_the_hash_of_this_process(cluster, blocks):
+    sim, call = tp.compile(henon_heiles, dt=0.05), {"steps": 2000, "frames": 2, "hash_every": 1000}
+    whole = sim.evolve(**start(), **call)
+    parts = sim.evolve(**start(), **call, on=tp.on(cluster, blocks=blocks))
+    assert parts.hash == whole.hash and parts.hashes == whole.hashes
+    assert len(parts.metrics["cluster"]["workers"]) == 3
+
+
+def test_noise_is_that_of_the_whole_ensemble(cluster):
+    sim = tp.compile(noisy)
+    given = {"x": np.linspace(0.0, 1.0, MEMBERS), "y": np.zeros(MEMBERS)}
+    whole = sim.evolve(**given, steps=200, seed=7, frames=2)
+    assert sim.evolve(**given, steps=200, seed=7, frames=2, on=tp.on(cluster, blocks=7)).hash == whole.hash
+
+
+def test_a_worker_with_scalar_code_has_the_same_bits(cluster):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with workers(1, env={"TINYPHYSICS_PROCESSOR": "x86-64"}) as plain:
+            sim = tp.compile(henon_heiles, dt=0.05)
+            out = [sim.evolve(**start(), steps=100, frames=2, on=on).hash for on in (plain, cluster)]
+    assert out == [sim.evolve(**start(), steps=100, frames=2).hash] * 2
+
+
+def test_workers_that_are_killed_cost_their_blocks_and_no_bit(cluster):
+    sim = tp.compile(henon_heiles, dt=0.05)
+    whole = sim.evolve(**start(), steps=20_000, frames=2)
+    stop, kills = threading.Event(), []
+
+    def kill():
+        rng = np.random.default_rng(3)
+        while len(kills) < 10 and not stop.wait(0.5):
+            there = [*cluster.run(os.getpid).values()]
+            if there:
+                pid = int(rng.choice(there))
+                os.kill(pid, signal.SIGKILL)
+                kills.append(pid)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        with distributed.Client(cluster.scheduler.address, set_as_default=False) as client:
+            parts = sim.evolve(**start(), steps=20_000, frames=2, on=tp.on(client, blocks=40))
+    finally:
+        stop.set()
+        killer.join()
+    lost = [s for s in parts.stops if s.cause == "worker"]
+    gone = {s.member for s in lost}
+    rest = [k for k in range(MEMBERS) if k not in gone]
+    assert kills and np.array_equal(parts.final.q[rest], whole.final.q[rest])
+    if not gone:
+        assert parts.hash == whole.hash
+
+
+def test_a_worker_that_flips_a_bit_is_found(tmp_path):
+    liar = tmp_path / "liar.py"
+    liar.write_text(
+        textwrap.dedent("""
+        from dataclasses import replace
+        from tinyphysics.cluster import dask_pool, worker
+        true = worker.run_block
+        def wrong(parcel, block):
+            done = true(parcel, block)
+            for arrays in (done.record.final, done.record.frames):
+                arrays["q"] = arrays["q"].copy()
+                arrays["q"].reshape(-1).view("u1")[-8] ^= 1
+            return replace(done, digest=worker.digest_of(done.record))
+        def dask_setup(worker):
+            dask_pool.run_block = wrong
+    """)
+    )
+    sim = tp.compile(henon_heiles, dt=0.05)
+    whole = sim.evolve(**start(), steps=100, frames=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with workers(2) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+            honest = set(client.scheduler_info()["workers"])
+            line = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.scheduler_address]
+            line += [
+                "--nthreads",
+                "1",
+                "--no-nanny",
+                "--no-dashboard",
+                "--host",
+                "127.0.0.1",
+                "--preload",
+                str(liar),
+            ]
+            bad = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            try:
+                client.wait_for_workers(3, timeout=60)
+                third = set(client.scheduler_info()["workers"]) - honest
+                out = sim.evolve(**start(), steps=100, frames=2, on=tp.on(client, blocks=30), verify=1)
+            finally:
+                bad.terminate()
+                bad.wait(30)
+    assert out.hash == whole.hash
+    assert set(out.metrics["cluster"]["liars"]) == third
+
+
+def test_a_closed_client_and_an_address_where_nothing_is_are_said(cluster):
+    sim = tp.compile(henon_heiles, dt=0.05)
+    with distributed.Client(cluster.scheduler.address, set_as_default=False) as client:
+        pass
+    with pytest.raises(InputError, match="closed"):
+        sim.evolve(**start(), steps=5, on=client)
+    began = time.perf_counter()
+    with pytest.raises(BackendError, match="no Dask scheduler"):
+        sim.evolve(**start(), steps=5, on="tcp://127.0.0.1:9")
+    assert time.perf_counter() - began < 60
+    with pytest.raises(BackendError, match="no Dask scheduler"):
+        sim.evolve(**start(), steps=5, on=3)
+
+
+def test_slices_of_time_run_on_workers(cluster):
+    sim = tp.compile(henon_heiles, dt=0.01)
+    call = {"q": [0.1, 0.0], "p": [0.0, 0.3], "steps": 400, "parallel": tp.Parareal(slices=4, tolerance=0)}
+    assert sim.evolve(**call, on=cluster).hash == sim.evolve(**call).hash
