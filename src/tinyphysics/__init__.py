@@ -105,6 +105,7 @@ from tinyphysics.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from tinyphysics import chaos as chaos
+    from tinyphysics import cluster as cluster
     from tinyphysics import compat as compat
     from tinyphysics import fft as fft
     from tinyphysics import kernel as kernel
@@ -112,6 +113,7 @@ if TYPE_CHECKING:
     from tinyphysics import plasma as plasma
     from tinyphysics.cluster.on import on as on
     from tinyphysics.cluster.parareal import Parareal as Parareal
+    from tinyphysics.cluster.sweep import sweep as sweep
     from tinyphysics.compat import AutoLinearizer as AutoLinearizer
     from tinyphysics.compat import Compiler as Compiler
     from tinyphysics.compat import HamiltonianSystem as HamiltonianSystem
@@ -168,6 +170,7 @@ RUNTIME = {
     "exchange": "tinyphysics.runtime.state.across",
     "on": "tinyphysics.cluster.on",
     "Parareal": "tinyphysics.cluster.parareal",
+    "sweep": "tinyphysics.cluster.sweep",
     "metadynamics": "tinyphysics.planner.systems.bias",
     "umbrella": "tinyphysics.planner.systems.bias",
     "fault": "tinyphysics.runtime.state.acts",
@@ -178,7 +181,15 @@ RUNTIME = {
     "HamiltonianSystem": "tinyphysics.compat",
     "LagrangianSystem": "tinyphysics.compat",
 }
-MODULES = ("physics", "kernel", "chaos", "plasma", "compat", "fft")  # imported when they are first used
+MODULES = (
+    "physics",
+    "kernel",
+    "chaos",
+    "cluster",
+    "plasma",
+    "compat",
+    "fft",
+)  # imported when they are first used
 
 
 def __getattr__(name: str) -> Any:

@@ -347,3 +347,39 @@ def test_what_has_no_slices_says_so():
         tp.compile(henon_heiles, dt=0.1).evolve(**pair(2), steps=160, parallel=True)
     with pytest.raises(InputError, match="plan"):
         tp.compile(henon_heiles, dt=0.1).evolve(q=[0.1, 0.0], p=[0.0, 0.1], steps=160, parallel=3)
+
+
+# --- sweeps -------------------------------------------------------------------------------------------
+def test_a_sweep_has_an_axis_for_each_parameter():
+    sim = tp.compile(kepler, dt=0.05)
+    mu, e = [0.9, 1.0, 1.2], [0.0, 0.3]
+    data = tp.sweep(
+        sim,
+        mu=mu,
+        e=e,
+        start=lambda e: {"q": [1.0, 0.0], "p": [0.0, (1 + e) ** 0.5]},
+        steps=20,
+        frames=2,
+        on=spread(2),
+    )
+    assert data.sizes["mu"] == 3 and data.sizes["e"] == 2 and list(data.mu.values) == mu
+    one = sim.evolve(q=[1.0, 0.0], p=[0.0, 1.3**0.5], mu=1.2, steps=20, frames=2)
+    found = data.q.sel(mu=1.2, e=0.3).isel(time=-1).values
+    assert np.array_equal(found, one.final.q)
+
+
+def test_values_that_go_together_have_one_axis():
+    sim = tp.compile(spring, dt=0.1)
+    data = tp.sweep(sim, k=[1.0, 2.0], q=[1.0, 3.0], p=0.0, steps=10, frames=2, zip=True)
+    assert data.sizes["sweep"] == 2 and list(data.k.values) == [1.0, 2.0]
+    assert float(data.q.isel(time=-1, sweep=1)) == float(sim.evolve(q=3.0, p=0.0, k=2.0, steps=10).final.q)
+    with pytest.raises(InputError, match="one length"):
+        tp.sweep(sim, k=[1.0, 2.0], q=[1.0, 3.0, 4.0], p=0.0, steps=10, zip=True)
+
+
+def test_a_sweep_of_nothing_or_of_what_is_not_there_says_so():
+    sim = tp.compile(spring, dt=0.1)
+    with pytest.raises(InputError, match="nothing to vary"):
+        tp.sweep(sim, q=1.0, p=0.0, steps=10)
+    with pytest.raises(InputError, match="start= does not take it"):
+        tp.sweep(sim, q=1.0, p=0.0, stiffness=[1.0, 2.0], steps=10)

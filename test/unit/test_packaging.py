@@ -110,6 +110,7 @@ EXTRAS = {
     "tables": {"pyarrow": "src"},
     "units": {"pint": "src"},
     "analysis": {"pymbar": "src"},
+    "cluster": {"distributed": "src"},
     "fit": {"scipy": "src"},
     "torch": {"torch": "src"},
     "jax": {"jax": "src"},
