@@ -106,6 +106,8 @@ UPWARD: dict[tuple[str, str], str] = {}
 UP = {
     "autopsy": ("runtime.measure.autopsy", "out.stopped.report() is a method of a noun, for users"),
     "compile": ("runtime.api.compile", "system.compile(dt) is a method of a noun, for users"),
+    "elsewhere": ("cluster.machines", "sim.evolve(on=client) is a method of a simulation, for users"),
+    "in_slices": ("cluster.parareal", "sim.evolve(parallel=...) is a method of a simulation, for users"),
     "plot": (
         "runtime.api.pictures",
         "out.plot(), out.animate() and what notebooks show are methods of a noun",

@@ -111,9 +111,9 @@ if TYPE_CHECKING:
     from tinyphysics import kernel as kernel
     from tinyphysics import physics as physics
     from tinyphysics import plasma as plasma
-    from tinyphysics.cluster.on import on as on
+    from tinyphysics.cluster.machines import on as on
     from tinyphysics.cluster.parareal import Parareal as Parareal
-    from tinyphysics.cluster.sweep import sweep as sweep
+    from tinyphysics.cluster.sweeps import sweep as sweep
     from tinyphysics.compat import AutoLinearizer as AutoLinearizer
     from tinyphysics.compat import Compiler as Compiler
     from tinyphysics.compat import HamiltonianSystem as HamiltonianSystem
@@ -168,9 +168,9 @@ RUNTIME = {
     "sample": "tinyphysics.runtime.api.sample",
     "act": "tinyphysics.runtime.state.acts",
     "exchange": "tinyphysics.runtime.state.across",
-    "on": "tinyphysics.cluster.on",
+    "on": "tinyphysics.cluster.machines",
     "Parareal": "tinyphysics.cluster.parareal",
-    "sweep": "tinyphysics.cluster.sweep",
+    "sweep": "tinyphysics.cluster.sweeps",
     "metadynamics": "tinyphysics.planner.systems.bias",
     "umbrella": "tinyphysics.planner.systems.bias",
     "fault": "tinyphysics.runtime.state.acts",

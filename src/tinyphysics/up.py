@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 AUTOPSY = "tinyphysics.runtime.measure.autopsy"
 COMPILE = "tinyphysics.runtime.api.compile"
-ELSEWHERE = "tinyphysics.cluster.on"
+ELSEWHERE = "tinyphysics.cluster.machines"
 PARAREAL = "tinyphysics.cluster.parareal"
 PLOT = "tinyphysics.runtime.api.pictures"
 QUANTITY = "tinyphysics.runtime.api.quantities"

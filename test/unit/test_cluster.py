@@ -6,9 +6,9 @@ from in_process import InProcess
 
 import tinyphysics as tp
 from tinyphysics.cluster.blocks import cut, equal, sizes
-from tinyphysics.cluster.on import Spread
-from tinyphysics.cluster.simulate import simulate
-from tinyphysics.errors import BackendError, InputError, PlanError
+from tinyphysics.cluster.machines import Spread
+from tinyphysics.cluster.scheduler import simulate
+from tinyphysics.errors import BackendError, InputError, PlanError, StoreError
 
 MEMBERS = 23
 
@@ -182,6 +182,40 @@ def test_members_whose_workers_died_stop_and_the_others_go_on():
     assert np.array_equal(out.final.q[rest], whole.final.q[rest])
     assert np.array_equal(out.final.q[gone], given["q"][gone])
     assert np.isnan(out.q[-1][gone]).all()
+
+
+def test_blocks_that_are_kept_are_not_computed_again(tmp_path):
+    """Also where members failed, events were found and states were hashed; a damaged file is no block."""
+    sim, given = tp.compile(henon_heiles, dt=0.05, checks="off"), pair(2)
+    given["q"][[3, 20]] = [5.0, 9.0]
+    call = {
+        "steps": 60,
+        "save_every": 7,
+        "hash_every": 20,
+        "observe": {"r": lambda q: q @ q},
+        "events": {"x": lambda q: q[0]},
+    }
+    whole = sim.evolve(**given, **call)
+
+    class Killed(InProcess):
+        def answers(self):
+            for k, a in enumerate(super().answers()):
+                yield a
+                if k == 3:
+                    raise SystemExit  # as a process that is killed: nothing is said
+
+    with pytest.raises(SystemExit):
+        sim.evolve(**given, **call, on=Spread(Killed, 8, keep=tmp_path / "run"))
+    files = sorted((tmp_path / "run").glob("*.npz"))
+    assert len(files) == 4
+    files[0].write_bytes(files[0].read_bytes()[:200])
+    pool = InProcess(seed=9)
+    out = sim.evolve(**given, **call, on=Spread(lambda: pool, 8, keep=tmp_path / "run"))
+    same(whole, out)
+    assert out.metrics["cluster"]["kept"] == 3 and len(pool.sent) == 5
+    same(sim.evolve(resume=whole, steps=5), sim.evolve(resume=out, steps=5))
+    with pytest.raises(StoreError, match="another run"):
+        sim.evolve(**pair(2), **call, on=Spread(InProcess, 8, keep=tmp_path / "run"))
 
 
 def test_ctrl_c_keeps_the_blocks_that_are_done():

@@ -8,11 +8,24 @@ from functools import cache
 import numpy as np
 import pytest
 
+from in_process import InProcess
+
 import tinyphysics as tp
 from tinyphysics import pipeline
+from tinyphysics.cluster.machines import Spread
 from tinyphysics.physics.particles import gravity, solar_system
 from tinyphysics.plan import Goal
-from tinyphysics.planner.conflicts import CONFLICTS, DRAWS, NO_ENERGY, STAGES, Ask, Conflict, check
+from tinyphysics.planner.conflicts import (
+    CONFLICTS,
+    DRAWS,
+    NO_ENERGY,
+    ON_A_GPU,
+    STAGES,
+    TOGETHER,
+    Ask,
+    Conflict,
+    check,
+)
 from tinyphysics.runtime.engines.caller_arrays import adopt_arrays
 from tinyphysics.tpir.precision.precision import PRECISIONS
 
@@ -115,6 +128,12 @@ def clock(q):
 def build(system, **options):
     """Compiled up to the certificate."""
     return tp.compile(system, **{"dt": 0.01, **options}).certificate
+
+
+def in_blocks(**call):
+    """An ensemble of a bath, in blocks."""
+    sim = tp.compile(pendulum, dt=0.01, temperature=1.0)
+    return sim.evolve(q=np.ones(2), p=np.ones(2), steps=4, on=Spread(InProcess, 2), **call)
 
 
 def in_time(**options):
@@ -243,6 +262,11 @@ CALLS = [
     lambda: in_time(save_at=[0.01]),
     lambda: in_time(save="run.zarr"),
     lambda: in_time(checkpoint_every=1),
+    lambda: in_blocks(save="run.zarr"),
+    lambda: in_blocks(checkpoint="run.checkpoint"),
+    lambda: check("on", Ask({"on": 1}, traits={TOGETHER: True})),
+    lambda: check("on", Ask({"on": 1}, traits={ON_A_GPU: True})),
+    lambda: in_blocks(temperature=[1.0, 2.0], exchange=2),
     lambda: tp.compile(spring, dt=0.01, time=clock).minimise(**START),
     lambda: tp.compile(spring, dt=0.01, time=clock).suggest_dt(**START),
     lambda: tp.compile(spring, dt=0.01, time=clock).check(**START),

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-__all__ = ["Parareal", "on", "places", "simulate", "sweep"]
-WHERE = {"Parareal": "parareal", "on": "on", "places": "on", "simulate": "simulate", "sweep": "sweep"}
+__all__ = ["Parareal", "on", "simulate", "sweep"]
+WHERE = {"Parareal": "parareal", "on": "machines", "simulate": "scheduler", "sweep": "sweeps"}
 
 
 def __getattr__(name: str) -> Any:

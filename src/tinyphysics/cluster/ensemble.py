@@ -8,11 +8,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from tinyphysics.cluster.blocks import cut, equal, first_size, sizes
+from tinyphysics.cluster.journal import Journal
 from tinyphysics.cluster.merge import merge
 from tinyphysics.cluster.parcel import Block, Parcel, block, parcel
 from tinyphysics.cluster.worker import Done, run_block
@@ -56,6 +58,7 @@ class Told:
     computed: int = 0  # blocks, those that were computed again among them
     verified: int = 0
     liars: list[str] = field(default_factory=list)
+    kept: int = 0  # blocks that were there from an earlier run
     seconds: float = 0.0  # of all workers together
     backends: list[str] = field(default_factory=list)
     note: str = ""
@@ -73,12 +76,35 @@ class Job:
     asked: dict[int, list[Answer]] = field(default_factory=dict)  # blocks that others compute too
     told: Told = field(default_factory=Told)
     key: str = ""
+    parcel: Any = None
+    journal: Journal | None = None
 
-    def add(self, parts: Sequence[slice]) -> None:
+    def remember(self, done: Done) -> None:
+        """A block that is there from before."""
+        self.found[len(self.where)] = Answer(len(self.where), "", done)
+        self.where.append(slice(done.first, done.first + done.members))
+        self.told.kept += 1
+
+    def accept(self, a: Answer) -> None:
+        self.found[a.number] = a
+        if self.journal is not None and a.done is not None:
+            self.journal.keep(a.done)
+
+    def free(self) -> list[tuple[int, int]]:
+        """Members that no block has, from and to."""
+        there = np.zeros(self.one.given.members, bool)
+        for part in self.where:
+            there[part] = True
+        edges = np.flatnonzero(np.diff(np.concatenate([[1], there.astype(int), [1]])))
+        return list(zip(edges[::2].tolist(), edges[1::2].tolist()))
+
+    def add(self, parts: Sequence[slice]) -> list[slice]:
+        """Submits these blocks; nothing is left of them."""
         for part in parts:
             number = len(self.where)
             self.where.append(part)
             self.pool.submit(number, block(self.one, part))
+        return []
 
     # --- answers --------------------------------------------------------------------------------------
     def take(self, a: Answer) -> None:
@@ -94,7 +120,7 @@ class Job:
             self.asked[a.number] = [a]
             self.again(a.number, but=a.worker)
         else:
-            self.found[a.number] = a
+            self.accept(a)
 
     def is_verified(self, number: int) -> bool:
         """By the number of the block and the key of the run alone, so that nobody can choose."""
@@ -116,19 +142,17 @@ class Job:
         first = self.asked.pop(second.number)[0]
         assert first.done is not None
         if second.done is None:
-            self.found[second.number] = first
+            self.accept(first)
             return
         self.told.verified += 1
         if first.done.digest == second.done.digest:
-            self.found[second.number] = first
+            self.accept(first)
             return
         mine = run_block(self.parcel, block(self.one, self.where[second.number]))
-        self.found[second.number] = Answer(second.number, "this process", mine)
+        self.accept(Answer(second.number, "this process", mine))
         wrong = [a.worker for a in (first, second) if a.done is not None and a.done.digest != mine.digest]
         for worker in wrong:
             self.expel(worker)
-
-    parcel: Any = None
 
     def expel(self, worker: str) -> None:
         """A worker that computes wrongly: all that it has done is done again."""
@@ -154,12 +178,17 @@ def execute(
     tick: Callable[[int], None],
     count: int | None = None,
     share: float = 0.0,
+    keep: Path | None = None,
 ) -> tuple[Told, Sequence[Done]]:
     """A run, spread over a pool; its record is filled in."""
     members, record = one.given.members, b.record
     job = Job(pool, one, share)
     job.parcel = parcel(r, b, one)
     job.key = job.parcel.key
+    if keep is not None:
+        job.journal = Journal.opened(keep, job.key, record.schedule)
+        for d in job.journal.blocks():
+            job.remember(d)
     pool.send(job.parcel)
     workers, slots = list(pool.workers()), pool.slots()
     if not workers:
@@ -170,18 +199,19 @@ def execute(
         )
     s, missing = record.schedule, list[tuple[slice, Stop]]()
     guess = r.setup.compiled.step_seconds * max(s.steps - s.first, 1) / 8
-    size = members if count is not None else first_size(members, slots, guess)
-    begun = equal(members, count) if count is not None else cut(0, min(members, size * slots), size)
-    rest = begun[-1].stop if begun else 0
-    job.add(begun)
+    size = max(1, -(-members // count)) if count is not None else first_size(members, slots, guess)
+    parts = equal(members, count) if count is not None and not job.where else within(job.free(), size)
+    measured = len(parts) if count is not None else slots
+    job.add(parts[:measured])
+    rest = parts[measured:]
     try:
         for a in pool.answers():
             job.take(a)
-            if rest < members and a.done is not None:
-                took = sizes(members - rest, slots, a.done.seconds / max(a.done.members, 1))
+            if rest and a.done is not None:
+                left = sum(part.stop - part.start for part in rest)
+                took = sizes(left, slots, a.done.seconds / max(a.done.members, 1))
                 job.told.note = took.note
-                job.add(cut(rest, members, took.members))
-                rest = members
+                rest = job.add(within(job.free(), took.members))
             ready = sum(job.where[k].stop - job.where[k].start for k in job.found)
             tick(s.first + (s.steps - s.first) * ready // max(members, 1))
     except KeyboardInterrupt as stop:
@@ -205,13 +235,15 @@ def execute(
 
 def unfinished(job: Job, members: int, cause: str, error: BaseException) -> list[tuple[slice, Stop]]:
     """The members of which nothing came back."""
-    there = np.zeros(members, bool)
-    for number in job.found:
-        there[job.where[number]] = True
-    edges = np.flatnonzero(np.diff(np.concatenate([[1], there.astype(int), [1]])))
-    first = job.one.schedule.first
-    stop = Stop(cause, first + 1, job.one.t0, error=error)
-    return [(slice(int(a), int(b)), stop) for a, b in zip(edges[::2], edges[1::2])]
+    job.where = [job.where[k] for k in job.found]
+    job.found = dict(enumerate(job.found.values()))
+    stop = Stop(cause, job.one.schedule.first + 1, job.one.t0, error=error)
+    return [(slice(a, b), stop) for a, b in job.free()]
+
+
+def within(ranges: Sequence[tuple[int, int]], size: int) -> list[slice]:
+    """Blocks of at most so many members, in each of these ranges."""
+    return [part for a, b in ranges for part in cut(a, b, size)]
 
 
 def checked_share(verify: Any) -> float:

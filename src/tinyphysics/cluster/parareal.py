@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.cluster.on import on as machines
+from tinyphysics.cluster.machines import on as machines
 from tinyphysics.cluster.pays import explained
 from tinyphysics.cluster.slices import Slices, slices_of
 from tinyphysics.errors import InputError, PlanError

@@ -7,7 +7,7 @@ again; it must find the same program, or it says so.
 
 from __future__ import annotations
 
-import pickle
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,6 +17,7 @@ from tinyphysics.ir import Ops, UOp, dump, toposort
 from tinyphysics.runtime.stages.bind import Bound
 from tinyphysics.runtime.stages.description import acts_data, described
 from tinyphysics.runtime.stages.resolve import Resolved
+from tinyphysics.runtime.stages.run import identity_of
 from tinyphysics.runtime.state.digest import BITS
 from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.runtime.state.run import Checkpoint, Run
@@ -86,7 +87,21 @@ def parcel(r: Resolved, b: Bound, one: Run) -> Parcel:
         acts=acts_data(one.acts),
         is_ensemble=one.given.is_ensemble,
     )
-    return Parcel(key=digest(pickle.dumps(parts)), **parts)
+    known = (
+        identity_of(r, one).key,
+        said,
+        parts["values"],
+        parts["events"],
+        parts["acts"],
+        steps_of(one.schedule),
+    )
+    return Parcel(key=digest(json.dumps(known, sort_keys=True, default=repr).encode()), **parts)
+
+
+def steps_of(s: Schedule) -> list[Any]:
+    """A schedule as data: with the identity of a run it says which frames there are."""
+    rows = None if s.marks is None else [s.marks.steps.tolist(), repr(s.marks.times.tolist())]
+    return [s.steps, s.save_every, s.observe_every, s.hash_every, s.first, s.end, rows]
 
 
 def check_travels(roots: Sequence[UOp]) -> None:

@@ -6,13 +6,13 @@ What it computes depends on the members of a block alone, not on how many they a
 from __future__ import annotations
 
 import hashlib
-import os
-import pickle
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from tinyphysics.cluster.parcel import Block, Parcel
 from tinyphysics.errors import BackendError
@@ -143,10 +143,7 @@ def digest_of(record: Record) -> str:
         h.update(f"{v.dtype.str}{v.shape}".encode())
         h.update(v.tobytes())
     h.update(repr([(s.cause, s.step, s.t, s.member, s.where) for s in record.stops]).encode())
-    h.update(pickle.dumps(record.unhashed))
+    for n, parts in record.unhashed or ():
+        for dtype, shape, data in parts:
+            h.update(f"{n} {np.dtype(dtype).str}{shape}".encode() + data)
     return h.hexdigest()
-
-
-def who() -> str:
-    """This process, for reports."""
-    return f"process {os.getpid()}"

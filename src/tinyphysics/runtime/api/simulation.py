@@ -326,9 +326,9 @@ class Simulation(Differentiated):
         events            functions whose sign changes are located, {"apsis": lambda q, p: q @ p}
         acts              what changes the state between steps: {"kick": tp.act(every=100, map=lambda p: -p)}
         exchange          replicas exchange temperatures: exchange=100, every 100 steps; or tp.exchange("k", every=100)
-        on                a Dask client, cluster or address: the members of an ensemble run there, with the same bits
+        on                a Dask client, cluster or address: the members of an ensemble run there
         verify            with on=: the share of the blocks that a second worker computes too
-        parallel          slices of time side by side, tp.Parareal(slices=20, coarse={"dt": 0.1}): rarely faster
+        parallel          slices of time side by side: tp.Parareal(slices=20)
         options           {"frames": 400}: for a system that has a state or a parameter of that name
         given             states and parameters by name: q=[1.0, 0.0], mu=2.0; one more leading axis makes an ensemble
         """

@@ -47,6 +47,7 @@ class Ran:
 
 def run(r: Resolved, s: Scheduled, b: Bound, one: Run, began: float) -> Ran:
     setup, compiled, save = r.setup, r.setup.compiled, r.request.save
+    others = elsewhere(r, one)
     keeper, windows = None, None
     if s.checkpoint is not None or save is not None:
         who = identity_of(r, one)
@@ -64,7 +65,7 @@ def run(r: Resolved, s: Scheduled, b: Bound, one: Run, began: float) -> Ran:
     ready = time.perf_counter()
     before = transferred(one.target) if r.arrays is None else r.arrays.moved
     with progress_bar(r.request.progress, setup.system.name, steps, wander) as tick, closing(windows):
-        if (others := elsewhere(r, one)) is not None:
+        if others is not None:
             took = others.execute(r, b, one, tick, r.request.verify)
         else:
             took = Took(*execute(

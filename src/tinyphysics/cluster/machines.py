@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextvars import Token
 from dataclasses import asdict, dataclass, field
-from importlib import import_module
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from tinyphysics.cluster.ensemble import Pool, checked_share, execute
-from tinyphysics.errors import BackendError
-from tinyphysics.given import whole
+from tinyphysics.errors import BackendError, InputError, PlanError
+from tinyphysics.given import path, shown, whole
 from tinyphysics.runtime.stages.bind import Bound
 from tinyphysics.runtime.stages.elsewhere import HERE, Took
 from tinyphysics.runtime.stages.resolve import Resolved
@@ -26,6 +26,7 @@ class Spread:
     pool: Callable[[], Pool]
     blocks: int | None = None
     share: float = 0.0
+    keep: Path | None = None
     _token: list[Token[Any]] = field(default_factory=list)
 
     def __enter__(self) -> Self:
@@ -39,7 +40,7 @@ class Spread:
         self, r: Resolved, b: Bound, one: Run, tick: Callable[[int], None], verify: float | None
     ) -> Took:
         share = self.share if verify is None else checked_share(verify)
-        told, done = execute(self.pool(), r, b, one, tick, self.blocks, share)
+        told, done = execute(self.pool(), r, b, one, tick, self.blocks, share, self.keep)
         code = next((c for c in ("made", "disk") if any(d.code == c for d in done)), "memory")
         gaps = [d.gaps for d in done if d.gaps is not None]
         return Took(
@@ -52,32 +53,42 @@ class Spread:
         )
 
 
-def on(where: Any, *, blocks: int | None = None, verify: float | None = None) -> Spread:
+def on(where: Any, *, blocks: int | None = None, verify: float | None = None, keep: Any = None) -> Spread:
     """Returns machines for ensembles, to be passed as `on=`, or for `with tp.on(client):` around calls of evolve.
 
     `where` is a Dask client, a cluster or the address of a scheduler. `blocks` is how many parts an ensemble has; by default
     they are measured. `verify` is the share of the blocks that a second worker computes too; if they differ, this
-    process decides which worker is wrong, names it and does without it.
+    process decides which worker is wrong, names it and does without it. `keep` is a folder into which every block is written
+    when it is done: the same call with the same folder goes on from there, after this process died, too.
     """
     if isinstance(where, Spread):
         return where
+    if where == "mpi":
+        raise PlanError(
+            "on='mpi': one large system on several machines is not available yet",
+            fix="Pass threads=8, or on=client for the members of an ensemble.",
+        )
+    if (
+        isinstance(where, str)
+        and "://" not in where
+        or isinstance(where, (bool, int, float, list, tuple, dict))
+    ):
+        raise InputError(
+            f"on={shown(where)} is neither a Dask client, nor a cluster, nor an address",
+            fix="Pass on=client, or on='tcp://127.0.0.1:8786'; a GPU is chosen by backend='gpu' in compile.",
+        )
     count = None if blocks is None else whole("blocks", blocks, 1)
-    return Spread(lambda: dask_pool(where), count, checked_share(verify))
+    folder = None if keep is None else path("keep", keep, "run.blocks")
+    return Spread(lambda: dask_pool(where), count, checked_share(verify), folder)
 
 
 def dask_pool(where: Any) -> Pool:
     try:
-        pool: Callable[[Any], Pool] = import_module("tinyphysics.cluster.dask_pool").DaskPool
+        from tinyphysics.cluster.dask_pool import DaskPool
     except ModuleNotFoundError as error:
         if error.name not in ("dask", "distributed"):
             raise
         raise BackendError(
             "on= needs Dask, which is not installed", fix='pip install "tinyphysics[cluster]"'
         ) from error
-    return pool(where)
-
-
-def places(where: Any) -> Sequence[str]:
-    """The workers that `on=where` would use."""
-    pool = on(where).pool()
-    return list(pool.workers())
+    return DaskPool(where)
