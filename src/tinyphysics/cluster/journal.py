@@ -99,6 +99,7 @@ def packed(d: Done) -> bytes:
         "last": r.last,
         "alarms": r.alarms,
         "kept_nearest": r.kept_nearest,
+        "came_near": r.came_near,
         "measured": r.measured,
         "unhashed": [],
         "found": [],
@@ -155,6 +156,7 @@ def block_of(arrays: dict[str, Any], said: dict[str, Any], schedule: Schedule) -
         said["kept_nearest"],
         said["measured"],
     )
+    record.came_near = said["came_near"]
     record.substeps, record.rejected = ([arrays[f"{n}.{k}"] for k in range(said[n])] for n in LISTS)
     record.unhashed = [
         (

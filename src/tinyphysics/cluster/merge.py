@@ -33,6 +33,7 @@ def merge(one: Run, record: Record, done: Sequence[Done], missing: Missing) -> N
         record.found += [shifted(found, d.first) for found in d.record.found]
         record.alarms += d.record.alarms
     record.kept_nearest = bool(done) and all(d.record.kept_nearest for d in done)
+    record.came_near = any(d.record.came_near for d in done)
     record.shape = next((d.record.shape for d in done), {})
     record.carried = carried(record, done) if not missing else None
 
