@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.engines.loops import NestEngine
 from tinyphysics.runtime.stages.running import Done, Running
 from tinyphysics.runtime.state.digest import leaves
 from tinyphysics.trajectory import Stop
@@ -49,7 +50,7 @@ def change(run: Running, n: int, done: Done, look: Any) -> None:
 def begun(run: Running, state: Any, n: int) -> Any:
     """A loop that begins at step n; its clock is all that the number of the step decides, unless `init` reads it."""
     tile = run.tiles[0]
-    if run.init_reads_clock:
+    if run.init_reads_clock and not (isinstance(run.engine, NestEngine) and run.init_makes_lists_alone):
         return run.begun_again(tile, state, n)
     m = run.engine.start(state, tile.params(), tile.members, run.dt, run.t0, None)
     m.steps = n

@@ -115,6 +115,11 @@ class Running:
     def init_reads_clock(self) -> bool:
         return any(i.op in ("TIME", "NOISE", "SOLVE", "NEAR") for i in made(self.program).init)
 
+    @cached_property
+    def init_makes_lists_alone(self) -> bool:
+        """Of what reads the clock, is there nothing in `init` but lists of neighbours, which are made where it begins?"""
+        return not any(i.op in ("TIME", "NOISE", "SOLVE") for i in made(self.program).init)
+
     @property
     def frozen(self) -> int:
         return sum(len(tile.frozen) for tile in self.tiles)
