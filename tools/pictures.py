@@ -19,6 +19,7 @@ from PIL import Image
 
 import tinyphysics as tp
 from measure_methods import PROBLEMS, error
+from pictures_baths import draw_annealing, draw_argon, draw_baths, draw_how_long
 from pictures_contacts import draw_boxes
 from pictures_heat import draw_heat
 from pictures_pushers import draw_friction, draw_magnetic, draw_pushers
@@ -662,13 +663,17 @@ def main() -> None:
         "magnetic": draw_magnetic,
         "pushers": draw_pushers,
         "whip": draw_whip,
-        "rare": draw_rare,
+        "annealing": draw_annealing,
     }
     three = {
         "tops": draw_tops,
         "rods": draw_rods,
         "walls": draw_walls,
         "heat": draw_heat,
+        "rare": draw_rare,
+        "baths": draw_baths,
+        "argon": draw_argon,
+        "how_long": draw_how_long,
         "boxes": draw_boxes,
     }
     for name in sys.argv[1:] or [*WHOLE, *families, *three]:

@@ -10,10 +10,14 @@ def well(q, p):
     return p**2 / 2 + 10 * (q**2 - 1) ** 2
 
 
-def band(ax, s, F, error, color, label) -> None:
+def band(left, middle, s, F, error, color, label) -> None:
+    """F, and how far it is from the exact one, each less its mean over the wells; bands are two errors."""
     F = np.where(np.isfinite(F) & (F < 14), F, np.nan)
-    ax.plot(s, F, lw=1.0, color=color, label=label)
-    ax.fill_between(s, F - 2 * error, F + 2 * error, color=color, alpha=0.25, lw=0)
+    left.plot(s, F, lw=1.0, color=color, label=label)
+    off = F - 10 * (s**2 - 1) ** 2
+    off = off - np.nanmean(off[np.abs(np.abs(s) - 1) < 0.25])
+    middle.plot(s, off, lw=1.0, color=color)
+    middle.fill_between(s, off - 2 * error, off + 2 * error, color=color, alpha=0.25, lw=0)
 
 
 def counted(q, edges) -> tuple:
@@ -28,30 +32,32 @@ def counted(q, edges) -> tuple:
     return s, whole - whole[np.isfinite(whole)].min(), np.nan_to_num(error)
 
 
-def draw_rare(left, right) -> None:
+def draw_rare(left, middle, right) -> None:
     edges, x = np.linspace(-1.6, 1.6, 65), np.linspace(-1.6, 1.6, 400)
     left.plot(x, 10 * (x**2 - 1) ** 2, color="0.5", lw=3, alpha=0.5, label="exact")
     alone = tp.compile(well, 0.02, temperature=1.0).evolve(
         q=-1.0, p=0.0, steps=400_000, save_every=40, seed=1
     )
-    band(left, *counted(alone.q, edges), "k", "alone")
+    band(left, middle, *counted(alone.q, edges), "k", "alone")
     T = np.geomspace(1.0, 10.0, 6)
     swaps = tp.compile(well, 0.02, temperature=1.0).evolve(
         q=-np.ones(6), p=np.zeros(6), temperature=T, exchange=40, steps=400_000, save_every=40, seed=1
     )
     cold = swaps.at(temperature=1.0)
-    band(left, *counted(cold.q, edges), "tab:orange", "replicas")
+    band(left, middle, *counted(cold.q, edges), "tab:orange", "replicas")
     hills = tp.metadynamics(lambda q: q, width=0.1, height=0.3, every=100, grid=(-2, 2, 80))
     hilly = tp.compile(well, 0.02, temperature=1.0, bias=hills).evolve(
         q=-1.0, p=0.0, steps=400_000, save_every=40, seed=1
     )
-    band(left, *hilly.free_energy(), "tab:green", "hills")
+    band(left, middle, *hilly.free_energy(), "tab:green", "hills")
     c = np.linspace(-1.5, 1.5, 21)
     springs = tp.compile(well, 0.02, temperature=1.0, bias=tp.umbrella(lambda q: q, c, 80.0))
     windows = springs.evolve(q=c, p=0 * c, steps=20_000, save_every=20, seed=1)
-    band(left, *tp.mbar(windows, method="wham").free_energy(bins=edges), "tab:blue", "windows")
+    band(left, middle, *tp.mbar(windows, method="wham").free_energy(bins=edges), "tab:blue", "windows")
     left.set(title="free energy, in k_B T", xlabel="q", ylim=(-6, 14))
     left.legend(loc="lower center", fontsize=7)
+    middle.axhline(0, color="0.5", lw=0.8)
+    middle.set(title="less the exact one, with two errors", xlabel="q", xlim=(-1.5, 1.5), ylim=(-1.5, 1.5))
     for k, (run, color, label) in enumerate(
         ((alone.q, "k", "alone"), (cold.q, "tab:orange", "replicas"), (hilly.q, "tab:green", "hills"))
     ):
