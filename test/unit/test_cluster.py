@@ -238,8 +238,8 @@ def test_ctrl_c_keeps_the_blocks_that_are_done():
 @pytest.mark.parametrize(
     "call, error, words",
     [
-        ({"save": "x.zarr"}, PlanError, "save="),
-        ({"checkpoint": "x.checkpoint"}, PlanError, "resume=out"),
+        ({"save": "not_there.zarr"}, PlanError, "save="),
+        ({"checkpoint": "not_there.checkpoint"}, PlanError, "resume=out"),
         ({"verify": 2}, InputError, "share"),
         ({"verify": True}, InputError, "share"),
     ],
