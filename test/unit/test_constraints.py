@@ -536,6 +536,13 @@ def test_gradients_go_through_a_chain_in_loops():
     assert found["g"] == pytest.approx((last(1 + 1e-4) - last(1 - 1e-4)) / 2e-4, rel=1e-7)
 
 
+@pytest.mark.parametrize("precision, off", [("float64", 1e-12), ("float32", 1e-5), ("dd", 1e-12)])
+def test_gradients_of_a_rod_are_those_of_runs_beside_it(precision, off):
+    sim = tp.compile(mass + rod, dt=0.05, precision=precision)
+    check = sim.gradcheck(lambda o: o.final.q[0] ** 2 + o.final.p[1], q=[0.6, -0.8], p=[0.4, 0.3], steps=10)
+    assert check.in_double_double and check.differences < off and check.duality < off
+
+
 def test_gradients_go_through_the_multipliers():
     sim = tp.compile(mass + rod, dt=0.01)
 

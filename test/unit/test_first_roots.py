@@ -30,7 +30,7 @@ def test_the_first_root_of_random_polynomials_is_never_passed(degree):
         c = np.polynomial.polynomial.polyfromroots(roots).real * rng.choice([1.0, 1e3, 1e-3])
         c = c if c[0] > 0 else -c
         exact, gone = first(c), 0.0
-        for _ in range(50):
+        for _ in range(200):
             moved = np.polynomial.Polynomial(c)(np.polynomial.Polynomial([gone, 1.0])).coef
             t, there = evaluate([time, sure], dict(zip((f"c{k}" for k in range(degree + 1)), moved.tolist())))
             if there:

@@ -164,6 +164,41 @@ def test_a_loss_fits_the_height_of_a_floor():
     assert h == pytest.approx(0.1, abs=1e-10)
 
 
+@tp.hamiltonian
+def mass(q: tp.Vec[2], p: tp.Vec[2], g: float = 1.0):
+    return p @ p / 2 + g * q[1]
+
+
+@tp.constraint
+def rod(q: tp.Vec[2], length: float = 1.0):
+    return q @ q - length**2
+
+
+def test_gradients_of_a_rod_go_through_its_bounces():
+    sim = tp.compile(mass + rod + tp.wall(lambda q: q[0] + 0.5, name="side"), dt=0.05)
+    start = dict(p=[0.0, 0.0], steps=70)
+    assert len(sim.evolve(q=[1.0, 0.0], **start).events("side")) == 1
+    assert (
+        sim.gradcheck(lambda o: o.final.q[0] ** 2 + o.final.p[1], q=[1.0, 0.0], **start).differences < 1e-13
+    )
+    # along the rod's circle
+    ends = [sim.evolve(q=[np.cos(e), np.sin(e)], **start).final for e in (1e-6, -1e-6)]
+    moved = sim.jvp({"q": [0.0, 1.0]}, q=[1.0, 0.0], **start)
+    for name in ("q", "p"):
+        assert moved[name] == pytest.approx((ends[0][name] - ends[1][name]) / 2e-6, abs=1e-8)
+
+
+def test_gradients_of_an_implicit_step_go_through_bounces():
+    @tp.hamiltonian
+    def mixed(q, p):
+        return p**2 / 2 * (1 + 0.1 * tp.cos(q)) + q
+
+    section = tp.event(lambda q: q - 0.5, then=lambda p: {"p": 1.1 * p}, direction=-1, name="section")
+    sim = tp.compile(mixed + section, dt=0.05, method="implicit_midpoint")
+    check = sim.gradcheck(lambda o: o.final.q + o.final.p**2, q=1.0, p=0.0, steps=30)
+    assert check.duality < 1e-13 and check.differences < 1e-8
+
+
 @pytest.mark.parametrize(
     "call, says",
     [

@@ -75,7 +75,7 @@ class Rounds(SubFlow):
 
     @property
     def without_adjoint(self) -> str:
-        return "steps that solve equations, or move directions, and are cut at walls or events have none yet"
+        return "steps that move directions and are cut at walls or events have none yet"
 
     def rows(self, alike: int, tried: bool = False) -> list[Row]:
         return [] if self.how is None else [self.how()]

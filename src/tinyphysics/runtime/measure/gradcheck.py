@@ -22,6 +22,7 @@ from tinyphysics.runtime.measure.differentiate import looked_at, prepared, value
 from tinyphysics.runtime.measure.forward_mode import pushed
 from tinyphysics.runtime.measure.gradients import Gradients, Readings, value_of
 from tinyphysics.runtime.measure.loss_function import FINAL, FRAMES, traced_loss
+from tinyphysics.runtime.stages.constraints import anywhere
 from tinyphysics.runtime.stages.resolve import Request
 from tinyphysics.runtime.stages.setup import Setup
 
@@ -271,7 +272,8 @@ def run(setup: Setup, request: Request, given: Mapping[str, Any], frames: bool) 
     own = {**request.given, **given}
     if not isinstance(request.t0, type(None)):
         kept["t0"] = request.t0
-    out = setup.evolve(**own, **{k: v for k, v in kept.items() if v is not None}, progress=False)
+    with anywhere():
+        out = setup.evolve(**own, **{k: v for k, v in kept.items() if v is not None}, progress=False)
     names = [s.name for s in setup.system.seen.states]
     found = {f"{FINAL}.{n}": tuple(out.final.words(n)) for n in names}
     if frames:

@@ -30,8 +30,7 @@ def cut_step(step: Step, program: Mapping[str, UOp], m: Meetings, precision: str
         (energy,) = unroll([system.energy])[0]
         before, after = m.at([energy], r.there)[0], m.at([energy], r.jumped[0])[0]
         taken = (r.conditions["going"] & r.conditions["jump"]).where(before - after, 0.0)
-    along = None if r.solves else partial(saltation.along, r)
-    back = None if r.solves else partial(saltation.back, r)
+    along, back = partial(saltation.along, r), partial(saltation.back, r)
     clear = r.clear if r.searches and not r.solves else None
     return in_rounds(step, r, Rounds(values, taken, along, back, partial(how_found, r), clear=clear))
 

@@ -176,7 +176,8 @@ class Round:
     @cached_property
     def after(self) -> Numbers:
         """The states after a step of a length; on the walls on which the member rests."""
-        z = substitute(self.flat, {DT: LENGTH})
+        # equations have no solution in no time, and what is not chosen must be a number
+        z = substitute(self.flat, {DT: LENGTH.eq(0.0).where(self.scale, LENGTH) if self.solves else LENGTH})
         z = [LENGTH.eq(0.0).where(x, u) for x, u in zip(self.m.z, z)]
         for k in self.resting:  # one after the other
             held = self.m.kept_on(k, z, LENGTH)

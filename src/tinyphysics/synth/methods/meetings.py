@@ -163,14 +163,18 @@ class Meetings:
         for _ in range(3):
             there = dict(zip(self.q, q))
             height, *slope = substitute([self.guards[k], *simplify(gradient(self.guards[k], self.q))], there)
-            part = height / dot(slope, moved)
+            part = height / self.divisor(dot(slope, moved))
             q, pushed = [x - part * m for x, m in zip(q, moved)], pushed + part
-        share = pushed / length
+        share = pushed / self.divisor(length)
         p = [at[x] - share * y for x, y in zip(self.p, n)]
         there = at | dict(zip(self.q, q)) | dict(zip(self.p, p))
         rate, size, *normal = substitute([self.slopes[k], self.normal(k)[2], *self.normal(k)[0]], there)
-        p = [x - (rate / size) * y for x, y in zip(p, normal)]
+        p = [x - (rate / self.divisor(size)) * y for x, y in zip(p, normal)]
         return [(dict(zip(self.q, q)) | dict(zip(self.p, p))).get(x, at[x]) for x in self.z]
+
+    def divisor(self, x: UOp) -> UOp:
+        """Rods may hold a body across a wall, where none of its normal is left: that is not used, and must be a number."""
+        return x.eq(0.0).where(1.0, x) if self.held else x
 
     @cached_property
     def jumps(self) -> list[Numbers]:

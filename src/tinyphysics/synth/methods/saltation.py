@@ -10,12 +10,13 @@ step by its length, so that this is the derivative of the run, to rounding, what
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tinyphysics.flows.cotangents import Total
 from tinyphysics.flows.map import Assignments
 from tinyphysics.ir import UOp, elements, substitute
+from tinyphysics.rules.calculus import through_solutions
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.unroll import rolled
 from tinyphysics.rules.calculus.vjp import vjp
@@ -23,6 +24,8 @@ from tinyphysics.rules.formulas.constraints import dot
 from tinyphysics.step import DT
 from tinyphysics.synth.methods.event_rounds import GONE, LENGTH, Round
 from tinyphysics.synth.methods.meetings import Numbers, const
+
+Derivative = Callable[[Sequence[UOp], Sequence[UOp], Sequence[UOp]], Numbers]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +63,14 @@ def moved(r: Round, values: Numbers, z: Numbers, d: Numbers) -> Numbers:
     return substitute(jvp(values, r.m.z, symbols), dict(zip(r.m.z, z)) | dict(zip(symbols, d)))
 
 
+def through(r: Round) -> tuple[Derivative, Derivative]:
+    """(jvp, vjp) of a step that may solve equations."""
+    return (through_solutions.pushed, through_solutions.pulled) if r.solves else (jvp, vjp)
+
+
 def speed(r: Round) -> Numbers:
     """The derivative of the states after a round by its length."""
-    v = substitute(jvp(r.after, [LENGTH], [const(1.0)]), {LENGTH: r.length})
+    v = substitute(through(r)[0](r.after, [LENGTH], [const(1.0)]), {LENGTH: r.length})
     return where(r.length.eq(0.0), r.m.rates, v)
 
 
@@ -79,7 +87,7 @@ def along(r: Round, way: Mapping[UOp, UOp], late: UOp) -> Assignments:
     given = [(v, d) for v, d in way.items() if v not in known]  # parameters that move
     own, moves = ([e for pair in given for e in elements(pair[k])] for k in (0, 1))
     inputs, symbols = [*m.z, *own], [UOp.var(f"direction {k}") for k in range(len(m.z))]
-    first = substitute(jvp(r.after, inputs, [*old, *moves]), {LENGTH: r.length})
+    first = substitute(through(r)[0](r.after, inputs, [*old, *moves]), {LENGTH: r.length})
     d, later = first, late
 
     def along_at(values: Numbers, z: Numbers, d: Numbers) -> Numbers:
@@ -153,7 +161,7 @@ def back(r: Round, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[As
             by = added(by, on, [x + y for x, y in zip(more, of_push)])
     w, by = where(jumps, w, last), where(jumps, by, nothing)
     first_pull = dot(speed(r), last)
-    found = substitute(vjp(r.after, seeds, inputs), {LENGTH: r.length} | dict(zip(seeds, w)))
+    found = substitute(through(r)[1](r.after, seeds, inputs), {LENGTH: r.length} | dict(zip(seeds, w)))
     still, moves = r.length.eq(0.0), going & (jumps | takes)
     by = added(by, ~still, found[len(m.z) :])
     w = where(moves, where(still, w, found[: len(m.z)]), last)
