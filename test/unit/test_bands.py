@@ -7,6 +7,7 @@ from here import HERE
 import tinyphysics as tp
 from tinyphysics.flows.solvers.banded import BandedMomenta, band_of, levels, reduced
 from tinyphysics.flows.solvers.krylov import ConjugateGradients
+from tinyphysics.flows.solvers.lines import LineElimination, LineMomenta
 from tinyphysics.flows.solvers.solver import Slopes
 from tinyphysics.flows.solvers.stencil import diagonals_of, local_part
 from tinyphysics.ir import UOp
@@ -209,6 +210,53 @@ def test_second_neighbours_step_by_the_cayley_transform():
     exact = np.linalg.solve(np.eye(2 * N) - A, (np.eye(2 * N) + A) @ np.concatenate([q, p]))
     out = sim.evolve(q=q, p=p, steps=1)
     assert np.abs(np.concatenate([out.final.q, out.final.p]) - exact).max() < 1e-12
+
+
+@tp.hamiltonian
+def third_neighbours(q: tp.Vec[210], p: tp.Vec[210]):
+    parts = [q - tp.roll(q, k) for k in (1, 2, 3)]
+    return p @ p / 2 + sum(w * d @ d for w, d in zip((0.5, 0.25, 0.125), parts))
+
+
+@tp.hamiltonian
+def leaning(q: tp.Vec[140], p: tp.Vec[140]):
+    d, e = q - tp.roll(q, 1), q - tp.roll(q, 2)
+    return p @ p / 2 + d @ d / 2 + 0.25 * e @ e + 0.2 * tp.sum(p * e)
+
+
+@pytest.mark.slow("two programs with an elimination, each compiled")
+@pytest.mark.parametrize(
+    ("system", "solver", "weights", "lean"),
+    [(third_neighbours, LineMomenta, (1.0, 0.5, 0.25), 0.0), (leaning, LineElimination, (1.0, 0.5), 0.2)],
+)
+def test_blocks_that_are_too_large_for_cyclic_reduction_are_eliminated(system, solver, weights, lean):
+    """By one step, which the Cayley transform of the linear motion gives."""
+    sim = tp.compile(system, dt=20.0, method="implicit_midpoint")
+    assert type(sim.built.step.body[0].by) is solver and "along the line, by elimination" in str(
+        sim.explain("full")
+    )
+    n = sim.built.system.states[0].var.size
+    q, p = np.random.default_rng(2).normal(size=(2, n))
+    one = np.eye(n)
+    apart = [one - np.roll(one, k, 0) for k in (1, 2, 3)]
+    K, lean = sum(w * d.T @ d for w, d in zip(weights, apart)), lean * apart[1]
+    A = 10.0 * np.block([[lean, one], [-K, -lean.T]])
+    exact = np.linalg.solve(np.eye(2 * n) - A, (np.eye(2 * n) + A) @ np.concatenate([q, p]))
+    out = sim.evolve(q=q, p=p, steps=1)
+    assert np.abs(np.concatenate([out.final.q, out.final.p]) - exact).max() < 1e-11
+    assert out.metrics["solver"]["rounds"] <= 4
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("system", [third_neighbours, leaning])
+def test_eliminated_blocks_have_the_same_bits_on_every_backend(system):
+    n = {third_neighbours: 210, leaning: 140}[system]
+    q, p = np.random.default_rng(2).normal(size=(2, n))
+    found = {
+        b: tp.compile(system, dt=2.0, method="implicit_midpoint", backend=b).evolve(q=q, p=p, steps=1).hash
+        for b in HERE
+    }
+    assert len(set(found.values())) == 1, found
 
 
 def test_an_alloy_is_preconditioned_by_its_diagonal():

@@ -188,13 +188,13 @@ class BandedMomenta(ConjugateGradients):
         return reduced(self.band, weight * weight, b, most)
 
 
-def band_of_momenta(f: Slopes, q: Sequence[int], p: Sequence[int]) -> Band | None:
+def band_of_momenta(f: Slopes, q: Sequence[int], p: Sequence[int], most: int = MOST) -> Band | None:
     """V'' T'' of a line, with the sign that the slopes have."""
-    first, second = banded(f, p, q), banded(f, q, p)
+    first, second = banded(f, p, q, most), banded(f, q, p, most)
     if first is None or second is None:
         return None
     shape = f.states[0].shape
     rows = product(first.rows, second.rows, shape)
     reach = max(width(rows), 1)
     found = Band(rows, reach, reach > 1 or first.ring or second.ring)
-    return found if found.block <= MOST and 2 * found.reach < shape[0] else None
+    return found if found.block <= most and 2 * found.reach < shape[0] else None

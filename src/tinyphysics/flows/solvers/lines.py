@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tinyphysics.flows.solvers.banded import Band, Matrix, blocks
+from tinyphysics.flows.solvers.krylov import ConjugateGradients
 from tinyphysics.flows.solvers.solver import Arrays, Slopes
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.rules.calculus.linear import less_product, solved
@@ -30,6 +31,25 @@ class LineElimination:
 
     def correction(self, weight: UOp, residual: Sequence[UOp]) -> Arrays:
         return solved_along(self.band, weight, list(residual))
+
+
+@dataclass(frozen=True, eq=False)
+class LineMomenta(ConjugateGradients):
+    """Positions and momenta apart: the momenta of a line whose blocks are too large for cyclic reduction."""
+
+    band: Band | None = None
+
+    @property
+    def told(self) -> str:
+        assert self.band is not None
+        return (
+            f"with blocks of {self.band.block} momenta along the line, by elimination from end to end, second "
+            "derivatives at one state per step"
+        )
+
+    def momenta(self, weight: UOp, b: Arrays) -> Arrays:
+        assert self.band is not None
+        return solved_along(self.band, weight * weight, b)
 
 
 def goes_along(band: Band, n: int) -> bool:

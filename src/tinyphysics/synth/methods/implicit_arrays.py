@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from tinyphysics.flows.implicit import ImplicitFlow
 from tinyphysics.flows.shears import Shear, ShearFlow, along
+from tinyphysics.flows.solvers import lines
 from tinyphysics.flows.solvers.banded import BandedMomenta, BlockElimination, band_of, band_of_momenta
 from tinyphysics.flows.solvers.cyclic import CyclicReduction, couples_neighbours
 from tinyphysics.flows.solvers.krylov import ConjugateGradients, StabilizedGradients
@@ -114,14 +115,19 @@ def solver_of(field: ArrayField, at: Sequence[UOp], after: float, sizes: Sequenc
     q, p = field.places(field.system.q), field.places(field.system.p)
     apart = not any(field.z[k] in field.slopes[m].leaves for own in (q, p) for k in own for m in own)
     if not apart:
-        band = band_of(f)
-        own = StabilizedGradients(f, tuple(sizes), local=local_part(f))
-        return own if band is None else BlockElimination(f, band)
+        if (band := band_of(f)) is not None:
+            return BlockElimination(f, band)
+        if (band := band_of(f, lines.MOST)) is not None and lines.goes_along(band, f.states[0].shape[0]):
+            return lines.LineElimination(f, band)
+        return StabilizedGradients(f, tuple(sizes), local=local_part(f))
     if couples_neighbours(f, q, p):
         return CyclicReduction(f, q, p)
     band = band_of_momenta(f, q, p)
     if band is not None:
         return BandedMomenta(f, q, p, band=band)
+    band = band_of_momenta(f, q, p, lines.MOST)
+    if band is not None and lines.goes_along(band, f.states[0].shape[0]):
+        return lines.LineMomenta(f, q, p, band=band)
     return ConjugateGradients(f, q, p, diagonal=diagonal_of_momenta(f, q, p))
 
 
