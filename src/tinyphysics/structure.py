@@ -177,6 +177,21 @@ class DampedBodies(Product):
         return ((a, b, own, wanted * f) for a, b, own, wanted in entries)
 
 
+@dataclass(frozen=True, eq=False)
+class HeatedBodies(Product):
+    """Bodies at a temperature: a bath gives their angular momenta heat and takes it. Their law is exp(-H/k_B T)."""
+
+    roles = ()
+    claims = ("canonical", "symmetric", "consistent")
+    families = ("bath of bodies",)
+    unasked = "a bath is a part of its step"
+
+    def casimirs(self) -> dict[str, UOp]:
+        """Those that hold no momentum; the others change."""
+        momenta = {L for kind in self.turning for L, _ in kind.bodies}
+        return {name: u for name, u in Product.casimirs(self).items() if not u.leaves & momenta}
+
+
 # the order of their roles, words and claims is that of the docs; one that moves nothing is what remains
 STRUCTURES: tuple[type[Structure], ...] = (
     Canonical, Damped, Heated, Chained, Constrained, Touching, Magnetic, Contact, BodyFrame, SpaceFrame, HeavyTop, Rotors,
@@ -230,6 +245,8 @@ def heated(structure: Structure, bath: str) -> Structure:
         return HeatedConstrained(
             structure.pairs, structure.constraints, structure.slopes, structure.by_numbers
         )
+    if structure.turning:
+        return HeatedBodies(structure.factors if isinstance(structure, Product) else (structure,))
     if not isinstance(structure, Canonical):
         return structure
     return Chained(structure.pairs) if bath == "nose_hoover" else Heated(structure.pairs)

@@ -79,6 +79,7 @@ HUNG: tuple[Any, Any, Any] = (
     {"dt": 0.0625},
     {"q": [1.0, 0.0], "p": [0.0, 0.25]},
 )
+WARM_TOP: tuple[Any, Any, Any] = (systems.heavy_top, {"dt": 0.125, "temperature": 0.5}, SHAKEN[2])
 WARM_ROD: tuple[Any, Any, Any] = (HUNG[0], {"dt": 0.0625, "temperature": 0.5}, HUNG[2])
 
 # fmt: off
@@ -117,6 +118,7 @@ TABLE: list[tuple[str, tuple[tuple[Any, Any, Any], ...]]] = [
     *((name, (WARM,)) for name in ("baoab", "obabo")),
     ("baoab", (RESCALED, CHAINED)),
     ("rattle_baoab", (WARM_ROD,)),
+    ("rotations_bath", (WARM_TOP,)),
     ("brownian", (BROWNIAN,)),
     *((name, (WAVES,)) for name in ("etdrk4", "ifrk4")),
 ]

@@ -270,5 +270,11 @@ def shaken_top(R: tp.Rotor, L: tp.Vec[3], t):
 
 
 @tp.hamiltonian
+def heavy_top(R: tp.Rotor, L: tp.Vec[3]):
+    turns = L[0] ** 2 / 2 + L[1] ** 2 / 4 + L[2] ** 2 / 6
+    return turns + tp.rotate(R, [0.0, 0.0, 1.0])[2]
+
+
+@tp.hamiltonian
 def drifting(q: tp.Vec[2], p: tp.Vec[2]):
     return p @ p / 2

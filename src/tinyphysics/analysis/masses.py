@@ -5,6 +5,8 @@ Shown by dT/dp = w p with w free of the state: then w is 1/m, number by number. 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tinyphysics.facts import Fact
 from tinyphysics.ir import UOp
 from tinyphysics.rules.calculus.jvp import jvp
@@ -14,12 +16,13 @@ from tinyphysics.rules.identities.real import simplify
 from tinyphysics.system import System
 
 
-def masses(system: System, kinetic: UOp) -> Fact:
-    momenta = list(system.p)
+def masses(system: System, kinetic: UOp, of: Sequence[UOp] | None = None) -> Fact:
+    """Of all momenta; or of those that are named, such as angular momenta, whose masses are moments of inertia."""
+    momenta = list(system.p if of is None else of)
     slopes = simplify(gradient(kinetic, momenta))
     ones = [UOp.const(1.0, p.dtype, p.shape) for p in momenta]
     inverse = simplify(jvp(slopes, momenta, ones))
-    state = frozenset((*system.q, *system.p))
+    state = frozenset(s.var for s in system.states)
     for p, slope, w in zip(momenta, slopes, inverse):
         if w.leaves & state:
             return Fact.no("masses", f"the velocity {slope} is not proportional to {p.arg}")

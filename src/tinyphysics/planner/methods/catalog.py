@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tinyphysics.planner.methods.families.as_written import AsWritten
-from tinyphysics.planner.methods.families.bath import InBath, Overdamped
+from tinyphysics.planner.methods.families.bath import InBath, Overdamped, TurnsInBath
 from tinyphysics.planner.methods.families.collocation import Collocation
 from tinyphysics.planner.methods.families.constrained import Rattle, RattleInBath
 from tinyphysics.planner.methods.families.discrete_gradient import DiscreteGradient
@@ -154,6 +154,8 @@ METHODS: tuple[Method, ...] = (
     Method("rattle_baoab", 2, "half a kick, half a drift along the constraints, the bath, half a drift, half a kick",
            RattleInBath((("V", 0.5), ("T", 0.5), ("F", 1.0), ("T", 0.5), ("V", 0.5))), symmetric=True,
            source="leimkuhler2016", needs=("a bath", "momenta in it", "constraints", "separable", "quadratic T", "no clock")),
+    Method("rotations_bath", 2, "half a kick, half a turn about each axis, the bath of angular momenta, and all of them back",
+           TurnsInBath(), symmetric=True, source="davidchack2015", needs=("a bath", "turning", "no clock")),
     Method("brownian", 2, "positions move by forces and noise, half of which is that of the step before", Overdamped(),
            source="leimkuhler2013", needs=("a brownian bath", "separable", "no clock")),
     Method("impulses", 2, "half a drift, a kick, impulses at contacts by sweeps over their rows, half a drift", Impulses(),

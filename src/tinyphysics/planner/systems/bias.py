@@ -181,6 +181,11 @@ def biased(system: System, bias: Any, trace: Callable[[System, Any], UOp]) -> Sy
             f"bias= for `{system.name}` without a bath: there is no temperature to explore at",
             fix="Compile it with temperature=1.0 too.",
         )
+    if system.structure.turning:
+        raise PlanError(
+            f"bias= cannot be combined with the bodies of `{system.name}` yet, which turn",
+            fix="Leave bias= out; exchange= takes such bodies over barriers.",
+        )
     functions = bias.cv if isinstance(bias, Metadynamics) else (bias.cv,)
     cvs = [checked(system, trace(system, f)) for f in functions]
     taken = {s.name for s in system.states} | {p.name for p in system.parameters}

@@ -13,6 +13,7 @@ import numpy as np
 from tinyphysics.analysis.charges import directions, layout_of, proved, translation, written_out
 from tinyphysics.analysis.masses import masses
 from tinyphysics.analysis.separable import separable
+from tinyphysics.analysis.turns import turns
 from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.errors import InputError, PhysicsWarning, PlanError
 from tinyphysics.front.baths import Bath, bath_of
@@ -20,12 +21,13 @@ from tinyphysics.front.rigid_bonds import OF_BATH
 from tinyphysics.given import shown
 from tinyphysics.ir import Ops, UOp, as_uop, substitute
 from tinyphysics.planner.systems.friction import rate_of
-from tinyphysics.rules.formulas.baths import LANGEVIN
+from tinyphysics.rules.formulas.baths import ANDERSEN, LANGEVIN
 from tinyphysics.rules.formulas.memory import GLE, LONGEST
 from tinyphysics.rules.formulas.overdamped import BROWNIAN
 from tinyphysics.rules.formulas.thermostats import BUSSI, NOSE_HOOVER, TOGETHER, TRIGGER
 from tinyphysics.structure import FIVE
 from tinyphysics.system import Parameter, SizedFamily, State, System
+from tinyphysics.turning import Axes
 from tinyphysics.util import did_you_mean, frames_to_user, one_of
 
 TEMPERATURE, FRICTION, TAU = (
@@ -128,8 +130,8 @@ def with_bath(
 
 def heated(system: System, asked: Asked) -> System:
     check_momenta(system)
-    kinetic = separable(system).T if system.kind == "hamiltonian" else None
-    if kinetic is not None and not (found := masses(system, kinetic)):
+    kinetic = kinetic_of(system, asked)
+    if not (found := masses(system, kinetic, system.momenta)):
         raise PlanError(
             f"temperature= for `{system.name}`, whose kinetic energy is not a sum of p**2/2m: {found.because}",
             site=system.site,
@@ -284,6 +286,52 @@ def check_fixman(system: System | SizedFamily) -> None:
         )
 
 
+TURNING = (LANGEVIN, ANDERSEN)  # baths of bodies that turn
+
+
+def kinetic_of(system: System, asked: Asked) -> UOp:
+    """The kinetic energy, of bodies that turn with that of their angular momenta."""
+    if not system.structure.turning:
+        found: UOp = separable(system).T
+        return found
+    if asked.bath.way not in TURNING:
+        raise PlanError(
+            f"bath={shown(asked.bath.way)} for `{system.name}`, whose bodies turn",
+            fix=f"Take {one_of([f'bath={shown(x)}' for x in TURNING])}.",
+        )
+    split = turns(system)
+    assert split is not None
+    return UOp.sum_of([u for u in (split.T, split.K) if u is not None])
+
+
+def check_bodies(system: System) -> None:
+    """Bodies with a kinetic energy of angular momenta that are free numbers: not spins, and not axes that do not spin."""
+    for kind in system.structure.turning:
+        if not kind.decays:
+            raise PlanError(
+                f"temperature= for `{system.name}`: spins have no kinetic energy, and a bath would change their length",
+                fix="Sample them: tp.random in a @tp.map, a new direction accepted with exp(-dH/kT).",
+            )
+        if isinstance(kind, Axes):
+            raise PlanError(
+                f"temperature= for `{system.name}`: noise would spin bodies about their axes, which have no such motion",
+                fix="Write them as two points with a rod between them, or as rotors.",
+            )
+    if system.time is not None:
+        raise PlanError(
+            f"temperature= cannot be combined with `{system.name}` yet, whose bodies turn and whose energy depends on t",
+            fix="Leave t out.",
+        )
+    found = turns(system)
+    if not found:
+        why = "its states do not turn" if found is None else found.because
+        raise PlanError(
+            f"temperature= for `{system.name}`: {why}",
+            site=None if found is None else found.site,
+            fix="Write an energy T(L) + V(R) with a moment of inertia for each axis.",
+        )
+
+
 def check_momenta(system: System) -> None:
     if system.kind not in ("hamiltonian", "forces"):
         raise PlanError(
@@ -295,6 +343,8 @@ def check_momenta(system: System) -> None:
             f"temperature= for `{system.name}`, which is given by its forces: without an energy there is no law exp(-H/kT)",
             fix="Write its energy: @tp.hamiltonian.",
         )
+    if system.structure.turning:
+        return check_bodies(system)
     if system.structure.headline != FIVE[0]:
         raise PlanError(
             f"temperature= for `{system.name}`, whose states are no pairs of positions and momenta alone",
@@ -403,15 +453,15 @@ def time_of(system: System, tau: Any, made: list[Parameter]) -> UOp:
 def rates_of(system: System, friction: Any, made: list[Parameter]) -> list[UOp]:
     """For each momentum the rate at which it forgets: one number for a run, or one for each number of the momentum."""
     if callable(friction):
-        return [of_time(system, FRICTION, friction)] * len(system.p)
+        return [of_time(system, FRICTION, friction)] * len(system.momenta)
     if isinstance(friction, dict):
-        known = [str(p.arg) for p in system.p]
+        known = [str(p.arg) for p in system.momenta]
         if unknown := next((name for name in friction if name not in known), None):
             raise InputError(
                 f"friction= for `{unknown}`, which is no momentum", fix=f"It has {one_of(known)}."
             )
-        return [rate_of(system, p, friction.get(str(p.arg), 0.0)) for p in system.p]
-    found = [rate_of(system, p, friction) for p in system.p]
+        return [rate_of(system, p, friction.get(str(p.arg), 0.0)) for p in system.momenta]
+    found = [rate_of(system, p, friction) for p in system.momenta]
     if isinstance(friction, str) or np.ndim(friction):
         return found
     name = free_name(names_in(system), FRICTION)

@@ -47,7 +47,12 @@ class Observed:
     @property
     def momenta(self) -> tuple[UOp, ...]:
         if not self.system.p:
-            raise InputError(f"`{self.name}` is a map, and has no momenta", fix=OWN)
+            what = (
+                "has angular momenta alone"
+                if self.system.structure.turning
+                else "is a map, and has no momenta"
+            )
+            raise InputError(f"`{self.name}` {what}", fix=OWN)
         return self.system.p
 
     @cached_property

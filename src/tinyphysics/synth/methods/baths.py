@@ -16,6 +16,17 @@ from tinyphysics.step import SubFlow
 from tinyphysics.system import System
 
 
+def of_bodies(system: System, kinetic: UOp, weight: float) -> BathFlow:
+    """A bath of points and of bodies that turn: each angular momentum as a momentum, with moments of inertia as masses."""
+    kT, *rates = system.heat
+    inverse = masses(system, kinetic, system.momenta).inverse
+    coupled = [
+        Coupled(p, rate, w, stream_of(k, 0))
+        for k, (p, rate, w) in enumerate(zip(system.momenta, rates, inverse))
+    ]
+    return BathFlow(system.bath, tuple(coupled), kT, weight, kinetic)
+
+
 def in_bath(system: System, kinetic: UOp, weight: float, piece: int, clock: float = 0.0) -> SubFlow:
     """The flow of the bath for weight*dt, the piece of that number in a step, which sees the time `clock`."""
     kT, *more = system.heat

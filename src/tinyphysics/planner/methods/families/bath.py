@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tinyphysics.analysis.masses import masses
+from tinyphysics.facts import Facts
 from tinyphysics.flows.overdamped import BrownianFlow, Diffusing
-from tinyphysics.planner.methods.method import BATH, Family, Job, Method, Sequence_
+from tinyphysics.ir import UOp
+from tinyphysics.planner.methods.method import BATH, BODIES_BATH, Family, Job, Method, Sequence_
 from tinyphysics.rules.formulas.baths import stream_of
-from tinyphysics.step import Step, Term
+from tinyphysics.step import ExactPart, Step, Term
+from tinyphysics.synth.methods.baths import of_bodies
 from tinyphysics.synth.methods.derivative import derivative
+from tinyphysics.synth.methods.parts import strang_step
+from tinyphysics.synth.methods.rotations import in_turns, of_length_one
 from tinyphysics.synth.methods.splitting import split_step
+from tinyphysics.system import System
 
 MIDDLE = 0.5  # of a step: the time at which a Brownian one sees its temperature and its rates
 LIMIT = 2.0  # of omega*dt: that of the kicks and drifts, whatever the bath does between them
@@ -67,3 +73,27 @@ class Overdamped(Family):
         timed = system.time is not None and any(system.time in u.leaves for u in system.heat)
         flow = BrownianFlow(pairs, kT, system.energy, MIDDLE if timed else 0.0)
         return Step.of(system, job.method.name, terms, job.claims, 1, (), (flow,), ())
+
+
+@dataclass(frozen=True, eq=False)
+class TurnsInBath(Family):
+    """Kicks, drifts and turns about axes in order, the bath, and all of them back."""
+
+    kind = BODIES_BATH
+    takes = ("energy", "heat", "tensor")
+
+    def keeps(self, method: Method) -> tuple[str, ...]:
+        return ("canonical", "symmetric", "consistent")
+
+    def lacking(self, system: System, facts: Facts) -> str | None:
+        found = in_turns(system, facts)
+        return found if isinstance(found, str) else None
+
+    def step(self, job: Job) -> Step:
+        system, turns = job.system, job.facts["turns"]
+        parts = in_turns(system, job.facts)
+        assert not isinstance(parts, str), "what lacks its parts is not chosen"
+        kinetic = UOp.sum_of([u for u in (turns.T, turns.K) if u is not None])
+        bath = ExactPart(parts[0].term, lambda weight: of_bodies(system, kinetic, weight))
+        step = strang_step(job.method.name, system, [*parts, bath], (1.0,), job.claims)
+        return replace(step, body=(*step.body, *of_length_one(system)))

@@ -20,6 +20,7 @@ from tinyphysics.tpir.program.isa import Instruction, Program, Register, Type
 from tinyphysics.tpir.program.symbolic import at_clock, clocks, state_of, state_var
 from tinyphysics.tpir.proof.blocks import decayed
 from tinyphysics.tpir.proof.certificate import Verdict
+from tinyphysics.tpir.proof.heated import Heated, heated, not_maxwell
 from tinyphysics.tpir.proof.readers.friction import BACKWARDS, FRICTION, Decay
 from tinyphysics.tpir.proof.solutions import RESIDUAL
 from tinyphysics.tpir.proof.solved_turns import Equations, root_in
@@ -37,7 +38,7 @@ from tinyphysics.tpir.proof.weights import (
 )
 from tinyphysics.turning import Turning
 
-AXES = "xyz"
+AXES, BATH = "xyz", 20_000  # the second as a part
 # a term, and the axis that it turns about; -1 of what kicks or drifts.  Two steps that were solved for are not one of both
 # lengths: each length is a part of its own
 Part = tuple[int, int, Fraction]
@@ -62,6 +63,7 @@ class RotationReader:
         self.parts: dict[Part, int] = {}
         self.solves = False
         self.relaxed: list[Update] = []
+        self.heated: list[Heated] = []  # by a bath
         self.rates: dict[int, UOp] = {}  # of friction, by the numbers of what declares them
         self.factors: dict[tuple[UOp, UOp], Fraction | None] = {}
         self._speeds: dict[tuple[int, int], Mapping[UOp, UOp] | None] = {}
@@ -111,6 +113,9 @@ class RotationReader:
         elif i.row.reader == "friction":
             self.close_kick()
             self.relax(i)
+        elif i.op == "BATH":
+            self.close_kick()
+            self.bath(i)
         elif i.row.numbers == "by_flow":
             self.kick(i)
         else:
@@ -299,6 +304,42 @@ class RotationReader:
             self.walk.applied.append(Applied(FRICTION + dst.index, weight, None, update, state, state))
         s.load(dst.index)
 
+    # --- baths ------------------------------------------------------------------------------------
+    def bath(self, i: Instruction) -> None:
+        found = heated(self.walk, i)
+        if isinstance(found, str):
+            self.walk.refuse(found)
+            return
+        self.heated.append(found)
+        own = frozenset({found.update.state})
+        weight = Fraction(found.weight)
+        self.walk.applied.append(Applied(BATH + found.update.state, weight, None, found.update, own, own))
+
+    def in_bath(self) -> Mapping[str, Verdict]:
+        """Flows of the bracket keep exp(-H/k_B T) and the volume of rotations and momenta, a bath Maxwell's law."""
+        trouble, flows = self.walk.trouble or uneven(self.walk.applied), self.walk.applied
+        palindrome, consistent = symmetric(flows, trouble), self.consistent()
+        for state in {h.update.state for h in self.heated} if consistent else ():
+            name = f"the bath of `{self.program.states[state].name}`"
+            if why := off_weight(name, in_a_step(flows, {BATH + state})):
+                consistent = Verdict(False, why)
+        how = (self.program, self.heated, self.normal, self.velocity)
+        why = trouble or not_maxwell(*how)
+        if not why and any(f.time is not None for f in flows):
+            why = "H depends on t, so that no law exp(-H/kT) stays as it is"
+        for verdict in (consistent, palindrome):
+            why = why or ("" if verdict else verdict.because)
+        told = (
+            "canonical to O(dt²): H enters by exact turns and kicks of weight 1, the bath keeps Maxwell's law of momenta and "
+            "angular momenta exactly, and they are a palindrome"
+        )
+        canonical = Verdict(not why, why or told)
+        return {"canonical": canonical, "symmetric": palindrome, "consistent": consistent}
+
+    def velocity(self, momentum: int) -> UOp:
+        """dH/dL, or dH/dp."""
+        return UOp.sum_of([self.slopes(term)[self.states[momentum]] for term in range(len(self.terms))])
+
     # --- verdicts ---------------------------------------------------------------------------------
     def consistent(self) -> Verdict:
         flows = self.walk.applied
@@ -377,6 +418,8 @@ class RotationReader:
         exact = "exact turns about one axis each, by what stays the same meanwhile, and kicks by the gradient of the rest"
         if self.solves:
             exact = f"equations that keep the bracket for every energy; {RESIDUAL}"
+        if any(i.op == "BATH" for i in self.program.step):
+            return self.in_bath()
         if self.relaxed:
             return self.damped(exact)
         poisson = Verdict(not trouble, trouble or exact)

@@ -1,0 +1,173 @@
+"""Bodies that turn at a temperature: laws of angular momenta and of directions, books, and the same bits everywhere."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+import tinyphysics as tp
+from tinyphysics.tpir import parse, verify
+
+pytestmark = pytest.mark.requirement("S2-59")
+
+
+@tp.hamiltonian
+def top(R: tp.Rotor, L: tp.Vec[3], moments: tp.Vec[3] = (1.0, 2.0, 0.5), mgl: float = 1.0):
+    """A heavy top, which hangs from its end: the height of its axis is R₃₃."""
+    w, x, y, z = R[0], R[1], R[2], R[3]
+    return (L * L / (2 * moments)).sum() + mgl * (w * w - x * x - y * y + z * z)
+
+
+@tp.hamiltonian
+def frame(R: tp.Rotation, L: tp.Vec[3], mgl: float = 1.0):
+    return (L * L).sum() / 2 + mgl * R[2, 2]
+
+
+@tp.hamiltonian
+def molecules(
+    q: tp.Array["n", 3],
+    p: tp.Array["n", 3],
+    R: tp.Rotor["n"],
+    L: tp.Array["n", 3],
+    g: float = 1.0,  # noqa: F821
+):
+    """Rotors that are held by springs, with a field along z."""
+    height = R[:, 0] ** 2 - R[:, 1] ** 2 - R[:, 2] ** 2 + R[:, 3] ** 2
+    return (p**2).sum() / 4 + (L**2).sum() / 2 + (q**2).sum() / 2 + g * (height * (1 + 0.2 * q[:, 2])).sum()
+
+
+def attitudes(members, seed=0):
+    R = np.random.default_rng(seed).normal(size=(members, 4))
+    return R / np.linalg.norm(R, axis=-1, keepdims=True)
+
+
+def height(R):
+    return R[..., 0] ** 2 - R[..., 1] ** 2 - R[..., 2] ** 2 + R[..., 3] ** 2
+
+
+def langevins(x):
+    """<cos> with the weight exp(-x cos)."""
+    return 1 / x - 1 / math.tanh(x)
+
+
+@pytest.mark.parametrize("bath", ["langevin", "andersen"])
+def test_a_top_has_the_law_of_its_momenta_and_of_its_height(bath):
+    sim = tp.compile(top, 0.05, temperature=0.5, bath=bath, friction=2.0)
+    n = 4000
+    L = np.random.default_rng(1).normal(size=(n, 3))
+    out = sim.evolve(R=attitudes(n), L=L, steps=300, seed=2, frames=2)
+    for k, I in enumerate((1.0, 2.0, 0.5)):
+        assert kstest(out.final.L[:, k] / math.sqrt(0.5 * I), "norm").pvalue > 1e-3
+    z = height(out.final.R)
+    assert z.mean() == pytest.approx(langevins(2.0), abs=4 * z.std() / math.sqrt(n) + 0.002)
+    assert np.abs(np.linalg.norm(out.final.R, axis=-1) - 1).max() < 1e-14
+    assert sim.certificate.canonical and "angular momenta exactly" in sim.certificate.canonical.because
+    g = next(
+        r.verdict for s in sim.explain("full").sections for r in s.rows if r.name == "degrees of freedom"
+    )
+    assert g == "3"
+
+
+def test_a_rotation_matrix_has_the_same_law():
+    sim = tp.compile(frame, 0.05, temperature=0.5, friction=2.0)
+    n = 2000
+    out = sim.evolve(R=np.broadcast_to(np.eye(3), (n, 3, 3)), L=np.zeros((n, 3)), steps=500, seed=2, frames=2)
+    z = out.final.R[:, 2, 2]
+    assert z.mean() == pytest.approx(langevins(2.0), abs=4 * z.std() / math.sqrt(n) + 0.002)
+
+
+def test_bodies_with_places_are_in_one_bath():
+    sim = tp.compile(molecules, 0.05, temperature=0.7, friction=1.5)
+    n, m = 300, 2
+    rng = np.random.default_rng(3)
+    R = attitudes(n * m).reshape(n, m, 4)
+    out = sim.evolve(q=rng.normal(size=(n, m, 3)), p=rng.normal(size=(n, m, 3)), R=R, L=rng.normal(size=(n, m, 3)),
+                     steps=300, seed=1, frames=2)  # fmt: skip
+    assert out.final.p.var() == pytest.approx(2 * 0.7, rel=0.1) and out.final.L.var() == pytest.approx(
+        0.7, rel=0.1
+    )
+    gap = out.energy - out.energy[0] - out.heat - out.shadow_work
+    assert np.abs(gap).max() < 1e-12 * np.abs(out.energy).max() and np.abs(out.shadow_work).max() < 0.2
+    assert np.abs(out.heat[-1]).max() > 1.0 and sim.certificate.canonical
+
+
+def start(n=3):
+    return dict(R=attitudes(n), L=np.random.default_rng(1).normal(size=(n, 3)), steps=12, seed=4)
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_backends_have_the_same_bits(precision):
+    def run(where):
+        return (
+            tp.compile(top, 0.1, temperature=0.7, backend=where, precision=precision).evolve(**start()).hash
+        )
+
+    assert run("python") == run("numpy") == run("c") == run("llvm")
+
+
+def test_a_gpu_has_the_same_bits(fake_cuda):
+    def run(where):
+        return tp.compile(top, 0.1, temperature=0.7, backend=where).evolve(**start()).hash
+
+    assert run("cuda") == run("llvm")
+
+
+def test_resumed_runs_and_other_members_change_no_bit(tmp_path):
+    sim = tp.compile(top, 0.1, temperature=0.7)
+    given = start(6) | {"steps": 40}
+    whole = sim.evolve(**given)
+    sim.evolve(**given | {"steps": 17}, save_every=5, checkpoint=tmp_path / "run")
+    assert sim.evolve(resume=tmp_path / "run", steps=23).hash == whole.hash
+    few = sim.evolve(R=given["R"][:2], L=given["L"][:2], steps=40, seed=4)
+    assert np.array_equal(few.final.L, whole.final.L[:2])
+
+
+def listing():
+    text = str(tp.compile(top, 0.1, temperature=1.0, backend="python").tpir)
+    return re.sub(r"^(claims?|certif\w*) .*\n", "", text, flags=re.M)
+
+
+@pytest.mark.parametrize("old, new, why", [
+    ("langevin, 1.0,", "langevin, 0.5,", "not shown to be what a bath makes"),
+    (r"expm1, (T\d+)", r"exp, \1", "not shown to be what a bath makes"),
+    (r"normal, (T\d+)", r"uniform, \1", "noise|normal|what a bath makes"),
+])  # fmt: skip
+def test_a_bath_that_is_another_is_not_canonical(old, new, why):
+    text = listing()
+    assert verify(parse(text)).canonical
+    changed, count = re.subn(old, new, text)
+    found = verify(parse(changed))
+    assert count and not found.canonical and re.search(why, found.canonical.because)
+
+
+@tp.hamiltonian(bracket="spin")
+def spins(S: tp.Array["n", 3]):  # noqa: F821
+    return -(S[1:] * S[:-1]).sum()
+
+
+@tp.hamiltonian
+def dumbbell(n: tp.Axis, L: tp.Vec[3], E: float = 1.0):
+    return (L * L).sum() / 2 - E * n[2]
+
+
+@tp.hamiltonian
+def slanted(R: tp.Rotor, L: tp.Vec[3]):
+    return (L * L).sum() / 2 + L[0] * L[1] / 4
+
+
+@pytest.mark.parametrize("system, options, match", [
+    (top, {"bath": "bussi"}, "whose bodies turn"),
+    (top, {"bath": "nose_hoover"}, "whose bodies turn"),
+    (top, {"temperature": 0.0}, "not above zero"),
+    (spins, {"sizes": {"n": 3}}, "spins have no kinetic energy"),
+    (dumbbell, {}, "spin bodies about their axes"),
+    (slanted, {}, "not shown|proportional"),
+    (top, {"method": "rotations"}, "rotations"),
+])  # fmt: skip
+def test_what_has_no_temperature_is_refused(system, options, match):
+    with pytest.raises(tp.TinyPhysicsError, match=match):
+        tp.compile(system, 0.1, **({"temperature": 1.0} | options)).built  # noqa: B018
