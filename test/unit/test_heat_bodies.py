@@ -60,8 +60,8 @@ def test_a_top_has_the_law_of_its_momenta_and_of_its_height(bath):
     n = 4000
     L = np.random.default_rng(1).normal(size=(n, 3))
     out = sim.evolve(R=attitudes(n), L=L, steps=300, seed=2, frames=2)
-    for k, I in enumerate((1.0, 2.0, 0.5)):
-        assert kstest(out.final.L[:, k] / math.sqrt(0.5 * I), "norm").pvalue > 1e-3
+    for k, inertia in enumerate((1.0, 2.0, 0.5)):
+        assert kstest(out.final.L[:, k] / math.sqrt(0.5 * inertia), "norm").pvalue > 1e-3
     z = height(out.final.R)
     assert z.mean() == pytest.approx(langevins(2.0), abs=4 * z.std() / math.sqrt(n) + 0.002)
     assert np.abs(np.linalg.norm(out.final.R, axis=-1) - 1).max() < 1e-14
