@@ -183,7 +183,7 @@ class HeatedBodies(Product):
 
     roles = ()
     claims = ("canonical", "symmetric", "consistent")
-    families = ("bath of bodies",)
+    families = ("bath of bodies",)  # type: ignore[assignment]
     unasked = "a bath is a part of its step"
 
     def casimirs(self) -> dict[str, UOp]:

@@ -173,3 +173,49 @@ def test_energies_of_frames_are_those_of_the_values_of_their_time():
     assert np.abs(out.shadow_work).max() < 0.2
     again = sim.evolve(**out.final, steps=0)
     assert np.array_equal(again.energy[0], out.energy[-1])
+
+
+@tp.hamiltonian
+def scaled(q, p, T: float = 2.0):
+    return p**2 / 2 + T * q**2 / 2
+
+
+@tp.hamiltonian
+def plain_spring(q, p, a: float = 1.0):
+    return p**2 / 2 + q**2 / 2
+
+
+def test_an_energy_that_depends_on_the_temperature_is_exchanged_with_all_four():
+    """U/T is the same at every temperature: all are accepted, and q has the same law at all."""
+    sim = tp.compile(scaled, 0.1, temperature="T")
+    out = sim.evolve(
+        q=np.zeros(2), p=np.zeros(2), T=[1.0, 4.0], exchange=10, steps=20_000, save_every=10, seed=1
+    )
+    assert out.exchange.acceptance[0] == 1.0
+    for T in (1.0, 4.0):
+        assert (out.at(T=T).q ** 2).mean() == pytest.approx(1.0, abs=0.15)
+    gap = out.energy - out.energy[0] - out.heat - out.shadow_work
+    assert np.abs(gap).max() < 1e-10 and np.abs(out.shadow_work).max() < 4.0
+    assert np.abs(np.diff(out.heat, axis=0)).sum() > 1000.0
+
+
+def test_a_temperature_that_is_a_function_of_what_is_exchanged():
+    sim = tp.compile(plain_spring, 0.1, temperature=lambda t, a: a**2)
+    out = sim.evolve(
+        q=np.zeros(2), p=np.zeros(2), a=[1.0, 1.8], exchange=tp.exchange("a", every=10), steps=30_000,
+        save_every=10, seed=1,
+    )  # fmt: skip
+    assert out.exchange.acceptance[0] == pytest.approx(acceptance_of(1, 1.8**2), abs=0.06)
+    for a in (1.0, 1.8):
+        assert (out.at(a=a).p ** 2).mean() / a**2 == pytest.approx(1.0, abs=0.12)
+
+
+@tp.hamiltonian
+def heavy(q, p, T: float = 2.0):
+    return p**2 / (2 * T) + q**2 / 2
+
+
+def test_a_kinetic_energy_that_depends_on_the_temperature_is_refused():
+    sim = tp.compile(heavy, 0.1, temperature="T")
+    with pytest.raises(tp.PlanError, match="in the kinetic energy"):
+        sim.evolve(q=np.zeros(2), p=np.zeros(2), T=[1.0, 4.0], exchange=10, steps=20)

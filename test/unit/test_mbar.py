@@ -60,6 +60,23 @@ def test_temperatures_have_the_ratios_of_their_partition_functions():
     assert m.weights.sum() == pytest.approx(1.0)
 
 
+def test_windows_whose_energies_are_not_alike_are_refused():
+    @tp.hamiltonian
+    def springs(q, p, k: float = 1.0):
+        return p**2 / 2 + k * q**2 / 2
+
+    start = dict(q=np.zeros(2), p=np.zeros(2), steps=2000, save_every=10)
+    out = tp.compile(springs, 0.1, temperature=1.0).evolve(**start, k=[1.0, 2.0], temperature=[1.0, 2.0])
+    with pytest.raises(tp.InputError, match="differs by `k`"):
+        tp.mbar(out)
+    named = tp.compile(springs, 0.1, temperature="k").evolve(**start, k=[1.0, 2.0])
+    with pytest.raises(tp.InputError, match="differs by `k`"):
+        tp.mbar(named)
+    timed = tp.compile(springs, 0.1, temperature=lambda t: 1 + t).evolve(**start)
+    with pytest.raises(tp.InputError, match="depends on t"):
+        tp.mbar(timed)
+
+
 def test_what_is_no_set_of_windows_is_refused():
     out = tp.compile(double_well, dt=0.02, temperature=1.0).evolve(q=0.0, p=0.0, steps=2000)
     with pytest.raises(tp.InputError, match="one window"):

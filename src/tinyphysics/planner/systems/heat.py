@@ -491,6 +491,11 @@ def boltzmann(system: System) -> float:
 
 
 def without_bath(system: System, what: str) -> PlanError:
+    if system.heat:
+        return PlanError(
+            f"{what}: the temperature of `{system.name}` is a function of t alone",
+            fix="Make the function one of a parameter too: temperature=lambda t, T0: T0 - 0.01*t.",
+        )
     return PlanError(
         f"{what}: `{system.name}` has no bath",
         fix="Compile it with one: sim = tp.compile(system, dt, temperature=300.0).",

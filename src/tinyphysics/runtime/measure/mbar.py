@@ -26,6 +26,7 @@ from tinyphysics.planner.systems.heat import parameter_of
 from tinyphysics.runtime.measure.bias import FreeEnergy
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.runtime.stages.separated import potential_of
+from tinyphysics.runtime.state.run import Run
 from tinyphysics.trajectory import Trajectory
 
 WAYS = ("mbar", "wham")
@@ -139,8 +140,11 @@ def together(runs: list[Trajectory]) -> Samples:
     }
     if len(umbrella) > 1:
         raise InputError("tp.mbar of runs with and without umbrella", fix="Pass runs of one kind.")
+    known: dict[str, Any] = {}
     for out in runs:
         run = out.origin.run
+        if run.system.heat:
+            check_alike(run, known)
         bath = parameter_of(run.system)
         if bath is None:
             raise InputError(
@@ -188,6 +192,31 @@ def together(runs: list[Trajectory]) -> Samples:
     target = np.zeros(len(U)) if same else U / kT[0]
     at = bias_at if same else None
     return Samples(bias_at(s) + base, count, s, float(kT[0]), target, block, at)
+
+
+def check_alike(run: Run, known: dict[str, Any]) -> None:
+    """An InputError where windows differ by more than their temperature or spring."""
+    if run.system.barostat:
+        raise InputError(
+            "tp.mbar of boxes that change: PV is not in its weights", fix="Average over each run by itself."
+        )
+    kT = run.system.heat[0]
+    if run.system.time is not None and run.system.time in kT.leaves:
+        raise InputError(
+            "tp.mbar of a temperature that depends on t: no law stays as it is",
+            fix="Pass runs at fixed ones.",
+        )
+    own = potential_of(run.system).leaves
+    for x in run.system.parameters:
+        if x.var not in own or x.name not in run.given.params:
+            continue
+        value = np.asarray(run.given.params[x.name])
+        first = known.setdefault(x.name, value[:1])
+        if value.shape[1:] != first.shape[1:] or not (value == first).all():
+            raise InputError(
+                f"tp.mbar of windows whose potential differs by `{x.name}`",
+                fix="Windows may differ by their springs or by their temperature, which is not in the energy.",
+            )
 
 
 def thinned(x: Any) -> Any:

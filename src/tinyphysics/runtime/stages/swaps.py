@@ -16,7 +16,8 @@ import numpy as np
 
 from tinyphysics.analysis.separable import separable
 from tinyphysics.device.cuda.dlpack import here
-from tinyphysics.ir import UOp
+from tinyphysics.errors import PlanError
+from tinyphysics.ir import Ops, UOp
 from tinyphysics.philox import key_words, philox4x32, unit_interval
 from tinyphysics.planner.systems.heat import parameter_of
 from tinyphysics.runtime.engines.backend import engine_for
@@ -44,6 +45,13 @@ def swaps(system: System, x: Exchange, seed: int, values: Any) -> Across:
     )
 
 
+def is_multiple(kT: UOp, parameter: UOp) -> bool:
+    """Is k_B T the parameter, or a constant times it?"""
+    return (
+        kT is parameter or kT.op is Ops.MUL and parameter in kT.src and any(u.op is Ops.CONST for u in kT.src)
+    )
+
+
 class Replicas:
     """Which replica has which value, and what was accepted so far."""
 
@@ -61,6 +69,13 @@ class Replicas:
         assert energy is not None
         parts = separable(run.system)
         looked: dict[str, UOp] = {"U": parts.V, "K": parts.T} if self.by_heat else {"U": energy}
+        # is one look at energies enough?  Where neither depends on the value, and k_B T is a multiple of it
+        self.plain = self.by_heat and bath.var not in parts.V.leaves and is_multiple(kT, bath.var)
+        if self.by_heat and bath.var in parts.T.leaves:
+            raise PlanError(
+                f"exchange= of `{bath.name}`, which is in the kinetic energy of `{run.system.name}` too",
+                fix=f'Give the bath a parameter of its own: leave temperature="{bath.name}" out.',
+            )
         loops = run.loops and run.target.backend != "python"
         self.engine = engine_for(
             run.target, observer_program(run, looked | {"kT": kT}), None, run.threads, loops
@@ -106,14 +121,17 @@ class Replicas:
         pairs = [(k, self.at[k], self.at[k + 1]) for k in first]
         pairs = [p for p in pairs if p[1] not in stopped and p[2] not in stopped]
         beta, energy = 1.0 / now["kT"], now["U"]
-        if not self.by_heat:
+        if not self.plain:
             other = old.copy()
             for _, i, j in pairs:
                 other[[i, j]] = other[[j, i]]
-            swapped = self.looked(seen, {self.x.parameter: other}, n)["U"]
+            there = self.looked(seen, {self.x.parameter: other}, n)
+            swapped, by = there["U"], 1.0 / there["kT"]
         for k, i, j in pairs:
-            if self.by_heat:
+            if self.plain:
                 change = (beta[i] - beta[j]) * (energy[j] - energy[i])
+            elif self.by_heat or by[i] != beta[i] or by[j] != beta[j]:
+                change = by[i] * swapped[i] - beta[i] * energy[i] + (by[j] * swapped[j] - beta[j] * energy[j])
             else:
                 change = beta[i] * (swapped[i] - energy[i]) + beta[j] * (swapped[j] - energy[j])
             self.attempts[k] += 1
@@ -128,13 +146,18 @@ class Replicas:
         self.own.add(n, new)
         if not self.by_heat:
             return self.with_work(states, np.where(new == old, 0.0, swapped - energy)), {}
-        ratio = np.sqrt(new / old)
+        squares, work = new / old, np.zeros(len(old))
+        if not self.plain:
+            moved = new != old
+            squares = np.where(moved, now["kT"] * by, 1.0) ** -1.0
+            work = np.where(moved, swapped - energy, 0.0)
+        ratio = np.sqrt(squares)
         out = {}
         for name, v in states.items():
             if owner(name) in self.moved:
                 v = v * ratio.reshape(-1, *[1] * (v.ndim - 1)).astype(v.dtype)
             elif owner(name) in self.books and name == owner(name):  # what comes with the temperature is heat
-                v = v - (now["K"] * (new / old - 1.0)).reshape(v.shape).astype(v.dtype)
+                v = v - (now["K"] * (squares - 1.0) + work).reshape(v.shape).astype(v.dtype)
             out[name] = v
         return out, {}
 
