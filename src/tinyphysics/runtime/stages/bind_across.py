@@ -9,7 +9,7 @@ import numpy as np
 from tinyphysics.errors import InputError, PlanError, StoreError
 from tinyphysics.given import shown, whole
 from tinyphysics.planner.systems.bias import HILLS
-from tinyphysics.planner.systems.heat import parameter_of
+from tinyphysics.planner.systems.heat import parameter_of, without_bath
 from tinyphysics.runtime.stages.cells import cell_moves
 from tinyphysics.runtime.stages.hills import hills
 from tinyphysics.runtime.stages.resolve import Resolved
@@ -56,6 +56,8 @@ def exchanged(r: Resolved, i: Inputs, asked: Any) -> Across:
     system = r.setup.system
     if isinstance(asked, (int, np.integer)) and not isinstance(asked, (bool, np.bool_)):
         bath = parameter_of(system)
+        if bath is None and system.heat:
+            raise without_bath(system, f"exchange={asked}")
         if bath is None:
             raise PlanError(
                 f"exchange={asked}: `{system.name}` has no bath, so its members have no temperatures",

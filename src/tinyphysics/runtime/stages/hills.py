@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import here
-from tinyphysics.planner.systems.heat import parameter_of
 from tinyphysics.rules.formulas.splines import BESIDE, cubics
 from tinyphysics.runtime.engines.backend import engine_for
 from tinyphysics.runtime.stages.execute import observer_program
@@ -102,8 +101,6 @@ class Hills:
     def __init__(self, run: Run, memory: Mapping[str, Any]) -> None:
         self.run = run
         _, self.name, self.axes, self.width, self.height, self.every, self.factor = run.system.biased_by
-        bath = parameter_of(run.system)
-        assert bath is not None
         _, _, *cvs = run.system.bias
         looked = {f"s{k}": u for k, u in enumerate(cvs)} | {"kT": run.system.heat[0]}
         loops = run.loops and run.target.backend != "python"

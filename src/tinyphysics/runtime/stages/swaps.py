@@ -45,7 +45,7 @@ def swaps(system: System, x: Exchange, seed: int, values: Any) -> Across:
     )
 
 
-def is_multiple(kT: UOp, parameter: UOp) -> bool:
+def is_multiple(kT: UOp, parameter: UOp | None) -> bool:
     """Is k_B T the parameter, or a constant times it?"""
     return (
         kT is parameter or kT.op is Ops.MUL and parameter in kT.src and any(u.op is Ops.CONST for u in kT.src)
@@ -58,8 +58,7 @@ class Replicas:
     def __init__(self, run: Run, x: Exchange, seed: int, memory: Mapping[str, Any]) -> None:
         self.run, self.x, self.seed = run, x, seed
         bath = parameter_of(run.system)
-        assert bath is not None
-        self.warm, self.by_heat = bath.name, bath.name == x.parameter
+        self.by_heat = bath is not None and bath.name == x.parameter
         members, given = run.given.members, run.given.params
         self.ladder = np.array(given[x.parameter])  # in the order of the call
         self.moved = np.array([s.name for s in run.system.states if s.role == "momentum"])
@@ -70,8 +69,9 @@ class Replicas:
         parts = separable(run.system)
         looked: dict[str, UOp] = {"U": parts.V, "K": parts.T} if self.by_heat else {"U": energy}
         # is one look at energies enough?  Where neither depends on the value, and k_B T is a multiple of it
-        self.plain = self.by_heat and bath.var not in parts.V.leaves and is_multiple(kT, bath.var)
-        if self.by_heat and bath.var in parts.T.leaves:
+        own = None if bath is None else bath.var
+        self.plain = self.by_heat and own not in parts.V.leaves and is_multiple(kT, own)
+        if bath is not None and self.by_heat and own in parts.T.leaves:
             raise PlanError(
                 f"exchange= of `{bath.name}`, which is in the kinetic energy of `{run.system.name}` too",
                 fix=f'Give the bath a parameter of its own: leave temperature="{bath.name}" out.',
