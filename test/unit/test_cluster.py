@@ -417,3 +417,12 @@ def test_a_sweep_of_nothing_or_of_what_is_not_there_says_so():
         tp.sweep(sim, q=1.0, p=0.0, steps=10)
     with pytest.raises(InputError, match="start= does not take it"):
         tp.sweep(sim, q=1.0, p=0.0, stiffness=[1.0, 2.0], steps=10)
+
+
+def test_an_estimate_says_what_more_workers_would_do():
+    sim = tp.compile(henon_heiles, dt=0.05)
+    found = sim.estimate(steps=2000, members=50_000, on=spread(None, names=("a", "b")))
+    rows = {row["workers"]: row for row in found["workers"]}
+    assert rows[1]["measured"] == 1.0 and rows[2]["measured"] > 0.0 and rows[4]["measured"] is None
+    assert 0.9 < rows[1]["efficiency"] < 1.1  # block times are drawn
+    assert rows[10_000]["efficiency"] < 0.1  # a run of a few seconds cannot feed them

@@ -52,6 +52,12 @@ class Spread:
             asdict(told),
         )
 
+    def estimate(self, sim: Any, steps: int, members: int, seconds: float) -> list[dict[str, Any]]:
+        """What a run would take on more and more workers."""
+        from tinyphysics.cluster.forecast import forecast  # it makes trial runs on machines
+
+        return forecast(sim, self, steps, members, seconds)
+
 
 def on(where: Any, *, blocks: int | None = None, verify: float | None = None, keep: Any = None) -> Spread:
     """Returns machines for ensembles, to be passed as `on=`, or for `with tp.on(client):` around calls of evolve.

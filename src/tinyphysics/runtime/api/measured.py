@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tinyphysics import up
 from tinyphysics.errors import InputError
 from tinyphysics.options import heeds
 from tinyphysics.runtime.api.by_name import takes_names
@@ -238,15 +239,20 @@ class Measured(Setup):
         past: str = "auto",
         memory: int | None = None,
         snapshots: int | None = None,
+        on: Any = None,
     ) -> dict[str, Any]:
         """Returns the seconds and bytes that a run of so many `steps`, `members` and `frames` will take.
 
         They come from a short trial on this machine. Without `frames`, a run keeps those of the default. With `gradient=True`
         they are those of value_and_grad, with the `past` that is chosen, how many `snapshots` it keeps and the steps that it
-        takes forward; `past`, `memory` and `snapshots` are its options.
+        takes forward; `past`, `memory` and `snapshots` are its options. With `on=client` a list `["workers"]` says
+        how long it would take on 1 to 10,000 workers, beside what a trial on those there are has shown.
         """
         from tinyphysics.runtime.api.estimate import estimate, estimate_gradient
 
         if gradient:
             return estimate_gradient(self, steps, members, past, memory, snapshots)
-        return estimate(self, steps, members, frames)
+        found = estimate(self, steps, members, frames)
+        if on is None:
+            return found
+        return found | {"workers": up.elsewhere(on).estimate(self, steps, members, found["seconds"])}

@@ -1,0 +1,103 @@
+"""What does a cluster cost?  One ensemble on two threads, on two Dask workers of this machine, and as dask.delayed over Numba.
+
+python bench/cluster.py [seconds]    prints wall-clock seconds; two idle processors are needed, and blocks of a second or more
+
+The hashes of the first two are compared. Numba's leapfrog has the same steps in another order of operations.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import tinyphysics as tp
+
+MEMBERS, STEP, BLOCKS = 65_536, 0.05, 8
+
+
+@tp.hamiltonian
+def henon_heiles(q: tp.Vec[2], p: tp.Vec[2]):
+    return p @ p / 2 + q @ q / 2 + q[0] ** 2 * q[1] - q[1] ** 3 / 3
+
+
+def timed(f: Callable[[], Any]) -> tuple[float, Any]:
+    f()  # compiles
+    began = time.perf_counter()
+    found = f()
+    return time.perf_counter() - began, found
+
+
+def with_numba(client: Any, start: dict[str, Any], steps: int) -> Callable[[], Any] | None:
+    try:
+        import dask
+        import numba
+    except ImportError:
+        return None
+
+    def run(x: Any, y: Any, u: Any, v: Any) -> Any:
+        @numba.njit(fastmath=True)
+        def loop(x: Any, y: Any, u: Any, v: Any, n: int, h: float) -> None:
+            for k in range(len(x)):
+                a, b, c, d = x[k], y[k], u[k], v[k]
+                for _ in range(n):
+                    c -= h / 2 * (a + 2 * a * b)
+                    d -= h / 2 * (b + a * a - b * b)
+                    a += h * c
+                    b += h * d
+                    c -= h / 2 * (a + 2 * a * b)
+                    d -= h / 2 * (b + a * a - b * b)
+                x[k], y[k], u[k], v[k] = a, b, c, d
+
+        loop(x, y, u, v, steps, STEP)
+        return np.stack([x, y, u, v])
+
+    def all_of_them() -> Any:
+        parts = np.array_split(np.arange(MEMBERS), BLOCKS)
+        jobs = [
+            dask.delayed(run)(*(start[n][part, k].copy() for n in ("q", "p") for k in (0, 1)))
+            for part in parts
+        ]
+        return client.gather(client.compute(jobs))
+
+    return all_of_them
+
+
+def main() -> None:
+    from distributed import Client, LocalCluster
+
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 8.0
+    rng = np.random.default_rng(0)
+    start = {n: rng.uniform(-0.1, 0.1, (MEMBERS, 2)) for n in ("q", "p")}
+    sim = tp.compile(henon_heiles, dt=STEP)
+    call = {"frames": 2, "progress": False}
+    one, _ = timed(lambda: sim.evolve(**start, steps=200, threads=1, **call))
+    steps = max(200, round(200 * seconds / one))
+    cluster = LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1", silence_logs=50
+    )
+    with cluster, Client(cluster, set_as_default=False) as client:
+        threads, here = timed(lambda: sim.evolve(**start, steps=steps, threads=2, **call))
+        workers, there = timed(
+            lambda: sim.evolve(**start, steps=steps, on=tp.on(client, blocks=BLOCKS), **call)
+        )
+        assert here.hash == there.hash, "other bits"
+        print(f"{MEMBERS:,} Hénon–Heiles, {steps:,} steps, {BLOCKS} blocks")
+        print(f"  two threads           {threads:6.2f} s")
+        print(
+            f"  two workers           {workers:6.2f} s   {threads / workers:.2f} of the threads' speed; same hash"
+        )
+        if (peer := with_numba(client, start, steps)) is None:
+            print("  dask.delayed + Numba  not installed")
+        else:
+            took, _ = timed(peer)
+            print(f"  dask.delayed + Numba  {took:6.2f} s   {took / workers:.2f} times ours")
+
+
+if __name__ == "__main__":
+    warnings.filterwarnings("ignore", category=DeprecationWarning)
+    main()
