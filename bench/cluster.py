@@ -1,4 +1,4 @@
-"""What does a cluster cost?  One ensemble on two threads, on two Dask workers of this machine, and as dask.delayed over Numba.
+"""What does a cluster cost?  An ensemble on two threads, on two Dask workers here, and as dask.delayed over Numba.
 
 python bench/cluster.py [seconds]    prints wall-clock seconds; two idle processors are needed, and blocks of a second or more
 
@@ -53,7 +53,8 @@ def with_numba(client: Any, start: dict[str, Any], steps: int) -> Callable[[], A
                     d -= h / 2 * (b + a * a - b * b)
                 x[k], y[k], u[k], v[k] = a, b, c, d
 
-        loop(x, y, u, v, steps, STEP)
+        # compiled once in each worker: what Dask sends is another function each time
+        numba.__dict__.setdefault("henon_heiles", loop)(x, y, u, v, steps, STEP)
         return np.stack([x, y, u, v])
 
     def all_of_them() -> Any:
