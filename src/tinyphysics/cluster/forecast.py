@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,6 @@ import numpy as np
 
 from tinyphysics.cluster.blocks import sizes
 from tinyphysics.cluster.ensemble import Pool
-from tinyphysics.cluster.machines import Spread
 from tinyphysics.cluster.parcel import Block
 from tinyphysics.cluster.scheduler import MOST, simulate
 from tinyphysics.runtime.api.simulation import Simulation
@@ -23,14 +22,19 @@ TRIAL = 0.5  # seconds of work for each worker
 BLOCKS = 8  # of a trial, for each worker
 LEAST, MOST_MEMBERS = 64, 65_536  # members of a block of a trial
 
+MakePool = Callable[[], Pool]
+MakeSpread = Callable[[MakePool, int], Any]  # what evolve(on=) takes: machines, and how many blocks
 
-def forecast(sim: Simulation, on: Spread, steps: int, members: int, seconds: float) -> list[dict[str, Any]]:
+
+def forecast(
+    sim: Simulation, pool: MakePool, spread: MakeSpread, steps: int, members: int, seconds: float
+) -> list[dict[str, Any]]:
     """A row for each number of workers; `seconds` is what the run takes on this machine alone.
 
     `measured` is the efficiency of a trial on the workers that there are, against one of them.
     """
     each = seconds / max(members, 1)
-    found = measured(sim, on, steps, each)
+    found = measured(sim, pool, spread, steps, each)
     out = []
     for workers in COUNTS:
         size = sizes(members, workers, each)
@@ -47,11 +51,13 @@ def forecast(sim: Simulation, on: Spread, steps: int, members: int, seconds: flo
     return out
 
 
-def measured(sim: Simulation, on: Spread, steps: int, each: float) -> dict[int, float]:
+def measured(
+    sim: Simulation, pool: MakePool, spread: MakeSpread, steps: int, each: float
+) -> dict[int, float]:
     """The efficiency of so many workers, by counts that there are."""
-    pool = on.pool()
-    there = len(pool.workers())
-    pool.stop()
+    one = pool()
+    there = len(one.workers())
+    one.stop()
     per_block = int(min(MOST_MEMBERS, max(LEAST, TRIAL / BLOCKS / max(each, 1e-12))))
     n = max(1, min(steps, round(TRIAL / BLOCKS / (each / max(steps, 1)) / per_block)))
     rates: dict[int, float] = {}
@@ -60,7 +66,7 @@ def measured(sim: Simulation, on: Spread, steps: int, each: float) -> dict[int, 
             break
         members = per_block * BLOCKS * workers
         given = trial(sim, members)
-        some = Spread(partial(few, on, workers), BLOCKS * workers)
+        some = spread(partial(few, pool, workers), BLOCKS * workers)
         quiet = sim.__copy__()
         quiet.checks = "off"
         for _ in range(2):  # the first compiles
@@ -76,8 +82,8 @@ def trial(sim: Simulation, members: int) -> dict[str, Any]:
     return given | {p.name: 1.0 for p in sim.system.parameters if p.default is None}
 
 
-def few(on: Spread, count: int) -> Pool:
-    return Some(on.pool(), count)
+def few(pool: MakePool, count: int) -> Pool:
+    return Some(pool(), count)
 
 
 class Some:

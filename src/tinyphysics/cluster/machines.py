@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from tinyphysics.cluster.ensemble import Pool, checked_share, execute
+from tinyphysics.cluster.forecast import forecast
 from tinyphysics.errors import BackendError, InputError, PlanError
 from tinyphysics.given import path, shown, whole
 from tinyphysics.runtime.stages.bind import Bound
@@ -54,9 +55,7 @@ class Spread:
 
     def estimate(self, sim: Any, steps: int, members: int, seconds: float) -> list[dict[str, Any]]:
         """What a run would take on more and more workers."""
-        from tinyphysics.cluster.forecast import forecast  # it makes trial runs on machines
-
-        return forecast(sim, self, steps, members, seconds)
+        return forecast(sim, self.pool, Spread, steps, members, seconds)
 
 
 def on(where: Any, *, blocks: int | None = None, verify: float | None = None, keep: Any = None) -> Spread:
