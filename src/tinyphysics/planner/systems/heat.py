@@ -232,7 +232,7 @@ def kept_axes(system: System, way: str) -> tuple[int, ...]:
     return axes
 
 
-ALONG = (LANGEVIN, BUSSI)  # baths that keep the law of momenta along constraints
+ALONG = (LANGEVIN, BUSSI, NOSE_HOOVER)  # baths that keep the law of momenta along constraints
 
 
 def held_in(system: System, asked: Asked) -> int:

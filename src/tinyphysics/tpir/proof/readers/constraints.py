@@ -24,6 +24,7 @@ from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.formulas.baths import LANGEVIN
 from tinyphysics.rules.formulas.constraints import WRITTEN, ArrayConstraints, Constraints, in_a_row
 from tinyphysics.rules.formulas.smoothness import KINK
+from tinyphysics.rules.formulas.thermostats import NOSE_HOOVER
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.tpir.program.isa import Instruction, Program, Register, Type
 from tinyphysics.tpir.program.symbolic import clocks, state_of, state_var
@@ -78,7 +79,10 @@ class ConstraintReader:
     def find_kinetic(self) -> tuple[int, Constraints | ArrayConstraints] | None:
         """The term that a drift is of: quadratic in the momenta, with masses that no state enters."""
         structure = self.walk.structure
-        if not isinstance(structure, Constrained) or len(structure.states) < len(self.states):
+        own = [
+            s for s in self.program.states if s.role != "field"
+        ]  # a chain of thermostats has states beside them
+        if not isinstance(structure, Constrained) or len(structure.states) < len(own):
             self.walk.refuse("the program declares no constraints of pairs of positions and momenta")
             return None
         q, p = zip(*structure.pairs)
@@ -291,9 +295,13 @@ class ConstraintReader:
             why = "H depends on t, so that no law exp(-H/kT) stays as it is"
         for verdict in (consistent, palindrome):
             why = why or ("" if verdict else verdict.because)
+        chains = [m.lines[-1].own.size for m in self.together.moves if m.way == NOSE_HOOVER]
+        if not why and any(n == 1 for n in chains):
+            why = "one thermostat alone is not ergodic for an oscillator: a chain of two or more is meant"
+        where = ", where the motion is ergodic" if chains else ""
         told = (
-            "canonical to O(dt²) on g(q) = 0: H enters by parts of weight 1 that keep dq∧dp there, the bath keeps Maxwell's "
-            f"law of momenta along the constraints exactly, and they are a palindrome; {RESIDUAL}"
+            f"canonical to O(dt²) on g(q) = 0{where}: H enters by parts of weight 1 that keep dq∧dp there, the bath keeps "
+            f"Maxwell's law of momenta along the constraints exactly, and they are a palindrome; {RESIDUAL}"
         )
         return Verdict(not why, why or told)
 
