@@ -99,7 +99,7 @@ def start(n=3):
     return dict(R=attitudes(n), L=np.random.default_rng(1).normal(size=(n, 3)), steps=12, seed=4)
 
 
-@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize("precision", ["float64", pytest.param("float32", marks=pytest.mark.all)])
 def test_backends_have_the_same_bits(precision):
     def run(where):
         return (

@@ -44,6 +44,9 @@ BATHS = (
 )  # fmt: skip
 
 
+FEW = (*BATHS[:2], pytest.param(BATHS[2], marks=pytest.mark.all))
+
+
 def started(sim, n, members, seed=0, temperature=1.0):
     rng = np.random.default_rng(seed)
     d = rng.normal(size=(members, n, 3))
@@ -55,7 +58,7 @@ def row(sim, name):
     return next(r.verdict for s in sim.explain("full").sections for r in s.rows if r.name == name)
 
 
-@pytest.mark.parametrize("how", BATHS)
+@pytest.mark.parametrize("how", FEW)
 def test_a_pendulum_in_three_dimensions_has_the_law_of_its_height(how):
     """exp(-g z/T) on a sphere: <z> = T/g - coth(g/T); 2K/T is that of two degrees of freedom."""
     sim = tp.compile(bodies + links, 0.1, temperature=0.5, **how)
@@ -141,7 +144,7 @@ def test_rods_hold_and_books_add_up(how, n):
     assert np.abs(out.shadow_work).max() < 0.1 * np.abs(out.heat).max()
 
 
-@pytest.mark.parametrize("how", BATHS)
+@pytest.mark.parametrize("how", FEW)
 @pytest.mark.parametrize("n", [1, pytest.param(20, marks=pytest.mark.all)])
 def test_backends_have_the_same_bits(how, n):
     def run(where):
