@@ -432,3 +432,38 @@ def test_whoever_comes_near_and_goes_on_has_its_energy_looked_at_however_many_ru
         went_on += lost
         assert not lost or "the energy" in str(said[0].message)
     assert went_on > 8  # of which not all would be looked at
+
+
+def test_a_loop_for_which_lengths_say_too_little_keeps_distances_from_then_on(monkeypatch):
+    """Orbits beside a pole are not done again in every block, and a fall that comes later stops where it does alone."""
+    from tinyphysics.runtime.stages import looking
+
+    changed, change = [], looking.keep_distances
+    monkeypatch.setattr(looking, "keep_distances", lambda run: (changed.append(run.n), change(run)))
+    q = np.array([[1.0, 0.0]] * 6 + [[20.0, 0.0]])
+    p = np.stack([np.zeros(7), [0.42, 0.43, 0.44, 0.45, 0.46, 1.0, 0.0]], axis=1)
+    run = dict(steps=12_000, frames=2, hash_every=1_000)
+    out = tp.compile(kepler, 0.01, method="leapfrog").evolve(q=q, p=p, **run)
+    off = tp.compile(kepler, 0.01, method="leapfrog", checks="off").evolve(q=q, p=p, **run)
+    assert changed == [1_000] and [s.member for s in out.stops] == [6]
+    assert np.array_equal(out.q[:, :6], off.q[:, :6]) and out.stopped.step > 5_000
+    assert (
+        tp.compile(kepler, 0.01, method="leapfrog").evolve(q=q[6], p=p[6], steps=12_000).stopped.step
+        == out.stopped.step
+    )
+
+
+def test_many_steps_beside_a_pole_are_sifted_by_a_loop_before_they_are_done_again(monkeypatch):
+    from tinyphysics.runtime.measure import near_poles
+
+    monkeypatch.setattr(near_poles, "MUCH", 100)
+    asked, replayed = [], near_poles.Nearness.replayed
+    monkeypatch.setattr(
+        near_poles.Nearness,
+        "replayed",
+        lambda self, who, *more: (asked.append(list(who)), replayed(self, who, *more))[1],
+    )
+    q, p = [[1.0, 0.0]] * 3, [[0.0, 0.42], [0.0, 1.0], [0.0, 0.0]]
+    out = tp.compile(kepler, 0.01, method="leapfrog").evolve(q=q, p=p, steps=6_000, frames=2)
+    assert [(s.member, s.step) for s in out.stops] == [(2, 111)]
+    assert asked == [[2]]  # the first is near by the lengths of its steps, and not by its distances

@@ -16,15 +16,18 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.ir import UOp
 from tinyphysics.runtime.measure.autopsy import shown as as_written
-from tinyphysics.runtime.measure.part_again import begun_at, every_step, part_of
+from tinyphysics.runtime.measure.part_again import begun_at, every_step, fresh, nothing, part_of
 from tinyphysics.runtime.measure.passed_pole import CALM, Passed
 from tinyphysics.runtime.measure.pole_forms import Forms, forms_of
 from tinyphysics.runtime.measure.pole_stops import error_of, limit_of, looks_for_poles
 from tinyphysics.runtime.stages.energies import Look, computed
+from tinyphysics.runtime.stages.execute import execute
 from tinyphysics.runtime.stages.setup import Setup
+from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Found, NearPoles, Run
-from tinyphysics.runtime.state.schedule import time_at
+from tinyphysics.runtime.state.schedule import Schedule, time_at
 from tinyphysics.tpir.kernels.kernel import SAMPLED
 from tinyphysics.trajectory import Stop
 
@@ -34,6 +37,8 @@ DISTANCES = np.geomspace(1e-12, 1e12, 4801)
 COARSE = 75  # of these at once, since a vibration is the slower the further away
 NEAR = 0.5  # of the limit of dt*omega
 ROOM = 1 << 24  # numbers of states that are recorded together
+SOON, WIDER = 4_096, 8  # steps that are done again first, and how many times as many next
+MUCH = 1_000_000  # steps of members, beyond which code that keeps distances is made first
 FURTHEST = 1e12  # from a pole
 SAFE = 1.0 + 1e-9  # for roundings
 ROOMY = 1.25  # of squares: so much nearer, and by so much longer steps, members may come before all is computed again
@@ -174,12 +179,51 @@ class Nearness:
     # --- what they did --------------------------------------------------------------------------------
     def find(self, members: Sequence[int], good: int, n: int) -> Found:
         out: dict[int, tuple[Stop, Mapping[str, Any]]] = {}
-        size = sum(s.var.size for s in self.run.system.states) * (n - good + 1)
-        few = max(1, ROOM // max(size, 1))
-        for first in range(0, len(members), few):
-            some = list(members[first : first + few])
-            out |= self.replayed(some, begun_at(part_of(self.run, some), good), good, n)
+        if self.by_length and len(members) * (n - good) > MUCH and self.run.target.backend != "cuda":
+            members = self.closer(members, good, n)
+        left, end = list(members), good
+        while left and end < n:  # most of those that pass a pole do so soon
+            begin, end = end, min(n, good + max(SOON, WIDER * (end - good)))
+            size = sum(s.var.size for s in self.run.system.states) * (end - begin + 1)
+            few = max(1, ROOM // max(size, 1))
+            for first in range(0, len(left), few):
+                some = left[first : first + few]
+                out |= self.replayed(some, begun_at(part_of(self.run, some), begin), begin, end)
+            left = [k for k in left if k not in out]
         return out
+
+    def closer(self, members: Sequence[int], good: int, n: int) -> list[int]:
+        """Those that came near by the distances of every drift: a loop that keeps them does these members again."""
+        r, some = self.run, list(members)
+        part, seen, nearest = (
+            begun_at(part_of(r, some), good),
+            list[Any](),
+            np.full((len(self.forms), len(some)), np.inf),
+        )
+
+        def all_of_them(states: Mapping[str, Any], own: Mapping[str, Any], near: Any) -> Any:
+            seen[:] = [near]
+            return np.ones(near.shape[1], bool)
+
+        def keep(who: Sequence[int], good: int, n: int) -> Found:
+            nearest[:, who] = np.fmin(nearest[:, who], seen[0])
+            return {}
+
+        names = self.names
+        kept = NearPoles(values_of(self.forms, names), names, all_of_them, keep, self.simple)
+        first = 0 if part.begun is None else part.begun.step
+        record = Record(Schedule(n, None, None, None, first), {})
+        execute(fresh(part), record, {}, nothing, poles=kept)[0].raise_error()
+        if not record.kept_nearest:
+            return some
+        states = r.given.states if r.begun is None else r.begun.start
+        own = {name: v[some] if len(v) > 1 else v for name, v in r.given.own.items()}
+        near = self.suspects({name: v[some] for name, v in states.items()}, own, nearest)
+        return [k for k, is_near in zip(some, near) if is_near]
+
+    @property
+    def names(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(tuple(f"pole {k}.{j}" for j in range(len(f.values))) for k, f in enumerate(self.forms))
 
     def replayed(self, members: Sequence[int], part: Run, good: int, n: int) -> Found:
         """The stops of those members that pass a pole, with their last states before it; a part of the run is theirs."""
@@ -237,12 +281,16 @@ class Ways:
                 along = b - a
                 part = -(a * along).sum(axis=1) / (along * along).sum(axis=1)
             part = np.clip(np.nan_to_num(part, nan=0.0), 0.0, 1.0)[:, None]
-            pace = self.paces(f, (1.0 - part) * q[:-1] + part * q[1:])
+            some = np.arange(len(part))
+            if f.by_distance and len(part) > MANY:  # how fast it is there is asked of the nearest alone
+                square = (((1.0 - part) * a + part * b) ** 2).sum(axis=1)
+                some = np.flatnonzero(~(square > self.near.far_enough(self.numbers)[which]))
+            pace = self.paces(f, (1.0 - part[some]) * q[:-1][some] + part[some] * q[1:][some])
             over = np.flatnonzero(pace >= self.near.limit)
             if len(over):
-                at = int(over[0])
+                at = int(some[over[0]])
                 least = float(np.sqrt((((1.0 - part[at]) * a[at] + part[at] * b[at]) ** 2).sum()))
-                found.append((at, which, least, float(pace[at])))
+                found.append((at, which, least, float(pace[over[0]])))
         if not found:
             return None
         at, which, least, fast = min(found)
@@ -267,6 +315,10 @@ class Ways:
             return np.where(there, np.inf, np.nan_to_num(abs(self.near.run.dt) * np.sqrt(square), nan=0.0))
 
 
+def values_of(forms: Sequence[Forms], names: Sequence[Sequence[str]]) -> dict[str, UOp]:
+    return {name: u for own, f in zip(names, forms) for name, u in zip(own, f.values)}
+
+
 def near_poles(setup: Setup, r: Run) -> NearPoles | None:
     """The poles beside which the loop of a run keeps how near it comes; None where it has none, or cannot."""
     lanes = not r.loops and not r.given.there and r.given.members and setup.goal.math == "exact"
@@ -275,13 +327,11 @@ def near_poles(setup: Setup, r: Run) -> NearPoles | None:
     limit, look = limit_of(setup), setup.compiled.look if looks_for_poles(setup, r) else None
     if look is None or not limit or not (forms := forms_of(r.system.seen)):
         return None
-    names = [tuple(f"pole {k}.{j}" for j in range(len(f.values))) for k, f in enumerate(forms)]
-    values = {name: u for own, f in zip(names, forms) for name, u in zip(own, f.values)}
     one = Nearness(setup, r, forms, look, limit)
     replays = r.target.backend == "python"
     return NearPoles(
-        values,
-        tuple(names),
+        values_of(forms, one.names),
+        one.names,
         one.suspects,
         one.find,
         one.simple,

@@ -111,6 +111,7 @@ def execute(
         threads=r.threads or available(),
         watches=r.watches,
         poles=poles,
+        engine_beside=lambda found: choose_engine(r, record, values, found)[0],
         look=partial(look_at_tile, r, {name: u for w in r.watches for name, u in w.values.items()}),
     )
     record.worker = worker

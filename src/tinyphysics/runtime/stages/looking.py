@@ -12,13 +12,16 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import here
+from tinyphysics.device.engines.engine import LaneEngine
+from tinyphysics.runtime.engines.engine import Distant
 from tinyphysics.runtime.stages.running import Done, Running
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Found, NearPoles, Watch
-from tinyphysics.runtime.state.tiles import Tile
+from tinyphysics.runtime.state.tiles import Tile, store
 from tinyphysics.trajectory import Stop
 
 MANY = 1000  # steps that are done again together
+LONGER = 3  # times what was done: for fewer steps no other code is made
 
 
 def look_inside(run: Running) -> None:
@@ -133,6 +136,26 @@ def stop_at_poles(run: Running, done: Sequence[Done]) -> None:
         all_stopped(run)
     elif found and run.schedule.hashes(run.n):
         hash_again(run)
+    if run.frozen == run.given.members:
+        return
+    if going and run.poles.by_length and run.schedule.steps - run.n > LONGER * (run.n - run.schedule.first):
+        keep_distances(run)
+
+
+def keep_distances(run: Running) -> None:
+    """From here on the loop keeps distances themselves: of some members, lengths of steps said too little."""
+    assert run.poles is not None and run.engine_beside is not None
+    if run.there or not isinstance(run.engine, LaneEngine) or isinstance(run.engine, Distant):
+        return
+    n, poles = run.n, run.poles.by_distances
+    engine = run.engine_beside(poles)
+    loops = [run.engine.registers(tile.load(n)) for tile in run.tiles]
+    kept = run.tiles[0].kept
+    kept = None if kept is None else store(kept.slots, engine.numbers)
+    for tile, registers in zip(run.tiles, loops):
+        tile.engine, tile.kept, threads = engine, kept, None if kept is None else 1
+        tile.put(engine.restored(registers, tile.params(), tile.members, tile.dt, tile.t0, n, threads))
+    run.engine, run.poles, run.known_far = engine, poles, None
 
 
 def came_near(run: Running, poles: NearPoles, done: Sequence[Done]) -> list[int]:

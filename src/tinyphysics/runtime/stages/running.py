@@ -84,6 +84,9 @@ class Running:
     firsts: dict[int, dict[str, Any]] = field(default_factory=dict)  # by tile: those of the first states
     looked: dict[str, int] = field(default_factory=dict)  # by watch: the step of its last look
     poles: NearPoles | None = None
+    engine_beside: Callable[[NearPoles], Any] | None = (
+        None  # another engine of this run, that keeps how near it comes to these
+    )
     known_far: Any = None  # (poles, members) least squares of distances that are known to pass none
     passed_none: int | None = None  # up to this step
     # members for which the part of a step at the end failed

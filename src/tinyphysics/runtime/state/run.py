@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -139,6 +139,11 @@ class NearPoles:
     # (first states of all members, parameters, such distances (rows, 1) of all) -> may no member have passed a pole?
     calm: Callable[[Mapping[str, Any], Mapping[str, Any], Any], bool] = lambda first, own, near: False
     replays: bool = False  # the loop keeps nothing: every member is done again
+
+    @property
+    def by_distances(self) -> NearPoles:
+        """The same for a loop that keeps distances themselves, where lengths of steps say too little."""
+        return replace(self, by_length=False)
 
     def wider(self, near: Any) -> Any:
         """What members may come to without being asked again: a quarter of squares of distances, four times those of ways."""
