@@ -18,7 +18,7 @@ from tinyphysics.rules.equality.normal import same
 from tinyphysics.rules.formulas.ewald import COULOMB, DISPERSION, FORMS, GAUSSIAN, SCREENED, SOFTENED
 from tinyphysics.rules.identities.real import simplify
 
-DISTANCES, SUM = "images2", "images"  # the first word of a NEIGHBOURS node
+DISTANCES, SUM = "images2", "image_sum"  # the first word of a NEIGHBOURS node
 HALF = Fraction(1, 2)
 Factor = tuple[UOp, Fraction]
 

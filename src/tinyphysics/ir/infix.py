@@ -160,7 +160,7 @@ def _render(u: Any, src: list[tuple[str, float]]) -> tuple[str, float]:
             return f"roll({src[0][0]}, {_shifts(u)})", ATOM
         case Ops.NEIGHBOURS if u.arg[0] == "images2":
             return "r2", ATOM
-        case Ops.NEIGHBOURS if u.arg[0] == "images":
+        case Ops.NEIGHBOURS if u.arg[0] == "image_sum":
             return (
                 f"sum_{{all images}} {_wrap(src[3], ATOM)}*{src[2][0]}[i]*{src[2][0]}[j]*{u.arg[2]}(r)",
                 TERM,
@@ -177,6 +177,8 @@ def _render(u: Any, src: list[tuple[str, float]]) -> tuple[str, float]:
                 src[0][0] if u.src[1].op is Ops.CONST and not u.src[1].arg else f"{src[0][0]}, {src[1][0]}"
             )
             return f"{name}({inside}).{'imag' if u.arg[0] else 'real'}", ATOM
+        case Ops.MESH:
+            return f"{u.arg[0]}({', '.join(s[0] for s in src)})", ATOM
         case Ops.ELLIPTIC:
             return f"poisson({src[0][0]})", ATOM
         case Ops.PERMUTE | Ops.FLIP | Ops.PAD:

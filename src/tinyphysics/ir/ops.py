@@ -133,6 +133,11 @@ class Ops(Enum):
     # the u with -div(k grad u) + s*u = f on a grid; arg: (tolerance, numbers), sources: f, s, 1/h**2 along each axis, and
     # k at the nodes if it is not one number. What they say is in rules/calculus/elliptic.py
     ELLIPTIC = "elliptic"
+    # particles on a periodic mesh (ir/mesh.py); arg: (what, order of the splines, derivatives along each axis, mesh)
+    #   spread: of places in units of the mesh and charges, what the nodes have;  interpolate: of places and nodes
+    #   convolve: of nodes, and numbers for each wave: the sum over waves of number*wave*transform, not divided
+    #   half_square: half the sum of nodes times that;  spectrum: of two arrays of nodes, Re(conj X Y) of each wave
+    MESH = "mesh"
     # one number of a buffer; arg: (buffer, plane), sources: an index for each axis. In loop nests only
     LOAD = "load"
     # reduction; arg: (kind, axes) with kind sum, max or min, or ("pairs", (axis,), (a, b)): over i < j alone;
@@ -173,7 +178,7 @@ COMMUTATIVE |= {Ops.HYPOT, Ops.MULHI}
 # what a transcendental function is rewritten to before it reaches a machine
 MINIMAL: Group = LEAVES | MOVEMENT | COMPARE | section(Ops.ADD, Ops.DIV) | section(Ops.AND, Ops.MULHI)
 MINIMAL |= {Ops.TDIV, Ops.SAR, Ops.FMA, Ops.SQRT, Ops.NEG, Ops.NOT, Ops.WHERE, Ops.CAST, Ops.BITCAST}
-MINIMAL |= {Ops.REDUCE, Ops.FOURIER, Ops.ELLIPTIC, Ops.NEIGHBOURS, Ops.TREE, Ops.LINE, Ops.SOLVED}
+MINIMAL |= {Ops.REDUCE, Ops.FOURIER, Ops.ELLIPTIC, Ops.MESH, Ops.NEIGHBOURS, Ops.TREE, Ops.LINE, Ops.SOLVED}
 
 ARITY: dict[Ops, int] = (
     {op: 0 for op in LEAVES}
@@ -186,6 +191,7 @@ ARITY: dict[Ops, int] = (
         Ops.KEPLER_SLOW: 7,
         Ops.LINE: 4,
         Ops.FOURIER: 2,
+        Ops.MESH: 2,
         Ops.JACOBI: 2,
         Ops.KEPLER: 4,
         Ops.KEPLER_ALONG: 7,

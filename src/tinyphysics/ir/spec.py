@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from tinyphysics.ir.dtype import bool_, i64, u32
 from tinyphysics.ir.fourier import has_stages
+from tinyphysics.ir.mesh import AXES, CONVOLVE, ENERGY, INTERPOLATE, SPECTRUM, SPREAD
 from tinyphysics.ir.ops import (
     ARITY,
     CHOSEN,
@@ -147,6 +148,21 @@ def transforms(u: UOp) -> bool:
     return known and has_stages(u.shape[axis]) and fits(u, [u.shape, u.shape])
 
 
+def meshed(u: UOp) -> bool:
+    """MESH: places and charges, places and nodes, or two arrays of nodes."""
+    what, order, along, grid = u.arg
+    n = u.src[0].shape[0] if u.src[0].shape else 0
+    shapes: dict[str, tuple[list[Shape], Shape]] = {
+        SPREAD: ([(n, AXES), (n,)], grid),
+        INTERPOLATE: ([(n, AXES), grid], (n,)),
+        CONVOLVE: ([grid, grid], grid),
+        ENERGY: ([grid, grid], ()),
+        SPECTRUM: ([grid, grid], grid),
+    }
+    known = what in shapes and len(grid) == AXES and order >= 0 and all(d >= 0 for d in along)
+    return known and fits(u, shapes[what][0]) and u.shape == shapes[what][1]
+
+
 def elliptic(u: UOp) -> bool:
     """ELLIPTIC: an array of 1 to 3 axes; s, 1/h² along each, perhaps k; an end for each, method, cycles, smoother."""
     (tolerance, numbers), n = u.arg, len(u.shape)
@@ -228,6 +244,7 @@ SHAPED: list[Row] = [
     (frozenset({Ops.TREE}),                  pulls,                                "points or masses that do not fit"),
     (frozenset({Ops.LINE}),                  lines,                                "matrices or columns that do not fit"),
     (frozenset({Ops.FOURIER}),               transforms,                           "parts or a length that do not fit"),
+    (frozenset({Ops.MESH}),                  meshed,                               "particles or a mesh that do not fit"),
     (frozenset({Ops.ELLIPTIC}),              elliptic,                             "a grid, ends or a way that do not fit"),
     (ORBITS,                                 orbits,                               "bodies or masses that do not fit"),
     (frozenset({Ops.SOLVE}),                 solves,                               "equations that do not fit"),

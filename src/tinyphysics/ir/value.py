@@ -18,6 +18,7 @@ from tinyphysics.ir.angle_reduction import within
 from tinyphysics.ir.dtype import DType, Number, as_number, bitcast, bool_, f32, round_f32, wrap
 from tinyphysics.ir.fourier import places, results, roots_of_one, rounded, stages
 from tinyphysics.ir.harmonic import drift_time, kick_time, lag, sign_of
+from tinyphysics.ir.mesh import INTERPOLATE, SPREAD, Arithmetic, at_nodes, of_particle
 from tinyphysics.ir.neighbours import arranged
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
 from tinyphysics.ir.reduction import along, fold, fold_products, trees
@@ -388,6 +389,17 @@ def dotted(u: UOp) -> Callable[[Sequence[Number], Sequence[Number]], Value]:
     return apply
 
 
+def meshed(u: UOp) -> Callable[[Sequence[Number], Sequence[Number]], Value]:
+    """Particles on a mesh, one after the other."""
+    what, order, along, grid = u.arg
+    if what not in (SPREAD, INTERPOLATE):  # what they are made of: rules/formulas/mesh.py
+        raise PlanError("waves of a mesh are no single node", fix="Run a program that sums them.")
+    add, join, times = (scalar(op, u.dtype, ()) for op in (Ops.ADD, Ops.FMA, Ops.MUL))
+    weights = Prepared(at_nodes(of_particle(u.dtype), order, grid, (along,)))
+    numbers = Arithmetic(add, times, join, weights)
+    return lambda f, x: (numbers.spread if what == SPREAD else numbers.interpolate)(f, x, order, grid)
+
+
 def transformed(u: UOp) -> Callable[[Sequence[Number], Sequence[Number]], Value]:
     """A part of the transforms along an axis, stage by stage, all small transforms of a stage together."""
     part, sign, axis = u.arg
@@ -480,6 +492,8 @@ def node(u: UOp) -> Callable[..., Value]:
         return dotted(u) if u.arg[0] == "dot" else reduction(u)
     if u.op is Ops.FOURIER:
         return transformed(u)
+    if u.op is Ops.MESH:
+        return meshed(u)
     if u.op is Ops.GATHER:
         return gathered(u)
     if u.op is Ops.NEIGHBOURS:

@@ -7,6 +7,7 @@ from collections import Counter
 from tinyphysics.ir import Ops
 from tinyphysics.ir.dtype import f64
 from tinyphysics.ir.fourier import operations as operations_of_transform
+from tinyphysics.ir.mesh import INTERPOLATE, SPREAD
 from tinyphysics.rules.calculus.elliptic import per_number
 from tinyphysics.tpir.program.isa import Instruction, Operand, Program, Word
 from tinyphysics.tpir.program.values import FUNCTIONS
@@ -68,6 +69,8 @@ def operations(instructions: tuple[Instruction, ...], program: Program) -> Count
             size *= 2 * i.type.shape[0]
         if i.op == "ELLIPTIC":
             size *= per_number(i.type.shape, i.args[-1])
+        if i.op == "MESH":
+            size = of_mesh(i)
         if i.op == "FOURIER":
             rest, n = along(i)
             size = prod(rest) * operations_of_transform(n) // 2
@@ -79,6 +82,16 @@ def operations(instructions: tuple[Instruction, ...], program: Program) -> Count
         if size:
             out[name] += size
     return out
+
+
+def of_mesh(i: Instruction) -> int:
+    """Operations of particles on a mesh, or of transforms there and back."""
+    what, (order, *_, a, b, c) = str(i.args[0]), i.args[3]
+    if what == SPREAD:
+        return 0  # said by the nodes, whose number is that of the mesh: particles are as many as in interpolations
+    if what == INTERPOLATE:
+        return 2 * i.type.shape[0] * order**3
+    return a * b * c * sum(2 * 5 * n.bit_length() for n in (a, b, c))
 
 
 DIVISION = 8  # products that take as long as a quotient or a root

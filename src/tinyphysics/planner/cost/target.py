@@ -138,7 +138,7 @@ def in_loops(program: Program, members: int) -> bool:
     if any(i.dst == Pointer(GOING) for i in program.step):
         return on_arrays(program) and not loops_refuse(program)
     # equations of whole arrays
-    if any(i.op == "SOLVE" and len(i.type.shape) > 1 or i.op == "ELLIPTIC" for i in program.step):
+    if any(i.op == "SOLVE" and len(i.type.shape) > 1 or i.op in ("ELLIPTIC", "MESH") for i in program.step):
         return not loops_refuse(program)
     lanes_are_full = members > FEW_MEMBERS or longest_axis(program) <= COMPONENTS
     if written(program).is_short and (lanes_are_full or longest_axis(program) <= few(program)):
@@ -199,7 +199,7 @@ def in_library(program: Program, requested: str, precision: str) -> tuple[Target
         refuse_libraries(requested, f'precision="{precision}"')
     if approximates(program) or by_lists(program):
         refuse_libraries(requested, "trees" if approximates(program) else "neighbour lists")
-    if any(i.op == "SOLVE" and len(i.type.shape) > 1 or i.op == "ELLIPTIC" for i in program.step):
+    if any(i.op == "SOLVE" and len(i.type.shape) > 1 or i.op in ("ELLIPTIC", "MESH") for i in program.step):
         refuse_libraries(requested, "equations of whole arrays")
     count = written(program)
     if not count.fits:

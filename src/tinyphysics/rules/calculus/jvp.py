@@ -11,6 +11,7 @@ from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE, MOVEMENT, Ops
 from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.rules.calculus.elliptic import check_moving, elliptic, names
 from tinyphysics.rules.calculus.linear import solved
+from tinyphysics.rules.calculus.mesh import pushed
 from tinyphysics.rules.calculus.partials import partials, times
 from tinyphysics.rules.calculus.solve import equations, part
 
@@ -42,6 +43,8 @@ def push(u: UOp, tangents: Sequence[UOp | None]) -> UOp | None:
         return along_elliptic(u, tangents)
     if u.op is Ops.TREE:
         raise PlanError("a sum through a tree has no tangents", fix="Leave approximate= out.")
+    if u.op is Ops.MESH:
+        return pushed(u, list(tangents))
     if u.op is Ops.NEIGHBOURS:  # an order jumps, and images with it
         return None
     if u.op in CHOSEN:  # an index does not move

@@ -37,6 +37,11 @@ def one(u: UOp, src: list[list[UOp]]) -> list[UOp]:
         return (gathered if u.op is Ops.GATHER else scattered)(u, src)
     if u.op is Ops.LINE:
         return written_out(u, src)
+    if u.op is Ops.MESH:
+        raise PlanError(
+            "particles on a mesh are not written out number by number",
+            fix='Ask it of the same system with plain sums: long_range={}.',
+        )
     if u.op is Ops.ELLIPTIC:
         raise PlanError(
             "Poisson's equation is not written out number by number",

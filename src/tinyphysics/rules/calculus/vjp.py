@@ -8,6 +8,7 @@ from dataclasses import replace
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
 from tinyphysics.ir.uop import RECORD, UOp, substitute, toposort
+from tinyphysics.rules.calculus import mesh
 from tinyphysics.rules.calculus.elliptic import check_moving, elliptic, names
 from tinyphysics.rules.calculus.partials import partials, times
 from tinyphysics.util import prod
@@ -143,6 +144,7 @@ VJP: dict[Ops, Callable[[UOp, UOp], Cotangents]] = {
     Ops.REDUCE:   reduce,
     Ops.FOURIER:  transformed,
     Ops.ELLIPTIC: solved,
+    Ops.MESH:     mesh.pulled,
     Ops.TRIU:     lambda u, g: (g.triu(*u.arg),),
     Ops.GATHER:   gather,
     Ops.NEIGHBOURS:     lambda u, g: tuple(None for _ in u.src),  # an order jumps, and images with it

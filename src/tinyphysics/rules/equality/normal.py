@@ -105,7 +105,7 @@ def chooses(u: UOp) -> bool:
     every number of it is a sum of all.
     """
     return any(
-        x.op in (Ops.TREE, Ops.ELLIPTIC)
+        x.op in (Ops.TREE, Ops.ELLIPTIC, Ops.MESH)
         or x.op is Ops.FOURIER
         and x.shape[x.arg[2]] > MOST_TRANSFORMED
         or x.op in CHOSEN

@@ -166,7 +166,7 @@ class PoleSearch:
                 op in SUMS
                 or op in SAME
                 or op in MOVEMENT
-                or op is Ops.FOURIER
+                or op in (Ops.FOURIER, Ops.MESH)
                 or op is Ops.REDUCE
                 and u.arg[0] in ("sum", "pairs")
             ):

@@ -92,7 +92,8 @@ def one(u: UOp, src: list[Wide]) -> Wide:
         return reduced(u, pairs[0])
     if u.op in MOVEMENT:
         return moved(u, src)
-    what = "Poisson's equation" if u.op is Ops.ELLIPTIC else f"`{u.op.value}`"
+    of_arrays = {Ops.ELLIPTIC: "Poisson's equation", Ops.MESH: "a sum over images on a mesh"}
+    what = of_arrays.get(u.op, f"`{u.op.value}`")
     raise PlanError(
         f"{what} is not defined for pairs of float64",
         fix='Leave it out of the energy, or choose precision="float64".',

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.ir import Ops, UOp, substitute, toposort
+from tinyphysics.ir.mesh import INTERPOLATE, SPREAD
 from tinyphysics.ir.ops import MOVEMENT
 from tinyphysics.ir.value import CUSTOM, node, source_index
 from tinyphysics.rules.calculus.solve import array_solution, outer_solution
-from tinyphysics.rules.formulas import elliptic
+from tinyphysics.rules.formulas import elliptic, mesh
 
 # fmt: off
 ELEMENTS: dict[Ops, Callable[..., Any]] = {
@@ -75,9 +76,9 @@ def value_of(u: UOp, x: list[Any]) -> Any:
         return np.concatenate(x, axis=u.arg)
     if u.op is Ops.REDUCE and u.arg[0] in FOLDS and u.arg[1] and x[0].size:
         return np.asarray(FOLDS[u.arg[0]](x[0], axis=tuple(u.arg[1]))).reshape(u.shape)
-    if u.op is Ops.ELLIPTIC:
+    if u.op is Ops.ELLIPTIC or u.op is Ops.MESH and u.arg[0] not in (SPREAD, INTERPOLATE):
         given = tuple(UOp.var(f"x{k}", s.shape, s.dtype) for k, s in enumerate(u.src))
-        made = elliptic.expand(UOp(u.op, u.dtype, u.shape, given, u.arg))
+        made = mesh.expand(elliptic.expand(UOp(u.op, u.dtype, u.shape, given, u.arg)))
         return with_rounds(made, {str(v.arg): y for v, y in zip(given, x)})[0]
     if u.op is Ops.FOURIER:
         part, sign, axis = u.arg

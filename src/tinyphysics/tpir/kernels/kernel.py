@@ -19,7 +19,7 @@ from tinyphysics.ir.text import dump
 from tinyphysics.ir.uop import UOp, elements, substitute, toposort
 from tinyphysics.rules.calculus.custom import inline
 from tinyphysics.rules.calculus.unroll import unroll
-from tinyphysics.rules.formulas import elliptic, jacobi
+from tinyphysics.rules.formulas import elliptic, jacobi, mesh
 from tinyphysics.rules.functions import fast
 from tinyphysics.rules.functions.transcendental import always, conditions, guarded, lower, usual, weight
 from tinyphysics.rules.identities.exact import exact
@@ -328,7 +328,7 @@ class Meaning(Symbolic):
             else:
                 value = self.becomes(i, where) if row.kind == "update" else self.value(i, where)
                 assert value is not None
-                self.env[i.dst] = elliptic.expand(jacobi.expand(value))
+                self.env[i.dst] = mesh.expand(elliptic.expand(jacobi.expand(value)))
         return out
 
     def made(self, u: UOp, where: str) -> UOp:

@@ -205,7 +205,18 @@ def components_of(program: Program) -> int | None:
         if n < longest and all(sum(k > n for k in shape) == 1 for shape in pairs)
     ]
     most = max(MOST_LINES, MOST_TIMES * lines(program, every, LEAST))
+    meshes = [i for i in every if i.op == "MESH"]
+    if meshes:  # nodes and particles are loops
+        numbers = program_sizes_of_meshes(program, meshes)
+        ways = [n for n in ways if n < numbers]
     return next((n for n in ways if lines(program, every, n) <= most), None)
+
+
+def program_sizes_of_meshes(program: Program, meshes: Sequence[Instruction]) -> int:
+    """The shortest axis along which particles or nodes of a mesh lie."""
+    shapes = shapes_of(program)
+    along = [n for i in meshes for n in i.args[3][4:]]
+    return min([*along, *(shapes[i.args[1]][0] for i in meshes if shapes.get(i.args[1]))])
 
 
 MAPS_IN_A_ROW = (

@@ -204,6 +204,8 @@ def to_store(
             stored |= dict.fromkeys(u.src)  # the points, and how far they have gone
         elif u.op is Ops.TREE:
             stored[u.src[0]] = None
+        elif u.op is Ops.MESH:
+            stored |= dict.fromkeys(u.src)  # every particle reads many nodes
         elif in_order(u) and u.src[1].arg[0] == "inverse":
             stored[u.src[0]] = None
     reach: dict[UOp, dict[object, None]] = {u: {} for u in order}

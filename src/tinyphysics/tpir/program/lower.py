@@ -246,6 +246,9 @@ class ProgramBuilder:
             self.emit(section, "FOURIER", dst, *src, u.arg, u=u)
         elif u.op is Ops.ELLIPTIC:
             self.emit(section, "ELLIPTIC", dst, *src, *u.arg, u=u)
+        elif u.op is Ops.MESH:
+            what, order, along, grid = u.arg
+            self.emit(section, "MESH", dst, Word(what), *src, (order, *along, *grid), u=u)
         elif u.op is Ops.NEIGHBOURS:
             number = self.lists.setdefault(u.src, len(self.lists))
             self.emit(section, "NEAR", dst, Word(u.arg[0]), *src, (number, *u.arg[2:]), u=u)

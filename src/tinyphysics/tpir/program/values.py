@@ -26,7 +26,7 @@ assert RELATIVISTIC, "registered, so that a listing may name it"
 FUNCTIONS: dict[str, Ops] = {
     op.value: op
     for op in Ops
-    if op not in ORBITS | {Ops.FOURIER, Ops.ELLIPTIC, Ops.KEPLER_SLOW, Ops.WHERE_RARELY, Ops.LINE}
+    if op not in ORBITS | {Ops.FOURIER, Ops.ELLIPTIC, Ops.MESH, Ops.KEPLER_SLOW, Ops.WHERE_RARELY, Ops.LINE}
 } | {"sq": Ops.MUL}
 REDUCTIONS = {"SUM": "sum", "DOT": "dot", "PAIRS": "pairs", "MAX": "max", "MIN": "min"}
 FRAMES = ("positions", "velocities", "places", "momenta")
@@ -134,6 +134,12 @@ def elliptic(o: Operands) -> UOp:
     *sources, tolerance, numbers = range(len(o.args))
     src = tuple(o.read(k, shape=o.shape if k in (0, n + 2) else ()) for k in sources)
     return o.made(UOp(Ops.ELLIPTIC, o.dtype, o.shape, src, (o.args[tolerance], o.args[numbers])))
+
+
+def meshed(o: Operands) -> UOp:
+    order, *numbers = o.args[3]
+    arg = (str(o.args[0]), order, tuple(numbers[:3]), tuple(numbers[3:]))
+    return o.made(UOp(Ops.MESH, o.dtype, o.shape, (o.read(1), o.read(2)), arg))
 
 
 def listed(o: Operands) -> UOp:

@@ -30,7 +30,7 @@ from tinyphysics.rules.calculus.solve import (
 )
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.digits.floats import magnitude
-from tinyphysics.rules.formulas import elliptic, jacobi
+from tinyphysics.rules.formulas import elliptic, jacobi, mesh
 from tinyphysics.rules.functions.transcendental import guarded, lower
 from tinyphysics.tpir.program.isa import (
     ADDRESS,
@@ -283,6 +283,9 @@ class Machine:
             return call(line_values(plain), d, [self._leaf(s, named) for s in u.src])
         if u.op is Ops.ELLIPTIC:
             solve = solved_expression(elliptic.expand(plain), names)
+            return call(solve, d, [self._leaf(s, named) for s in u.src])
+        if u.op is Ops.MESH:
+            solve = solved_expression(mesh.expand(plain), names)
             return call(solve, d, [self._leaf(s, named) for s in u.src])
         f = array_expression(jacobi.expand(plain), names) if u.op in ORBITS else node(plain)
         return call(f, d, [self._leaf(s, named) for s in u.src])

@@ -76,6 +76,8 @@ def lines(program: Program, instructions: Sequence[Instruction], components: int
         size = numbers(i.type.shape)
         if i.op == "ELLIPTIC":
             total += size * per_number(i.type.shape, i.args[-1])
+        elif i.op == "MESH":
+            total += 200
         elif i.op == "FOURIER":
             rest, n = along(i)
             in_loops = components is not None and n > components

@@ -1,0 +1,331 @@
+"""How do particles and the nodes of a mesh see each other?  One particle after the other; its weights wait on the stack.
+
+What a weight is, and in which order items are added, is said in ir/mesh.py. Particles that spread are taken by one thread,
+since the order of additions is part of the meaning; particles that read the mesh share the threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from tinyphysics.ir.dtype import DType, i64
+from tinyphysics.ir.mesh import AXES, INTERPOLATE, SPREAD, Along, at_nodes, derivatives
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.uop import Shape, UOp
+from tinyphysics.rules.functions.transcendental import lower
+from tinyphysics.tpir.kernels.at_index import AtIndex
+from tinyphysics.tpir.kernels.index import Index, Place
+from tinyphysics.tpir.kernels.kinds.scatter import ITEM, written, zero
+from tinyphysics.tpir.kernels.loopir import (
+    Body,
+    Carry,
+    For,
+    Function,
+    Let,
+    Local,
+    Statement,
+    Threads,
+    When,
+    load,
+    number,
+    replaced,
+)
+from tinyphysics.tpir.kernels.loopir import Store as Put
+from tinyphysics.tpir.kernels.nest_kind import Builder, PlainKind, Task, Wanted
+from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, OnArrays, Piece, Store
+from tinyphysics.tpir.kernels.ranges import in_pieces, outer
+
+X, Y, Z, J, K = (UOp.var(f"@{n}", (), i64) for n in ("nx", "ny", "nz", "nj", "nk"))
+NODE = (X, Y, Z)
+
+
+@dataclass(frozen=True, eq=False)
+class Particle:
+    """What is done at one particle: stores that share its place and the mesh."""
+
+    place: tuple[UOp, ...]
+    other: UOp  # the charge, or what is at a node
+    order: int
+    grid: Shape
+    stores: tuple[tuple[Store, Along], ...]
+
+    @property
+    def along(self) -> tuple[Along, ...]:
+        return tuple(dict.fromkeys(d for _, d in self.stores))
+
+    @property
+    def dtype(self) -> DType:
+        return self.other.dtype
+
+    def derivatives(self, axis: int) -> list[int]:
+        return derivatives(self.along, axis)
+
+
+def particles(p: Piece) -> list[Particle]:
+    groups: dict[tuple[Any, ...], list[tuple[Store, Along]]] = {}
+    for s in p.stores:
+        what, order, along, grid = s.value.arg
+        alone = s if what == SPREAD else None  # each mesh is filled in its own order
+        groups.setdefault((s.value.src, order, grid, alone), []).append((s, along))
+    return [
+        Particle(src[:AXES], src[AXES], order, grid, tuple(own))
+        for (src, order, grid, _), own in groups.items()
+    ]
+
+
+@lru_cache(maxsize=64)
+def expressions(order: int, grid: Shape, along: tuple[Along, ...], dtype: DType) -> tuple[tuple[UOp, ...], list[UOp]]:
+    """Variables for a place, and what follows from it in the operations of a machine."""
+    names = tuple(UOp.var(f"@place{a}", (), dtype) for a in range(AXES))
+    return names, lower(at_nodes(names, order, grid, along))
+
+
+def node(below: UOp, j: int, order: int, size: int) -> UOp:
+    """The j-th node that a particle sees."""
+    at = below + number(j - order + 1) if j - order + 1 else below
+    return UOp(Ops.WHERE, i64, (), (at < number(0), at + number(size), at))
+
+
+class Seen:
+    """The nodes and weights of a particle: those along the last axis have names, the others wait on the stack."""
+
+    def __init__(self, t: Particle, tag: str) -> None:
+        self.t, self.tag = t, tag
+        given, found = expressions(t.order, t.grid, t.along, t.dtype)
+        names = tuple(UOp.var(f"@w{tag}{k}", (), u.dtype) for k, u in enumerate(found))
+        places = tuple(UOp.var(f"@p{tag}{a}", (), t.dtype) for a in range(AXES))
+        table = dict(zip(given, places))
+        self.begin: list[Statement] = [Let(places, t.place), Let(names, tuple(replaced(found, table)))]
+        self.below: list[UOp] = []
+        self.weights: list[dict[int, list[UOp]]] = []
+        rest = iter(names)
+        for a in range(AXES):
+            self.below.append(next(rest))
+            self.weights.append({d: [next(rest) for _ in range(t.order)] for d in t.derivatives(a)})
+        for a in range(AXES - 1):
+            for j in range(t.order):
+                self.begin.append(Put(self.local(a), 0, (number(j),), node(self.below[a], j, t.order, t.grid[a])))
+            for d, w in self.weights[a].items():
+                self.begin += [Put(self.local(a, d), 0, (number(j),), x) for j, x in enumerate(w)]
+        self.last = tuple(UOp.var(f"@z{tag}{j}", (), i64) for j in range(t.order))
+        self.begin.append(
+            Let(self.last, tuple(node(self.below[2], j, t.order, t.grid[2]) for j in range(t.order)))
+        )
+
+    def local(self, axis: int, derivative: int | None = None) -> str:
+        return f"mesh{self.tag}_{axis}{'n' if derivative is None else f'd{derivative}'}"
+
+    def room(self) -> Body:
+        out: list[Statement] = []
+        for a in range(AXES - 1):
+            out.append(Local(self.local(a), i64, self.t.order))
+            out += [Local(self.local(a, d), self.t.dtype, self.t.order) for d in self.t.derivatives(a)]
+        return tuple(out)
+
+    def node(self, axis: int, at: UOp) -> UOp:
+        return load(self.local(axis), i64, at)
+
+    def weight(self, axis: int, derivative: int, at: UOp) -> UOp:
+        return load(self.local(axis, derivative), self.t.dtype, at)
+
+
+def turns(variable: UOp, count: UOp, body: Body, sums: dict[UOp, UOp]) -> For:
+    """A loop with sums that begin with zero."""
+    new = tuple(UOp.var(f"{x.arg}'", (), x.dtype) for x in sums)
+    carried = tuple(Carry(x, UOp.const(0.0, x.dtype), y) for x, y in zip(sums, new))
+    return For(variable, number(0), count, (*body, Let(new, tuple(sums.values()))), carried=carried)
+
+
+class OnMesh(PlainKind):
+    what = ""
+
+    def task(self, w: Wanted) -> Task | None:
+        if w.node.op is not Ops.MESH or w.node.arg[0] != self.what:
+            return None
+        return Task(w.node, w.home, self, w.node.src[0].shape[:1])
+
+    def stores(self, b: Builder, t: Task, pull: AtIndex, at: list[Place], turn: UOp | None) -> list[Store]:
+        u = t.node
+        f, other = u.src
+        place = tuple(pull.at(f, (at[0], a)) for a in range(AXES))
+        nodes = tuple(Index(0, n - 1, v) for n, v in zip(u.arg[3], NODE))
+        if self.what == SPREAD:
+            value = UOp(Ops.MESH, u.dtype, (), (*place, pull.at(other, (at[0],))), u.arg)
+            return [Store(t.home.buffer, 0, NODE, value, Ops.ADD)]
+        value = UOp(Ops.MESH, u.dtype, (), (*place, pull.at(other, nodes)), u.arg)
+        (i,) = at
+        assert isinstance(i, Index)
+        return [Store(t.home.buffer, 0, (i.expr(),), value)]
+
+    def operations(self, nest: Nest) -> int:
+        return sum(2 * t.order**AXES * len(t.stores) for t in particles(nest.pieces[0]))
+
+    def ranged(self, nest: Nest, kernel: LoopKernel) -> Function:
+        room, body = self.loops(nest)
+        return Function((*room, *self.clear(nest, kernel), *body))
+
+    def clear(self, nest: Nest, kernel: LoopKernel) -> Body:
+        return ()
+
+    def loops(self, nest: Nest) -> tuple[Body, Body]:
+        room: list[Statement] = []
+        out: list[Statement] = []
+        for k, p in enumerate(nest.pieces):
+            body: list[Statement] = []
+            for n, t in enumerate(particles(p)):
+                seen = Seen(t, f"{k}_{n}_")
+                room += seen.room()
+                body += [*seen.begin, *self.at_particle(t, seen)]
+            out += self.over(nest, p, tuple(body))
+        return tuple(room), tuple(out)
+
+    def over(self, nest: Nest, p: Piece, body: Body) -> Body:
+        return outer(nest, p, body, False)
+
+    def at_particle(self, t: Particle, seen: Seen) -> Body:
+        raise NotImplementedError
+
+    def found(self, run: OnArrays, t: Particle, env: dict[UOp, Any], along: Along) -> tuple[list[Any], list[list[Any]]]:
+        """With NumPy: for each axis the nodes and the weights of every particle, node by node."""
+        given, found = expressions(t.order, t.grid, (along,), t.dtype)
+        places = run.evaluate(t.place, env)
+        values = run.evaluate(found, env | dict(zip(given, places)))
+        nodes, w = [], []
+        for a in range(AXES):
+            below, *own = values[a * (t.order + 1) : (a + 1) * (t.order + 1)]
+            nodes.append([(below - (t.order - 1) + j) % t.grid[a] for j in range(t.order)])
+            w.append(own)
+        return nodes, w
+
+
+class Spread(OnMesh):
+    name, rank, ops, what = "spread", 21, frozenset({Ops.MESH}), SPREAD
+
+    def extent(self, nest: Nest) -> int:
+        return 1
+
+    def clear(self, nest: Nest, kernel: LoopKernel) -> Body:
+        return tuple(For(ITEM, number(0), number(kernel.buffers[b].size), (zero(kernel, b),)) for b in written(nest))
+
+    def over(self, nest: Nest, p: Piece, body: Body) -> Body:
+        return (For(nest.variables[0], number(p.lo), number(p.hi), body),)
+
+    def at_particle(self, t: Particle, seen: Seen) -> Body:
+        (store, (dx, dy, dz)) = t.stores[0]
+        charge = UOp.var(f"@c{seen.tag}", (), t.dtype)
+        ab = UOp.var(f"@ab{seen.tag}", (), t.dtype)
+        x, y = (UOp.var(f"@{n}{seen.tag}", (), i64) for n in "xy")
+        puts = []
+        for z, w in zip(seen.last, seen.weights[2][dz]):
+            at = (x, y, z)
+            puts.append(Put(store.buffer, 0, at, load(store.buffer, t.dtype, *at) + ab * w))
+        inner: Body = (
+            Let((x, y, ab), (seen.node(0, J), seen.node(1, K), seen.weight(0, dx, J) * charge * seen.weight(1, dy, K))),
+            *puts,
+        )
+        n = number(t.order)
+        return (Let((charge,), (t.other,)), For(J, number(0), n, (For(K, number(0), n, inner),)))
+
+    def threaded(self, nest: Nest, kernel: LoopKernel) -> list[Function]:
+        """One thread adds: the order of additions is part of the meaning."""
+        largest = max(kernel.buffers[b].size for b in written(nest))
+        clear = tuple(When(ITEM < number(kernel.buffers[b].size), (zero(kernel, b),)) for b in written(nest))
+        room, body = self.loops(nest)
+        return [
+            Function(clear, Threads((ITEM,), (largest,)), "_clear"),
+            Function((*room, *body), Threads((), ())),
+        ]
+
+    def evaluate(self, run: OnArrays, env: dict[UOp, Any]) -> None:
+        import numpy as np
+
+        nest = run.nest
+        for name in written(nest):
+            run.memory[name][:] = 0
+        for p in nest.pieces:
+            here = env | run.grid(p)
+            for t in particles(p):
+                ((store, along),) = t.stores
+                (charge,) = run.evaluate([t.other], here)
+                (nx, ny, nz), (wx, wy, wz) = self.found(run, t, here, along)
+                shape = (p.hi - p.lo,)
+                at, what = [], []
+                for i, a in zip(nx, wx):
+                    for j, b in zip(ny, wy):
+                        ab = (a * charge) * b
+                        for k, w in zip(nz, wz):
+                            at.append(np.broadcast_to(run.place(store.buffer, 0, (i, j, k)), shape))
+                            what.append(np.broadcast_to(ab * w, shape))
+                np.add.at(run.memory[store.buffer], np.stack(at, -1).ravel(), np.stack(what, -1).ravel())
+
+
+class Interpolate(OnMesh):
+    name, rank, ops, what = "interpolate", 21, frozenset({Ops.MESH}), INTERPOLATE
+
+    def at_particle(self, t: Particle, seen: Seen) -> Body:
+        """Sums along the last axis are shared by all that differ along the others only, and so on."""
+        zero = UOp.const(0.0, t.dtype)
+        columns = list(dict.fromkeys(d[2] for d in t.along))
+        planes = list(dict.fromkeys(d[1:] for d in t.along))
+        values = tuple(UOp.var(f"@g{seen.tag}{j}", (), t.dtype) for j in range(t.order))
+        read = [replaced([t.other], {X: seen.node(0, J), Y: seen.node(1, K), Z: z})[0] for z in seen.last]
+        lines = {}
+        for c in columns:
+            total = zero
+            for w, v in zip(seen.weights[2][c], values):
+                total = w.fma(v, total)
+            lines[c] = total
+        of_plane = {d: UOp.var(f"@m{seen.tag}{d[0]}_{d[1]}", (), t.dtype) for d in planes}
+        totals = {d: UOp.var(f"@s{seen.tag}{d[0]}_{d[1]}_{d[2]}", (), t.dtype) for d in t.along}
+        one = {d: seen.weight(1, d[0], K).fma(lines[d[1]], of_plane[d]) for d in planes}
+        two = {d: seen.weight(0, d[0], J).fma(of_plane[d[1:]], totals[d]) for d in t.along}
+        n = number(t.order)
+        inner = turns(K, n, (Let(values, tuple(read)),), {of_plane[d]: one[d] for d in planes})
+        loop = turns(J, n, (inner,), {totals[d]: two[d] for d in t.along})
+        return (loop, *(Put(s.buffer, s.plane, s.index, totals[d]) for s, d in t.stores))
+
+    def threaded(self, nest: Nest, kernel: LoopKernel) -> list[Function]:
+        room: list[Statement] = []
+
+        def write(p: Piece) -> Body:
+            body: list[Statement] = []
+            for n, t in enumerate(particles(p)):
+                seen = Seen(t, f"{p.lo}_{n}_")
+                room.extend(seen.room())
+                body += [*seen.begin, *self.at_particle(t, seen)]
+            return tuple(body)
+
+        body = in_pieces(nest, write)
+        return [Function((*room, *body), Threads(nest.variables, nest.sizes))]
+
+    def evaluate(self, run: OnArrays, env: dict[UOp, Any]) -> None:
+        nest = run.nest
+        for p in nest.pieces:
+            here = env | run.grid(p)
+            for t in particles(p):
+                for store, along in t.stores:
+                    (nx, ny, nz), (wx, wy, wz) = self.found(run, t, here, along)
+                    total = self.joined(run, t, wx, [self.plane(run, t, here, i, ny, nz, wy, wz) for i in nx])
+                    at = run.place(store.buffer, store.plane, run.evaluate(store.index, here))
+                    run.write(store.buffer, at, total, [p.hi - p.lo])
+
+    def plane(self, run: OnArrays, t: Particle, env: dict[UOp, Any], i: Any, ny: Any, nz: Any, wy: Any, wz: Any) -> Any:
+        lines = []
+        for j in ny:
+            values = [run.evaluate([t.other], env | {X: i, Y: j, Z: k})[0] for k in nz]
+            lines.append(self.joined(run, t, wz, values))
+        return self.joined(run, t, wy, lines)
+
+    def joined(self, run: OnArrays, t: Particle, weights: Sequence[Any], values: Sequence[Any]) -> Any:
+        """The sum of products, each joined with one rounding."""
+        a, b, c = (UOp.var(f"@{n}", (), t.dtype) for n in "abc")
+        (total,) = run.evaluate([UOp.const(0.0, t.dtype)], {})
+        for w, v in zip(weights, values):
+            (total,) = run.evaluate([a.fma(b, c)], {a: w, b: v, c: total})
+        return total
+
+
+SPREAD_KIND, INTERPOLATE_KIND = Spread(), Interpolate()
