@@ -191,7 +191,7 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
     with unrounded() if goal.precision == "dd" or job.method.family.unrounded else nullcontext():
         step, units = synthesised(job, requested)
         wanted = lower(step, system.sites, goal.dt, goal.precision, goal.backwards)
-    certificate = of_friction(verify(replace(wanted, claims=())), system)
+    certificate = of_images(of_friction(verify(replace(wanted, claims=())), system), system)
     shown = replace(wanted, claims=tuple(c for c in wanted.claims if certificate[c]))  # shown, so claimed
     check_promises(job, step, certificate)
     if system.guards:
@@ -213,6 +213,21 @@ def of_friction(shown: Certificate, system: System) -> Certificate:
         return shown
     no = Verdict(False, "the rates are followed as they are: what such a step keeps is not shown")
     return Certificate({name: shown.get(name, no) for name in claims})
+
+
+def of_images(shown: Certificate, system: System) -> Certificate:
+    """The verdicts where sums over images are done on a mesh: they are of the energy that is evaluated there."""
+    if system.long_range is None or system.long_range.settings.grid is None or "consistent" not in shown:
+        return shown
+    error = system.long_range.settings.error
+    right = "an error that is not measured" if error is None else f"force error {error:.1e}"
+    told = {"consistent": f"to {right}", "symplectic": "of the energy on the mesh"}
+    return Certificate(
+        {
+            name: replace(v, because=f"{v.because}; {told[name]}") if v and name in told else v
+            for name, v in shown.items()
+        }
+    )
 
 
 def in_exact_constants(b: Build) -> Program:

@@ -16,7 +16,13 @@ from tinyphysics.ir.dtype import DType, i64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import Shape, UOp
 
-SPREAD, INTERPOLATE, CONVOLVE, ENERGY, SPECTRUM = "spread", "interpolate", "convolve", "half_square", "spectrum"
+SPREAD, INTERPOLATE, CONVOLVE, ENERGY, SPECTRUM = (
+    "spread",
+    "interpolate",
+    "convolve",
+    "half_square",
+    "spectrum",
+)
 AWAY = 2.0**52  # a particle beyond is at node 0, and makes NaN
 AXES = 3
 Along = tuple[int, int, int]  # derivatives along each axis

@@ -80,6 +80,38 @@ UNPROJECTED = (
 BOXED = 6  # arguments of a NEAR in a box: positions are short there, so that their images are exact
 
 
+def images_rows(system: System) -> list[Row]:
+    """How sums over all images of a box are done, and what would save time or digits."""
+    if system.long_range is None:
+        return []
+    told = dict(system.long_range.settings.told())
+    error, goal = told.pop("force_error", None), told.pop("goal", None)
+    words = ", ".join(f"{name} {value}" for name, value in told.items())
+    if "waves" in told:
+        return [
+            Row(
+                "images", "Ewald sum", f"{words}; a force takes n**2 pairs and every wave for every particle"
+            ),
+            Row("its price", "time", "force_error=1e-4 does the waves on a mesh: n log n"),
+        ]
+    if goal is not None and error is None:
+        return [
+            Row(
+                "images",
+                "mesh Ewald",
+                "its parameters are chosen at the first state of a run, for force_error=",
+            )
+        ]
+    right = (
+        "their error is not measured: pass force_error=1e-4 too"
+        if error is None
+        else f"force error {error:.2g}"
+    )
+    return [
+        Row("images", "mesh Ewald", f"{words}; forces are the gradient of the energy on the mesh; {right}"),
+    ]
+
+
 def rows_with(value: str, words: tuple[tuple[str, str, str], ...]) -> list[Row]:
     """Rows of a table of words; the one without a verdict has this value."""
     return [Row(name, verdict or value, because) for name, verdict, because in words]
@@ -270,6 +302,7 @@ def explain(b: Built) -> Report:
     if JUMPS in step.traits:
         chosen += propagator_rows(system, facts, goal)
     chosen += [*(() if b.choice is None else b.choice.rows), *b.units]
+    chosen += images_rows(system)
     chosen += [Row("not chosen", a.method, a.because) for a in plan.not_chosen]
     given = "energy" if system.kind == "hamiltonian" else system.kind
     given = given if system.motion is None else "Lagrangian"

@@ -11,7 +11,7 @@ from tinyphysics.ir.mesh import INTERPOLATE, SPREAD
 from tinyphysics.rules.calculus.elliptic import per_number
 from tinyphysics.tpir.program.isa import Instruction, Operand, Program, Word
 from tinyphysics.tpir.program.values import FUNCTIONS
-from tinyphysics.tpir.program.written import along, of_function, shapes_of
+from tinyphysics.tpir.program.written import along, numbers_of, of_function, shapes_of
 from tinyphysics.util import prod
 
 FREE = ("free", "neg")  # movement, copies and signs
@@ -86,9 +86,9 @@ def operations(instructions: tuple[Instruction, ...], program: Program) -> Count
 
 def of_mesh(i: Instruction) -> int:
     """Operations of particles on a mesh, or of transforms there and back."""
-    what, (order, *_, a, b, c) = str(i.args[0]), i.args[3]
+    what, (order, *_, a, b, c) = str(i.args[0]), numbers_of(i.args[3])
     if what == SPREAD:
-        return 0  # said by the nodes, whose number is that of the mesh: particles are as many as in interpolations
+        return 0  # there are as many interpolations, and of as many particles: the result does not tell them
     if what == INTERPOLATE:
         return 2 * i.type.shape[0] * order**3
     return a * b * c * sum(2 * 5 * n.bit_length() for n in (a, b, c))

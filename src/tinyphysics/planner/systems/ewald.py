@@ -40,8 +40,8 @@ def fractions(points: UOp, cell: UOp) -> UOp:
     return points @ inv(cell) if cell.ndim == 2 else points / cell
 
 
-def near_part(t: LatticeSum, split: UOp, cutoff: UOp, switch: UOp) -> UOp:
-    """The sum over neighbours, which ends smoothly."""
+def near_part(t: LatticeSum, split: UOp, cutoff: UOp, switch: UOp | None) -> UOp:
+    """The sum over neighbours, which ends smoothly where there is a switch."""
     r2 = pair_distance2(t.points, box=t.cell, cutoff=cutoff, switch=switch, exclude=t.partners)
     f = FORMS[t.form].near(r2, split.expand(r2.shape), t.parameter.expand(r2.shape))
     return t.factor * near_sum(t.charges[:, None] * t.charges[None, :] * f)
@@ -138,17 +138,3 @@ def no_wave(numbers: tuple[UOp, ...]) -> UOp:
     """The wave whose numbers are all zero."""
     a, b, c = (m.eq(0.0) for m in numbers)
     return a & b & c
-
-
-def ewald(
-    t: LatticeSum, split: UOp, cutoff: UOp, switch: UOp, waves: tuple[int, int, int], vacuum: bool
-) -> UOp:
-    """The sum over all images, as right as its cutoffs."""
-    parts = [far_part(t, split, waves), constants(t, split)]
-    if t.points.shape[0] > 1:
-        parts.insert(0, near_part(t, split, cutoff, switch))
-    if (out := exclusions(t, split)) is not None:
-        parts.append(out)
-    if vacuum and FORMS[t.form].charged:
-        parts.append(surface(t))
-    return UOp.sum_of(parts)

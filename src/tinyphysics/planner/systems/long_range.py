@@ -6,25 +6,52 @@ pinned, so that a box may change its size.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from math import ceil, isfinite, pi, sqrt
 from typing import Any
 
+from tinyphysics.analysis.masses import masses
+from tinyphysics.analysis.separable import separable
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.front.lattice_sums import LatticeSum, is_lattice_sum, lattice_sum
 from tinyphysics.given import shown
 from tinyphysics.ir import UOp, substitute, toposort
 from tinyphysics.ir.neighbours import widths
 from tinyphysics.plan import Goal
-from tinyphysics.planner.systems.ewald import ewald, width
-from tinyphysics.rules.formulas.ewald import SOFTENED
+from tinyphysics.planner.systems.ewald import constants, exclusions, far_part, near_part, surface, width
+from tinyphysics.planner.systems.mesh import on_mesh
+from tinyphysics.rules.formulas.ewald import FORMS, SOFTENED
 from tinyphysics.system import LongRange, System, roots_in
 from tinyphysics.util import did_you_mean, one_of
 
 FORCE_ERROR, LONG_RANGE = "force_error", "long_range"  # options of compile, kept in Goal.more
-KNOWN = ("alpha", "cutoff", "surface")
 SURFACES = ("tin foil", "vacuum")
+ORDER = 6
+ORDERS = range(3, 13)
+
+
+def length(x: Any) -> str | None:
+    good = isinstance(x, (int, float)) and not isinstance(x, bool) and isfinite(x) and x > 0
+    return None if good else "a number above zero"
+
+
+def mesh_of(x: Any) -> str | None:
+    sizes = (x,) * 3 if hasattr(x, "__index__") else x if isinstance(x, (tuple, list)) else ()
+    good = len(sizes) == 3 and all(hasattr(n, "__index__") and n > 1 for n in sizes)
+    return None if good else "a number of nodes, or three"
+
+
+# entry of long_range= -> what is wrong with a value of it
+KNOWN: dict[str, Callable[[Any], str | None]] = {
+    "alpha": length,
+    "cutoff": length,
+    "grid": mesh_of,
+    "order": lambda x: None if x in ORDERS and not isinstance(x, (bool, float)) else "an order from 3 to 12",
+    "switch": lambda x: length(x) or ("at most 1" if x > 1 else None),
+    "anchored": lambda x: None if isinstance(x, bool) else "True or False",
+    "surface": lambda x: None if x in SURFACES else one_of(SURFACES),
+}
 CUTOFF = 0.45  # widths of the box: a list needs room for its skin
 SWITCH = 0.9  # of the cutoff: where the near part begins to end
 EXACT = 5.54  # exp(-x²) is 5e-14: how far both parts reach where no error was asked for
@@ -36,17 +63,35 @@ class Settings:
 
     alpha: float  # the split; per width of the box if `scaled`
     cutoff: float  # of the near part; in widths of the box if `cut_scaled`
-    waves: tuple[int, int, int]  # along each vector of the box
+    waves: tuple[int, int, int]  # along each vector of the box; without a mesh
     scaled: bool = True
     cut_scaled: bool = True
     vacuum: bool = False
+    switch: float = SWITCH  # of the cutoff: where the near part begins to end; 1: it is cut off
+    grid: tuple[int, int, int] | None = None  # nodes of a mesh
+    order: int = ORDER  # of its splines
+    anchored: bool = True  # positions relative to their mean, and own meshes taken out
+    error: float | None = field(default=None, compare=False)  # measured: rms error of forces over their rms
+    goal: float | None = field(default=None, compare=False)
+
+    @property
+    def exact(self) -> bool:
+        """Do both parts reach as far as they do where nothing was asked for?"""
+        return self.scaled and self.cut_scaled and self.grid is None and self.switch == SWITCH
 
     def told(self) -> dict[str, Any]:
         """For reports and out.metrics."""
         of = " / width of the box" if self.scaled else ""
         cut = " widths of the box" if self.cut_scaled else ""
         found: dict[str, Any] = {"alpha": f"{self.alpha:g}{of}", "cutoff": f"{self.cutoff:g}{cut}"}
-        return found | {"waves": self.waves, "surface": SURFACES[self.vacuum]}
+        far = {"waves": self.waves} if self.grid is None else {"grid": self.grid, "order": self.order}
+        more = {"goal": self.goal, "force_error": self.error} if self.error is not None else {}
+        return found | far | {"surface": SURFACES[self.vacuum]} | more
+
+    def lengths(self, wide: float) -> tuple[float, float]:
+        """(split, cutoff) in a box of this width."""
+        split = self.alpha / wide if self.scaled else self.alpha
+        return split, self.cutoff * wide if self.cut_scaled else self.cutoff
 
 
 def checked_long_range(given: Any) -> tuple[tuple[str, Any], ...]:
@@ -57,14 +102,21 @@ def checked_long_range(given: Any) -> tuple[tuple[str, Any], ...]:
     for name, value in given.items():
         if name not in KNOWN:
             what = f"long_range has no entry {name!r}"
-            raise InputError(what, fix=f"{did_you_mean(str(name), KNOWN)}It takes {one_of(KNOWN)}.")
-        if name in ("alpha", "cutoff") and not (
-            isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value) and value > 0
-        ):
-            raise InputError(f"long_range: {name}={shown(value)} is not a length above zero", fix=example)
-        if name == "surface" and value not in SURFACES:
-            raise InputError(f"long_range: surface={shown(value)}", fix=f"It is {one_of(SURFACES)}.")
-    return tuple((name, given[name]) for name in KNOWN if name in given)
+            raise InputError(what, fix=f"{did_you_mean(str(name), [*KNOWN])}It takes {one_of([*KNOWN])}.")
+        if (wanted := KNOWN[name](value)) is not None:
+            raise InputError(f"long_range: {name}={shown(value)} is not {wanted}", fix=example)
+    if "order" in given and "grid" not in given:
+        raise InputError("long_range: order= without a mesh", fix='Pass a mesh too: "grid": 32.')
+    out = {name: given[name] for name in KNOWN if name in given}
+    if "grid" in out:
+        g = out["grid"]
+        out["grid"] = (int(g),) * 3 if hasattr(g, "__index__") else tuple(int(n) for n in g)
+        if min(out["grid"]) < 2 * out.get("order", ORDER):
+            raise InputError(
+                f"long_range: a mesh of {out['grid']} for splines of order {out.get('order', ORDER)}",
+                fix="Along each axis it has twice as many nodes as the order, or more.",
+            )
+    return tuple(out.items())
 
 
 def sums_over_images(system: System) -> dict[UOp, LatticeSum]:
@@ -95,8 +147,25 @@ def asked_of(goal: Goal) -> dict[str, Any]:
 
 def computed(system: System, settings: Settings) -> System:
     """With the sums over images of a system as written replaced."""
-    new = {u: expanded(t, settings) for u, t in sums_over_images(system).items()}
+    found = sums_over_images(system)
+    new = {u: expanded(t, settings, mean_of(system, t.points)) for u, t in found.items()}
     return replace(replaced(system, new), long_range=LongRange(system, settings))
+
+
+def mean_of(system: System, points: UOp) -> UOp:
+    """Weights of a mean of points: the masses over their sum where they are known, else all the same."""
+    n = points.shape[0]
+    same = UOp.const(1.0 / n, points.dtype, (n,))
+    if system.kind != "hamiltonian" or points not in system.q:
+        return same
+    split = separable(system)
+    found = masses(system, split.T) if split else None
+    if not found:
+        return same
+    inverse = found.inverse[system.q.index(points)]
+    own: UOp = 1.0 / inverse[:, 0]
+    out: UOp = own / own.sum().expand((n,))
+    return out
 
 
 def replaced(system: System, new: Mapping[UOp, UOp]) -> System:
@@ -112,14 +181,28 @@ def observed(u: UOp, system: System) -> UOp:
     if not found:
         return u
     s = system.long_range.settings if system.long_range is not None else settings_of(found, {}, None)
-    return substitute([u], {v: expanded(t, s) for v, t in found.items()})[0]
+    return substitute([u], {v: expanded(t, s, mean_of(system, t.points)) for v, t in found.items()})[0]
 
 
-def expanded(t: LatticeSum, s: Settings) -> UOp:
+def expanded(t: LatticeSum, s: Settings, mean: UOp) -> UOp:
+    """A sum over images as sums that converge."""
     wide = width(t.cell)
     split = s.alpha / wide if s.scaled else UOp.const(s.alpha)
     cutoff = wide * s.cutoff if s.cut_scaled else UOp.const(s.cutoff)
-    return ewald(t, split, cutoff, cutoff * SWITCH, s.waves, s.vacuum)
+    n = t.points.shape[0]
+    far = (
+        far_part(t, split, s.waves)
+        if s.grid is None or n == 1
+        else on_mesh(t, split, s.grid, s.order, mean if s.anchored else None)
+    )
+    parts = [far, constants(t, split)]
+    if n > 1:
+        parts.insert(0, near_part(t, split, cutoff, None if s.switch == 1.0 else cutoff * s.switch))
+    if (out := exclusions(t, split)) is not None:
+        parts.append(out)
+    if s.vacuum and FORMS[t.form].charged:
+        parts.append(surface(t))
+    return UOp.sum_of(parts)
 
 
 def settings_of(
@@ -144,6 +227,10 @@ def settings_of(
     split = EXACT / (SWITCH * CUTOFF) if alpha is None else alpha * wide
     if alpha is None and cutoff is not None:
         split = EXACT / (SWITCH * cut)
+    if FORCE_ERROR in asked and vectors is None and "grid" not in pinned:
+        return Settings(
+            8.0, CUTOFF, (1, 1, 1), grid=(2 * ORDER,) * 3, goal=asked[FORCE_ERROR]
+        )  # until the first state
     longest = 2.0 * EXACT * split / wide  # the longest wave vector
     a, b, c = (max(1, ceil(longest * x / (2.0 * pi))) for x in lengths)
     return Settings(
@@ -153,4 +240,8 @@ def settings_of(
         alpha is None and (cutoff is None or vectors is not None),
         cutoff is None,
         pinned.get("surface") == "vacuum",
+        pinned.get("switch", SWITCH),
+        pinned.get("grid"),
+        pinned.get("order", ORDER),
+        pinned.get("anchored", True),
     )

@@ -18,7 +18,9 @@ from tinyphysics.ir.mesh import AXES, spline
 from tinyphysics.planner.systems.ewald import fractions, inverse, no_wave, of_waves, volume
 from tinyphysics.rules.calculus.mesh import half_square, spread
 
-ALIASES = 6  # of a wave, on each side: the transform of a spline falls like their number to the power of its order
+ALIASES = (
+    6  # of a wave, on each side: the transform of a spline falls like their number to the power of its order
+)
 
 
 @lru_cache(maxsize=32)
@@ -117,16 +119,16 @@ def own_mesh(t: LatticeSum, f: UOp, waves: UOp, grid: tuple[int, int, int], orde
         for h, wave in enumerate(harmonics, 1):
             parts = [overlap(order, n, h) if b == a else plain[b] for b in range(AXES)]
             # both signs of the harmonic, half the square
-            size = (waves * along_axes(parts, grid)).sum()
+            size = (
+                (waves * along_axes(parts, grid)).reshape(-1).sum()
+            )  # of one axis: it is kept, not done again for each
             term = size * (squares * wave).sum()
             out = term if out is None else out + term
     assert out is not None
     return out
 
 
-def on_mesh(
-    t: LatticeSum, split: UOp, grid: tuple[int, int, int], order: int, weights: UOp | None
-) -> UOp:
+def on_mesh(t: LatticeSum, split: UOp, grid: tuple[int, int, int], order: int, weights: UOp | None) -> UOp:
     """The sum over waves; with `weights` of a mean, positions are anchored to it and own meshes are taken out."""
     points = t.points if weights is None else relative_to_mean(t.points, weights)
     f = in_units(points, t.cell, grid)

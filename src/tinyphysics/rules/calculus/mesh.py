@@ -1,4 +1,4 @@
-"""What are the derivatives of particles on a mesh?  Of the same kind: splines have slopes that are splines, and waves are linear."""
+"""What are the derivatives of particles on a mesh?  Of the same kind: slopes of splines are splines, and waves are linear."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ def spread(f: UOp, c: UOp, order: int, grid: Shape, along: Along = PLAIN) -> UOp
 def interpolate(f: UOp, values: UOp, order: int, along: Along = PLAIN) -> UOp:
     """What each particle has of the nodes; a number that all nodes share stays outside."""
     n, grid = f.shape[0], values.shape
-    while values.op is Ops.MUL and (k := next((k for k in (0, 1) if one_number(values.src[k])), None)) is not None:
+    while (
+        values.op is Ops.MUL
+        and (k := next((k for k in (0, 1) if one_number(values.src[k])), None)) is not None
+    ):
         factor, rest = values.src[k], values.src[1 - k]
         while factor.op in (Ops.EXPAND, Ops.RESHAPE):
             factor = factor.src[0]

@@ -40,7 +40,7 @@ def one(u: UOp, src: list[list[UOp]]) -> list[UOp]:
     if u.op is Ops.MESH:
         raise PlanError(
             "particles on a mesh are not written out number by number",
-            fix='Ask it of the same system with plain sums: long_range={}.',
+            fix="Ask it of the same system with plain sums: long_range={}.",
         )
     if u.op is Ops.ELLIPTIC:
         raise PlanError(

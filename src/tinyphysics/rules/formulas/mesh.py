@@ -1,4 +1,4 @@
-"""What are sums over the waves of a mesh made of?  Fourier transforms there and back; particles on a mesh are kinds of nests."""
+"""What are sums over the waves of a mesh made of?  Fourier transforms, there and back."""
 
 from __future__ import annotations
 

@@ -109,9 +109,13 @@ def own_order(u: UOp, ranges: dict[UOp, Range], moving: frozenset[UOp]) -> int |
             return JUMP if chosen else None
         case op if op in MOVEMENT or op in (Ops.FOURIER, Ops.ELLIPTIC):
             return None
-        case Ops.MESH:  # a spline has order - 2 continuous derivatives, and each that is taken already costs one
+        case (
+            Ops.MESH
+        ):  # a spline has order - 2 continuous derivatives, and each that is taken already costs one
             what, order, along, _ = u.arg
-            return order - 2 - sum(along) if what in (SPREAD, INTERPOLATE) and u.src[0].leaves & moving else None
+            return (
+                order - 2 - sum(along) if what in (SPREAD, INTERPOLATE) and u.src[0].leaves & moving else None
+            )
         case Ops.REDUCE:
             return None if u.arg[0] in ("sum", "pairs") or u.src[0].size == u.size else KINK
         case Ops.CAST:

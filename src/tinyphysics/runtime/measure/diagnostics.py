@@ -61,6 +61,13 @@ def tree_errors(f: Finished) -> Found:
     return {"approximate": {"budget": f.setup.goal.approximate, **one}}
 
 
+def sums_over_images(f: Finished) -> Found:
+    """How sums over all images of a box were done."""
+    long_range = f.run.system.long_range
+    assert long_range is not None
+    return {"long_range": long_range.settings.told()}
+
+
 def own_steps(f: Finished) -> Found:
     """Of a method that chooses its own steps: how many it took, and how many it tried."""
     out: dict[str, Any] = {}
@@ -337,6 +344,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("math", applies=lambda f: f.setup.goal.math == "fast", after=fast_math),
     Diagnostic("shape", applies=lambda f: f.record.shape, after=lambda f: {"shape": dict(f.record.shape)}),
     Diagnostic("approximate", applies=lambda f: f.record.measured, after=tree_errors),
+    Diagnostic("long_range", applies=lambda f: f.run.system.long_range is not None, after=sums_over_images),
     Diagnostic("substeps", applies=lambda f: f.run.adaptive, after=own_steps),
     Diagnostic("events", applies=lambda f: f.run.events or f.run.system.crossings, after=events),
     Diagnostic("met", applies=lambda f: f.record.met, after=met),

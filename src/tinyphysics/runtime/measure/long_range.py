@@ -3,18 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from tinyphysics.errors import PlanError
 from tinyphysics.ir import Ops, UOp
-from tinyphysics.planner.systems.long_range import asked_of, computed, settings_of, sums_over_images
+from tinyphysics.planner.systems.long_range import (
+    FORCE_ERROR,
+    LONG_RANGE,
+    Settings,
+    asked_of,
+    computed,
+    mean_of,
+    settings_of,
+    sums_over_images,
+)
+from tinyphysics.rules.formulas.ewald import COULOMB, FORMS, SOFTENED
+from tinyphysics.runtime.measure.mesh_forces import (
+    SHOWN,
+    CannotMeet,
+    Charges,
+    Way,
+    chosen,
+    converged,
+    measured,
+)
 from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.stages.in_numpy import numbers
 from tinyphysics.runtime.stages.resolve import Beginning
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import Inputs, inputs
 from tinyphysics.system import System
+from tinyphysics.util import one_of
 
 
 def is_open(setup: Setup, at: Beginning) -> bool:
@@ -56,7 +78,64 @@ def decide(setup: Setup, at: Beginning) -> Any:
     asked: Mapping[str, Any] = asked_of(setup.goal)
     every = [settings_of(sums, asked, box) for box in boxes]
     settings = max(every, key=lambda s: s.waves)
-    if settings != long_range.settings:
+    if FORCE_ERROR in asked:
+        settings = with_goal(
+            long_range.system, settings, dict(asked.get(LONG_RANGE, ())), asked[FORCE_ERROR], start
+        )
+    if settings != long_range.settings or settings.error != long_range.settings.error:
         system = computed(long_range.system, settings)
         setup._compiled = Compiled(system, setup.goal, setup.requested)
     return at.dt
+
+
+def with_goal(system: System, given: Settings, pinned: Mapping[str, Any], goal: float, i: Inputs) -> Settings:
+    """The cheapest settings whose forces are as right as was asked, measured on some particles of the first member."""
+    sums = list(sums_over_images(system).values())
+    if any(t.form not in (COULOMB, SOFTENED) for t in sums):
+        forms = one_of([FORMS[name].written for name in (COULOMB, SOFTENED)])
+        raise PlanError(
+            f"force_error= is for sums of {forms}, and `{system.name}` has others",
+            fix='Set how they are summed: long_range={"alpha": 1.0, "cutoff": 3.0, "grid": 32}.',
+        )
+    roots = [
+        u
+        for t in sums
+        for u in (t.points, t.charges, t.factor, t.cell, mean_of(system, t.points), t.parameter)
+    ]
+    (values, *_) = values_of(system, roots, i)
+    charges = []
+    for k in range(len(sums)):
+        q, c, factor, cell, mean, soft = values[6 * k : 6 * k + 6]
+        c = np.asarray(c, float) * np.sqrt(abs(float(factor)))
+        shown = np.unique(np.linspace(0, len(c) - 1, min(SHOWN, len(c))).astype(int))
+        charges.append(
+            Charges(np.asarray(q, float), c, np.array(as_vectors(cell)), shown, np.asarray(mean), float(soft))
+        )
+    wide = charges[0].wide
+    try:
+        if "grid" in pinned:
+            split, cutoff = given.lengths(wide)
+            assert given.grid is not None
+            way = Way(split, cutoff, given.grid, given.order, given.switch, given.anchored)
+            found = measured(charges, way, converged(charges, goal))
+            if found.relative > goal:
+                raise CannotMeet(f"the forces of this mesh are off by {found.relative:.2g}")
+            return replace(given, error=found.relative, goal=goal)
+        found = chosen(charges, goal, given.switch, given.anchored)
+    except CannotMeet as error:
+        raise PlanError(
+            f"force_error={goal:g} for `{system.name}`: {error}",
+            fix="Ask for less, leave long_range= out, or enlarge the box.",
+        ) from None
+    w = found.way
+    return replace(
+        given,
+        alpha=w.alpha * wide,
+        cutoff=w.cutoff / wide,
+        scaled=True,
+        cut_scaled=True,
+        grid=w.grid,
+        order=w.order,
+        error=found.relative,
+        goal=goal,
+    )

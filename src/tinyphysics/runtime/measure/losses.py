@@ -70,6 +70,27 @@ def far_field(c: Case) -> Iterator[Loss]:
     yield Loss("far field of the tree", amount, unit, c.since, "leave approximate= out", because)
 
 
+def images(c: Case) -> Iterator[Loss]:
+    """What a mesh, or a cutoff that was set, leaves out of a sum over all images of a box."""
+    if c.system.long_range is None:
+        return
+    s = c.system.long_range.settings
+    if s.grid is None and s.exact:
+        return
+    because = "measured at the first state, against a finer sum for up to 256 particles"
+    if s.error is None:
+        because = "no error was asked for: force_error=1e-4 measures it"
+    unit = "rms error of forces, over their rms"
+    yield Loss(
+        "sums over images of the box",
+        s.error,
+        unit,
+        c.since,
+        "leave force_error= and long_range= out",
+        because,
+    )
+
+
 def projection(c: Case) -> Iterator[Loss]:
     """What project= does to a step."""
     if not c.goal.project:
@@ -265,6 +286,7 @@ def soft_contacts(c: Case) -> Iterator[Loss]:
 # fmt: off
 LOSSES: tuple[Callable[[Case], Iterator[Loss]], ...] = (
     far_field,
+    images,
     projection,
     beyond_cutoffs,
     fast_functions,

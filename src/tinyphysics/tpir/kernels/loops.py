@@ -38,7 +38,7 @@ from tinyphysics.tpir.kernels.stages import RolledStep, rolled_up
 from tinyphysics.tpir.kernels.tree import tree_of
 from tinyphysics.tpir.program.isa import GOING, Instruction, Operand, Param, Pointer, Program, Register, Word
 from tinyphysics.tpir.program.liveness import reads_before_writing
-from tinyphysics.tpir.program.written import axes_of, lines, shapes_of
+from tinyphysics.tpir.program.written import axes_of, lines, numbers_of, shapes_of
 from tinyphysics.util import prod, without_collections
 
 GATE = "going"  # the buffer of a condition under which a step is done
@@ -111,7 +111,8 @@ def finished(
 def dear_parameters(roots: Sequence[UOp], homes: dict[UOp, Home]) -> list[UOp]:
     """Arrays of parameters alone that are worth computing once: 1/m, but no table of all pairs."""
     params = frozenset(u for u in toposort(roots) if u.op is Ops.VAR and str(u.arg).startswith("$"))
-    largest = max((v.size for v in homes), default=0)
+    # beside transforms, an array of their size is no larger than what is there
+    largest = max((v.size for v in (*homes, *(u for u in toposort(roots) if u.op is Ops.FOURIER))), default=0)
     found: dict[UOp, None] = {}
 
     def fixed(u: UOp) -> bool:
@@ -207,15 +208,15 @@ def components_of(program: Program) -> int | None:
     most = max(MOST_LINES, MOST_TIMES * lines(program, every, LEAST))
     meshes = [i for i in every if i.op == "MESH"]
     if meshes:  # nodes and particles are loops
-        numbers = program_sizes_of_meshes(program, meshes)
+        numbers = shortest_of_meshes(program, meshes)
         ways = [n for n in ways if n < numbers]
     return next((n for n in ways if lines(program, every, n) <= most), None)
 
 
-def program_sizes_of_meshes(program: Program, meshes: Sequence[Instruction]) -> int:
+def shortest_of_meshes(program: Program, meshes: Sequence[Instruction]) -> int:
     """The shortest axis along which particles or nodes of a mesh lie."""
     shapes = shapes_of(program)
-    along = [n for i in meshes for n in i.args[3][4:]]
+    along = [n for i in meshes for n in numbers_of(i.args[3])[4:]]
     return min([*along, *(shapes[i.args[1]][0] for i in meshes if shapes.get(i.args[1]))])
 
 

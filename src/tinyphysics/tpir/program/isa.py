@@ -330,7 +330,8 @@ ISA: dict[str, InstructionRow] = {
         "[rc]{3,6}cn", value=values.elliptic, cost="ELLIPTIC"),
     "MESH":      InstructionRow("dst, what, x, y, (order, derivative..., nodes...)", "TEB",
         "particles on a periodic mesh: spread places x and charges y, interpolate nodes y at places x, convolve nodes x with "
-        "a number for each wave y, half_square of that, or spectrum of nodes x and y", "wrrn", value=values.meshed, cost="MESH"),
+        "a number for each wave y, half_square of that, or spectrum of nodes x and y",
+        "wrrn", value=values.meshed, cost="MESH"),
     "MOVE":      InstructionRow("dst, func, [src...], [numbers]", "TEB", "the same numbers in another arrangement",
         "w([rc]+n?)?", value=values.function, numbers="moved"),
     "TIME":      InstructionRow("dst, c, [e, word]", "T",

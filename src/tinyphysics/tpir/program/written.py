@@ -61,6 +61,12 @@ def along(i: Instruction) -> tuple[tuple[int, ...], int]:
     return shape[:axis] + shape[axis + 1 :], shape[axis]
 
 
+def numbers_of(x: Operand) -> tuple[int, ...]:
+    """The operand that holds whole numbers."""
+    assert isinstance(x, tuple)
+    return tuple(n for n in x if isinstance(n, int))
+
+
 def lines(program: Program, instructions: Sequence[Instruction], components: int | None = None) -> int:
     """Operations of the minimal set that are written for some instructions.
 

@@ -77,7 +77,9 @@ def particles(p: Piece) -> list[Particle]:
 
 
 @lru_cache(maxsize=64)
-def expressions(order: int, grid: Shape, along: tuple[Along, ...], dtype: DType) -> tuple[tuple[UOp, ...], list[UOp]]:
+def expressions(
+    order: int, grid: Shape, along: tuple[Along, ...], dtype: DType
+) -> tuple[tuple[UOp, ...], list[UOp]]:
     """Variables for a place, and what follows from it in the operations of a machine."""
     names = tuple(UOp.var(f"@place{a}", (), dtype) for a in range(AXES))
     return names, lower(at_nodes(names, order, grid, along))
@@ -107,7 +109,9 @@ class Seen:
             self.weights.append({d: [next(rest) for _ in range(t.order)] for d in t.derivatives(a)})
         for a in range(AXES - 1):
             for j in range(t.order):
-                self.begin.append(Put(self.local(a), 0, (number(j),), node(self.below[a], j, t.order, t.grid[a])))
+                self.begin.append(
+                    Put(self.local(a), 0, (number(j),), node(self.below[a], j, t.order, t.grid[a]))
+                )
             for d, w in self.weights[a].items():
                 self.begin += [Put(self.local(a, d), 0, (number(j),), x) for j, x in enumerate(w)]
         self.last = tuple(UOp.var(f"@z{tag}{j}", (), i64) for j in range(t.order))
@@ -188,7 +192,12 @@ class OnMesh(PlainKind):
     def at_particle(self, t: Particle, seen: Seen) -> Body:
         raise NotImplementedError
 
-    def found(self, run: OnArrays, t: Particle, env: dict[UOp, Any], along: Along) -> tuple[list[Any], list[list[Any]]]:
+    def evaluate(self, run: OnArrays, env: dict[UOp, Any]) -> None:
+        raise NotImplementedError
+
+    def found(
+        self, run: OnArrays, t: Particle, env: dict[UOp, Any], along: Along
+    ) -> tuple[list[Any], list[list[Any]]]:
         """With NumPy: for each axis the nodes and the weights of every particle, node by node."""
         given, found = expressions(t.order, t.grid, (along,), t.dtype)
         places = run.evaluate(t.place, env)
@@ -208,7 +217,9 @@ class Spread(OnMesh):
         return 1
 
     def clear(self, nest: Nest, kernel: LoopKernel) -> Body:
-        return tuple(For(ITEM, number(0), number(kernel.buffers[b].size), (zero(kernel, b),)) for b in written(nest))
+        return tuple(
+            For(ITEM, number(0), number(kernel.buffers[b].size), (zero(kernel, b),)) for b in written(nest)
+        )
 
     def over(self, nest: Nest, p: Piece, body: Body) -> Body:
         return (For(nest.variables[0], number(p.lo), number(p.hi), body),)
@@ -223,7 +234,10 @@ class Spread(OnMesh):
             at = (x, y, z)
             puts.append(Put(store.buffer, 0, at, load(store.buffer, t.dtype, *at) + ab * w))
         inner: Body = (
-            Let((x, y, ab), (seen.node(0, J), seen.node(1, K), seen.weight(0, dx, J) * charge * seen.weight(1, dy, K))),
+            Let(
+                (x, y, ab),
+                (seen.node(0, J), seen.node(1, K), seen.weight(0, dx, J) * charge * seen.weight(1, dy, K)),
+            ),
             *puts,
         )
         n = number(t.order)
@@ -312,7 +326,9 @@ class Interpolate(OnMesh):
                     at = run.place(store.buffer, store.plane, run.evaluate(store.index, here))
                     run.write(store.buffer, at, total, [p.hi - p.lo])
 
-    def plane(self, run: OnArrays, t: Particle, env: dict[UOp, Any], i: Any, ny: Any, nz: Any, wy: Any, wz: Any) -> Any:
+    def plane(
+        self, run: OnArrays, t: Particle, env: dict[UOp, Any], i: Any, ny: Any, nz: Any, wy: Any, wz: Any
+    ) -> Any:
         lines = []
         for j in ny:
             values = [run.evaluate([t.other], env | {X: i, Y: j, Z: k})[0] for k in nz]

@@ -1,0 +1,158 @@
+"""Sums over images on a mesh: the same bits everywhere, forces that are a gradient and add up to zero, goals that are met."""
+
+import numpy as np
+import pytest
+
+import tinyphysics as tp
+from tinyphysics.errors import InputError, PlanError
+from tinyphysics.ir import UOp, evaluate
+from tinyphysics.ir.mesh import spline, weights
+from tinyphysics.rules.calculus.jvp import jvp
+from tinyphysics.rules.calculus.mesh import half_square, interpolate, spread
+from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.runtime.measure.mesh_forces import Charges, Way, converged, far_forces, forces, rms
+from tinyphysics.runtime.stages.in_numpy import numbers
+
+
+def rock_salt(n, shake, seed=5):
+    g = np.stack(np.meshgrid(*[np.arange(n)] * 3, indexing="ij"), -1).reshape(-1, 3)
+    return g + np.random.default_rng(seed).uniform(-shake, shake, g.shape), (-1.0) ** g.sum(1)
+
+
+@tp.hamiltonian
+def salt(q: tp.Array["n", 3], p: tp.Array["n", 3], c: tp.Vec["n"], m: tp.Vec["n"], L: float):
+    r2 = tp.pair_distance2(q, box=L)
+    return ((p**2).sum(-1) / (2 * m)).sum() + tp.pair_sum(c[:, None] * c[None, :] / np.sqrt(r2))
+
+
+def run(q, c, L, m=None, **options):
+    sim = tp.compile(salt, dt=1e-6, **options)
+    mass = np.ones(len(c)) if m is None else m
+    out = sim.evolve(q=q, p=0 * q, c=c, m=mass, L=L, steps=1)
+    return sim, out, out.final.p / 1e-6
+
+
+# --- splines, and the operation --------------------------------------------------------------------------------------------
+def test_splines_add_up_to_one_and_their_slopes_to_zero():
+    u = UOp.var("u")
+    for order in (3, 4, 7, 10):
+        for x in (0.0, 0.3, 0.999):
+            w = evaluate(spline(u, order), {"u": x})
+            assert len(w) == order and sum(w) == pytest.approx(1.0, abs=1e-14) and min(w) >= 0.0
+            slopes = evaluate(weights(u, order, 1), {"u": x})
+            assert sum(slopes) == pytest.approx(0.0, abs=1e-14)
+            ahead, behind = (evaluate(spline(u, order), {"u": x + h}) for h in (1e-6, -1e-6))
+            assert np.allclose(slopes, (np.array(ahead) - behind) / 2e-6, atol=1e-8)
+
+
+def test_the_gradient_of_a_mesh_is_its_derivative_in_all_arguments():
+    rng = np.random.default_rng(0)
+    f, c, g = UOp.var("f", (3, 3)), UOp.var("c", (3,)), UOp.var("g", (5, 4, 6))
+    mesh = spread(f, c, 4, (5, 4, 6))
+    energy = half_square(mesh, g) + (interpolate(f, mesh * 0.5, 4) * c).sum()
+    env = {"f": rng.uniform(-9, 9, (3, 3)), "c": rng.normal(size=3), "g": rng.normal(size=(5, 4, 6))}
+    for name, x in (("f", f), ("c", c), ("g", g)):
+        (slope,) = numbers(gradient(energy, [x]), env)
+        way = rng.normal(size=env[name].shape)
+        at = [numbers([energy], env | {name: env[name] + h * way})[0] for h in (1e-5, -1e-5)]
+        measured = (at[0] - at[1]) / 2e-5
+        assert (slope * way).sum() == pytest.approx(measured, rel=1e-6, abs=1e-6)
+        d = UOp.var("d", x.shape)
+        (along,) = numbers(jvp([energy], [x], [d]), env | {"d": way})
+        assert along == pytest.approx(measured, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.requirement("S2-18")
+@pytest.mark.slow("a mesh by several backends")
+@pytest.mark.parametrize("others", [("c", "numpy"), pytest.param(("python",), marks=pytest.mark.all)])
+def test_a_mesh_has_the_same_bits_on_every_backend(others):
+    q, c = rock_salt(3, 0.2)
+    options = {"long_range": {"alpha": 2.0, "cutoff": 1.4, "grid": (9, 6, 7), "order": 3}}
+    hashes = set()
+    for backend in ("llvm", *others):
+        sim = tp.compile(salt, dt=0.02, backend=backend, **options)
+        hashes.add(sim.evolve(q=q, p=0 * q, c=c, m=np.ones(27), L=3.0, steps=1).hash)
+    assert len(hashes) == 1
+
+
+# --- forces ------------------------------------------------------------------------------------------------------------------
+@pytest.mark.slow("two compilations")
+def test_kernels_have_the_forces_that_numpy_finds_and_they_add_up_to_zero():
+    q, c = rock_salt(4, 0.2)
+    m = np.random.default_rng(1).uniform(1, 3, 64)
+    for anchored in (True, False):
+        pinned = {"alpha": 1.9, "cutoff": 1.8, "grid": 12, "order": 5, "anchored": anchored}
+        sim, out, found = run(q, c, 4.0, m, long_range=pinned)
+        way = Way(1.9, 1.8, (12, 12, 12), 5, 0.9, anchored)
+        expected = forces(Charges(q, c, 4.0 * np.eye(3), np.arange(64), m / m.sum()), way)
+        assert np.allclose(found, expected, atol=1e-9)
+        assert bool(abs(found.sum(0)).max() < 1e-12) is anchored
+        assert sim.certificate.symplectic and "on the mesh" in sim.certificate.symplectic.because
+        assert "not measured" in sim.certificate.consistent.because
+        (loss,) = [x for x in out.losses if "images" in x.what]
+        assert loss.amount is None and out.metrics["long_range"]["grid"] == (12, 12, 12)
+
+
+def test_two_charges_far_apart_feel_each_other_and_hardly_themselves():
+    """Charges of 1 and -1, 12 cells apart: without its corrections a mesh has a force of each charge on itself."""
+    rng = np.random.default_rng(2)
+    cell, worst = 32.0 * np.eye(3), {}
+    for anchored in (False, True):
+        errors = []
+        for _ in range(12):
+            d = rng.normal(size=3)
+            first = rng.uniform(0, 32, 3)
+            q = np.array([first, first + 12 * d / np.linalg.norm(d)])
+            s = Charges(q, np.array([1.0, -1.0]), cell, np.arange(2), np.full(2, 0.5))
+            found = far_forces(s, Way(0.5, 14.0, (32, 32, 32), 6, 1.0, anchored))
+            right = far_forces(s, Way(0.5, 14.0, (96, 96, 96), 12, 1.0, False))
+            errors.append(rms(found - right) / rms(right))
+        worst[anchored] = float(np.sqrt(np.mean(np.square(errors))))
+    assert worst[False] > 1e-2 and worst[True] < 5e-5
+
+
+@pytest.mark.slow("meshes for three goals")
+@pytest.mark.parametrize(
+    "goal", [1e-3, pytest.param(1e-5, marks=pytest.mark.all), pytest.param(1e-7, marks=pytest.mark.all)]
+)
+def test_a_goal_for_forces_is_met_and_not_by_far(goal):
+    q, c = rock_salt(8, 0.2)
+    sim, out, found = run(q, c, 8.0, force_error=goal)
+    s = Charges(q, c, 8.0 * np.eye(3), np.arange(512), np.full(512, 1 / 512))
+    right = converged([s], 1e-10)
+    assert rms(right) == pytest.approx(0.87326131, abs=1e-8)
+    assert 0.2 * goal < rms(found - right) / rms(right) < goal
+    assert abs(found.sum(0)).max() < 1e-12
+    told = out.metrics["long_range"]
+    assert told["goal"] == goal and 0.2 * goal < told["force_error"] < goal
+    assert "force error" in sim.certificate.consistent.because
+    assert any(x.amount == told["force_error"] for x in out.losses)
+
+
+@pytest.mark.all
+def test_the_errors_of_pinned_meshes_are_those_that_are_known():
+    q, c = rock_salt(8, 0.2)
+    s = Charges(q, c, 8.0 * np.eye(3), np.arange(512), np.full(512, 1 / 512))
+    right = converged([s], 1e-10)
+    for pinned, expected in (
+        ({"alpha": 1.0, "cutoff": 3.0, "grid": 32, "order": 6, "switch": 1.0}, 1.33e-4),
+        ({"alpha": 1.6, "cutoff": 3.9, "grid": 64, "order": 8}, 5.8e-8),
+    ):
+        _, _, found = run(q, c, 8.0, long_range=pinned | {"anchored": False})
+        assert rms(found - right) / rms(right) == pytest.approx(expected, rel=0.01)
+
+
+def test_what_a_mesh_cannot_do_is_refused():
+    q, c = rock_salt(4, 0.2)
+    for pinned, match in (
+        ({"grid": 2.5}, "a number of nodes"),
+        ({"grid": 8, "order": 6}, "twice as many nodes"),
+        ({"order": 6}, "without a mesh"),
+        ({"grid": 16, "order": 2}, "order from 3 to 12"),
+    ):
+        with pytest.raises(InputError, match=match):
+            run(q, c, 4.0, long_range=pinned)
+    with pytest.raises(PlanError, match="forces of this mesh are off by"):
+        run(q, c, 4.0, long_range={"alpha": 2.0, "cutoff": 1.9, "grid": 12}, force_error=1e-6)
+    with pytest.raises(PlanError, match="pairs of float64"):
+        run(q, c, 4.0, long_range={"alpha": 2.0, "cutoff": 1.9, "grid": 12}, precision="dd")
