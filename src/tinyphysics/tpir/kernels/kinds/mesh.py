@@ -254,8 +254,6 @@ class Spread(OnMesh):
         ]
 
     def evaluate(self, run: OnArrays, env: dict[UOp, Any]) -> None:
-        import numpy as np
-
         nest = run.nest
         for name in written(nest):
             run.memory[name][:] = 0
@@ -265,15 +263,17 @@ class Spread(OnMesh):
                 ((store, along),) = t.stores
                 (charge,) = run.evaluate([t.other], here)
                 (nx, ny, nz), (wx, wy, wz) = self.found(run, t, here, along)
-                shape = (p.hi - p.lo,)
-                at, what = [], []
+                items: list[Store] = []
+                known: dict[UOp, Any] = {}
                 for i, a in zip(nx, wx):
                     for j, b in zip(ny, wy):
                         ab = (a * charge) * b
                         for k, w in zip(nz, wz):
-                            at.append(np.broadcast_to(run.place(store.buffer, 0, (i, j, k)), shape))
-                            what.append(np.broadcast_to(ab * w, shape))
-                np.add.at(run.memory[store.buffer], np.stack(at, -1).ravel(), np.stack(what, -1).ravel())
+                            at = tuple(UOp.var(f"@{n}{len(items)}", (), i64) for n in ("nx", "ny", "nz"))
+                            value = UOp.var(f"@v{len(items)}", (), t.dtype)
+                            known |= dict(zip(at, (i, j, k))) | {value: ab * w}
+                            items.append(Store(store.buffer, 0, at, value, Ops.ADD, number(0)))
+                run.add_in_order(items, known, (p.hi - p.lo,))
 
 
 class Interpolate(OnMesh):
