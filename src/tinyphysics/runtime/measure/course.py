@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -60,6 +60,7 @@ class Course:
     wrt: tuple[UOp, ...]  # parameters, and dt
     origin: int = 0  # the step of the run that it begins with: its own are counted from there
     length: int | None = None  # steps of a stretch between two acts
+    velocities: Arrays = field(default_factory=dict)  # (members, shape...), where momenta follow from them
 
     @property
     def schedule(self) -> Schedule:

@@ -22,6 +22,7 @@ from tinyphysics.runtime.measure.past import Looks
 from tinyphysics.runtime.measure.plan_past import TOLD, Past, choose_past
 from tinyphysics.runtime.measure.round_past import RoundPast
 from tinyphysics.runtime.measure.sweep_file import SweepFile
+from tinyphysics.runtime.measure.velocities import check_momenta, velocities
 from tinyphysics.runtime.stages.resolve import Request
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import sizes_from
@@ -55,35 +56,46 @@ def prepared(setup: Setup, request: Request, wrt: Any, what: str) -> tuple[Cours
         setup.evolve(**request.given, steps=0, frames=2)
     check_gradient(setup, request, what)
     check_beginning(setup, given, what)
-    motion = setup.system.motion
-    if motion is not None and (found := next((str(v.arg) for v in motion.v if str(v.arg) in given), None)):
-        raise PlanError(
-            f"{what}: the momenta of this run follow from `{found}`, and a gradient by it is not there yet",
-            fix="Pass the momenta: p=...",
-        )
-    names = wanted_names(setup, wrt)
+    fast = velocities(setup.system, given)
+    names = wanted_names(setup, wrt, fast)
     if "dt" in names and (request.until is not None or request.save_at is not None):
         raise PlanError(
             f'{what}: a gradient by "dt" is that of a number of steps, and this run asks for times',
             fix="Pass steps= and save_every=, or leave dt out of wrt.",
         )
-    own = {s.name for s in setup.system.states}
+    own = {s.name for s in setup.system.states} | {*fast}
     if not frames:
         request = Request(**{**vars(request), "frames": 2})
     course = course_of(setup, request, [n for n in names if n not in own], what)
+    if fast:
+        assert setup.system.motion is not None
+        shapes = {str(v.arg): v.shape for v in setup.system.motion.v}
+        rows = {
+            n: np.broadcast_to(np.asarray(v, float), (course.members, *shapes[n])) for n, v in fast.items()
+        }
+        course = replace(course, velocities=rows)
     return course, names, frames
 
 
-def wanted_names(setup: Setup, wrt: Any) -> list[str]:
-    """What is differentiated by: states and parameters of real numbers, if nothing is said."""
+def wanted_names(setup: Setup, wrt: Any, fast: Mapping[str, Any] | None = None) -> list[str]:
+    """What is differentiated by: states and parameters of real numbers, if nothing is said.
+
+    A run that begins with velocities has them in the place of its momenta.
+    """
     system = setup.system
     floats = [s.name for s in system.seen.states if s.var.dtype.is_float]
+    if fast:
+        assert system.motion is not None
+        by = {str(p.arg): str(v.arg) for p, v in zip(system.p, system.motion.v)}
+        floats = [by.get(name, name) for name in floats]
     taken = {p.name for p in system.parameters}
     chosen = {str(v.arg) for _, index, _ in used(system.equations, frozenset(taken)) for v in index.leaves}
     floats += [p.name for p in system.parameters if p.dtype.is_float and p.name not in chosen]
     if wrt is None:
         return floats
     wrt = names_given("wrt", wrt, 'wrt=["q", "mu"]')
+    if fast:
+        check_momenta(system, wrt, "wrt names")
     known = [*floats, *(["dt"] if system.kind != "map" else [])]
     every = {s.name for s in system.seen.states} | {p.name for p in system.parameters}
     for name in wrt:

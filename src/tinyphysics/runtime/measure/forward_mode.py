@@ -13,6 +13,7 @@ from tinyphysics.errors import InputError, PlanError
 from tinyphysics.given import names as names_given
 from tinyphysics.runtime.measure.along_own_steps import put_beside, with_direction
 from tinyphysics.runtime.measure.along_own_steps import tangents as tangents_at
+from tinyphysics.runtime.measure.beginnings import course_momenta
 from tinyphysics.runtime.measure.course import Course
 from tinyphysics.runtime.measure.differentiate import (
     HVP,
@@ -29,6 +30,7 @@ from tinyphysics.runtime.measure.loss_function import Loss, Symbols, along, loss
 from tinyphysics.runtime.measure.own_steps import OwnPast
 from tinyphysics.runtime.measure.round_past import warn_of_grazes
 from tinyphysics.runtime.measure.tangents import Run, Wanted, run_with_directions
+from tinyphysics.runtime.measure.velocities import bound, in_momenta, velocities
 from tinyphysics.runtime.stages.resolve import Request
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import number_array, sizes_from
@@ -97,6 +99,7 @@ def directions(
 
 def jvp(setup: Setup, tangents: Any, request: Request) -> dict[str, Any]:
     """By steps that move a tangent; where there are none, by the rows of the Jacobian."""
+    tangents, request = in_momenta(setup, tangents, request)
     frames = any(x is not None for x in (request.save_every, request.save_at, request.frames))
     if not frames and is_pulled_alone(setup, request):
         return from_rows(setup, tangents, request)
@@ -247,7 +250,6 @@ def jacobian(
                 f"of names `{name}`, which is no state",
                 fix=f"{did_you_mean(str(name), shapes)}States: {', '.join(shapes)}.",
             )
-    wanted_names(setup, wrt)
     sizes = {name: int(np.prod(shapes[name])) for name in wanted}
     rows, at, cotangents = sum(sizes.values()), 0, {}
     for name in wanted:
@@ -255,7 +257,11 @@ def jacobian(
         seeds[at : at + sizes[name]] = np.eye(sizes[name])
         cotangents[name], at = seeds.reshape(rows, *shapes[name]), at + sizes[name]
     given = dict(request.given)
+    if course.velocities:
+        given |= {n: np.broadcast_to(v[0], (rows, *v.shape[1:])) for n, v in course.velocities.items()}
     for name, shape in shapes.items():
+        if name in course_momenta(course):
+            continue
         value = course.shown(course.first())[name]
         given[name] = np.broadcast_to(value[0] if value.ndim > len(shape) else value, (rows, *shape))
     if course.ends_in_time:  # each of them by itself
@@ -290,6 +296,12 @@ def hvp(
     per_member: bool,
 ) -> Gradients:
     """The gradient of the derivative of a loss along a direction: the adjoint of the steps that move it, too."""
+    given, _ = opened(setup.own_names, request.given, request.t0)
+    if velocities(bound(setup, given), given):
+        raise PlanError(
+            "hvp: the momenta of this run follow from its velocities, and second derivatives by these are not there yet",
+            fix="Pass the momenta: p=...",
+        )
     if is_adaptive(setup, request):
         return own_hvp(setup, loss, directions, request, wrt, past, memory, snapshots, per_member)
     r = beside(setup, directions, request, HVP)

@@ -21,10 +21,14 @@ from tinyphysics.runtime.measure.cotangent_words import rounding_of
 from tinyphysics.runtime.measure.differentiate import looked_at, prepared, value_and_grad, vjp
 from tinyphysics.runtime.measure.forward_mode import pushed
 from tinyphysics.runtime.measure.gradients import Gradients, Readings, value_of
+from tinyphysics.runtime.measure.jump_gradients import look
 from tinyphysics.runtime.measure.loss_function import FINAL, FRAMES, traced_loss
+from tinyphysics.runtime.measure.velocities import in_momenta
 from tinyphysics.runtime.stages.constraints import anywhere
+from tinyphysics.runtime.stages.momenta_of_velocities import with_momenta
 from tinyphysics.runtime.stages.resolve import Request
 from tinyphysics.runtime.stages.setup import Setup
+from tinyphysics.runtime.state.from_frame import opened
 
 H = (
     2.0**-15
@@ -65,7 +69,7 @@ class GradCheck:
     def __str__(self) -> str:
         dual = "not known" if self.duality is None else f"{self.duality:.1e}"
         where = "double-double" if self.in_double_double else "the precision of the run"
-        pasts = ", ".join(f"{name} {v:.1e}" for name, v in self.pasts.items())
+        pasts = ", ".join(f"{name} {v:.1e}" for name, v in self.pasts.items()) or "of one jump"
         apart = "not decisive" if self.differences is None else f"{self.differences:.1e}"
         apart = f"differences in {where} {apart}{f' ({self.met})' if self.met else ''}"
         verdict = "passed" if self.passed else "FAILED"
@@ -82,14 +86,10 @@ def gradcheck(setup: Setup, loss: Any, request: Request, wrt: Any, tolerance: fl
     _, grads = value_and_grad(setup, loss, request, wrt, "auto", None, None, False, "gradcheck")
     setup = setup.settled()  # other states are compared with the steps of this one
     course, names, frames = prepared(setup, request, [n for n in grads if n != "dt"], "gradcheck")
-    if setup.compiled.jump is not None:  # known once its sizes are
-        raise PlanError(
-            f"gradcheck compares steps, and the loop of `{setup.system.name}` is deleted",
-            fix='Compile it with propagator="loop".',
-        )
     if course.run.given.is_ensemble:
         raise PlanError("gradcheck looks at one run", fix="Call it for some members.")
     shown = course.shown(course.first())
+    shown = {**shown, **course.velocities}
     at = {n: shown[n][0] if n in shown else np.asarray(course.run.given.params[n][0], float) for n in names}
     tried, dd, h, met = list[float](), False, H, list[str]()
     while h >= FINEST:
@@ -99,13 +99,13 @@ def gradcheck(setup: Setup, loss: Any, request: Request, wrt: Any, tolerance: fl
         if tried and not visible:  # shorter steps show rounding alone
             break
         tried += [off] if straight else []
-        if straight and (dd or abs(off) <= tolerance):
+        if straight and abs(off) <= tolerance:
             break
         h *= FINER if dd else 1.0 / 32
     found = agreed(tried, tolerance, 0.0 if dd else STRAIGHT)
     pasts = {
         past: apart(value_and_grad(setup, loss, request, names, past, None, None, False)[1], grads, names)
-        for past in ("store", "checkpoint")
+        for past in (() if course.run.jump is not None else ("store", "checkpoint"))
     }
     dual = duality(setup, request, names, at, seed, frames)
     rounding = rounding_of(setup.goal.precision) if setup.goal.precision != "lattice" else 0.0
@@ -207,7 +207,7 @@ def duality(
     v = {n: draw(np.shape(at[n]), seed, 100 + k) for k, n in enumerate(names)}
     plain = replace(request, observe=None)
     try:
-        moved = pushed(setup, v, plain)
+        moved = pushed(setup, *in_momenta(setup, v, plain))
     except TinyPhysicsError:  # tangents of this run are not known
         return None
     w = {n: draw(np.shape(moved[n]), seed, 200 + k) for k, n in enumerate(states)}
@@ -234,7 +234,7 @@ def differences(
     other, dd = setup, setup.goal.precision == "dd" and not setup.compiled.adaptive
     if setup.compiled.adaptive:  # of first words alone
         ends = {k: run_at_own_steps(setup, request, given, frames) for k, given in moved.items()}
-    elif not dd:
+    elif not dd and setup.compiled.jump is None:  # double-double has steps, which are another map than a jump
         try:
             other = setup.variant(replace(setup.goal, precision="dd", lattice=()))
             run(other, replace(request, steps=0, until=None, save_every=None, save_at=None), moved[1], False)
@@ -287,6 +287,9 @@ def run_at_own_steps(
     """The same from another beginning, at the steps that the user's run chose."""
     course, _, _ = prepared(setup, request, [], "gradcheck")
     own = {s.name for s in setup.system.seen.states}
+    if course.velocities:
+        own_given, t0 = opened(setup.own_names, {**request.given, **given}, request.t0)
+        given = {n: v for n, v in with_momenta(setup.system, own_given, t0).items() if n in own or n in given}
     states = {n: np.asarray(v, float)[None] for n, v in given.items() if n in own}
     params = {n: np.asarray(v, float)[None] for n, v in given.items() if n not in own}
     first = {n: np.asarray(v) for n, v in course.run.given.states.items()}
@@ -304,6 +307,8 @@ def slopes_at(setup: Setup, loss: Any, request: Request, frames: bool) -> dict[s
     looks = looked_at(course, frames)
     if course.run.adaptive:
         looks.along()
+    elif course.run.jump is not None:
+        look(course, looks)
     elif course.run.acts:
         ActPast(course, "auto", None, None).forward(looks)
     else:

@@ -357,11 +357,11 @@ def gathered(
 ) -> Gradients:
     ensemble, states = course.run.given.is_ensemble, {s.name for s in course.setup.system.states}
     exponent = here(exponent)
-    end = through_beginning(course, end, exponent, readings.direct)
+    end = through_beginning(course, end, exponent, readings.direct, first)
     mantissas: dict[str, Any] = {}
     exponents: dict[str, Any] = {}
     for name in wrt:
-        if name in states:
+        if name in states or name in course.velocities:
             value = joined(end, f"{name}{BAR}")
             if name in first:
                 value = value + HOST.lowered(here(first[name]), exponent)

@@ -71,6 +71,8 @@ ROWS = (
     NoGradient("`rodas` on arrays", "its stages are solved by matrices of blocks", 'Choose method="gauss4".'),
     NoGradient("Taylor series of more than some 30 numbers", "written out, a step is too long",
                'Choose a method with steps of one length: dt=..., method="leapfrog".'),
+    NoGradient("`sim.hvp` of a Lagrangian whose run begins with velocities",
+               "how its momenta follow from these is differentiated once", "Pass the momenta: p=..."),
     NoGradient("`sim.hvp` of walls and events",
                "the derivatives of their cuts are not there yet", 'Choose method="leapfrog" or method="rk4".'),
     NoGradient('`sim.jvp` and `sim.hvp` of jumps with friction and of free bodies, `sim.hvp` of any jump',
