@@ -361,6 +361,20 @@ def test_a_loss_reads_the_frames_that_were_asked_for_and_no_first_one():
     assert grads["q"][0] == pytest.approx(np.sum([0.3, 1.0] * moved[:, 0]), rel=1e-13)
 
 
+def test_differences_in_double_double_get_finer_where_pairs_cross_a_cutoff():
+    """Steps of 1e-5 move pairs across it, where an energy that is not shifted jumps; no gradient sees that."""
+
+    @tp.hamiltonian
+    def drops(q: tp.Array["n", 2], p: tp.Array["n", 2]):
+        r2 = ((q[:, None] - q[None, :]) ** 2).sum(-1)
+        return (p**2).sum() / 2 + 10 * tp.pair_sum(tp.where(r2 < 0.36, 1.0 / (r2 + 0.1), 0.0))
+
+    rng = np.random.default_rng(0)
+    start = dict(q=rng.uniform(-1, 1, (80, 2)), p=rng.normal(size=(80, 2)))
+    sim = tp.compile(drops, dt=0.02, method="leapfrog")
+    assert sim.gradcheck(lambda out: (out.final.q**2).sum(), **start, steps=6).passed
+
+
 def test_the_step_has_a_gradient_too():
     sim = tp.compile(henon, dt=0.01, method="leapfrog")
     grads = sim.grad(quadratic, **START, steps=100, wrt=["dt"])
@@ -633,6 +647,18 @@ def test_a_jump_carries_tangents_as_it_pulls_cotangents_back(members):
     assert (moved["q"] * w).sum() == pytest.approx(by_way, rel=1e-12)
     frames = sim.jvp(way, q=q, p=p, steps=1000, save_every=500)
     assert np.array_equal(frames["q"][0], v) and np.array_equal(frames["q"][-1], moved["q"])
+
+
+def test_a_gradient_by_a_parameter_of_a_long_jump_is_refused_in_words():
+    @tp.hamiltonian
+    def ring(q: tp.Vec[16], p: tp.Vec[16], k: float = 0.5):
+        return (p @ p + q @ q + k * ((q - tp.roll(q, 1)) ** 2).sum()) / 2
+
+    sim = tp.compile(ring, dt=0.1, propagator="exact")
+    asked = dict(q=np.eye(16)[0], p=np.zeros(16), steps=10)
+    with pytest.raises(tp.PlanError, match="gradient by `k` of the deleted loop of `ring` is not there yet"):
+        sim.grad(lambda out: out.final.q[1], **asked)
+    assert sim.gradcheck(lambda out: out.final.q @ out.final.q, **asked, wrt=["q", "p"]).passed
 
 
 def test_the_tangent_of_a_damped_jump_is_refused_by_name():

@@ -167,9 +167,8 @@ def push_forward(course: Course, keys: Sequence[Key], tangents: Bars) -> dict[Ke
         there, shift = (jumped(setup, course, x, key) for x in (ways, zero))
         out[key] = {name: there[name] - shift[name] for name in shapes}
         for p in (p for p in system.parameters if p.name in tangents):
-            moved = jumped(
-                with_direction_of(setup, p), course, first, key, 1, **{ALONG.format(p.name): tangents[p.name]}
-            )
+            own = {ALONG.format(p.name): tangents[p.name]}
+            moved = jumped_along(with_direction_of(setup, p), course, first, key, p, own)
             out[key] = {name: v + moved[ALONG.format(name)] for name, v in out[key].items()}
     return out
 
@@ -192,6 +191,22 @@ def with_direction_of(setup: Setup, p: Parameter) -> Setup:
     return found
 
 
+def jumped_along(
+    along: Setup, course: Course, first: Mapping[str, Any], key: Key, p: Parameter, way: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The jump of a state and its derivative; a PlanError where none is found for so many pairs of q and p."""
+    try:
+        return jumped(along, course, first, key, 1, **way)
+    except PlanError as error:
+        if "cannot jump" not in str(error):
+            raise
+        raise PlanError(
+            f"the gradient by `{p.name}` of the deleted loop of `{course.setup.system.name}` is not there yet: the "
+            "flow of a state and its derivative is known for up to 12 pairs of q and p",
+            fix='Leave it out of wrt, or compile with propagator="loop".',
+        ) from error
+
+
 def by_parameter(course: Course, seeds: Mapping[Key, Bars], p: Parameter) -> Any:
     """Number by number: the flow of a state and of its derivative by the parameter, together."""
     setup, members = course.setup, course.members
@@ -203,7 +218,7 @@ def by_parameter(course: Course, seeds: Mapping[Key, Bars], p: Parameter) -> Any
     for k, unit in enumerate(np.eye(p.var.size)):
         unit_way = {ALONG.format(p.name): unit.reshape(p.var.shape) if p.var.shape else float(unit[0])}
         for n, bars in seeds.items():
-            moved = jumped(along, course, first, n, 1, **unit_way)
+            moved = jumped_along(along, course, first, n, p, unit_way)
             for name, w in bars.items():
                 out[:, k] += (w * moved[ALONG.format(name)]).reshape(members, -1).sum(axis=1)
     return out.reshape(members, *p.var.shape)
