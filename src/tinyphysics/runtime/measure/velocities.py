@@ -33,6 +33,8 @@ def bound(setup: Setup, given: Mapping[str, Any]) -> System:
     """The system, once its sizes are known."""
     if isinstance(setup.source, SizedFamily):
         setup.bind(setup.source, sizes_from(setup.source, given))
+    if setup._compiled is None:  # what depends on the first state
+        setup.evolve(**given, steps=0, frames=2)
     return setup.system
 
 
