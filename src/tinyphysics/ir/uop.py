@@ -871,20 +871,21 @@ def toposort(roots: Sequence[UOp], before: dict[UOp, None] | None = None) -> lis
     """
     order: dict[UOp, None] = {} if before is None else before
     found: list[UOp] = []
-    opened: set[UOp] = set()  # all that is below them lies above them on the stack
-    stack = list(reversed(roots))
+    opened: list[UOp] = []  # all that is below the last of them lies on the stack, above its mark
+    stack: list[UOp | None] = list(reversed(roots))
     while stack:
-        u = stack[-1]
-        if u in order:
-            stack.pop()
+        u = stack.pop()
+        if u is None:
+            u = opened.pop()
+        elif u in order:
             continue
-        if u.src and u not in opened:
-            opened.add(u)
+        elif u.src:
+            opened.append(u)
+            stack.append(None)
             stack += u.src[::-1]
             continue
         order[u] = None
         found.append(u)
-        stack.pop()
     return found
 
 

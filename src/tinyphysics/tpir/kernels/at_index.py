@@ -67,7 +67,7 @@ class AtIndex:
         self.homes, self.components = homes, components
         self.flat = flat or {}  # parameters of which a buffer holds all axes in a row
         self.own = own or {}  # what this nest computes, and at which index; None: not before its end
-        self.memo: dict[tuple[object, ...], UOp] = {}
+        self.memo: dict[tuple[object, ...], dict[UOp, UOp]] = {}  # by place
 
     def computing(self, own: Mapping[UOp, Places | None]) -> AtIndex:
         """The same, with all that it knows, for a nest that computes more: nothing so far has read that."""
@@ -77,19 +77,20 @@ class AtIndex:
 
     def at(self, u: UOp, where: Places) -> UOp:
         place = tuple(i if isinstance(i, int) else i.key for i in where)
-        if (u, *place) not in self.memo:
-            for x in self.below(u, place):
-                self.memo[x, *place] = self._at(x, where)
-        return self.memo[u, *place]
+        known = self.memo.setdefault(place, {})
+        if u not in known:
+            for x in self.below(u, known):
+                known[x] = self._at(x, where, known)
+        return known[u]
 
-    def below(self, u: UOp, place: tuple[object, ...]) -> Iterator[UOp]:
+    def below(self, u: UOp, known: Mapping[UOp, UOp]) -> Iterator[UOp]:
         """What is wanted at the same place, sources first: an expression may be deeper than Python's stack."""
         stack = [u]
         while stack:
             x = stack[-1]
-            if (x, *place) in self.memo:
+            if x in known:
                 stack.pop()
-            elif waiting := [s for s in reversed(self.beside(x)) if (s, *place) not in self.memo]:
+            elif waiting := [s for s in reversed(self.beside(x)) if s not in known]:
                 stack += waiting
             else:
                 yield stack.pop()
@@ -98,7 +99,7 @@ class AtIndex:
         """The sources that are read where u is."""
         return u.src if u.op in ELEMENTWISE and u not in self.own and u not in self.homes else ()
 
-    def _at(self, u: UOp, where: Places) -> UOp:
+    def _at(self, u: UOp, where: Places, known: Mapping[UOp, UOp]) -> UOp:
         if u in self.own:
             here = self.own[u]
             if here is None or not all(same(i, j) for i, j in zip(where, here) if not isinstance(j, int)):
@@ -112,7 +113,8 @@ class AtIndex:
         if u.op is Ops.VAR:
             return u if not u.shape else self.load(u, where)
         if u.op in ELEMENTWISE:
-            return UOp(u.op, u.dtype, (), tuple(self.at(s, where) for s in u.src), u.arg)
+            here_too = tuple([known[s] if s in known else self.at(s, where) for s in u.src])
+            return UOp(u.op, u.dtype, (), here_too, u.arg)
         if u.op is Ops.REDUCE:
             return self.reduced(u, where)
         return self.moved(u, where)

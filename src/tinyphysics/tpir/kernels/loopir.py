@@ -10,8 +10,9 @@ depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tinyphysics.ir.dtype import DType, i64
 from tinyphysics.ir.ops import Ops
@@ -238,7 +239,8 @@ def locals_of(body: Sequence[Statement]) -> dict[str, Local]:
     return {s.name: s for s in walk(body) if isinstance(s, Local)}
 
 
-def affine(u: UOp) -> tuple[dict[UOp, int], int]:
+@lru_cache(maxsize=4096)
+def affine(u: UOp) -> tuple[Mapping[UOp, int], int]:
     """An index as whole multiples of nodes, plus a number."""
     match u.op:
         case Ops.CONST:

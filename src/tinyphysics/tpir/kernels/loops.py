@@ -77,11 +77,14 @@ def expanded(
     return guarded(roots, seen) if seed is None else fast.guarded(roots, seed, seen)
 
 
+PLAIN = MINIMAL - {Ops.SOLVED} | {Ops.LOAD}  # operations that are written as they are
+
+
 def is_plain(nest: Nest, made: Nest) -> bool:
     """Is there but one form of it in the minimal operator set?  Then nothing is forbidden, and nothing was expanded."""
     values = [s.value for p in nest.pieces for s in p.stores]
     guards = any(p.guards or p.plain for p in made.pieces)
-    return not guards and all(u.op in MINIMAL and u.op is not Ops.SOLVED for u in toposort(values))
+    return not guards and all(u.op in PLAIN for u in toposort(values))
 
 
 def finished(

@@ -108,8 +108,12 @@ class Piece:
             *self.guards,
         ]
 
-    def loads(self) -> list[UOp]:
-        return [u for u in toposort(self.roots) if u.op is Ops.LOAD]
+    @cached_property
+    def _loads(self) -> tuple[UOp, ...]:
+        return tuple(u for u in toposort(self.roots) if u.op is Ops.LOAD)
+
+    def loads(self) -> tuple[UOp, ...]:
+        return self._loads
 
 
 def whole_numbers(p: Piece) -> list[UOp]:
