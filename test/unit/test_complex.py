@@ -191,3 +191,20 @@ def test_wrong_values_are_refused():
         sim.evolve(psi=["a", "b"], steps=1)
     with pytest.raises(tp.InputError, match="both given"):
         sim.evolve(psi=noise(4), psi_re=np.ones(4), steps=1)
+
+
+@tp.ode
+def turning(z: tp.Complex):
+    return 1j * z
+
+
+def test_events_and_steppers_show_complex_states():
+    sim = tp.compile(turning, dt=0.01, method="rk4")
+    met = sim.evolve(z=1.0, until=7.0, events={"upright": lambda z: z.real}).events("upright")
+    assert np.allclose(met.z, [1j, -1j, 1j][: len(met)], atol=1e-8) and np.array_equal(met[:1].z, met.z[:1])
+    s = sim.stepper(z=1.0)
+    s.step(10)
+    assert s.z == sim.evolve(z=1.0, steps=10).final.z == complex(s.z_re, s.z_im)
+    s.z = 2j
+    s.step(5)
+    assert np.isclose(s.z, 2j * np.exp(0.05j))

@@ -52,6 +52,21 @@ def chain(q: tp.Vec["n"], p: tp.Vec["n"]):
     return p @ p / 2 + ((q[1:] - q[:-1]) ** 2).sum() / 2
 
 
+@tp.hamiltonian
+def saddle(q: tp.Vec[2], p: tp.Vec[2]):
+    return p[0] ** 2 / 2 - p[1] ** 2 / 2 + q @ q
+
+
+@tp.hamiltonian
+def weighed(q, p, m: float = 1.0):
+    return p**2 / (2 * m) + q**2
+
+
+@tp.ode
+def turning(z: complex):
+    return 1j * z
+
+
 @tp.potential
 def trap(q, stiffness=1.0):
     return stiffness * q**2

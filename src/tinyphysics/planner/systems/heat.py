@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from tinyphysics.front.rigid_bonds import OF_BATH
 from tinyphysics.given import shown
 from tinyphysics.ir import Ops, UOp, as_uop, substitute
 from tinyphysics.planner.systems.friction import rate_of
+from tinyphysics.rules.equality.ranges import range_of
 from tinyphysics.rules.formulas.baths import ANDERSEN, LANGEVIN
 from tinyphysics.rules.formulas.memory import GLE, LONGEST
 from tinyphysics.rules.formulas.overdamped import BROWNIAN
@@ -145,7 +147,8 @@ def heated(system: System, asked: Asked) -> System:
     kT = warm if asked.kB == 1.0 else asked.kB * warm
     system = fixman_at(system, kT)
     states = system.states
-    signs = {warm: "positive"}
+    signs = dict.fromkeys(weights_of(system, found.inverse) if kinetic is not None else (), "positive")
+    signs[warm] = "positive"
     if way in TOGETHER:
         tau = time_of(system, asked.tau, made)
         axes = () if way == TRIGGER else kept_axes(system, way)
@@ -200,6 +203,24 @@ def heated(system: System, asked: Asked) -> System:
         UOp.var("t") if system.time is None and any(UOp.var("t") in u.leaves for u in heat) else system.time
     )
     return replace(system, heat=heat, bath=way, parameters=own, states=states, time=clock, function=None)
+
+
+def weights_of(system: System, inverse: Sequence[UOp]) -> list[UOp]:
+    """The parameters that must be positive so that all masses are: exp(-p**2/2mkT) is no law with a negative one."""
+    out: list[UOp] = []
+    for w in inverse:
+        known = dict.fromkeys((x.var for x in system.parameters), (0.0, math.inf))
+        if range_of(w, known)[0] < 0.0:
+            raise PlanError(
+                f"temperature= for `{system.name}`, whose masses are not shown to be positive: 1/m is {w}",
+                site=system.site,
+                fix="Write T as a sum of p**2/2m with masses that are numbers above zero, or parameters.",
+            )
+        for x in list(known):
+            fewer = {y: r for y, r in known.items() if y is not x}
+            known = fewer if range_of(w, fewer)[0] >= 0.0 else known
+        out += known
+    return out
 
 
 def kept_axes(system: System, way: str) -> tuple[int, ...]:

@@ -215,7 +215,7 @@ class Simulation(Differentiated):
         """
         from tinyphysics.runtime.api.stepper import stepper
 
-        return stepper(self, given, t0, seed, threads)
+        return stepper(self, given, t0, seed, threads, self.source_complexes)
 
     def __repr__(self) -> str:
         if self._compiled is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tinyphysics.device.cuda.dlpack import is_there
@@ -15,7 +15,9 @@ from tinyphysics.runtime.measure.diagnostics import DIAGNOSTICS
 from tinyphysics.runtime.stages.resolve import Request, resolve
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.stages.stepping import Stepping
+from tinyphysics.runtime.state.complex_numbers import WithComplex, in_parts
 from tinyphysics.runtime.state.schedule import checked_time
+from tinyphysics.system import ComplexNumbers
 from tinyphysics.trajectory import Frame, Stop
 from tinyphysics.util import did_you_mean
 
@@ -34,8 +36,9 @@ class Stepper:
     that a stepper has itself.
     """
 
-    def __init__(self, loop: Stepping, name: str) -> None:
+    def __init__(self, loop: Stepping, name: str, complexes: Sequence[ComplexNumbers] = ()) -> None:
         object.__setattr__(self, "_loop", loop)
+        object.__setattr__(self, "_complexes", {c.name: c for c in complexes})
         object.__setattr__(self, "_name", name)
         object.__setattr__(self, "_new", {})
         object.__setattr__(self, "_states", [s.name for s in loop.run.system.seen.states])
@@ -104,6 +107,9 @@ class Stepper:
     def __getitem__(self, name: str) -> Any:
         """A state or a parameter by its name."""
         loop = self._now
+        if name in self._complexes:
+            c = self._complexes[name]
+            return WithComplex({part: self[part] for part in c.parts}, [c])[name]
         if name in self._states:
             return loop.state(name)
         if name in (known := loop.parameters()):
@@ -122,6 +128,10 @@ class Stepper:
         self[name] = value
 
     def __setitem__(self, name: str, value: Any) -> None:
+        if name in self._complexes:
+            for part, number in in_parts([self._complexes[name]], {name: value}).items():
+                self[part] = number
+            return
         if name not in self._names():
             raise self._unknown(name)
         loop = self._loop
@@ -141,7 +151,7 @@ class Stepper:
         self._new[name] = value
 
     def _names(self) -> list[str]:
-        return [*self._states, *(p.name for p in self._loop.run.system.seen.parameters)]
+        return [*self._complexes, *self._states, *(p.name for p in self._loop.run.system.seen.parameters)]
 
     def _unknown(self, name: Any) -> InputError:
         known = self._names()
@@ -167,7 +177,14 @@ class Stepper:
         )
 
 
-def stepper(setup: Setup, given: Mapping[str, Any], t0: Any, seed: Any, threads: Any) -> Stepper:
+def stepper(
+    setup: Setup,
+    given: Mapping[str, Any],
+    t0: Any,
+    seed: Any,
+    threads: Any,
+    complexes: Sequence[ComplexNumbers] = (),
+) -> Stepper:
     own, seed = setup.own_names, whole("seed", seed, 0)
     for name in given:
         if name in EVOLVE and name not in own:
@@ -199,4 +216,4 @@ def stepper(setup: Setup, given: Mapping[str, Any], t0: Any, seed: Any, threads:
     # a stepper has no end for which the step of a goal could be found: it has that of the last run
     r = resolve(setup, Request(given, steps=1, t0=t0, seed=seed), DECIDERS, setup.goal.is_accurate)
     checked_time(r.t0)
-    return Stepper(Stepping(r, count, DIAGNOSTICS), setup.system.name)
+    return Stepper(Stepping(r, count, DIAGNOSTICS), setup.system.name, complexes)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.errors import InputError
+from tinyphysics.given import no_number, shown
+from tinyphysics.runtime.state.ensemble import number_array
 from tinyphysics.system import ComplexNumbers
 from tinyphysics.trajectory import Trajectory
 
@@ -23,15 +25,33 @@ def in_parts(complexes: Sequence[ComplexNumbers], given: Mapping[str, Any]) -> d
             raise InputError(
                 f"`{c.name}` and its part `{twice}` are both given", fix=f"Pass {c.name}= alone."
             )
-        value = out.pop(c.name)
-        try:
-            z = np.asarray(value, complex)
-        except (TypeError, ValueError):
-            raise InputError(
-                f"{c.name}={value!r} is not an array of complex numbers", fix=f"Pass {c.name}=np.exp(1j*x)."
-            ) from None
+        z = complex_array(c.name, out.pop(c.name))
+        if c.is_state and not np.isfinite(z).all():
+            raise InputError(f"the initial `{c.name}` is not finite", fix="Check the initial values.")
         out |= dict(zip(c.parts, (z.real.copy(), z.imag * c.scale)))
     return out
+
+
+def complex_array(name: str, value: Any) -> Any:
+    """An array of complex numbers; what is no number is refused, as it is where real ones are expected."""
+    if value is None:
+        raise InputError(f"`{name}` is None", fix=f"Pass {name}=1j, or an array of complex numbers.")
+    try:
+        kind = np.asarray(value).dtype.kind
+        if kind == "O":
+            for x in np.ravel(np.asarray(value, object)):
+                if (word := no_number(x)) and not isinstance(x, complex):
+                    raise TypeError(word)
+        elif kind != "c" or isinstance(value, np.ma.MaskedArray):
+            if not isinstance(value, np.ma.MaskedArray) or np.ma.is_masked(value):
+                number_array(name, value)  # says what is wrong with it
+        return np.asarray(value, complex)
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, InputError) and isinstance(value, np.ma.MaskedArray):
+            raise
+        raise InputError(
+            f"{name}={shown(value)} is not an array of complex numbers", fix=f"Pass {name}=np.exp(1j*x)."
+        ) from None
 
 
 def with_complex_names(complexes: Sequence[ComplexNumbers], names: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,4 +112,8 @@ def joined(out: Trajectory, complexes: Sequence[ComplexNumbers]) -> Trajectory:
         return out
     out.frames = WithComplex(out.frames, own)
     out.final = replace(out.final, states=WithComplex(out.final.states, own))
+    out.found = {
+        name: e if isinstance(e, InputError) else replace(e, states=WithComplex(e.states, own))
+        for name, e in out.found.items()
+    }
     return out
