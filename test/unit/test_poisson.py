@@ -140,3 +140,36 @@ def test_wrong_equations_are_refused_with_what_to_write(options, told):
 def test_a_solution_of_one_number_is_refused():
     with pytest.raises(tp.TinyPhysicsError, match="1 to 3"):
         tp.compile(solution((), spacing=1.0))
+
+
+def test_a_field_of_few_numbers_is_stepped_as_a_large_one_is():
+    """The dense inverse by NumPy says what the force is; analyses that write a system out leave the solution whole."""
+    n, h, s = 8, 0.5, 0.1
+    matrix = (2 * np.eye(n) - np.roll(np.eye(n), 1, 0) - np.roll(np.eye(n), -1, 0)) / h**2 + s * np.eye(n)
+
+    @tp.hamiltonian
+    def waves(q: tp.Vec[8], p: tp.Vec[8]):
+        return (p**2).sum() / 2 + (q * tp.poisson(q, spacing=0.5, shift=0.1)).sum() / 2
+
+    @tp.ode
+    def relaxing(u: tp.Vec[8]):
+        return -tp.poisson(u, spacing=0.5, shift=0.1)
+
+    force = np.linalg.inv(matrix)
+    q, p, dt = np.arange(n) * 0.1, np.ones(n), 0.05
+    out = tp.compile(waves, dt=dt, method="leapfrog_dkd").evolve(q=q, p=p, steps=1).final
+    half = q + dt / 2 * p
+    assert np.allclose(out.p, p - dt * force @ half, rtol=0, atol=1e-12)
+    assert tp.compile(waves, dt=dt).certificate.symplectic
+    u = tp.compile(relaxing).evolve(u=q, until=1.0).final.u
+    w, v = np.linalg.eigh(force)
+    assert np.allclose(u, v @ (np.exp(-w) * (v.T @ q)), rtol=0, atol=1e-6)
+
+
+def test_a_step_that_is_written_out_says_which_one_is_not():
+    @tp.hamiltonian
+    def waves(q: tp.Vec[8], p: tp.Vec[8]):
+        return (p**2).sum() / 2 + (q * tp.poisson(q, spacing=0.5, shift=0.1)).sum() / 2
+
+    with pytest.raises(tp.PlanError, match="leapfrog"):
+        tp.compile(waves, dt=0.1, method="implicit_midpoint")

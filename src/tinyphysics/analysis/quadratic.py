@@ -8,9 +8,9 @@ parameters.
 from __future__ import annotations
 
 from tinyphysics.facts import Fact
-from tinyphysics.ir import Ops, UOp, elements, substitute, toposort
+from tinyphysics.ir import UOp, elements, substitute, toposort
 from tinyphysics.rules.calculus.degree import degrees
-from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.rules.calculus.unroll import stays_whole, unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.system import System
@@ -38,7 +38,7 @@ def quadratic(system: System) -> Fact:
     count = sum(u.size for u in (*system.q, *system.p))
     if count > MOST_COMPONENTS:
         return Fact.no("quadratic", f"degree 2 at most, but {count} components are too many to write out")
-    if any(u.op is Ops.ELLIPTIC for u in toposort([system.energy])):
+    if stays_whole(toposort([system.energy])):
         return Fact.no("quadratic", "degree 2 at most, but a solution of tp.poisson is not written out")
     states = [e for u in (*system.q, *system.p) for e in elements(u)]
     ((energy,),) = unroll([system.energy])

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from tinyphysics.facts import Fact
 from tinyphysics.ir import UOp, toposort
+from tinyphysics.ir.fourier import has_stages
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.system import GIVEN_BY, System
@@ -296,6 +297,10 @@ def spectral_part(system: System) -> Fact:
         lines += [str(u) for u in solved]
     if not any(g.solved for g in groups):
         why = "no addend of the rates is a constant multiple of each wave: tp.dx(u, 2), or a product in np.fft.fftn(u)"
+        lengths = {n for s in system.states for n in s.var.shape if n > 1 and not has_stages(n)}
+        if lengths and any(u.op is Ops.FOURIER for u in toposort(system.update)):
+            n = min(lengths)
+            why = f"a transform of {n} numbers is put together of others: take a length up to 4,096 of factors up to 13"
         return Fact.no(NAME, why, system.site)
     first = next(u for g in groups for u in g.solved)
     count = sum(len(g.solved) for g in groups)

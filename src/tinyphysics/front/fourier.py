@@ -95,7 +95,7 @@ def irfft(x: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
 
 
 def real_only(x: Any, name: str) -> Any:
-    if isinstance(x, Complex):
+    if isinstance(x, (Complex, complex)) or getattr(getattr(x, "dtype", None), "kind", "") == "c":
         raise InputError.here(f"{name} of complex numbers", f"Write {name[1:]}, or {name}(z.real).")
     return x
 
@@ -205,6 +205,8 @@ def field(u: Any, name: str) -> UOp | Complex:
     x: UOp | Complex = u if isinstance(u, Complex) else as_uop(u)
     if not x.ndim:
         raise ShapeError.here(f"{name} of one number", "It needs a field on a grid: u: tp.Vec[64].")
+    if not x.size:
+        raise ShapeError.here(f"{name} of a field of shape {x.shape}", "Every axis has a number at least.")
     return x
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 from tinyphysics.errors import PlanError
@@ -45,7 +45,7 @@ def one(u: UOp, src: list[list[UOp]]) -> list[UOp]:
     if u.op is Ops.ELLIPTIC:
         raise PlanError(
             "Poisson's equation is not written out number by number",
-            fix="Ask it of the same system without tp.poisson.",
+            fix='Choose a step that goes over whole arrays: method="leapfrog", or "rk4" for rates.',
         )
     if of_arrays(u):
         raise PlanError(
@@ -152,6 +152,11 @@ def scattered(u: UOp, src: list[list[UOp]]) -> list[UOp]:
                 added = (row < zero).where(outside, value) if not r else value
                 out[k] = here.where(out[k] + added, out[k])
     return out
+
+
+def stays_whole(order: Iterable[UOp]) -> bool:
+    """Is one of these nodes a solution on a whole grid?  Such a one is not written out number by number."""
+    return any(u.op is Ops.ELLIPTIC for u in order)
 
 
 def unroll(roots: Sequence[UOp]) -> list[list[UOp]]:

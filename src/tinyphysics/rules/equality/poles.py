@@ -15,7 +15,7 @@ from fractions import Fraction
 from tinyphysics.ir.ops import CHOSEN, JOINED, MOVEMENT, Ops
 from tinyphysics.ir.uop import UOp, elements, substitute, toposort
 from tinyphysics.rules.calculus.degree import degrees
-from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.rules.calculus.unroll import stays_whole, unroll
 from tinyphysics.rules.equality.normal import Normal, TooLarge
 from tinyphysics.rules.equality.ranges import ranges_of
 from tinyphysics.rules.identities.real import simplify
@@ -47,10 +47,9 @@ def searched(
     roots: Sequence[UOp], moving: frozenset[UOp]
 ) -> tuple[list[UOp], dict[UOp, UOp], PoleSearch | None, UOp | None]:
     """(the roots, number by number where they are few; how to undo that; their poles; what may jump at one)."""
-    every = toposort(roots)
-    written = sum(u.size for u in every)
-    whole = any(u.op is Ops.ELLIPTIC for u in every)  # a solution is not taken apart
-    if not whole and sum(x.size for x in moving) <= MOST_NUMBERS and written <= MOST_WRITTEN:
+    order = toposort(roots)
+    written = sum(u.size for u in order)
+    if not stays_whole(order) and sum(x.size for x in moving) <= MOST_NUMBERS and written <= MOST_WRITTEN:
         roots = [u for group in unroll(roots) for u in group]
     named, back = apart(cancelled(roots), moving)
     found = PoleSearch(named, moving | frozenset(back))

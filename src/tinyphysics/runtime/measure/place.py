@@ -15,7 +15,7 @@ from tinyphysics.ir import Ops, UOp, toposort
 from tinyphysics.physics.draws import normal
 from tinyphysics.planner.methods.families.rates import kinetic
 from tinyphysics.rules.calculus.jvp import jvp
-from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.rules.calculus.unroll import stays_whole, unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.runtime.stages.in_numpy import numbers
@@ -70,13 +70,14 @@ class Subject:
         s = self.system
         if s.energy is None:
             return self.pulls, self.moves
-        H = simplify(unroll([s.energy])[0])[0]
+        whole = stays_whole(toposort([s.energy]))
+        H = simplify([s.energy] if whole else unroll([s.energy])[0])[0]
         return gradient(H, list(s.q)), gradient(H, list(s.p))
 
     @cached_property
     def is_small(self) -> bool:
         """May all its second derivatives be written out?"""
-        if self.numbers > MOST or self.listed:
+        if self.numbers > MOST or self.listed or stays_whole(toposort(self.roots)):
             return False
         return len(toposort([*self.slopes[0], *self.slopes[1]])) <= MOST_NODES
 

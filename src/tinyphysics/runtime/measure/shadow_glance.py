@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.ir import Ops, UOp, elements, substitute, toposort
+from tinyphysics.ir import UOp, elements, substitute, toposort
 from tinyphysics.planner.methods.catalog import method_of
 from tinyphysics.rules.calculus.custom import inline
-from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.rules.calculus.unroll import stays_whole, unroll
 from tinyphysics.runtime.measure.alarms import at_rest
 from tinyphysics.runtime.measure.part_again import begun_at, compiled, every_step, part_of
 from tinyphysics.runtime.measure.shadow import FIRST_TERM, ORDER, first_change, refusal, sequence_of
@@ -61,7 +61,7 @@ def gap_function(system: System, parts: tuple[str, ...]) -> Function | None:
     H = system.energy
     assert H is not None
     nodes = toposort([H])
-    if len(nodes) > SHORT or sum(u.size for u in nodes) > WRITTEN or any(u.op is Ops.ELLIPTIC for u in nodes):
+    if len(nodes) > SHORT or sum(u.size for u in nodes) > WRITTEN or stays_whole(nodes):
         return None
     change = first_change(system, parts)
     assert change is not None

@@ -16,7 +16,7 @@ import numpy as np
 from tinyphysics.ir import Ops, UOp, elements, substitute, toposort
 from tinyphysics.planner.methods.method import BATH, SPLITTING, TABLEAU, Method
 from tinyphysics.rules.calculus.custom import inline
-from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.rules.calculus.unroll import stays_whole, unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.runtime.stages.terms import addends
 from tinyphysics.system import System
@@ -153,7 +153,7 @@ def made(
     bends: bool,
 ) -> Look | None:
     nodes = toposort([H])
-    if len(nodes) > SHORT or sum(u.size for u in nodes) > WRITTEN or any(u.op is Ops.ELLIPTIC for u in nodes):
+    if len(nodes) > SHORT or sum(u.size for u in nodes) > WRITTEN or stays_whole(nodes):
         return None
     (H,) = inline([H])
     roots = [H, UOp.sum_of(abs(x) for x in addends(H))]

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tinyphysics.errors import PlanError
+from tinyphysics.ir import toposort
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.planner.methods.families.lengths import check_written, has_axis, in_steps, once
 from tinyphysics.planner.methods.families.rates import rates_of
 from tinyphysics.planner.methods.method import EMBEDDED, Family, Job, tolerance_of
+from tinyphysics.rules.calculus.unroll import stays_whole
 from tinyphysics.step import Step
 from tinyphysics.synth.methods.embedded import ROUNDED, AnyRates, Problem, Tolerance, embedded_step
 from tinyphysics.synth.methods.embedded import Embedded as EmbeddedMethod
@@ -61,7 +63,8 @@ class Embedded(Family):
             )
         tolerance = Tolerance(tolerance_of(job.method, job.goal), job.goal.absolute)
         count = once(rates) * self.slopes + numbers * OF_AN_ATTEMPT
-        arrays = self.explicit is not None and count > MOST_TRIED and has_axis(system)
+        long = count > MOST_TRIED or stays_whole(toposort(rates))
+        arrays = self.explicit is not None and long and has_axis(system)
         if self.linear is not None:
             arrays = numbers > MOST_SOLVED
             check_shapes(job, arrays)
