@@ -47,13 +47,13 @@ def searched(
     roots: Sequence[UOp], moving: frozenset[UOp]
 ) -> tuple[list[UOp], dict[UOp, UOp], PoleSearch | None, UOp | None]:
     """(the roots, number by number where they are few; how to undo that; their poles; what may jump at one)."""
-    order = toposort(roots)
-    written = sum(u.size for u in order)
-    if not stays_whole(order) and sum(x.size for x in moving) <= MOST_NUMBERS and written <= MOST_WRITTEN:
+    every = toposort(roots)
+    written = sum(u.size for u in every)
+    if not stays_whole(every) and sum(x.size for x in moving) <= MOST_NUMBERS and written <= MOST_WRITTEN:
         roots = [u for group in unroll(roots) for u in group]
     named, back = apart(cancelled(roots), moving)
     found = PoleSearch(named, moving | frozenset(back))
-    first: dict[UOp, UOp] = {}  # where the order of a pole was lost
+    first: dict[UOp, UOp] = {}  # where the every of a pole was lost
     for u in toposort(named):
         try:
             found.poles[u] = found.of(u)
