@@ -194,8 +194,10 @@ def atoms() -> None:
             run(100)
             cost[name] = min(cost[name], time.process_time() - began)
     n, ours = len(q), cost["tinyphysics langevin"]
-    print(f"{n:,} Lennard-Jones atoms, one thread; averages of 4,000 steps after these, looked at every 20")
     steps = int(os.environ.get("STEPS", "4000"))
+    print(
+        f"{n:,} Lennard-Jones atoms, one thread; averages of {steps:,} steps after these, looked at every 20"
+    )
     for name, (_, looked) in rows.items():
         x = looked(steps)
         u, t = tp.statistics(x[:, 0] / n), tp.statistics(x[:, 1])

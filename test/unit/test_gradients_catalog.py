@@ -117,12 +117,16 @@ SYSTEMS = {
     "exponential in Fourier space": (wave, dict(u=[0.1, 0.4, 0.2, -0.3, 0.0, 0.2]), {}),
     "orbits": (gravity, SUN, {}),
     "bath": (henon, PLANE, dict(temperature=0.1)),
+    "bath along constraints": (mass + rod, dict(q=[0.6, -0.8], p=[0.4, 0.3]), dict(temperature=0.1)),
+    "bath of bodies": (top, dict(R=[0.8, 0.6, 0.0, 0.0], L=[0.1, 0.2, 3.0]), dict(temperature=0.1)),
     "constrained": (mass + rod, dict(q=[0.6, -0.8], p=[0.4, 0.3]), {}),
     "impulses": (mass + tp.contact(lambda q: q[1]), dict(q=[0.3, 0.004], p=[0.4, -0.9]), {}),
 }
 FAST = dict(kinetics="relativistic")
 BY_NAME = {name: (beam, SPACE, FAST) for name in ("higuera_cary", "vay")}
-WRT = {"constrained": ["m", "g"]}  # another beginning would be off the rod
+WRT = dict.fromkeys(
+    ("constrained", "bath along constraints"), ["m", "g"]
+)  # another beginning would be off the rod
 # the flows of wisdom_holman_c3 and more of them: too many for a kernel, and minutes in Python
 SAME = {"wisdom_holman_c5", "wisdom_holman_c7", "wisdom_holman_c11", "wisdom_holman_c17"}
 QUICK = {
