@@ -18,6 +18,7 @@ from tinyphysics.errors import TraceError as TraceError
 from tinyphysics.errors import UnitError as UnitError
 from tinyphysics.errors import VerifyError as VerifyError
 from tinyphysics.front import random as random
+from tinyphysics.front.advection import advect as advect
 from tinyphysics.front.baths import nose_hoover as nose_hoover
 from tinyphysics.front.bodies import rotate as rotate
 from tinyphysics.front.bodies import unrotate as unrotate

@@ -207,3 +207,81 @@ def test_travelling_vortices_are_exact_where_the_mean_flow_is_solved():
         w=travelling(n, 0), nu=0.05, U=1.0, V=0.5, until=2.0
     )
     assert np.abs(out.final.w - travelling(n, 2.0)).max() < 1e-13
+
+
+def cube(n):
+    x = np.arange(n) * 2 * np.pi / n
+    return np.meshgrid(x, x, x, indexing="ij")
+
+
+def values_of(system, n, **given):
+    """Its rates at some fields, in NumPy."""
+    from tinyphysics.runtime.stages.in_numpy import numbers
+
+    traced = tp.compile(system, method="rk4", dt=0.1, sizes={"n": n}).system
+    return numbers(list(traced.update), given)
+
+
+@pytest.mark.parametrize("closure", [None, "smagorinsky"])
+def test_rates_of_a_flow_in_space_are_those_of_numpy(closure):
+    """Products of dealiased velocities, the closure div(2 nu_t S) and a force, projected; viscosity, drag, a mean flow."""
+    from tinyphysics.physics.fluids import velocity
+
+    n, rng = 8, np.random.default_rng(0)
+    z, y, x = cube(n)
+    now = rng.normal(size=(3, n, n, n))
+    k1 = np.fft.fftfreq(n, 1 / n)
+    K = np.meshgrid(k1, k1, k1, indexing="ij")[::-1]
+    D = [np.where(abs(k) > n / 2 - 0.5, 0, k) for k in K]
+    square, mask = sum(k * k for k in K), np.all([abs(k) * 3 < n for k in K], 0)
+    over = np.where(square > 0, 1 / np.where(square > 0, square, 1), 0)
+
+    def back(h):
+        return np.fft.ifftn(h).real
+
+    H = [np.fft.fftn(f) for f in now]
+    seen = [back(h * mask) for h in H]
+    T = [[-a * b for b in seen] for a in seen]
+    if closure:
+        g = [[back(1j * D[j] * H[i] * mask) for j in range(3)] for i in range(3)]
+        S = [[(g[i][j] + g[j][i]) / 2 for j in range(3)] for i in range(3)]
+        size = np.sqrt(2 * sum(s * s for row in S for s in row))
+        T = [[T[i][j] + 2 * (0.17 * 2 * np.pi / n) ** 2 * size * S[i][j] for j in range(3)] for i in range(3)]
+    force = [np.fft.fftn(np.broadcast_to(f, (n, n, n))) for f in (np.sin(y), np.cos(x + z), 0.0)]
+    N = [force[i] + sum(1j * D[j] * np.fft.fftn(T[i][j]) for j in range(3)) * mask for i in range(3)]
+    N = [N[i] - D[i] * over * sum(D[j] * N[j] for j in range(3)) for i in range(3)]
+    mean = 0.3 * D[0] + 0.2 * D[1] - 0.4 * D[2]
+    wanted = [back(N[i] - (0.1 * square + 0.05 + 1j * mean) * H[i]) for i in range(3)]
+    system = velocity(closure=closure, forcing=lambda x, y, z, t: (np.sin(y), np.cos(x + z), 0.0 * x))
+    given = dict(zip("uvw", now), t=0.0, nu=0.1, drag=0.05, U=0.3, V=0.2, W=-0.4, L=2 * np.pi, Cs=0.17)
+    assert max(abs(a - b).max() for a, b in zip(values_of(system, n, **given), wanted)) < 1e-13
+
+
+@pytest.mark.all("kernels of three fields in space are compiled")
+def test_an_abc_flow_decays_and_does_nothing_else():
+    from tinyphysics.physics.fluids import velocity
+
+    z, y, x = cube(12)
+    start = dict(
+        u=np.sin(z) + 0.4 * np.cos(y), v=0.7 * np.sin(x) + np.cos(z), w=0.4 * np.sin(y) + 0.7 * np.cos(x)
+    )
+    out = tp.compile(velocity(), dt=0.1, method="etdrk4").evolve(**start, nu=0.1, steps=10)
+    assert max(abs(out.final[k] - f * np.exp(-0.1)).max() for k, f in start.items()) < 1e-12
+
+
+def test_a_spectrum_is_the_sum_over_shells_and_filters_do_what_they_say():
+    from tinyphysics.physics.fluids import gaussian, sharp, spectrum
+    from tinyphysics.runtime.stages.in_numpy import numbers
+
+    n = 16
+    w = np.random.default_rng(0).normal(size=(n, n))
+    u = UOp.var("w", (n, n))
+    shells, cut, smooth = numbers([spectrum(u), sharp(u, 3), gaussian(u, 0.7)], {"w": w})
+    z, k = np.fft.fft2(w) / n**2, np.fft.fftfreq(n, 1 / n)
+    number = np.hypot(*np.meshgrid(k, k))
+    wanted = np.bincount(np.rint(number).astype(int).ravel(), 0.5 * abs(z.ravel()) ** 2)[: n // 2]
+    assert abs(shells - wanted).max() < 1e-16
+    inside = np.all([abs(x) < 3.5 for x in np.meshgrid(k, k)], 0)
+    assert abs(np.fft.fft2(cut) - n**2 * z * inside).max() < 1e-12
+    undone = np.fft.ifft2(np.fft.fft2(smooth) * np.exp((0.7 * number) ** 2 / 24)).real
+    assert abs(undone - w).max() < 1e-12  # nothing is lost by it

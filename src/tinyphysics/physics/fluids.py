@@ -17,6 +17,10 @@ import numpy as np
 from tinyphysics.front.spaces import Array
 from tinyphysics.front.trace import map_
 from tinyphysics.physics.portable import cosine, sine
+from tinyphysics.physics.spectral_flows import gaussian as gaussian
+from tinyphysics.physics.spectral_flows import sharp as sharp
+from tinyphysics.physics.spectral_flows import spectrum as spectrum
+from tinyphysics.physics.spectral_flows import velocity as velocity
 from tinyphysics.physics.spectral_flows import vorticity as vorticity
 
 
