@@ -170,6 +170,8 @@ COMPILE: dict[str, Option] = {
         'how: "rescale", the default if a pressure is given, "mtk", or tp.barostat(...) (docs/heat.md)'),
     "bias":         Option(None, anything,
         "what makes rare events come soon: tp.metadynamics(...) or tp.umbrella(...)"),
+    "absorb":       Option(None, anything,  # a number, or a dict
+        "absorbing layers at the ends of a lattice: their cells, absorb=20 (docs/absorb.md)"),
     "backend":      Option("auto", a_word("llvm"),
         'where it runs: "llvm", "c", "numpy", "python", "opencl", "cuda"; "auto" chooses'),
     "precision":    Option("float64", a_word("float32"), '"float64", "float32", "mixed", "compensated", "dd" or "lattice"'),
@@ -242,7 +244,6 @@ COMING: dict[str, tuple[str, str]] = {
     "wall as a potential."),
     "contacts": ("contacts are added to a system", "Write system + tp.contact(gap), as in docs/contacts.md."),
     "box": ("a box is not an option yet", "Write it into the energy: tp.pair_distance2(q, box=box)."),
-    "absorb": ("absorbing layers are not available yet", "Leave it out: waves are reflected at the ends."),
     "observer": ("user-defined observer objects are not available yet", 'Pass observe={"r": lambda q: ...} to evolve.'),
     "view": ("live views are not available yet", "Plot it afterwards: out.plot()."),
     "unsafe": ("systems without checks are not available yet", "Write @tp.ode: nothing is claimed about its structure."),

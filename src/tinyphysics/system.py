@@ -273,6 +273,8 @@ class System(Summand):
     fixman: tuple[UOp, ...] = root(
         (), is_equation=False
     )  # the thermal energy whose ln det(G M⁻¹ Gᵀ) joined the potential
+    # of absorbing layers: the energy without them, its positions, and sigma of each memory
+    absorbed: tuple[UOp, ...] = root((), is_equation=False)
     guards: tuple[UOp, ...] = root((), is_equation=False)  # of walls and events: numbers whose signs decide
     jumps: tuple[UOp, ...] = root(
         (), is_equation=False

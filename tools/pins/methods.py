@@ -69,6 +69,11 @@ WAVES: tuple[Any, Any, Any] = (
     {"dt": 0.015625, "sizes": {"n": 16}},
     {"u": numbers(16)},
 )
+LEAVING: tuple[Any, Any, Any] = (
+    tp.physics.fields.phi4,
+    {"dt": 0.25, "sizes": {"n": 16}, "absorb": 4},
+    {"u": numbers(16), "v": numbers(16)},
+)
 LANDS: tuple[Any, Any, Any] = (
     systems.weight + tp.contact(lambda q: q[1], slip=lambda v: v[0], friction=0.3, name="floor"),
     {"dt": 0.1},
@@ -121,6 +126,7 @@ TABLE: list[tuple[str, tuple[tuple[Any, Any, Any], ...]]] = [
     ("rotations_bath", (WARM_TOP,)),
     ("brownian", (BROWNIAN,)),
     *((name, (WAVES,)) for name in ("etdrk4", "ifrk4")),
+    ("leapfrog_layers", (LEAVING,)),
 ]
 # fmt: on
 ADAPTIVE = ("taylor", "dop853", "dopri5", "rkc", "rock4", "rodas", "radau")

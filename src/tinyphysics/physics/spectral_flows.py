@@ -169,7 +169,8 @@ def vorticity(*, closure: str | None = None, forcing: Callable[..., Any] | None 
 def velocity(*, closure: str | None = None, forcing: Callable[..., Any] | None = None) -> Any:
     """A flow in the periodic cube of side L by its velocity: u, v, w along x, y, z; axes z, y, x.
 
-    du/dt + (u + U).grad u + grad p = nu lap u - drag u + forcing, div u = 0: p takes out what has a divergence. Parameters: nu, drag, the mean flow U, V, W, L. `forcing`, a function of x, y, z and t, returns three components.
+    du/dt + (u + U).grad u + grad p = nu lap u - drag u + forcing, div u = 0: p takes out what has a divergence.
+    Parameters: nu, drag, the mean flow U, V, W, L. `forcing`, a function of x, y, z and t, returns three components.
     `closure` is None or "smagorinsky": div(2 nu_t S) with nu_t = (Cs L/n)**2 |S| is added, for what the grid does not hold.
     """
     closed = checked_closure(closure)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from tinyphysics.planner.methods.families.absorbing import Absorbing
 from tinyphysics.planner.methods.families.as_written import AsWritten
 from tinyphysics.planner.methods.families.bath import InBath, Overdamped, TurnsInBath
 from tinyphysics.planner.methods.families.collocation import Collocation
@@ -46,6 +47,7 @@ from tinyphysics.synth.methods.rungekutta import EULER, MIDPOINT, RK4
 from tinyphysics.synth.methods.takahashi_imada import PROCESSOR, TAKAHASHI_IMADA
 from tinyphysics.synth.methods.wisdom_holman import CORRECTORS, NEAR_INTEGRABLE
 
+LAYERED = "leapfrog_layers"  # the default where absorb= is given
 WAVES = "a part that is linear in Fourier space"
 
 
@@ -202,6 +204,8 @@ METHODS: tuple[Method, ...] = (
            Exponential(), source="cox2002", needs=(WAVES,)),
     Method("ifrk4", 4, "fields: the classical Runge–Kutta method behind an integrating factor for each wave",
            Exponential(), source="lawson1967", needs=(WAVES,)),
+    Method(LAYERED, 2, "waves: leapfrog, and what absorbing layers remember by exponentials",
+           Absorbing(), source="berenger1994", needs=("absorbing layers",)),
     Method("taylor", 0, "the Taylor series of the solution; the tolerance sets its order, and each step "
     "is as long as its last "
            "terms allow", Taylor(), source="jorba2005", needs=("smooth rates",)),

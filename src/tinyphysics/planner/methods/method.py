@@ -28,7 +28,7 @@ PIECES, BATH, IMPULSES = "pieces", "bath", "impulses"
 HELD_BATH, BODIES_BATH = "bath along constraints", "bath of bodies"
 ROTATIONS, SPHERICAL, CAYLEY = "rotations", "spherical midpoint", "cayley"
 TAYLOR, EMBEDDED, AS_WRITTEN, EXACT_FLOW = "Taylor", "embedded", "map", "flow"
-SPECTRAL = "exponential in Fourier space"
+SPECTRAL, LAYERS = "exponential in Fourier space", "absorbing layers"
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Family(Protocol):
     kicks_once: bool = False  # are forces evaluated outside of the equations that it solves?
     unrounded: bool = False  # are constants kept as they are until a program is made of them?
     # the roots of a system (system.py) that its steps follow: one that it does not know is not left out silently
-    takes: tuple[str, ...] = ("energy", "forces", "update", "levels", "motion")
+    takes: tuple[str, ...] = ("energy", "forces", "update", "levels", "motion", "absorbed")
 
     def step(self, job: Job) -> Step:
         """The step of a method."""

@@ -221,6 +221,10 @@ def no_quadratic_part(m: Method, system: System, facts: Facts) -> Reason:
     return None if found else f"no quadratic part and rest are shown: {found.because}"
 
 
+def no_layers(m: Method, system: System, facts: Facts) -> Reason:
+    return None if system.absorbed else "it has no absorbing layers: tp.compile(system, dt, absorb=20)"
+
+
 def no_linear_part(m: Method, system: System, facts: Facts) -> Reason:
     found = linear_part(system, facts)
     return None if found else found.because
@@ -258,6 +262,7 @@ NEEDS: dict[str, Need] = {
     "levels": Need("a sum of parts marked as fast and slow", one_pace),
     "a part that is linear in Fourier space": Need("rates by @tp.ode, some of whose addends multiply each wave by a number",
                                                    no_linear_part),
+    "absorbing layers": Need("layers at the ends of a lattice: absorb=20", no_layers),
 }
 # fmt: on
 

@@ -19,7 +19,8 @@ from tinyphysics.planner.choice.goals import check_goals
 from tinyphysics.planner.choice.propagator import PROPAGATORS
 from tinyphysics.planner.conflicts import NO_LEVELS, NOT_EACH, OWN_STEPS, Ask, check
 from tinyphysics.planner.cost.target import checked
-from tinyphysics.planner.methods.catalog import CHOICES, METHODS, is_adaptive
+from tinyphysics.planner.methods.catalog import CHOICES, LAYERED, METHODS, is_adaptive
+from tinyphysics.planner.systems.absorb import with_layers
 from tinyphysics.planner.systems.bias import with_bias
 from tinyphysics.planner.systems.friction import with_friction
 from tinyphysics.planner.systems.heat import check_fixman, with_bath
@@ -178,6 +179,7 @@ def compile(
     pressure: Any = None,
     barostat: Any = None,
     bias: Any = None,
+    absorb: Any = None,
     backend: str = "auto",
     precision: str = "float64",
     math: str = "exact",
@@ -215,6 +217,7 @@ def compile(
     kB            Boltzmann's constant: tinyphysics.physics.molecular.BOLTZMANN for kelvin
     pressure      in a bath: the box of the pair sums changes its size, out.box; a number or the name of a parameter
     barostat      how: "rescale", the default if a pressure is given, "mtk", or tp.barostat(...) (docs/heat.md)
+    absorb        absorbing layers at the ends of a lattice: their cells, absorb=20 (docs/absorb.md)
     bias          what makes rare events come soon: tp.metadynamics(...) or tp.umbrella(...)
     backend       where it runs: "llvm", "c", "numpy", "python", "opencl", "cuda"; "auto" chooses
     precision     "float64", "float32", "mixed", "compensated", "dd" or "lattice"
@@ -351,6 +354,9 @@ def compile(
         system = with_pressure(system, pressure, barostat)
     if bias is not None:
         system = with_bias(system, bias, lambda s, f: traced(s, f, "cv"))
+    if absorb is not None:
+        system = with_layers(system, absorb)
+        method = LAYERED if method in ("auto", "leapfrog") else method
     source = system
     check_sizes(system, sizes)
     if not isinstance(system, SizedFamily) or sizes is not None:

@@ -237,6 +237,18 @@ def to_friction(c: Case) -> Iterator[Loss]:
     yield Loss("energy of the motion", amount, "energy", c.since, "leave friction= out", because)
 
 
+def to_layers(c: Case) -> Iterator[Loss]:
+    """Energy that went into absorbing layers."""
+    if not c.system.absorbed:
+        return
+    amount, because = None, "how much energy leaves is measured in a run"
+    if c.origin is not None and c.origin.run.given.members:
+        energy = np.asarray(c.origin.looked({"energy": c.system.absorbed[0]})["energy"], float)
+        amount = float(np.max(energy[0] - energy[-1]))
+        because = "the energy of the lattice at the first frame, less that at the last; symplectic between the layers only"
+    yield Loss("energy that left", amount, "energy", c.since, "leave absorb= out", because)
+
+
 def taken_in(origin: Origin) -> Mapping[str, Any]:
     """What is booked; nothing where a method does not book it."""
     try:
@@ -295,6 +307,7 @@ LOSSES: tuple[Callable[[Case], Iterator[Loss]], ...] = (
     events_between_looks,
     rigid_bonds,
     to_friction,
+    to_layers,
     bracket,
     soft_contacts,
 )
