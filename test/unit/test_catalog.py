@@ -195,6 +195,7 @@ ALONE = [
         "a brownian bath",
         "contacts",
         "a part that is linear in Fourier space",
+        "absorbing layers",
     }
     & {*m.needs}
 ]
