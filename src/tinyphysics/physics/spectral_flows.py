@@ -21,7 +21,6 @@ from tinyphysics.front.fourier import fftn, ifftn, modes
 from tinyphysics.front.functions import exp, sqrt, stack, where
 from tinyphysics.front.spaces import Array
 from tinyphysics.front.trace import ode
-from tinyphysics.ir import as_uop
 
 CLOSURES = ("smagorinsky",)
 
@@ -71,14 +70,14 @@ def sharp(field: Any, waves: float, L: Any = 2 * pi) -> Any:
     for k in ks:
         here = abs(k) * (L / (2 * pi)) < waves + 0.5
         inside = here if inside is None else inside & here
-    return back(fftn(as_uop(field)), where(inside, 1.0, 0.0))
+    return back(fftn(field), where(inside, 1.0, 0.0))
 
 
 def gaussian(field: Any, width: float, L: Any = 2 * pi) -> Any:
     """Smoothed over a width: each wave times exp(-(k width)**2/24). No wave is lost: it can be undone, up to rounding."""
     ks = wave_numbers(field.shape, tuple(range(field.ndim)), L)
     square = sum(k * k for k in ks)
-    return back(fftn(as_uop(field)), exp(-square * (width * width / 24)))
+    return back(fftn(field), exp(-square * (width * width / 24)))
 
 
 def spectrum(*fields: Any) -> Any:
@@ -86,11 +85,11 @@ def spectrum(*fields: Any) -> Any:
 
     Of velocities that is the energy spectrum; of a vorticity, the enstrophy spectrum.
     """
-    first = as_uop(fields[0])
+    first = fields[0]
     shape, n = first.shape, first.shape[-1]
     power: Any = None
     for f in fields:
-        z = fftn(as_uop(f))
+        z = fftn(f)
         own = z.real * z.real + z.imag * z.imag
         power = own if power is None else power + own
     number = np.zeros(shape)
@@ -251,4 +250,4 @@ def velocity(*, closure: str | None = None, forcing: Callable[..., Any] | None =
 
 
 def as_field(x: Any, shape: tuple[int, ...]) -> Any:
-    return as_uop(x).expand(shape) * 1.0
+    return Complex(x).real.expand(shape)
