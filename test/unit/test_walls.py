@@ -1,5 +1,7 @@
 """Walls and events that change the motion: bounces with the order of the method, one set of bits, and an energy that is booked."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -737,3 +739,16 @@ def test_what_is_missed_between_two_looks_is_bounded_where_that_is_said():
     assert "sampled: " in how_found(tp.compile(lifted + disc, dt=0.1))
     up = tp.event(lambda q: q[1] - 1, name="up")
     assert how_found(tp.compile(lifted + up, dt=0.5)).split("deeper")[1] == said.split("deeper")[1]
+
+
+def test_events_whose_times_pile_up_are_told_of():
+    half = tp.event(when=lambda q: q - 0.5, then=lambda p: {"p": -0.5 * p}, direction=-1, name="half")
+    sim = tp.compile(ball + half, dt=0.05)
+    with pytest.warns(
+        tp.PhysicsWarning, match="pile up at t = 0.95782"
+    ):  # the sum of the flights is 3*sqrt(1/9.81)
+        out = sim.evolve(q=1.0, p=0.0, until=2.0)
+    assert "pile up" in out.metrics["notes"][0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sim.evolve(q=1.0, p=0.0, until=0.95)

@@ -262,6 +262,8 @@ def instead(system: System, facts: Facts) -> str:
         return ASK_FOR_A
     if system.bracket == CONSTRAINED:
         return "rattle, rattle4 and rattle6 step constraints of an energy p**2/2m + V(q) without t."
+    if system.contacts:
+        return "`impulses` steps p**2/2m + V(q) with contacts: leave method= out, and baths too."
     if own := system.structure.families:
         made = [
             m.name for m in METHODS if m.family.kind in own and m.keeps and not objection(m, system, facts)

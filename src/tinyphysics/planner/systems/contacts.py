@@ -9,6 +9,7 @@ from tinyphysics.errors import InputError, PlanError, ShapeError
 from tinyphysics.front.contacts import Contact
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.ir.dtype import bool_
+from tinyphysics.rules.formulas.smoothness import JUMP, roughest
 from tinyphysics.system import Meeting, Parameter, State, System, Touch
 from tinyphysics.touching import BRACKET, IMPULSE, RUB, velocity_of
 from tinyphysics.util import did_you_mean, one_of
@@ -57,6 +58,12 @@ def touched(whole: System, plain: System, one: Contact) -> System:
         raise InputError(
             f"the gap of the contact `{one.name}` is `{gap}`, in which no position occurs as a distance",
             fix="Return a distance that is positive where the bodies are apart: lambda q: q[1].",
+        )
+    worst = roughest([gap], frozenset(plain.q))
+    if worst is not None and worst.order == JUMP:
+        raise InputError(
+            f"the gap of the contact `{one.name}` jumps, at `{worst.node}`: no slope says which way to push",
+            fix="Return a continuous distance: lambda q: q[1].",
         )
     slips: tuple[UOp, ...] = ()
     rubs: tuple[UOp, ...] = ()

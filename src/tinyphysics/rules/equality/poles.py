@@ -53,7 +53,7 @@ def searched(
         roots = [u for group in unroll(roots) for u in group]
     named, back = apart(cancelled(roots), moving)
     found = PoleSearch(named, moving | frozenset(back))
-    first: dict[UOp, UOp] = {}  # where the every of a pole was lost
+    first: dict[UOp, UOp] = {}  # where the order of a pole was lost
     for u in toposort(named):
         try:
             found.poles[u] = found.of(u)

@@ -25,6 +25,7 @@ from tinyphysics.runtime.measure.boxes import boxes
 from tinyphysics.runtime.measure.commutators import commutators
 from tinyphysics.runtime.measure.convergence import check_converges
 from tinyphysics.runtime.measure.grids import cycles_report, is_solved_by_cycles
+from tinyphysics.runtime.measure.piled_up import tell_of_piles
 from tinyphysics.runtime.measure.replicas import exchanged
 from tinyphysics.runtime.measure.solver import solver_report
 from tinyphysics.runtime.measure.watches import poles, watches
@@ -99,6 +100,7 @@ def met(f: Finished) -> Found:
     for name, parts in zip(("ties", "grazes", "rollbacks"), zip(*f.record.met)):
         every = np.concatenate(parts).astype(np.int64)
         out[name] = every if f.run.given.is_ensemble else int(every.sum())
+    tell_of_piles(f)
     return out
 
 
