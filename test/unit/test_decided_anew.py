@@ -130,3 +130,19 @@ def test_the_order_of_bodies_is_that_of_the_state():
     assert after.goal.hierarchy.order == (0, 2, 1)
     assert out.hash == alone.evolve(**begin(3.0, 1.0), steps=5).hash
     assert after.evolve(**out.final, steps=5).metrics["program"] == out.metrics["program"]
+
+
+@tp.hamiltonian
+def well(q, p):
+    return p**2 / 2 + q**4 / 4
+
+
+def test_a_saved_simulation_decides_anew_and_goes_on_with_the_run_that_it_was_saved_after(tmp_path):
+    sim = tp.compile(well, energy_drift=1e-4)
+    short = sim.evolve(q=1.0, p=0.0, until=2.0)
+    sim.save(tmp_path / "well.json")
+    loaded = tp.load(tmp_path / "well.json")
+    assert loaded.tpir.hash == sim.tpir.hash
+    wild = {"q": 8.0, "p": 0.0, "until": 2.0}  # needs a shorter step
+    assert loaded.evolve(**wild).hash == tp.compile(well, energy_drift=1e-4).evolve(**wild).hash
+    assert loaded.evolve(resume=short, steps=3).hash == sim.evolve(resume=short, steps=3).hash

@@ -188,7 +188,8 @@ class Simulation(Differentiated):
     def save(self, path: Any) -> None:
         """Writes the system and its compile options to a file; `tp.load(path)` compiles it to the same program.
 
-        That is the program of the last run: what compile left open, such as `inner=`, is written as that run decided it.
+        That is the program of the last run, whose checkpoints it continues. What compile left open, such as `inner=` or the
+        method of a goal, is decided anew by the next run, as it is here.
         """
         save(self, path)
 

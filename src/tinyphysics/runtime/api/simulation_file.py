@@ -58,6 +58,10 @@ def load(path: str | Path) -> Simulation:
             f"this version compiles `{path}` to another program, so its runs would give different bits",
             fix="Compile the system again and save it.",
         )
+    if "asked" in data:
+        before = Simulation(sim.system, goal_of(data["asked"]), sim.requested, sim.checks)
+        sim.keep_decided()  # for checkpoints of that run
+        sim._asked = before.goal, before._compiled
     return sim
 
 

@@ -197,6 +197,8 @@ def described(
 def save(sim: Setup, path: str | Path) -> None:
     """Writes `path` in one piece, or not at all."""
     data = described(sim.system, sim.goal, sim.requested, sim.checks, sim.tpir.hash)
+    if sim._asked is not None:  # a run has decided more: the next one decides it anew
+        data["asked"] = goal_data(sim._asked[0])
     target = checked_path("path", path, "pendulum.json")
     try:
         handle, name = tempfile.mkstemp(dir=target.parent or ".", prefix=f".{target.name}")
