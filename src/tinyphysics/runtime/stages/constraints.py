@@ -188,7 +188,7 @@ def check_start(system: System, i: Inputs) -> None:
         g, rate, size, speed = long.residuals(i, i.states)
     else:
         g, G, A, q, p = numeric(system).at(i, i.states)
-        check_independent(system, i, G, A)
+        check_independent(system, i, G, A, g, q)
         v = np.einsum("mkl,ml->mk", A, p)
         rate = np.einsum("mjk,mk->mj", G, v)
         size, speed = (np.einsum("mjk,mk->mj", np.abs(G), np.abs(x)) for x in (q, v))
@@ -222,8 +222,8 @@ def some_members(i: Inputs) -> range:
     return range(0, i.members, max(1, i.members // 16))
 
 
-def check_independent(system: System, i: Inputs, G: Any, A: Any) -> None:
-    """An InputError that names a row which the others imply at the start, or which vanishes there."""
+def check_independent(system: System, i: Inputs, G: Any, A: Any, g: Any, q: Any) -> None:
+    """An InputError that names a row which the others imply at the start, or contradict, or which vanishes there."""
     named = rows_of(system)
     for member in some_members(i):
         try:
@@ -243,10 +243,21 @@ def check_independent(system: System, i: Inputs, G: Any, A: Any) -> None:
                     rest = rest - (rest @ unit) * unit
             kept = np.linalg.norm(rest)
             if not kept > DEPENDENT * size:
+                before = named[0] if row == 1 else "the rows before it"
+                shares = (
+                    np.linalg.lstsq(G[member, :row].T, G[member, row], rcond=None)[0] if row else np.zeros(0)
+                )
+                apart = np.abs(g[member, row] - shares @ g[member, :row])
+                if size > 0 and apart > 1e-6 * (np.abs(G[member, row]) @ np.abs(q[member])) + TINY:
+                    raise InputError(
+                        f"{named[row]} is {g[member, row]:.3g} at the start, and no motion that keeps {before} "
+                        "changes it: these constraints contradict each other",
+                        fix="Leave one of them out, or give both the same length.",
+                    )
                 what = (
                     "has no slope at the start: nothing would hold it"
                     if not size > 0
-                    else f"says nothing that {one_of(named[:row], 'and')} do not say at the start: it is redundant"
+                    else f"says nothing at the start that {before} {'does' if row == 1 else 'do'} not say: it is redundant"
                 )
                 raise InputError(
                     f"{named[row]} {what}", fix="Leave it out, or write it as a length that is not zero."
@@ -261,7 +272,8 @@ def nearest(system: System, i: Inputs) -> dict[str, Any]:
         check_start(system, replace(i, states=there))
         return there if i.is_ensemble else {name: v[0] for name, v in there.items()}
     n = numeric(system)
-    _, _, A, wanted, p = n.at(i, i.states)
+    g, G, A, wanted, p = n.at(i, i.states)
+    check_independent(system, i, G, A, g, wanted)
     states, still, last = dict(i.states), 0, np.inf
     for _ in range(ROUNDS):
         g, G, _, q, _ = n.at(i, states)
@@ -287,7 +299,7 @@ def nearest(system: System, i: Inputs) -> dict[str, Any]:
             f"is still {float(np.abs(g).max()):.3g}",
             fix="Start nearer to them.",
         )
-    check_independent(system, i, G, A)
+    check_independent(system, i, G, A, g, q)
     for _ in range(2):
         v = np.einsum("mkl,ml->mk", A, p)
         push = np.einsum("mkl,mjl->mkj", A, G)
