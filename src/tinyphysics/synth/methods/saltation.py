@@ -88,7 +88,9 @@ def along(r: Round, way: Mapping[UOp, UOp], late: UOp) -> Assignments:
     own, moves = ([e for pair in given for e in elements(pair[k])] for k in (0, 1))
     inputs, symbols = [*m.z, *own], [UOp.var(f"direction {k}") for k in range(len(m.z))]
     first = substitute(through(r)[0](r.after, inputs, [*old, *moves]), {LENGTH: r.length})
-    first = where(r.length.eq(0.0), old, first)  # in no time nothing moves, whatever the derivative of a quotient is
+    first = where(
+        r.length.eq(0.0), old, first
+    )  # in no time nothing moves, whatever the derivative of a quotient is
     d, later = first, late
 
     def along_at(values: Numbers, z: Numbers, d: Numbers) -> Numbers:
