@@ -171,6 +171,8 @@ GROUPS: dict[str, dict[str, Row]] = {
         "pendulum_ensemble": Row(kind="phase", start={"q": np.linspace(0.2, 3.0, 8), "p": np.zeros(8)}),
         "damped_pendulum":  Row(steps=3_000, kind="phase", options={"friction": "gamma"}),
         "double_pendulum":  Row(steps=1_500, axes=tip),
+        "pendulum_on_a_rod": Row(steps=250),
+        "boxes":            Row(steps=150, kind="time"),
         "rods":             Row(steps=3_000, options={"order": 4}, axes=lambda out: {"x": "q[1, 0]", "y": "q[1, 1]"}),
         "bounces":          Row(steps=600),
         "billiard":         Row(steps=2_000),

@@ -24,7 +24,7 @@ from pictures_contacts import draw_boxes
 from pictures_heat import draw_heat
 from pictures_pushers import draw_friction, draw_magnetic, draw_pushers
 from pictures_rare import draw_rare
-from pictures_rods import draw_rods, draw_whip
+from pictures_rods import draw_pendulum, draw_rods, draw_whip
 from pictures_tops import draw_tops
 from pictures_walls import draw_walls
 from tinyphysics.physics import chains, fields, fluids, molecular, particles
@@ -667,6 +667,7 @@ def main() -> None:
     }
     three = {
         "tops": draw_tops,
+        "pendulum": draw_pendulum,
         "rods": draw_rods,
         "walls": draw_walls,
         "heat": draw_heat,

@@ -42,6 +42,35 @@ def draw_rods(left, middle, right) -> None:
 
 
 @tp.hamiltonian
+def mass(q: tp.Vec[2], p: tp.Vec[2], g: float = 1.0):
+    return p @ p / 2 + g * q[1]
+
+
+@tp.constraint
+def rod(q: tp.Vec[2]):
+    return q @ q - 1
+
+
+def draw_pendulum(left, middle, right) -> None:
+    start = dict(q=[np.sin(2), -np.cos(2)], p=[0.0, 0.0])
+    out = tp.compile(mass + rod, dt=0.01).evolve(**start, until=20.0, save_every=1)
+    first = out.t <= 2.2
+    left.plot(*out.q[first].T, color="0.8", lw=0.8)
+    for k in range(0, int(first.sum()), 40):
+        left.plot(*np.vstack([[0, 0], out.q[k]]).T, "o-", color=str(0.8 - k / 300), ms=4, lw=1.0)
+    left.set(title="a mass on a rod falls from 2 rad", xlabel="x", ylabel="y", aspect="equal")
+    middle.plot(out.t, 2 * out.multipliers("rod"), lw=1.0)
+    middle.axhline(0, color="0.7", lw=0.7)
+    middle.set(title="tension; below 0 the rod pushes", xlabel="t")
+    for dt in (0.04, 0.02, 0.01):
+        run = tp.compile(mass + rod, dt=dt).evolve(**start, until=20.0, frames=2)
+        t, energy, _ = run.every_step("energy")
+        right.semilogy(t[1:], np.maximum(np.abs(energy - energy[0])[1:], 1e-9), lw=0.9, label=f"dt = {dt}")
+    right.set(title="error of the energy: falls as dt squared", xlabel="t", ylim=(1e-8, 3e-2))
+    right.legend(loc="upper right", ncol=3)
+
+
+@tp.hamiltonian
 def chain(q: tp.Array["n", 2], p: tp.Array["n", 2]):
     return (p * p).sum() / 2 + q[:, 1].sum()
 
