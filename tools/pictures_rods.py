@@ -67,7 +67,7 @@ def draw_pendulum(left, middle, right) -> None:
         t, energy, _ = run.every_step("energy")
         right.semilogy(t[1:], np.maximum(np.abs(energy - energy[0])[1:], 1e-9), lw=0.9, label=f"dt = {dt}")
     right.set(title="error of the energy: falls as dt squared", xlabel="t", ylim=(1e-8, 3e-2))
-    right.legend(loc="upper right", ncol=3)
+    right.legend(loc="upper right", ncol=3, fontsize=7, handlelength=1.0, columnspacing=0.8)
 
 
 @tp.hamiltonian
