@@ -236,7 +236,8 @@ def complete(
     """An InputError that names all that is missing for a run, and what to write or to pass for it."""
     missing: list[tuple[str, str]] = []
     for s in system.states:
-        if s.name not in given and rates.get(s.name) not in given and not continues(args):
+        needs = s.start is None and rates.get(s.name) not in given
+        if s.name not in given and needs and not continues(args):
             example = ",".join(["1.0"] + ["0.0"] * (s.var.size - 1)) if s.var.ndim < 2 else '"[[...], ...]"'
             fix = f"Pass --set {s.name}={example}, or write start = dict({s.name}=...) in {loaded.file}."
             missing.append((f"the initial `{s.name}`", fix))

@@ -391,7 +391,7 @@ def test_a_number_of_an_equation_is_changed_by_an_event():
 HALF = tp.event(lambda q: q - 0.5, lambda g: {"g": 0.5 * g}, direction=-1, name="half")
 
 
-def test_an_event_changes_a_parameter_and_books_what_that_takes():
+def test_an_event_changes_a_parameter_and_books_what_that_takes(tmp_path):
     sim = tp.compile(ball + FLOOR + HALF, dt=0.05)
     out = sim.evolve(q=1.0, p=0.0, until=3.0)
     fall = np.sqrt(2 * 0.5 / 9.81)
@@ -402,6 +402,8 @@ def test_an_event_changes_a_parameter_and_books_what_that_takes():
     assert "certain" in str(sim.explain("full"))  # nothing but events moves g
     pieces = sim.evolve(resume=sim.evolve(q=1.0, p=0.0, steps=17), steps=43)
     assert pieces.hash == out.hash
+    sim.save(tmp_path / "ball.tp")
+    assert tp.load(tmp_path / "ball.tp").evolve(q=1.0, p=0.0, until=3.0).hash == out.hash
 
 
 def test_parameters_that_change_belong_to_members_and_have_gradients():

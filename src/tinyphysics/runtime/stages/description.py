@@ -59,8 +59,8 @@ def system_data(whole: System) -> dict[str, Any]:
 
 
 def starts_of(s: System) -> dict[str, float]:
-    """What states of a bath begin with, where a run does not give them."""
-    return {x.name: x.start for x in s.states if s.heat and x.start is not None}
+    """What states of a bath, and parameters that events change, begin with, where a run does not give them."""
+    return {x.name: x.start for x in s.states if (s.heat or s.crossings) and x.start is not None}
 
 
 def sign_and_type(p: Parameter) -> list[str]:
