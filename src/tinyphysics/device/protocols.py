@@ -24,8 +24,8 @@ class Memory(Protocol):
     def take(self, rows: Any, members: Sequence[int]) -> Any: ...
     def fill(self, rows: Any, members: Sequence[int], well: int) -> None: ...  # as copies of one that is well
     def bad(self, rows: Any, members: int) -> list[int]: ...  # those with a number that is none
-    # (2, rows) the smallest and the largest number of some rows that have none below zero
-    def extremes(self, rows: Any, first: int, end: int, members: int) -> Any: ...
+    # (rows,) the smallest or the largest number of each of some rows that have none below zero
+    def extremes(self, rows: Any, first: int, end: int, members: int, largest: Any) -> Any: ...
 
     there: bool  # is it the memory of a device?
 

@@ -224,8 +224,9 @@ class CudaMemory:
     def bad(self, rows: DeviceRows, members: int) -> list[int]:
         return self.tools.bad(rows, members)
 
-    def extremes(self, rows: DeviceRows, first: int, end: int, members: int) -> Any:
-        return self.tools.extremes(rows, first, end, members)
+    def extremes(self, rows: DeviceRows, first: int, end: int, members: int, largest: Any) -> Any:
+        least, most = self.tools.extremes(rows, first, end, members)
+        return np.where(largest, most, least)
 
     def encode(self, arrays: Arrays, numbers: int, members: int, lanes: int, dtype: Any) -> DeviceRows:
         rows, at = empty(numbers, lanes, dtype), 0

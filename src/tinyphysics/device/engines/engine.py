@@ -302,8 +302,8 @@ class LaneEngine(PlainEngine):
         """(rows, 1) of a member that came as near as any, and whose longest step is as long as any."""
         if (at := self.beside) is None or not m.members:
             return None
-        least, most = self.memory.extremes(m.carried, at.start, at.stop, m.members)
-        return self.signed(np.where(self.lengths, most, least)[:, None])
+        found = self.memory.extremes(m.carried, at.start, at.stop, m.members, self.lengths)
+        return self.signed(found[:, None])
 
     @cached_property
     def beside(self) -> slice | None:

@@ -59,9 +59,10 @@ class HostMemory:
         well = np.count_nonzero(good) == good.size if good.size < FEW else good.all()
         return [] if well else np.flatnonzero(~good.all(axis=0)).tolist()
 
-    def extremes(self, rows: Any, first: int, end: int, members: int) -> Any:
-        here = rows[first:end, :members]
-        return np.stack([here.min(axis=1), here.max(axis=1)])
+    def extremes(self, rows: Any, first: int, end: int, members: int, largest: Any) -> Any:
+        return np.array(
+            [r[:members].max() if most else r[:members].min() for r, most in zip(rows[first:end], largest)]
+        )
 
     def arrays(self, rows: Any, outputs: Outputs, members: int, mixed: bool = False) -> dict[str, Any]:
         return self.decode(rows, outputs, members, outputs, mixed)
