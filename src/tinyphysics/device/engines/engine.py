@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ctypes import addressof
 from ctypes import c_char as Byte
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -521,29 +521,42 @@ def stretches(starts: Any, lanes: int) -> list[tuple[int, int]]:
     return [(int(part[0]), int(part[-1]) + lanes) for part in np.split(starts, cuts)]
 
 
+FEW = 8  # numbers of a parameter, that are put in their places one by one
+
+
+@lru_cache(maxsize=64)
+def by_name(params: tuple[UOp, ...]) -> list[tuple[str, list[int], list[int]]]:
+    """For each name its slots, and which number of the parameter is in each.
+
+    dt is there twice if the states are not float64: for them, and for the clock.
+    """
+    found: dict[str, list[tuple[int, int]]] = {}
+    for slot, p in enumerate(params):
+        name, _, index = str(p.arg)[1:].partition(".")
+        found.setdefault(name, []).append((slot, int(index or 0)))
+    return [(name, [s for s, _ in places], [k for _, k in places]) for name, places in found.items()]
+
+
 def parameters(
     params: Sequence[UOp], given: Arrays, dt: Any, t0: Any, members: int, lanes: int
 ) -> tuple[Any, Any, tuple[bool, ...]]:
     """(values that all share, a row per parameter or None, which vary); dt and t0 may be those of each member."""
     uniform = np.zeros(len(params))
     rows: dict[int, Any] = {}
-    for slot, p in enumerate(params):
-        name, _, index = str(p.arg)[1:].partition(".")
-        if name in (
-            "dt",
-            "t0",
-        ):  # dt is there twice if the states are not float64: for them, and for the clock
-            values = np.reshape(dt if name == "dt" else t0, -1)
+    for name, slots, numbers in by_name(tuple(params)):
+        own = np.reshape(dt if name == "dt" else t0, (-1, 1)) if name in ("dt", "t0") else given[name]
+        table = own.reshape(len(own), -1)
+        if len(table) > 1:
+            rows |= {slot: table[:, k] for slot, k in zip(slots, numbers)}
+        elif len(slots) < FEW:
+            for slot, k in zip(slots, numbers):
+                uniform[slot] = table[0, k]
         else:
-            values = given[name].reshape(len(given[name]), -1)[:, int(index or 0)]
-        if len(values) > 1:
-            rows[slot] = values
-        else:
-            uniform[slot] = values[0]
-    mask = tuple(slot in rows for slot in range(len(params)))
+            uniform[slots] = table[0, numbers]
     if not rows:
-        return uniform, None, mask
-    varying: Any = np.zeros((len(params), lanes), NUMPY_DTYPE[params[next(iter(rows))].dtype.name])
+        return uniform, None, (False,) * len(params)
+    mask = tuple(slot in rows for slot in range(len(params)))
+    varying: Any = np.zeros((len(params), lanes), NUMPY_DTYPE[params[min(rows)].dtype.name])
     for slot, values in rows.items():
         varying[slot, :members] = values
     fill(varying, members)
