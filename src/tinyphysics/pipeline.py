@@ -140,6 +140,7 @@ def with_proposals(system: System, goal: Goal, requested: str) -> Build:
 def adjoint(b: Build, wrt: Sequence[UOp], reverse: bool, of_final: bool = False) -> Program:
     """The program that pulls cotangents back through the steps of another, and sums up gradients of parameters."""
     goal = b.goal
+    assert not goal.backwards, "the steps of sim.rewind are inverses, whose adjoint is another"
     with unrounded() if goal.precision == "dd" else nullcontext():
         step = b.step
         if goal.options.get(TANGENTS):

@@ -479,6 +479,18 @@ def test_a_loss_reads_the_run_and_has_derivatives():
         sim.grad(lambda out: np.sqrt(out.final.q[0] * 0.0), **START, steps=4)
 
 
+def test_a_loss_of_many_numbers_on_short_axes_is_computed_in_loops():
+    @tp.map
+    def mixed_up(f: tp.Array[19, 22, 22], c: float = 0.3):
+        return f + c * (tp.roll(f, 1, 1) - f)
+
+    f = np.random.default_rng(0).normal(size=(19, 22, 22))
+    grads = tp.compile(mixed_up).grad(lambda out: (out.final.f**2).sum() / 2, f=f, c=0.3, steps=1)
+    end = f + 0.3 * (np.roll(f, 1, 1) - f)
+    assert np.allclose(grads["f"], 0.7 * end + 0.3 * np.roll(end, -1, 1), rtol=1e-14, atol=1e-15)
+    assert grads["c"] == pytest.approx((end * (np.roll(f, 1, 1) - f)).sum(), rel=1e-12)
+
+
 def test_a_jacobian_of_scalars_is_a_number_and_a_deleted_loop_has_no_pasts_to_compare():
     sim = tp.compile(driven, dt=0.01)
     J = sim.jacobian(of="q", wrt=["q", "p", "k"], q=1.0, p=0.2, steps=20)["q"]

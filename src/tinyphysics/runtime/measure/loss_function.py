@@ -19,7 +19,7 @@ from tinyphysics.errors import InputError, PlanError, TraceError
 from tinyphysics.front.random import of_observable
 from tinyphysics.front.trace import Definition, run
 from tinyphysics.ir import Ops, UOp, as_uop, toposort
-from tinyphysics.planner.cost.target import in_loops
+from tinyphysics.planner.cost.target import in_loops, loops_refuse
 from tinyphysics.rules.calculus.vjp import vjp
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.runtime.engines.backend import engine_for
@@ -207,6 +207,9 @@ def site_of(u: UOp, sites: Any) -> Site | None:
     return found
 
 
+WRITTEN = 1000  # numbers that a loss reads, up to which it may be written out
+
+
 # --- evaluating -------------------------------------------------------------------------------------
 @lru_cache(maxsize=64)
 def program_of(names: tuple[str, ...], values: tuple[UOp, ...], reads: tuple[UOp, ...]) -> Program:
@@ -233,7 +236,10 @@ def evaluate(
         there = {f"v{k}": a.reshape(members, *v.shape) for k, (v, a) in enumerate(zip(reads, own))}
         found = engine.synchronised_there(engine.start(there, {}, members, 1.0, 0.0))
         return {name: found[name].reshape(members, *u.shape) for name, u in values.items()}
-    engine = engine_for(NUMPY, program, None, None, in_loops(program, members))
+    loops = in_loops(program, members)
+    if not loops and sum(v.size for v in reads) > WRITTEN:  # on many short axes, which a step could have in registers
+        loops = not loops_refuse(program)
+    engine = engine_for(NUMPY, program, None, None, loops)
     state = {
         f"v{k}": np.ascontiguousarray(np.asarray(here(a), float).reshape(members, *v.shape))
         for k, (v, a) in enumerate(zip(reads, own))
