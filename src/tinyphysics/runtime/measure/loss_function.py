@@ -237,7 +237,9 @@ def evaluate(
         found = engine.synchronised_there(engine.start(there, {}, members, 1.0, 0.0))
         return {name: found[name].reshape(members, *u.shape) for name, u in values.items()}
     loops = in_loops(program, members)
-    if not loops and sum(v.size for v in reads) > WRITTEN:  # on many short axes, which a step could have in registers
+    if (
+        not loops and sum(v.size for v in reads) > WRITTEN
+    ):  # on many short axes, which a step could have in registers
         loops = not loops_refuse(program)
     engine = engine_for(NUMPY, program, None, None, loops)
     state = {
