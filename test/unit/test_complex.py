@@ -208,3 +208,12 @@ def test_events_and_steppers_show_complex_states():
     s.z = 2j
     s.step(5)
     assert np.isclose(s.z, 2j * np.exp(0.05j))
+
+
+def test_a_product_with_zero_has_the_shape_of_its_factors():
+    @tp.ode
+    def still(z: tp.Complex[3], c: complex = 1j):
+        return 0j * z + c
+
+    out = tp.compile(still, method="rk4", dt=0.5).evolve(z=np.zeros(3), steps=2)
+    assert np.allclose(out.final.z, [1j, 1j, 1j])

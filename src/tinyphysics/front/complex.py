@@ -160,7 +160,9 @@ def times(a: Complex, b: Complex) -> Complex:
     re, im = product(a.real, b.real), product(a.real, b.imag)
     minus, more = product(a.imag, b.imag), product(a.imag, b.real)
     re = re if nothing(minus) else -minus if nothing(re) else re - minus
-    return Complex(re, more if nothing(im) else im if nothing(more) else im + more)
+    out = Complex(re, more if nothing(im) else im if nothing(more) else im + more)
+    shape = broadcast_shape(a.shape, b.shape)
+    return out if out.shape == shape else out.both(lambda u: u.expand(shape))  # zeros are as many
 
 
 def product(x: UOp, y: UOp) -> UOp:
