@@ -3,6 +3,7 @@
     python bench/threads.py                          all rows with 1, 2, 4, 7, 8, 16 threads, as far as there are processors
     python bench/threads.py --only pendulums --threads 1,16 --rounds 7
     python bench/threads.py --backend c              where there is no LLVM
+    python bench/threads.py --serial --threads 7,16  what no thread shares, on any number of processors
 
 Thread counts are interleaved and the least of the rounds counts. The hash of every run has to be that of one thread.
 `registers` is what the cores can do: the gain of a loop in registers on as many threads (bench/cores.py, which also finds
@@ -10,11 +11,15 @@ the processors that share a core). `copy` is what memory can do: bytes read and 
 of a row is the time that its threads need at best: that of one thread over what `registers` gains, or over the number of
 chains that the order of its sums allows at once (eight slabs of a sum over neighbours, of which the first has 16 % more pairs
 than the mean); or the time that memory needs for what a step moves, if that is longer.
+
+`--serial` lets one thread do what a run would share among so many, and counts the CPU time of what is outside: the part of a
+run that more threads do not shorten, and the gain that Amdahl's law leaves.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -119,13 +124,71 @@ def measured(row: Row, backend: str, counts: list[int], rounds: int) -> dict[int
     return best
 
 
+class Alone:
+    """In place of `spread`: the caller does all pieces, and its CPU time is counted."""
+
+    def __init__(self) -> None:
+        self.seconds, self.within = 0.0, False
+
+    def take_over(self) -> None:
+        """In every module that has been imported by now."""
+        for name, module in list(sys.modules.items()):
+            if name.startswith("tinyphysics.") and vars(module).get("spread") is spread:
+                module.spread = self  # type: ignore[attr-defined]
+        self.seconds = 0.0
+
+    def __call__(self, work: Callable[[int], Any], pieces: int, threads: int) -> list[Any]:
+        if threads <= 1 or pieces <= 1 or self.within:
+            return [work(k) for k in range(pieces)]
+        self.within, began = True, time.thread_time()
+        try:
+            return [work(k) for k in range(pieces)]
+        finally:
+            self.within = False
+            self.seconds += time.thread_time() - began
+
+
+def serial(row: Row, backend: str, threads: int, rounds: int, alone: Alone) -> tuple[float, float]:
+    """(CPU seconds of a run, those outside what is shared), where the latter are the least."""
+    given, options = row.start(), {"propagator": "loop"} if row.loop else {}
+    sim, found = tp.compile(row.system, dt=row.dt, backend=backend, **options), []
+    for _ in range(rounds + 1):
+        alone.take_over()
+        began = time.thread_time()
+        sim.evolve(**given, steps=row.steps, frames=2, progress=False, threads=threads)
+        spent = time.thread_time() - began
+        found.append((spent - alone.seconds, spent))
+    own, whole = min(found[1:])
+    return whole, own
+
+
+def tell_serial(names: list[str], counts: list[int], backend: str, rounds: int) -> None:
+    alone = Alone()
+    for name in names:
+        for n in counts:
+            whole, own = serial(ROWS[name], backend, n, rounds, alone)
+            part = own / whole
+            gain = 1 / (part + (1 - part) / n)
+            print(
+                f"{name}, {n} threads: {1e3 * own:.1f} of {1e3 * whole:.0f} ms are not shared, {100 * part:.2f} %;"
+                f" by that alone {gain:.1f} times",
+                flush=True,
+            )
+
+
 def main() -> None:
     parse = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parse.add_argument("--only", default=",".join(ROWS))
     parse.add_argument("--threads", default=",".join(map(str, COUNTS)))
     parse.add_argument("--rounds", type=int, default=5)
     parse.add_argument("--backend", default="llvm")
+    parse.add_argument("--serial", action="store_true", help="the part of a run that no threads share")
     args = parse.parse_args()
+    if args.serial:
+        tell_serial(
+            args.only.split(","), [int(n) for n in args.threads.split(",")], args.backend, args.rounds
+        )
+        return
     counts = [n for n in map(int, args.threads.split(",")) if n <= available()]
     speed, gains = {n: copying(n) for n in counts}, report(counts)
     print(f"{available()} processors; copy: " + ", ".join(f"{n}: {speed[n] / 1e9:.1f} GB/s" for n in counts))
