@@ -135,14 +135,15 @@ def test_no_table_outside_the_folder_lists_the_kinds():
 
 
 def test_transforms_lines_and_scattered_rows_are_known_to_their_files_alone():
-    """No printer, no engine and no other file of the loops names their operations. Lists and trees are also made by code
-    that is no nest."""
+    """No printer, no engine and no other file of the loops names their operations, but for one weight: beside transforms more
+    is worth storing (tpir/kernels/loops.py). Lists and trees are also made by code that is no nest."""
     rooms = [KINDS_FOLDER.parents[2] / room for room in ("emit", "device", "tpir/kernels")]
     named = {op: set() for op in (Ops.FOURIER, Ops.LINE, Ops.SCATTER)}
     for path in (p for room in rooms for p in room.rglob("*.py")):
         own = {n.attr for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Attribute)}
         for op, files in named.items():
             files |= {path.name} if op.name in own else set()
+    named[Ops.FOURIER].discard("loops.py")
     assert named == {Ops.FOURIER: {"fourier.py"}, Ops.LINE: {"line.py"}, Ops.SCATTER: {"scatter.py"}}
 
 
