@@ -199,6 +199,7 @@ def test_backends_agree_to_the_last_bit():
     assert len(hashes) == 1
 
 
+@pytest.mark.slow("four backends compile a rod, in pairs of float64 too")
 @pytest.mark.parametrize("precision, off", [("float32", 2e-7), ("dd", 1e-15)])
 def test_other_precisions_hold_a_rod_with_the_same_bits_on_every_backend(precision, off):
     found = []
@@ -240,6 +241,7 @@ def test_a_rod_in_pairs_of_float64_has_32_digits():
                 assert abs(mpmath.mpf(float(high[k])) + mpmath.mpf(float(low[k])) - exact[k]) < 1e-30
 
 
+@pytest.mark.slow("two backends compile a chain in loops")
 def test_a_chain_in_loops_runs_in_float32_and_says_why_not_in_pairs():
     n = 20
     level = dict(q=np.stack([np.arange(1.0, n + 1), np.zeros(n)], axis=1), p=np.zeros((n, 2)))
@@ -536,6 +538,7 @@ def test_gradients_go_through_a_chain_in_loops():
     assert found["g"] == pytest.approx((last(1 + 1e-4) - last(1 - 1e-4)) / 2e-4, rel=1e-7)
 
 
+@pytest.mark.slow("runs, tangents and cotangents are compiled, and differences in double-double")
 @pytest.mark.parametrize("precision, off", [("float64", 1e-12), ("float32", 1e-5), ("dd", 1e-12)])
 def test_gradients_of_a_rod_are_those_of_runs_beside_it(precision, off):
     sim = tp.compile(mass + rod, dt=0.05, precision=precision)

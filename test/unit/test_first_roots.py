@@ -59,6 +59,7 @@ def falling(q: tp.Vec[2], p: tp.Vec[2]):
 SQUARE = tp.wall(lambda q: 1 - q[0] ** 4 - q[1] ** 4, name="square")
 
 
+@pytest.mark.slow("a round of degree four is compiled, and explained")
 def test_a_wall_of_degree_four_is_met_where_its_roots_are_however_long_a_step_is():
     sim = tp.compile(free + SQUARE, dt=100.0)
     assert "of degree 4 in time, is approached from below" in str(sim.explain("full"))
@@ -78,6 +79,7 @@ def test_a_wall_of_degree_four_is_met_where_its_roots_are_however_long_a_step_is
     assert np.abs((met.p**2).sum(axis=1) / (1 + 0.37**2) - 1).max() < 1e-13
 
 
+@pytest.mark.slow("four backends compile a round of degree four")
 def test_such_walls_have_the_same_bits_on_every_backend_and_in_pieces():
     sims = [tp.compile(free + SQUARE, dt=1.0, backend=b) for b in ("llvm", "c", "numpy", "python")]
     start = dict(q=[0.1, 0.2], p=[1.0, 0.37])

@@ -406,6 +406,7 @@ def test_an_event_changes_a_parameter_and_books_what_that_takes(tmp_path):
     assert tp.load(tmp_path / "ball.tp").evolve(q=1.0, p=0.0, until=3.0).hash == out.hash
 
 
+@pytest.mark.slow("four backends and a gradient are compiled")
 def test_parameters_that_change_belong_to_members_and_have_gradients():
     hashes = {
         b: tp.compile(ball + FLOOR + HALF, dt=0.05, backend=b).evolve(q=1.0, p=0.0, g=5.0, steps=40).hash

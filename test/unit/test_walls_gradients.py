@@ -174,6 +174,7 @@ def rod(q: tp.Vec[2], length: float = 1.0):
     return q @ q - length**2
 
 
+@pytest.mark.slow("rounds of a rod, their tangents and cotangents are compiled")
 def test_gradients_of_a_rod_go_through_its_bounces():
     sim = tp.compile(mass + rod + tp.wall(lambda q: q[0] + 0.5, name="side"), dt=0.05)
     start = dict(p=[0.0, 0.0], steps=70)
@@ -188,6 +189,7 @@ def test_gradients_of_a_rod_go_through_its_bounces():
         assert moved[name] == pytest.approx((ends[0][name] - ends[1][name]) / 2e-6, abs=1e-8)
 
 
+@pytest.mark.slow("rounds of an implicit step, their tangents and cotangents are compiled")
 def test_gradients_of_an_implicit_step_go_through_bounces():
     @tp.hamiltonian
     def mixed(q, p):
