@@ -238,6 +238,7 @@ def test_every_kind_is_tested():
     beside |= {"OrbitSlopes"}  # test_gradients_begun.py
     # of a step that meets walls, and of gradients through it: test_walls.py, test_walls_gradients.py
     cut = {"Rounds", "PlainRounds", "PulledRound"}
+    beside |= {"Booked"}  # the books of baths along rods: test_heat_constraints.py
     touch = {"TouchFlow"}  # whose field is no function of the state alone: test_contacts.py
     assert seen | beside | cut | touch | {"TaylorSeries"} == set(KINDS)
 

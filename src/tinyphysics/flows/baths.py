@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tinyphysics.flows.map import Map
@@ -151,6 +151,18 @@ class Booked(SubFlow):
 
     def lower(self, b: ProgramBuilder, section: str) -> None:
         booked(b, section, self.ledger, self.given)
+
+
+def along(bath: SubFlow, off: Callable[[], SubFlow], kinetic: UOp, held: int) -> list[SubFlow]:
+    """A bath of momenta along constraints, where `off` takes what leads off them and `held` numbers are held.
+
+    What a bath with noise of its own for each momentum gives is the kinetic energy after it, less that before. One factor
+    for all momenta leads off no constraint.
+    """
+    if not isinstance(bath, BathFlow):
+        return [off(), bath]
+    own = replace(bath, energy=UOp.const(0.0), held=held)
+    return [off(), Booked(kinetic, 1.0), own, off(), Booked(kinetic, -1.0)]
 
 
 def booked(

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tinyphysics.flows.baths import BathFlow, Booked
+from tinyphysics.flows.baths import along
 from tinyphysics.flows.implicit import ImplicitFlow
 from tinyphysics.flows.map import Map
-from tinyphysics.flows.thermostats import ThermostatFlow
 from tinyphysics.ir import Ops, UOp, elements, substitute
 from tinyphysics.rules.calculus.linear import Rows, is_number
 from tinyphysics.rules.calculus.unroll import unroll
@@ -118,17 +117,7 @@ def rattle_in_bath(
         if part == "T":
             unknown = f"?{number}"
             return [drift(c, weight, unknown) if chain is None else long_chains.drift(chain, weight, unknown)]
-        bath = in_bath(system, T, weight, 0, MIDDLE)
-        if isinstance(bath, ThermostatFlow):
-            return [off(), bath]
-        assert isinstance(bath, BathFlow)
-        return [
-            off(),
-            Booked(T, 1.0),
-            replace(bath, energy=UOp.const(0.0), held=held),
-            off(),
-            Booked(T, -1.0),
-        ]
+        return along(in_bath(system, T, weight, 0, MIDDLE), off, T, held)
 
     (first, begin), *inner, (_, end) = sequence
     init = flows(first, begin, 0)
