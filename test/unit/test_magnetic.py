@@ -11,6 +11,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import tinyphysics as tp
+from tinyphysics import plasma
 from tinyphysics.runtime.measure.precise import arithmetic
 from tinyphysics.tpir import parse, verify
 
@@ -433,3 +434,15 @@ def test_pushers_keep_their_order_in_fields_of_q_and_t(name, kinetics):
         )  # with what the field and the potential give, which is booked
     assert math.log2(errors[0] / errors[1]) == pytest.approx(2, abs=0.1)
     assert sim.gradcheck(lambda out: (out.final.q**3).sum(), **SPACE, steps=2).passed
+
+
+@pytest.mark.parametrize("field", [3.0, (0.0, 0.0), "z", (0.0, 0.0, math.nan)])
+def test_a_field_that_is_not_three_numbers_is_refused(field):
+    for name in ("B_field", "E_field"):
+        with pytest.raises(tp.InputError, match=f"{name}=.* is not three numbers"):
+            plasma.System(**{name: field})
+
+
+def test_a_field_of_two_numbers_in_space_is_refused():
+    with pytest.raises(tp.InputError, match=r"B returns the shape \(2,\) for positions of shape \(3,\)"):
+        tp.compile(plasma.System(B_field=lambda q: [1.0, 2.0]), dt=0.1)

@@ -74,13 +74,13 @@ def tensor(value: Any, states: Sequence[UOp]) -> Tensor:
     shape = q.shape if q.shape[-1] == 3 else q.shape[:-1]
     own = as_uop(b)
     if own.shape != shape:
-        try:
-            own = own.expand(shape)
-        except Exception as error:
+        beside = zip(reversed(own.shape), reversed(shape))
+        if len(own.shape) > len(shape) or any(a not in (1, b) for a, b in beside):
             raise InputError(
                 f"B returns the shape {own.shape} for positions of shape {q.shape}, and {shape} is needed",
                 fix="Return three numbers for each charge; in a plane, one: B[..., 2].",
-            ) from error
+            )
+        own = own.expand(shape)
     c = as_uop(charge)
     if c.shape and c.shape != shape:
         c = c.reshape(*c.shape, *[1] * (len(shape) - len(c.shape)))

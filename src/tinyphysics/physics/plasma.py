@@ -22,7 +22,7 @@ Field = Callable[..., Any]
 # --- fields -------------------------------------------------------------------------------------------------
 def uniform(B: Any = (0.0, 0.0, 1.0)) -> Field:
     """A field that is the same everywhere: `B` is three numbers."""
-    x, y, z = (float(b) for b in B)
+    x, y, z = three("B_field", B)
 
     def field(q):
         return stack([0.0 * q[..., 0] + b for b in (x, y, z)], axis=-1)
@@ -139,10 +139,18 @@ def steady(E: Any) -> Field | None:
             )
         found: Field = E
         return found
-    numbers = np.asarray(E, dtype=float)
-    if numbers.shape != (3,):
-        raise InputError(f"E_field={E!r} is not three numbers", fix="Pass E_field=[0.0, 0.1, 0.0].")
-    return lambda: [float(x) for x in numbers]
+    numbers = three("E_field", E)
+    return lambda: numbers
+
+
+def three(name: str, given: Any) -> list[float]:
+    try:
+        numbers = np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        numbers = np.zeros(0)
+    if numbers.shape != (3,) or not np.isfinite(numbers).all():
+        raise InputError(f"{name}={given!r} is not three numbers", fix=f"Pass {name}=[0.0, 0.0, 1.0].")
+    return [float(x) for x in numbers]
 
 
 # --- what is measured ----------------------------------------------------------------------------------------------
