@@ -8,6 +8,10 @@
 from numpy.fft import fftfreq as fftfreq
 from numpy.fft import rfftfreq as rfftfreq
 
+from tinyphysics.front.cosines import dct as dct
+from tinyphysics.front.cosines import dst as dst
+from tinyphysics.front.cosines import idct as idct
+from tinyphysics.front.cosines import idst as idst
 from tinyphysics.front.fourier import dealias as dealias
 from tinyphysics.front.fourier import dx as dx
 from tinyphysics.front.fourier import fft as fft

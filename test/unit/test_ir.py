@@ -439,6 +439,7 @@ def test_every_operation_is_in_one_group_with_an_arity():
         Ops.REDUCE,
         Ops.FOURIER,
         Ops.ELLIPTIC,
+        Ops.MESH,
         Ops.LOAD,
         Ops.NEIGHBOURS,
         Ops.TREE,
@@ -510,6 +511,8 @@ def samples(op):
             return []  # what rules make of them: test_orbits.py, test_bands.py
         case Ops.ELLIPTIC:
             return []  # what rules make of it: test_poisson.py
+        case Ops.MESH:
+            return []  # particles and nodes: test_mesh.py
         case Ops.SOLVE | Ops.SOLVED:
             return []  # done in rounds: test_solve.py
         case Ops.RSQRT_ESTIMATE:
@@ -591,7 +594,7 @@ def test_every_operation_is_differentiated_or_is_locally_constant():
         | HARMONIC
         == ELEMENTWISE
     )  # arcs are of no state
-    assert set(VJP) == MOVEMENT | {Ops.REDUCE, Ops.FOURIER, Ops.ELLIPTIC, Ops.NEIGHBOURS, Ops.TREE}
+    assert set(VJP) == MOVEMENT | {Ops.REDUCE, Ops.FOURIER, Ops.ELLIPTIC, Ops.MESH, Ops.NEIGHBOURS, Ops.TREE}
 
 
 # --- rules -----------------------------------------------------------------------------------------

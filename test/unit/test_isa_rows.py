@@ -103,6 +103,10 @@ VALUES = [
     # 2u - v = 1, -u + 2v - w = 2, -v + 2w = 4, and with 1 added to the diagonal: 3, 3, 3 and the same right side
     ("ELLIPTIC",  "ELLIPTIC T0:f64[3], S0, 0.0, 1.0, 0.0, (1,0,0,0)", TRIPLE, "T0", pytest.approx([2.75, 4.5, 4.25], 1e-15)),
     ("ELLIPTIC",  "ELLIPTIC T0:f64[3], S0, 1.0, 1.0, 0.0, (1,0,0,0)", TRIPLE, "T0", pytest.approx([6 / 7, 11 / 7, 13 / 7], 1e-15)),
+    # splines of order 1: a node has the charges of the particles behind it, which see all of it
+    ("MESH",      "SUM T1:f64[2], S1, (1,); MESH T0:f64[2, 1, 1], spread, S0, T1, (1,0,0,0,2,1,1)", BODIES, "T0", [5.0, 0.0]),
+    ("MESH",      "SUM T1:f64[2], S1, (1,); MESH T2:f64[2, 1, 1], spread, S0, T1, (1,0,0,0,2,1,1); "
+                  "MESH T0:f64[2], interpolate, S0, T2, (1,0,0,0,2,1,1)", BODIES, "T0", [5.0, 5.0]),
     ("TIME",      "TIME T0, 0.5",                                    PLAIN,  "T0",  11.0),             # 10 + 0.5*2
     ("TIME",      "TIME T0, 0.5, 0.0, high",                         PLAIN,  "T0",  11.0),
     ("TIME",      "TIME T0, 0.5, 0.0, low",                          PLAIN,  "T0",  0.0),
@@ -181,7 +185,7 @@ def start(given):
 
 
 @pytest.mark.parametrize(
-    ("op", "step", "given", "watched", "expected"), [row for row in VALUES if row[0] != "NEAR"]
+    ("op", "step", "given", "watched", "expected"), [row for row in VALUES if row[0] not in ("NEAR", "MESH")]
 )
 def test_a_kernel_computes_what_a_hand_does(op, step, given, watched, expected):
     whole = program(
@@ -194,7 +198,11 @@ def test_a_kernel_computes_what_a_hand_does(op, step, given, watched, expected):
 
 @pytest.mark.parametrize(
     ("op", "step", "given", "watched", "expected"),
-    [row for row in VALUES if row[3][0] in "TGF" and row[0] not in ("NEAR", "JACOBI", "PULL", "ELLIPTIC")],
+    [
+        row
+        for row in VALUES
+        if row[3][0] in "TGF" and row[0] not in ("NEAR", "JACOBI", "PULL", "ELLIPTIC", "MESH")
+    ],
 )
 def test_a_proof_reads_what_a_hand_computes(op, step, given, watched, expected):
     whole = program(step, given.get("shape", ""), params=given.get("params", ()))
@@ -341,6 +349,7 @@ COUNTED = [
     ("MOVE",      "MOVE T0:f64[2], gather, S0, T9",                    "3",       {"where": 6},    0, False),
     ("FOURIER",   "FOURIER T0:f64[4], S0, S1, (0,-1,0)",               "4",       {"FOURIER": 8}, 8, False),
     ("ELLIPTIC",  "ELLIPTIC T0:f64[4], S0, 0.0, 1.0, 0.0, (0,0,0,0)",  "4",       {"ELLIPTIC": 120}, 120, False),
+    ("MESH",      "MESH T0:f64[1], interpolate, S0, T1, (2,0,0,0,4,4,4)", "3",    {"MESH": 16}, 200, False),
     ("TIME",      "TIME T0, 0.5",                                      "",        {},              0, False),
     ("GRAD_INIT", "GRAD_INIT G0:f64[3], S0",                           "3",       {},              0, False),
     ("ACC_GRAD",  "ACC_GRAD G0:f64[3], 2.0, mul, 0.0, S0, S1",         "3",       {"ACC_GRAD": 3}, 3, True),
@@ -402,7 +411,7 @@ def test_a_random_number_is_many_operations():
 
 # --- places ---------------------------------------------------------------------------------------------
 # fmt: off
-ENERGY = {"ELEM", "FMA", "FOURIER", "ELLIPTIC", "SUM", "DOT", "PAIRS", "MAX", "MIN", "MOVE", "NEAR", "TIME"}  # what an energy is written with
+ENERGY = {"ELEM", "FMA", "FOURIER", "ELLIPTIC", "MESH", "SUM", "DOT", "PAIRS", "MAX", "MIN", "MOVE", "NEAR", "TIME"}  # what an energy is written with
 WITHIN = {"OBSERVE", "NOISE", "NEAR"}                                           # not in rounds, whatever it writes
 WHOLE = {"ORBIT", "SOLVE", "UNTIL"}                                             # a step with it is no loop over stages
 MARKED = {"SYMP_STEP", "MAP", "SHIFT", "SCALE", "RELAX", "BATH", "THERMO", "DIFFUSE", "MEMORY", "GYRATE", "EXACT", "CONSTRAIN", "ROTATE", "TURN", "ORBIT"}  # moves a state in a nest of loops
@@ -509,6 +518,7 @@ PRECISE = [
     ("OBSERVE",   "OBSERVE &e, S0",                                             "OBSERVE",     UNSUPPORTED,     "OBSERVE",        None),
     ("FOURIER",   "FOURIER T0:f64[2], S0, S1, (0,-1,0)",                        "FOURIER",     "",              "FOURIER",        "fourier"),
     ("ELLIPTIC",  "ELLIPTIC T0:f64[2], S0, 0.0, 1.0, 0.0, (0,0,0,0)",           "ELLIPTIC",    "",              "ELLIPTIC",       "equation is not defined"),
+    ("MESH",      "SUM T1:f64[1], S1, (1,); MESH T0:f64[1, 1, 1], spread, S0, T1, (1,0,0,0,1,1,1)", "SUM MESH", "", "SUM MESH", "mesh"),
     ("SUM",       "SUM T0:f64[1], S0, (1,)",                                    "SUM",         "",              "SUM",            ""),
     ("DOT",       "DOT T0:f64[1], S0, S1, (1,)",                                "DOT",         UNSUPPORTED,     "DOT",            ""),
     ("PAIRS",     "PAIRS T0:f64[1], S0, (1,), (0,1)",                           "PAIRS",       "",              "PAIRS",          ""),
@@ -543,6 +553,8 @@ def test_what_an_instruction_becomes_in_a_precision(way, op, step, expected):
         step,
         "2"
         if op in ("FOURIER", "ELLIPTIC")
+        else "1, 3"
+        if op == "MESH"
         else "1, 1, 1"
         if op == "LINE"
         else "1, 1"

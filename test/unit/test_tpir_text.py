@@ -235,6 +235,7 @@ def test_every_instruction_of_the_table_parses_in_the_form_that_it_states():
         "TURN": "TURN S0, T3",
         "FOURIER": "FOURIER T0:f64[8], S0, 0.0, (1,-1,0)",
         "ELLIPTIC": "ELLIPTIC T0:f64[8, 4], S0, 0.0, 1.0, $w, T1, 1e-10, (0,1,1,3,0)",
+        "MESH": "MESH T0:f64[9], interpolate, S0, T1, (4,0,0,1,8,8,8)",
         "LIE_CROSS": "LIE_CROSS F0:f64[3], S0, G0",
         "RELAX": "RELAX S1, T3, $gamma",
         "BATH": "BATH S1, T3, langevin, 1.0, $kT, 1.0, $gamma",

@@ -306,6 +306,9 @@ class Compensated(Rewriter):
         if i.op == "FOURIER":
             parts = [self.one(x, shape) for x in i.args[:2]]
             return TwoWords(self.new(i.op, Type(f32, shape), *parts, i.args[2], note=i.note))
+        if i.op == "MESH":
+            parts = [self.one(x, ()) for x in i.args[1:3]]
+            return TwoWords(self.new(i.op, Type(f32, shape), i.args[0], *parts, i.args[3], note=i.note))
         if i.op == "ELLIPTIC":  # of one word, as transforms are
             n = len(shape)
             of_nodes = [self.one(x, shape if k in (0, n + 2) else ()) for k, x in enumerate(i.args[:-2])]
