@@ -58,7 +58,10 @@ def main():
     n = a.side**3
     each, first, told = ours(a.side, a.goal, a.steps)
     print(f"{n} ions, force_error={a.goal:g}: {told}")
-    print(f"{1e6 * each / n:.3f} µs of CPU time per ion and step; first step with all choices {first:.1f} s", flush=True)
+    print(
+        f"{1e6 * each / n:.3f} µs of CPU time per ion and step; first step with all choices {first:.1f} s",
+        flush=True,
+    )
     published = {1e-3: 1.7, 2.3e-5: 4.9}
     if a.goal in published:
         print(f"of OpenMM's time (its own machine, float32): {1e6 * each / n / published[a.goal]:.2f}")

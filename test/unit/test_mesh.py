@@ -93,6 +93,21 @@ def test_kernels_have_the_forces_that_numpy_finds_and_they_add_up_to_zero():
         assert loss.amount is None and out.metrics["long_range"]["grid"] == (12, 12, 12)
 
 
+@pytest.mark.slow("a compilation")
+def test_differentiated_waves_add_up_to_zero_and_are_no_gradient():
+    q, c = rock_salt(4, 0.2)
+    pinned = {"alpha": 1.9, "cutoff": 1.8, "grid": 16, "order": 6}
+    s = Charges(q, c, 4.0 * np.eye(3), np.arange(64), np.full(64, 1 / 64))
+    right = converged([s], 1e-9)
+    sim, out, found = run(q, c, 4.0, long_range=pinned | {"forces": "ik"})
+    plain = forces(s, Way(1.9, 1.8, (16, 16, 16), 6, 0.9, False))
+    assert abs(found.sum(0)).max() < 1e-12 < abs(plain.sum(0)).max()
+    assert rms(found - right) < rms(plain - right)
+    assert not sim.certificate.symplectic and sim.certificate.volume_preserving
+    with pytest.raises(PlanError, match="cannot be combined with the method"):
+        run(q, c, 4.0, long_range=pinned | {"forces": "ik"}, method="implicit_midpoint")
+
+
 def test_two_charges_far_apart_feel_each_other_and_hardly_themselves():
     """Charges of 1 and -1, 12 cells apart: without its corrections a mesh has a force of each charge on itself."""
     rng = np.random.default_rng(2)

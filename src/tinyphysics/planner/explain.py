@@ -107,8 +107,11 @@ def images_rows(system: System) -> list[Row]:
         if error is None
         else f"force error {error:.2g}"
     )
+    how = "forces are the gradient of the energy on the mesh"
+    if system.long_range.settings.by_waves:
+        how = "forces are those of differentiated waves: they add up to zero and are no gradient, so energy may drift"
     return [
-        Row("images", "mesh Ewald", f"{words}; forces are the gradient of the energy on the mesh; {right}"),
+        Row("images", "mesh Ewald", f"{words}; {how}; {right}"),
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from tinyphysics.errors import PlanError
 from tinyphysics.facts import Fact, Facts
 from tinyphysics.plan import Goal
 from tinyphysics.planner.conflicts import EXPONENTIAL, GRADIENTS, NOT_SPLIT, SHEARS, Ask, check
@@ -190,4 +191,10 @@ def step_of(job: Job) -> Step:
         EXPONENTIAL: kind == MAGNUS,
     }
     check("family", Ask.of(job.goal, job.system, traits, method.name))
+    of_images = job.system.long_range
+    if of_images is not None and of_images.settings.by_waves and (not method.splits or method.gradients):
+        raise PlanError(
+            f'long_range: forces="ik" cannot be combined with the method {method.name}',
+            fix='They go with kicks and drifts, method="leapfrog"; or leave forces= out of long_range=.',
+        )
     return method.family.step(job)

@@ -26,6 +26,7 @@ from tinyphysics.system import LongRange, System, roots_in
 from tinyphysics.util import did_you_mean, one_of
 
 FORCE_ERROR, LONG_RANGE = "force_error", "long_range"  # options of compile, kept in Goal.more
+FORCES = ("gradient", "ik")
 SURFACES = ("tin foil", "vacuum")
 ORDER = 6
 ORDERS = range(3, 13)
@@ -50,6 +51,7 @@ KNOWN: dict[str, Callable[[Any], str | None]] = {
     "order": lambda x: None if x in ORDERS and not isinstance(x, (bool, float)) else "an order from 3 to 12",
     "switch": lambda x: length(x) or ("at most 1" if x > 1 else None),
     "anchored": lambda x: None if isinstance(x, bool) else "True or False",
+    "forces": lambda x: None if x in FORCES else one_of(FORCES),
     "surface": lambda x: None if x in SURFACES else one_of(SURFACES),
 }
 CUTOFF = 0.45  # widths of the box: a list needs room for its skin
@@ -71,6 +73,7 @@ class Settings:
     grid: tuple[int, int, int] | None = None  # nodes of a mesh
     order: int = ORDER  # of its splines
     anchored: bool = True  # positions relative to their mean, and own meshes taken out
+    by_waves: bool = False  # forces of differentiated waves, which are no gradient
     error: float | None = field(default=None, compare=False)  # measured: rms error of forces over their rms
     goal: float | None = field(default=None, compare=False)
 
@@ -105,6 +108,11 @@ def checked_long_range(given: Any) -> tuple[tuple[str, Any], ...]:
             raise InputError(what, fix=f"{did_you_mean(str(name), [*KNOWN])}It takes {one_of([*KNOWN])}.")
         if (wanted := KNOWN[name](value)) is not None:
             raise InputError(f"long_range: {name}={shown(value)} is not {wanted}", fix=example)
+    if given.get("forces") == "ik" and (given.get("anchored") or "grid" not in given):
+        raise InputError(
+            'long_range: forces="ik" are those of a mesh as it is',
+            fix='Pass a mesh, "grid": 32, and leave "anchored" out: such forces add up to zero anyway.',
+        )
     if "order" in given and "grid" not in given:
         raise InputError("long_range: order= without a mesh", fix='Pass a mesh too: "grid": 32.')
     out = {name: given[name] for name in KNOWN if name in given}
@@ -243,5 +251,6 @@ def settings_of(
         pinned.get("switch", SWITCH),
         pinned.get("grid"),
         pinned.get("order", ORDER),
-        pinned.get("anchored", True),
+        pinned.get("anchored", pinned.get("forces") != "ik"),
+        pinned.get("forces") == "ik",
     )

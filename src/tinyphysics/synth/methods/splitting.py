@@ -28,6 +28,7 @@ from tinyphysics.synth.coefficients.clocks import (
 )
 from tinyphysics.synth.methods.baths import in_bath
 from tinyphysics.synth.methods.derivative import derivative, force_gradient, power, power_of_gradient
+from tinyphysics.synth.methods.mesh_forces import DifferentiatedWaves
 from tinyphysics.system import System
 
 
@@ -47,7 +48,11 @@ class Approximate:
 
 
 def flows(
-    system: System, T: UOp, V: UOp | None, approximate: Approximate | None = None, gradients: bool = False
+    system: System,
+    T: UOp,
+    V: UOp | None,
+    approximate: Approximate | DifferentiatedWaves | None = None,
+    gradients: bool = False,
 ) -> dict[str, list[tuple[UOp, UOp, str]]]:
     """For each part, (state that it moves, covector, how J acts)."""
     velocities = derivative(T, system.p)
@@ -81,7 +86,7 @@ def split_step(
     sequence: Sequence_,
     claims: Claims,
     inside: Sequence[str] = (),
-    approximate: Approximate | None = None,
+    approximate: Approximate | DifferentiatedWaves | None = None,
     processor: Sequence_ | None = None,
 ) -> Step:
     """The step that applies the sequence; `inside` are the parts that depend on t.

@@ -29,7 +29,7 @@ from tinyphysics.tpir.kernels.failure_sums import Plane, sums_that_show_failure
 from tinyphysics.tpir.kernels.index import Unsupported
 from tinyphysics.tpir.kernels.kernel import Meaning, carried_registers, implicit, input_of, unchanging
 from tinyphysics.tpir.kernels.layout import long_axes
-from tinyphysics.tpir.kernels.materialise import cost, weight
+from tinyphysics.tpir.kernels.materialise import cost, is_stored, weight
 from tinyphysics.tpir.kernels.neighbours import ListSpec, asked, shift_of, specs
 from tinyphysics.tpir.kernels.nests import Buffer, LoopKernel, LoopSection, Nest, Piece, Round, Turn, kept_as
 from tinyphysics.tpir.kernels.rounds import RoundsInLoops
@@ -114,8 +114,8 @@ def finished(
 def dear_parameters(roots: Sequence[UOp], homes: dict[UOp, Home]) -> list[UOp]:
     """Arrays of parameters alone that are worth computing once: 1/m, but no table of all pairs."""
     params = frozenset(u for u in toposort(roots) if u.op is Ops.VAR and str(u.arg).startswith("$"))
-    # beside transforms, an array of their size is no larger than what is there
-    largest = max((v.size for v in (*homes, *(u for u in toposort(roots) if u.op is Ops.FOURIER))), default=0)
+    # beside what is in memory anyway, such as a transform, an array of its size is no larger than what is there
+    largest = max((v.size for v in (*homes, *(u for u in toposort(roots) if is_stored(u)))), default=0)
     found: dict[UOp, None] = {}
 
     def fixed(u: UOp) -> bool:

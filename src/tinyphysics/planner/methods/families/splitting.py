@@ -16,6 +16,7 @@ from tinyphysics.planner.methods.stability import PARTS, of_splitting
 from tinyphysics.report import Row
 from tinyphysics.step import Step
 from tinyphysics.synth.coefficients.clocks import in_three_parts
+from tinyphysics.synth.methods.mesh_forces import DifferentiatedWaves
 from tinyphysics.synth.methods.splitting import Approximate, split_step
 from tinyphysics.util import plural
 
@@ -60,7 +61,11 @@ class Splitting(Family):
             return split_step(
                 name, system, kinetic(system), None, self.moves(), claims, inside, None, processor
             )
-        approximate = None if job.goal.approximate is None else approximated(job, job.goal.approximate)
+        approximate: Approximate | DifferentiatedWaves | None = None
+        if job.goal.approximate is not None:
+            approximate = approximated(job, job.goal.approximate)
+        elif system.long_range is not None and system.long_range.settings.by_waves:
+            approximate = DifferentiatedWaves(job.facts["separable"].V)
         split, inside = job.facts["separable"], time.inside if time else []
         claims = (SYMPLECTIC if approximate is None else "volume-preserving", *claims)
         if system.friction:
