@@ -3,7 +3,7 @@
     python bench/long_range.py [--side 32] [--goal 1e-3] [--steps 20]
 
 Rock salt with one charge per unit volume, shaken by 0.2 (uniform). OpenMM's CPU platform (single precision, one thread) takes
-1.7 µs per ion at a force error of 1e-3 and 4.9 at 2.3e-5; where the package openmm is installed, it is run beside ours.
+1.7 µs per ion at a force error of 1e-3 and 4.9 at 2.3e-5, measured once on another machine: it is not run here.
 """
 
 import argparse

@@ -37,12 +37,15 @@ def pytest_configure(config):
     if config.getoption("--tier") != "all":  # -O3 takes gcc twice as long; pinned runs and test-all have it
         os.environ.setdefault("TINYPHYSICS_C_LEVEL", "1")
     config.pluginmanager.register(tiers.Tiers(config))
-    learn = Path(__file__).parents[1] / "src" / "tinyphysics" / "learn"
-    for library in ("torch", "jax"):  # doctests import every file; some of these need their library
+    source = Path(__file__).parents[1] / "src" / "tinyphysics"
+    # doctests import every file; some of these need their library
+    for library, room in (("torch", "learn"), ("jax", "learn"), ("distributed", "cluster")):
         if find_spec(library) is None:
             needs = re.compile(rf"^(import|from) {library}\b", re.MULTILINE)
             files = [
-                str(file) for file in learn.glob("*.py") if needs.search(file.read_text(encoding="utf-8"))
+                str(file)
+                for file in (source / room).glob("*.py")
+                if needs.search(file.read_text(encoding="utf-8"))
             ]
             config.option.ignore = [*(config.option.ignore or []), *files]
 

@@ -177,17 +177,3 @@ def test_the_bytes_that_are_told_before_are_those_that_are_kept(monkeypatch, pas
     else:
         assert told["bytes"] == grads.report.bytes == sizes[0] * (41 if past == "store" else 5)
         assert told["forward_steps"] == grads.report.forward_steps
-
-
-def test_a_tree_is_refused_by_name():
-    @tp.hamiltonian
-    def stars(q: tp.Array["n", 3], p: tp.Array["n", 3], m: tp.Array["n"]):
-        d = q[:, None] - q[None, :]
-        return (p**2 / m[:, None]).sum() / 2 - tp.pair_sum(
-            m[:, None] * m[None, :] / tp.sqrt((d**2).sum(-1) + 0.01)
-        )
-
-    rng = np.random.default_rng(0)
-    sim = tp.compile(stars, dt=0.01, approximate=1e-3)
-    with pytest.raises(tp.PlanError, match="a tree sums its forces(.|\n)*Leave approximate= out"):
-        sim.grad(loss, q=rng.normal(size=(200, 3)), p=np.zeros((200, 3)), m=np.full(200, 1 / 200), steps=5)

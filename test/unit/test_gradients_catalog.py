@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tinyphysics as tp
@@ -86,6 +87,11 @@ def wave(u: tp.Vec[6], nu: float = 0.1):
     return nu * tp.dx(u, 2) - tp.dx(u) * u
 
 
+@tp.hamiltonian
+def string(u: tp.Vec[9], v: tp.Vec[9], c: float = 1.0):
+    return (v @ v + c**2 * (np.diff(u) ** 2).sum() + (u**4).sum() / 10) / 2
+
+
 PLANE = dict(q=[0.1, -0.2], p=[0.3, 0.1])
 SPACE = dict(q=[0.1, 0.2, -0.3], p=[0.3, -0.2, 0.1])
 SUN = dict(
@@ -120,6 +126,11 @@ SYSTEMS = {
     "bath along constraints": (mass + rod, dict(q=[0.6, -0.8], p=[0.4, 0.3]), dict(temperature=0.1)),
     "bath of bodies": (top, dict(R=[0.8, 0.6, 0.0, 0.0], L=[0.1, 0.2, 3.0]), dict(temperature=0.1)),
     "constrained": (mass + rod, dict(q=[0.6, -0.8], p=[0.4, 0.3]), {}),
+    "absorbing layers": (
+        string,
+        dict(u=[0.0, 0.1, 0.2, 0.4, 0.5, 0.3, 0.2, 0.1, 0.1], v=[0.1] * 9),
+        dict(absorb=3),
+    ),
     "impulses": (mass + tp.contact(lambda q: q[1]), dict(q=[0.3, 0.004], p=[0.4, -0.9]), {}),
 }
 FAST = dict(kinetics="relativistic")

@@ -45,6 +45,7 @@ def test_the_fields_of_expressions_are_listed_once():
         *of_flows,
         "stiffness",
         "fixman",
+        "absorbed",
         "guards",
         "jumps",
         "gaps",

@@ -30,10 +30,9 @@ def sweep(
     """Runs a simulation for every combination of the values given, and returns an xarray.Dataset with an axis for each.
 
     A parameter or a state with one more axis than it has is an axis of the sweep: `mu=[0.9, 1.0, 1.1]`; that of a state q is
-    called `q_start`. With `zip=True` all
-    of them have one length and go together. `start` is a function of values of the sweep that returns states and
-    parameters by name: `start=lambda e: {"p": [0.0, (1 + e) ** 0.5]}` with `e=[0.0, 0.3, 0.6]`. All else is passed to
-    `sim.evolve`: steps or until, frames, observe, `on=client`.
+    called `q_start`. With `zip=True` all of them have one length and go together. `start` is a function of values of the
+    sweep that returns states and parameters by name: `start=lambda e: {"p": [0.0, (1 + e) ** 0.5]}` with
+    `e=[0.0, 0.3, 0.6]`. All else of `call` is passed to `sim.evolve`: steps or until, frames, observe, `on=client`.
     """
     try:
         import pandas
