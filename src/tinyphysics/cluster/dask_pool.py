@@ -22,6 +22,10 @@ def on_worker(parcel: Parcel, block: Block) -> tuple[str, Done]:
     return distributed.get_worker().address, run_block(parcel, block)
 
 
+def as_it_is(parcel: Parcel) -> Parcel:
+    return parcel
+
+
 def client_of(on: Any) -> tuple[distributed.Client, bool]:
     """(a client, is it ours to close?) of a client, a cluster or an address."""
     if isinstance(on, distributed.Client):
@@ -65,7 +69,8 @@ class DaskPool:
         return sum(w["nthreads"] for w in self.client.scheduler_info(n_workers=-1)["workers"].values())
 
     def send(self, parcel: Parcel) -> None:
-        self.parcel = self.client.scatter(parcel, broadcast=False, hash=False)
+        # a task, not scattered: what was scattered is lost with its worker, and a task is computed again
+        self.parcel = self.client.submit(as_it_is, parcel, key=f"tinyphysics-{id(self):x}-parcel", pure=False)
 
     def submit(self, number: int, block: Block, only: Sequence[str] = ()) -> None:
         self.tries += 1
