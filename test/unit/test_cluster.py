@@ -426,3 +426,58 @@ def test_an_estimate_says_what_more_workers_would_do():
     assert rows[1]["measured"] == 1.0 and rows[2]["measured"] > 0.0 and rows[4]["measured"] is None
     assert 0.9 < rows[1]["efficiency"] < 1.1  # block times are drawn
     assert rows[10_000]["efficiency"] < 0.1  # a run of a few seconds cannot feed them
+
+
+# --- what is left of a run that was cut short ----------------------------------------------------------
+def test_a_run_that_goes_on_and_loses_workers_keeps_where_it_was():
+    sim, given = tp.compile(henon_heiles, dt=0.05), pair(2)
+    before = sim.evolve(**given, steps=30)
+    out = sim.evolve(resume=before, steps=20, save_every=5, on=spread(4, dying="b"))
+    gone = sorted({s.member for s in out.stops})
+    assert gone and np.array_equal(out.final.q[gone], before.final.q[gone])
+    assert np.array_equal(out.q[0], before.final.q) and np.isnan(out.q[-1][gone]).all()
+
+
+def test_what_a_wrong_worker_left_in_the_folder_is_taken_out(tmp_path):
+    sim, given = tp.compile(henon_heiles, dt=0.05), pair(2)
+    whole = sim.evolve(**given, steps=20)
+    wrong = Spread(lambda: InProcess(wrong="b", seed=4), 12, 0.3, tmp_path / "run")
+    found = sim.evolve(**given, steps=20, on=wrong)
+    assert found.metrics["cluster"]["liars"] == ["b"]
+    same(whole, found)
+    again = sim.evolve(**given, steps=20, on=Spread(InProcess, 12, keep=tmp_path / "run"))
+    assert again.metrics["cluster"]["kept"] == 12
+    same(whole, again)
+
+
+def test_members_that_pass_a_pole_say_so_wherever_they_ran():
+    sim = tp.compile(kepler, dt=0.01)
+    given = {"q": np.tile([1.0, 0.0], (9, 1)), "p": np.linspace(0.0, 1.2, 9)[:, None] * [0.0, 1.0]}
+    whole, parts = sim.evolve(**given, steps=300), sim.evolve(**given, steps=300, on=spread(4))
+    assert whole.stops and {s.cause for s in whole.stops} == {"singularity"}
+    same(whole, parts)
+    assert [str(s.error) for s in whole.stops] == [str(s.error) for s in parts.stops]
+
+
+def test_the_shadow_energy_is_that_of_the_same_members():
+    given = {"q": np.tile([1.0, 0.0], (8, 1)), "p": np.linspace(0.4, 1.2, 8)[:, None] * [0.0, 1.0]}
+    out = []
+    for on in (None, spread(4, seed=3)):
+        sim = tp.compile(kepler, dt=0.02, checks={"shadow": 1e-3}, check_every=64)
+        with pytest.warns(tp.PhysicsWarning):
+            out.append(sim.evolve(**given, steps=400, on=on))
+    assert np.array_equal(out[0].shadow_gap, out[1].shadow_gap, equal_nan=True)
+    assert out[0].metrics["shadow"] == out[1].metrics["shadow"]
+
+
+def test_an_empty_ensemble_and_no_step_are_no_errors():
+    sim = tp.compile(henon_heiles, dt=0.05)
+    none = sim.evolve(q=np.zeros((0, 2)), p=np.zeros((0, 2)), steps=5, on=spread(3))
+    assert none.q.shape[1:] == (0, 2) and "cluster" not in none.metrics
+    same(sim.evolve(**pair(2), steps=0), sim.evolve(**pair(2), steps=0, on=spread(3)))
+
+
+@pytest.mark.parametrize("where", [None, 3, True, [], "gpu", "mpi"])
+def test_what_is_no_cluster_is_refused_before_anything_starts(where):
+    with pytest.raises((InputError, PlanError), match="on="):
+        tp.on(where)

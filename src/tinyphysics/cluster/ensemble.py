@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,6 +22,7 @@ from tinyphysics.errors import BackendError, InputError
 from tinyphysics.runtime.stages.bind import Bound
 from tinyphysics.runtime.stages.resolve import Resolved
 from tinyphysics.runtime.state.run import Run
+from tinyphysics.runtime.state.schedule import Schedule
 from tinyphysics.trajectory import Stop
 
 
@@ -123,7 +124,7 @@ class Job:
             self.accept(a)
 
     def is_verified(self, number: int) -> bool:
-        """By the number of the block and the key of the run alone, so that nobody can choose."""
+        """Is a second worker asked?  The number of the block and the key of the run decide it, not the workers."""
         if not self.share:
             return False
         h = hashlib.blake2b(f"{self.key} {number}".encode(), digest_size=8).digest()
@@ -163,6 +164,8 @@ class Job:
         for number, a in [*self.found.items()]:
             if a.worker == worker:
                 del self.found[number]
+                if self.journal is not None and a.done is not None:
+                    self.journal.forget(a.done)
                 self.again(number)
         for number, (a, *_) in [*self.asked.items()]:
             if a.worker == worker:
@@ -171,7 +174,7 @@ class Job:
 
 
 def execute(
-    pool: Pool,
+    make: Callable[[], Pool],
     r: Resolved,
     b: Bound,
     one: Run,
@@ -180,30 +183,42 @@ def execute(
     share: float = 0.0,
     keep: Path | None = None,
 ) -> tuple[Told, Sequence[Done]]:
-    """A run, spread over a pool; its record is filled in."""
-    members, record = one.given.members, b.record
-    job = Job(pool, one, share)
-    job.parcel = parcel(r, b, one)
-    job.key = job.parcel.key
-    if keep is not None:
-        job.journal = Journal.opened(keep, job.key, record.schedule)
-        for d in job.journal.blocks():
-            job.remember(d)
+    """A run, spread over a pool; its record is filled in. The blocks come back in the order of their members."""
+    common = parcel(r, b, one)
+    journal = None if keep is None else Journal.opened(keep, common.key, b.record.schedule)
+    pool = make()
+    try:
+        job = Job(pool, one, share, key=common.key, parcel=common, journal=journal)
+        missing = collect(job, r, tick, count)
+    finally:
+        pool.stop()
+    done = sorted((a.done for a in job.found.values() if a.done is not None), key=lambda d: d.first)
+    merge(one, b.record, done, [(part, stop, state_of(job, part)) for part, stop in missing])
+    job.told.blocks, job.told.backends = len(job.where), sorted({d.backend for d in done})
+    return job.told, done
+
+
+def collect(
+    job: Job, r: Resolved, tick: Callable[[int], None], count: int | None
+) -> list[tuple[slice, Stop]]:
+    """All blocks, as they come; the members of which nothing came back, and why."""
+    pool, one, members, s = job.pool, job.one, job.one.given.members, job.one.schedule
+    for d in () if job.journal is None else job.journal.blocks():
+        job.remember(d)
     pool.send(job.parcel)
-    workers, slots = list(pool.workers()), pool.slots()
-    if not workers:
+    job.told.workers, slots = list(pool.workers()), pool.slots()
+    if not job.told.workers:
         raise BackendError(f"{pool.name} has no workers", fix="Start one, or leave on= out.")
-    if share and len(workers) < 2:
+    if job.share and len(job.told.workers) < 2:
         raise BackendError(
             "verify= needs a second worker, and there is one", fix="Start another, or leave verify= out."
         )
-    s, missing = record.schedule, list[tuple[slice, Stop]]()
     guess = r.setup.compiled.step_seconds * max(s.steps - s.first, 1) / 8
     size = max(1, -(-members // count)) if count is not None else first_size(members, slots, guess)
     parts = equal(members, count) if count is not None and not job.where else within(job.free(), size)
     measured = len(parts) if count is not None else slots
     job.add(parts[:measured])
-    rest = parts[measured:]
+    rest, missing = parts[measured:], list[tuple[slice, Stop]]()
     try:
         for a in pool.answers():
             job.take(a)
@@ -215,25 +230,30 @@ def execute(
             ready = sum(job.where[k].stop - job.where[k].start for k in job.found)
             tick(s.first + (s.steps - s.first) * ready // max(members, 1))
     except KeyboardInterrupt as stop:
-        missing += unfinished(job, members, "interrupted", stop)
+        missing += unfinished(job, "interrupted", stop)
     except BackendError as error:
         if not job.found:
             raise
-        missing += unfinished(job, members, "device", error)
-    finally:
-        pool.stop()
+        missing += unfinished(job, "device", error)
     for k, a in job.found.items():
         if a.done is None:
             why = BackendError(a.died, fix="Run these members again.")
             missing.append((job.where[k], Stop("worker", s.first + 1, one.t0, error=why)))
-    done = [a.done for a in job.found.values() if a.done is not None]
-    merge(one, record, done, missing)
-    job.told.workers, job.told.blocks = workers, len(job.where)
-    job.told.backends = sorted({d.backend for d in done})
-    return job.told, done
+    return missing
 
 
-def unfinished(job: Job, members: int, cause: str, error: BaseException) -> list[tuple[slice, Stop]]:
+def state_of(job: Job, part: slice) -> dict[str, Any]:
+    """Where members are of which nothing came back: at the beginning of the run, or where it went on from."""
+    if job.one.begun is None:
+        return {name: v[part] for name, v in job.one.given.states.items()}
+    first = job.one.schedule.first
+    standing = replace(
+        job.parcel, schedule=Schedule(first, None, None, None, first), values={}, events={}, looks=0
+    )
+    return run_block(replace(standing, key=f"{job.key} at its beginning"), block(job.one, part)).record.final
+
+
+def unfinished(job: Job, cause: str, error: BaseException) -> list[tuple[slice, Stop]]:
     """The members of which nothing came back."""
     job.where = [job.where[k] for k in job.found]
     job.found = dict(enumerate(job.found.values()))

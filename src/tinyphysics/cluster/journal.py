@@ -59,10 +59,16 @@ class Journal:
             raise StoreError(f"`{folder}` cannot be used: {error}", fix="Pass another folder.") from error
         return cls(folder, key, schedule)
 
+    def place(self, done: Done) -> Path:
+        return self.folder / f"{done.first}-{done.first + done.members}.npz"
+
+    def forget(self, done: Done) -> None:
+        """A block that a worker computed wrongly."""
+        self.place(done).unlink(missing_ok=True)
+
     def keep(self, done: Done) -> None:
-        name = f"{done.first}-{done.first + done.members}.npz"
         try:
-            written(self.folder / name, packed(done))
+            written(self.place(done), packed(done))
         except OSError as error:
             raise StoreError(
                 f"a block could not be written into `{self.folder}`: {error}",

@@ -19,6 +19,8 @@ from tinyphysics.runtime.stages.elsewhere import HERE, Took
 from tinyphysics.runtime.stages.resolve import Resolved
 from tinyphysics.runtime.state.run import Run
 
+NOTHING = (type(None), bool, int, float, list, tuple, dict)  # no machines: Dask would start workers for some
+
 
 @dataclass(eq=False)
 class Spread:
@@ -41,7 +43,7 @@ class Spread:
         self, r: Resolved, b: Bound, one: Run, tick: Callable[[int], None], verify: float | None
     ) -> Took:
         share = self.share if verify is None else checked_share(verify)
-        told, done = execute(self.pool(), r, b, one, tick, self.blocks, share, self.keep)
+        told, done = execute(self.pool, r, b, one, tick, self.blocks, share, self.keep)
         code = next((c for c in ("made", "disk") if any(d.code == c for d in done)), "memory")
         gaps = [d.gaps for d in done if d.gaps is not None]
         return Took(
@@ -73,11 +75,7 @@ def on(where: Any, *, blocks: int | None = None, verify: float | None = None, ke
             "on='mpi': one large system on several machines is not available yet",
             fix="Pass threads=8, or on=client for the members of an ensemble.",
         )
-    if (
-        isinstance(where, str)
-        and "://" not in where
-        or isinstance(where, (bool, int, float, list, tuple, dict))
-    ):
+    if isinstance(where, str) and "://" not in where or isinstance(where, NOTHING):
         raise InputError(
             f"on={shown(where)} is neither a Dask client, nor a cluster, nor an address",
             fix="Pass on=client, or on='tcp://127.0.0.1:8786'; a GPU is chosen by backend='gpu' in compile.",

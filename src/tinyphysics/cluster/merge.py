@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,18 +14,18 @@ from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.storage.resume import joined as side_by_side
 from tinyphysics.trajectory import Stop
 
-Missing = Sequence[tuple[slice, Stop]]  # members of which nothing came back, and why
+# members of which nothing came back, why, and their states where the run began or went on from
+Missing = Sequence[tuple[slice, Stop, Mapping[str, Any]]]
 
 
 def merge(one: Run, record: Record, done: Sequence[Done], missing: Missing) -> None:
     """All blocks into the record of a run; members of those that are missing have stopped at its beginning."""
-    done = sorted(done, key=lambda d: d.first)
     record.last = max((d.record.last for d in done), default=record.schedule.first)
     steps = record.schedule.frames(record.last)[0]
     frames(record, done, missing, len(steps))
     observations(record, done, missing)
     finals(one, record, done, missing)
-    record.stops[:] = sorted(stops_of(done, missing), key=lambda s: (s.step, s.member or 0))
+    record.stops[:] = sorted(stops_of(one, done, missing), key=lambda s: (s.step, s.member or 0))
     hashes(one, record, done, missing)
     for d in done:
         for name in ("measured", "substeps", "rejected", "met"):
@@ -51,7 +51,8 @@ def frames(record: Record, done: Sequence[Done], missing: Missing, count: int) -
     """Frames after the end of a block, whose members have all stopped there, show no numbers."""
     s = record.schedule
     for name, v in record.frames.items():
-        for gone, _ in missing:
+        for gone, _, state in missing:
+            v[0, gone] = state[name]
             v[1:count, gone] = nothing(v)
         for d in done:
             own, rows = (
@@ -68,7 +69,7 @@ def frames(record: Record, done: Sequence[Done], missing: Missing, count: int) -
 def observations(record: Record, done: Sequence[Done], missing: Missing) -> None:
     if not done:
         return
-    members = sum(d.members for d in done) + sum(gone.stop - gone.start for gone, _ in missing)
+    members = sum(d.members for d in done) + sum(gone.stop - gone.start for gone, *_ in missing)
     for name, like in done[0].record.observed.items():
         rows = len(record.observed_at)
         out = np.full((rows, members, *like.shape[2:]), np.nan, like.dtype)
@@ -84,11 +85,17 @@ def finals(one: Run, record: Record, done: Sequence[Done], missing: Missing) -> 
         out = np.array(first)
         for d in done:
             out[here(d)] = d.record.final[name]
+        for gone, _, state in missing:
+            out[gone] = state[name]
         record.final[name] = out
 
 
-def stops_of(done: Sequence[Done], missing: Missing) -> list[Stop]:
-    out = [replace(stop, member=k) for gone, stop in missing for k in range(gone.start, gone.stop)]
+def stops_of(one: Run, done: Sequence[Done], missing: Missing) -> list[Stop]:
+    out = [
+        replace(stop, member=k if one.given.is_ensemble else None)
+        for gone, stop, _ in missing
+        for k in range(gone.start, gone.stop)
+    ]
     for d in done:
         out += [s if s.member is None else replace(s, member=s.member + d.first) for s in d.record.stops]
     return out

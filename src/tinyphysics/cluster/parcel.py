@@ -22,7 +22,8 @@ from tinyphysics.runtime.state.digest import BITS
 from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.runtime.state.run import Checkpoint, Run
 from tinyphysics.runtime.state.schedule import Schedule
-from tinyphysics.util import digest
+from tinyphysics.system import System
+from tinyphysics.util import Site, digest
 from tinyphysics.version import __version__
 
 
@@ -34,6 +35,9 @@ class Parcel:
     version: str
     bits: int
     described: Mapping[str, Any]  # as runtime/stages/description.py writes it
+    lines: Sequence[
+        tuple[int, str, int]
+    ]  # (which node of its equations, file, line) of the user's text, for messages
     thresholds: Mapping[str, float]
     looks: int  # steps between two looks of watches; 0: there are none
     dt: float
@@ -73,6 +77,7 @@ def parcel(r: Resolved, b: Bound, one: Run) -> Parcel:
         version=__version__,
         bits=BITS,
         described=said,
+        lines=lines_of(setup.system),
         thresholds=dict(setup.thresholds),
         looks=one.watches[0].every if one.watches else 0,
         dt=one.dt,
@@ -96,6 +101,17 @@ def parcel(r: Resolved, b: Bound, one: Run) -> Parcel:
         steps_of(one.schedule),
     )
     return Parcel(key=digest(json.dumps(known, sort_keys=True, default=repr).encode()), **parts)
+
+
+def lines_of(system: System) -> list[tuple[int, str, int]]:
+    nodes = enumerate(toposort(system.equations))
+    return [(k, site.file, site.line) for k, u in nodes if (site := system.sites.get(u)) is not None]
+
+
+def with_lines(system: System, lines: Sequence[tuple[int, str, int]]) -> System:
+    """A system that was read from text, with the lines that its nodes come from."""
+    nodes = toposort(system.equations)
+    return replace(system, sites={nodes[k]: Site(file, line) for k, file, line in lines})
 
 
 def steps_of(s: Schedule) -> list[Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.cluster.parcel import Block, Parcel
+from tinyphysics.cluster.parcel import Block, Parcel, with_lines
 from tinyphysics.errors import BackendError
 from tinyphysics.ir import parse
 from tinyphysics.runtime.api.simulation import Simulation
@@ -87,6 +87,8 @@ def simulation(parcel: Parcel) -> Simulation:
             fix="Install one version on all machines.",
         )
     sim = rebuilt(dict(parcel.described))
+    if sim.system.clock is None:  # of one with a time of its own the text is that of the energy before
+        sim = replace(sim, source=with_lines(sim.system, parcel.lines), _compiled=None)
     sim.thresholds = dict(parcel.thresholds)
     if sim.compiled.known.program != parcel.described["program"]:
         raise BackendError(
@@ -122,7 +124,7 @@ def run_of(sim: Simulation, parcel: Parcel, block: Block) -> tuple[Run, Record]:
     b = Bound(given, record, {}, bound)
     placed = place(r, Scheduled(parcel.schedule, {}, 1, None), b)
     events = {name: parse(text)[0] for name, text in parcel.events.items()}
-    one = replace(placed.run, events=events, looks=parcel.looks)
+    one = replace(placed.run, events=events, looks=parcel.looks, first_member=block.first)
     return with_watches(sim, replace(placed, run=one), DIAGNOSTICS).run, record
 
 

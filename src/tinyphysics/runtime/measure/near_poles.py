@@ -21,7 +21,7 @@ from tinyphysics.runtime.measure.autopsy import shown as as_written
 from tinyphysics.runtime.measure.part_again import begun_at, every_step, fresh, nothing, part_of
 from tinyphysics.runtime.measure.passed_pole import CALM, Passed
 from tinyphysics.runtime.measure.pole_forms import Forms, forms_of
-from tinyphysics.runtime.measure.pole_stops import error_of, limit_of, looks_for_poles
+from tinyphysics.runtime.measure.pole_stops import error_of, limit_of, looks_for_poles, told_member
 from tinyphysics.runtime.stages.energies import Look, computed
 from tinyphysics.runtime.stages.execute import execute
 from tinyphysics.runtime.stages.setup import Setup
@@ -249,7 +249,8 @@ class Nearness:
                 step, time_at(step, r.dt, r.t0), as_written(f.term, system.sites), distance, pace, f.pair
             )
             where = f.pair if f.pair is not None else (str(system.q[0].arg), 0)
-            stop = Stop("singularity", step, found.t, who, where, error_of(found, self.limit, who))
+            error = error_of(found, self.limit, told_member(r, member))
+            stop = Stop("singularity", step, found.t, who, where, error)
             out[member] = stop, {name: v[at, k] for name, v in seen.items()}
         return out
 

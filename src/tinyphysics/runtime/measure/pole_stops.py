@@ -37,7 +37,12 @@ def met(setup: Setup, r: Run, begun: Run, member: int, last: int) -> tuple[Stop,
     before = {name: v[0] for name, v in state_at(begun, p.step - 1).items()}
     who = member if r.given.is_ensemble else None
     where: Any = p.where if p.where is not None else (str(r.system.seen.q[0].arg), 0)
-    return Stop("singularity", p.step, p.t, who, where, error_of(p, limit, who)), before
+    return Stop("singularity", p.step, p.t, who, where, error_of(p, limit, told_member(r, member))), before
+
+
+def told_member(r: Run, member: int) -> int | None:
+    """The number of a member for messages: that in the ensemble that the run is part of."""
+    return r.first_member + member if r.given.is_ensemble else None
 
 
 def error_of(p: Passed, limit: float | None, member: int | None) -> PhysicsIntegrityError:

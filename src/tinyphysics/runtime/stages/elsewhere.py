@@ -53,7 +53,7 @@ def elsewhere(r: Resolved, one: Run) -> Elsewhere | None:
     if asked is None and r.request.verify is not None:
         raise InputError("verify= needs on=", fix="Pass on=client too, or leave verify= out.")
     around = HERE.get()
-    if asked is None and (around is None or not one.given.is_ensemble):
+    if not one.given.members or asked is None and (around is None or not one.given.is_ensemble):
         return None
     call = r.request
     check("on", Ask(

@@ -243,6 +243,7 @@ class Run:
     inner: tuple[int, ...] = ()  # kicks of each faster level between two of the next slower one
     # of some members of a larger ensemble: steps between two looks of the watches of all of it; 0: it has none
     looks: int | None = None
+    first_member: int = 0  # which of them its first one is
 
     @property
     def keeps_energy(self) -> bool:
