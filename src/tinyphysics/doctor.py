@@ -17,6 +17,7 @@ from tinyphysics.device.cache import directory
 from tinyphysics.device.cuda import driver as cuda
 from tinyphysics.device.host.cores import available
 from tinyphysics.device.opencl import driver as opencl
+from tinyphysics.device.wasm import driver as wasm
 from tinyphysics.errors import BackendError
 from tinyphysics.physics.zoo import ZOO
 from tinyphysics.runtime.api.compile import compile as compiled
@@ -106,6 +107,7 @@ def examine() -> int:
         ("compilers", ", ".join(compilers)),
         ("opencl", opencl.described()),
         ("cuda", cuda.described()),
+        ("wasm", wasm.described()),
         ("cache", cache()),
         ("backends", f"{', '.join(BUILT)}; not built yet: {', '.join(PLANNED)}"),
     ]

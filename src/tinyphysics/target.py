@@ -135,11 +135,15 @@ OPENCL = Target("opencl", "an OpenCL device with float64", ("f64", "i64", "i32",
 
 CUDA = Target("cuda", "an NVIDIA GPU, through its driver", LLVM.dtypes, True)
 
+# in a browser, and on this machine in a runtime that is an extra
+WASM = Target("wasm", "WebAssembly, in a browser or through wasmtime", LLVM.dtypes, True)
+
 BUILT: dict[str, Target] = {t.backend: t for t in (LLVM, C, NUMPY, PYTHON, OPENCL, CUDA)}
 # another library's arithmetic: compared with a tolerance
 TORCH = Target("torch", "PyTorch, an array of members at a time", ("f64",), False)
 JAX = Target("jax", "JAX, an array of members at a time", ("f64",), False)
 LIBRARIES: dict[str, Target] = {t.backend: t for t in (TORCH, JAX)}
-TARGETS = BUILT | LIBRARIES
+SANDBOXED: dict[str, Target] = {WASM.backend: WASM}
+TARGETS = BUILT | SANDBOXED | LIBRARIES
 INTERPRETED = ("python", "numpy")  # operation by operation: what only has to be found out runs on another
 PLANNED = ("wgsl",)

@@ -10,7 +10,7 @@ from tinyphysics.errors import BackendError, PlanError
 from tinyphysics.ir.ops import HARMONIC
 from tinyphysics.ir.reduction import COMPONENTS, FEW
 from tinyphysics.planner.cost.cost import operations
-from tinyphysics.target import BUILT, LIBRARIES, PLANNED, TARGETS, Target
+from tinyphysics.target import BUILT, LIBRARIES, PLANNED, SANDBOXED, TARGETS, Target
 from tinyphysics.tpir.kernels.index import Unsupported
 from tinyphysics.tpir.kernels.kernel import LARGEST
 from tinyphysics.tpir.kernels.loops import components_of, few, follows, longest_axis, planned_loops
@@ -169,8 +169,10 @@ def in_series(program: Program, requested: str) -> tuple[Target, str]:
 
 def written_out(program: Program, requested: str) -> tuple[Target, str]:
     """(the target, why) of a step that chooses its length: in loops if it is of arrays, else written out."""
-    refuse_libraries(requested, "methods that choose their own steps")
+    if requested in LIBRARIES:
+        refuse_libraries(requested, "methods that choose their own steps")
     if on_arrays(program):
+        refuse_libraries(requested, "steps of whole arrays whose length is their own choice")
         if requested != "python" and (why := loops_refuse(program)):
             raise PlanError(
                 f"`{program.name}` of these arrays runs in loops only, and {why}",
@@ -183,11 +185,12 @@ def written_out(program: Program, requested: str) -> tuple[Target, str]:
             f"one step of `{program.name}` is {count.lines:,} operations when written out, more than {LARGEST:,}",
             fix='method="taylor" runs sums, products and roots in loops; so do splitting methods.',
         )
-    return (BUILT["llvm"], "auto") if requested == "auto" else (BUILT[requested], "asked for")
+    return (BUILT["llvm"], "auto") if requested == "auto" else (TARGETS[requested], "asked for")
 
 
 def refuse_libraries(requested: str, what: str) -> None:
-    if requested in LIBRARIES:
+    """An error for a backend that computes number by number, where that cannot be."""
+    if requested in LIBRARIES or requested in SANDBOXED:
         raise BackendError(
             f"the backend `{requested}` does not support {what}", fix=f"Choose {one_of(list(BUILT))}."
         )
@@ -197,6 +200,20 @@ def in_library(program: Program, requested: str, precision: str) -> tuple[Target
     """(the target, why) of a step as array code of another library: number by number, members side by side."""
     if precision != "float64":
         refuse_libraries(requested, f'precision="{precision}"')
+    refuse_loops(program, requested)
+    return LIBRARIES[
+        requested
+    ], "asked for; its results agree with those of others to a tolerance, not in their bits"
+
+
+def in_sandbox(program: Program, requested: str) -> tuple[Target, str]:
+    """(the target, why) of a step for browsers: number by number, one member after the other."""
+    refuse_loops(program, requested)
+    return SANDBOXED[requested], "asked for"
+
+
+def refuse_loops(program: Program, requested: str) -> None:
+    """An error for what runs in loops only."""
     if approximates(program) or by_lists(program):
         refuse_libraries(requested, "trees" if approximates(program) else "neighbour lists")
     if any(i.op == "SOLVE" and len(i.type.shape) > 1 or i.op in ("ELLIPTIC", "MESH") for i in program.step):
@@ -205,15 +222,14 @@ def in_library(program: Program, requested: str, precision: str) -> tuple[Target
     if not count.fits:
         told = f"a {count.part} of {max(count.operations, count.lines):,} operations"
         refuse_libraries(requested, f"{told}: it computes number by number")
-    return LIBRARIES[
-        requested
-    ], "asked for; its results agree with those of others to a tolerance, not in their bits"
 
 
 def choose_target(program: Program, requested: str, precision: str = "float64") -> tuple[Target, str]:
     """(the target, why)."""
     if requested in LIBRARIES:
         return in_library(program, requested, precision)
+    if requested in SANDBOXED:
+        return in_sandbox(program, requested)
     if requested in WITHOUT_TREES and approximates(program):
         raise PlanError(
             f"the backend `{requested}` does not support tree codes",

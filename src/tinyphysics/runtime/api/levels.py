@@ -10,7 +10,7 @@ from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.system import SizedFamily, System
 from tinyphysics.util import one_of
 
-LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl", "ptx", "cuda")
+LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl", "ptx", "cuda", "wasm")
 LATER_LEVELS = ("wgsl",)
 COMMENT = {"kernel": ";", "llvm": ";", "asm": "#"}  # what a line of a level begins with, if it is not code
 NO_LOOP = 'the loop was deleted, and runs jump: this is what propagator="loop" would run'

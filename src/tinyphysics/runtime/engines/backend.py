@@ -231,6 +231,10 @@ def ready(backend: str) -> None:
         opencl.device()
     if backend == "cuda":
         cuda.device()
+    if backend == "wasm":
+        from tinyphysics.device.wasm.driver import wasmtime
+
+        wasmtime()
     if backend in LIBRARIES:
         from tinyphysics.device.host.libraries import library
 
@@ -312,6 +316,7 @@ def named(module: str, name: str) -> Callable[[], Any]:
 # fmt: off
 LOADERS: dict[str, Callable[[], Any]] = {
     "llvm": LlvmLoader, "c": CLoader, "numpy": ArraysLoader, "opencl": named("opencl", "OpenClLoader"),
+    "wasm": named("wasm", "WasmLoader"),
 }
 LOOPS: dict[str, Callable[[], Any]] = {
     "llvm": LlvmLoops, "c": CLoops, "numpy": numpy_loops, "opencl": named("opencl", "OpenClLoops"),

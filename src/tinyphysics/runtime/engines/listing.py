@@ -8,6 +8,7 @@ from tinyphysics.context import PROCESSOR
 from tinyphysics.device.cuda import nvptx
 from tinyphysics.device.host.llvm import assembly, host_cpu
 from tinyphysics.device.host.processor import processor
+from tinyphysics.device.wasm.module import assembly as wasm_assembly
 from tinyphysics.emit.kinds.series.ptx_series import PtxSeriesWriter
 from tinyphysics.emit.kinds.series.series import SeriesWriter
 from tinyphysics.emit.modules.cloops import complete_loops
@@ -20,10 +21,11 @@ from tinyphysics.emit.scalar.cuda import complete_cuda
 from tinyphysics.emit.scalar.llvm import module as llvm_module
 from tinyphysics.emit.scalar.opencl import module as opencl_module
 from tinyphysics.emit.scalar.ptx import module as ptx_module
+from tinyphysics.emit.scalar.wasm import module as wasm_module
 from tinyphysics.errors import PlanError
 from tinyphysics.flows.series import series_of
 from tinyphysics.planner.cost.machine import rows
-from tinyphysics.planner.cost.target import in_loops
+from tinyphysics.planner.cost.target import in_loops, in_sandbox
 from tinyphysics.report import Row
 from tinyphysics.runtime.engines.backend import MAKES_CODE, named_processor, seed_of
 from tinyphysics.runtime.engines.loaders import LlvmLoader
@@ -69,17 +71,25 @@ def laid_out(target: Target, program: Program, name: str) -> tuple[Row, ...]:
 
 def seed_at(level: str) -> Seed:
     """Of a listing; the text of other languages has what every machine has."""
-    return PTX_RSQRT if level == "ptx" else PORTABLE if level in ("c", "cuda", "opencl") else seed_of(LLVM)
+    return (
+        PTX_RSQRT
+        if level == "ptx"
+        else PORTABLE
+        if level in ("c", "cuda", "opencl", "wasm")
+        else seed_of(LLVM)
+    )
 
 
 def listing(program: Program, level: str) -> str:
-    """A program below TP-IR, as text: "kernel", "llvm", "asm", "c", "cuda", "opencl" or "ptx", for an ensemble here."""
+    """A program below TP-IR, as text: "kernel", "llvm", "asm", "c", "cuda", "opencl", "wasm" or "ptx"."""
     if level in ("c", "cuda") and program.math == "fast":
         raise PlanError(
             f'ir("{level}") is the text of a run with math="exact", which has the same hash on every backend',
             fix='Leave math= out to see it; for this simulation see ir("llvm"), ir("ptx") or ir("kernel").',
         )
-    if in_loops(program, 1):
+    if level == "wasm":
+        in_sandbox(program, level)
+    elif in_loops(program, 1):
         return loop_listing(build_loops(program, seed=seed_at(level)), program, level)
     kernel = kernel_of(program, None, seed_at(level), bytes_too=level not in ("cuda", "ptx"))
     if level == "kernel":
@@ -92,6 +102,10 @@ def listing(program: Program, level: str) -> str:
     if level == "opencl":  # a member for each work-item, as on a device with many cores
         written = [kernel.section(name) for name in SECTIONS if kernel.has(name)]
         return opencl_module([(f, VectorShape(1, 1)) for f in written], kernel.params, shared)
+    if level == "wasm":
+        return wasm_assembly(
+            wasm_module([kernel.section(n) for n in SECTIONS if kernel.has(n)], kernel.params, shared)
+        )
     if level == "ptx":
         written = [kernel.section(name) for name in SECTIONS if kernel.has(name)]
         return nvptx.compiled(ptx_module([(f, VectorShape(1, 1)) for f in written], kernel.params, shared))

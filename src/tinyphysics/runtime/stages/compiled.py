@@ -31,13 +31,13 @@ from tinyphysics.runtime.state.schedule import YEAR
 from tinyphysics.step import Scale, Step
 from tinyphysics.synth.methods.cut_steps import clear_step
 from tinyphysics.system import System
-from tinyphysics.target import LIBRARIES
+from tinyphysics.target import LIBRARIES, SANDBOXED
 from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.tpir.precision.probe import probe
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.util import digest
 
-NUMBER_BY_NUMBER = ("python", *LIBRARIES)  # backends without loops along the axes of states
+NUMBER_BY_NUMBER = ("python", *LIBRARIES, *SANDBOXED)  # backends without loops along the axes of states
 
 LOG = logging.getLogger("tinyphysics")
 LIFETIME = 100 * YEAR  # of a loop, beyond which it is not begun

@@ -1,0 +1,1 @@
+"""How is WebAssembly made and run?"""
