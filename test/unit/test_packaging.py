@@ -115,6 +115,7 @@ EXTRAS = {
     "torch": {"torch": "src"},
     "jax": {"jax": "src"},
     "measure": {"mpmath": "src"},
+    "wasm": {"wasmtime": "src"},
     "opencl": {"pyopencl": "src"},
     "c": {"ziglang": "src"},
     "bench": dict.fromkeys(["numba", "jax", "heyoka", "rebound", "diffrax"], "bench"),
@@ -123,7 +124,7 @@ EXTRAS = {
         "test",
     )
     | {"pyopencl": "src", "gemmi": "test", "pyarrow": "test", "pint": "test"},
-    "peers": {"openmm": "test", "pyright": "test", "torch": "test", "jax": "test"},
+    "peers": {"openmm": "test", "pyright": "test", "torch": "test", "jax": "test", "wasmtime": "src"},
     "docs": {},
 }
 PINNED = ("torch==2.13.0", "jax==0.10.*")  # of peers

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from tinyphysics.errors import BackendError
 
 PAGE = 1 << 16
 BASE = 1 << 20  # what functions keep on their stack lies below, arrays above
+SPARE = 16  # pages for what a call is given besides
 MOST = 1 << 32  # bytes that 32-bit addresses reach
 
 
@@ -61,9 +63,9 @@ def close(made: Any) -> None:
     made.close()
 
 
-def room(sizes: Sequence[int]) -> tuple[list[int], int]:
+def room(sizes: Sequence[int], base: int = 1 << 20) -> tuple[list[int], int]:
     """(the address of each array of so many bytes, the pages of memory that they need)."""
-    places, at = [], BASE
+    places, at = [], base
     for size in sizes:
         places.append(at)
         at += -(-size // 16) * 16
@@ -78,6 +80,8 @@ class Instance:
         self.store, self.lock = w.Store(engine()), threading.Lock()
         _stores.add(self.store)
         self.memory = w.Memory(self.store, w.MemoryType(w.Limits(BASE // PAGE, None)))
+        self.base = BASE  # where arrays of a call begin
+        self.here: dict[int, int] = {}  # arrays that lie in the memory: where, by their addresses outside
         stack = w.Global(self.store, w.GlobalType(w.ValType.i32(), True), w.Val.i32(BASE))
         given = {MEMORY: self.memory, STACK: stack}
         module = w.Module(engine(), code)
@@ -102,22 +106,54 @@ class Instance:
 
         return call
 
-    def sent(self, arrays: Sequence[Any]) -> list[int]:
-        """Arrays in the memory, by their addresses; None is 0."""
-        places, pages = room([0 if a is None else a.nbytes for a in arrays])
+    def arrays(self, wanted: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
+        """Arrays of zeros of some shapes and types in the memory itself: calls with them copy nothing."""
+        sizes = [int(np.prod(shape)) * kind.itemsize for shape, kind in wanted]
+        with self.lock:
+            places, pages = room(sizes, self.base)
+            self.reserve(pages + SPARE)
+            self.base = pages * PAGE
+            start, out = address(self.memory, self.store), []
+            for at, size, (shape, kind) in zip(places, sizes, wanted):
+                block: Any = (ctypes.c_char * size).from_address(start + at)
+                block.owner = self  # the memory lives as long as an array in it
+                a = np.frombuffer(block, kind).reshape(shape)
+                self.here[a.ctypes.data] = at
+                out.append(a)
+        return out
+
+    def reserve(self, pages: int) -> None:
+        """At least so much memory; arrays in it must not move."""
+        missing = pages - self.memory.size(self.store)
+        if missing <= 0:
+            return
         if pages * PAGE > MOST:
             raise BackendError(
                 "the backend `wasm` has 4 GiB of memory, and this run needs more",
                 fix="Run fewer members at once, or leave backend= out.",
             )
-        missing = pages - self.memory.size(self.store)
-        if missing > 0:
-            self.memory.grow(self.store, missing)
-        for a, at in zip(arrays, places):
+        before = address(self.memory, self.store)
+        self.memory.grow(self.store, missing)
+        assert not self.here or address(self.memory, self.store) == before, "arrays in the memory moved"
+
+    def sent(self, arrays: Sequence[Any]) -> list[int]:
+        """Arrays in the memory, by their addresses; None is 0, and what lies there already stays."""
+        away = [None if a is None or self.at(a) else a for a in arrays]
+        places, pages = room([0 if a is None else a.nbytes for a in away], self.base)
+        self.reserve(pages)
+        for a, at in zip(away, places):
             if a is not None and a.nbytes:
                 self.memory.write(self.store, np.ascontiguousarray(a).tobytes(), at)
-        return [0 if a is None else at for a, at in zip(arrays, places)]
+        return [0 if a is None else self.at(a) or at for a, at in zip(arrays, places)]
+
+    def at(self, a: Any) -> int:
+        """Where an array is in the memory; 0 for one that is elsewhere."""
+        return self.here.get(a.ctypes.data, 0) if self.here else 0
 
     def fetched(self, a: Any, at: int) -> None:
-        if a is not None and a.nbytes:
+        if a is not None and a.nbytes and not self.at(a):
             a[...] = np.frombuffer(self.memory.read(self.store, at, at + a.nbytes), a.dtype).reshape(a.shape)
+
+
+def address(memory: Any, store: Any) -> int:
+    return ctypes.addressof(memory.data_ptr(store).contents)

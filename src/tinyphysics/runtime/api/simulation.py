@@ -36,6 +36,7 @@ from tinyphysics.util import did_you_mean, one_of, record_of
 
 if TYPE_CHECKING:
     from tinyphysics.runtime.api.stepper import Stepper  # imported when one is made
+    from tinyphysics.runtime.api.taken_kernel import TakenKernel
 
 CHECKS = ("on", "off", "strict")
 PLAIN = (int, float, str, bool, np.ndarray)  # no quantities with units
@@ -165,6 +166,17 @@ class Simulation(Differentiated):
         from tinyphysics.runtime.api.levels import text_at
 
         return text_at(self, level)
+
+    @heeds("kernel", 'sim.kernel(target="c")')
+    def kernel(self, target: str = "c", *, members: int = 1) -> TakenKernel:
+        """Returns the kernel to take away: text or module, what it reads, and a call that runs it on arrays that stay.
+
+        target   "c", "llvm", "wasm", "opencl", "cuda" or "ptx"
+        members  how many members are advanced side by side
+        """
+        from tinyphysics.runtime.api.taken_kernel import taken_kernel
+
+        return taken_kernel(self, target, members)
 
     @heeds("monitor", 'sim.monitor(lambda q: q @ q, name="r2")')
     def monitor(self, function: Callable[..., Any], name: str | None = None) -> None:
