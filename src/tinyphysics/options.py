@@ -308,7 +308,7 @@ CHECKED: dict[str, dict[str, Option]] = {**CALLS, **dict.fromkeys(WITH_A_RUN, RU
 
 # The call of a simulation that the user wrote, and its options: what a run inside it says is about that call.
 CALLED: ContextVar[tuple[str, tuple[str, ...]] | None] = ContextVar("called", default=None)
-# Is a public call open, and is another open inside it?  A run inside a measurement has nobody to hand its beginning to.
+# Is a public call open, and is another open inside it?  A run inside a measurement hands its beginning to no later call.
 OPEN: ContextVar[bool] = ContextVar("open", default=False)
 INSIDE: ContextVar[bool] = ContextVar("inside", default=False)
 MEANT = {  # (call, what others call an option) -> how it is written here

@@ -1,6 +1,7 @@
 """Which reader reads a program, and what is said of an instruction that it has no rule for?  Never yes."""
 
 import pickle
+import re
 from functools import lru_cache
 from pathlib import Path
 
@@ -193,3 +194,94 @@ def test_a_certificate_takes_further_verdicts():
     assert repr(c | {"symplectic": Verdict(True, "so")}).startswith(
         "Certificate(symplectic=Verdict(holds=True"
     )
+
+
+# --- a line of another kind among those that a reader has rules for ------------------------------------------
+DECAY = """  ELEM T9000, mul, 0.1, $dt
+  ELEM T9001, neg, T9000
+  ELEM T9002, exp, T9001
+  WIDE T9002
+  ELEM T9003:type, mul, S1, T9002.1
+  RELAX S1:type, T9003, 0.1
+"""
+HEAT = """  ELEM T9100, mul, 0.2, $dt
+  ELEM T9101, neg, T9100
+  ELEM T9102, exp, T9101
+  ELEM T9103, add, T9101, T9101
+  ELEM T9104, expm1, T9103
+  ELEM T9105, neg, T9104
+  ELEM T9108, sqrt, T9105
+  WIDE T9102
+  WIDE T9108
+  NOISE T9109:type, normal, 0.0, (77,size)
+  ELEM T9110:type, mul, T9108.1, T9109
+  FMA T9111:type, S1, T9102.1, T9110
+  BATH S1:type, T9111, langevin, 1.0, 1.0, 1.0, 0.2
+"""
+
+
+def for_numbers(lines: str, size: int) -> str:
+    """Lines for a momentum of so many numbers; one number needs no expanding."""
+    lines = lines.replace("size", str(size))
+    if size == 1:
+        return (
+            re.sub(r"  WIDE .*\n", "", lines).replace(":type", "").replace(".1,", ",").replace("2.1\n", "2\n")
+        )
+    lines = re.sub(
+        r"  WIDE (.*)\n", r"  MOVE \1.2:f64[1], reshape, \1\n  MOVE \1.1:type, expand, \1.2\n", lines
+    )
+    return lines.replace(":type", f":f64[{size}]")
+
+
+@tp.hamiltonian
+def tumbling(R: tp.Rotor, L: tp.Vec[3]):
+    return (L**2).sum() / 2 + tp.rotate(R, [0.0, 0.0, 1.0])[2]
+
+
+@tp.hamiltonian
+def unit(q, p):
+    return p**2 / 2 + q**4 / 4
+
+
+MIXED_WITH = [  # a program whose verdict is about one kind of line, and a line of another kind
+    (unit, dict(temperature=1.0), DECAY),
+    (unit, dict(temperature=1.0, bath="andersen"), DECAY),
+    (unit, dict(temperature=1.0, bath="bussi"), DECAY),
+    (unit, dict(temperature=1.0, bath="bussi"), HEAT),
+    (unit, dict(temperature=1.0, bath="nose_hoover"), DECAY),
+    (unit, dict(temperature=1.0, bath="nose_hoover"), HEAT),
+    (unit, dict(temperature=1.0, bath="brownian"), DECAY),
+    (unit, dict(temperature=1.0, bath="brownian"), HEAT),
+    (unit, dict(temperature=1.0, bath=tp.gle(kernel=[(2.0, 0.5)])), DECAY),
+    (unit, dict(temperature=1.0, bath=tp.gle(kernel=[(2.0, 0.5)])), HEAT),
+    (unit, dict(friction=0.3), HEAT),
+    (unit, {}, DECAY),
+    (unit, {}, HEAT),
+    (charge, dict(method="boris"), HEAT),
+    (tumbling, dict(temperature=1.0), DECAY),
+    (tumbling, dict(friction=0.3), HEAT),
+]
+
+
+@pytest.mark.parametrize("system, options, line", MIXED_WITH)
+def test_a_line_of_another_kind_takes_every_law_away(system, options, line):
+    """What keeps a law alone need not keep it beside friction, nor friction its factor beside a bath."""
+    text = tp.compile(system, 0.1, **options).ir("tpir")
+    line = for_numbers(line, {charge: 2, tumbling: 3}.get(system, 1))
+    head, step = text.split("step:\n")
+    laws = (
+        "canonical",
+        "measure-preserving",
+        "symplectic",
+        "volume-preserving",
+        "conformally-symplectic",
+        "volume-factor",
+    )
+    program = parse(
+        "\n".join(x for x in f"{head}step:\n{line}{step}".split("\n") if not x.startswith("claim"))
+    )
+    before = verify(parse(text))
+    assert any(before.get(law) for law in laws)
+    after = verify(program)
+    expected = {"conformally-symplectic", "volume-factor"} if not options and "RELAX" in line else set()
+    assert {law for law in laws if after.get(law)} <= expected

@@ -167,7 +167,7 @@ def shorter(
         trial = setup.variant(replace(goal, dt=dt, method=method), backend)
         try:
             again = trial.evolve(**start, **given, steps=steps, t0=run.t0, frames=2)
-        except KeyboardInterrupt:  # the run itself is over: it is told without a step to take
+        except KeyboardInterrupt:  # the run itself is over: the warning comes without a step to take
             return None
         worst = gap_of(again.origin, goal, method, threshold).largest
         if worst <= threshold:

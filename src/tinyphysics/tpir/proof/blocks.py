@@ -6,7 +6,7 @@ One step is read for all: what it finds in registers must be the same function o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -78,6 +78,22 @@ class Blocks:
     @property
     def updates(self) -> list[Update]:
         return [u for g in self.groups for u in g.updates]
+
+    def besides(self, known: Collection[str]) -> str:
+        """Why a reader that knows shears and these lines has no rule for another that moves a state; empty if it has."""
+        others = [
+            *self.relaxed,
+            *(h.update for h in self.heated),
+            *(t.update for t in self.turned),
+            *(m.update for m in self.together.moves),
+        ]
+        found = [u for u in others if u.instruction.op not in known]
+        first = min(found, key=lambda u: u.number, default=None)
+        return (
+            f"{first}: no rule is known for {first.instruction.op} beside {', '.join(known) or 'shears'}"
+            if first
+            else ""
+        )
 
     def close(self, walk: Walk) -> None:
         """What a section leaves in registers, as functions of the state it leaves."""

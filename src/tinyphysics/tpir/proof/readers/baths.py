@@ -33,7 +33,7 @@ class BathReader:
     rank = 850  # before friction and shears, which do not know it
 
     def __init__(self, program: Program) -> None:
-        self.program, self.shears = program, ShearReader(program)
+        self.program, self.shears = program, ShearReader(program, beside=("BATH",))
         self.blocks, self.walk, self.normal = self.shears.blocks, self.shears.walk, self.shears.normal
 
     @staticmethod

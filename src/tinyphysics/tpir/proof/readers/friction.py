@@ -79,7 +79,7 @@ class FrictionReader:
     rank = 900  # before shears, which do not know it
 
     def __init__(self, program: Program) -> None:
-        self.program, self.shears = program, ShearReader(program)
+        self.program, self.shears = program, ShearReader(program, beside=("RELAX",))
         self.blocks, self.walk, self.normal = self.shears.blocks, self.shears.walk, self.shears.normal
         self.decay = Decay(program, self.blocks.relaxed, self.blocks.rates, self.normal)
 

@@ -14,7 +14,6 @@ from itertools import combinations
 from tinyphysics.ir import i64
 from tinyphysics.ir.uop import UOp
 from tinyphysics.rules.formulas.memory import Rows, noise_of, unit
-from tinyphysics.tpir.program.isa import Program
 from tinyphysics.tpir.program.symbolic import clocks, state_var
 from tinyphysics.tpir.proof.certificate import Verdict
 from tinyphysics.tpir.proof.readers.baths import IN_Q
@@ -26,11 +25,7 @@ class MemoryReader(ThermostatReader):
     """Shears, and moves of a bath that remembers between them."""
 
     by_derivatives = False
-    rank = 842
-
-    @staticmethod
-    def has(program: Program) -> bool:
-        return any(i.op == "MEMORY" for _, _, i in program.numbered())
+    rank, line = 842, "MEMORY"
 
     @property
     def chain(self) -> bool:

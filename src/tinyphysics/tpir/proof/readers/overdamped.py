@@ -25,7 +25,7 @@ class BrownianReader:
     rank = 845
 
     def __init__(self, program: Program) -> None:
-        self.program, self.shears = program, ShearReader(program)
+        self.program, self.shears = program, ShearReader(program, beside=("DIFFUSE",))
         self.blocks, self.walk, self.normal = self.shears.blocks, self.shears.walk, self.shears.normal
         self.moves = self.blocks.together.moves
 
@@ -37,6 +37,8 @@ class BrownianReader:
         """Why this is not one Brownian step of all positions; empty if it is."""
         if self.blocks.maps:
             return self.blocks.maps[0]
+        if why := self.blocks.besides(("DIFFUSE",)):
+            return why
         if self.blocks.updates or len(self.moves) != 1 or self.moves[0].update.section != "step":
             return "a Brownian step is all that a step does"
         (m,) = self.moves

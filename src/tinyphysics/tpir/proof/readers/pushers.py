@@ -40,7 +40,10 @@ class PusherReader:
     rank = 46
 
     def __init__(self, program: Program) -> None:
-        self.program, self.shears = program, ShearReader(program, shifts=not program.bracket)
+        self.program, self.shears = (
+            program,
+            ShearReader(program, shifts=not program.bracket, beside=("GYRATE", "RELAX")),
+        )
         self.blocks, self.walk, self.normal = self.shears.blocks, self.shears.walk, self.shears.normal
 
     @staticmethod

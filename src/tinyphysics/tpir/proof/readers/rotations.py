@@ -318,6 +318,8 @@ class RotationReader:
     def in_bath(self) -> Mapping[str, Verdict]:
         """Flows of the bracket keep exp(-H/k_B T) and the volume of rotations and momenta, a bath Maxwell's law."""
         trouble, flows = self.walk.trouble or uneven(self.walk.applied), self.walk.applied
+        if self.relaxed:
+            trouble = trouble or f"{self.relaxed[0]}: no rule is known for RELAX beside BATH"
         palindrome, consistent = symmetric(flows, trouble), self.consistent()
         for state in {h.update.state for h in self.heated} if consistent else ():
             name = f"the bath of `{self.program.states[state].name}`"

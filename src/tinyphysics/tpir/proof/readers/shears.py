@@ -7,7 +7,7 @@ only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 
 from tinyphysics.errors import TraceError
@@ -37,8 +37,8 @@ class ShearReader:
     by_derivatives = False
     rank = 1000  # it reads what no other reader has a rule for
 
-    def __init__(self, program: Program, shifts: bool = False) -> None:
-        self.program = program
+    def __init__(self, program: Program, shifts: bool = False, beside: Collection[str] = ()) -> None:
+        self.program, self.beside = program, beside  # lines that the reader of the whole has rules for
         self.blocks = Blocks(program, shifts)
         self.walk = self.blocks.walk
         self.groups, self.terms = self.blocks.groups, self.blocks.terms
@@ -104,6 +104,8 @@ class ShearReader:
     def volume(self) -> Verdict:
         if self.blocks.maps:
             return Verdict(False, self.blocks.maps[0])
+        if why := self.blocks.besides(self.beside):
+            return Verdict(False, why)
         for u in self.blocks.updates:
             if u.stale:
                 return Verdict(False, u.stale)

@@ -33,16 +33,16 @@ class ThermostatReader:
     """Shears, and moves of a bath between them."""
 
     by_derivatives = False
-    rank = 840
+    rank, line = 840, "THERMO"
 
     def __init__(self, program: Program) -> None:
-        self.program, self.shears = program, ShearReader(program)
+        self.program, self.shears = program, ShearReader(program, beside=(self.line,))
         self.blocks, self.walk, self.normal = self.shears.blocks, self.shears.walk, self.shears.normal
         self.moves = self.blocks.together.moves
 
-    @staticmethod
-    def has(program: Program) -> bool:
-        return any(i.op == "THERMO" for _, _, i in program.numbered())
+    @classmethod
+    def has(cls, program: Program) -> bool:
+        return any(i.op == cls.line for _, _, i in program.numbered())
 
     @property
     def chain(self) -> bool:
