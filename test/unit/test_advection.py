@@ -118,6 +118,38 @@ def test_paths_that_cross_are_no_numbers_and_stop_the_run():
     assert tp.compile(moved).evolve(u=np.ones(8), v=v, steps=1).stopped is not None
 
 
+def test_paths_cross_in_a_plane_where_no_slope_alone_reaches_one():
+    """v = (x + y)*0.8 in both directions: 1 - dt*grad v is singular between, though each slope is 0.8."""
+    x = np.arange(16.0)
+    ramp = 0.4 * (np.minimum(x, 16 - x)[:, None] + np.minimum(x, 16 - x)[None])
+
+    @tp.map
+    def moved(u: tp.Array[16, 16], v: tp.Array[16, 16]):
+        return tp.advect(u, [v, v], 1.0), v
+
+    sim = tp.compile(moved)
+    assert sim.evolve(u=np.ones((16, 16)), v=ramp, steps=1).stopped is None  # slopes add up to 0.8
+    assert sim.evolve(u=np.ones((16, 16)), v=2 * ramp, steps=1).stopped is not None
+
+
+def test_a_conservative_step_looks_at_each_component_along_its_own_axis():
+    """Both components are one array, which is steep along the second axis alone."""
+    steep = np.zeros((8, 8))
+    steep[:, 3] = 1.5
+
+    @tp.map
+    def moved(u: tp.Array[8, 8], v: tp.Array[8, 8]):
+        return tp.advect(u, [v, v], 1.0, scheme="conservative"), v
+
+    assert tp.compile(moved).evolve(u=np.ones((8, 8)), v=steep, steps=1).stopped is not None
+
+    @tp.map
+    def sheared(u: tp.Array[8, 8], v: tp.Array[8, 8]):
+        return tp.advect(u, [v, 0.0 * v], 1.0, scheme="conservative"), v
+
+    assert tp.compile(sheared).evolve(u=np.ones((8, 8)), v=steep, steps=1).stopped is None
+
+
 @pytest.mark.parametrize(
     ("velocity", "options", "told"),
     [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -32,7 +33,7 @@ def advect(rho: Any, velocity: Any, dt: Any, spacing: Any = 1.0, scheme: str = "
     one with a first axis for the components; components may be numbers. `spacing` is that of the nodes, or one for each axis.
     `scheme` says what is between nodes: "linear" keeps bounds and smears; "cubic" takes four nodes along each axis, "spline"
     the smooth curve through all. "conservative" moves what is in each cell, axis by axis, and keeps the sum.
-    Where dt times a slope of the velocity reaches 1, paths may cross: the result is NaN, and a run stops there.
+    Where dt times the slopes of a component, added up, reaches 1, paths may cross: the result is NaN, and a run stops there.
     """
     u = as_uop(rho)
     u = u if u.dtype.is_float else u.cast(f64)
@@ -54,19 +55,12 @@ def advect(rho: Any, velocity: Any, dt: Any, spacing: Any = 1.0, scheme: str = "
                 f"tp.advect with spacing={shown(h)}", "It is the distance of two nodes, above 0."
             )
     cells = [as_uop(dt) / as_uop(h) * v for h, v in zip(widths, components(velocity, u.shape))]
-    check_known(cells)
     cells = [c.expand(u.shape) for c in cells]
+    check_known(cells, scheme)
     out = (
         conservative(u, cells) if scheme == "conservative" else between(u, departures(cells, scheme), scheme)
     )
-    crossing = None
-    for c in cells:
-        for a in (
-            range(u.ndim) if scheme != "conservative" else [next(k for k, x in enumerate(cells) if x is c)]
-        ):
-            most = abs(c.roll(-1, a) - c).max()
-            crossing = most if crossing is None else crossing.maximum(most)
-    assert crossing is not None
+    crossing = reduce(UOp.maximum, [steepest(k, c, scheme) for k, c in enumerate(cells)])
     return (crossing < 1.0).expand(u.shape).where(out, UOp.const(math.nan, u.dtype, u.shape))
 
 
@@ -91,18 +85,27 @@ def components(velocity: Any, shape: tuple[int, ...]) -> list[UOp]:
     return [v if v.dtype.is_float else v.cast(f64) for v in own]
 
 
-def check_known(cells: Sequence[UOp]) -> None:
+def steepest(component: int, cells: UOp, scheme: str) -> UOp:
+    """The largest sum of the slopes of a component along all axes: where it is below 1 for each, no two paths meet.
+
+    A conservative step goes along one axis at a time, and each component has its own.
+    """
+    axes = (component,) if scheme == "conservative" else range(cells.ndim)
+    slopes = [abs(cells.roll(-1, a) - cells) for a in axes]
+    return UOp.sum_of(slopes).max()
+
+
+def check_known(cells: Sequence[UOp], scheme: str) -> None:
     """A flow that is known while tracing is judged there."""
-    for c in cells:
-        if c.leaves or not c.shape:
+    for k, c in enumerate(cells):
+        if c.leaves:
             continue
-        for a in range(c.ndim):
-            (most,) = evaluate([abs(c.roll(-1, a) - c).max()], {})
-            if not isinstance(most, list) and most >= 1.0:
-                raise InputError.here(
-                    f"tp.advect where dt times a slope of the velocity is {most:.3g}: paths cross",
-                    "Shorten dt until it is below 1.",
-                )
+        (most,) = evaluate([steepest(k, c, scheme)], {})
+        if not isinstance(most, list) and most >= 1.0:
+            raise InputError.here(
+                f"tp.advect where dt times the slopes of the velocity is {most:.3g}: paths cross",
+                "Shorten dt until it is below 1.",
+            )
 
 
 # --- between nodes -----------------------------------------------------------------------------------------------------
