@@ -47,11 +47,12 @@ def sizes(members: int, workers: int, seconds: float) -> Sizes:
     return Sizes(size, took, note)
 
 
-def cut(begin: int, end: int, size: int) -> list[slice]:
+def cut(begin: int, end: int, size: int, grain: int = 1) -> list[slice]:
+    size = max(1, round(size / grain)) * grain
     return [slice(k, min(k + size, end)) for k in range(begin, end, size)]
 
 
-def equal(members: int, count: int) -> list[slice]:
-    """So many blocks, of nearly equal size."""
-    ends = [members * k // count for k in range(count + 1)]
+def equal(members: int, count: int, grain: int = 1) -> list[slice]:
+    """So many blocks, of nearly equal size; they end at multiples of `grain` members."""
+    ends = [members * k // count // grain * grain for k in range(count)] + [members]
     return [slice(a, b) for a, b in zip(ends, ends[1:]) if b > a]

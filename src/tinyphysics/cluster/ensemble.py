@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,13 +17,18 @@ import numpy as np
 from tinyphysics.cluster.blocks import cut, equal, first_size, sizes
 from tinyphysics.cluster.journal import Journal
 from tinyphysics.cluster.merge import merge
+from tinyphysics.cluster.one_store import OneStore
 from tinyphysics.cluster.parcel import Block, Parcel, block, parcel
 from tinyphysics.cluster.worker import Done, run_block
-from tinyphysics.errors import BackendError, InputError
+from tinyphysics.errors import BackendError, InputError, StoreError, TinyPhysicsError
 from tinyphysics.runtime.stages.bind import Bound
+from tinyphysics.runtime.stages.elsewhere import Left
 from tinyphysics.runtime.stages.resolve import Resolved
+from tinyphysics.runtime.state.record import Carried, Record
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import Schedule
+from tinyphysics.runtime.storage.checkpoint import write
+from tinyphysics.runtime.storage.resume import Keeper
 from tinyphysics.trajectory import Stop
 
 
@@ -79,6 +85,7 @@ class Job:
     key: str = ""
     parcel: Any = None
     journal: Journal | None = None
+    store: OneStore | None = None
 
     def remember(self, done: Done) -> None:
         """A block that is there from before."""
@@ -86,10 +93,21 @@ class Job:
         self.where.append(slice(done.first, done.first + done.members))
         self.told.kept += 1
 
+    @property
+    def grain(self) -> int:
+        """Blocks end at multiples of so many members."""
+        return 1 if self.store is None else max(1, self.store.rows.grain)
+
     def accept(self, a: Answer) -> None:
+        if self.store is not None and a.done is not None:
+            a = replace(a, done=self.store.put(a.done))
         self.found[a.number] = a
         if self.journal is not None and a.done is not None:
             self.journal.keep(a.done)
+
+    def reject(self, a: Answer) -> None:
+        if self.store is not None and a.done is not None:
+            self.store.drop(a.done)
 
     def free(self) -> list[tuple[int, int]]:
         """Members that no block has, from and to."""
@@ -114,6 +132,7 @@ class Job:
         if a.done is not None:
             self.told.seconds += a.done.seconds
         if a.worker in self.told.liars:
+            self.reject(a)
             self.again(a.number)
         elif a.number in self.asked:
             self.compare(a)
@@ -146,9 +165,11 @@ class Job:
             self.accept(first)
             return
         self.told.verified += 1
+        self.reject(second)
         if first.done.digest == second.done.digest:
             self.accept(first)
             return
+        self.reject(first)
         mine = run_block(self.parcel, block(self.one, self.where[second.number]))
         self.accept(Answer(second.number, "this process", mine))
         wrong = [a.worker for a in (first, second) if a.done is not None and a.done.digest != mine.digest]
@@ -182,20 +203,68 @@ def execute(
     count: int | None = None,
     share: float = 0.0,
     keep: Path | None = None,
+    left: Left = Left(),  # noqa: B008  (it is frozen)
 ) -> tuple[Told, Sequence[Done]]:
     """A run, spread over a pool; its record is filled in. The blocks come back in the order of their members."""
-    common = parcel(r, b, one)
-    journal = None if keep is None else Journal.opened(keep, common.key, b.record.schedule)
-    pool = make()
+    common = replace(parcel(r, b, one), carries=left.keeper is not None)
+    store = None if left.windows is None else OneStore.opened(one, left.windows, list(b.values))
+    common = common if store is None else replace(common, rows=store.rows)
     try:
-        job = Job(pool, one, share, key=common.key, parcel=common, journal=journal)
+        folder, own = folder_of(r, keep, left)
+        journal = None if folder is None else Journal.opened(folder, common.key, b.record.schedule)
+        pool = make()
+    except BaseException:
+        if store is not None:
+            store.discard()
+        raise
+    try:
+        job = Job(pool, one, share, key=common.key, parcel=common, journal=journal, store=store)
+        if left.keeper is not None:
+            begin(left.keeper, one, b.record)
         missing = collect(job, r, tick, count)
+    except TinyPhysicsError:
+        if store is not None and journal is None:
+            store.discard()
+        raise
     finally:
         pool.stop()
     done = sorted((a.done for a in job.found.values() if a.done is not None), key=lambda d: d.first)
-    merge(one, b.record, done, [(part, stop, state_of(job, part)) for part, stop in missing])
+    nowhere = [(part, stop, state_of(job, part)) for part, stop in missing]
+    merge(one, b.record, done, nowhere, None if store is None else list(b.values))
+    try:
+        if store is not None:
+            store.finish(nowhere)
+        if left.keeper is not None and b.record.carried is not None:
+            left.keeper.keep(b.record.carried, b.record)
+            if own and journal is not None:
+                journal.remove()
+    except StoreError as error:
+        b.record.stops.append(Stop("store", b.record.last, one.t0 + b.record.last * one.dt, error=error))
     job.told.blocks, job.told.backends = len(job.where), sorted({d.backend for d in done})
     return job.told, done
+
+
+def folder_of(r: Resolved, keep: Path | None, left: Left) -> tuple[Path | None, bool]:
+    """(the folder into which blocks are written, does it go when all are done?): that of a checkpoint lies beside it."""
+    if keep is not None:
+        return keep, False
+    if left.keeper is not None:
+        return beside(left.keeper.path), True
+    if isinstance(r.request.resume, (str, PathLike)) and (found := beside(Path(r.request.resume))).is_dir():
+        return found, False
+    return None, False
+
+
+def beside(checkpoint: Path) -> Path:
+    return checkpoint.with_name(f"{checkpoint.name}.blocks")
+
+
+def begin(keeper: Keeper, one: Run, record: Record) -> None:
+    """A checkpoint of the beginning: with the blocks that lie beside it, a run goes on from there."""
+    if one.begun is None:
+        keeper.keep(Carried(0, {}, {}), record)
+    elif not keeper.path.exists():
+        write(one.begun, keeper.path)
 
 
 def collect(
@@ -204,7 +273,8 @@ def collect(
     """All blocks, as they come; the members of which nothing came back, and why."""
     pool, one, members, s = job.pool, job.one, job.one.given.members, job.one.schedule
     for d in () if job.journal is None else job.journal.blocks():
-        job.remember(d)
+        if job.store is None or job.store.holds(d):
+            job.remember(d)
     pool.send(job.parcel)
     job.told.workers, slots = list(pool.workers()), pool.slots()
     if not job.told.workers:
@@ -214,8 +284,10 @@ def collect(
             "verify= needs a second worker, and there is one", fix="Start another, or leave verify= out."
         )
     guess = r.setup.compiled.step_seconds * max(s.steps - s.first, 1) / 8
-    size = max(1, -(-members // count)) if count is not None else first_size(members, slots, guess)
-    parts = equal(members, count) if count is not None and not job.where else within(job.free(), size)
+    most = members if job.store is None else job.store.most
+    size = max(1, -(-members // count)) if count is not None else min(first_size(members, slots, guess), most)
+    grain, whole = job.grain, count is not None and not job.where
+    parts = equal(members, count or 1, grain) if whole else within(job.free(), size, grain)
     measured = len(parts) if count is not None else slots
     job.add(parts[:measured])
     rest, missing = parts[measured:], list[tuple[slice, Stop]]()
@@ -226,15 +298,15 @@ def collect(
                 left = sum(part.stop - part.start for part in rest)
                 took = sizes(left, slots, a.done.seconds / max(a.done.members, 1))
                 job.told.note = took.note
-                rest = job.add(within(job.free(), took.members))
+                rest = job.add(within(job.free(), min(took.members, most), grain))
             ready = sum(job.where[k].stop - job.where[k].start for k in job.found)
             tick(s.first + (s.steps - s.first) * ready // max(members, 1))
     except KeyboardInterrupt as stop:
         missing += unfinished(job, "interrupted", stop)
-    except BackendError as error:
+    except (BackendError, StoreError) as error:
         if not job.found:
             raise
-        missing += unfinished(job, "device", error)
+        missing += unfinished(job, "store" if isinstance(error, StoreError) else "device", error)
     for k, a in job.found.items():
         if a.done is None:
             why = BackendError(a.died, fix="Run these members again.")
@@ -248,7 +320,12 @@ def state_of(job: Job, part: slice) -> dict[str, Any]:
         return {name: v[part] for name, v in job.one.given.states.items()}
     first = job.one.schedule.first
     standing = replace(
-        job.parcel, schedule=Schedule(first, None, None, None, first), values={}, events={}, looks=0
+        job.parcel,
+        schedule=Schedule(first, None, None, None, first),
+        values={},
+        events={},
+        looks=0,
+        rows=None,
     )
     return run_block(replace(standing, key=f"{job.key} at its beginning"), block(job.one, part)).record.final
 
@@ -261,9 +338,9 @@ def unfinished(job: Job, cause: str, error: BaseException) -> list[tuple[slice, 
     return [(slice(a, b), stop) for a, b in job.free()]
 
 
-def within(ranges: Sequence[tuple[int, int]], size: int) -> list[slice]:
-    """Blocks of at most so many members, in each of these ranges."""
-    return [part for a, b in ranges for part in cut(a, b, size)]
+def within(ranges: Sequence[tuple[int, int]], size: int, grain: int = 1) -> list[slice]:
+    """Blocks of about so many members, in each of these ranges."""
+    return [part for a, b in ranges for part in cut(a, b, size, grain)]
 
 
 def checked_share(verify: Any) -> float:

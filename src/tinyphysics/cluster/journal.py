@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -75,6 +76,10 @@ class Journal:
                 fix="Free some space, and run it again with the same folder: what is there counts.",
             ) from error
 
+    def remove(self) -> None:
+        """All blocks are done, and the run is in a checkpoint: they are not needed any more."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
     def blocks(self) -> Iterator[Done]:
         """Those that are there, whole and as they were written; a damaged one is computed again."""
         for path in sorted(self.folder.glob("*.npz")):
@@ -113,6 +118,7 @@ def packed(d: Done) -> bytes:
         "done": {f.name: getattr(d, f.name) for f in fields(d) if f.name not in ("record", "gaps")},
         "gaps": d.gaps is not None,
         "carried": None,
+        "checksum": digest_of(r),
     }
     for name in LISTS:
         arrays |= {f"{name}.{k}": v for k, v in enumerate(getattr(r, name))}
@@ -146,10 +152,10 @@ def unpacked(path: Path, schedule: Schedule) -> Done | None:
         with np.load(path, allow_pickle=False) as found:
             arrays = {name: found[name] for name in found.files}
         said = json.loads(arrays["said"].tobytes())
-        done = block_of(arrays, said, schedule)
+        done, checksum = block_of(arrays, said, schedule), said["checksum"]
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
-    return done if digest_of(done.record) == done.digest else None
+    return done if digest_of(done.record) == checksum else None
 
 
 def block_of(arrays: dict[str, Any], said: dict[str, Any], schedule: Schedule) -> Done:

@@ -15,7 +15,7 @@ from tinyphysics.cluster.forecast import forecast
 from tinyphysics.errors import BackendError, InputError, PlanError
 from tinyphysics.given import path, shown, whole
 from tinyphysics.runtime.stages.bind import Bound
-from tinyphysics.runtime.stages.elsewhere import HERE, Took
+from tinyphysics.runtime.stages.elsewhere import HERE, Left, Took
 from tinyphysics.runtime.stages.resolve import Resolved
 from tinyphysics.runtime.state.run import Run
 
@@ -40,10 +40,10 @@ class Spread:
         HERE.reset(self._token.pop())
 
     def execute(
-        self, r: Resolved, b: Bound, one: Run, tick: Callable[[int], None], verify: float | None
+        self, r: Resolved, b: Bound, one: Run, tick: Callable[[int], None], verify: float | None, left: Left
     ) -> Took:
         share = self.share if verify is None else checked_share(verify)
-        told, done = execute(self.pool, r, b, one, tick, self.blocks, share, self.keep)
+        told, done = execute(self.pool, r, b, one, tick, self.blocks, share, self.keep, left)
         code = next((c for c in ("made", "disk") if any(d.code == c for d in done)), "memory")
         gaps = [d.gaps for d in done if d.gaps is not None]
         return Took(

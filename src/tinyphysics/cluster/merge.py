@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.cluster.worker import Done
+from tinyphysics.cluster.worker import Done, nothing
 from tinyphysics.runtime.state.record import Carried, Record
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.storage.resume import joined as side_by_side
@@ -18,12 +18,20 @@ from tinyphysics.trajectory import Stop
 Missing = Sequence[tuple[slice, Stop, Mapping[str, Any]]]
 
 
-def merge(one: Run, record: Record, done: Sequence[Done], missing: Missing) -> None:
-    """All blocks into the record of a run; members of those that are missing have stopped at its beginning."""
+def merge(
+    one: Run, record: Record, done: Sequence[Done], missing: Missing, names: Sequence[str] | None = None
+) -> None:
+    """All blocks into the record of a run; members of those that are missing have stopped at its beginning.
+
+    Frames and observations are in a store already where the `names` of the latter are given.
+    """
     record.last = max((d.record.last for d in done), default=record.schedule.first)
     steps = record.schedule.frames(record.last)[0]
-    frames(record, done, missing, len(steps))
-    observations(record, done, missing)
+    if names is None:
+        frames(record, done, missing, len(steps))
+        observations(record, done, missing)
+    else:
+        record.observed = {name: np.empty((0, one.given.members)) for name in names}
     finals(one, record, done, missing)
     record.stops[:] = sorted(stops_of(one, done, missing), key=lambda s: (s.step, s.member or 0))
     hashes(one, record, done, missing)
@@ -40,11 +48,6 @@ def merge(one: Run, record: Record, done: Sequence[Done], missing: Missing) -> N
 
 def here(d: Done) -> slice:
     return slice(d.first, d.first + d.members)
-
-
-def nothing(v: Any) -> Any:
-    """What is shown where there is nothing: no number, or where there is no such thing the number 0."""
-    return np.nan if v.dtype.kind == "f" else 0
 
 
 def frames(record: Record, done: Sequence[Done], missing: Missing, count: int) -> None:
@@ -135,7 +138,8 @@ def shifted(found: Any, first: int) -> Any:
 
 def carried(record: Record, done: Sequence[Done]) -> Carried | None:
     """The loop states of all, to go on from; None where a block has none: a replay computes it."""
-    kept = [d.record.carried for d in done]
+    goes = next((d.record.carried for d in done if d.record.carried is not None), None)
+    kept = [d.record.carried if goes is None or d.record.carried else ended(d, goes) for d in done]
     if not kept or any(c is None or c.step != record.last or not c.registers for c in kept):
         return None
     registers = side_by_side([c.registers for c in kept if c is not None])
@@ -146,3 +150,13 @@ def carried(record: Record, done: Sequence[Done]) -> Carried | None:
         for k, (stop, state) in c.frozen.items()
     }
     return Carried(record.last, registers, frozen)
+
+
+def ended(d: Done, like: Carried) -> Carried | None:
+    """Of a block whose members have all stopped: no numbers in the loop, and their last good states."""
+    stops = {s.member: s for s in d.record.stops}
+    if not all(k in stops for k in range(d.members)):
+        return None
+    registers = {n: np.zeros((d.members, *v.shape[1:]), v.dtype) for n, v in like.registers.items()}
+    frozen = {k: (stops[k], {n: v[k] for n, v in d.record.final.items()}) for k in range(d.members)}
+    return Carried(like.step, registers, frozen)

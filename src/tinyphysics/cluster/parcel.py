@@ -22,6 +22,7 @@ from tinyphysics.runtime.state.digest import BITS
 from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.runtime.state.run import Checkpoint, Run
 from tinyphysics.runtime.state.schedule import Schedule
+from tinyphysics.runtime.storage.block_rows import BlockRows
 from tinyphysics.system import System
 from tinyphysics.util import Site, digest
 from tinyphysics.version import __version__
@@ -51,6 +52,8 @@ class Parcel:
     events: Mapping[str, str]  # what is looked for
     acts: Sequence[Any]
     is_ensemble: bool
+    carries: bool = False  # is the loop state of the end wanted, for a checkpoint?
+    rows: BlockRows | None = None  # of a store on the disk of the client, which a worker may see too
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,6 +26,7 @@ from tinyphysics.runtime.stages.bind import Bound
 from tinyphysics.runtime.stages.description import system_of
 from tinyphysics.runtime.stages.diagnose import with_watches
 from tinyphysics.runtime.stages.execute import execute
+from tinyphysics.runtime.stages.going_on import Catch
 from tinyphysics.runtime.stages.place import place
 from tinyphysics.runtime.stages.resolve import Request, Resolved
 from tinyphysics.runtime.stages.schedule import Scheduled
@@ -52,6 +54,8 @@ class Done:
     code: str
     backend: str
     digest: str  # of all its numbers: two workers agree in it
+    mark: str = ""  # under which its frames lie beside their place in a store
+    stored: str = ""  # the digest of those
 
     @property
     def members(self) -> int:
@@ -65,7 +69,12 @@ def run_block(parcel: Parcel, block: Block) -> Done:
     one, record = run_of(sim, parcel, block)
     values = {name: parse(text)[0] for name, text in parcel.values.items()}
     record.unhashed = []
-    record, launches, compiling, code = execute(one, record, values, lambda n: None, poles=one.poles)
+    catch = Catch() if parcel.carries else None
+    record, launches, compiling, code = execute(
+        one, record, values, lambda n: None, keeper=catch, poles=one.poles
+    )
+    if catch is not None and catch.found is not None:
+        record.carried = catch.found
     interrupted = next((s.error for s in record.stops if isinstance(s.error, KeyboardInterrupt)), None)
     if interrupted is not None:
         raise interrupted
@@ -73,7 +82,40 @@ def run_block(parcel: Parcel, block: Block) -> Done:
     gaps = next((w.gaps() for w in one.watches if w.gaps is not None), None)
     seconds = time.perf_counter() - began - compiling
     took = seconds, compiling, launches, code, one.target.backend
-    return Done(block.first, record, gaps, *took, digest_of(record))
+    done = Done(block.first, record, gaps, *took, digest_of(record))
+    if parcel.rows is None or not parcel.rows.reachable:
+        return done
+    here, mark = slice(block.first, block.first + block.members), uuid.uuid4().hex
+    stored = parcel.rows.write(all_rows(record, parcel.rows.taken), here, mark)
+    return without_rows(replace(done, mark=mark, stored=stored))
+
+
+def all_rows(record: Record, taken: Mapping[str, Any]) -> dict[str, Any]:
+    """The frames and observations of these numbers; after the end of a block there are no numbers."""
+    s, out = record.schedule, {}
+    for name, numbers in taken.items():
+        v = record.frames[name] if name in record.frames else record.observed[name]
+        count = len(v)
+        if name in record.frames and record.last < s.steps:
+            count = min(count, s.complete(record.last))
+        rows = np.empty((len(numbers), *v.shape[1:]), v.dtype)
+        inside = numbers < count
+        rows[inside] = v[numbers[inside]]
+        rows[~inside] = record.final[name] if name in record.final and v.dtype.kind != "f" else nothing(v)
+        out[name] = rows
+    return out
+
+
+def nothing(v: Any) -> Any:
+    """What is shown where there is nothing: no number, or where there is no such thing the number 0."""
+    return np.nan if v.dtype.kind == "f" else 0
+
+
+def without_rows(d: Done) -> Done:
+    """A block whose rows are in a store; the last frame stays, which a run that ends early has beside them."""
+    frames = {name: v[-1:].copy() for name, v in d.record.frames.items()}
+    observed = {name: v[:0].copy() for name, v in d.record.observed.items()}
+    return replace(d, record=replace(d.record, frames=frames, observed=observed))
 
 
 def simulation(parcel: Parcel) -> Simulation:

@@ -460,10 +460,9 @@ CONFLICTS: tuple[Conflict, ...] = (
         "checkpoint_every= needs checkpoint=", 'Pass checkpoint="run.checkpoint" too.',
         lambda a: a.has("checkpoint_every") and not a.has("checkpoint"), InputError),
     *(Conflict("on", other, "on", why, fix) for other, why, fix in (
-        ("save", "save= cannot be combined with on= yet: workers do not write into one store",
-         "Leave save= out: frames come back, and out.to_xarray() writes them."),
-        ("checkpoint", "checkpoint= cannot be combined with on= yet: a checkpoint is of all members at one step",
-         "Leave checkpoint= out, and go on with resume=out."),
+        ("checkpoint_every", "checkpoint_every= cannot be combined with on=: workers run their members to the end, and every "
+         "block of members that is done is kept",
+         "Leave checkpoint_every= out: resume= computes the blocks that are missing."),
         ("exchange", "exchange= cannot be combined with on= yet: replicas that exchange stay together",
          "Leave on= out."),
         (ON_A_GPU, "on= sends members to other machines, and the states are arrays on a GPU of this one",

@@ -14,6 +14,8 @@ from tinyphysics.runtime.stages.bind import Bound
 from tinyphysics.runtime.stages.resolve import Resolved
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Run
+from tinyphysics.runtime.state.windows import Windows
+from tinyphysics.runtime.storage.resume import Keeper
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +30,14 @@ class Took:
     told: Mapping[str, Any] = field(default_factory=dict)  # of the machines
 
 
+@dataclass(frozen=True, eq=False)
+class Left:
+    """What a run leaves on the disk of this machine: checkpoints, and frames in a store."""
+
+    keeper: Keeper | None = None
+    windows: Windows | None = None
+
+
 def seen_elsewhere(one: Run, took: Took) -> Run:
     """A run whose watches know what those of other machines have seen."""
     if took.gaps is None:
@@ -40,7 +50,7 @@ class Elsewhere(Protocol):
     """Machines that do the steps of a run."""
 
     def execute(
-        self, r: Resolved, b: Bound, one: Run, tick: Callable[[int], None], verify: float | None
+        self, r: Resolved, b: Bound, one: Run, tick: Callable[[int], None], verify: float | None, left: Left
     ) -> Took: ...
 
 
@@ -56,8 +66,10 @@ def elsewhere(r: Resolved, one: Run) -> Elsewhere | None:
     if not one.given.members or asked is None and (around is None or not one.given.is_ensemble):
         return None
     call = r.request
+    if asked is None and hasattr(call.save, "put"):  # a replay, whose frames are wanted here
+        return None
     check("on", Ask(
-        {"on": asked if asked is not None else around, "save": call.save, "checkpoint": call.checkpoint,
+        {"on": asked if asked is not None else around, "checkpoint_every": call.checkpoint_every,
          "exchange": call.exchange}, r.setup.system,
         {ON_A_GPU: r.arrays is not None or r.lent is not None, TOGETHER: one.across is not None},
     ))  # fmt: skip

@@ -15,7 +15,7 @@ from tinyphysics.ir import UOp
 from tinyphysics.runtime.engines.backend import transferred
 from tinyphysics.runtime.stages.bind import Bound
 from tinyphysics.runtime.stages.description import acts_data, described
-from tinyphysics.runtime.stages.elsewhere import Took, elsewhere
+from tinyphysics.runtime.stages.elsewhere import Left, Took, elsewhere
 from tinyphysics.runtime.stages.energy_so_far import EnergySoFar
 from tinyphysics.runtime.stages.execute import execute
 from tinyphysics.runtime.stages.origin import looking_between
@@ -55,7 +55,7 @@ def run(r: Resolved, s: Scheduled, b: Bound, one: Run, began: float) -> Ran:
             start = on_host(b.given.states, r.arrays) if r.begun is None else r.begun.start
             across = None if b.across is None else b.across.data
             keeper = Keeper(s.checkpoint, who, b.given, start, acts_data(b.acts), across)
-        windows = None if save is None else opened(r, b, one, who)
+        windows = None if save is None else opened(r, b, one, who, others is not None)
     if setup.began is None and r.begun is None and r.arrays is None:
         setup.began = first_state(b.given, r.dt, s.schedule.steps)
     wander = EnergySoFar(one, b.record, b.values, of_frames_too=setup.goal.approximate is None)
@@ -66,7 +66,7 @@ def run(r: Resolved, s: Scheduled, b: Bound, one: Run, began: float) -> Ran:
     before = transferred(one.target) if r.arrays is None else r.arrays.moved
     with progress_bar(r.request.progress, setup.system.name, steps, wander) as tick, closing(windows):
         if others is not None:
-            took = others.execute(r, b, one, tick, r.request.verify)
+            took = others.execute(r, b, one, tick, r.request.verify, Left(keeper, windows))
         else:
             took = Took(*execute(
                 one, b.record, b.values, tick, keeper=keeper, windows=windows, poles=one.poles
@@ -84,14 +84,14 @@ def identity_of(r: Resolved, one: Run) -> Identity:
     )
 
 
-def opened(r: Resolved, b: Bound, one: Run, who: Identity) -> Windows:
+def opened(r: Resolved, b: Bound, one: Run, who: Identity, in_blocks: bool) -> Windows:
     """Where frames and observables are handed on to."""
     setup, stream, since = r.setup, r.request.save, -1
     if not hasattr(stream, "put"):  # replays hand them on to something else than a store
         told = described(
             setup.system, setup.goal, setup.requested, setup.checks, setup.compiled.known.program, b.acts
         )
-        stream, since = begun(a_path("save", stream, "run.zarr"), one, b.values, who, told)
+        stream, since = begun(a_path("save", stream, "run.zarr"), one, b.values, who, told, in_blocks)
     look = partial(observe_frames, one, b.values) if one.gridless and b.values else None
     return Windows(b.record, stream, one.dt, one.t0, one.given.is_ensemble, since, look)
 

@@ -141,6 +141,22 @@ class Windows:
             r.observed = {name: np.empty_like(v) for name, v in r.observed.items()}
         r.slot0, r.row0 = slots, rows
 
+    def all_of_it(self) -> Window:
+        """What a run hands on that has reached its last step, at once: its frames and observations by their numbers."""
+        s = self.record.schedule
+        n = self.record.last
+        steps, inside = s.frames(n)
+        skip = int(s.first % (s.save_every or s.first + 1) != 0 and n != s.first)
+        inside = None if inside is None else inside[skip:]
+        times = times_of((steps[skip:], inside), self.dt, self.t0)
+        later = s.observed(n)
+        seen: Any = np.arange(later.start, later.stop, later.step)
+        rows = {"row": np.arange(skip, len(steps))}, {"row": np.arange(len(seen))}
+        w = Window(steps[skip:], times, rows[0], seen, times_at(seen, self.dt, self.t0), rows[1])
+        if self.look is not None:
+            w = replace(w, observed_steps=w.steps, observed_times=times, observed=rows[0])
+        return w.after(self.since, inside)
+
     def shown(self, arrays: Mapping[str, Any], begin: int, end: int) -> dict[str, Any]:
         """Without a member axis if none was given."""
         rows = {name: here(v[begin:end]) for name, v in arrays.items()}

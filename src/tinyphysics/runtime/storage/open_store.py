@@ -15,6 +15,7 @@ from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.runtime.state.run import Checkpoint, Identity, Run
 from tinyphysics.runtime.state.schedule import time_at, times_at
 from tinyphysics.runtime.state.windows import Window
+from tinyphysics.runtime.storage.block_rows import part_of
 from tinyphysics.runtime.storage.run_store import (
     FORMAT,
     MEMBER,
@@ -85,8 +86,10 @@ def arrays_given(i: Inputs) -> dict[str, Any]:
     return {name: v[0] if len(v) == 1 else v for name, v in i.own.items() if len(v) > 1 or v.ndim > 1}
 
 
-def layouts(r: Run, values: Mapping[str, UOp]) -> list[Layout]:
+def layouts(r: Run, values: Mapping[str, UOp], in_blocks: bool = False) -> list[Layout]:
+    """The arrays of a store; chunks of a run whose members are done in blocks are of some members each."""
     i, s = r.given, r.schedule
+    part = part_of(i.members) if in_blocks and i.is_ensemble else 0
     lead, members = ((i.members,), (MEMBER,)) if i.is_ensemble else ((), ())
     frames, seen = s.kept(s.steps), len(s.observed(s.steps))
     number: Any = np.float64(0.0)
@@ -102,12 +105,14 @@ def layouts(r: Run, values: Mapping[str, UOp]) -> list[Layout]:
     for x in r.system.states:
         for word in r.encoding.precision.names(x.name):
             like = np.broadcast_to(np.zeros((), i.states[word].dtype), lead + x.var.shape)
-            out.append(growing(word, like, (TIME, *members, *axes(x.name, x.var.shape)), x.unit, frames))
+            out.append(
+                growing(word, like, (TIME, *members, *axes(x.name, x.var.shape)), x.unit, frames, part)
+            )
     out.append(growing(OBSERVED, number, (OBSERVED,), None, seen))
     out.append(growing("observed_step", np.int64(0), (OBSERVED,), None, seen))
     for name, u in values.items():
         like = np.broadcast_to(number, lead + u.shape)
-        out.append(growing(name, like, (OBSERVED, *members, *axes(name, u.shape)), None, seen))
+        out.append(growing(name, like, (OBSERVED, *members, *axes(name, u.shape)), None, seen, part))
     units = {p.name: p.unit for p in r.system.parameters}
     for name, v in arrays_given(i).items():
         dims = (*((MEMBER,) if len(i.own[name]) > 1 else ()), *axes(name, i.own[name].shape[1:]))
@@ -116,7 +121,12 @@ def layouts(r: Run, values: Mapping[str, UOp]) -> list[Layout]:
 
 
 def begun(
-    path: Path, r: Run, values: Mapping[str, UOp], run: Identity, description: Mapping[str, Any]
+    path: Path,
+    r: Run,
+    values: Mapping[str, UOp],
+    run: Identity,
+    description: Mapping[str, Any],
+    in_blocks: bool = False,
 ) -> tuple[Stream, int]:
     """(where the windows of a run go, up to which step it has everything)."""
     i, c = r.given, r.begun
@@ -124,8 +134,9 @@ def begun(
     check_names(own, list(values))
     if check_save(path, c):
         assert c is not None
-        return Stream(gone_on(path, r, values, c)), c.step
-    new = create(path, layouts(r, values), described_run(r, run, description), arrays_given(i))
+        there = gone_on(path, r, values, c)
+        return Stream(there), -1 if c.step == there.attributes["begins"] else c.step
+    new = create(path, layouts(r, values, in_blocks), described_run(r, run, description), arrays_given(i))
     out = Stream(new)
     if c is not None and c.step > 0:  # a store begins where a replay does, whatever it was made for
         start = {name: v[None] if i.is_ensemble else v for name, v in c.start.items()}
@@ -152,5 +163,8 @@ def gone_on(path: Path, r: Run, values: Mapping[str, UOp], c: Checkpoint) -> Run
                 f"{name}={n}, but `{path}` has {name}={there.attributes.get(name)}",
                 fix=f"Pass {name}={there.attributes.get(name)}, or another save=.",
             )
-    there.truncate(c.step, time_at(c.step, r.dt, r.t0), every)
+    if c.step == there.attributes["begins"]:  # all that the run itself wrote is written again
+        there.commit(int(np.searchsorted(there.read("step"), c.step)), 0, {})
+    else:
+        there.truncate(c.step, time_at(c.step, r.dt, r.t0), every)
     return there

@@ -77,10 +77,15 @@ class Layout:
         }
 
 
-def growing(name: str, like: Any, dims: tuple[str, ...], unit: str | None = None, planned: int = 0) -> Layout:
-    """The layout of rows like this one: chunks of a few megabytes."""
+def growing(
+    name: str, like: Any, dims: tuple[str, ...], unit: str | None = None, planned: int = 0, part: int = 0
+) -> Layout:
+    """The layout of rows like this one: chunks of a few megabytes; with `part` each is of so many members."""
     a = np.asarray(like)
     dtype = a.dtype.newbyteorder("<").str
+    if part:
+        fit = CHUNK * len(a) // max(part * a.nbytes, 1)
+        return Layout(name, dtype, a.shape, dims, max(1, min(fit, planned)), part, unit=unit)
     fit = CHUNK // max(a.nbytes, 1)
     if fit >= 1 or not a.shape:
         return Layout(name, dtype, a.shape, dims, max(1, min(fit, max(planned, LEAST))), unit=unit)
@@ -125,8 +130,11 @@ class ChunkRows:
             if not m.part:
                 yield self.file(chunk, *([0] if m.row else []), *rest), offset * m.row_bytes, slice(k, end)
             else:
-                for j in range(0, m.row[0], m.part):
-                    yield self.file(chunk, j // m.part, *rest), 0, (k, slice(j, j + m.part))
+                size = m.part * m.row_bytes // m.row[0]
+                for row in range(k, end):
+                    for j in range(0, m.row[0], m.part):
+                        place = (offset + row - k) * size
+                        yield self.file(chunk, j // m.part, *rest), place, (row, slice(j, j + m.part))
             k = end
 
     def write(self, at: int, rows: Any, sync: Callable[[int], None]) -> None:
