@@ -238,8 +238,7 @@ def test_ctrl_c_keeps_the_blocks_that_are_done():
 @pytest.mark.parametrize(
     "call, error, words",
     [
-        ({"save": "not_there.zarr"}, PlanError, "save="),
-        ({"checkpoint": "not_there.checkpoint"}, PlanError, "resume=out"),
+        ({"checkpoint": "not_there.checkpoint", "checkpoint_every": 2}, PlanError, "resume="),
         ({"verify": 2}, InputError, "share"),
         ({"verify": True}, InputError, "share"),
     ],

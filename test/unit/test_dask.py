@@ -109,6 +109,58 @@ def test_workers_that_are_killed_cost_their_blocks_and_no_bit(cluster):
         assert parts.hash == whole.hash
 
 
+CLIENT = """
+import sys
+import numpy as np
+import tinyphysics as tp
+from test_dask import henon_heiles, start
+print("begins", flush=True)
+tp.compile(henon_heiles, dt=0.05).evolve(
+    **start(), steps=200_000, frames=5, save=sys.argv[2] + "/b.zarr", checkpoint=sys.argv[2] + "/b.ck",
+    on=tp.on(sys.argv[1], blocks=40),
+)
+"""
+
+
+def test_the_store_survives_workers_and_the_client_that_are_killed(tmp_path):
+    """`kill -9` of workers, then of the client, then `resume=`: same hash, same files, and no block too many."""
+    sim, call = tp.compile(henon_heiles, dt=0.05), {"steps": 200_000, "frames": 5}
+    whole = sim.evolve(**start(), **call)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with workers(2) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+            a = {"save": tmp_path / "a.zarr", "checkpoint": tmp_path / "a.ck"}
+            assert sim.evolve(**start(), **call, **a, on=tp.on(client, blocks=40)).hash == whole.hash
+            there, blocks, kills = tmp_path / "b.zarr", tmp_path / "b.ck.blocks", 0
+            line = [sys.executable, "-c", CLIENT, cluster.scheduler_address, str(tmp_path)]
+            path = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
+            job = subprocess.Popen(line, env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.DEVNULL)
+            try:
+                rng = np.random.default_rng(5)
+                while len(list(blocks.glob("*.npz"))) < 12 and job.poll() is None:
+                    time.sleep(0.05)
+                    if len(list(blocks.glob("*.npz"))) >= 3 * (kills + 1) and kills < 3:
+                        os.kill(int(rng.choice([*client.run(os.getpid).values()])), signal.SIGKILL)
+                        kills += 1
+                assert job.poll() is None, "it ended before it was killed"
+            finally:
+                job.kill()
+                job.wait(30)
+            found = len(list(blocks.glob("*.npz")))
+            assert found >= 12 and kills == 3
+            b = {"save": there, "checkpoint": tmp_path / "b.ck"}
+            out = sim.evolve(resume=tmp_path / "b.ck", **call, **b, on=tp.on(client, blocks=40))
+    assert out.hash == whole.hash
+    told = out.metrics["cluster"]
+    assert told["kept"] >= found - 1 and told["kept"] + told["computed"] == told["blocks"]
+    files = [
+        {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+        for root in (tmp_path / "a.zarr", there)
+    ]
+    assert files[0] == files[1]
+    assert (tmp_path / "a.ck").read_bytes() == (tmp_path / "b.ck").read_bytes()
+
+
 def test_a_worker_that_flips_a_bit_is_found(tmp_path):
     liar = tmp_path / "liar.py"
     liar.write_text(
