@@ -26,7 +26,9 @@ def contents(path):
 
 
 def files(path):
-    return {p.relative_to(path).as_posix(): p.read_bytes() for p in sorted(Path(path).rglob("*")) if p.is_file()}
+    return {
+        p.relative_to(path).as_posix(): p.read_bytes() for p in sorted(Path(path).rglob("*")) if p.is_file()
+    }
 
 
 def same_store(a, b):
@@ -34,7 +36,9 @@ def same_store(a, b):
     assert one[0] == two[0]
     assert list(one[1]) == list(two[1])
     for name, v in one[1].items():
-        assert v.dtype == two[1][name].dtype and np.array_equal(v, two[1][name], equal_nan=v.dtype.kind == "f"), name
+        assert v.dtype == two[1][name].dtype and np.array_equal(
+            v, two[1][name], equal_nan=v.dtype.kind == "f"
+        ), name
 
 
 class Dead(Exception):
@@ -118,7 +122,9 @@ def test_a_damaged_chunk_is_computed_again(tmp_path):
     whole = sim.evolve(**given, **call)
     with pytest.raises(Dead):
         sim.evolve(**given, **call, **here, on=spread(8, Dying))
-    chunk = next(p for p in (tmp_path / "b.zarr" / "q" / "c").rglob("*") if p.is_file() and not p.name.startswith("."))
+    chunk = next(
+        p for p in (tmp_path / "b.zarr" / "q" / "c").rglob("*") if p.is_file() and not p.name.startswith(".")
+    )
     chunk.write_bytes(bytes(len(chunk.read_bytes())))
     parts = sim.evolve(**call, **here, resume=here["checkpoint"], on=spread(8))
     same(whole, parts)
@@ -128,7 +134,10 @@ def test_a_damaged_chunk_is_computed_again(tmp_path):
 @pytest.mark.parametrize("first, then", [(None, 5), (5, None), (5, 3)])
 def test_a_run_goes_on_wherever_it_was_begun(first, then, tmp_path):
     sim, given = tp.compile(henon_heiles, dt=0.05), pair(2)
-    call, on = {"save_every": 7, "observe": {"r": lambda q: q @ q}}, lambda n: None if n is None else spread(n)
+    call, on = (
+        {"save_every": 7, "observe": {"r": lambda q: q @ q}},
+        lambda n: None if n is None else spread(n),
+    )
     whole = sim.evolve(**given, **call, steps=100, save=tmp_path / "a.zarr")
     here = {"save": tmp_path / "b.zarr", "checkpoint": tmp_path / "b.ck"}
     sim.evolve(**given, **call, **here, steps=45, on=on(first))
