@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -134,6 +135,22 @@ def damped(n: int, m: int, **options: Any) -> Made:
         return v, around - c * v
 
     return f, options, dict(u=rng.normal(size=(n, m)), v=np.zeros((n, m)))
+
+
+def reaction(n: int, m: int, **options: Any) -> Made:
+    """Two fields that diffuse and react, stiff where the grid is fine (a Brusselator)."""
+
+    @tp.ode
+    def f(u: tp.Array[n, m], v: tp.Array[n, m], d: float = 0.02):  # type: ignore[valid-type]
+        def around(z: Any) -> Any:
+            return tp.roll(z, 1, 0) + tp.roll(z, -1, 0) + tp.roll(z, 1, 1) + tp.roll(z, -1, 1) - 4 * z
+
+        return (
+            1 + u * u * v - 4.4 * u + d * n * n * around(u),
+            3.4 * u - u * u * v + d * m * m * around(v),
+        )
+
+    return f, options, dict(u=1 + 0.1 * rng.random((n, m)), v=3 + 0.1 * rng.random((n, m)))
 
 
 def lorenz(**options: Any) -> Made:
@@ -254,6 +271,11 @@ TABLE: dict[str, Callable[[], Made]] = {
     **rows("kuramoto of {}, rk4", kuramoto, (10, 100, 1000), method="rk4"),
     **rows("damped wave {}", damped, ((n, n) for n in (4, 8, 16))),
     **rows("damped wave {}, rk4", damped, ((n, n) for n in (4, 8, 16, 32, 100)), method="rk4"),
+    **{
+        f"two fields {n} x {n}, {method}": partial(reaction, n, n, method=method)
+        for n in (8, 32)
+        for method in ("rodas", "rock4", "dop853", "radau")
+    },
     "lorenz": lorenz,
     "double pendulum": lambda: pendulums(2),
     "double pendulum, galerkin4": lambda: pendulums(2, method="galerkin4"),

@@ -1,5 +1,7 @@
 """Nests that differ in their buffers and numbers alone are one function, called with other buffers and numbers."""
 
+from collections import Counter
+
 import numpy as np
 
 import tinyphysics as tp
@@ -46,7 +48,7 @@ def test_stages_that_differ_in_their_weights_are_written_once():
     nests = [n for s in kernel.sections.values() for n in s.nests]
     same = SameNests(kernel, nests)
     found = [s for n in nests if (s := same.shared(n)) is not None]
-    largest = max((sum(s.key == t.key for t in found) for s in found if s.numbers), default=0)
+    largest = max(Counter(s.key for s in found if s.numbers).values(), default=0)
     assert largest >= 16
     text = module(kernel, False, 4, True)
     assert text.count("= internal constant [") >= 32  # of the step, and of the curve through it
@@ -114,3 +116,12 @@ def test_a_long_solver_has_one_form_of_each_nest():
     assert len(many.sections["step"].nests) > MOST_WRITTEN_TWICE >= len(few.sections["step"].nests)
     assert '@"step.0.whole"' not in module(many, False, 4, True)
     assert '.whole"' in module(few, False, 4, True)
+
+
+def test_the_careful_form_is_made_when_it_is_asked_for():
+    """Half of all bodies: few runs have arguments that are too large for the fast paths of functions."""
+    kernel = build_loops(tp.compile(field, method="rkc", sizes={"n": 32}).tpir)
+    assert list(kernel.careful) == list(kernel.sections) and "made" not in vars(kernel.careful)
+    module(kernel, False, 4, True)
+    assert "made" not in vars(kernel.careful)
+    assert [len(s.nests) for s in kernel.careful.values()] == [len(s.nests) for s in kernel.sections.values()]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tinyphysics.context import REWRITE_LIMIT
 from tinyphysics.ir.pattern import PatternMatcher
-from tinyphysics.ir.uop import RECORD, UOp
+from tinyphysics.ir.uop import RECORD, UOp, toposort
 
 
 @dataclass
@@ -24,9 +24,29 @@ class EndlessRewrite(RuntimeError):
     """Two rules undo each other: a bug in a table, never the user's."""
 
 
+def untouched(roots: Sequence[UOp], rules: PatternMatcher) -> dict[UOp, UOp]:
+    """The nodes that no rule changes, nor anything below them: most of a graph, found in one pass over it."""
+    done: dict[UOp, UOp] = {}
+    sites = RECORD.get()
+    for u in toposort(roots):
+        for s in u.src:
+            if s not in done:
+                break
+        else:
+            if rules.candidates(u.op):
+                if sites is not None:
+                    sites.current = sites.table.get(u)
+                if rules.fire(u) is not None:
+                    continue
+            done[u] = u
+    return done
+
+
 def graph_rewrite(roots: Sequence[UOp], rules: PatternMatcher, fired: Fired | None = None) -> list[UOp]:
     """The roots with every node rewritten, sources first, to a fixpoint."""
-    done: dict[UOp, UOp] = {}
+    done = untouched(roots, rules)
+    if all(root in done for root in roots):
+        return list(roots)
     becomes: dict[UOp, UOp] = {}  # rewritten once; what it became is still to be finished
     active: dict[UOp, None] = {}  # on the stack: meeting one again means going in a circle
     limit, count = REWRITE_LIMIT.value, 0

@@ -891,7 +891,16 @@ def toposort(roots: Sequence[UOp], before: dict[UOp, None] | None = None) -> lis
 
 def substitute(roots: Sequence[UOp], table: dict[UOp, UOp]) -> list[UOp]:
     """The roots with some nodes replaced by others of the same shape."""
+    if not table:
+        return list(roots)
     new: dict[UOp, UOp] = {}
     for u in toposort(roots):
-        new[u] = table[u] if u in table else u.replace(tuple([new[s] for s in u.src]))
+        found = table.get(u)
+        if found is None:
+            found = u
+            for s in u.src:
+                if new[s] is not s:  # most nodes of a graph stay as they are
+                    found = UOp(u.op, u.dtype, u.shape, tuple([new[s] for s in u.src]), u.arg)
+                    break
+        new[u] = found
     return [new[u] for u in roots]

@@ -55,9 +55,8 @@ class SameNests:
         differing = [len(set(each)) > 1 for each in zip(*self.groups[key])]
         numbers = tuple(u for u, d in zip(own, differing) if d)
         nest, kernel = reading(nest, numbers, self.kernel)
-        form = form_of(nest, kernel)
-        assert form is not None, "buffers and kinds are the same as with all of its numbers"
-        return Shared(nest, kernel, *form, numbers)
+        # the key with all numbers does: those that are left in the text are equal in the whole group
+        return Shared(nest, kernel, key, tuple(order_of(nest)), numbers)
 
 
 def numbers_of(nest: Nest) -> tuple[UOp, ...]:
@@ -92,6 +91,11 @@ def looks_for(kernel: LoopKernel) -> bool:
     return sum(len(s.nests) for s in kernel.sections.values()) >= MANY
 
 
+def order_of(nest: Nest) -> dict[str, None]:
+    """The buffers of a nest, those that it stores to first."""
+    return dict.fromkeys([s.buffer for p in nest.pieces for s in p.stores] + [u.arg[0] for u in nest.loads()])
+
+
 def form_of(nest: Nest, kernel: LoopKernel) -> tuple[Hashable, tuple[str, ...]] | None:
     """(what is equal in nests that are the same, its buffers in order); None where that is not known."""
     if nest.kind not in LIKE or nest.near is not None or nest.when is not None:
@@ -99,7 +103,7 @@ def form_of(nest: Nest, kernel: LoopKernel) -> tuple[Hashable, tuple[str, ...]] 
     loads = list(dict.fromkeys(nest.loads()))
     if any(inner.op is Ops.LOAD for u in loads for i in u.src for inner in nodes(i)):
         return None
-    order = dict.fromkeys([s.buffer for p in nest.pieces for s in p.stores] + [u.arg[0] for u in loads])
+    order = order_of(nest)
     place = {name: k for k, name in enumerate(order)}
     renamed = {u: UOp(u.op, u.dtype, u.shape, u.src, (place[u.arg[0]], u.arg[1])) for u in loads}
     pieces = tuple(piece_form(p, place, renamed) for p in nest.pieces)

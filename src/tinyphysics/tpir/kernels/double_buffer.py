@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, substitute, toposort
-from tinyphysics.tpir.kernels.nests import Nest
+from tinyphysics.tpir.kernels.nests import Nest, Store
 
 
 def assign_buffers(
@@ -42,18 +42,24 @@ def identical(nest: Nest, old: str, new: str) -> bool:
     return True
 
 
+def shifts(s: Store) -> tuple[UOp, ...]:
+    return () if s.shift is None else (s.shift,)
+
+
 def renamed(nest: Nest, physical: dict[str, str]) -> Nest:
     pieces = []
     for p in nest.pieces:
         loads = [u for u in toposort(p.roots) if u.op is Ops.LOAD and u.arg[0] in physical]
         table = {u: UOp(Ops.LOAD, u.dtype, (), u.src, (physical[u.arg[0]], u.arg[1])) for u in loads}
+        # what stores have in common is renamed once
+        new = iter(substitute([u for s in p.stores for u in (s.value, *s.index, *shifts(s))], table))
         stores = tuple(
             replace(
                 s,
                 buffer=physical.get(s.buffer, s.buffer),
-                index=tuple(substitute(list(s.index), table)),
-                value=substitute([s.value], table)[0],
-                shift=None if s.shift is None else substitute([s.shift], table)[0],
+                value=next(new),
+                index=tuple(next(new) for _ in s.index),
+                shift=next(new) if shifts(s) else None,
             )
             for s in p.stores
         )

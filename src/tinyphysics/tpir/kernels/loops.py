@@ -31,7 +31,17 @@ from tinyphysics.tpir.kernels.kernel import Meaning, carried_registers, implicit
 from tinyphysics.tpir.kernels.layout import long_axes
 from tinyphysics.tpir.kernels.materialise import cost, is_stored, weight
 from tinyphysics.tpir.kernels.neighbours import ListSpec, asked, shift_of, specs
-from tinyphysics.tpir.kernels.nests import Buffer, LoopKernel, LoopSection, Nest, Piece, Round, Turn, kept_as
+from tinyphysics.tpir.kernels.nests import (
+    Buffer,
+    Later,
+    LoopKernel,
+    LoopSection,
+    Nest,
+    Piece,
+    Round,
+    Turn,
+    kept_as,
+)
 from tinyphysics.tpir.kernels.rounds import RoundsInLoops
 from tinyphysics.tpir.kernels.schedule import Marks, Schedule, schedule
 from tinyphysics.tpir.kernels.stages import RolledStep, rolled_up
@@ -411,7 +421,7 @@ def _planned(program: Program, components: int | None, seed: Seed) -> Callable[[
             tuple(dict.fromkeys([*scalars, *implicit(program)])),
             buffers,
             {name: section(name, careful=False) for name in planned},
-            {name: section(name, careful=True) for name in planned},
+            Later(planned, lambda: {name: section(name, careful=True) for name in planned}),
             inputs,
             {name: f"${name}" for name in arrays},
             {name: (f"&{name}", u.dtype, u.shape) for name, u in stored.items()},

@@ -378,6 +378,29 @@ class LoopSection:
         return all(do(t) for t in self.sequence())
 
 
+class Later(Mapping[str, LoopSection]):
+    """Sections that are made when one is first asked for: few runs need the careful form of theirs."""
+
+    def __init__(self, names: Iterable[str], make: Callable[[], dict[str, LoopSection]]) -> None:
+        self.names, self.make = tuple(names), make
+
+    @cached_property
+    def made(self) -> dict[str, LoopSection]:
+        return self.make()
+
+    def __getitem__(self, name: str) -> LoopSection:
+        return self.made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (self.made,)
+
+
 @dataclass(eq=False)
 class LoopKernel:
     """A program as loop nests over buffers."""
@@ -386,7 +409,7 @@ class LoopKernel:
     params: tuple[UOp, ...]  # scalars that all nests share
     buffers: dict[str, Buffer]
     sections: dict[str, LoopSection]
-    careful: dict[str, LoopSection]
+    careful: Mapping[str, LoopSection]
     inputs: dict[str, str]  # state -> the buffer that it is loaded into
     arrays: dict[str, str]  # array parameter -> its buffer
     outputs: dict[str, tuple[str, DType, tuple[int, ...]]]  # name -> buffer, dtype, shape
@@ -435,8 +458,10 @@ class LoopKernel:
     @cached_property
     def called(self) -> dict[str, Nest]:
         """The nests whose kind says what they call, by the buffers with the addresses."""
-        every = (*self.sections.values(), *self.careful.values())
-        return {n.called: n for s in every for n in s.nests if n.called}
+        found = {n.called: n for s in self.sections.values() for n in s.nests if n.called}
+        if not found:  # both forms call the same
+            return found
+        return found | {n.called: n for s in self.careful.values() for n in s.nests if n.called}
 
     def __str__(self) -> str:
         out = [f"kernel {self.name}"]

@@ -57,11 +57,10 @@ class LibraryCall(PlainKind):
                 nests.append(nest)
             return replace(s, nests=tuple(nests))
 
-        sections, careful = (
-            {name: section(s) for name, s in group.items()} for group in (kernel.sections, kernel.careful)
-        )
+        sections = {name: section(s) for name, s in kernel.sections.items()}
         if not found:
             return kernel
+        careful = {name: section(s) for name, s in kernel.careful.items()}
         buffers = {**kernel.buffers, **{name: Buffer(name, 1, (), i64) for name in found}}
         return replace(kernel, buffers=buffers, sections=sections, careful=careful)
 
