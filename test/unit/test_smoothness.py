@@ -170,3 +170,25 @@ def test_a_length_has_its_kink_at_a_point_which_no_step_goes_across(rough, is_a_
     text = f"@tp.hamiltonian\ndef system(q: tp.Vec[2], p: tp.Vec[2]):\n    return (1 + q @ q) * (p @ p) / 2 + tp.sqrt({rough})"
     exec(text, scope)
     assert bool(tp.compile(scope["system"], dt=0.1).certificate.symmetric) == is_a_point
+
+
+def test_a_cutoff_of_few_particles_ends_as_one_of_many():
+    """They have no list: how the sum ends is read from what was written, whatever its length is made of."""
+
+    def ended(n, **how):
+        @tp.hamiltonian
+        def gas(q: tp.Array["n", 3], p: tp.Array["n", 3], L: float):
+            r2 = tp.pair_distance2(q, box=L, cutoff=0.45 * L, **{k: f(L) for k, f in how.items()})
+            return (p**2).sum() / 2 + tp.pair_sum(1 / np.sqrt(r2))
+
+        return tp.compile(gas, dt=0.01, sizes={"n": n})
+
+    switch = {"switch": lambda L: 0.4 * L}
+    for n in (2, 8, 20):
+        smooth = ended(n, **switch)
+        assert smooth.certificate.consistent and "with an error of size dt**2" in str(smooth.explain())
+        jumps = ended(n)
+        assert not jumps.certificate.consistent and "the energy may jump" in str(jumps.explain())
+    q = np.random.default_rng(0).uniform(0, 4, (8, 3))
+    with pytest.raises(tp.errors.InputError, match="the switch begins at 2"):
+        ended(8, switch=lambda L: 0.5 * L).evolve(q=q, p=0 * q, L=4.0, steps=1)

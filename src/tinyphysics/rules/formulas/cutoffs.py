@@ -27,10 +27,42 @@ def cutoffs(roots: Sequence[UOp]) -> dict[UOp, int]:
     return {u: kind for u in toposort(roots) if (kind := kind_of(u)) is not None}
 
 
+def endings(roots: Sequence[UOp]) -> dict[UOp, int]:
+    """How sums over pairs with a cutoff end; for few particles, which have no list, how they are written."""
+    return {u: kind for u in toposort(roots) if (kind := ending(u)) is not None}
+
+
+def ending(u: UOp) -> int | None:
+    if (kind := kind_of(u)) is not None:
+        return kind
+    of_pairs = u.op is Ops.TRIU or u.op is Ops.REDUCE and u.arg[0] == "pairs"
+    if not of_pairs or u.src[0].op is not Ops.WHERE:
+        return None
+    near, value = first(u.src[0].src[0]), u.src[0].src[1]
+    if near.op is not Ops.LT or not is_room(of_all(near.src[1])):
+        return None
+    if value.op is Ops.MUL and is_switch(value.src[1]):
+        return SWITCHED
+    return SHIFTED if value.op is Ops.SUB else CUT
+
+
+def first(near: UOp) -> UOp:
+    """The comparison with the cutoff; excluded pairs are left out behind it."""
+    while near.op is Ops.AND:
+        near = near.src[0]
+    return near
+
+
+def square_of(limit: UOp) -> UOp:
+    """The square of the cutoff that squared distances are compared with."""
+    whole = of_all(limit)
+    return (whole.src[1] if is_room(whole) else whole).expand(limit.shape)
+
+
 def within_cutoffs(roots: Sequence[UOp]) -> list[UOp]:
     """The expressions without what a sum over neighbours does by itself: leave out, switch off, look for images."""
     new: dict[UOp, UOp] = {}
-    for u, kind in cutoffs(roots).items():
+    for u, kind in endings(roots).items():
         mask = u.src[0]
         if mask.op is not Ops.WHERE:
             continue
@@ -47,16 +79,14 @@ def within_cutoffs(roots: Sequence[UOp]) -> list[UOp]:
 def switches(roots: Sequence[UOp]) -> list[tuple[UOp, UOp]]:
     """(where it begins, the squared cutoff) of the switch of each sum over neighbours that has one."""
     found: dict[tuple[UOp, UOp], None] = {}
-    for u, kind in cutoffs(roots).items():
+    for u, kind in endings(roots).items():
         mask = u.src[0]
         if kind != SWITCHED or mask.op is not Ops.WHERE:
             continue
-        near, value = mask.src[:2]
-        while near.op is Ops.AND:  # excluded pairs are left out behind it
-            near = near.src[0]
+        near, value = first(mask.src[0]), mask.src[1]
         if near.op is Ops.LT and value.op is Ops.MUL and is_switch(value.src[1]):
             begins = value.src[1].src[0].src[1]
-            found[of_all(begins.src[0]), of_all(near.src[1])] = None
+            found[of_all(begins.src[0]), of_all(square_of(near.src[1]))] = None
     return list(found)
 
 
@@ -68,9 +98,7 @@ def at_cutoffs(roots: Sequence[UOp]) -> Iterator[tuple[int, UOp, UOp]]:
     for u in toposort(roots):
         if u.op is not Ops.TRIU or u.src[0].op is not Ops.WHERE:
             continue
-        near, value = u.src[0].src[:2]
-        while near.op is Ops.AND:
-            near = near.src[0]
+        near, value = first(u.src[0].src[0]), u.src[0].src[1]
         if near.op is not Ops.LT:
             continue
         distance, limit = near.src[0], of_all(near.src[1])

@@ -20,7 +20,16 @@ from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.equality.normal import Normal, TooLarge
 from tinyphysics.rules.equality.poles import PoleSearch, exponent, merged, searched
 from tinyphysics.rules.equality.ranges import Range, ranges_of
-from tinyphysics.rules.formulas.cutoffs import CUT, SHIFTED, SWITCHED, cutoffs, is_switch, within_cutoffs
+from tinyphysics.rules.formulas.cutoffs import (
+    CUT,
+    SHIFTED,
+    SWITCHED,
+    endings,
+    first,
+    is_switch,
+    square_of,
+    within_cutoffs,
+)
 
 JUMP, KINK = -1, 0
 MOST_DERIVATIVES = 2  # that are compared where the branches of a choice meet
@@ -92,7 +101,7 @@ def rough_places(roots: Sequence[UOp], moving: frozenset[UOp]) -> list[Rough]:
         for u in toposort(inside)
         if u.leaves & moving and (order := own_order(u, ranges, moving)) is not None
     ]
-    for u, kind in cutoffs(plain).items():
+    for u, kind in endings(plain).items():
         if u.leaves & moving:
             out.append(Rough(AT_CUTOFF[kind] if kind == CUT or ends_at_zero(u, kind) else JUMP, u, kind))
     return out + at_zeros(inside, moving)
@@ -245,12 +254,10 @@ def ends_at_zero(u: UOp, kind: int) -> bool:
     mask = u.src[0]
     if mask.op is not Ops.WHERE or mask.src[2].op is not Ops.CONST or mask.src[2].arg != 0.0:
         return False
-    near, value, _ = mask.src
-    while near.op is Ops.AND:  # excluded pairs are left out behind it
-        near = near.src[0]
+    near, value = first(mask.src[0]), mask.src[1]
     if near.op is not Ops.LT:
         return False
-    distance, whole = near.src
+    distance, whole = near.src[0], square_of(near.src[1])
     if kind != SWITCHED:
         return is_zero(value, {distance: whole})
     if value.op is not Ops.MUL or not is_switch(value.src[1]) or value.src[1].src[0].src[0] is not distance:
