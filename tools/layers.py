@@ -38,7 +38,7 @@ ROOMS = (
     Room(1,  "ir", "What is an expression, and what does it mean on numbers?"),
     Room(2,  "", "What passes between the stages?", (
         "poisson", "turning", "user_bracket", "charged", "canonical", "constrained", "contact_form", "touching", "structure",
-        "system", "facts", "plan", "step", "target", "report", "loss", "charge", "trajectory")),
+        "system", "facts", "plan", "line", "step", "target", "report", "loss", "charge", "trajectory")),
     Room(3,  "rules.identities", "Which rewrites keep a value?"),
     Room(3,  "rules.digits", "How does one compute with numbers of twice the digits?"),
     Room(3,  "rules.calculus", "What are the derivatives, series and matrices of expressions?"),

@@ -20,6 +20,7 @@ from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
 from tinyphysics.flows.adjoint import adjoint_step
 from tinyphysics.ir import UOp
+from tinyphysics.ir.origins import OriginNotes, Origins, originating
 from tinyphysics.ir.reduction import COMPONENTS
 from tinyphysics.ir.spec import SHAPED, check
 from tinyphysics.plan import Goal, Plan
@@ -239,6 +240,20 @@ def in_exact_constants(b: Build) -> Program:
     with unrounded():
         step, _ = synthesised(Job(b.system, b.facts, method_of(b.plan.method), b.goal), "auto")
         return lower(step, b.system.sites, b.goal.dt, b.goal.precision, b.goal.backwards)
+
+
+def remade(b: Build, origins: Origins) -> Program:
+    """The program once more, with the origins of what passes make noted, and those of each instruction as its note."""
+    with originating(origins):
+        with unrounded() if b.goal.precision == "dd" else nullcontext():
+            job = Job(b.system, b.facts, method_of(b.plan.method), b.goal)
+            step, _ = synthesised(job, b.target.backend)
+            notes = OriginNotes(origins)
+            made = lower(step, notes, b.goal.dt, b.goal.precision, b.goal.backwards)
+            if b.system.guards:
+                step = cut(job, step, made)
+                made = lower(step, notes, b.goal.dt, b.goal.precision)
+        return rewritten(replace(made, claims=b.program.claims), step, b.goal)
 
 
 def planned(system: System, facts: Facts, goal: Goal, choice: Choice | None) -> Plan:

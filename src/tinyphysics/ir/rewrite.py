@@ -92,4 +92,6 @@ def graph_rewrite(roots: Sequence[UOp], rules: PatternMatcher, fired: Fired | No
                     fired.log.append((rule.name, u, becomes[u]))
                 if count > limit:
                     raise EndlessRewrite(f"{count} rewrites; the last was {rule.name} on {u}")
+    if sites is not None:
+        sites.current = None
     return [done[r] for r in roots]

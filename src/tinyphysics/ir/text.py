@@ -25,8 +25,13 @@ def dump(roots: Sequence[UOp], sites: Mapping[UOp, Site] | None = None) -> str:
     %2 = mul f64[] %0 %1
     return %2
     """
+    return "\n".join(line for line, _ in dumped(roots, sites))
+
+
+def dumped(roots: Sequence[UOp], sites: Mapping[UOp, Site] | None = None) -> list[tuple[str, UOp | None]]:
+    """The lines of `dump`, each with its node."""
     number: dict[UOp, int] = {}
-    lines = []
+    lines: list[tuple[str, UOp | None]] = []
     for u in toposort(roots):
         number[u] = len(number)
         shape = ", ".join(map(str, u.shape))
@@ -34,8 +39,8 @@ def dump(roots: Sequence[UOp], sites: Mapping[UOp, Site] | None = None) -> str:
         # repr of a float reads back exactly; inf and nan are names to `_read`
         arg = f" {{{u.arg!r}}}" if u.arg is not None else ""
         where = f"  ; {sites[u]}" if sites and u in sites else ""
-        lines.append(f"%{number[u]} = {u.op.value} {u.dtype}[{shape}]{src}{arg}{where}")
-    return "\n".join([*lines, "return " + " ".join(f"%{number[r]}" for r in roots)])
+        lines.append((f"%{number[u]} = {u.op.value} {u.dtype}[{shape}]{src}{arg}{where}", u))
+    return [*lines, ("return " + " ".join(f"%{number[r]}" for r in roots), None)]
 
 
 def _read(text: str) -> Any:

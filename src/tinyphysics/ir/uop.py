@@ -41,6 +41,9 @@ class Sites:
             if site is not None:
                 self.table[u] = site
 
+    def begin(self, item: object) -> None:
+        """What follows is made for an item of the level above: ir/origins.py counts them."""
+
     def of(self, u: UOp) -> Site | None:
         """The line of u, or of the nearest node below it that has one."""
         return next((self.table[x] for x in reversed(toposort([u])) if x in self.table), None)
@@ -894,13 +897,18 @@ def substitute(roots: Sequence[UOp], table: dict[UOp, UOp]) -> list[UOp]:
     if not table:
         return list(roots)
     new: dict[UOp, UOp] = {}
+    sites = RECORD.get()
     for u in toposort(roots):
         found = table.get(u)
         if found is None:
             found = u
             for s in u.src:
                 if new[s] is not s:  # most nodes of a graph stay as they are
+                    if sites is not None:
+                        sites.current = sites.table.get(u)
                     found = UOp(u.op, u.dtype, u.shape, tuple([new[s] for s in u.src]), u.arg)
                     break
         new[u] = found
+    if sites is not None:
+        sites.current = None
     return [new[u] for u in roots]

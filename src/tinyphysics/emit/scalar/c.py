@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinyphysics.emit.text.dialects import PRELUDE, TYPE, C, Dialect, expression, literal
+from tinyphysics.emit.text.marks import C as SLASHES
+from tinyphysics.emit.text.marks import mark, marking
 from tinyphysics.emit.text.solved import c_function, name_of, outputs
 from tinyphysics.ir.dtype import bool_
 from tinyphysics.ir.ops import Ops
@@ -46,11 +48,14 @@ class Names:
             if u in self.table or u.op in (Ops.CONST, Ops.VAR):
                 continue
             if u.op is Ops.SOLVED:
+                begin = len(out)
                 out += self.solved(u, indent)
+                mark(out, begin, u, SLASHES)
                 continue
             text = expression(u, [self.of(s) for s in u.src])
             self.table[u] = f"v{len(self.table)}"
             out.append(f"{indent}const {TYPE[u.dtype.name]} {self.table[u]} = {text};")
+            mark(out, len(out) - 1, u, SLASHES)
         return out
 
     def solved(self, u: UOp, indent: str) -> list[str]:
@@ -60,9 +65,10 @@ class Names:
         name = name_of(u, self.careful)
         if call not in self.table:
             if name not in self.helpers:
-                self.helpers[name] = c_function(
-                    u, self.careful, Names(self.careful, self.helpers, self.local), TYPE
-                )
+                with marking(None):
+                    self.helpers[name] = c_function(
+                        u, self.careful, Names(self.careful, self.helpers, self.local), TYPE
+                    )
             self.table[call] = f"g{len(self.table)}"
             args = ", ".join([self.table[call], *(self.of(s) for s in u.src)])
             out.append(f"{indent}double {self.table[call]}[{outputs(n)}]; {name}({args});")
@@ -102,6 +108,7 @@ def function(
         if p in needed and not varying[slot]:
             outer.table[p] = f"p{slot}"
             out.append(f"  const {TYPE[p.dtype.name]} p{slot} = uniform[{slot}];  /* {p.arg} */")
+            mark(out, len(out) - 1, p, SLASHES)
     shared = {c: u for c, u in f.invariants.items() if not u.leaves & own}
     out += outer.lines(list(shared.values()), "  ")
     for c, u in shared.items():
@@ -119,6 +126,7 @@ def function(
     for slot, v in enumerate(f.loads):
         copied = dialect.load.format(a=f"s{slot}", at=f"in + {slot}*members + lane", n=chunk)
         out.append(f"    {T} s{slot}[{chunk}]; {copied}  /* {v.arg} */")
+        mark(out, len(out) - 1, v, SLASHES)
     guarded = f.guarded
     if guarded:
         word = "int32_t" if T == "float" else "int64_t"  # as wide as the states

@@ -13,6 +13,7 @@ from itertools import groupby
 
 from tinyphysics.emit.scalar import halves as first_bits
 from tinyphysics.emit.scalar import packed
+from tinyphysics.emit.text.marks import mark
 from tinyphysics.emit.text.writer import TYPE as TYPE
 from tinyphysics.emit.text.writer import Writer as Writer
 from tinyphysics.emit.text.writer import lines_for
@@ -83,11 +84,13 @@ def function(
     shared: dict[UOp, str] = {}
     for slot, p in enumerate(params):
         if p in needed and not varying[slot]:
+            begin = len(w.lines)
             at = w.new(f"getelementptr double, ptr %uniform, i64 {slot}")
             value = w.new(f"load double, ptr {at}, align 8")
             if p.dtype is f32:
                 value = w.new(f"fptrunc double {value} to float")
             shared[p] = w.splat(value, p.dtype)
+            mark(w.lines, begin, p)
     own = frozenset(p for slot, p in enumerate(params) if varying[slot])
     common = {c: u for c, u in f.invariants.items() if not u.leaves & own}
     lines_for(w, list(common.values()), [shared])
@@ -118,7 +121,11 @@ def function(
         for env in envs:
             env[c] = w.ref(u, env)
     table(w, apart, envs)
-    start = [[load(w, "%in", slot, r, v.dtype) for r in U] for slot, v in enumerate(f.loads)]
+    start = []
+    for slot, v in enumerate(f.loads):
+        begin = len(w.lines)
+        start.append([load(w, "%in", slot, r, v.dtype) for r in U])
+        mark(w.lines, begin, v)
     ends: list[list[str]] = []
     if f.going is not None:
         seen, ends = while_loop(w, f, envs, start)
@@ -134,8 +141,10 @@ def function(
         seen = watched_lines(w, f.roots, f.guards, envs, [""] * len(envs))
     raise_flag(w, seen)
     for slot, u in enumerate(f.roots):
+        begin = len(w.lines)
         for r in U:
             store(w, "%out", slot, r, u.dtype, ends[slot][r] if ends else w.ref(u, envs[r]))
+        mark(w.lines, begin, u)
     w.lines += [
         "  br label %next",
         "next:",

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from tinyphysics.emit.scalar.llvm import FunctionFrame, function
+from tinyphysics.emit.text.marks import marking
 from tinyphysics.emit.text.writer import Writer, lines_for
 from tinyphysics.ir import UOp, f32, f64
 from tinyphysics.rules.functions import exact_fma
@@ -48,6 +49,11 @@ def without_fused(text: str) -> str:
 @lru_cache(maxsize=1)
 def fused_double() -> str:
     """Quick where exponents are usual; a function of its own for the rest, which is long."""
+    with marking(None):
+        return fused_of_double()
+
+
+def fused_of_double() -> str:
     x, y, z = arguments = [UOp.var(n) for n in "xyz"]
     rest = leaf("@fused.any", arguments, exact_fma.always(x, y, z))
     w = Writer(1)
@@ -67,6 +73,11 @@ def fused_double() -> str:
 
 @lru_cache(maxsize=1)
 def fused_single() -> str:
+    with marking(None):
+        return fused_of_single()
+
+
+def fused_of_single() -> str:
     x, y, z = arguments = [UOp.var(n, (), f32) for n in "xyz"]
     return leaf("@fused.f32", arguments, exact_fma.single(x, y, z))
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from tinyphysics.emit.text import seeds
 from tinyphysics.emit.text.lines import Lines
+from tinyphysics.emit.text.marks import mark, marking
 from tinyphysics.emit.text.solved import loop_of_rounds
 from tinyphysics.ir.dtype import DType, bool_, f32, f64, i64
 from tinyphysics.ir.ops import COMPARE, MINIMAL, Ops
@@ -94,6 +95,11 @@ class Writer(Lines):
 
     def operation(self, u: UOp, env: dict[UOp, str]) -> None:
         """One node, in one copy."""
+        begin = len(self.lines)
+        self._write(u, env)
+        mark(self.lines, begin, u)
+
+    def _write(self, u: UOp, env: dict[UOp, str]) -> None:
         if u.op in (Ops.CONST, Ops.VAR):
             return
         if u.op is Ops.SOLVED:
@@ -205,7 +211,8 @@ def helper(u: UOp, careful: bool, width: int) -> tuple[str, str, dict[str, str]]
     value = expanded(u, careful)
     args = [s for s in u.src if s.op is not Ops.CONST]
     env = {x: f"%{x.arg}" for x in args}
-    lines_for(w, [value], [env])
+    with marking(None):
+        lines_for(w, [value], [env])
     name = f"@{u.op.value}.{digest(dump([u]).encode())[:16]}" + (".any" if careful else "")
     head = f"define internal {w.type(u.dtype)} {name}({', '.join(f'{w.type(x.dtype)} %{x.arg}' for x in args)}) nounwind {{"
     end = f"  ret {w.type(u.dtype)} {w.ref(value, env)}"
@@ -216,7 +223,8 @@ def helper(u: UOp, careful: bool, width: int) -> tuple[str, str, dict[str, str]]
 def solver(u: UOp, careful: bool, width: int) -> tuple[str, str, str, dict[str, str]]:
     """(name, what it gives, text, what that needs) of the function that solves."""
     w = Writer(width, careful=careful)
-    name, struct, text = loop_of_rounds(u, w, lambda roots, env: lines_for(w, roots, [env]))
+    with marking(None):
+        name, struct, text = loop_of_rounds(u, w, lambda roots, env: lines_for(w, roots, [env]))
     return name, struct, text, w.declared
 
 

@@ -10,7 +10,7 @@ from tinyphysics.ir.dtype import bool_, i64
 from tinyphysics.ir.fourier import transform
 from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE, Ops
 from tinyphysics.ir.reduction import Tree, along, fold, fold_products, trees
-from tinyphysics.ir.uop import Shape, UOp, elements, toposort
+from tinyphysics.ir.uop import RECORD, Shape, UOp, elements, toposort
 from tinyphysics.ir.value import NAN, REDUCTION, concat_index, empty, source_index, strides
 from tinyphysics.rules.calculus.lines import written_out
 from tinyphysics.rules.calculus.solve import closed, of_arrays
@@ -167,10 +167,15 @@ def unroll(roots: Sequence[UOp]) -> list[list[UOp]]:
     [[q[0]*q[0] + q[1]*q[1]]]
     """
     table: dict[UOp, list[UOp]] = {}
+    sites = RECORD.get()
     for u in toposort(roots):
+        if sites is not None:
+            sites.current = sites.table.get(u)
         # a component of a variable is a leaf here: q[0] stays q[0]
         is_leaf = u.op is Ops.ELEMENT and u.src[0].op is Ops.VAR
         table[u] = [u] if is_leaf else one(u, [table[s] for s in u.src])
+    if sites is not None:
+        sites.current = None
     return [table[r] for r in roots]
 
 

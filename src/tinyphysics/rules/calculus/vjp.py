@@ -170,12 +170,15 @@ def vjp(outputs: Sequence[UOp], seeds: Sequence[UOp], inputs: Sequence[UOp]) -> 
         needed[u] = u in wanted or any(needed[s] for s in u.src)
     cotangent: dict[UOp, UOp] = {}
 
+    sites = RECORD.get()
+
     def accumulate(u: UOp, g: UOp) -> None:
+        if sites is not None and u in cotangent:  # a sum of what several nodes give comes from all of them
+            sites.current = None
         cotangent[u] = cotangent[u] + g if u in cotangent else g
 
     for u, g in zip(outputs, seeds):
         accumulate(u, g)
-    sites = RECORD.get()
     for u in reversed(order):
         if u not in cotangent or not needed[u] or not u.src:
             continue
@@ -186,6 +189,8 @@ def vjp(outputs: Sequence[UOp], seeds: Sequence[UOp], inputs: Sequence[UOp]) -> 
         for s, part in zip(u.src, pull(u, cotangent[u])):
             if part is not None and needed[s]:
                 accumulate(s, part)
+    if sites is not None:
+        sites.current = None
     return [cotangent.get(x, UOp.const(0.0, x.dtype, x.shape)) for x in inputs]
 
 

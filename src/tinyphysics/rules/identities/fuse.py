@@ -82,6 +82,8 @@ def _walk(roots: Sequence[UOp], rebuild: Rebuild) -> list[UOp]:
             sites.current = sites.table.get(u)
         changed = rebuild(u, new, users)
         new[u] = u.replace(tuple(new[s] for s in u.src)) if changed is None else changed
+    if sites is not None:
+        sites.current = None
     return [new[r] for r in roots]
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from tinyphysics import up
 from tinyphysics.errors import InputError, PlanError, StoreError, TinyPhysicsError
 from tinyphysics.given import shown
+from tinyphysics.line import Line
 from tinyphysics.options import COMING, COMPILE, heeds
 from tinyphysics.pipeline import TANGENTS
 from tinyphysics.planner.methods.cite import Citations
@@ -166,6 +167,16 @@ class Simulation(Differentiated):
         from tinyphysics.runtime.api.levels import text_at
 
         return text_at(self, level)
+
+    @heeds("lines", 'sim.lines("tpir")')
+    def lines(self, level: str = "tpir") -> tuple[Line, ...]:
+        """Returns a record for each line of a level: its text, your lines, the lines one level up, and the rule that made it.
+
+        level   "source", "uop", "facts", "plan", "tpir", "kernel", "c", "cuda", "opencl", "llvm", "asm", "ptx" or "wasm"
+        """
+        from tinyphysics.runtime.api.lines import lines_at
+
+        return lines_at(self, level)
 
     @heeds("kernel", 'sim.kernel(target="c")')
     def kernel(self, target: str = "c", *, members: int = 1) -> TakenKernel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 from tinyphysics.context import PROCESSOR
@@ -22,6 +23,8 @@ from tinyphysics.emit.scalar.llvm import module as llvm_module
 from tinyphysics.emit.scalar.opencl import module as opencl_module
 from tinyphysics.emit.scalar.ptx import module as ptx_module
 from tinyphysics.emit.scalar.wasm import module as wasm_module
+from tinyphysics.emit.text.marks import marked
+from tinyphysics.emit.text.records import lines_of, recorded
 from tinyphysics.errors import PlanError
 from tinyphysics.flows.series import series_of
 from tinyphysics.planner.cost.machine import rows
@@ -32,6 +35,7 @@ from tinyphysics.runtime.engines.loaders import LlvmLoader
 from tinyphysics.step import Step
 from tinyphysics.synth.methods.taylor import loop_parts, loop_plan
 from tinyphysics.target import LLVM, PORTABLE, PTX_RSQRT, Seed, Target, VectorShape
+from tinyphysics.tpir.kernels.kernel import Kernel
 from tinyphysics.tpir.kernels.loops import build_loops
 from tinyphysics.tpir.kernels.nests import LoopKernel
 from tinyphysics.tpir.kernels.rows import kernel_of
@@ -80,8 +84,11 @@ def seed_at(level: str) -> Seed:
     )
 
 
-def listing(program: Program, level: str) -> str:
-    """A program below TP-IR, as text: "kernel", "llvm", "asm", "c", "cuda", "opencl", "wasm" or "ptx"."""
+def listing(program: Program, level: str, by_number: bool = False) -> str:
+    """A program below TP-IR, as text: "kernel", "llvm", "asm", "c", "cuda", "opencl", "wasm" or "ptx".
+
+    With `by_number` it is written out also where runs go in loops.
+    """
     if level in ("c", "cuda") and program.math == "fast":
         raise PlanError(
             f'ir("{level}") is the text of a run with math="exact", which has the same hash on every backend',
@@ -89,7 +96,7 @@ def listing(program: Program, level: str) -> str:
         )
     if level == "wasm":
         in_sandbox(program, level)
-    elif in_loops(program, 1):
+    elif not by_number and in_loops(program, 1):
         return loop_listing(build_loops(program, seed=seed_at(level)), program, level)
     kernel = kernel_of(program, None, seed_at(level), bytes_too=level not in ("cuda", "ptx"))
     if level == "kernel":
@@ -102,19 +109,48 @@ def listing(program: Program, level: str) -> str:
     if level == "opencl":  # a member for each work-item, as on a device with many cores
         written = [kernel.section(name) for name in SECTIONS if kernel.has(name)]
         return opencl_module([(f, VectorShape(1, 1)) for f in written], kernel.params, shared)
+    text = llvm_text(kernel, level)
+    return text if level == "llvm" else machine_code(text, level)
+
+
+def llvm_text(kernel: Kernel, level: str) -> str:
+    """The LLVM IR that "llvm" shows, or that "asm", "ptx" and "wasm" are made of."""
+    shared = (False,) * len(kernel.params)
+    sections = [kernel.section(name) for name in SECTIONS if kernel.has(name)]
     if level == "wasm":
-        return wasm_assembly(
-            wasm_module([kernel.section(n) for n in SECTIONS if kernel.has(n)], kernel.params, shared)
-        )
+        return wasm_module(sections, kernel.params, shared)
     if level == "ptx":
-        written = [kernel.section(name) for name in SECTIONS if kernel.has(name)]
-        return nvptx.compiled(ptx_module([(f, VectorShape(1, 1)) for f in written], kernel.params, shared))
+        return ptx_module([(f, VectorShape(1, 1)) for f in sections], kernel.params, shared)
     loader = LlvmLoader()
     shape = loader.shape(kernel.section("step"), ENSEMBLE)
-    sections = [kernel.section(name) for name in SECTIONS if kernel.has(name)]
     parts = [(f, shape if f.loops else VectorShape(shape.width, 1)) for f in sections]
-    text = llvm_module(parts, kernel.params, shared, loader.cpu.x86)
-    return text if level == "llvm" else assembly(text, loader.cpu)
+    return llvm_module(parts, kernel.params, shared, loader.cpu.x86)
+
+
+def machine_code(text: str, level: str) -> str:
+    if level == "wasm":
+        return wasm_assembly(text)
+    return nvptx.compiled(text) if level == "ptx" else assembly(text, LlvmLoader().cpu)
+
+
+@dataclass(frozen=True)
+class MachineCode:
+    """Lines of an assembler's text, and of each the line of LLVM IR, from 1, that it was made of; 0: of none."""
+
+    text: list[str]
+    lines: list[int]
+
+
+def recorded_listing(program: Program, level: str) -> tuple[str, MachineCode]:
+    """(the LLVM IR of "asm", "ptx" or "wasm", what LLVM makes of it with its line records)."""
+    kernel = kernel_of(program, None, seed_at(level), bytes_too=level != "ptx")
+    text = llvm_text(kernel, level)
+    bare = "\n".join(marked(line)[0] for line in text.split("\n"))
+    kind = "DebugDirectivesOnly" if level == "ptx" else "LineTablesOnly"
+    plain = machine_code(bare, level)
+    return text, MachineCode(
+        plain.splitlines(), lines_of(plain.rstrip("\n"), machine_code(recorded(bare, kind), level))
+    )
 
 
 def series_listing(step: Step, level: str) -> str:

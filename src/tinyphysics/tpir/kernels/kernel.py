@@ -15,8 +15,8 @@ from tinyphysics.errors import PlanError
 from tinyphysics.ir.dtype import DType, i64, u32
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.rewrite import graph_rewrite
-from tinyphysics.ir.text import dump
-from tinyphysics.ir.uop import UOp, elements, substitute, toposort
+from tinyphysics.ir.text import dumped
+from tinyphysics.ir.uop import RECORD, UOp, elements, substitute, toposort
 from tinyphysics.rules.calculus.custom import inline
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.formulas import elliptic, jacobi, mesh
@@ -94,21 +94,28 @@ class Section:
     rows: int = 0  # bodies in arrays that all have as many: what one member's vectors may hold side by side
 
     def __str__(self) -> str:
-        lines = [f"{self.name}: {', '.join(str(v.arg) for v in self.loads)}"]
+        return "\n".join(line for line, _ in self.listed)
+
+    @property
+    def listed(self) -> list[tuple[str, UOp | None]]:
+        """Its lines, each with its node."""
+        lines: list[tuple[str, UOp | None]] = [
+            (f"{self.name}: {', '.join(str(v.arg) for v in self.loads)}", None)
+        ]
         if self.invariants:
             names = " ".join(str(v.arg) for v in self.invariants)
-            lines += [f"  once {names}:", *_indented(list(self.invariants.values()))]
+            lines += [(f"  once {names}:", None), *_indented(list(self.invariants.values()))]
         if self.stages > 1:
-            lines.append(f"  {self.stages} stages:")
-            lines += [f"  {w.arg} = {' '.join(str(u.arg) for u in row)}" for w, row in self.weights.items()]
+            lines.append((f"  {self.stages} stages:", None))
+            lines += [
+                (f"  {w.arg} = {' '.join(str(u.arg) for u in row)}", w) for w, row in self.weights.items()
+            ]
         if not self.tails:
-            return "\n".join([*lines, *_indented(self.everything)])
+            return [*lines, *_indented(self.everything)]
         lines += _indented([*self.roots, *self.guards])
         for t in self.tails:
-            lines += [f"  after every {t.period}:", *_indented([*t.roots, *t.guards])]
-        return "\n".join(
-            [*lines, *(_indented([*self.watched, *self.watched_guards]) if self.watched else [])]
-        )
+            lines += [(f"  after every {t.period}:", None), *_indented([*t.roots, *t.guards])]
+        return [*lines, *(_indented([*self.watched, *self.watched_guards]) if self.watched else [])]
 
     @cached_property
     def accumulators(self) -> frozenset[UOp]:
@@ -207,8 +214,8 @@ def early(roots: Sequence[UOp], guards: Sequence[UOp]) -> list[UOp]:
     return list(out)
 
 
-def _indented(roots: Sequence[UOp]) -> list[str]:
-    return ["  " + line for line in dump(roots).splitlines()]
+def _indented(roots: Sequence[UOp]) -> list[tuple[str, UOp | None]]:
+    return [("  " + line, u) for line, u in dumped(roots)]
 
 
 @dataclass(eq=False)
@@ -308,8 +315,13 @@ class Kernel:
         return values
 
     def __str__(self) -> str:
-        used = [n for n in ("init", "enter", "step", "leave", "final") if self.functions.get(n)]
-        return "\n".join([f"kernel {self.name}", *(str(self.section(n)) for n in used)])
+        return "\n".join([f"kernel {self.name}", *(str(s) for s in self.used)])
+
+    @property
+    def used(self) -> list[Section]:
+        """The sections that are not empty, in the order in which they run."""
+        names = [n for n in ("init", "enter", "step", "leave", "final") if self.functions.get(n)]
+        return [self.section(n) for n in names]
 
 
 class Meaning(Symbolic):
@@ -318,8 +330,11 @@ class Meaning(Symbolic):
     def run(self, instructions: Sequence[Instruction]) -> dict[Operand, UOp]:
         """What is stored and observed."""
         out: dict[Operand, UOp] = {}
+        sites = RECORD.get()
         for i in instructions:
             where, row = f"`{i}`", i.row
+            if sites is not None:
+                sites.begin(i)
             if i.op == "LOAD":
                 assert isinstance(i.dst, Register)
                 self.env[i.dst] = input_of(self.program, i.dst.index)
@@ -329,6 +344,8 @@ class Meaning(Symbolic):
                 value = self.becomes(i, where) if row.kind == "update" else self.value(i, where)
                 assert value is not None
                 self.env[i.dst] = mesh.expand(elliptic.expand(jacobi.expand(value)))
+        if sites is not None:
+            sites.begin(None)
         return out
 
     def made(self, u: UOp, where: str) -> UOp:
@@ -408,9 +425,9 @@ def build_kernel(program: Program, seed: Seed = PORTABLE) -> Kernel:
     return _built(program, seed)
 
 
-def made_anew(program: Program) -> Kernel:
+def made_anew(program: Program, seed: Seed = PORTABLE) -> Kernel:
     """The kernel with the constants that rules make here and now, such as quotients that are not rounded."""
-    found: Kernel = _built.__wrapped__(program, PORTABLE)
+    found: Kernel = _built.__wrapped__(program, seed)
     return found
 
 
