@@ -12,4 +12,4 @@ def halo(q: tp.Vec[2], p: tp.Vec[2], flat: float = 0.8):
 
 
 start = dict(q=[0.5, 0.0], p=[0.0, 0.6])
-dt, steps = 0.03, 700
+dt, steps = 0.015, 800

@@ -5,7 +5,7 @@ import numpy as np
 import tinyphysics as tp
 
 
-@tp.rates
+@tp.ode
 def lorenz(z: tp.Vec[3], sigma: float = 10.0, rho: float = 28.0):
     x, y, w = z
     turn = sigma * (y - x)

@@ -12,4 +12,4 @@ def morse(q, p, depth: float = 1.0, width: float = 1.0):
 
 
 start = dict(q=0.8, p=0.9)
-dt, steps = 0.05, 600
+dt, steps = 0.03, 600

@@ -4,11 +4,11 @@ import tinyphysics as tp
 
 
 @tp.hamiltonian
-def predators(hares: tp.Position, lynxes: tp.Momentum, hunger: float = 1.0):
-    prey = tp.exp(hares) - hares
-    hunters = tp.exp(lynxes) - hunger * lynxes
-    return prey + hunters
+def predators(q, p, hunger: float = 1.0):
+    hares = tp.exp(q) - q
+    lynxes = tp.exp(p) - hunger * p
+    return hares + lynxes
 
 
-start = dict(hares=1.0, lynxes=0.0)
+start = dict(q=1.0, p=0.0)
 dt, steps = 0.02, 700

@@ -6,12 +6,15 @@ import tinyphysics as tp
 
 
 @tp.hamiltonian
-def ring(q: tp.Vec[8], p: tp.Vec[8], charge: float = 1.0):
+def ring(q: tp.Vec[6], p: tp.Vec[6], charge: float = 1.0):
     kinetic = (p * p).sum() / 2
-    gap = lambda i, j: 2 - 2 * tp.cos(q[i] - q[j])
-    repulsion = charge * sum(1 / tp.sqrt(gap(i, j)) for i in range(8) for j in range(i))
+    repulsion = 0
+    for i in range(6):
+        for j in range(i):
+            gap = 2 - 2 * tp.cos(q[i] - q[j])
+            repulsion += charge / tp.sqrt(gap)
     return kinetic + repulsion
 
 
-start = dict(q=np.round(2 * np.pi * np.arange(8) / 8, 12), p=[0.8] + [0.0] * 7)
+start = dict(q=np.round(2 * np.pi * np.arange(6) / 8, 12), p=[0.8] + [0.0] * 5)
 dt, steps = 0.02, 700

@@ -6,12 +6,15 @@ import tinyphysics as tp
 
 
 @tp.hamiltonian
-def vortex_street(x: tp.Position[8], y: tp.Momentum[8], core: float = 0.02):
-    square = lambda i, j: (x[i] - x[j]) ** 2 + (y[i] - y[j]) ** 2 + core
-    sign = lambda i: 1 if i < 4 else -1
-    swirl = -sum(sign(i) * sign(j) * tp.log(square(i, j)) for i in range(8) for j in range(i)) / 4
+def vortex_street(q: tp.Vec[8], p: tp.Vec[8], core: float = 0.02):
+    sign = [1, 1, 1, 1, -1, -1, -1, -1]
+    swirl = 0
+    for i in range(8):
+        for j in range(i):
+            square = (q[i] - q[j]) ** 2 + (p[i] - p[j]) ** 2 + core
+            swirl -= sign[i] * sign[j] * tp.log(square) / 4
     return swirl
 
 
-start = dict(x=np.r_[np.arange(4.0), np.arange(4.0) + 0.5], y=np.r_[np.full(4, 0.28), np.full(4, -0.28)])
+start = dict(q=np.r_[np.arange(4.0), np.arange(4.0) + 0.5], p=np.r_[np.full(4, 0.28), np.full(4, -0.28)])
 dt, steps = 0.05, 600

@@ -158,7 +158,15 @@ class UOp(Arithmetic):
 
     def replace(self, src: tuple[UOp, ...]) -> UOp:
         same = len(src) == len(self.src) and all(map(operator.is_, src, self.src))
-        return self if same else UOp(self.op, self.dtype, self.shape, src, self.arg)
+        if same:
+            return self
+        sites = RECORD.get()
+        if sites is None or sites.current is not None:
+            return UOp(self.op, self.dtype, self.shape, src, self.arg)
+        sites.current = sites.table.get(self)  # what it becomes is from the same line
+        new = UOp(self.op, self.dtype, self.shape, src, self.arg)
+        sites.current = None
+        return new
 
     def lift(self, x: Any) -> UOp:
         try:

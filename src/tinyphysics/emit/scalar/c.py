@@ -43,7 +43,7 @@ class Names:
         return literal(u) if u.op is Ops.CONST else self.table[u]
 
     def lines(self, roots: Sequence[UOp], indent: str) -> list[str]:
-        out = []
+        out: list[str] = []
         for u in toposort(roots):
             if u in self.table or u.op in (Ops.CONST, Ops.VAR):
                 continue

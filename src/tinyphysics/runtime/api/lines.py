@@ -22,6 +22,7 @@ from tinyphysics.ir.uop import UOp
 from tinyphysics.line import Line
 from tinyphysics.pipeline import remade, stepped
 from tinyphysics.planner.cost.target import in_loops
+from tinyphysics.runtime.api.reports import explain
 from tinyphysics.runtime.engines.listing import listing, recorded_listing, seed_at
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.system import SizedFamily
@@ -40,6 +41,7 @@ TEXTS = ("c", "cuda", "opencl", "llvm")  # that are marked while they are writte
 MACHINE = ("asm", "ptx", "wasm")  # that LLVM makes of text with line records
 LOOP = "a loop over members or steps, and what a call needs"
 NOTHING: frozenset[int] = frozenset()
+APART = (Ops.SLICE, Ops.RESHAPE, Ops.ELEMENT, Ops.PERMUTE)  # of an array, and no arithmetic
 FUNCTION = re.compile(r"(?:void|__kernel void) (?:section_)?(\w+)\(")
 STATEMENT = re.compile(r".*[;{]")
 HELPER = "a function that the machine does not have, in its own terms"
@@ -115,10 +117,10 @@ class Tower:
         nodes = [u for _, u in dumped(system.equations)]
         used: dict[UOp, set[int]] = {}
         for u, line in zip(reversed(nodes), reversed(out)):  # numbers have the lines that use them
-            for s in u.src if u is not None else ():
-                used.setdefault(s, set()).update(line.above or used.get(u, ()))
+            for s in () if u is None else u.src:
+                used.setdefault(s, set()).update(line.above or used.get(u, ()) if u is not None else ())
         return [
-            replace(line, **self.of_above("uop", line.above or used.get(u, ())))
+            replace(line, **self.of_above("uop", line.above or (used.get(u, ()) if u is not None else ())))
             for u, line in zip(nodes, out)
         ]
 
@@ -134,7 +136,7 @@ class Tower:
         return out
 
     def plan(self) -> list[Line]:
-        report, facts = self.sim.explain("full").only("plan"), list(self.built.facts)
+        report, facts = explain(self.sim, "full").only("plan"), list(self.built.facts)
         out = []
         for row in (r for s in report.sections for r in s.rows):
             text = f"{row.name}  {row.verdict}" + (f"  {row.because}" if row.because else "")
@@ -172,9 +174,31 @@ class Tower:
         return out
 
     def variables(self) -> dict[str, tuple[int, ...]]:
-        """The lines of the graph with variables, by name."""
-        nodes = [u for _, u in dumped(self.built.system.equations)]
-        return {str(u.arg): (k,) for k, u in enumerate(nodes) if u is not None and u.op is Ops.VAR}
+        """The lines of the graph with variables, by name, and those where they are taken apart."""
+        out: dict[str, tuple[int, ...]] = {}
+        for k, (_, u) in enumerate(dumped(self.built.system.equations)):
+            x = u
+            while x is not None and x.op in APART:
+                x = x.src[0]
+            if x is not None and x.op is Ops.VAR:
+                out[str(x.arg)] = (*out.get(str(x.arg), ()), k)
+        return out
+
+    @property
+    def whole(self) -> frozenset[int]:
+        """The lines of the graph where the energy is put together of its terms."""
+        system = self.built.system
+        places = {u: k for k, (_, u) in enumerate(dumped(system.equations)) if u is not None}
+        out: set[int] = set()
+        waiting = [] if system.energy is None else [system.energy]
+        while waiting:
+            u = waiting.pop()
+            if u in places:
+                out.add(places[u])
+            waiting += [
+                s for s in u.src if u.op in (Ops.ADD, Ops.SUB) and system.sites.get(s) == system.sites.get(u)
+            ]
+        return frozenset(out)
 
     def instructions(self, program: Program) -> dict[int, frozenset[int]]:
         """The lines of the graph that each instruction comes from, by its number."""
@@ -192,6 +216,7 @@ class Tower:
             for j, s in enumerate(program.states)
         }
         own = {j: frozenset(variables.get(s.name, ())) for j, s in enumerate(program.states)}
+        whole = self.whole
         out: dict[int, frozenset[int]] = {}
         last: dict[Any, frozenset[int]] = {}
         for n, _, i in program.numbered():
@@ -202,6 +227,8 @@ class Tower:
             found = found or NOTHING.union(*(self.operand(x, last, own, variables) for x in i.args))
             if i.op == "GRAD_INIT" and isinstance(i.dst, Register) and not (noted.get(n) or self.computed(i)):
                 found = moved.get(i.dst.index, NOTHING) or found  # a derivative that is a state itself
+            if i.op == "GRAD_INIT" or i.row.kind == "update":  # of the sum of all terms
+                found |= whole
             out[n] = found
             last[i.dst] = found
         return self.for_users(program, out)
@@ -303,14 +330,12 @@ class Tower:
                 name = str(u.arg).partition(".")[0]
                 if u in f.invariants:
                     out[u] = out.get(f.invariants[u], NOTHING)
-                elif u in f.weights:
-                    out[u] = NOTHING.union(*(out.get(x, NOTHING) for x in f.weights[u]))
                 elif name in declared:
                     out[u] = frozenset([declared[name]])
         for v, u in f.invariants.items():
             out.setdefault(v, out.get(u, NOTHING))
         for u, rows in f.weights.items():
-            out.setdefault(u, NOTHING.union(*(out.get(x, NOTHING) for x in rows)))
+            out[u] = NOTHING.union(*(out.get(x, NOTHING) for x in rows))
         return out
 
     def numbers(self) -> list[tuple[int, int]]:
@@ -341,14 +366,24 @@ class Tower:
             code = records.is_instruction(t)
             at, _, rule = places[k - 1] if k else (NOTHING, False, "")
             out.append((t, at, code, rule if k else ""))
-        result, inside = [], NOTHING
-        for t, at, code, rule in out:
-            if name := records.begins(t):
-                inside = self.section_line(level, name)
-            inside = inside or at  # of a helper: what calls it
-            own = at or (inside if code else NOTHING)
-            result.append(self.made_line(level, t, own, code, rule or (LOOP if code else "")))
+        result = []
+        for (t, at, code, rule), within in zip(out, self.within(level, out)):
+            own = (at or within) if code else NOTHING
+            result.append(self.made_line(level, t, own, code, (rule or LOOP) if code else ""))
         return result
+
+    def within(
+        self, level: str, lines: Sequence[tuple[str, frozenset[int], bool, str]]
+    ) -> list[frozenset[int]]:
+        """For each line what its function is for: a section, or of a helper the first line that is known."""
+        heads, out = [], [NOTHING] * len(lines)
+        for k, (text, _, _, _) in enumerate(lines):
+            if name := records.begins(text):
+                heads.append((k, self.section_line(level, name)))
+        for (first, found), (end, _) in zip(heads, [*heads[1:], (len(lines), NOTHING)]):
+            found = found or next((at for _, at, code, _ in lines[first:end] if at and code), NOTHING)
+            out[first:end] = [found] * (end - first)
+        return out
 
     def section_line(self, level: str, name: str) -> frozenset[int]:
         """The line of the level above that a function begins with."""
@@ -387,10 +422,10 @@ class Tower:
                 continue
             own = []
             for k in range(first, last):
-                _, at = marks.marked(lines[k])
+                _, mark = marks.marked(lines[k])
                 found: set[int] = set()
-                if at is not None:
-                    u = nodes[at]
+                if mark is not None:
+                    u = nodes[mark]
                     found = places.get((name, u)) or everywhere.get(u) or set()
                     if not found:  # a form for rare arguments: the lines that come from the same instructions
                         for tp in origins.get(name, {}).get(u, NOTHING):
