@@ -12,6 +12,7 @@ import numpy as np
 
 from tinyphysics.cluster.ensemble import Pool, checked_share, execute
 from tinyphysics.cluster.forecast import forecast
+from tinyphysics.cluster.mpi import Together, mpi_ranks
 from tinyphysics.errors import BackendError, InputError, PlanError
 from tinyphysics.given import path, shown, whole
 from tinyphysics.runtime.stages.bind import Bound
@@ -30,6 +31,7 @@ class Spread:
     blocks: int | None = None
     share: float = 0.0
     keep: Path | None = None
+    ensembles = True
     _token: list[Token[Any]] = field(default_factory=list)
 
     def __enter__(self) -> Self:
@@ -38,6 +40,9 @@ class Spread:
 
     def __exit__(self, *failed: object) -> None:
         HERE.reset(self._token.pop())
+
+    def check(self, r: Resolved, one: Run) -> None:
+        """Whatever else a run needs can be had."""
 
     def execute(
         self, r: Resolved, b: Bound, one: Run, tick: Callable[[int], None], verify: float | None, left: Left
@@ -60,21 +65,28 @@ class Spread:
         return forecast(sim, self.pool, Spread, steps, members, seconds)
 
 
-def on(where: Any, *, blocks: int | None = None, verify: float | None = None, keep: Any = None) -> Spread:
+def on(
+    where: Any, *, blocks: int | None = None, verify: float | None = None, keep: Any = None
+) -> Spread | Together:
     """Returns machines for ensembles, to be passed as `on=`, or for `with tp.on(client):` around calls of evolve.
 
-    `where` is a Dask client, a cluster or the address of a scheduler. `blocks` is how many parts an ensemble has; by default
+    `where` is a Dask client, a cluster or the address of a scheduler; or "mpi", for one large system on the processes that
+    mpiexec has started. `blocks` is how many parts an ensemble has; by default
     they are measured. `verify` is the share of the blocks that a second worker computes too; if they differ, this
     process decides which worker is wrong, names it and does without it. `keep` is a folder into which every block is written
     when it is done: the same call with the same folder goes on from there, after this process died, too.
     """
     if isinstance(where, Spread):
         return where
-    if where == "mpi":
-        raise PlanError(
-            "on='mpi': one large system on several machines is not available yet",
-            fix="Pass threads=8, or on=client for the members of an ensemble.",
-        )
+    if isinstance(where, Together):
+        return where
+    if isinstance(where, str) and where == "mpi":
+        for name, value in (("blocks", blocks), ("verify", verify), ("keep", keep)):
+            if value is not None:
+                raise PlanError(
+                    f"tp.on('mpi'): {name}= is for the members of an ensemble", fix=f"Leave {name}= out."
+                )
+        return Together(mpi_ranks)
     if isinstance(where, str) and "://" not in where or isinstance(where, NOTHING):
         raise InputError(
             f"on={shown(where)} is neither a Dask client, nor a cluster, nor an address",

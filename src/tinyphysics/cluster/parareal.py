@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.cluster.machines import on as machines
+from tinyphysics.cluster.mpi import Together
 from tinyphysics.cluster.pays import explained
 from tinyphysics.cluster.slices import Slices, slices_of
 from tinyphysics.errors import InputError, PlanError
@@ -89,7 +90,12 @@ def evolve_in_slices(sim: Simulation, request: Request, parallel: Any) -> Trajec
                 f"parallel= cuts one run into slices, and `{s.name}` has shape {first[s.name].shape}",
                 fix="Run the members of an ensemble side by side: leave parallel= out.",
             )
-    where = None if request.on is None else replace(machines(request.on), blocks=x.count)
+    where = None if request.on is None else machines(request.on)
+    if isinstance(where, Together):
+        raise PlanError(
+            "parallel= runs slices of time apart, and on='mpi' one step together", fix="Pass on=client."
+        )
+    where = None if where is None else replace(where, blocks=x.count)
     t0 = 0.0 if request.t0 is BEGINS else float(request.t0)
     return sweep(plan, x, first, where, t0, request.threads)
 

@@ -96,6 +96,8 @@ class MemberBuffers:
     places: dict[int, Any] = field(
         default_factory=dict, repr=False
     )  # arrays by where they are, once asked for
+    # of one of several processes: by buffer, which part each of them has (tpir/kernels/ranked.py); else all of it
+    held: dict[str, Any] = field(default_factory=dict)
 
     def copy(self, threads: int = 1) -> MemberBuffers:
         own = {name: a if name.startswith(FIXED) else copied(a, threads) for name, a in self.own.items()}
@@ -108,11 +110,13 @@ class MemberBuffers:
             new.plant(self.tree.copy(own), self.slots)
         if self.kernel is not None:
             new.look_up(self.kernel, self.slots)
+        new.held = dict(self.held)
         return new
 
     def put(self, other: MemberBuffers) -> None:
         """Becomes what a copy was; what nests call is called here from now on, not there."""
         self.own, self.table, self.calls, self.places = other.own, other.table, [], {}
+        self.held = dict(other.held)
         for number, near in other.lists.items():
             self.attach(number, near, other.slots)
         if other.tree is not None:

@@ -49,6 +49,12 @@ def seen_elsewhere(one: Run, took: Took) -> Run:
 class Elsewhere(Protocol):
     """Machines that do the steps of a run."""
 
+    ensembles: bool  # do they take ensembles, or single runs?
+
+    def check(self, r: Resolved, one: Run) -> None:
+        """An error if they cannot do a run, before it leaves anything on a disk."""
+        ...
+
     def execute(
         self, r: Resolved, b: Bound, one: Run, tick: Callable[[int], None], verify: float | None, left: Left
     ) -> Took: ...
@@ -63,7 +69,11 @@ def elsewhere(r: Resolved, one: Run) -> Elsewhere | None:
     if asked is None and r.request.verify is not None:
         raise InputError("verify= needs on=", fix="Pass on=client too, or leave verify= out.")
     around = HERE.get()
-    if not one.given.members or asked is None and (around is None or not one.given.is_ensemble):
+    if (
+        not one.given.members
+        or asked is None
+        and (around is None or around.ensembles != one.given.is_ensemble)
+    ):
         return None
     call = r.request
     if asked is None and hasattr(call.save, "put"):  # a replay, whose frames are wanted here
@@ -73,4 +83,7 @@ def elsewhere(r: Resolved, one: Run) -> Elsewhere | None:
          "exchange": call.exchange}, r.setup.system,
         {ON_A_GPU: r.arrays is not None or r.lent is not None, TOGETHER: one.across is not None},
     ))  # fmt: skip
-    return around if asked is None else up.elsewhere(asked)
+    found: Elsewhere | None = around if asked is None else up.elsewhere(asked)
+    if found is not None:
+        found.check(r, one)
+    return found

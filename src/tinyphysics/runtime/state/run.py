@@ -244,6 +244,7 @@ class Run:
     # of some members of a larger ensemble: steps between two looks of the watches of all of it; 0: it has none
     looks: int | None = None
     first_member: int = 0  # which of them its first one is
+    ranks: Any = None  # processes that do its steps together (device/engines/ranks.py)
 
     @property
     def keeps_energy(self) -> bool:
