@@ -93,7 +93,7 @@ ROOMS = (
     Room(9,  "runtime.measure", "What is measured before, in and after a run?"),
     Room(9,  "runtime.api", "What do users call?"),
     Room(10, "learn", "How is a run a layer of a library that differentiates?"),
-    Room(10, "cluster", "How does an ensemble run on other machines?"),
+    Room(10, "cluster", "How does a run use several machines?"),
     Room(11, "", "What do users import and type?", (
         "cli", "demo", "doctor", "kernel", "chaos", "fft", "hardbody", "plasma", "compat", "moved", "mypy_plugin", "script",
         "__init__", "__main__")),

@@ -208,6 +208,11 @@ class RankEngine(NestEngine):
             m.held[x] = Held(bounds)
 
     # --- what the runtime asks ----------------------------------------------------------------------
+    def block(self, members: int) -> int:
+        """As many steps as one process does in that time; whole passes of a wavefront."""
+        steps, wave = super().block(members) * self.ranks.size, self.wave("step")
+        return steps if wave is None or steps < wave.steps else steps // wave.steps * wave.steps
+
     def fill(self, one: MemberBuffers, name: str, values: Any) -> None:
         one.held.pop(name, None)
         super().fill(one, name, values)
