@@ -76,6 +76,15 @@ class Chained(Heated):
     )  # fmt: skip
 
 
+@dataclass(frozen=True, eq=False)
+class Stretched(Heated):
+    """Pairs with one thermostat whose energy and theirs are a Hamiltonian together: Nosé and Poincaré's."""
+
+    claims = (  # type: ignore[assignment]
+        "symplectic", "canonical", "symmetric", "reversible", "consistent",
+    )  # fmt: skip
+
+
 class Nothing(Structure):
     """No energy moves a state: maps, and systems of derivatives."""
 
@@ -194,8 +203,8 @@ class HeatedBodies(Product):
 
 # the order of their roles, words and claims is that of the docs; one that moves nothing is what remains
 STRUCTURES: tuple[type[Structure], ...] = (
-    Canonical, Damped, Heated, Chained, Constrained, Touching, Magnetic, Contact, BodyFrame, SpaceFrame, HeavyTop, Rotors,
-    Rotations, Axes, DampedBodies, UserBracket, Nothing,
+    Canonical, Damped, Heated, Chained, Stretched, Constrained, Touching, Magnetic, Contact, BodyFrame, SpaceFrame, HeavyTop,
+    Rotors, Rotations, Axes, DampedBodies, UserBracket, Nothing,
 )  # fmt: skip
 
 
@@ -249,4 +258,5 @@ def heated(structure: Structure, bath: str) -> Structure:
         return HeatedBodies(structure.factors if isinstance(structure, Product) else (structure,))
     if not isinstance(structure, Canonical):
         return structure
-    return Chained(structure.pairs) if bath == "nose_hoover" else Heated(structure.pairs)
+    kind = {"nose_hoover": Chained, "nose_poincare": Stretched}.get(bath, Heated)
+    return kind(structure.pairs)

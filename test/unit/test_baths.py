@@ -51,6 +51,11 @@ def channel(q: tp.Array["n", 2], p: tp.Array["n", 2]):  # noqa: F821
     return (p**2).sum() / 2 + (d**2).sum() / 2 + (q[:, 1] ** 2).sum() / 2
 
 
+@tp.hamiltonian
+def knot(q: tp.Vec[3], p: tp.Vec[3]):
+    return p @ p / 2 + (q**4).sum() / 4 + (q[0] ** 2 * q[1] ** 2 + q[1] ** 2 * q[2] ** 2) / 2
+
+
 MEMORY = tp.gle(kernel=[(2.0, 0.5), (1.0, 3.0)])
 BATHS = ("bussi", "nose_hoover", "brownian", MEMORY)
 
@@ -246,6 +251,40 @@ def test_a_chain_goes_back():
     verdict = sim.certificate
     assert list(verdict) == ["canonical", "measure-preserving", "symmetric", "reversible", "consistent"]
     assert all(verdict.values()) and "exp(1*eta[0] + eta[1] + eta[2])" in verdict.measure_preserving.because
+
+
+@pytest.mark.parametrize("falls", ["temperature", "tau"])
+def test_the_books_of_a_chain_hold_where_its_temperature_falls(falls):
+    """H less the heat has the error of the step, dt²; what it gives is k_BT(t) times what turns eta."""
+    options = {"temperature": 1.5, "tau": 0.8} | {falls: lambda t: 1.5 - 0.04 * t}
+    errors = []
+    for dt in (0.05, 0.025, 0.0125):
+        sim = tp.compile(well, dt, bath="nose_hoover", **options)
+        out = sim.evolve(q=0.1, p=0.2, until=20.0, save_every=1)
+        errors.append(float(np.abs(out.extended_energy - out.extended_energy[0]).max()))
+    assert np.diff(np.log(errors)) / math.log(0.5) == pytest.approx([2.0, 2.0], abs=0.15)
+    verdicts = sim.certificate
+    assert not verdicts.canonical and "depends on time" in verdicts.canonical.because
+    assert not verdicts.reversible and "depends on time" in verdicts.reversible.because
+    assert verdicts.measure_preserving and verdicts.symmetric
+
+
+def test_a_chain_cools_what_its_temperature_leaves():
+    """⟨p²/m⟩ of 3 × 40 anharmonic oscillators at the end of a slow fall from 2 to 0.5."""
+    sim = tp.compile(knot, 0.05, temperature=lambda t: 2.0 - 0.015 * t, bath="nose_hoover")
+    q, p = np.random.default_rng(3).normal(size=(2, 300, 3))
+    out = sim.evolve(q=q, p=1.5 * p, until=100.0, frames=2, observe={"p2": lambda p: p @ p / 3})
+    assert np.asarray(out["p2"])[-200:].mean() == pytest.approx(0.5 + 0.015 * 5, rel=0.06)
+
+
+def test_a_piece_of_a_bath_that_sees_another_time_is_no_palindrome():
+    sim = tp.compile(well, 0.1, temperature=lambda t: 1.5 - 0.04 * t, bath="nose_hoover")
+    text = str(sim.tpir)
+    assert "TIME T21, 0.5" in text and verify(parse(text)).symmetric
+    late = "\n".join(
+        x for x in text.replace("TIME T21, 0.5", "TIME T21, 0.75").splitlines() if not x.startswith("claim")
+    )
+    assert "sees the time" in verify(parse(late)).symmetric.because
 
 
 def test_one_thermostat_alone_warns_and_is_not_called_canonical():

@@ -11,6 +11,7 @@ from tinyphysics.ir import UOp, substitute
 from tinyphysics.report import Row
 from tinyphysics.rules.formulas.thermostats import (
     NOSE_HOOVER,
+    NOSE_POINCARE,
     TRIGGER,
     Thermostat,
     draws_together,
@@ -57,6 +58,8 @@ class ThermostatFlow(SubFlow):
 
     def works(self) -> tuple[UOp, ...]:
         """Heat that goes: of a chain what its own energy gains, so that H and it are what is conserved."""
+        if self.way == NOSE_POINCARE:
+            return ()  # kicks and drifts move its energy too: it is booked around them
         energy = self.energy
         if self.way == NOSE_HOOVER:
             energy = -energy_of_chain(self.bath)
@@ -64,7 +67,7 @@ class ThermostatFlow(SubFlow):
         return (energy - after,)
 
     def followed(self, p_t: UOp, new: Mapping[UOp, UOp]) -> ThermostatFlow:
-        return replace(self, ledger=p_t, given=new[self.works()[0]])
+        return self if not self.works() else replace(self, ledger=p_t, given=new[self.works()[0]])
 
     def weights(self) -> Iterator[float]:
         yield self.weight
@@ -81,22 +84,27 @@ class ThermostatFlow(SubFlow):
             kept += f"{' and' if held else ''} less {len(axes)}: forces and the bath keep the momentum of the whole"
         kept += "; it acts above the temperature alone: not canonical" if self.way == TRIGGER else ""
         chain = f"; a chain of {self.bath.hidden[0].size}" if self.way == NOSE_HOOVER else ""
+        chain += "; s = e^eta begins where H and its energy are zero" if self.way == NOSE_POINCARE else ""
         return [
             Row("bath", self.way, f"k_B T = {self.bath.kT}, tau = {self.bath.tau}{chain}"),
             Row("degrees of freedom", str(g), f"g, {kept}"),
         ]
 
     def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...] | None:
-        if self.way == TRIGGER:
+        if self.without_adjoint:
             return None
         return Map(tuple(self.values().items()), clock=self.clock).tangent(ways)[0], self
 
     @property
     def without_adjoint(self) -> str:
-        return "whether it acts in a step has no derivative" if self.way == TRIGGER else ""
+        return {
+            TRIGGER: "whether it acts in a step has no derivative",
+            NOSE_POINCARE: "its `eta` begins with the energy of the first state, whose derivative is not "
+            "followed; bath=tp.nose_hoover() has one",
+        }.get(self.way, "")
 
     def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...] | None:
-        if self.way == TRIGGER:
+        if self.without_adjoint:
             return None
         return Map(tuple(self.values().items()), clock=self.clock).adjoint(bars, sums)
 

@@ -11,10 +11,10 @@ from tinyphysics.options import heeds
 from tinyphysics.rules.formulas.baths import ANDERSEN, LANGEVIN
 from tinyphysics.rules.formulas.memory import Rows
 from tinyphysics.rules.formulas.overdamped import BROWNIAN
-from tinyphysics.rules.formulas.thermostats import BUSSI, NOSE_HOOVER, TRIGGER
+from tinyphysics.rules.formulas.thermostats import BUSSI, NOSE_HOOVER, NOSE_POINCARE, TRIGGER
 from tinyphysics.util import did_you_mean, one_of
 
-BATHS = (LANGEVIN, ANDERSEN, BROWNIAN, BUSSI, NOSE_HOOVER, TRIGGER)
+BATHS = (LANGEVIN, ANDERSEN, BROWNIAN, BUSSI, NOSE_HOOVER, NOSE_POINCARE, TRIGGER)
 CHAIN = 3  # links of a chain, where nothing else is asked for
 MOST = 32
 

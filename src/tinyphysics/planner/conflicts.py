@@ -18,7 +18,7 @@ from tinyphysics.errors import InputError, PlanError, TinyPhysicsError
 from tinyphysics.facts import Facts
 from tinyphysics.options import CALLS
 from tinyphysics.plan import Goal
-from tinyphysics.rules.formulas.thermostats import NOSE_HOOVER
+from tinyphysics.rules.formulas.thermostats import NOSE_HOOVER, NOSE_POINCARE
 from tinyphysics.rules.functions.random import draws
 from tinyphysics.step import Step
 from tinyphysics.target import PYTHON
@@ -410,7 +410,7 @@ CONFLICTS: tuple[Conflict, ...] = (
     Conflict("dt", "a bath", "run",
         "dt={a[dt]} with bath={a.system.bath!r}: noise does not run backwards",
         "Use a positive dt, or compile with bath=tp.nose_hoover(), which is reversible.",
-        lambda a: a.system.bath not in ("", NOSE_HOOVER) and goes_back(a["dt"])),
+        lambda a: a.system.bath not in ("", NOSE_HOOVER, NOSE_POINCARE) and goes_back(a["dt"])),
     *(Conflict(one, NO_DT, "grid",
         f"{{one}}={{a[{one}]!r}} counts output times dt apart, and no dt was given",
         "Pass one to compile: with dt=0.1, frames are at multiples of 0.1.", error=InputError)
@@ -437,6 +437,9 @@ CONFLICTS: tuple[Conflict, ...] = (
     Conflict("acts", "time", "acts",
         "acts= cannot be combined with time=: a map of the states does not know t and its momentum",
         "Leave time= out."),
+    Conflict("acts", "a bath", "acts",
+        "acts= cannot be combined with bath={a.system.bath!r}: it and `{a.system.name}` would not keep their energy",
+        "Compile with bath=tp.nose_hoover().", lambda a: a["acts"] and a.system.bath == NOSE_POINCARE),
     Conflict("acts", "project", "acts",
         "acts= cannot be combined with project=, which would undo what an act does to an invariant",
         "Leave project= out."),

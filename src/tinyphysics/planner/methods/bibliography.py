@@ -66,6 +66,8 @@ WORKS: tuple[Work, ...] = (
          "J. Chem. Phys.", "142", "144114", "10.1063/1.4916312"),
     Work("bussi2007", ("Bussi, Giovanni", "Parrinello, Michele"), 2007, "Accurate sampling using Langevin dynamics",
          "Phys. Rev. E", "75", "056707", "10.1103/PhysRevE.75.056707"),
+    Work("nose2001", ("Nosé, Shuichi",), 2001, "An improved symplectic integrator for Nosé-Poincaré thermostat",
+         "J. Phys. Soc. Jpn.", "70", "75-77", "10.1143/JPSJ.70.75"),
     Work("jayawardana2023", ("Jayawardana, Buddhika", "Ohsawa, Tomoki"), 2023,
          "Semiexplicit symplectic integrators for non-separable Hamiltonian systems",
          "Math. Comp.", "92", "251-281", "10.1090/mcom/3778"),

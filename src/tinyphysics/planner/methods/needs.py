@@ -66,7 +66,17 @@ def no_brownian(m: Method, system: System, facts: Facts) -> Reason:
 
 
 def without_momenta(m: Method, system: System, facts: Facts) -> Reason:
+    if system.bath == "nose_poincare":
+        return "its bath is moved by kicks and drifts too: `nose_poincare` alone knows it"
     return "a brownian bath moves positions alone" if system.bath == "brownian" else None
+
+
+def no_stretching(m: Method, system: System, facts: Facts) -> Reason:
+    return (
+        None
+        if system.bath == "nose_poincare"
+        else 'its bath is not that of Nosé and Poincaré: bath="nose_poincare"'
+    )
 
 
 def no_field(m: Method, system: System, facts: Facts) -> Reason:
@@ -237,7 +247,8 @@ NEEDS: dict[str, Need] = {
     "friction": Need("no friction, or a method whose order does not rest on there being two parts", friction_between),
     "a bath": Need("a temperature: tp.compile(system, dt, temperature=1.0)", no_bath),
     "a brownian bath": Need('temperature=1.0, bath="brownian"', no_brownian),
-    "momenta in it": Need("another bath than a brownian one", without_momenta),
+    "momenta in it": Need("another bath than `brownian` and `nose_poincare`", without_momenta),
+    "the bath nose_poincare": Need('temperature=1.0, bath="nose_poincare"', no_stretching),
     "a magnetic field": Need("charges in a field: bracket=tp.magnetic(B), or a vector potential in H", no_field),
     "a contact energy": Need('positions, momenta and s: bracket="contact"', no_contact),
     "a bracket J(z)": Need("a bracket that is a function of the state: bracket=J", no_bracket),

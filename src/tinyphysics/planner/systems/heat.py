@@ -26,7 +26,13 @@ from tinyphysics.rules.equality.ranges import range_of
 from tinyphysics.rules.formulas.baths import ANDERSEN, LANGEVIN
 from tinyphysics.rules.formulas.memory import GLE, LONGEST
 from tinyphysics.rules.formulas.overdamped import BROWNIAN
-from tinyphysics.rules.formulas.thermostats import BUSSI, NOSE_HOOVER, TOGETHER, TRIGGER
+from tinyphysics.rules.formulas.thermostats import (
+    BUSSI,
+    NOSE_HOOVER,
+    NOSE_POINCARE,
+    TOGETHER,
+    TRIGGER,
+)
 from tinyphysics.structure import FIVE
 from tinyphysics.system import Parameter, SizedFamily, State, System
 from tinyphysics.turning import Axes
@@ -83,17 +89,18 @@ def with_bath(
         raise PlanError(
             f"tau= with bath={shown(found.way)}, which has a rate", fix="Pass friction=1.0: 1/tau."
         )
-    if found.length == 1:
+    if found.length == 1 or found.way == NOSE_POINCARE:
+        one = "one Nosé-Hoover thermostat" if found.length else "a Nosé-Poincaré thermostat"
         warnings.warn(
             PhysicsWarning(
-                f"{system.name}: one Nosé-Hoover thermostat alone is not ergodic for oscillators: averages depend on where a "
+                f"{system.name}: {one} alone is not ergodic for oscillators: averages depend on where a "
                 "run begins. Take bath=tp.nose_hoover(length=3)."
             ),
             stacklevel=frames_to_user(),
         )
     if found.way == GLE and friction is not None:
         raise PlanError("friction= with tp.gle, whose rates are in its matrix", fix="Leave friction= out.")
-    if dt is not None and dt < 0 and found.way != NOSE_HOOVER:
+    if dt is not None and dt < 0 and found.way not in (NOSE_HOOVER, NOSE_POINCARE):
         raise PlanError(
             f"dt={dt:g} with bath={shown(found.way)}: noise does not run backwards",
             fix="Pass a positive dt, or bath=tp.nose_hoover(), which is reversible.",
@@ -160,21 +167,19 @@ def heated(system: System, asked: Asked) -> System:
             )
         heat = (kT, tau, UOp.const(float(g)), *(UOp.const(float(k)) for k in axes))
         signs[tau] = "positive"
-        if way == NOSE_HOOVER:
+        if way in (NOSE_HOOVER, NOSE_POINCARE):
             taken = names_in(system)
             eta = free_name(taken, "eta"), free_name(taken, "p_eta")
-            states += tuple(
-                State(name, UOp.var(name, (asked.bath.length,)), "field", start=0.0) for name in eta
+            shape = (asked.bath.length,) if way == NOSE_HOOVER else ()
+            states += tuple(State(name, UOp.var(name, shape), "field", start=0.0) for name in eta)
+        if way == NOSE_POINCARE and any(
+            UOp.var("t") in u.leaves or system.time in u.leaves for u in (kT, tau)
+        ):
+            raise PlanError(
+                f"a temperature or a time that depends on t with bath={shown(way)}: its energy and that of "
+                f"`{system.name}` would not stay at zero together",
+                fix="Take bath=tp.nose_hoover(), whose books hold what comes with the temperature.",
             )
-            if (
-                system.time is not None
-                and system.time in kT.leaves | tau.leaves
-                or callable(asked.temperature)
-            ):
-                raise PlanError(
-                    f"a temperature or a time that depends on t with bath={shown(way)}, whose masses are made of both",
-                    fix='Take bath="bussi" or "langevin".',
-                )
     elif way == GLE:
         n = len(asked.bath.A)
         heat = (

@@ -1,6 +1,6 @@
-"""How do baths change all momenta together?  By one factor (bussi, nose_hoover), or where they are too hot (trigger).
+"""How do baths change all momenta together?  By one factor, or where they are too hot (trigger).
 
-The first two act on the motion relative to the centre of mass along those axes along which an energy keeps the momentum of
+All but the last act on the motion relative to the centre of mass along those axes along which an energy keeps the momentum of
 the whole: g, the degrees of freedom that they thermalise, does not count that one, and it stays as it is.
 """
 
@@ -15,8 +15,8 @@ from tinyphysics.rules.formulas.baths import decay, ornstein_uhlenbeck
 from tinyphysics.rules.formulas.gamma import SumOfSquares
 from tinyphysics.step import Weight
 
-BUSSI, NOSE_HOOVER, TRIGGER = "bussi", "nose_hoover", "trigger"
-TOGETHER = (BUSSI, NOSE_HOOVER, TRIGGER)
+BUSSI, NOSE_HOOVER, TRIGGER, NOSE_POINCARE = "bussi", "nose_hoover", "trigger", "nose_poincare"
+TOGETHER = (BUSSI, NOSE_HOOVER, TRIGGER, NOSE_POINCARE)
 ROOT = Fraction(
     "1.58740105196819947475170563927230826039149332789985300980828576182521650562421"
 )  # the cube root of 4
@@ -85,7 +85,9 @@ def together(way: str, x: Thermostat, weight: float, drawn: Sequence[UOp], dt: U
         return rescaled(x, weight, drawn, dt)
     if way == TRIGGER:
         return above(x, weight, drawn, dt)
-    return chained(x, weight, dt) if way == NOSE_HOOVER and len(x.hidden) == 2 else None
+    if len(x.hidden) != 2:
+        return None
+    return chained(x, weight, dt) if way == NOSE_HOOVER else stretched(x, weight, dt)
 
 
 def rescaled(x: Thermostat, weight: float, drawn: Sequence[UOp], dt: UOp) -> dict[UOp, UOp]:
@@ -176,3 +178,40 @@ def energy_of_chain(x: Thermostat) -> UOp:
     moving = [p_eta[k] * p_eta[k] / Q[k] for k in range(eta.size)]
     turned = [x.g * eta[0], *(eta[k] for k in range(1, eta.size))]
     return 0.5 * UOp.sum_of(moving) + x.kT * UOp.sum_of(turned)
+
+
+# --- a thermostat whose energy is a Hamiltonian -----------------------------------------------------
+# Nosé-Poincaré (Bond, Leimkuhler & Laird 1999): s (H(q, y/s) + p_η²/2Q + g k_BT ln s) of the pairs (q, y) and (s, p_η), with
+# y = s p of the motion relative to the centre of mass. It begins at zero, and there its time is that of H. It is the sum of
+# three parts with exact flows (Nosé 2001), here in p = y/s and η = ln s: s V kicks p and p_η, s (T + g k_BT η) drifts q and
+# p_η, and s p_η²/2Q stretches s.
+def stretched(x: Thermostat, weight: float, dt: UOp) -> dict[UOp, UOp]:
+    """The flow of s p_η²/2Q: with u = 1 + h p_η/2Q, s becomes u² s, p_η/u is left of p_η, and p/u² of p."""
+    eta, p_eta = x.hidden
+    more = (0.5 * float(weight)) * dt * (p_eta / mass_of(x))
+    u = 1.0 + more
+    return {**x.scaled(1.0 / (u * u)), eta: eta + 2.0 * more.log1p(), p_eta: p_eta / u}
+
+
+def mass_of(x: Thermostat) -> UOp:
+    """Q = g k_BT τ²."""
+    return x.g * (x.kT * x.tau * x.tau)
+
+
+def pushes(x: Thermostat, potential: UOp) -> tuple[UOp, UOp]:
+    """By what p_η changes in a unit of time beside a kick, and beside a drift."""
+    return -potential, 0.5 * x.twice_kinetic - x.g * (x.kT * (1.0 + x.hidden[0]))
+
+
+def energy_of_stretch(x: Thermostat) -> UOp:
+    """p_η²/2Q + g k_BT η: what H and it keep together, at zero."""
+    eta, p_eta = x.hidden
+    return 0.5 * (p_eta * p_eta / mass_of(x)) + x.g * (x.kT * eta)
+
+
+def first_stretch(x: Thermostat, energy: UOp) -> UOp:
+    """The η with which H, of the motion relative to the centre of mass, and the energy of the thermostat are zero."""
+    moving = UOp.sum_of((w.expand(p.shape) * p * p).sum() for p, w in zip(x.momenta, x.inverse))
+    own = energy - 0.5 * moving + 0.5 * x.twice_kinetic if x.axes else energy
+    p_eta = x.hidden[1]
+    return -(own + 0.5 * (p_eta * p_eta / mass_of(x))) / (x.g * x.kT)

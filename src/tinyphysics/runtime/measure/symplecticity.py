@@ -261,7 +261,7 @@ def measure_symplectic(sim: Measurable, dt: float | None = None, pairs: Any = No
         )
     if system.heat:
         raise InputError(
-            f"a step of `{system.name}` has noise and friction: no symplectic form stays as it is",
+            f"a step of `{system.name}` has a bath: the form of its positions and momenta alone does not stay as it is",
             fix="sim.certificate says what it keeps; without temperature= the form can be measured.",
         )
     if any(u.op is Ops.RANDOM for u in toposort([*system.update, *system.equations])):

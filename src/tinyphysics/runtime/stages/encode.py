@@ -9,6 +9,7 @@ from typing import Any
 from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.device.cuda.dlpack import sent
 from tinyphysics.device.host.cores import available
+from tinyphysics.rules.formulas.thermostats import NOSE_POINCARE
 from tinyphysics.runtime.stages.momenta_of_velocities import given_momenta
 from tinyphysics.runtime.stages.own_time import begun_in_time
 from tinyphysics.runtime.stages.resolve import Resolved, on_host
@@ -39,6 +40,10 @@ def encode(r: Resolved) -> Encoded:
         i = inputs(system, given, compiled.encoding, said_threads(r), doubtful)
     else:
         i = begun_in_time(bare_run(r), given)
+    if system.bath == NOSE_POINCARE:
+        from tinyphysics.runtime.stages.at_zero import begun_at_zero  # most systems have none
+
+        i = begun_at_zero(bare_run(r), given, i)
     if system.bracket == CONSTRAINED:
         from tinyphysics.runtime.stages.constraints import check_start  # most systems have none
 

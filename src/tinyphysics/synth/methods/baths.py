@@ -27,6 +27,14 @@ def of_bodies(system: System, kinetic: UOp, weight: float) -> BathFlow:
     return BathFlow(system.bath, tuple(coupled), kT, weight, kinetic)
 
 
+def thermostat_of(system: System, inverse: tuple[UOp, ...]) -> Thermostat:
+    """What a bath that acts on all momenta together is told, with 1/m of each."""
+    kT, tau, g, *axes = system.heat
+    return Thermostat(
+        system.p, inverse, system.hidden, kT, tau, float(g.arg), tuple(int(k.arg) for k in axes)
+    )
+
+
 def in_bath(system: System, kinetic: UOp, weight: float, piece: int, clock: float = 0.0) -> SubFlow:
     """The flow of the bath for weight*dt, the piece of that number in a step, which sees the time `clock`."""
     kT, *more = system.heat
@@ -34,10 +42,7 @@ def in_bath(system: System, kinetic: UOp, weight: float, piece: int, clock: floa
     if system.time is None or not any(system.time in u.leaves for u in system.heat):
         clock = 0.0
     if system.bath in TOGETHER:
-        tau, g, *axes = more
-        told = Thermostat(
-            system.p, inverse, system.hidden, kT, tau, float(g.arg), tuple(int(k.arg) for k in axes)
-        )
+        told = thermostat_of(system, inverse)
         return ThermostatFlow(system.bath, told, weight, stream_of(0, piece), kinetic, clock)
     if system.bath == GLE:
         A, C = (

@@ -75,6 +75,16 @@ def not_maxwell(program: Program, lines: Sequence[Heated], normal: Normal, veloc
     return ""
 
 
+def seen_at(*us: UOp) -> float | None:
+    """The time that a piece of a bath sees, in steps since the run began; None where it sees none."""
+    times = {t for u in us for t in clocks(u)}
+    return min(times) if times else None
+
+
+def off_times(*us: UOp) -> bool:
+    return len({t for u in us for t in clocks(u)}) > 1
+
+
 def off_mass(program: Program, u: Update, inverse: UOp, normal: Normal, velocity: Velocity) -> str:
     own = state_var(program, u.state, 0)
     if normal.ratio(velocity(u.state), inverse.expand(own.shape) * own) != 1:
@@ -119,6 +129,8 @@ def not_kept(
             return f"{u}: the bath depends on time"
         if m.kT is not moves[0].kT:
             return f"{u}: another temperature than that of the first"
+        if bath.hidden and moves[0].bath is not None and bath.tau is not moves[0].bath.tau:
+            return f"{u}: another time than that of the first: its own states would have another law"
         for line, w in zip(m.lines, bath.inverse):
             own = line.update
             if why := off_mass(program, own, w, normal, velocity):

@@ -6,16 +6,20 @@ from dataclasses import dataclass, replace
 
 from tinyphysics.analysis.masses import masses
 from tinyphysics.facts import Facts
+from tinyphysics.flows.baths import Booked
 from tinyphysics.flows.overdamped import BrownianFlow, Diffusing
+from tinyphysics.flows.shears import Shear, ShearFlow
 from tinyphysics.ir import UOp
 from tinyphysics.planner.methods.method import BATH, BODIES_BATH, Family, Job, Method, Sequence_
 from tinyphysics.rules.formulas.baths import stream_of
-from tinyphysics.step import ExactPart, Step, Term
-from tinyphysics.synth.methods.baths import of_bodies
+from tinyphysics.rules.formulas.thermostats import energy_of_stretch, pushes
+from tinyphysics.step import ExactPart, Step, SubFlow, Term
+from tinyphysics.structure import FORCE
+from tinyphysics.synth.methods.baths import in_bath, of_bodies, thermostat_of
 from tinyphysics.synth.methods.derivative import derivative
 from tinyphysics.synth.methods.parts import strang_step
 from tinyphysics.synth.methods.rotations import in_turns, of_length_one
-from tinyphysics.synth.methods.splitting import split_step
+from tinyphysics.synth.methods.splitting import flows, split_step
 from tinyphysics.system import System
 
 MIDDLE = 0.5  # of a step: the time at which a Brownian one sees its temperature and its rates
@@ -73,6 +77,41 @@ class Overdamped(Family):
         timed = system.time is not None and any(system.time in u.leaves for u in system.heat)
         flow = BrownianFlow(pairs, kT, system.energy, MIDDLE if timed else 0.0)
         return Step.of(system, job.method.name, terms, job.claims, 1, (), (flow,), ())
+
+
+@dataclass(frozen=True, eq=False)
+class Stretching(Family):
+    """Half a kick, half a drift, s stretched, and both again: a thermostat whose energy is a Hamiltonian."""
+
+    kind = BATH
+    takes = ("energy", "heat")
+
+    @property
+    def limit(self) -> float | None:
+        return LIMIT
+
+    def keeps(self, method: Method) -> tuple[str, ...]:
+        return ("symplectic", "symmetric", "reversible", "consistent")
+
+    def step(self, job: Job) -> Step:
+        system, split = job.system, job.facts["separable"]
+        bath = thermostat_of(system, masses(system, split.T).inverse)
+        moves = flows(system, split.T, split.V)
+        p_eta, beside = bath.hidden[1], dict(zip("VT", pushes(bath, split.V)))
+
+        def shear(part: str, weight: float) -> ShearFlow:
+            own = [Shear(state, covector, kind, weight) for state, covector, kind in moves[part]]
+            return ShearFlow((*own, Shear(p_eta, beside[part], FORCE, weight)))
+
+        def booked(*inside: SubFlow) -> tuple[SubFlow, ...]:
+            energy = energy_of_stretch(bath)
+            return Booked(energy, -1.0), *inside, Booked(energy, 1.0)
+
+        stretch = in_bath(system, split.T, 1.0, 0)
+        body = (shear("T", 0.5), stretch, shear("T", 0.5), shear("V", 1.0))
+        terms = (Term("T", split.T), Term("V", split.V))
+        parts = booked(shear("V", 0.5)), booked(*body), booked(shear("V", -0.5))
+        return Step.of(system, job.method.name, terms, job.claims, 1, *parts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from tinyphysics.ir.uop import UOp
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.tpir.proof.blocks import applied
 from tinyphysics.tpir.proof.certificate import Verdict
-from tinyphysics.tpir.proof.heated import not_maxwell
+from tinyphysics.tpir.proof.heated import not_maxwell, off_times, seen_at
 from tinyphysics.tpir.proof.readers.shears import ShearReader
 from tinyphysics.tpir.proof.weights import Applied, merged, off_weight, symmetric, uneven
 
@@ -53,8 +53,10 @@ class BathReader:
         """What a step does, in its order: blocks of shears, and the bath."""
         found, trouble = applied(self.blocks, self.normal)
         for h in self.blocks.heated:
-            own = frozenset({h.update.state})
-            found.append(Applied(BATH + h.update.state, Fraction(h.weight), None, h.update, own, own))
+            own, at = frozenset({h.update.state}), seen_at(h.kT, h.rate)
+            if off_times(h.kT, h.rate):
+                trouble = trouble or f"{h.update} reads more than one time"
+            found.append(Applied(BATH + h.update.state, Fraction(h.weight), at, h.update, own, own))
         return sorted(found, key=lambda f: f.update.number), trouble
 
     def middle(self, flows: list[Applied]) -> bool:

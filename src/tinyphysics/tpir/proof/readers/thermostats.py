@@ -21,7 +21,7 @@ from tinyphysics.rules.formulas.thermostats import NOSE_HOOVER
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.tpir.proof.blocks import applied
 from tinyphysics.tpir.proof.certificate import Verdict
-from tinyphysics.tpir.proof.heated import not_kept
+from tinyphysics.tpir.proof.heated import not_kept, off_times, seen_at
 from tinyphysics.tpir.proof.readers.baths import IN_Q
 from tinyphysics.tpir.proof.readers.shears import ShearReader
 from tinyphysics.tpir.proof.weights import Applied, merged, off_weight, symmetric, uneven
@@ -60,7 +60,11 @@ class ThermostatReader:
     def flows(self) -> tuple[list[Applied], str]:
         found, trouble = applied(self.blocks, self.normal)
         every = frozenset(range(len(self.program.states)))
-        found += [Applied(THERMO, Fraction(m.weight), None, m.update, every, every) for m in self.moves]
+        for m in self.moves:
+            told = (m.kT,) if m.bath is None else (m.kT, m.bath.tau)
+            if off_times(*told):
+                trouble = trouble or f"{m.update} reads more than one time"
+            found.append(Applied(THERMO, Fraction(m.weight), seen_at(*told), m.update, every, every))
         return sorted(found, key=lambda f: f.update.number), trouble
 
     def middle(self, flows: list[Applied]) -> bool:
@@ -134,6 +138,8 @@ class ThermostatReader:
         shown = self.shears.reversible(palindrome)
         if not shown:
             return shown
+        if any(m.bath is not None and seen_at(m.kT, m.bath.tau) is not None for m in self.moves):
+            return Verdict(False, "it depends on time explicitly: so does its bath")
         return Verdict(True, f"{shown.because}; of the chain p_eta is one of them")
 
     def verdicts(self) -> Mapping[str, Verdict]:
