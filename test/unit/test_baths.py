@@ -440,8 +440,6 @@ def test_a_temperature_that_depends_on_time_is_that_of_the_time():
     out = bussi.evolve(q=np.zeros(40_000), p=np.ones(40_000), steps=4, seed=1, save_every=1,
                        observe={"T": tp.physics.temperature(at="bath")})  # fmt: skip
     assert np.asarray(out["T"])[1:].mean(1) == pytest.approx(1.25 + 0.5 * np.arange(4), rel=0.04)
-    with pytest.raises(tp.PlanError, match="depends on t"):
-        tp.compile(spring, 0.5, temperature=lambda t: 1.0 + t, bath="nose_hoover")
 
 
 # --- bits ---------------------------------------------------------------------------------------------------

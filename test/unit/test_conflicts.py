@@ -267,6 +267,8 @@ CALLS = [
     lambda: check("on", Ask({"on": 1}, traits={TOGETHER: True})),
     lambda: check("on", Ask({"on": 1}, traits={ON_A_GPU: True})),
     lambda: in_blocks(temperature=[1.0, 2.0], exchange=2),
+    lambda: tp.compile(pendulum, dt=0.01, temperature=1.0, bath="nose_poincare").evolve(
+        **START, steps=2, acts={"kick": tp.act(every=1, map=lambda p: p + 1.0)}),
     lambda: tp.compile(spring, dt=0.01, time=clock).minimise(**START),
     lambda: tp.compile(spring, dt=0.01, time=clock).suggest_dt(**START),
     lambda: tp.compile(spring, dt=0.01, time=clock).check(**START),

@@ -83,6 +83,7 @@ CASES = [  # the reader, a program that it certifies
     ("JumpReader",        spring,   dict(propagator="exact")),
     ("BathReader",        quartic,  dict(temperature=1.0)),
     ("ThermostatReader",  quartic,  dict(temperature=1.0, bath="bussi")),
+    ("StretchedReader",   quartic,  dict(temperature=1.0, bath="nose_poincare")),
     ("MemoryReader",      quartic,  dict(temperature=1.0, bath=tp.gle(kernel=[(1.0, 0.5)]), method="baoab")),
     ("BrownianReader",    quartic,  dict(temperature=1.0, bath="brownian", method="brownian")),
     ("FrictionReader",    quartic,  dict(method="leapfrog", friction=0.1)),

@@ -161,7 +161,7 @@ METHODS: tuple[Method, ...] = (
     Method("brownian", 2, "positions move by forces and noise, half of which is that of the step before", Overdamped(),
            source="leimkuhler2013", needs=("a brownian bath", "separable", "no clock")),
     Method("nose_poincare", 2, "half a kick, half a drift, the thermostat, half a drift, half a kick, of one Hamiltonian",
-           Stretching(), symmetric=True, source="nose2001", needs=("the bath nose_poincare", "separable", "no clock")),
+           Stretching(), symmetric=True, source="nose2001", needs=("a bath", "the bath nose_poincare", "separable", "no clock")),
     Method("impulses", 2, "half a drift, a kick, impulses at contacts by sweeps over their rows, half a drift", Impulses(),
            source="moreau1999", needs=("contacts", "separable", "quadratic T", "no clock")),
     Method("implicit_midpoint", 2, "the slope at the middle of the step, solved for", Collocation(1), symmetric=True),

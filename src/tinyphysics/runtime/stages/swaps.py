@@ -117,28 +117,28 @@ class Replicas:
         seen = {k: v for k, v in states.items() if k in self.engine_states}
         old = self.values()
         now = self.looked(seen, {self.x.parameter: old}, n)
-        first = [k for k in range((turn - 1) % 2, members - 1, 2)]
-        pairs = [(k, self.at[k], self.at[k + 1]) for k in first]
-        pairs = [p for p in pairs if p[1] not in stopped and p[2] not in stopped]
+        k = np.arange((turn - 1) % 2, members - 1, 2)  # of each pair the first of the two values
+        i, j = self.at[k], self.at[k + 1]
+        if stopped:
+            gone = np.array([int(a) in stopped or int(b) in stopped for a, b in zip(i, j)], bool)
+            k, i, j = k[~gone], i[~gone], j[~gone]
         beta, energy = 1.0 / now["kT"], now["U"]
-        if not self.plain:
+        if self.plain:
+            change = (beta[i] - beta[j]) * (energy[j] - energy[i])
+        else:
             other = old.copy()
-            for _, i, j in pairs:
-                other[[i, j]] = other[[j, i]]
+            other[i], other[j] = old[j], old[i]
             there = self.looked(seen, {self.x.parameter: other}, n)
             swapped, by = there["U"], 1.0 / there["kT"]
-        for k, i, j in pairs:
-            if self.plain:
-                change = (beta[i] - beta[j]) * (energy[j] - energy[i])
-            elif self.by_heat or by[i] != beta[i] or by[j] != beta[j]:
-                change = by[i] * swapped[i] - beta[i] * energy[i] + (by[j] * swapped[j] - beta[j] * energy[j])
-            else:
-                change = beta[i] * (swapped[i] - energy[i]) + beta[j] * (swapped[j] - energy[j])
-            self.attempts[k] += 1
-            u = self.chance(turn, k)
-            if change <= 0.0 or u < float(exp(-change)):
-                self.accepted[k] += 1
-                self.at[[k, k + 1]] = self.at[[k + 1, k]]
+            change = by[i] * swapped[i] - beta[i] * energy[i] + (by[j] * swapped[j] - beta[j] * energy[j])
+            if not self.by_heat:  # of one thermal energy differences are exact
+                same = (by[i] == beta[i]) & (by[j] == beta[j])
+                plainly = beta[i] * (swapped[i] - energy[i]) + beta[j] * (swapped[j] - energy[j])
+                change = np.where(same, plainly, change)
+        taken = (change <= 0.0) | (self.chances(turn)[k] < exp(-np.maximum(change, 0.0)))
+        self.attempts[k] += 1
+        self.accepted[k[taken]] += 1
+        self.at[k[taken]], self.at[k[taken] + 1] = j[taken], i[taken]
         self.walk()
         new = self.values()
         self.history.append(self.at.copy())
@@ -173,7 +173,7 @@ class Replicas:
     def changed(self) -> dict[str, History]:
         return {self.x.parameter: self.own}
 
-    def chance(self, turn: int, k: int) -> float:
+    def chances(self, turn: int) -> Any:
         """A uniform number of its own for each exchange and pair; many turns are drawn at once."""
         block, row = divmod(turn, AT_ONCE)
         if self.drawn[0] != block:
@@ -183,7 +183,7 @@ class Replicas:
             zero = np.zeros_like(index)
             a, b, _, _ = philox4x32((index, zero, zero, zero + STREAM), key_words(self.seed))
             self.drawn = block, unit_interval(a, b)
-        return float(self.drawn[1][row, k])
+        return self.drawn[1][row]
 
     @cached_property
     def engine_states(self) -> set[str]:

@@ -39,6 +39,8 @@ class BrownianReader:
             return self.blocks.maps[0]
         if why := self.blocks.besides(("DIFFUSE",)):
             return why
+        if self.blocks.unsettled:
+            return self.blocks.unsettled
         if self.blocks.updates or len(self.moves) != 1 or self.moves[0].update.section != "step":
             return "a Brownian step is all that a step does"
         (m,) = self.moves

@@ -40,7 +40,7 @@ class StretchedReader:
     rank = 830  # before that of the other thermostats, which do not know that shears move one
 
     def __init__(self, program: Program) -> None:
-        self.program, self.shears = program, ShearReader(program)
+        self.program, self.shears = program, ShearReader(program, beside=("THERMO",))
         self.blocks, self.walk, self.normal = self.shears.blocks, self.shears.walk, self.shears.normal
         self.moves = self.blocks.together.moves
         self.totals = dict.fromkeys(PARTS, Fraction(0))
