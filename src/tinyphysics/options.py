@@ -161,7 +161,8 @@ COMPILE: dict[str, Option] = {
         "the temperature of a bath, in units of 1/kB: a number, the name of a parameter, or a function of t"),
     "bath":         Option(None, anything,  # a word or an object
         'how heat comes and goes: "langevin", the default if a temperature is given, or another (docs/heat.md)'),
-    "tau":          Option(None, anything, 'the time of a bath that has one in place of a rate: "bussi", "nose_hoover", "nose_poincare"'),
+    "tau":          Option(None, anything,
+        "the time of a bath that has one in place of a rate: bussi, nose_hoover, nose_poincare"),
     "kB":           Option(1.0, a_number("1.0", "constant"),
         "Boltzmann's constant: tinyphysics.physics.molecular.BOLTZMANN for kelvin"),
     "pressure":     Option(None, anything,

@@ -213,7 +213,7 @@ def compile(
     friction      the rate at which momenta decay: a number, an array, or the name of a parameter
     temperature   the temperature of a bath, in units of 1/kB: a number, the name of a parameter, or a function of t
     bath          how heat comes and goes: "langevin", the default if a temperature is given, or another (docs/heat.md)
-    tau           the time of a bath that has one in place of a rate: "bussi", "nose_hoover", "nose_poincare"
+    tau           the time of a bath that has one in place of a rate: bussi, nose_hoover, nose_poincare
     kB            Boltzmann's constant: tinyphysics.physics.molecular.BOLTZMANN for kelvin
     pressure      in a bath: the box of the pair sums changes its size, out.box; a number or the name of a parameter
     barostat      how: "rescale", the default if a pressure is given, "mtk", or tp.barostat(...) (docs/heat.md)

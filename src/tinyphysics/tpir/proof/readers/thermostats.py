@@ -117,6 +117,12 @@ class ThermostatReader:
         bath = self.moves[0].bath if self.moves else None
         if bath is None:
             return Verdict(False, "no bath is shown")
+        numbers = sum(p.size for p in bath.momenta) - len(set(bath.axes))
+        for m in self.moves:
+            if m.bath is None or m.bath.g != numbers or m.bath.axes != bath.axes:
+                return Verdict(
+                    False, f"{m.update}: {numbers} numbers are scaled, which is not the g of this line"
+                )
         eta = self.program.states[self.moves[0].lines[len(bath.momenta)].update.state].name
         rest = "".join(f" + {eta}[{k}]" for k in range(1, bath.hidden[0].size))
         return Verdict(
