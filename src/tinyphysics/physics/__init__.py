@@ -4,8 +4,8 @@ from importlib import import_module
 from typing import Any
 
 FILES = (
-    "additions bonding cells chains correlations fields fluids io molecular observables orbits particles plasma rigid starts "
-    "zoo"
+    "additions bonding cells chains correlations cosmology fields fluids io molecular observables orbits particles plasma "
+    "rigid starts zoo"
 ).split()
 # what is passed to observe= has its place here too: tp.physics.temperature(kB=1.0); correlations are of frames, after a run
 BY_FILE = {
