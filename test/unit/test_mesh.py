@@ -171,3 +171,47 @@ def test_what_a_mesh_cannot_do_is_refused():
         run(q, c, 4.0, long_range={"alpha": 2.0, "cutoff": 1.9, "grid": 12}, force_error=1e-6)
     with pytest.raises(PlanError, match="pairs of float64"):
         run(q, c, 4.0, long_range={"alpha": 2.0, "cutoff": 1.9, "grid": 12}, precision="dd")
+
+
+# --- a mesh alone ------------------------------------------------------------------------------------------------------------
+@pytest.mark.slow("two compilations")
+@pytest.mark.parametrize("order", [4, pytest.param(2, marks=pytest.mark.all)])
+def test_a_mesh_alone_says_from_which_distance_on_it_is_right(order):
+    rng = np.random.default_rng(3)
+    q, c = rng.uniform(0, 12, (40, 3)), rng.normal(size=40)
+    sim, out, found = run(q, c, 12.0, long_range={"cutoff": 0, "grid": 12, "order": order})
+    s = Charges(q, c, 12.0 * np.eye(3), np.arange(40), np.full(40, 1 / 40))
+    expected = far_forces(s, Way(np.inf, 0.0, (12, 12, 12), order, 1.0, True, True))
+    assert np.allclose(found, expected, atol=2e-9) and abs(found.sum(0)).max() < 1e-12
+    told = out.metrics["long_range"]
+    errors = told["by_distance"]
+    assert sim.certificate.symplectic and sim.certificate.consistent
+    report = " ".join(str(sim.explain("full")).split())
+    if order == 2:
+        assert "may have a kink" in report and "not right to 1 % within 8 cells" in report
+        assert told["right_from"] is None and 0.05 < errors[3.0] < 0.25
+    else:
+        assert told["right_from"] == 3.0 and errors[3.0] < 0.013 < errors[2.0]
+        assert "right to 1 % from 3 cells on" in report
+    (loss,) = [x for x in out.losses if "mesh" in x.what]
+    assert loss.amount == errors[3.0]
+
+
+def test_a_mesh_alone_refuses_what_it_cannot_do():
+    q, c = rock_salt(2, 0.2)
+    for pinned, match in (
+        ({"cutoff": 0}, "there is none"),
+        ({"cutoff": 0, "grid": 8, "order": 4, "switch": 0.5}, "no near part"),
+        ({"cutoff": 2.0, "grid": 8, "order": 2}, "forces of clouds jump|order=2 is not an order"),
+    ):
+        with pytest.raises(InputError, match=match):
+            run(q, c, 2.0, long_range=pinned)
+    with pytest.raises(PlanError, match="with a mesh alone"):
+        run(q, c, 2.0, long_range={"cutoff": 0, "grid": 8}, force_error=1e-3)
+
+    @tp.hamiltonian
+    def soft(q: tp.Array["n", 3], p: tp.Array["n", 3], L: float):
+        return (p**2).sum() / 2 + tp.pair_sum(1 / np.sqrt(tp.pair_distance2(q, box=L) + 0.1))
+
+    with pytest.raises(PlanError, match="a mesh alone cannot do"):
+        tp.compile(soft, dt=0.01, sizes={"n": 4}, long_range={"cutoff": 0, "grid": 8})

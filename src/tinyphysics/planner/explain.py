@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal, Hierarchy, Plan
@@ -19,6 +20,7 @@ from tinyphysics.planner.cost.rounding import rounding_rows
 from tinyphysics.planner.cost.target import in_loops
 from tinyphysics.planner.methods.catalog import BY_NAME, method_of
 from tinyphysics.planner.methods.method import Method, tolerance_of
+from tinyphysics.planner.systems.long_range import Settings
 from tinyphysics.report import Report, Row, Section
 from tinyphysics.rules.functions.user_derivatives import trouble_in
 from tinyphysics.step import JUMPS, SOLVES, TURNS, Step, SubFlow
@@ -85,6 +87,8 @@ def images_rows(system: System) -> list[Row]:
     if system.long_range is None:
         return []
     told = dict(system.long_range.settings.told())
+    if system.long_range.settings.alone:
+        return [Row("images", "a mesh alone", of_mesh_alone(system.long_range.settings, told))]
     error, goal = told.pop("force_error", None), told.pop("goal", None)
     words = ", ".join(f"{name} {value}" for name, value in told.items())
     if "waves" in told:
@@ -113,6 +117,17 @@ def images_rows(system: System) -> list[Row]:
     return [
         Row("images", "mesh Ewald", f"{words}; {how}; {right}"),
     ]
+
+
+def of_mesh_alone(s: Settings, told: dict[str, Any]) -> str:
+    """From which distance on its forces are right: nearer pairs act as if they were clouds."""
+    found, cells = told.pop("by_distance", None), told.pop("right_from", None)
+    words = ", ".join(f"{name} {value}" for name, value in told.items() if name != "cutoff")
+    if found is None:
+        return f"{words}; from which distance on its forces are right is measured at the first state, for 1/r and erf(b*r)/r"
+    near = ", ".join(f"{100 * e:.2g} % at {d:g}" for d, e in found.items() if d in (2.0, 3.0, 4.0, 6.0))
+    right = f"right to 1 % from {cells:g} cells on" if cells else "not right to 1 % within 8 cells"
+    return f"{words}; the force of a pair is {right} ({near} cells); nearer pairs act as clouds do"
 
 
 def rows_with(value: str, words: tuple[tuple[str, str, str], ...]) -> list[Row]:

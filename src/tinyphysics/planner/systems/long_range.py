@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from math import ceil, isfinite, pi, sqrt
+from math import ceil, inf, isfinite, pi, sqrt
 from typing import Any
 
 from tinyphysics.analysis.masses import masses
@@ -21,20 +21,30 @@ from tinyphysics.ir.neighbours import widths
 from tinyphysics.plan import Goal
 from tinyphysics.planner.systems.ewald import constants, exclusions, far_part, near_part, surface, width
 from tinyphysics.planner.systems.mesh import on_mesh
-from tinyphysics.rules.formulas.ewald import FORMS, SOFTENED
+from tinyphysics.rules.formulas.ewald import COULOMB, FORMS, GAUSSIAN, SCREENED, SOFTENED
 from tinyphysics.system import LongRange, System, roots_in
 from tinyphysics.util import did_you_mean, one_of
 
 FORCE_ERROR, LONG_RANGE = "force_error", "long_range"  # options of compile, kept in Goal.more
+ALONE, ALONE_ORDER = (COULOMB, GAUSSIAN, SCREENED), 4  # what a mesh alone does, and the order of its splines
 FORCES = ("gradient", "ik")
 SURFACES = ("tin foil", "vacuum")
 ORDER = 6
 ORDERS = range(3, 13)
+OF_CLOUDS = 2  # each particle a cloud of one cell (CIC): forces jump, so it is for a mesh alone
 
 
 def length(x: Any) -> str | None:
     good = isinstance(x, (int, float)) and not isinstance(x, bool) and isfinite(x) and x > 0
     return None if good else "a number above zero"
+
+
+def is_zero(x: Any) -> bool:
+    return isinstance(x, (int, float)) and not isinstance(x, bool) and x == 0
+
+
+def is_order(x: Any) -> bool:
+    return (x in ORDERS or x == OF_CLOUDS) and not isinstance(x, (bool, float))
 
 
 def mesh_of(x: Any) -> str | None:
@@ -46,9 +56,9 @@ def mesh_of(x: Any) -> str | None:
 # entry of long_range= -> what is wrong with a value of it
 KNOWN: dict[str, Callable[[Any], str | None]] = {
     "alpha": length,
-    "cutoff": length,
+    "cutoff": lambda x: None if is_zero(x) else length(x),
     "grid": mesh_of,
-    "order": lambda x: None if x in ORDERS and not isinstance(x, (bool, float)) else "an order from 3 to 12",
+    "order": lambda x: None if is_order(x) else "an order from 3 to 12",
     "switch": lambda x: length(x) or ("at most 1" if x > 1 else None),
     "anchored": lambda x: None if isinstance(x, bool) else "True or False",
     "forces": lambda x: None if x in FORCES else one_of(FORCES),
@@ -56,6 +66,7 @@ KNOWN: dict[str, Callable[[Any], str | None]] = {
 }
 CUTOFF = 0.45  # widths of the box: a list needs room for its skin
 SWITCH = 0.9  # of the cutoff: where the near part begins to end
+RIGHT = 0.01  # of the force of a pair: from where on a mesh alone is said to be right
 EXACT = 5.54  # exp(-x²) is 5e-14: how far both parts reach where no error was asked for
 
 
@@ -76,6 +87,28 @@ class Settings:
     by_waves: bool = False  # forces of differentiated waves, which are no gradient
     error: float | None = field(default=None, compare=False)  # measured: rms error of forces over their rms
     goal: float | None = field(default=None, compare=False)
+    # of a mesh alone, measured: (distance in cells, rms relative error of the force of a pair there), from near to far
+    by_distance: tuple[tuple[float, float], ...] | None = field(default=None, compare=False)
+
+    @property
+    def alone(self) -> bool:
+        """Is there a mesh and no near part?"""
+        return self.cutoff == 0.0
+
+    @property
+    def plain(self) -> bool:
+        """Does the mesh have all waves as they are, with no split that makes them fall off?"""
+        return self.alone and self.alpha == inf
+
+    @property
+    def right_from(self) -> float | None:
+        """Cells from which on a force of a mesh alone is right to `RIGHT`; None if it is not known, or nowhere."""
+        found = None
+        for cells, error in reversed(self.by_distance or ()):
+            if not error <= RIGHT:
+                break
+            found = cells
+        return found
 
     @property
     def exact(self) -> bool:
@@ -84,12 +117,24 @@ class Settings:
 
     def told(self) -> dict[str, Any]:
         """For reports and out.metrics."""
+        if self.alone:
+            return self.told_alone()
         of = " / width of the box" if self.scaled else ""
         cut = " widths of the box" if self.cut_scaled else ""
         found: dict[str, Any] = {"alpha": f"{self.alpha:g}{of}", "cutoff": f"{self.cutoff:g}{cut}"}
         far = {"waves": self.waves} if self.grid is None else {"grid": self.grid, "order": self.order}
         more = {"goal": self.goal, "force_error": self.error} if self.error is not None else {}
         return found | far | {"surface": SURFACES[self.vacuum]} | more
+
+    def told_alone(self) -> dict[str, Any]:
+        split = {} if self.plain else {"alpha": f"{self.alpha:g}"}
+        found = {"cutoff": "none: a mesh alone", **split, "grid": self.grid, "order": self.order}
+        more = (
+            {}
+            if self.by_distance is None
+            else {"right_from": self.right_from, "by_distance": dict(self.by_distance)}
+        )
+        return found | {"surface": SURFACES[self.vacuum]} | more
 
     def lengths(self, wide: float) -> tuple[float, float]:
         """(split, cutoff) in a box of this width."""
@@ -113,15 +158,29 @@ def checked_long_range(given: Any) -> tuple[tuple[str, Any], ...]:
             'long_range: forces="ik" are those of a mesh as it is',
             fix='Pass a mesh, "grid": 32, and leave "anchored" out: such forces add up to zero anyway.',
         )
+    alone = is_zero(given.get("cutoff"))
+    if alone and "grid" not in given:
+        raise InputError(
+            'long_range: "cutoff": 0 leaves a mesh alone, and there is none',
+            fix='Pass a mesh too: "grid": 64.',
+        )
+    if alone and "switch" in given:
+        raise InputError("long_range: a switch, and no near part that it ends", fix='Leave "switch" out.')
+    if given.get("order") == OF_CLOUDS and not alone:
+        raise InputError(
+            f"long_range: order={OF_CLOUDS} is not an order from 3 to 12",
+            fix='Forces of clouds jump. A mesh alone may have them, "cutoff": 0; else take "order": 4.',
+        )
     if "order" in given and "grid" not in given:
         raise InputError("long_range: order= without a mesh", fix='Pass a mesh too: "grid": 32.')
     out = {name: given[name] for name in KNOWN if name in given}
     if "grid" in out:
         g = out["grid"]
         out["grid"] = (int(g),) * 3 if hasattr(g, "__index__") else tuple(int(n) for n in g)
-        if min(out["grid"]) < 2 * out.get("order", ORDER):
+        order = out.get("order", ALONE_ORDER if alone else ORDER)
+        if min(out["grid"]) < 2 * order:
             raise InputError(
-                f"long_range: a mesh of {out['grid']} for splines of order {out.get('order', ORDER)}",
+                f"long_range: a mesh of {out['grid']} for splines of order {order}",
                 fix="Along each axis it has twice as many nodes as the order, or more.",
             )
     return tuple(out.items())
@@ -200,17 +259,48 @@ def expanded(t: LatticeSum, s: Settings, mean: UOp) -> UOp:
     n = t.points.shape[0]
     far = (
         far_part(t, split, s.waves)
-        if s.grid is None or n == 1
-        else on_mesh(t, split, s.grid, s.order, mean if s.anchored else None)
+        if s.grid is None or n == 1 and not s.alone
+        else on_mesh(t, split, s.grid, s.order, mean if s.anchored else None, s.plain)
     )
-    parts = [far, constants(t, split)]
-    if n > 1:
+    parts = [far] if s.plain else [far, constants(t, split)]
+    if n > 1 and not s.alone:
         parts.insert(0, near_part(t, split, cutoff, None if s.switch == 1.0 else cutoff * s.switch))
     if (out := exclusions(t, split)) is not None:
         parts.append(out)
     if s.vacuum and FORMS[t.form].charged:
         parts.append(surface(t))
     return UOp.sum_of(parts)
+
+
+def of_mesh_alone(
+    sums: Mapping[UOp, LatticeSum], asked: Mapping[str, Any], pinned: Mapping[str, Any]
+) -> Settings:
+    """A mesh without a near part: forces of pairs fall off within some cells, as if particles were clouds."""
+    if FORCE_ERROR in asked:
+        raise PlanError(
+            "force_error= with a mesh alone, whose forces are not those of 1/r within some cells",
+            fix='Leave "cutoff": 0 out of long_range=.',
+        )
+    for t in sums.values():
+        if t.form not in ALONE or t.partners is not None:
+            what = "pairs that are left out" if t.form in ALONE else f"`{FORMS[t.form].written}`"
+            raise PlanError(
+                f"a mesh alone cannot do {what}: near pairs need a sum of their own",
+                fix='Leave "cutoff": 0 out of long_range=, or write 1/np.sqrt(r2): the cells of the mesh soften it.',
+            )
+    return Settings(
+        pinned.get("alpha", inf),
+        0.0,
+        (1, 1, 1),
+        False,
+        False,
+        pinned.get("surface") == "vacuum",
+        1.0,
+        pinned["grid"],
+        pinned.get("order", ALONE_ORDER),
+        pinned.get("anchored", pinned.get("forces") != "ik"),
+        pinned.get("forces") == "ik",
+    )
 
 
 def settings_of(
@@ -223,6 +313,8 @@ def settings_of(
             "1/sqrt(r2 + e**2) summed over all images falls off too slowly beyond 1/r to be right to 1e-12",
             fix="Pass force_error=1e-4, or soften by tp.erf(b*np.sqrt(r2))/np.sqrt(r2).",
         )
+    if is_zero(pinned.get("cutoff")):
+        return of_mesh_alone(sums, asked, pinned)
     lengths = [1.0, 1.0, 1.0] if vectors is None else [sqrt(sum(x * x for x in v)) for v in vectors]
     wide = 1.0 if vectors is None else min(widths(vectors))
     cutoff, alpha = pinned.get("cutoff"), pinned.get("alpha")

@@ -17,6 +17,7 @@ from tinyphysics.ir import UOp, as_uop, evaluate
 from tinyphysics.ir.mesh import AXES, spline
 from tinyphysics.planner.systems.ewald import fractions, inverse, no_wave, of_waves, volume
 from tinyphysics.rules.calculus.mesh import half_square, spread
+from tinyphysics.rules.formulas.ewald import GAUSSIAN
 
 ALIASES = (
     6  # of a wave, on each side: the transform of a spline falls like their number to the power of its order
@@ -76,8 +77,13 @@ def along_axes(parts: list[tuple[float, ...]], shape: tuple[int, ...]) -> UOp:
     return out
 
 
-def numbers_of_mesh(t: LatticeSum, split: UOp, grid: tuple[int, int, int], order: int) -> UOp:
-    """For each wave what the square of the charges' transform is multiplied by, twice."""
+def numbers_of_mesh(
+    t: LatticeSum, split: UOp, grid: tuple[int, int, int], order: int, plain: bool = False
+) -> UOp:
+    """For each wave what the square of the charges' transform is multiplied by, twice.
+
+    `plain`: splines are not corrected for, which waves that do not fall off would make larger still.
+    """
     own = [[float(m) for m in numbers_of_waves(n)] for n in grid]
     numbers = [
         as_uop(m).reshape(*(-1 if k == a else 1 for k in range(AXES))).expand(grid) for a, m in enumerate(own)
@@ -94,7 +100,8 @@ def numbers_of_mesh(t: LatticeSum, split: UOp, grid: tuple[int, int, int], order
         ]
     k2 = (parts[0] * parts[0] + parts[1] * parts[1] + parts[2] * parts[2]) * (4.0 * pi * pi)
     f = of_waves(t, split, k2, no_wave(tuple(numbers)))
-    return f * along_axes([deconvolved(order, n) for n in grid], grid) * (2.0 * t.factor / volume(t.cell))
+    scale = 2.0 * t.factor / volume(t.cell)
+    return f * scale if plain else f * along_axes([deconvolved(order, n) for n in grid], grid) * scale
 
 
 def in_units(points: UOp, cell: UOp, grid: tuple[int, int, int]) -> UOp:
@@ -128,11 +135,18 @@ def own_mesh(t: LatticeSum, f: UOp, waves: UOp, grid: tuple[int, int, int], orde
     return out
 
 
-def on_mesh(t: LatticeSum, split: UOp, grid: tuple[int, int, int], order: int, weights: UOp | None) -> UOp:
+def on_mesh(
+    t: LatticeSum,
+    split: UOp,
+    grid: tuple[int, int, int],
+    order: int,
+    weights: UOp | None,
+    plain: bool = False,
+) -> UOp:
     """The sum over waves; with `weights` of a mean, positions are anchored to it and own meshes are taken out."""
     points = t.points if weights is None else relative_to_mean(t.points, weights)
     f = in_units(points, t.cell, grid)
-    waves = numbers_of_mesh(t, split, grid, order)
+    waves = numbers_of_mesh(t, split, grid, order, plain and t.form != GAUSSIAN)
     out = half_square(spread(f, t.charges, order, grid), waves)
     if weights is not None:
         out = out - own_mesh(t, f, waves, grid, order)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from tinyphysics.planner.systems.long_range import (
     settings_of,
     sums_over_images,
 )
-from tinyphysics.rules.formulas.ewald import COULOMB, FORMS, SOFTENED
+from tinyphysics.rules.formulas.ewald import COULOMB, FORMS, GAUSSIAN, SOFTENED
+from tinyphysics.runtime.measure.mesh_alone import by_distance
 from tinyphysics.runtime.measure.mesh_forces import (
     SHOWN,
     CannotMeet,
@@ -78,14 +80,37 @@ def decide(setup: Setup, at: Beginning) -> Any:
     asked: Mapping[str, Any] = asked_of(setup.goal)
     every = [settings_of(sums, asked, box) for box in boxes]
     settings = max(every, key=lambda s: s.waves)
+    if settings.alone:
+        settings = replace(settings, by_distance=distances(long_range.system, settings, boxes[0], start))
     if FORCE_ERROR in asked:
         settings = with_goal(
             long_range.system, settings, dict(asked.get(LONG_RANGE, ())), asked[FORCE_ERROR], start
         )
-    if settings != long_range.settings or settings.error != long_range.settings.error:
+    found = (settings.error, settings.by_distance)
+    if settings != long_range.settings or found != (
+        long_range.settings.error,
+        long_range.settings.by_distance,
+    ):
         system = computed(long_range.system, settings)
         setup._compiled = Compiled(system, setup.goal, setup.requested)
     return at.dt
+
+
+def distances(
+    system: System, settings: Settings, box: list[list[float]], i: Inputs
+) -> tuple[tuple[float, float], ...] | None:
+    """How far a mesh alone is off by distance; None for what is not 1/r or erf(b*r)/r."""
+    sums = list(sums_over_images(system).values())
+    if any(t.form not in (COULOMB, GAUSSIAN) for t in sums):
+        return None
+    assert settings.grid is not None
+    cell = tuple(tuple(x / n for x in row) for row, n in zip(box, settings.grid))
+    (widths, *_) = values_of(system, [t.parameter for t in sums], i)
+    each = [
+        by_distance(cell, settings.order, settings.alpha, float(b) if t.form == GAUSSIAN else inf)
+        for t, b in zip(sums, widths)
+    ]
+    return max(each, key=lambda found: [e for _, e in reversed(found)])
 
 
 def with_goal(system: System, given: Settings, pinned: Mapping[str, Any], goal: float, i: Inputs) -> Settings:

@@ -70,12 +70,21 @@ def far_field(c: Case) -> Iterator[Loss]:
     yield Loss("far field of the tree", amount, unit, c.since, "leave approximate= out", because)
 
 
+SHORT = 3.0  # cells, at which the error of a mesh alone is told
+
+
 def images(c: Case) -> Iterator[Loss]:
     """What a mesh, or a cutoff that was set, leaves out of a sum over all images of a box."""
     if c.system.long_range is None:
         return
     s = c.system.long_range.settings
     if s.grid is None and s.exact:
+        return
+    if s.alone:
+        amount = None if s.by_distance is None else dict(s.by_distance).get(SHORT)
+        because = "nearer than some cells particles act as clouds do: out.metrics has the error by distance"
+        unit = f"rms relative error of the force of a pair {SHORT:g} cells apart"
+        yield Loss("forces of near pairs on a mesh", amount, unit, c.since, 'leave "cutoff": 0 out', because)
         return
     because = "measured at the first state, against a finer sum for up to 256 particles"
     if s.error is None:

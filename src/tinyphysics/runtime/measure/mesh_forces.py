@@ -31,6 +31,7 @@ class Way:
     order: int
     switch: float  # of the cutoff
     anchored: bool = True
+    plain: bool = False  # all waves as they are, and splines not corrected for: a mesh alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +129,7 @@ def numbers_of_mesh(s: Charges, way: Way) -> Array:
     k2[0, 0, 0] = 1.0
     g = 4 * pi / s.volume * np.exp(-k2 / (4 * way.alpha**2)) / k2
     g[0, 0, 0] = 0.0
-    for a, n in enumerate(way.grid):
+    for a, n in enumerate(() if way.plain else way.grid):
         g = g * np.array(deconvolved(way.order, n)).reshape([-1 if b == a else 1 for b in range(3)])
     return g
 
