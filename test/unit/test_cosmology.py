@@ -51,3 +51,48 @@ def test_a_plane_wave_of_sheets_is_zeldovichs_until_they_cross(matter, vacuum):
     assert sim.certificate.symplectic and sim.certificate.consistent
     assert errors[12, True] < 3e-4 and 3.5 < errors[12, True] / errors[24, True] < 4.5
     assert errors[12, True] < 0.3 * errors[12, False]  # with the factors of the middle of each step
+
+
+def plane_wave(side, amplitude, first=0.1):
+    x = C.lattice(side, 1.0)
+    wave = np.sin(2 * np.pi * x[:, 0])
+    move = np.zeros((len(x), 3))
+    move[:, 0] = amplitude * wave / (2 * np.pi)
+    m = np.full(len(x), 1.0 / len(x))
+    return x, wave, move, C.zeldovich(x, move, first, m) | {"m": m, "L": 1.0}
+
+
+@pytest.mark.slow("a compilation of sums over images")
+def test_a_wave_in_a_box_grows_like_the_scale_factor():
+    """On a mesh alone a wave of 16 particles and cells is weaker by the square of the spline's transform; the rest is D."""
+    x, wave, move, start = plane_wave(16, 0.05)
+    h = -np.log(0.1) / 12
+    sim = tp.compile(
+        C.comoving, dt=h, method="leapfrog_dkd", long_range={"cutoff": 0, "grid": 16, "order": 4}
+    )
+    out = sim.evolve(**start, h=h, t0=np.log(0.1), steps=12)
+    grown = (out.final.q[:, 0] - x[:, 0]) @ wave / (move[:, 0] @ wave)
+    weaker = np.sinc(1 / 16) ** 8  # of the force: D'' + ... = 1.5*weaker*D, whose power of a is
+    power = (np.sqrt(1 + 24 * weaker) - 1) / 4
+    assert grown == pytest.approx(0.1 * 10**power, rel=0.003)
+    assert abs(out.final.q[:, 1:] - x[:, 1:]).max() < 1e-12
+    assert sim.certificate.symplectic and sim.certificate.consistent
+
+
+@pytest.mark.all
+def test_a_wave_of_point_masses_grows_as_that_of_a_lattice_and_keeps_its_certificate():
+    x, wave, move, start = plane_wave(8, 0.05)
+    h = -np.log(0.1) / 12
+    sim = tp.compile(C.comoving, dt=h, method="leapfrog_dkd", force_error=1e-3)
+    out = sim.evolve(**start, h=h, t0=np.log(0.1), steps=12)
+    grown = (out.final.q[:, 0] - x[:, 0]) @ wave / (move[:, 0] @ wave)
+    assert 1.0 < grown < 1.03  # a wave along an axis of a lattice of points grows faster (Joyce et al. 2005)
+    assert sim.certificate.symplectic and "force error" in sim.certificate.consistent.because
+
+
+def test_random_displacements_are_those_of_their_seed():
+    a, b = (C.random_displacement(8, 1.0, 0.02, seed=s) for s in (1, 2))
+    assert np.array_equal(a, C.random_displacement(8, 1.0, 0.02, seed=1)) and not np.allclose(a, b)
+    assert np.sqrt((a**2).mean()) == pytest.approx(0.02) and abs(a.mean(0)).max() < 1e-15
+    with pytest.raises(tp.errors.InputError, match="4 or more"):
+        C.random_displacement(2, 1.0, 0.1)

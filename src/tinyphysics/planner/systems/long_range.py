@@ -14,9 +14,9 @@ from typing import Any
 from tinyphysics.analysis.masses import masses
 from tinyphysics.analysis.separable import separable
 from tinyphysics.errors import InputError, PlanError
-from tinyphysics.front.lattice_sums import LatticeSum, is_lattice_sum, lattice_sum
+from tinyphysics.front.lattice_sums import LatticeSum, is_lattice_sum, lattice_sum, one_number
 from tinyphysics.given import shown
-from tinyphysics.ir import UOp, substitute, toposort
+from tinyphysics.ir import Ops, UOp, substitute, toposort
 from tinyphysics.ir.neighbours import widths
 from tinyphysics.plan import Goal
 from tinyphysics.planner.systems.ewald import constants, exclusions, far_part, near_part, surface, width
@@ -230,9 +230,26 @@ def mean_of(system: System, points: UOp) -> UOp:
     if not found:
         return same
     inverse = found.inverse[system.q.index(points)]
-    own: UOp = 1.0 / inverse[:, 0]
+    own: UOp = 1.0 / without_number(inverse)[:, 0]
     out: UOp = own / own.sum().expand((n,))
     return out
+
+
+def without_number(u: UOp) -> UOp:
+    """Without the factors that all of an array share, as of the time: a mean does not see them."""
+    if u.op is Ops.MUL:
+        for k in (0, 1):
+            if one_number(u.src[k]) is not None and one_number(u.src[1 - k]) is None:
+                return without_number(u.src[1 - k])
+    if u.op in (Ops.EXPAND, Ops.RESHAPE) and u.src[0].size > 1:
+        return u.replace((without_number(u.src[0]),))
+    if u.op is Ops.DIV:
+        above, below = (one_number(s) is not None for s in u.src)
+        if below and not above:
+            return without_number(u.src[0])
+        if above and not below:
+            return 1.0 / without_number(u.src[1])
+    return u
 
 
 def replaced(system: System, new: Mapping[UOp, UOp]) -> System:
