@@ -143,15 +143,19 @@ def adjoint(b: Build, wrt: Sequence[UOp], reverse: bool, of_final: bool = False)
     goal = b.goal
     assert not goal.backwards, "the steps of sim.rewind are inverses, whose adjoint is another"
     with unrounded() if goal.precision == "dd" else nullcontext():
-        step = b.step
-        if goal.options.get(TANGENTS):
-            step = lifted(step, [s for s in b.system.states if s.role == BESIDE])
-        step = adjoint_step(step, wrt, reverse, goal.precision, of_final)
+        step = adjoint_step(with_tangents(b), wrt, reverse, goal.precision, of_final)
         exact = lower(step, b.system.sites, goal.dt, goal.precision, ready=True)
     known = b.step.weights
     signed = known | {-w: -meant for w, meant in known.items()}
     even = tuple(exact.states[k].name for k in even_states(b.exact)) if goal.precision == "lattice" else ()
     return replace(in_precision(exact, goal.precision, goal.lattice, signed, even), math=goal.math)
+
+
+def with_tangents(b: Build) -> Step:
+    """The step, with the sub-flows that move tangents beside the states, if there are any."""
+    if not b.goal.options.get(TANGENTS):
+        return b.step
+    return lifted(b.step, [s for s in b.system.states if s.role == BESIDE])
 
 
 def of_given_length(b: Build) -> OfGivenLength | None:

@@ -46,6 +46,7 @@ class VectorShape:
     words: bool = (
         False  # is of the least numbers the first half of their bits kept?  It is no more than they are
     )
+    steps: int = 1  # of one pass of a loop, at most
 
     @property
     def lanes(self) -> int:

@@ -135,6 +135,7 @@ SYSTEMS = {
 }
 FAST = dict(kinetics="relativistic")
 BY_NAME = {name: (beam, SPACE, FAST) for name in ("higuera_cary", "vay")}
+BY_NAME["brownian"] = (henon, PLANE, dict(temperature=0.1, bath="brownian"))
 WRT = dict.fromkeys(
     ("constrained", "bath along constraints"), ["m", "g"]
 )  # another beginning would be off the rod

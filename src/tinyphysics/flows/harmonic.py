@@ -73,22 +73,18 @@ class HarmonicFlow(OscillatorFlow):
             out[p] = -weight * (o.b * q if o.f is None else o.b * q + o.f)
         return out
 
-    def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...] | None:
-        """Cotangents by the transposed turn, which no state enters; how it turns with its own parameters is not known."""
-        if (self.reads() - {*self.writes()} | {DT}) & {*sums}:
-            return None
-        return Map(tuple(self.turned()), declares_dt=True).adjoint(bars, sums)
+    def as_map(self) -> Map:
+        return Map(tuple(self.turned()), declares_dt=True)
 
-    @property
-    def without_adjoint(self) -> str:
-        own = ", ".join(sorted(f"`{v.arg}`" for v in self.reads() - {*self.writes()}))
-        rest = f" and {own}" if own else ""
-        return f"how its exact turn of the oscillators changes with dt{rest} is not there yet (leave them out of wrt)"
+    def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...]:
+        return self.as_map().adjoint(bars, sums)
 
-    def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...] | None:
-        """Directions turn as the states do, around the origin: no state enters an oscillator."""
-        if any(v in way for v in self.reads() - {*self.writes()} for way in ways):
-            return None  # how it turns with its own parameters is not known
+    def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
+        """Directions turn as the states do, around the origin, unless an oscillator itself changes along them."""
+        own = self.reads() - {*self.writes()} | {DT}
+        if any(v in way for v in own for way in ways):
+            moved = tuple(v for way in ways for v in self.as_map().along(way).values)
+            return Map(moved, declares_dt=True), self
         pairs = tuple((way[q], way[p]) for way in ways for q, p in self.pairs)
         around = tuple(Oscillator(o.a, o.b) for o in self.oscillators) * len(ways)
         return HarmonicFlow(self.weight, pairs, around), self

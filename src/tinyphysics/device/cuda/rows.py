@@ -71,10 +71,10 @@ def sent(a: Any) -> DeviceRows:
     return DeviceRows(cuda.upload(a), rows, lanes, a.dtype)
 
 
-def grid(chunks: int, threads: int | None = None) -> int:
+def grid(chunks: int, threads: int | None = None, waves: int | None = None) -> int:
     """Blocks for so many chunks."""
     one = threads or THREADS
-    return max(1, min(-(-chunks // one), cuda.device().processors * WAVES * THREADS // one))
+    return max(1, min(-(-chunks // one), cuda.device().processors * (waves or WAVES) * THREADS // one))
 
 
 def is_blank(v: Any) -> bool:

@@ -26,6 +26,11 @@ from tinyphysics.tpir.kernels.nearest import BEFORE
 BLOCK_WORK = 1e11  # operations in a block of time: some tens of milliseconds
 FASTER = 2500  # operations in the time that a core of a processor has for one
 ALONE = 10_000  # members that take no longer than one: a thread has no more than its own speed
+STEPS = 4  # of a pass of a loop, where they are short: what counts passes takes the place of operations
+LONG = 16  # steps of a launch that take longer than what a thread does before them
+MANY = (
+    1 << 14
+)  # blocks of its grid: no thread has a second chunk while the last blocks leave processors without work
 ROWS_BYTES = 2e8  # of observables that one call fills
 
 
@@ -80,7 +85,7 @@ class CudaEngine(LaneEngine):
         self.launches += 1
         cuda.launch(
             f,
-            grid(source.lanes // shape.lanes, m.form.threads),
+            grid(source.lanes // shape.lanes, m.form.threads, MANY if rows * stride >= LONG else None),
             m.form.threads,
             [
                 source.buffer,
@@ -101,7 +106,7 @@ class CudaEngine(LaneEngine):
         return self._ready[known]
 
     def shape_of(self, m: LaneState, loops: bool) -> VectorShape:
-        return VectorShape(1, m.form.members if loops else 1, words=loops)
+        return VectorShape(1, m.form.members if loops else 1, words=loops, steps=STEPS if loops else 1)
 
     # --- how members lie there (device/cuda/tuning.py) ------------------------------------------
     @property

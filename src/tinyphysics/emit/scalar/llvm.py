@@ -13,6 +13,7 @@ from itertools import groupby
 
 from tinyphysics.emit.scalar import halves as first_bits
 from tinyphysics.emit.scalar import packed
+from tinyphysics.emit.scalar.passes import passes, steps_of
 from tinyphysics.emit.text.marks import mark
 from tinyphysics.emit.text.writer import TYPE as TYPE
 from tinyphysics.emit.text.writer import Writer as Writer
@@ -286,10 +287,23 @@ def loop(
     latch = f"after{len(f.tails) - 1}" if f.tails else "loop"
     halves = first_bits.halves(f, shape)
     half = {(k, r): first_bits.first_half(w, start[k][r]) for k in halves for r in U}
+    begun = "%part.at" if sampled else "0"
+    simple = plain and not (
+        f.watched or sampled or clock or f.guarded or f.weights or halves or idle or on_stack
+    )
+    if simple and (many := steps_of(f, shape)) > 1:
+
+        def step(now: list[list[str]]) -> list[list[str]]:
+            here = [envs[r] | {v: now[k][r] for k, v in enumerate(f.loads)} for r in U]
+            watched_lines(w, f.roots, (), here, [""] * len(here), in_turn=shape.in_turn)
+            return [[w.ref(u, here[r]) for r in U] for u in f.roots]
+
+        start = passes(w, f, start, many, step)
+        begun, before = "%i.begun", "rest"
     w.lines += [
         "  br label %loop",
         "loop:",
-        f"  %i = phi i64 [ {'%part.at' if sampled else '0'}, %{before} ], [ %i.next, %{latch} ]",
+        f"  %i = phi i64 [ {begun}, %{before} ], [ %i.next, %{latch} ]",
     ]
     if f.stages > 1:
         w.lines.append(f"  %stage = phi i64 [ 0, %{before} ], [ %stage.next, %{latch} ]")

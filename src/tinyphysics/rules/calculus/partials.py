@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tinyphysics.errors import TraceError
-from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.ops import HARMONIC, Ops
 from tinyphysics.ir.uop import UOp, as_uop
+from tinyphysics.rules.calculus.oscillator_slopes import of_oscillator
 from tinyphysics.rules.identities.exact import ROUNDED, fold
 from tinyphysics.util import Site, plural
 
@@ -105,6 +106,7 @@ PARTIALS: dict[Ops, Callable[[UOp], Partials]] = {
     Ops.MAX:    larger,
     Ops.FMA:    lambda u: (u.src[1], u.src[0], one(u)),
     Ops.WHERE:  choose,
+    **dict.fromkeys(HARMONIC, of_oscillator),
 }
 # fmt: on
 

@@ -8,6 +8,7 @@ from typing import Any
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.flows.adjoint import irreversible
 from tinyphysics.given import choice, whole
+from tinyphysics.pipeline import with_tangents
 from tinyphysics.report import Row
 from tinyphysics.runtime.measure.past import ANCHORS, PASTS, cost
 from tinyphysics.runtime.stages.setup import Setup
@@ -52,7 +53,7 @@ class Past:
 def is_reversible(setup: Setup) -> bool:
     """Can its steps be taken back?  Not where they ask for the time or draw random numbers."""
     known = setup.compiled.known
-    return irreversible(setup.built.step) is None and not known.timed and not known.draws
+    return irreversible(with_tangents(setup.built)) is None and not known.timed and not known.draws
 
 
 def check_past(past: Any) -> None:
@@ -112,7 +113,7 @@ def no_way_back(method: str, flow: SubFlow) -> str:
 
 def obstacle(setup: Setup) -> str:
     """Why the steps cannot be taken back."""
-    step = setup.built.step
+    step = with_tangents(setup.built)
     if (found := irreversible(step)) is not None:
         return no_way_back(step.name, found)
     return f"`{setup.system.name}` asks for the time, or draws random numbers"

@@ -1,0 +1,63 @@
+"""How many steps has one pass of a GPU's loop?  Several, written one after the other, where a step is short.
+
+What counts passes, compares and jumps takes as many turns of a processor as half an operation of float64 each, and a number
+that goes round a loop is moved. No operation on floats changes, so no bit does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tinyphysics.emit.text.writer import Writer
+from tinyphysics.target import VectorShape
+from tinyphysics.tpir.kernels.kernel import Section
+
+ROOM = 640  # operations that a pass may have
+Env = dict  # values by the variables that they are of
+Step = Callable[[list[list[str]]], list[list[str]]]
+
+
+def steps_of(f: Section, shape: VectorShape) -> int:
+    """A power of two, at most what the shape asks for."""
+    steps = shape.steps
+    while steps > 1 and steps * shape.unroll * max(f.operations, 1) > ROOM:
+        steps //= 2
+    return steps
+
+
+def passes(w: Writer, f: Section, start: list[list[str]], steps: int, step: Step) -> list[list[str]]:
+    """All passes that leave at least one step to be done: what the loads are after them. `%i.begun` steps are done.
+
+    `step` writes one step of all copies: what becomes of the loads.
+    """
+    copies = range(len(start[0]))
+    types = [w.type(v.dtype) for v in f.loads]
+    w.lines += [
+        "  %i.last = sub i64 %steps, 1",
+        f"  %i.whole = and i64 %i.last, {-steps}",
+        "  %i.any = icmp sgt i64 %i.whole, 0",
+        "  br i1 %i.any, label %pass, label %rest",
+        "pass:",
+        "  %i.pass = phi i64 [ 0, %chunk ], [ %i.passed, %pass ]",
+    ]
+    at = len(w.lines)
+    now = [[f"%a{k}.{r}" for r in copies] for k in range(len(types))]
+    w.lines += [""] * (len(types) * len(copies))
+    values = now
+    for _ in range(steps):
+        values = step(values)
+    for k, t in enumerate(types):
+        for r in copies:
+            line = f"  {now[k][r]} = phi {t} [ {start[k][r]}, %chunk ], [ {values[k][r]}, %pass ]"
+            w.lines[at + k * len(copies) + r] = line
+    w.lines += [
+        f"  %i.passed = add i64 %i.pass, {steps}",
+        "  %i.more = icmp slt i64 %i.passed, %i.whole",
+        "  br i1 %i.more, label %pass, label %rest",
+        "rest:",
+        "  %i.begun = phi i64 [ 0, %chunk ], [ %i.whole, %pass ]",
+    ]
+    return [
+        [w.new(f"phi {t} [ {start[k][r]}, %chunk ], [ {values[k][r]}, %pass ]") for r in copies]
+        for k, t in enumerate(types)
+    ]
