@@ -21,7 +21,7 @@ from test_loops import compiled as of_loops
 from test_parity import SUITE, ensemble, growth, henon_heiles, kepler, pendulum, powers, torture, trig
 from tinyphysics.device.cuda import driver as cuda, nvptx
 from tinyphysics.device.cuda import rows as cuda_rows
-from tinyphysics.device.engines import cuda_loops
+from tinyphysics.device.engines import cuda_lanes, cuda_loops
 from tinyphysics.emit.scalar import ptx as emit
 from tinyphysics.emit.modules import ptx_nests
 from tinyphysics.emit.scalar import ptx_tools
@@ -85,6 +85,14 @@ def test_a_hash_is_that_of_the_virtual_machine(fake_cuda):
 @pytest.mark.parametrize("members", [1, 31, 33, 127, 129, 1000])
 def test_ensembles_of_every_size_agree(fake_cuda, members):
     same(*both(pendulum, dict(dt=0.1), ensemble(SWING, members), steps=30))
+
+
+@pytest.mark.parametrize("most", [1, 2, 4])
+def test_steps_written_one_after_the_other_are_the_same_steps(fake_cuda, monkeypatch, most):
+    """In a pass of a loop; what is left of them is done one by one."""
+    monkeypatch.setattr(cuda_lanes, "STEPS", most)
+    for steps in (1, 2, 4, 5, 9):
+        same(*both(henon_heiles, dict(dt=0.1), ensemble(TRAPPED, 40), steps=steps))
 
 
 def test_no_member_is_no_work(fake_cuda):

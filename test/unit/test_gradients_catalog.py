@@ -170,15 +170,53 @@ def test_a_method_has_a_gradient(method):
     assert found.passed and found.duality < 1e-13 and found.differences < 1e-10
 
 
-def test_an_exact_turn_has_no_gradient_by_its_own_frequency_yet():
+@pytest.mark.parametrize("method", ["interaction", "interaction_mollified"])
+@pytest.mark.parametrize("dt", [0.05, 2.5])  # with 2.5, half turns are taken out of the angle
+def test_an_exact_turn_has_a_gradient_by_its_own_oscillators_and_by_dt(method, dt):
     @tp.hamiltonian
-    def duffing(q, p, k: float = 1.3, lam: float = 0.1):
-        return p**2 / 2 + k * q**2 / 2 + lam * q**4 / 4
+    def duffing(q: tp.Vec[2], p: tp.Vec[2], k: float = 1.3, w: float = 0.7, f: float = 0.3):
+        own = p[0] ** 2 / 2 + w * p[1] ** 2 / 2 + k * q[0] ** 2 / 2 + k * w * q[1] ** 2 / 2 + f * q[0]
+        return own + (q[0] ** 2 * q[1] ** 2 + q[0] ** 4) / 40
 
-    sim, start = tp.compile(duffing, dt=0.05, method="interaction"), dict(q=0.3, p=0.1, steps=5)
-    assert sim.gradcheck(lambda out: out.final.q**3, **start, wrt=["q", "p", "lam"]).passed
-    with pytest.raises(tp.PlanError, match="dt and `k`"):
-        sim.grad(lambda out: out.final.q, **start)
+    sim, start = (
+        tp.compile(duffing, dt=dt, method=method, checks="off"),
+        dict(q=[0.3, -0.2], p=[0.1, 0.4], steps=20),
+    )
+    wrt = ["q", "p", "k", "w", "f", "dt"]
+    found = sim.gradcheck(lambda out: (out.final.q**3).sum() + out.final.p[0], **start, wrt=wrt)
+    assert found.passed and found.duality < 1e-14 and found.differences < 1e-9
+    pulled, moved = sim.vjp({"q": [1.0, 2.0]}, **start, wrt=["k"]), sim.jvp({"k": 1.0}, **start)
+    assert moved["q"] @ [1.0, 2.0] == pytest.approx(pulled["k"], rel=1e-13)
+
+
+def test_second_derivatives_go_through_what_has_no_inverse():
+    sim = tp.compile(charge, dt=0.05, method="boris")
+    start, way = dict(q=[0.1, 0.2, -0.3], p=[0.3, -0.2, 0.1]), np.array([1.0, -0.5, 0.3])
+
+    def slope(h):
+        moved = {**start, "q": np.array(start["q"]) + h * way}
+        return sim.grad(lambda out: (out.final.q**3).sum(), **moved, steps=5)["q"]
+
+    found = sim.hvp(lambda out: (out.final.q**3).sum(), {"q": way}, **start, steps=5)["q"]
+    assert np.allclose(found, (slope(1e-5) - slope(-1e-5)) / 2e-5, rtol=1e-8)
+
+
+@pytest.mark.parametrize("system", ["autonomous", "timed"])
+@pytest.mark.parametrize("method", ["leapfrog", "yoshida4", "rk4", "gauss4"])
+def test_a_gradient_by_dt_goes_through_stages_and_times(method, system):
+    """Through what is looked at on the way, too: the times of steps and of their stages are t0 + (n + c)*dt."""
+    sim = tp.compile(driven if system == "timed" else duffing, dt=0.05, method=method)
+    more = dict(t0=5.0) if system == "timed" else {}
+    found = sim.gradcheck(
+        lambda out: (out.t * out.q).sum() + out.final.p**2,
+        q=0.4,
+        p=0.1,
+        steps=20,
+        save_every=7,
+        wrt=["q", "dt"],
+        **more,
+    )
+    assert found.passed and found.differences < 1e-9
 
 
 def test_every_family_is_in_the_table():
@@ -193,6 +231,11 @@ def noisy(x, y, c: float = 0.9):
 @tp.hamiltonian
 def driven(q, p, t, k: float = 1.3):
     return p**2 / 2 + k * q**2 * (1 + 0.2 * tp.sin(t)) / 2 + 0.1 * q**4
+
+
+@tp.hamiltonian
+def duffing(q, p, k: float = 1.3):
+    return p**2 / 2 + k * q**2 / 2 + 0.1 * q**4
 
 
 @tp.forces

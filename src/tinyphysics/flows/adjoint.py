@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tinyphysics.errors import PlanError
-from tinyphysics.flows.cotangents import bar_of, rest_of
+from tinyphysics.flows.cotangents import Cotangents, Total, bar_of, rest_of
 from tinyphysics.flows.map import Map
 from tinyphysics.flows.together import Together
 from tinyphysics.ir import UOp
 from tinyphysics.rules.identities.factors import common_cotangents, common_numbers
-from tinyphysics.step import AS_WRITTEN, SHEARS, Step, SubFlow
+from tinyphysics.step import AS_WRITTEN, DT, SHEARS, Step, SubFlow
 from tinyphysics.structure import COTANGENT
 from tinyphysics.system import State
 from tinyphysics.tpir.program.isa import Word
@@ -43,6 +43,39 @@ class Stash(SubFlow):
     @property
     def restored(self) -> Map:
         return Map(tuple((state, copy) for copy, state in self.copies))
+
+
+@dataclass(frozen=True)
+class MovingTime:
+    """How a gradient by dt has its part from the times of the steps, t0 + (n + clock)*dt.
+
+    What the time pulls on is summed up on the way back, as if it were a parameter; the sum so far, of all later steps, is
+    added once a step: a step is so often later as it has steps before it. What a flow sees within its step is added at once.
+    """
+
+    time: UOp
+    bar: UOp
+    of_dt: UOp
+
+    def seen_by(self, f: SubFlow) -> SubFlow:
+        if not isinstance(f, Cotangents) or not f.clock:
+            return f
+        more = tuple(
+            Total(self.of_dt, t.value * UOp.const(f.clock, t.value.dtype))
+            for t in f.totals
+            if t.total is self.bar
+        )
+        return replace(f, totals=(*f.totals, *more))
+
+    @property
+    def later(self) -> SubFlow:
+        return Cotangents((), (Total(self.of_dt, self.bar), Total(self.of_dt, rest_of(self.bar))))
+
+
+def moving_times(step: Step, sums: Mapping[UOp, UOp]) -> tuple[MovingTime, ...]:
+    if step.time is None or DT not in sums:
+        return ()
+    return (MovingTime(step.time, bar_of(step.time), sums[DT]),)
 
 
 def together(flows: Flows) -> Flows:
@@ -80,7 +113,11 @@ def adjoint_step(
     known = decisions(step, precision)
     bars = {s.var: bar_of(s.var) for s in step.states}
     sums = {v: bar_of(v) for v in wrt}
+    times = moving_times(step, sums)
+    sums |= {x.time: x.bar for x in times}
     found = {f: adjoint_of(f, step, bars, sums) for f in step.flows}
+    for x in times:
+        found = {f: tuple(x.seen_by(g) for g in flows) for f, flows in found.items()}
     own = [u for flows in found.values() for g in flows for u in (*g.expressions(), *g.private())]
     shorter = dict(zip(own, common_cotangents(common_numbers(own), {*bars.values()})))
     beside = (*bars.values(), *sums.values(), *(rest_of(v) for v in sums.values()))
@@ -125,7 +162,7 @@ def adjoint_step(
         claims=(),
         terms=(),
         init=(*map(forward, step.init), *from_beginning(step.final)),
-        body=from_end(step.body) if reverse else from_beginning(step.body),
+        body=(*(x.later for x in times), *(from_end(step.body) if reverse else from_beginning(step.body))),
         final=(*map(forward, step.final), *from_beginning(step.init)),
     )
 

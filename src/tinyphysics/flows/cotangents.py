@@ -155,7 +155,7 @@ def pulled_back(
     for weight in dict.fromkeys(w for _, _, w in moves):
         own = [(x, u) for x, u, w in moves if w == weight]
         values, seeds = [u for _, u in own], [bars[x] for x, _ in own]
-        inputs = [*bars, *(v for v in sums if v is not DT)]
+        inputs = [*bars, *sums]  # dt too: stages of a step are moved by it
         step = DT if weight == 1.0 else weight * DT
         for v, slope in zip(inputs, slopes_of_pairs(vjp(values, seeds, inputs))):
             if is_zero(slope):

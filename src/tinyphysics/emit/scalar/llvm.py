@@ -293,12 +293,12 @@ def loop(
     )
     if simple and (many := steps_of(f, shape)) > 1:
 
-        def step(now: list[list[str]]) -> list[list[str]]:
+        def next_of(now: list[list[str]]) -> list[list[str]]:
             here = [envs[r] | {v: now[k][r] for k, v in enumerate(f.loads)} for r in U]
             watched_lines(w, f.roots, (), here, [""] * len(here), in_turn=shape.in_turn)
             return [[w.ref(u, here[r]) for r in U] for u in f.roots]
 
-        start = passes(w, f, start, many, step)
+        start = passes(w, f, start, many, next_of)
         begun, before = "%i.begun", "rest"
     w.lines += [
         "  br label %loop",

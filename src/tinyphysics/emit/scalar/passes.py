@@ -13,7 +13,6 @@ from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernels.kernel import Section
 
 ROOM = 640  # operations that a pass may have
-Env = dict  # values by the variables that they are of
 Step = Callable[[list[list[str]]], list[list[str]]]
 
 

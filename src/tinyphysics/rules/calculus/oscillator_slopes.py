@@ -1,8 +1,8 @@
 """How do the times of an oscillator's flow change with its coefficients and with the time it goes on for?
 
-A half turn aside the flow is a drift for d = tan(x/2)/w, a kick for k = sin(x)/w and the drift again, with x = w h and
-w**2 = m = a b. Their derivatives follow from each other: with L = (h - k)/m, dk/dm = (L - h k d)/2 and dd/dm = dd/dh L/2. Where
-x is small, L is a series. The half turns jump between them, and count as they are.
+But for half turns the flow is a drift for d = tan(x/2)/w, a kick for k = sin(x)/w and the drift again, with x = w h and
+w**2 = m = a b. Their derivatives follow from each other: with L = (h - k)/m, dk/dm = (L - h k d)/2 and dd/dm = dd/dh L/2.
+Where x is small, L is a series. The number of half turns is constant between its jumps.
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ def of_oscillator(u: UOp) -> Slopes:
     later = quotient(far, quotient(far, sign * kick, h) - sign * cosine, h)
     return (
         far.where(-quotient(far, sign * by_m, h), square * (near + z * steep)),
-        far.where(-quotient(far, u + quotient(far, sign * (a * by_m), h), b), a * a * square * square * steep),
+        far.where(
+            -quotient(far, u + quotient(far, sign * (a * by_m), h), b), a * a * square * square * steep
+        ),
         far.where(quotient(far, later, b), 2.0 * (a * h * (near + z * steep))),
     )

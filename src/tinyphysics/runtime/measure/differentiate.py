@@ -63,6 +63,12 @@ def prepared(setup: Setup, request: Request, wrt: Any, what: str) -> tuple[Cours
             f'{what}: a gradient by "dt" is that of a number of steps, and this run asks for times',
             fix="Pass steps= and save_every=, or leave dt out of wrt.",
         )
+    if "dt" in names and setup.compiled.known.timed and (request.acts or setup.system.crossings):
+        raise PlanError(
+            f"{what}: `{setup.system.name}` depends on t, and its gradient by dt through acts, walls or events "
+            "is not there yet",
+            fix="Leave dt out of wrt.",
+        )
     own = {s.name for s in setup.system.states} | {*fast}
     if not frames:
         request = Request(**{**vars(request), "frames": 2})
@@ -109,11 +115,6 @@ def wanted_names(setup: Setup, wrt: Any, fast: Mapping[str, Any] | None = None) 
         raise InputError(
             f"wrt names {shown(name)}, which `{system.name}` does not have",
             fix=f"{did_you_mean(str(name), known)}It may have {one_of(known)}.",
-        )
-    if "dt" in wrt and setup.compiled.known.timed:
-        raise PlanError(
-            f"`{system.name}` depends on t, and its gradient by dt is not there yet",
-            fix="Leave dt out of wrt.",
         )
     return list(dict.fromkeys(wrt))
 

@@ -22,7 +22,7 @@ from tinyphysics.runtime.measure.differentiate import looked_at, prepared, value
 from tinyphysics.runtime.measure.forward_mode import pushed
 from tinyphysics.runtime.measure.gradients import Gradients, Readings, value_of
 from tinyphysics.runtime.measure.jump_gradients import look
-from tinyphysics.runtime.measure.loss_function import FINAL, FRAMES, traced_loss
+from tinyphysics.runtime.measure.loss_function import FINAL, FRAMES, TIMES, traced_loss
 from tinyphysics.runtime.measure.velocities import in_momenta
 from tinyphysics.runtime.stages.constraints import anywhere
 from tinyphysics.runtime.stages.momenta_of_velocities import with_momenta
@@ -37,6 +37,7 @@ DUAL, ALIKE = 1e-10, 1e-9  # how far two exact derivatives may be apart: roundin
 ROUNDINGS = 2.0**11  # of forces, which they may be apart where those are float32
 STREAM = 0x6AD1
 MET = "met"
+STEP = "dt"
 LOSSES = 64  # roundings of a loss, that differences may show
 FINER, FINEST = 2.0**-8, 2.0**-31  # by which steps get shorter where a run is far from straight along them
 AGREE = 0.25  # of their distance from a gradient: two lengths of steps whose differences are as near see it as wrong
@@ -85,12 +86,14 @@ def gradcheck(setup: Setup, loss: Any, request: Request, wrt: Any, tolerance: fl
         raise InputError(f"tolerance={tolerance:g} is not above 0", fix="Pass tolerance=1e-7.")
     _, grads = value_and_grad(setup, loss, request, wrt, "auto", None, None, False, "gradcheck")
     setup = setup.settled()  # other states are compared with the steps of this one
-    course, names, frames = prepared(setup, request, [n for n in grads if n != "dt"], "gradcheck")
+    course, names, frames = prepared(setup, request, [n for n in grads if n != STEP], "gradcheck")
     if course.run.given.is_ensemble:
         raise PlanError("gradcheck looks at one run", fix="Call it for some members.")
     shown = course.shown(course.first())
     shown = {**shown, **course.velocities}
     at = {n: shown[n][0] if n in shown else np.asarray(course.run.given.params[n][0], float) for n in names}
+    known, by_step = dict(at), [STEP] if STEP in grads else []
+    at |= {n: np.float64(course.run.dt) for n in by_step}
     tried, dd, h, met = list[float](), False, H, list[str]()
     while h >= FINEST:
         off, dd, straight, visible = along_one(
@@ -104,10 +107,14 @@ def gradcheck(setup: Setup, loss: Any, request: Request, wrt: Any, tolerance: fl
         h *= FINER if dd else 1.0 / 32
     found = agreed(tried, tolerance, 0.0 if dd else STRAIGHT)
     pasts = {
-        past: apart(value_and_grad(setup, loss, request, names, past, None, None, False)[1], grads, names)
+        past: apart(
+            value_and_grad(setup, loss, request, [*names, *by_step], past, None, None, False)[1],
+            grads,
+            [*names, *by_step],
+        )
         for past in (() if course.run.jump is not None else ("store", "checkpoint"))
     }
-    dual = duality(setup, request, names, at, seed, frames)
+    dual = duality(setup, request, names, known, seed, frames) if names else None
     rounding = rounding_of(setup.goal.precision) if setup.goal.precision != "lattice" else 0.0
     out = GradCheck(dual, found, dd, pasts, tolerance, rounding, met[-1] if met and not tried else "")
     if not out.passed:
@@ -278,6 +285,7 @@ def run(setup: Setup, request: Request, given: Mapping[str, Any], frames: bool) 
     found = {f"{FINAL}.{n}": tuple(out.final.words(n)) for n in names}
     if frames:
         found |= {f"{FRAMES}.{n}": tuple(out.words(n)) for n in names}
+        found[TIMES] = (np.asarray(out.t),)
     return found | {f"{MET}.{c.name}": tuple(out.events(c.name).t) for c in setup.system.crossings}
 
 
@@ -320,4 +328,6 @@ def slopes_at(setup: Setup, loss: Any, request: Request, frames: bool) -> dict[s
         )
     traced = traced_loss(loss, readings.symbols(frames))
     _, by = value_of(traced, readings)
-    return {n: d[0] for n, d in by.items() if n.partition(".")[0] in (FINAL, FRAMES)}
+    clocked = setup.system.clock is not None or course.run.adaptive
+    kinds = (FINAL, FRAMES) if clocked else (FINAL, FRAMES, TIMES)
+    return {n: d[0] for n, d in by.items() if n.partition(".")[0] in kinds}
