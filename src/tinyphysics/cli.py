@@ -35,6 +35,7 @@ from tinyphysics.runtime.api.executable import build as binary
 from tinyphysics.runtime.api.levels import LEVELS
 from tinyphysics.runtime.api.simulation import Simulation
 from tinyphysics.runtime.api.verify_store import replay as recomputed
+from tinyphysics.runtime.api.watched import watch
 from tinyphysics.runtime.state.ensemble import sizes_from
 from tinyphysics.runtime.storage.checkpoint import read
 from tinyphysics.script import execute, look
@@ -207,6 +208,7 @@ def run(args: argparse.Namespace) -> int:
         save=args.save,
         checkpoint=args.checkpoint,
         checkpoint_every=args.checkpoint_every,
+        options={"view": "terminal"} if args.view else None,
     )
     print(
         f"{system.name}: {sim.compiled.known.method}, {plural(out.final.step, 'step')} to t = {out.final.t:g}"
@@ -294,6 +296,11 @@ def replay(args: argparse.Namespace) -> int:
         return 0
     print(f"{found.system}: step {found.difference.step:,} differs: {found.difference.why}")
     return 1
+
+
+def watching(args: argparse.Namespace) -> int:
+    print(plural(watch(args.store), "frame"))
+    return 0
 
 
 def numbers(a: Any, indent: int) -> str:
@@ -509,6 +516,7 @@ def parser() -> argparse.ArgumentParser:
     r.add_argument("--set", **given)
     r.add_argument("--out", metavar="FILE.npz", help="write the frames to a NumPy archive")
     r.add_argument("--save", metavar="DIR.zarr", help="write the frames to a zarr store during the run")
+    r.add_argument("--view", action="store_true", help="watch the run in the terminal")
     r.add_argument(
         "--checkpoint", metavar="FILE", help="write the state to this file, so that the run can be continued"
     )
@@ -568,6 +576,9 @@ def parser() -> argparse.ArgumentParser:
     a.add_argument("store", metavar="DIR.zarr", help="the store that was passed as save=")
     a.add_argument("--backend", metavar="NAME", help=f"replay on another backend: {', '.join(BUILT)}")
     a.set_defaults(command=replay)
+    w = commands.add_parser("watch", help="watch a stored run in the terminal, while it is written or later")
+    w.add_argument("store", metavar="DIR.zarr", help="the store that was passed as save=")
+    w.set_defaults(command=watching)
     commands.add_parser("doctor", help="check this installation").set_defaults(command=lambda args: examine())
     commands.add_parser(
         "bench", help="measure against C and the other libraries that are installed"

@@ -97,6 +97,14 @@ def the_checks(name: str, value: Any) -> None:
     given.word(name, value, f'{name}="strict"')
 
 
+def a_view(name: str, value: Any) -> None:
+    if value is not None and value != "terminal":
+        raise InputError(
+            f"{name}={shown(value)} is not known",
+            fix='Pass view="terminal"; out.plot() draws the run when it is over.',
+        )
+
+
 def an_order(name: str, value: Any) -> None:
     word = given.no_number(value)
     if value is not None and (word or not hasattr(value, "__index__")):
@@ -235,10 +243,12 @@ EVOLVE: dict[str, Option] = {
         "a Dask client, cluster or address: the members of an ensemble run there"),
     "verify":           Option(None, anything, "with on=: the share of the blocks that a second worker computes too"),
     "parallel":         Option(None, anything, "slices of time side by side: tp.Parareal(slices=20)"),
+    "view":             Option(None, anything,  # a state may have this name
+        '"terminal": watch the run there; q ends it, and what there is comes back'),
     "options":          Option(None, anything, '{"frames": 400}: for a system that has a state or a parameter of that name'),
 }
 # than 0.1: options that take no name away from states and parameters
-LATER = ("save_at", "frames", "acts", "exchange", "on", "verify", "parallel")
+LATER = ("save_at", "frames", "acts", "exchange", "on", "verify", "parallel", "view")
 # Features that are named in the interface and not built: what is not there, and what can be written today.
 COMING: dict[str, tuple[str, str]] = {
     "boundary": ("boundaries are not available yet", "Write a box with tp.pair_distance2(q, box=box), a "
@@ -246,7 +256,6 @@ COMING: dict[str, tuple[str, str]] = {
     "contacts": ("contacts are added to a system", "Write system + tp.contact(gap), as in docs/contacts.md."),
     "box": ("a box is not an option yet", "Write it into the energy: tp.pair_distance2(q, box=box)."),
     "observer": ("user-defined observer objects are not available yet", 'Pass observe={"r": lambda q: ...} to evolve.'),
-    "view": ("live views are not available yet", "Plot it afterwards: out.plot()."),
     "unsafe": ("systems without checks are not available yet", "Write @tp.ode: nothing is claimed about its structure."),
     "noise": ("noise is not an option yet", "Write a map with tp.random.normal()."),
 }

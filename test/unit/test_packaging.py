@@ -123,7 +123,7 @@ EXTRAS = {
         ["hypothesis", "mpmath", "scipy", "gsd", "matplotlib", "xarray", "zarr", "nbclient", "ipykernel"],
         "test",
     )
-    | {"pyopencl": "src", "gemmi": "test", "pyarrow": "test", "pint": "test"},
+    | {"pyopencl": "src", "gemmi": "test", "pyarrow": "test", "pint": "test", "pyte": "test"},
     "peers": {"openmm": "test", "pyright": "test", "torch": "test", "jax": "test", "wasmtime": "src"},
     "docs": {},
 }

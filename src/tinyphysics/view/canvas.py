@@ -57,6 +57,7 @@ class Canvas:
     y: Range
     dots: dict[tuple[int, int], int] = field(default_factory=dict)  # by (row, column) of the cell
     colours: dict[tuple[int, int], int] = field(default_factory=dict)
+    marks: dict[tuple[int, int], str] = field(default_factory=dict)  # a character instead of dots
 
     def place(self, x: float, y: float) -> tuple[float, float]:
         """Where a point lies, in dots from the upper left corner."""
@@ -78,6 +79,14 @@ class Canvas:
                 column, row = self.place(x, y)
                 if abs(column) < 1e6 and abs(row) < 1e6:
                     self.dot(round(column), round(row), colour)
+
+    def mark(self, x: float, y: float, character: str, colour: int = 1) -> None:
+        """A character in the cell of a point."""
+        if math.isfinite(x) and math.isfinite(y):
+            column, row = (round(v) for v in self.place(x, y))
+            cell = row // HIGH, column // WIDE
+            if 0 <= cell[0] < self.height and 0 <= cell[1] < self.width:
+                self.marks[cell], self.colours[cell] = character, colour
 
     def line(self, start: tuple[float, float], end: tuple[float, float], colour: int = 1) -> None:
         """A straight line between two points in data coordinates, clipped to the canvas."""
@@ -102,6 +111,8 @@ class Canvas:
             self.line(start, end, colour)
 
     def character(self, row: int, column: int, ascii_only: bool = False) -> str:
+        if (row, column) in self.marks:
+            return self.marks[row, column]
         dots = self.dots.get((row, column), 0)
         if not dots:
             return " "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -313,6 +313,7 @@ class Simulation(Differentiated):
         on: Any = None,
         verify: float | None = None,
         parallel: Any = None,
+        view: str | None = None,
         options: Mapping[str, Any] | None = None,
         **given: Any,
     ) -> Trajectory:
@@ -353,12 +354,25 @@ class Simulation(Differentiated):
         on                a Dask client, cluster or address: the members of an ensemble run there
         verify            with on=: the share of the blocks that a second worker computes too
         parallel          slices of time side by side: tp.Parareal(slices=20)
+        view              "terminal": watch the run there; q ends it, and what there is comes back
         options           {"frames": 400}: for a system that has a state or a parameter of that name
         given             states and parameters by name: q=[1.0, 0.0], mu=2.0; one more leading axis makes an ensemble
         """
         said = locals()
         del said["self"]
         request = record_of(Request, said)
+        named = options if isinstance(options, Mapping) else {}
+        own = "view" in self.own_names
+        asked = view if view is not None and not own else named.get("view")
+        if asked is None:
+            return self._run(request)
+        from tinyphysics.runtime.api.watched import watched  # pictures, which most runs do not need
+
+        request = request if own else replace(request, view=None)
+        return watched(asked, lambda it: self._run(replace(request, options={**named, "view": it})))
+
+    def _run(self, request: Request) -> Trajectory:
+        parallel, observe = request.parallel, request.observe
         if parallel is not None and parallel is not False and "parallel" not in self._own_states:
             return up.in_slices(self, request, parallel)
         if (observe or self.monitors) and observes_chaos(self, observe or {}):

@@ -62,6 +62,7 @@ class Request:
     on: Any = None
     verify: Any = None
     parallel: Any = None
+    view: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,9 +123,7 @@ def resolve(
         setup.reopen()
     own, frame = setup.own_names, request.given.get(FROM_FRAME)
     given, later = named_options(own, request.given, request, request.options)
-    request = replace(
-        request, acts=later["acts"], exchange=later["exchange"], on=later["on"], verify=later["verify"]
-    )
+    request = replace(request, **{name: later[name] for name in ("acts", "exchange", "on", "verify", "view")})
     given = {**springs_of(setup.source), **given}
     given, t0 = opened(own, given, request.t0)
     wants = wanted(request.save_every, later["save_at"], later["frames"])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -64,7 +64,7 @@ def run(r: Resolved, s: Scheduled, b: Bound, one: Run, began: float) -> Ran:
     setup._acts = told(b.acts)
     ready = time.perf_counter()
     before = transferred(one.target) if r.arrays is None else r.arrays.moved
-    with progress_bar(r.request.progress, setup.system.name, steps, wander) as tick, closing(windows):
+    with signs_of_life(r, b, one, wander, steps) as tick, closing(windows):
         if others is not None:
             took = others.execute(r, b, one, tick, r.request.verify, Left(keeper, windows))
         else:
@@ -73,6 +73,18 @@ def run(r: Resolved, s: Scheduled, b: Bound, one: Run, began: float) -> Ran:
             ))  # fmt: skip
     running = max(time.perf_counter() - ready - took.compiling, 1e-9)
     return Ran(took, windows, ready - began, running, before)
+
+
+def signs_of_life(
+    r: Resolved, b: Bound, one: Run, wander: EnergySoFar, steps: int
+) -> AbstractContextManager[Callable[[int], None]]:
+    """What is called after every block: a bar, or what is watched of the run."""
+    system, view = r.setup.system, r.request.view
+    if view is None:
+        return progress_bar(r.request.progress, system.name, steps, wander)
+    from tinyphysics.runtime.stages.live import shown_live  # pictures, which most runs do not need
+
+    return shown_live(view, system.seen, b.record, one.dt, one.t0, steps, wander)
 
 
 def identity_of(r: Resolved, one: Run) -> Identity:
