@@ -221,17 +221,18 @@ def watched(sim, out):
     assert found is not None
     one, w = found
     first, now = ({k: v[i] for k, v in out.origin.looked(w.values).items()} for i in (0, -1))
-    return one, w, first, now
+    one.begin(slice(0, r.given.members), first)
+    return one, w, now
 
 
 def test_roundings_with_a_bias_are_no_fault():
     """A constant force rounds alike for many steps: the sum of momenta leaves its walk, and no step jumps."""
     sim = tp.compile(pulled_apart, dt=0.01, method="leapfrog", propagator="loop")
     out = sim.evolve(q=[0.0, 0.0], p=[1.0, 300.0], steps=100_000, frames=2)
-    one, w, first, now = watched(sim, out)
-    assert one.bad(slice(0, 1), first, now, 100_000).all()  # far outside a random walk
+    one, w, now = watched(sim, out)
+    assert one.bad(slice(0, 1), now, 100_000).all()  # far outside a random walk
     assert one.find([0], 0, 100_000) == {} and one.biased["momentum[0]"].all()
-    assert not one.bad(slice(0, 1), first, now, 100_000).any()
+    assert not one.bad(slice(0, 1), now, 100_000).any()
     strict = tp.compile(pulled_apart, dt=0.01, method="leapfrog", propagator="loop", checks="strict")
     assert strict.evolve(q=[0.0, 0.0], p=[1.0, 300.0], steps=100_000, frames=2).stopped is None
 
@@ -257,11 +258,11 @@ def test_a_band_is_six_to_twenty_walks_of_the_angular_momentum():
     }
     sim = tp.compile(kepler, dt=0.02, method="leapfrog")
     out = sim.evolve(**start, steps=n, save_every=64)
-    one, w, _, _ = watched(sim, out)
+    one, w, _ = watched(sim, out)
     seen = out.origin.looked(w.values)
     for k in range(1, len(out.steps)):
-        first, now = ({name: v[i] for name, v in seen.items()} for i in (0, k))
-        assert not one.bad(slice(0, members), first, now, int(out.steps[k])).any()
+        now = {name: v[k] for name, v in seen.items()}
+        assert not one.bad(slice(0, members), now, int(out.steps[k])).any()
     name = "angular_momentum[0, 1]"
     mean = one.variance[name] / (one.looks + 1)
     band = one.band(name, n, mean, now[f"{name} moved"], False)

@@ -31,8 +31,10 @@ def bound(monkeypatch):
 
     def put(within: float) -> None:
         def watches(setup, run):
-            bad = lambda here, first, now, n: np.abs(now["L"] - first["L"]) > within  # noqa: E731
-            return [Watch("L", {"L": traced(setup.system, L, "L")}, EVERY, bad, "L is not kept")]
+            firsts = {}
+            begin = lambda here, first: firsts.update({here.start: first["L"]})  # noqa: E731
+            bad = lambda here, now, n: np.abs(now["L"] - firsts[here.start]) > within  # noqa: E731
+            return [Watch("L", {"L": traced(setup.system, L, "L")}, EVERY, begin, bad, "L is not kept")]
 
         monkeypatch.setattr(simulation, "DIAGNOSTICS", (*DIAGNOSTICS, Diagnostic("charge", watch=watches)))
 

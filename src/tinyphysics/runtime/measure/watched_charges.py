@@ -69,19 +69,27 @@ class WatchedCharges:
     watched: Sequence[tuple[Charge, UOp, UOp]]
     firsts: dict[str, Any] = field(default_factory=dict)  # by charge, of every member
     variance: dict[str, Any] = field(default_factory=dict)  # sums over looks of the variance of a step
-    looks: Any = None
+    moved: dict[str, Any] = field(
+        default_factory=dict
+    )  # by charge, how far roundings moved it at the beginning
+    looks: int = 0  # so far, and the step of the last
+    looked_at: int = -1
     floor: dict[str, float] = field(default_factory=dict)  # the largest rounding of a step that was measured
     biased: dict[str, Any] = field(default_factory=dict)
     largest: dict[str, float] = field(default_factory=dict)  # of band
-    last: dict[str, Any] = field(default_factory=dict)  # as they were seen
+    last: dict[str, dict[int, float]] = field(
+        default_factory=dict
+    )  # of members that looked wrong: as they were seen
 
     def __post_init__(self) -> None:
         members = self.run.given.members
-        self.looks = np.zeros(members)
-        for c in self.charges:
-            self.firsts[c.name], self.variance[c.name] = np.full(members, np.nan), np.zeros(members)
+        rows = np.zeros(
+            (len(self.charges), 3, members)
+        )  # one array: of many members it lies in few, large pages
+        for c, own in zip(self.charges, rows):
+            self.firsts[c.name], self.variance[c.name], self.moved[c.name] = own
             self.biased[c.name], self.floor[c.name] = np.zeros(members, bool), 0.0
-            self.largest[c.name], self.last[c.name] = 0.0, np.zeros(members)
+            self.largest[c.name], self.last[c.name] = 0.0, {}
 
     @property
     def charges(self) -> list[Charge]:
@@ -127,24 +135,30 @@ class WatchedCharges:
         return walk + ROUNDED * max(EPS[self.precision], SEEN) * size
 
     # --- on the stride ------------------------------------------------------------------------------
-    def bad(self, part: slice, first: Mapping[str, Any], now: Mapping[str, Any], n: int) -> Any:
+    def begin(self, part: slice, first: Mapping[str, Any]) -> None:
+        for c in self.charges:
+            name = c.name
+            self.firsts[name][part], self.moved[name][part] = first[name], first[name + MOVED]
+            self.variance[name][part] = self.of_a_step(name, first)
+
+    def bad(self, part: slice, now: Mapping[str, Any], n: int) -> Any:
         out = np.zeros(part.stop - part.start, bool)
-        self.looks[part] += 1
+        if n != self.looked_at:  # all members are looked at together
+            self.looks, self.looked_at = self.looks + 1, n
         with np.errstate(all="ignore"):
             for c in self.charges:
                 name = c.name
-                if self.looks[part.start] == 1:
-                    self.firsts[name][part] = first[name]
-                    self.variance[name][part] = self.of_a_step(name, first)
                 self.variance[name][part] += self.of_a_step(name, now)
-                mean = self.variance[name][part] / (self.looks[part] + 1)
-                moved = np.maximum(first[name + MOVED], now[name + MOVED])
+                mean = self.variance[name][part] / (self.looks + 1)
+                moved = np.maximum(self.moved[name][part], now[name + MOVED])
                 band = self.band(name, n, mean, moved, self.biased[name][part])
-                off = np.abs(now[name] - first[name])
+                off = np.abs(now[name] - self.firsts[name][part])
                 out |= ~(off <= band) & np.isfinite(off)
                 share = np.where(band > 0, off / np.where(band > 0, band, 1.0), 0.0)
                 self.largest[name] = max(self.largest[name], float(np.max(share, initial=0.0)))
-                self.last[name][part] = now[name]
+        for j in np.flatnonzero(out).tolist():
+            for c in self.charges:
+                self.last[c.name][part.start + j] = now[c.name][j]
         return out
 
     # --- by replay ----------------------------------------------------------------------------------
@@ -190,7 +204,7 @@ class WatchedCharges:
         limit = JUMP * np.maximum(one, self.floor[name])
         jumps = np.abs(np.diff(value, axis=0))
         steps = good + np.arange(1, len(value))
-        mean = self.variance[name][members] / (self.looks[members] + 1)
+        mean = self.variance[name][members] / (self.looks + 1)
         moved = np.maximum(*both(seen[name + MOVED]))
         bands = self.band(name, steps[:, None], mean, moved, self.biased[name][members])
         off = np.abs(value[1:] - self.firsts[name][members])
@@ -242,4 +256,4 @@ def watch_charges(setup: Setup, r: Run, every: int) -> tuple[WatchedCharges, Wat
         return None
     one = WatchedCharges(r, setup, watched)
     told = tuple(c.name for c, *_ in watched)
-    return one, Watch("charges", one.values, every, one.bad, "integrity", one.find, told)
+    return one, Watch("charges", one.values, every, one.begin, one.bad, "integrity", one.find, told)

@@ -11,7 +11,7 @@ step has moved it by a hundredth of the terms of H for good and checks were aske
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -89,8 +89,9 @@ class WatchedEnergy:
     scale: Any = None
     largest: Any = None  # jump so far; of a shadow energy, next term
     variance: Any = None  # sums over looks of what the roundings of a step do
-    last: Any = None  # as it was seen
-    looks: Any = None
+    last: dict[int, float] = field(default_factory=dict)  # by member that looked wrong: as it was seen
+    looks: int = 0  # so far, and the step of the last
+    looked_at: int = -1
     tries: Any = None
     gap: Any = (
         None  # the largest |shadow energy - H| of the largest sum of |terms of H| so far, over all looks
@@ -100,15 +101,9 @@ class WatchedEnergy:
 
     def __post_init__(self) -> None:
         members = self.run.given.members
-        self.reference, self.plain, self.scale, self.largest, self.variance, self.last = (
-            np.zeros(members) for _ in range(6)
-        )
-        self.since, self.looks, self.tries = (np.zeros(members, int) for _ in range(3))
-        self.gap, self.gap_at, self.pending = (
-            np.zeros(members),
-            np.zeros(members, int),
-            np.zeros(members, int),
-        )
+        # rows of two arrays: of many members they lie in few, large pages
+        self.reference, self.plain, self.scale, self.largest, self.variance, self.gap = np.zeros((6, members))
+        self.gap_at, self.since, self.tries, self.pending = np.zeros((4, members), int)
 
     @cached_property
     def values(self) -> dict[str, UOp]:
@@ -130,43 +125,57 @@ class WatchedEnergy:
         return max(EPS[self.setup.goal.precision], OF_FORCES[self.setup.goal.precision])
 
     # --- on the stride ------------------------------------------------------------------------------
-    def bad(self, part: slice, first: Mapping[str, Any], now: Mapping[str, Any], n: int) -> Any:
-        if self.looks[part.start] == 0:
-            self.reference[part], self.scale[part] = first[ENERGY], first[SCALE]
+    def begin(self, part: slice, first: Mapping[str, Any]) -> None:
+        self.reference[part], self.scale[part] = first[ENERGY], first[SCALE]
+        if self.by_jumps:
             self.plain[part] = first.get(PLAIN, first[ENERGY])
-            if self.shadow is not None:
-                self.largest[part], self.variance[part] = first[NEXT], first[MOVED]
-        self.looks[part] += 1
+        if self.shadow is not None:
+            self.largest[part], self.variance[part] = first[NEXT], first[MOVED]
+
+    def bad(self, part: slice, now: Mapping[str, Any], n: int) -> Any:
+        if n != self.looked_at:  # all members are looked at together
+            self.looks, self.looked_at = self.looks + 1, n
         with np.errstate(all="ignore"):
             self.scale[part] = np.fmax(self.scale[part], now[SCALE])
             plain = now.get(PLAIN, now[ENERGY])
-            jump = np.abs(plain - self.plain[part])
-            self.plain[part], self.last[part] = plain, now[ENERGY]
-            wrong = ~(jump <= FAR * self.scale[part]) & self.poles
-            if self.breaks:
-                wrong |= jump > LOST * self.scale[part]
-                wrong |= (self.pending[part] > 0) & (n >= self.pending[part] + LASTING)
-            if self.shadow is None:
-                wrong |= self.odd(part, jump)
-            else:
+            wrong = self.jumped(part, plain, n) if self.by_jumps else np.zeros(len(plain), bool)
+            if self.shadow is not None:
                 self.largest[part] = np.fmax(self.largest[part], now[NEXT])
                 self.variance[part] += now[MOVED]
                 gap = np.abs(now[ENERGY] - plain) / self.scale[part]
                 wider = gap > self.gap[part]
                 self.gap[part][wider], self.gap_at[part][wider] = gap[wider], n
                 wrong |= ~(np.abs(now[ENERGY] - self.reference[part]) <= self.band(part, n))
-        return wrong & (self.tries[part] < TRIES)
+        wrong &= self.tries[part] < TRIES
+        for j in np.flatnonzero(wrong).tolist():
+            self.last[part.start + j] = now[ENERGY][j]
+        return wrong
+
+    @property
+    def by_jumps(self) -> bool:
+        """Is H compared with what it was at the look before?"""
+        return self.poles or self.breaks or self.shadow is None
+
+    def jumped(self, part: slice, plain: Any, n: int) -> Any:
+        """Members whose H has moved far since the look before."""
+        jump = np.abs(plain - self.plain[part])
+        self.plain[part] = plain
+        wrong = ~(jump <= FAR * self.scale[part]) & self.poles
+        if self.breaks:
+            wrong |= jump > LOST * self.scale[part]
+            wrong |= (self.pending[part] > 0) & (n >= self.pending[part] + LASTING)
+        return wrong | self.odd(part, jump) if self.shadow is None else wrong
 
     def odd(self, part: slice, jump: Any) -> Any:
         """Jumps that are far above all before them."""
         before, few = self.largest[part], self.tries[part] < FEW_TRIES
-        found = (self.looks[part] > SEEN) & (jump > ODD * before) & (jump > LEAST * self.scale[part]) & few
+        found = (self.looks > SEEN) & (jump > ODD * before) & (jump > LEAST * self.scale[part]) & few
         self.largest[part] = np.fmax(before, jump)
         return found & self.poles
 
     def band(self, part: Any, n: Any) -> Any:
         """How far a shadow energy may be from where it was."""
-        one = SPREAD * self.eps * np.sqrt(self.variance[part] / (self.looks[part] + 1))
+        one = SPREAD * self.eps * np.sqrt(self.variance[part] / (self.looks + 1))
         walk = WIDE * one * np.sqrt(np.maximum(n - self.since[part], 1))
         return SAFE * self.largest[part] + walk + ROUNDED * self.eps * self.scale[part]
 
@@ -296,6 +305,7 @@ def watch_energy(setup: Setup, r: Run, every: int, asked: bool) -> Watch | None:
         "energy",
         one.values,
         every,
+        one.begin,
         one.bad,
         "integrity",
         one.find,

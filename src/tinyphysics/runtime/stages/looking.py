@@ -6,7 +6,7 @@ recorded of it since then is taken back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from tinyphysics.runtime.state.tiles import Tile, store
 from tinyphysics.trajectory import Stop
 
 MANY = 1000  # steps that are done again together
+PART = 1 << 12  # members whose values stay in the cache while a watch goes over them
 LONGER = 3  # times what was done: for fewer steps no other code is made
 
 
@@ -37,11 +38,11 @@ def look_inside(run: Running) -> None:
     for k, tile in enumerate(run.tiles):
         if len(tile.frozen) == tile.members:
             continue
+        begin_to_look(run, k, tile)
         state = state_now(run, tile)
-        first, now = first_values(run, k, tile), run.look(tile, state, n)
+        now = run.look(tile, state, n)
         for w in due:
-            bad = np.flatnonzero(w.bad(tile.here, first, now, n)).tolist()
-            fresh = [j for j in bad if j not in tile.frozen]
+            fresh = [j for j in looks_bad(w, tile, now, n) if j not in tile.frozen]
             if w.find is not None:
                 wrong[w.name] += [tile.here.start + j for j in fresh]
                 continue
@@ -73,12 +74,29 @@ def state_now(run: Running, tile: Tile) -> dict[str, Any]:
     return run.state_at(tile, tile.load(run.n), run.n)
 
 
-def first_values(run: Running, k: int, tile: Tile) -> dict[str, Any]:
-    """What the watches saw of the members of a tile at step 0."""
-    if k not in run.firsts:
-        start = run.given.states if run.begun is None else run.begun.start
-        run.firsts[k] = run.look(tile, {name: v[tile.here] for name, v in start.items()}, 0)
-    return run.firsts[k]
+def begin_to_look(run: Running, k: int, tile: Tile) -> None:
+    """All watches see the first states of a tile, once; each keeps what it needs of them."""
+    if k in run.begun_to_look:
+        return
+    run.begun_to_look.add(k)
+    start = run.given.states if run.begun is None else run.begun.start
+    first = run.look(tile, {name: v[tile.here] for name, v in start.items()}, 0)
+    for w in run.watches:
+        for part, own in parts(tile):
+            w.begin(part, {name: v[own] for name, v in first.items()})
+
+
+def looks_bad(w: Watch, tile: Tile, now: Mapping[str, Any], n: int) -> list[int]:
+    """The members of a tile that look wrong."""
+    bad = [w.bad(part, {name: v[own] for name, v in now.items()}, n) for part, own in parts(tile)]
+    return list(np.flatnonzero(np.concatenate(bad)).tolist())
+
+
+def parts(tile: Tile) -> Iterator[tuple[slice, slice]]:
+    """Some members after the other: where they are among all, and in their tile."""
+    for a in range(0, tile.members, PART):
+        b = min(a + PART, tile.members)
+        yield slice(tile.here.start + a, tile.here.start + b), slice(a, b)
 
 
 def stop_members(run: Running, w: Watch, members: Sequence[int]) -> list[Stop]:

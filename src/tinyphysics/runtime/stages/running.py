@@ -81,7 +81,7 @@ class Running:
     look: Callable[[Tile, States, int], dict[str, Any]] = lambda tile, state, n: {}  # the values of those
     program: Any = None  # of the step
     look_at_values: Callable[[Tile, States, int], dict[str, Any]] | None = None  # those that are observed
-    firsts: dict[int, dict[str, Any]] = field(default_factory=dict)  # by tile: those of the first states
+    begun_to_look: set[int] = field(default_factory=set)  # tiles whose first states the watches have seen
     looked: dict[str, int] = field(default_factory=dict)  # by watch: the step of its last look
     poles: NearPoles | None = None
     engine_beside: Callable[[NearPoles], Any] | None = (

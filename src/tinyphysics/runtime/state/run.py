@@ -109,8 +109,11 @@ class Watch:
     name: str
     values: Mapping[str, UOp]
     every: int
-    # (which members, their first values, those now, the step) -> which of them look wrong
-    bad: Callable[[slice, Mapping[str, Any], Mapping[str, Any], int], Any]
+    begin: Callable[
+        [slice, Mapping[str, Any]], None
+    ]  # (which members, their first values), before their first look
+    # (which members, their values now, the step) -> which of them look wrong
+    bad: Callable[[slice, Mapping[str, Any], int], Any]
     cause: str
     # (members that look wrong, the step of the look before, this step) -> those that stop
     find: Callable[[Sequence[int], int, int], Found] | None = None
