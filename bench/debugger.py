@@ -1,8 +1,9 @@
 """The numbers that the debugger is known by: charges, shadow energies, stops, chaos, each beside what it should be.
 
-    python bench/debugger.py [--backend cuda] [--short] [--fake] [ROW ...]
+    python bench/debugger.py [--backend cuda] [--beside llvm] [--short] [--fake] [ROW ...]
 
 A row is printed with what was found, what it should be, and a hash of its numbers: on another backend it is the same.
+--beside does each row on a second backend, too, and says whether words and bits are those of the first.
 --short leaves out what takes minutes; --fake runs on the driver of the tests that
 interprets PTX, with fewer steps in some rows and without those that take long.
 """
@@ -246,21 +247,42 @@ def main() -> None:
     told = argparse.ArgumentParser(description=__doc__)
     told.add_argument("rows", nargs="*")
     told.add_argument("--backend", default="auto")
+    told.add_argument("--beside", default="", help="another backend, whose words and bits are compared")
     told.add_argument("--short", action="store_true")
     told.add_argument("--fake", action="store_true")
     asked = told.parse_args()
     FACTS.update(backend="cuda" if asked.fake else asked.backend, fake=asked.fake)
     rows = ROWS if asked.short or asked.fake else ROWS | LONG
     warnings.simplefilter("ignore", tp.PhysicsWarning)
+    differ = 0
     with driver(asked.fake):
         for name, row in rows.items():
             if asked.rows and not any(x in name for x in asked.rows) or asked.fake and row is sensitivity:
                 continue
-            began = time.process_time()
-            found, want, numbers = row()
-            bits = hashlib.sha256(np.ascontiguousarray(numbers).tobytes()).hexdigest()[:12]
-            took = time.process_time() - began
-            print(f"{name:20} {found:60} must: {want:36} {bits} {took:6.1f} s", flush=True)
+            found, want, bits, took = measured(row)
+            beside = ""
+            if asked.beside:
+                FACTS["backend"], first = asked.beside, FACTS["backend"]
+                other, _, those, also = measured(row)
+                FACTS["backend"] = first
+                same = (found, bits) == (other, those)
+                differ += not same
+                beside = (
+                    f", {asked.beside} {'the same bits' if same else f'OTHERS: {other} {those}'} {also:.1f} s"
+                )
+            print(f"{name:20} {found:60} must: {want:36} {bits} {took:6.1f} s{beside}", flush=True)
+    if asked.beside:
+        print(f"{differ} rows differ")
+        sys.exit(differ > 0)
+
+
+def measured(row: Callable[[], Found]) -> tuple[str, str, str, float]:
+    """What was found and what it should be, a hash of the numbers, and CPU seconds; on a GPU those of the clock."""
+    clock = time.perf_counter if FACTS["backend"] == "cuda" else time.process_time
+    began = clock()
+    found, want, numbers = row()
+    bits = hashlib.sha256(np.ascontiguousarray(numbers).tobytes()).hexdigest()[:12]
+    return found, want, bits, clock() - began
 
 
 if __name__ == "__main__":
