@@ -4,6 +4,7 @@
     python bench/threads.py --only pendulums --threads 1,16 --rounds 7
     python bench/threads.py --backend c              where there is no LLVM
     python bench/threads.py --serial --threads 7,16  what no thread shares, on any number of processors
+    python bench/threads.py --where --threads 1,16   what the threads do all the while
 
 Thread counts are interleaved and the least of the rounds counts. The hash of every run has to be that of one thread.
 `registers` is what the cores can do: the gain of a loop in registers on as many threads (bench/cores.py, which also finds
@@ -14,12 +15,18 @@ than the mean); or the time that memory needs for what a step moves, if that is 
 
 `--serial` lets one thread do what a run would share among so many, and counts the CPU time of what is outside: the part of a
 run that more threads do not shorten, and the gain that Amdahl's law leaves.
+
+`--where` takes the time of what a run is made of, in every thread: seconds by the clock and of CPU, summed over threads.
+Where the clock has more than the CPU, a thread waited: for Python's lock or for memory that the system gives. `--room` is the
+size of tiles in numbers (device/engines/engine.py: ROOM), to see whether another one does better.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -162,6 +169,120 @@ def serial(row: Row, backend: str, threads: int, rounds: int, alone: Alone) -> t
     return whole, own
 
 
+class Spans:
+    """What functions take, by name: calls, seconds by the clock, of CPU; what one calls inside another is its own."""
+
+    def __init__(self) -> None:
+        self.own, self.threads = threading.local(), list[dict[str, list[float]]]()
+
+    def timed(self, name: str, f: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*a: Any, **more: Any) -> Any:
+            outer, self.own.inside = getattr(self.own, "inside", None), (inside := [0.0, 0.0])
+            wall, cpu = time.perf_counter(), time.thread_time()
+            try:
+                return f(*a, **more)
+            finally:
+                took = time.perf_counter() - wall, time.thread_time() - cpu
+                self.own.inside = outer
+                if outer is not None:
+                    outer[0], outer[1] = outer[0] + took[0], outer[1] + took[1]
+                row = self.here().setdefault(name, [0, 0.0, 0.0])
+                row[0] += 1
+                row[1] += took[0] - inside[0]
+                row[2] += took[1] - inside[1]
+
+        return call
+
+    def here(self) -> dict[str, list[float]]:
+        """Those of this thread."""
+        if not hasattr(self.own, "rows"):
+            self.own.rows = {}
+            self.threads.append(self.own.rows)
+        return self.own.rows
+
+    def taken(self) -> dict[str, list[float]]:
+        """The sums over threads, which begin anew."""
+        out: dict[str, list[float]] = {}
+        for rows in self.threads:
+            for name, row in rows.items():
+                out[name] = [a + b for a, b in zip(out.get(name, [0, 0.0, 0.0]), row)]
+            rows.clear()
+        return out
+
+    def put_in(self) -> None:
+        from tinyphysics.device.engines import engine
+        from tinyphysics.device.host import rows
+        from tinyphysics.runtime.stages import block, loop
+        from tinyphysics.runtime.state import record, tiles
+
+        for name, place, word in (
+            ("the loop itself", engine.LaneEngine, "launch"),
+            ("calls of sections", engine.LaneEngine, "call"),
+            ("states put in rows", rows.HostMemory, "encode"),
+            ("states taken out of rows", rows.HostMemory, "decode"),
+            ("looks for NaN", engine.LaneEngine, "bad"),
+            ("tiles loaded", engine.LaneEngine, "resume"),
+            ("loops begun", engine.LaneEngine, "begun"),
+            ("tiles put back", tiles.Tile, "put"),
+            ("blocks of tiles, the rest", loop, "advance_block"),
+            ("looks for poles", block, "look_for_poles"),
+            ("looks of watches", loop, "look_inside"),
+            ("digests", record.Record, "digest"),
+        ):
+            setattr(place, word, self.timed(name, getattr(place, word)))
+
+
+def tell_where(names: list[str], counts: list[int], backend: str, rounds: int) -> None:
+    spans = Spans()
+    spans.put_in()
+    for name in names:
+        row = ROWS[name]
+        given, options = row.start(), {"propagator": "loop"} if row.loop else {}
+        sim = tp.compile(row.system, dt=row.dt, backend=backend, **options)
+        for n in counts:
+            best: tuple[float, Any] = (1e9, None)
+            for _ in range(rounds + 1):
+                spans.taken()
+                before, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
+                whole = spans.timed("evolve, the rest", sim.evolve)
+                out = whole(**given, steps=row.steps, frames=2, progress=False, threads=n)
+                took, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF)
+                assert out.stopped is None
+                out = None  # to free it is no part of a run
+                best = min(
+                    best,
+                    (took, (before, after, spans.taken())),
+                    key=lambda x: x[0],
+                )
+            took, (before, after, found) = best
+            user, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
+            print(
+                f"{name}, {n} threads: {1e3 * took:.1f} ms by the clock; CPU {1e3 * user:.0f} of the program,"
+                f" {1e3 * system:.0f} of the system, {after.ru_minflt - before.ru_minflt} new pages,"
+                f" {after.ru_nivcsw - before.ru_nivcsw} + {after.ru_nvcsw - before.ru_nvcsw} changes of thread"
+            )
+            for what, (calls, wall, cpu) in sorted(found.items(), key=lambda x: -x[1][1]):
+                print(
+                    f"    {what:28} {calls:6.0f} calls {1e3 * wall:9.2f} ms by the clock, {1e3 * cpu:9.2f} of CPU"
+                )
+            sys.stdout.flush()
+
+
+def touching(threads: int) -> float:
+    """Bytes a second of fresh memory, written for the first time."""
+    size, best = PIECE // 8, 0.0
+    for _ in range(3):
+        out = np.empty(32 << 20)
+
+        def one(k: int) -> None:
+            out[k * size : (k + 1) * size] = 1.0  # noqa: B023
+
+        began = time.perf_counter()
+        spread(one, len(out) // size, threads)
+        best = max(best, out.nbytes / (time.perf_counter() - began))
+    return best
+
+
 def tell_serial(names: list[str], counts: list[int], backend: str, rounds: int) -> None:
     alone = Alone()
     for name in names:
@@ -183,7 +304,18 @@ def main() -> None:
     parse.add_argument("--rounds", type=int, default=5)
     parse.add_argument("--backend", default="llvm")
     parse.add_argument("--serial", action="store_true", help="the part of a run that no threads share")
+    parse.add_argument("--where", action="store_true", help="what the threads do")
+    parse.add_argument("--room", type=int, help="numbers of a tile")
     args = parse.parse_args()
+    if args.room:
+        from tinyphysics.device.engines import engine
+
+        engine.ROOM = args.room
+    if args.where:
+        touch = {n: touching(n) for n in map(int, args.threads.split(","))}
+        print("fresh memory: " + ", ".join(f"{n}: {x / 1e9:.1f} GB/s" for n, x in touch.items()))
+        tell_where(args.only.split(","), [int(n) for n in args.threads.split(",")], args.backend, args.rounds)
+        return
     if args.serial:
         tell_serial(
             args.only.split(","), [int(n) for n in args.threads.split(",")], args.backend, args.rounds
