@@ -197,9 +197,9 @@ def test_a_bath_that_is_another_is_not_canonical():
 
 
 @pytest.mark.parametrize("options, match", [
-    ({"bath": "andersen"}, "not known to keep momenta along them"),
-    ({"bath": "brownian"}, "not known to keep momenta along them"),
-    ({"bath": tp.gle(kernel=[(1.0, 1.0)])}, "not known to keep momenta along them"),
+    ({"bath": "andersen"}, "gives one body a new momentum"),
+    ({"bath": "brownian"}, "how rods share masses"),
+    ({"bath": tp.gle(kernel=[(1.0, 1.0)])}, "would have to turn with the rods"),
     ({"friction": {"p": 1.0}}, "number by number"),
     ({"pressure": 1.0}, "stretch its rods"),
     ({"method": "baoab"}, "baoab"),

@@ -259,6 +259,13 @@ def kept_axes(system: System, way: str) -> tuple[int, ...]:
 
 
 ALONG = (LANGEVIN, BUSSI, NOSE_HOOVER)  # baths that keep the law of momenta along constraints
+NOT_ALONG = {  # why others do not
+    ANDERSEN: "a collision gives one body a new momentum, and what rods leave of it has not Maxwell's law",
+    BROWNIAN: "its positions need a force that comes from how rods share masses, which is not computed",
+    GLE: "the numbers beside momenta would have to turn with the rods",
+    TRIGGER: "it takes heat and gives none back",
+    NOSE_POINCARE: "its Hamiltonian has no part for rods",
+}
 
 
 def held_in(system: System, asked: Asked) -> int:
@@ -268,7 +275,7 @@ def held_in(system: System, asked: Asked) -> int:
     way = asked.bath.way
     if way not in ALONG:
         raise PlanError(
-            f"bath={shown(way)} with the constraints of `{system.name}`: it is not known to keep momenta along them",
+            f"bath={shown(way)} with the constraints of `{system.name}`: {NOT_ALONG[way]}",
             fix=f"Take {one_of([f'bath={shown(x)}' for x in ALONG])}, or write stiff springs in place of the constraints.",
         )
     if (
@@ -313,6 +320,14 @@ def check_fixman(system: System | SizedFamily) -> None:
 
 
 TURNING = (LANGEVIN, ANDERSEN)  # baths of bodies that turn
+NOT_TURNING = {  # why others are not
+    BUSSI: "one factor for momenta and angular momenta together has no proof yet",
+    NOSE_HOOVER: "a chain on momenta and angular momenta together has no proof yet",
+    NOSE_POINCARE: "its Hamiltonian has no part for turns",
+    BROWNIAN: "it moves positions, and attitudes are none",
+    GLE: "it remembers momenta along fixed axes, and those of bodies turn",
+    TRIGGER: "it takes heat and gives none back",
+}
 
 
 def kinetic_of(system: System, asked: Asked) -> UOp:
@@ -322,7 +337,7 @@ def kinetic_of(system: System, asked: Asked) -> UOp:
         return found
     if asked.bath.way not in TURNING:
         raise PlanError(
-            f"bath={shown(asked.bath.way)} for `{system.name}`, whose bodies turn",
+            f"bath={shown(asked.bath.way)} for `{system.name}`, whose bodies turn: {NOT_TURNING[asked.bath.way]}",
             fix=f"Take {one_of([f'bath={shown(x)}' for x in TURNING])}.",
         )
     split = turns(system)

@@ -29,7 +29,7 @@ from tinyphysics.rules.identities.real import simplify
 from tinyphysics.tpir.program.isa import Instruction, Program, Register, Type
 from tinyphysics.tpir.program.symbolic import clocks, state_of, state_var
 from tinyphysics.tpir.proof.certificate import Verdict
-from tinyphysics.tpir.proof.heated import Heated, heated, not_kept, not_maxwell
+from tinyphysics.tpir.proof.heated import Heated, heated, not_kept, not_maxwell, off_times, seen_at
 from tinyphysics.tpir.proof.long_chains import chain_along, chain_drift
 from tinyphysics.tpir.proof.solutions import RESIDUAL, is_over_size
 from tinyphysics.tpir.proof.solved_turns import root_in
@@ -252,7 +252,8 @@ class ConstraintReader:
         if i.op in GROUPS:
             self.together.take(self.walk, i)
         for m in self.together.moves[done:]:
-            self.applied_bath(m.weight, m.update, range(len(self.states)))
+            told = (m.kT,) if m.bath is None else (m.kT, m.bath.tau)
+            self.applied_bath(m.weight, m.update, range(len(self.states)), told)
         for why in self.together.maps:
             self.walk.refuse(why)
 
@@ -267,11 +268,13 @@ class ConstraintReader:
         if {h.update.state for h in piece} != momenta or not alike or first.rate.shape:
             self.walk.refuse(f"{first.update}: on g(q) = 0 all momenta must forget at one rate")
         self.heated += piece
-        self.applied_bath(first.weight, first.update, momenta)
+        self.applied_bath(first.weight, first.update, momenta, [u for h in piece for u in (h.kT, h.rate)])
 
-    def applied_bath(self, weight: float, update: Update, moves: Iterable[int]) -> None:
+    def applied_bath(self, weight: float, update: Update, moves: Iterable[int], told: Sequence[UOp]) -> None:
         own = frozenset(moves)
-        self.walk.applied.append(Applied(BATH, Fraction(weight), None, update, own, own))
+        if off_times(*told):
+            self.walk.refuse(f"{update} reads more than one time")
+        self.walk.applied.append(Applied(BATH, Fraction(weight), seen_at(*told), update, own, own))
 
     def law(self) -> str:
         """Why a bath does not keep its law; empty if it does."""
