@@ -37,6 +37,15 @@ def test_two_replicas_of_springs_exchange_as_often_as_they_must():
     check_springs(30_000, 0.06)
 
 
+def test_exp_of_a_few_numbers_has_the_bits_of_many():
+    from tinyphysics.runtime.state.host_exp import FEW, exp
+
+    x = np.r_[-np.random.default_rng(0).exponential(40.0, 500), -708.0, -708.1, -800.0, 0.0, -0.0, 3.5]
+    few = np.concatenate([exp(part) for part in np.array_split(x, len(x) // FEW + 1)])
+    assert np.array_equal(few, exp(x)) and exp(-1.0) == exp(x * 0 - 1.0)[0]
+    assert exp(x[x > -700]) == pytest.approx(np.exp(x[x > -700]), rel=1e-15)
+
+
 @pytest.mark.all("four million steps: 0.005")
 @pytest.mark.requirement("S2-23")
 def test_the_row_of_the_table():

@@ -545,7 +545,7 @@ def parameters(
     """(values that all share, a row per parameter or None, which vary); dt and t0 may be those of each member."""
     uniform = np.zeros(len(params))
     rows: dict[int, Any] = {}
-    for name, slots, numbers in by_name(tuple(params)):
+    for name, slots, numbers in by_name(params if isinstance(params, tuple) else tuple(params)):
         own = np.reshape(dt if name == "dt" else t0, (-1, 1)) if name in ("dt", "t0") else given[name]
         table = own.reshape(len(own), -1)
         if len(table) > 1:
