@@ -86,6 +86,7 @@ class Job:
     parcel: Any = None
     journal: Journal | None = None
     store: OneStore | None = None
+    make: Callable[[Run, slice], Block] = block  # some members, as a worker gets them
 
     def remember(self, done: Done) -> None:
         """A block that is there from before."""
@@ -122,7 +123,7 @@ class Job:
         for part in parts:
             number = len(self.where)
             self.where.append(part)
-            self.pool.submit(number, block(self.one, part))
+            self.pool.submit(number, self.make(self.one, part))
         return []
 
     # --- answers --------------------------------------------------------------------------------------
@@ -155,7 +156,7 @@ class Job:
             raise BackendError(
                 "verify= needs a second worker, and there is one", fix="Start another, or leave verify= out."
             )
-        self.pool.submit(number, block(self.one, self.where[number]), others)
+        self.pool.submit(number, self.make(self.one, self.where[number]), others)
 
     def compare(self, second: Answer) -> None:
         """Two workers have one block: if they differ, this process decides."""
@@ -170,7 +171,7 @@ class Job:
             self.accept(first)
             return
         self.reject(first)
-        mine = run_block(self.parcel, block(self.one, self.where[second.number]))
+        mine = run_block(self.parcel, self.make(self.one, self.where[second.number]))
         self.accept(Answer(second.number, "this process", mine))
         wrong = [a.worker for a in (first, second) if a.done is not None and a.done.digest != mine.digest]
         for worker in wrong:

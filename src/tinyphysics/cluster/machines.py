@@ -13,6 +13,7 @@ import numpy as np
 from tinyphysics.cluster.ensemble import Pool, checked_share, execute
 from tinyphysics.cluster.forecast import forecast
 from tinyphysics.cluster.mpi import Together, mpi_ranks
+from tinyphysics.cluster.together import run_together
 from tinyphysics.errors import BackendError, InputError, PlanError
 from tinyphysics.given import path, shown, whole
 from tinyphysics.runtime.stages.bind import Bound
@@ -48,6 +49,9 @@ class Spread:
         self, r: Resolved, b: Bound, one: Run, tick: Callable[[int], None], verify: float | None, left: Left
     ) -> Took:
         share = self.share if verify is None else checked_share(verify)
+        if one.across is not None:
+            about, took = run_together(self.pool, r, b, one, tick, self.blocks, share, left)
+            return Took(*took, told=asdict(about))
         told, done = execute(self.pool, r, b, one, tick, self.blocks, share, self.keep, left)
         code = next((c for c in ("made", "disk") if any(d.code == c for d in done)), "memory")
         gaps = [d.gaps for d in done if d.gaps is not None]

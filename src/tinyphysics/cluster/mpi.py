@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import Token
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol, Self
 
-from tinyphysics.device.engines.ranks import Ranks
+from tinyphysics.device.engines.loops import NestEngine
+from tinyphysics.device.engines.ranks import RankEngine, Ranks
 from tinyphysics.errors import BackendError, InputError, PlanError
+from tinyphysics.ir import UOp
+from tinyphysics.runtime.engines.backend import engine_for
 from tinyphysics.runtime.stages.bind import Bound
 from tinyphysics.runtime.stages.elsewhere import HERE, Left, Took
-from tinyphysics.runtime.stages.execute import execute
+from tinyphysics.runtime.stages.execute import execute, observer_program
 from tinyphysics.runtime.stages.resolve import Resolved
 from tinyphysics.runtime.stages.run import identity_of
 from tinyphysics.runtime.state.run import Run
@@ -78,7 +82,9 @@ class Together:
                 fix="Let each run the same lines, with random numbers from one seed: np.random.default_rng(0).",
             )
         sent, messages = ranks.sent, ranks.messages
-        took = execute(replace(one, ranks=ranks), b.record, b.values, tick, poles=one.poles)
+        took = execute(
+            replace(one, engine_by=partial(engine_of, ranks)), b.record, b.values, tick, poles=one.poles
+        )
         told = {"ranks": ranks.size, "rank": ranks.rank}
         told |= {"bytes": ranks.sent - sent, "messages": ranks.messages - messages}
         return Took(*took, told=told)
@@ -88,6 +94,18 @@ class Together:
             "sim.estimate(on='mpi'): what processes gain depends on the machine between them",
             fix="Run some steps with 1, 2 and 4 of them, and compare.",
         )
+
+
+def engine_of(ranks: Ranks, r: Run, values: Mapping[str, UOp]) -> RankEngine:
+    """The engine of a process that does its part of a run."""
+    seen = observer_program(r, values) if values else None
+    engine = engine_for(r.target, r.program, seen, 1, r.loops)
+    if not isinstance(engine, NestEngine):
+        raise PlanError(
+            f"on='mpi': `{r.system.name}` has no long loops that processes could share",
+            fix="Leave on= out; the members of an ensemble run on many machines by on=client.",
+        )
+    return RankEngine.of(engine, ranks)
 
 
 def mpi_ranks() -> World:

@@ -57,6 +57,16 @@ class Parcel:
 
 
 @dataclass(frozen=True, eq=False)
+class Stretch:
+    """Some steps of a loop: from its registers, `rows` looks `stride` steps apart, or `stride` steps without a look."""
+
+    registers: Mapping[str, Any]
+    step: int
+    rows: int
+    stride: int
+
+
+@dataclass(frozen=True, eq=False)
 class Block:
     """Some members of a run: which of all they are, their numbers, and where they go on from."""
 
@@ -64,6 +74,7 @@ class Block:
     given: Inputs
     begun: Checkpoint | None = None
     acts: Sequence[Mapping[str, Any]] = field(default_factory=list)  # parameters of their own
+    stretch: Stretch | None = None  # some steps of a loop that is under way, instead of a run
 
     @property
     def members(self) -> int:

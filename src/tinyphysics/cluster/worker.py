@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.cluster.parcel import Block, Parcel, with_lines
+from tinyphysics.cluster.parcel import Block, Parcel, Stretch, with_lines
 from tinyphysics.errors import BackendError
 from tinyphysics.ir import parse
 from tinyphysics.runtime.api.simulation import Simulation
@@ -25,7 +25,7 @@ from tinyphysics.runtime.stages.acts import bind_acts
 from tinyphysics.runtime.stages.bind import Bound
 from tinyphysics.runtime.stages.description import system_of
 from tinyphysics.runtime.stages.diagnose import with_watches
-from tinyphysics.runtime.stages.execute import execute
+from tinyphysics.runtime.stages.execute import choose_engine, execute
 from tinyphysics.runtime.stages.going_on import Catch
 from tinyphysics.runtime.stages.place import place
 from tinyphysics.runtime.stages.resolve import Request, Resolved
@@ -66,6 +66,8 @@ def run_block(parcel: Parcel, block: Block) -> Done:
     """Runs the members of a block."""
     began = time.perf_counter()
     sim = simulation(parcel)
+    if block.stretch is not None:
+        return stretched(sim, parcel, block, block.stretch)
     one, record = run_of(sim, parcel, block)
     values = {name: parse(text)[0] for name, text in parcel.values.items()}
     record.unhashed = []
@@ -88,6 +90,28 @@ def run_block(parcel: Parcel, block: Block) -> Done:
     here, mark = slice(block.first, block.first + block.members), uuid.uuid4().hex
     stored = parcel.rows.write(all_rows(record, parcel.rows.taken), here, mark)
     return without_rows(replace(done, mark=mark, stored=stored))
+
+
+def stretched(sim: Simulation, parcel: Parcel, block: Block, s: Stretch) -> Done:
+    """Some steps of a loop: its registers after them are the `final` of what comes back, the looks its observations."""
+    began = time.perf_counter()
+    one, record = run_of(sim, parcel, block)
+    values = {name: parse(text)[0] for name, text in parcel.values.items()}
+    engine, _ = choose_engine(one, Record(record.schedule, {}), values)
+    i = one.given
+    m = engine.restored(s.registers, i.params, i.members, one.dt, one.t0, s.step)
+    record.frames, record.observed = {"member": np.arange(i.members)[None]}, {}
+    compiled_for, launches = engine.compiling, engine.launches
+    if s.rows:
+        record.observed = {name: np.asarray(v) for name, v in engine.watch(m, s.rows, s.stride).items()}
+    else:
+        engine.advance(m, s.stride)
+    record.final = {name: np.asarray(v) for name, v in engine.registers(m).items()}
+    record.last = s.step + max(s.rows, 1) * s.stride
+    compiling = engine.compiling - compiled_for
+    seconds = time.perf_counter() - began - compiling
+    took = seconds, compiling, engine.launches - launches, "memory", one.target.backend
+    return Done(block.first, record, None, *took, digest_of(record))
 
 
 def all_rows(record: Record, taken: Mapping[str, Any]) -> dict[str, Any]:

@@ -46,7 +46,6 @@ SOLVES, TURNS = "a step that solves equations", "a step that turns oscillators"
 DRAWS, NO_ENERGY = "a step that draws random numbers", "a step that does not keep the energy"
 NO_END = "a step that does not end with q and p"
 OPEN = "friction, contacts or a bath"
-TOGETHER = "members that change together"
 BACKWARDS, ENSEMBLE, NO_DT, ON_A_GPU = "rewinding", "an ensemble", "a run without dt", "arrays on a GPU"
 
 
@@ -466,11 +465,8 @@ CONFLICTS: tuple[Conflict, ...] = (
         ("checkpoint_every", "checkpoint_every= cannot be combined with on=: workers run their members to the end, and every "
          "block of members that is done is kept",
          "Leave checkpoint_every= out: resume= computes the blocks that are missing."),
-        ("exchange", "exchange= cannot be combined with on= yet: replicas that exchange stay together",
-         "Leave on= out."),
         (ON_A_GPU, "on= sends members to other machines, and the states are arrays on a GPU of this one",
-         "Pass NumPy arrays."),
-        (TOGETHER, "on= runs members apart, and those of this run change together", "Leave on= out."))),
+         "Pass NumPy arrays."))),
     # --- other calls ---
     *(Conflict(call, "time", "call",
         "{one} cannot be combined with time=", "For that, compile the system without time=.")

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from tinyphysics import up
 from tinyphysics.errors import InputError
-from tinyphysics.planner.conflicts import ON_A_GPU, TOGETHER, Ask, check
+from tinyphysics.planner.conflicts import ON_A_GPU, Ask, check
 from tinyphysics.runtime.stages.bind import Bound
 from tinyphysics.runtime.stages.resolve import Resolved
 from tinyphysics.runtime.state.record import Record
@@ -79,9 +79,9 @@ def elsewhere(r: Resolved, one: Run) -> Elsewhere | None:
     if asked is None and hasattr(call.save, "put"):  # a replay, whose frames are wanted here
         return None
     check("on", Ask(
-        {"on": asked if asked is not None else around, "checkpoint_every": call.checkpoint_every,
-         "exchange": call.exchange}, r.setup.system,
-        {ON_A_GPU: r.arrays is not None or r.lent is not None, TOGETHER: one.across is not None},
+        {"on": asked if asked is not None else around,
+         "checkpoint_every": None if one.across is not None else call.checkpoint_every}, r.setup.system,
+        {ON_A_GPU: r.arrays is not None or r.lent is not None},
     ))  # fmt: skip
     found: Elsewhere | None = around if asked is None else up.elsewhere(asked)
     if found is not None:

@@ -20,7 +20,6 @@ from tinyphysics.device.engines.pieces import MemberBatches
 from tinyphysics.device.engines.series import SeriesEngine
 from tinyphysics.device.host.cores import available
 from tinyphysics.device.host.threads import spread
-from tinyphysics.errors import PlanError
 from tinyphysics.ir import UOp, f64
 from tinyphysics.rules.functions.random import draws
 from tinyphysics.runtime.engines.adaptive import AdaptiveEngine
@@ -175,8 +174,8 @@ def choose_engine(
         else (observer_program(r, poles.values), NearestOf(poles.poles, poles.by_length))
     )
     s, look = record.schedule, partial(observe_states, r, values) if values else None
-    if r.ranks is not None:
-        return with_ranks(r, values), {}
+    if r.engine_by is not None:
+        return r.engine_by(r, values), {}
     if r.events:
         from tinyphysics.runtime.engines.events import check_events
 
@@ -228,20 +227,6 @@ def choose_engine(
     engine = engine_for(r.target, r.program, seen, r.threads, r.loops, None, False, near)
     engine.block(r.given.members)  # writes the kernel out
     return engine, {}
-
-
-def with_ranks(r: Run, values: Mapping[str, UOp]) -> Any:
-    """The engine of a process that does its part of a run."""
-    from tinyphysics.device.engines.ranks import RankEngine
-
-    seen = observer_program(r, values) if values else None
-    engine = engine_for(r.target, r.program, seen, 1, r.loops)
-    if not isinstance(engine, NestEngine):
-        raise PlanError(
-            f"on='mpi': `{r.system.name}` has no long loops that processes could share",
-            fix="Leave on= out; the members of an ensemble run on many machines by on=client.",
-        )
-    return RankEngine.of(engine, r.ranks)
 
 
 def with_rounds(r: Run, record: Record, look: Any) -> tuple[Any, dict[str, str]]:

@@ -247,7 +247,8 @@ class Run:
     # of some members of a larger ensemble: steps between two looks of the watches of all of it; 0: it has none
     looks: int | None = None
     first_member: int = 0  # which of them its first one is
-    ranks: Any = None  # processes that do its steps together (device/engines/ranks.py)
+    # (the run, what is observed) -> its engine, where the steps are not done by this process alone
+    engine_by: Callable[[Run, Mapping[str, UOp]], Any] | None = None
 
     @property
     def keeps_energy(self) -> bool:
