@@ -6,7 +6,7 @@ from in_process import InProcess
 
 import tinyphysics as tp
 from tinyphysics.cluster.machines import Spread
-from tinyphysics.errors import BackendError
+from tinyphysics.errors import BackendError, InputError
 
 
 @tp.hamiltonian
@@ -110,3 +110,114 @@ def test_workers_that_are_lost_end_the_run_with_what_there_was():
     whole, out = sim.evolve(**call), sim.evolve(**call, on=Spread(Going, 2))
     assert out.stopped.cause == "device" and isinstance(out.stopped.error, BackendError)
     assert np.array_equal(out.q, whole.q[: len(out.q)]) and len(out.q) == 3
+
+
+@tp.hamiltonian
+def henon_heiles(q: tp.Vec[2], p: tp.Vec[2]):
+    return p @ p / 2 + q @ q / 2 + q[0] ** 2 * q[1] - q[1] ** 3 / 3
+
+
+class Counted(InProcess):
+    """How many blocks were run."""
+
+    count = 0
+
+    def submit(self, number, block, only=()):
+        Counted.count += 1
+        super().submit(number, block, only)
+
+
+def small(members):
+    rng = np.random.default_rng(3)
+    return {"q": rng.uniform(-0.2, 0.2, (members, 2)), "p": rng.uniform(-0.2, 0.2, (members, 2))}
+
+
+def test_goals_are_met_by_the_same_method_and_step(monkeypatch):
+    monkeypatch.setattr("tinyphysics.runtime.stages.pilot_cache.recall", lambda name: None)
+    monkeypatch.setattr("tinyphysics.runtime.measure.accuracy.recall", lambda name: None, raising=False)
+    call = small(20) | {"until": 20.0, "frames": 3}
+    whole = tp.compile(henon_heiles, energy_drift=1e-7, error=1e-5).evolve(**call)
+    Counted.count = 0
+    parts = tp.compile(henon_heiles, energy_drift=1e-7, error=1e-5).evolve(**call, on=Spread(Counted, 4))
+    assert Counted.count > 4  # trial runs too
+    assert parts.hash == whole.hash and parts.metrics["program"] == whole.metrics["program"]
+    assert parts.final.step == whole.final.step
+
+
+def test_a_step_is_suggested_as_it_is_here(tmp_path):
+    sim, Counted.count = tp.compile(henon_heiles, dt=0.1), 0
+    here = sim.suggest_dt(**small(20), error=1e-5)
+    kept = Spread(Counted, 4, keep=tmp_path)
+    assert sim.suggest_dt(**small(20), error=1e-5, on=kept) == here
+    assert Counted.count and not [*tmp_path.iterdir()]
+
+
+def test_hills_are_heaped_by_this_process():
+    hills = tp.metadynamics(lambda q: q, width=0.1, height=0.5, every=10, grid=(-2, 2, 80))
+
+    @tp.hamiltonian
+    def double(q: float, p: float):
+        return p**2 / 2 + (q**2 - 1) ** 2
+
+    sim = tp.compile(double, dt=0.02, temperature=0.2, bias=hills)
+    call = {"q": np.full(6, -1.0), "p": np.zeros(6), "steps": 60, "seed": 2, "save_every": 9}
+    whole, parts = sim.evolve(**call), sim.evolve(**call, on=spread(3))
+    assert whole.hash == parts.hash and np.array_equal(whole.q, parts.q)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        lambda sim: sim.evolve(**small(3), steps=300, observe={"Y": tp.chaos.megno})["Y"],
+        lambda sim: tp.compile(pendulum, dt=0.05).evolve(theta=np.ones(4), omega=np.zeros(4), steps=9),
+        lambda sim: sim.grad(lambda out: (out.final.q**2).sum(), q=[0.1, 0.0], p=[0.0, 0.3], steps=20),
+        lambda sim: sim.grad(lambda out: (out.final.q**2).sum(), **small(3), steps=20),
+        lambda sim: sim.suggest_dt(q=[0.1, 0.0], p=[0.0, 0.3], error=1e-5),
+        lambda sim: sim.lyapunov(**small(3), until=30.0),
+        lambda sim: sim.evolve(**small(3), steps=30).drift("energy"),
+        lambda sim: sim.rewind(sim.evolve(**small(3), steps=30), 10),
+    ],
+)
+def test_measurements_inside_machines_have_the_same_result(what):
+    sim = tp.compile(henon_heiles, dt=0.05)
+    here = what(sim)
+    with spread(3):
+        there = what(sim)
+    assert flat(here) == flat(there)
+
+
+@tp.lagrangian
+def pendulum(theta: float, omega: float):
+    return omega**2 / 2 + tp.cos(theta)
+
+
+def test_a_lagrangian_travels():
+    sim, call = (
+        tp.compile(pendulum, dt=0.05),
+        {"theta": np.linspace(0, 1, 9), "omega": np.zeros(9), "steps": 40},
+    )
+    whole, parts = sim.evolve(**call), sim.evolve(**call, on=spread(3))
+    assert whole.hash == parts.hash and np.array_equal(whole.theta, parts.theta)
+
+
+def test_directions_beside_the_states_do_not_travel():
+    sim = tp.compile(henon_heiles, dt=0.05)
+    with pytest.raises(InputError, match="directions"):
+        sim.evolve(**small(3), steps=300, observe={"Y": tp.chaos.megno}, on=spread(3))
+
+
+def flat(x):
+    """Any result, so that bits can be compared."""
+    if isinstance(x, dict):
+        return {k: flat(v) for k, v in x.items()}
+    if isinstance(x, (tuple, list)):
+        return [flat(v) for v in x]
+    if hasattr(x, "hash") and isinstance(x.hash, str):
+        return x.hash
+    if isinstance(x, (float, int, str, np.ndarray, np.generic)):
+        return np.asarray(x).tobytes()
+    return (
+        {k: flat(v) for k, v in vars(x).items() if not k.startswith("_")}
+        if hasattr(x, "__dict__")
+        else repr(x)
+    )

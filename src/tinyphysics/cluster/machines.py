@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import Token
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -33,6 +33,7 @@ class Spread:
     share: float = 0.0
     keep: Path | None = None
     ensembles = True
+    trials: bool = False
     _token: list[Token[Any]] = field(default_factory=list)
 
     def __enter__(self) -> Self:
@@ -41,6 +42,9 @@ class Spread:
 
     def __exit__(self, *failed: object) -> None:
         HERE.reset(self._token.pop())
+
+    def for_trials(self) -> Spread:
+        return replace(self, blocks=None, share=0.0, keep=None, trials=True, _token=[])
 
     def check(self, r: Resolved, one: Run) -> None:
         """Whatever else a run needs can be had."""

@@ -30,7 +30,7 @@ class Together:
     """One system on all processes that mpiexec has started; made by tp.on("mpi")."""
 
     ranks: Callable[[], World]
-    ensembles = False
+    ensembles = trials = False
     _token: list[Token[Any]] = field(default_factory=list)
 
     def __enter__(self) -> Self:
@@ -39,6 +39,9 @@ class Together:
 
     def __exit__(self, *failed: object) -> None:
         HERE.reset(self._token.pop())
+
+    def for_trials(self) -> Together:
+        return self
 
     def check(self, r: Resolved, one: Run) -> None:
         """An error for what processes do not do together, before any of them waits for another."""

@@ -13,6 +13,7 @@ from tinyphysics.errors import BackendError, InputError
 from tinyphysics.given import shown
 from tinyphysics.options import EVOLVE, heeds
 from tinyphysics.runtime.api.simulation import Simulation
+from tinyphysics.runtime.stages.elsewhere import HERE
 from tinyphysics.system import SizedFamily
 from tinyphysics.util import did_you_mean
 
@@ -60,6 +61,8 @@ def sweep(
     fixed = {name: v for name, v in given.items() if name not in axes}
     if start is not None:
         fixed, ensemble = begun(start, made, fixed, ensemble)
+    if HERE.get() is not None:
+        options = {"on": HERE.get()} | options
     out = sim.evolve(**fixed, **ensemble, **options)
     data = out.to_xarray()
     states = {s.name for s in sim.system.seen.states}

@@ -11,6 +11,7 @@ from tinyphysics.errors import InputError
 from tinyphysics.options import heeds
 from tinyphysics.runtime.api.by_name import takes_names
 from tinyphysics.runtime.api.quantities import as_numbers, units_for
+from tinyphysics.runtime.stages.elsewhere import trials
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.ensemble import sizes_from
 from tinyphysics.runtime.state.from_frame import BEGINS, opened
@@ -126,12 +127,13 @@ class Measured(Setup):
         energy_drift: float | None = None,
         until: float | None = None,
         t0: float = BEGINS,
+        on: Any = None,
         **given: Any,
     ) -> float:
         """Returns the longest step of this method that was measured to meet the goals `error` and `energy_drift`.
 
         The trial runs start from the state `given` by name, at the time `t0`, and end at `until`, if it is given, which
-        the step then divides; otherwise they last some dozens of vibrations.
+        the step then divides; otherwise they last some dozens of vibrations. With `on=client` those of an ensemble run there.
         """
         self.in_own_time("suggest_dt")
         given, t0 = opened(self.own_names, given, t0)
@@ -139,7 +141,8 @@ class Measured(Setup):
             self.bind(self.source, sizes_from(self.source, given))
         from tinyphysics.runtime.measure.accuracy import suggest_dt
 
-        return suggest_dt(self, given, error, energy_drift, until, t0)
+        with trials(on):
+            return suggest_dt(self, given, error, energy_drift, until, t0)
 
     @takes_names
     @heeds("suggest_split", "sim.suggest_split(q=..., p=...)")

@@ -53,7 +53,7 @@ def evolve_beside(setup: Setup, request: Request) -> Trajectory:
 
 
 def refuse(request: Request, name: str) -> None:
-    for option in ("acts", "save"):
+    for option in ("acts", "save", "on"):
         if getattr(request, option) is not None:
             raise InputError(
                 f"observe: `{name}` needs directions beside the states, which cannot be combined with {option}= yet",

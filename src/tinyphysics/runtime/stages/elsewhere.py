@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from tinyphysics import up
 from tinyphysics.errors import InputError
+from tinyphysics.options import INSIDE
 from tinyphysics.planner.conflicts import ON_A_GPU, Ask, check
 from tinyphysics.runtime.stages.bind import Bound
 from tinyphysics.runtime.stages.resolve import Resolved
@@ -50,6 +52,11 @@ class Elsewhere(Protocol):
     """Machines that do the steps of a run."""
 
     ensembles: bool  # do they take ensembles, or single runs?
+    trials: bool  # are they for trial runs?
+
+    def for_trials(self) -> Elsewhere:
+        """The same machines for other runs: what is kept is of one run."""
+        ...
 
     def check(self, r: Resolved, one: Run) -> None:
         """An error if they cannot do a run, before it leaves anything on a disk."""
@@ -61,6 +68,20 @@ class Elsewhere(Protocol):
 
 
 HERE: ContextVar[Elsewhere | None] = ContextVar("on", default=None)  # of `with tp.on(client):`
+
+
+@contextmanager
+def trials(on: Any) -> Iterator[None]:
+    """Trial runs of ensembles are done on these machines, or on those around; what they find does not depend on it."""
+    found: Elsewhere | None = HERE.get() if on is None else up.elsewhere(on)
+    if found is None or not found.ensembles:
+        yield
+        return
+    token = HERE.set(found.for_trials())
+    try:
+        yield
+    finally:
+        HERE.reset(token)
 
 
 def elsewhere(r: Resolved, one: Run) -> Elsewhere | None:
@@ -76,8 +97,10 @@ def elsewhere(r: Resolved, one: Run) -> Elsewhere | None:
     ):
         return None
     call = r.request
-    if asked is None and hasattr(call.save, "put"):  # a replay, whose frames are wanted here
-        return None
+    if asked is None and (
+        hasattr(call.save, "put") or INSIDE.get() and around is not None and not around.trials
+    ):
+        return None  # replays, and runs that a measurement makes: their systems do not travel
     check("on", Ask(
         {"on": asked if asked is not None else around,
          "checkpoint_every": None if one.across is not None else call.checkpoint_every}, r.setup.system,

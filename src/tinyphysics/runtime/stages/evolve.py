@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tinyphysics.runtime.stages.bind import bind
 from tinyphysics.runtime.stages.diagnose import Diagnostic, diagnose, examine, with_watches
-from tinyphysics.runtime.stages.elsewhere import seen_elsewhere
+from tinyphysics.runtime.stages.elsewhere import seen_elsewhere, trials
 from tinyphysics.runtime.stages.encode import encode
 from tinyphysics.runtime.stages.forms import MOST, Form, Pattern, form_of, pattern_of
 from tinyphysics.runtime.stages.place import place
@@ -30,7 +30,8 @@ def evolve(
         short = again(known, setup, request, began)
         if short is not None:
             return short
-    resolved = resolve(setup, request, deciders)
+    with trials(request.on):
+        resolved = resolve(setup, request, deciders)
     encoded = encode(resolved)
     scheduled = schedule(resolved, encoded)
     bound = bind(resolved, encoded, scheduled)
