@@ -476,7 +476,7 @@ def test_an_empty_ensemble_and_no_step_are_no_errors():
     same(sim.evolve(**pair(2), steps=0), sim.evolve(**pair(2), steps=0, on=spread(3)))
 
 
-@pytest.mark.parametrize("where", [None, 3, True, [], "gpu", "mpi"])
+@pytest.mark.parametrize("where", [None, 3, True, [], "gpu"])
 def test_what_is_no_cluster_is_refused_before_anything_starts(where):
     with pytest.raises((InputError, PlanError), match="on="):
         tp.on(where)

@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.host.threads import spread
 from tinyphysics.runtime.storage.zarr3 import NOTHING, ChunkRows, Layout
 from tinyphysics.util import prod
 
 CHUNKS = 256  # of the members, at most
+AT_ONCE = 8  # files that wait for the disk
 TOKEN = ".blocks"  # a file of the store by which a worker knows that its disk is that of the client
 
 
@@ -99,13 +101,17 @@ class BlockRows:
     def sweep(self) -> None:
         """Without what dead workers have left, and all that is there on the disk."""
         (Path(self.root) / TOKEN).unlink(missing_ok=True)
-        for name in self.layouts:
-            for path in (Path(self.root) / name).rglob("*"):
-                if path.name.startswith("."):
-                    path.unlink(missing_ok=True)
-                elif path.is_file():
-                    with open(path, "rb") as file:
-                        os.fsync(file.fileno())
+        files = [path for name in self.layouts for path in (Path(self.root) / name).rglob("*")]
+        for path in files:
+            if path.name.startswith("."):
+                path.unlink(missing_ok=True)
+        there = [path for path in files if path.is_file()]
+        spread(lambda k: on_disk(there[k]), len(there), AT_ONCE)
+
+
+def on_disk(path: Path) -> None:
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
 
 
 def beside(path: Path, mark: str) -> Path:
