@@ -200,6 +200,10 @@ COMPILE: dict[str, Option] = {
         "the allowed relative error of forces that are summed over all images of a box (docs/long_range.md)", of_goal=True),
     "long_range":   Option(None, anything,  # a dict, which is checked there
         'how they are summed, instead of what is chosen: {"alpha": 1.0, "cutoff": 3.0}', of_goal=True),
+    "boundary":     Option(None, anything,
+        '"periodic": sums over all pairs in open space go over all images of a box (docs/long_range.md)'),
+    "box":          Option(None, anything,
+        "its length, three lengths, three vectors as rows, or the name of a parameter"),
     "inner":        Option(None, anything, "the number of fast kicks in a step of tp.fast(a) + tp.slow(b)"),
     "scale":        Option("off", a_word("auto"), '"auto" computes in units in which a step takes the fewest operations'),
     "lattice":      Option(None, anything, 'the unit of precision="lattice"'),
@@ -251,10 +255,7 @@ EVOLVE: dict[str, Option] = {
 LATER = ("save_at", "frames", "acts", "exchange", "on", "verify", "parallel", "view")
 # Features that are named in the interface and not built: what is not there, and what can be written today.
 COMING: dict[str, tuple[str, str]] = {
-    "boundary": ("boundaries are not available yet", "Write a box with tp.pair_distance2(q, box=box), a "
-    "wall as a potential."),
     "contacts": ("contacts are added to a system", "Write system + tp.contact(gap), as in docs/contacts.md."),
-    "box": ("a box is not an option yet", "Write it into the energy: tp.pair_distance2(q, box=box)."),
     "observer": ("user-defined observer objects are not available yet", 'Pass observe={"r": lambda q: ...} to evolve.'),
     "unsafe": ("systems without checks are not available yet", "Write @tp.ode: nothing is claimed about its structure."),
     "noise": ("noise is not an option yet", "Write a map with tp.random.normal()."),

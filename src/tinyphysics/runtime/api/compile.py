@@ -22,6 +22,7 @@ from tinyphysics.planner.cost.target import checked
 from tinyphysics.planner.methods.catalog import CHOICES, LAYERED, METHODS, is_adaptive
 from tinyphysics.planner.systems.absorb import with_layers
 from tinyphysics.planner.systems.bias import with_bias
+from tinyphysics.planner.systems.boxed import with_box
 from tinyphysics.planner.systems.friction import with_friction
 from tinyphysics.planner.systems.heat import check_fixman, with_bath
 from tinyphysics.planner.systems.kinetics import relativistic
@@ -190,6 +191,8 @@ def compile(
     approximate: float | None = None,
     force_error: float | None = None,
     long_range: Any = None,
+    boundary: str | None = None,
+    box: Any = None,
     inner: int | Sequence[int] | None = None,
     scale: str = "off",
     lattice: float | Mapping[str, float] | None = None,
@@ -229,6 +232,8 @@ def compile(
     approximate   the allowed relative error of 1/r forces, which are then summed with a tree code
     force_error   the allowed relative error of forces that are summed over all images of a box (docs/long_range.md)
     long_range    how they are summed, instead of what is chosen: {"alpha": 1.0, "cutoff": 3.0}
+    boundary      "periodic": sums over all pairs in open space go over all images of a box (docs/long_range.md)
+    box           its length, three lengths, three vectors as rows, or the name of a parameter
     inner         the number of fast kicks in a step of tp.fast(a) + tp.slow(b)
     scale         "auto" computes in units in which a step takes the fewest operations
     lattice       the unit of precision="lattice"
@@ -354,6 +359,8 @@ def compile(
         system = with_pressure(system, pressure, barostat)
     if bias is not None:
         system = with_bias(system, bias, lambda s, f: traced(s, f, "cv"))
+    if boundary is not None or box is not None:
+        system = with_box(system, boundary, box)
     if absorb is not None:
         system = with_layers(system, absorb)
         method = LAYERED if method in ("auto", "leapfrog") else method

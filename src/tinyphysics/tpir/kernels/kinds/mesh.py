@@ -1,7 +1,8 @@
 """How do particles and the nodes of a mesh see each other?  One particle after the other; its weights wait on the stack.
 
-What a weight is, and in which order items are added, is said in ir/mesh.py. Particles that spread are taken by one thread,
-since the order of additions is part of the meaning; particles that read the mesh share the threads.
+What a weight is, and in which order items are added, is said in ir/mesh.py. The order of additions is part of the meaning: a
+thread has nodes of its own, planes of a mesh or columns on a GPU, goes over all particles, and takes those that reach them.
+Particles that read the mesh share the threads.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from tinyphysics.tpir.kernels.at_index import AtIndex
 from tinyphysics.tpir.kernels.index import Index, Place
 from tinyphysics.tpir.kernels.kinds.scatter import ITEM, written, zero
 from tinyphysics.tpir.kernels.loopir import (
+    HI,
+    LO,
     Body,
     Carry,
     For,
@@ -36,7 +39,7 @@ from tinyphysics.tpir.kernels.loopir import (
 from tinyphysics.tpir.kernels.loopir import Store as Put
 from tinyphysics.tpir.kernels.nest_kind import Builder, PlainKind, Task, Wanted
 from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, OnArrays, Piece, Store
-from tinyphysics.tpir.kernels.ranges import in_pieces, outer
+from tinyphysics.tpir.kernels.ranges import in_pieces, least, outer
 
 X, Y, Z, J, K = (UOp.var(f"@{n}", (), i64) for n in ("nx", "ny", "nz", "nj", "nk"))
 NODE = (X, Y, Z)
@@ -143,6 +146,12 @@ def turns(variable: UOp, count: UOp, body: Body, sums: dict[UOp, UOp]) -> For:
     return For(variable, number(0), count, (*body, Let(new, tuple(sums.values()))), carried=carried)
 
 
+def after(first: UOp, at: UOp, size: int) -> UOp:
+    """How many nodes it is beyond the first, around the mesh."""
+    away = at - first
+    return UOp(Ops.WHERE, i64, (), (away < number(0), away + number(size), away))
+
+
 class OnMesh(PlainKind):
     what = ""
 
@@ -214,43 +223,100 @@ class Spread(OnMesh):
     name, rank, ops, what = "spread", 21, frozenset({Ops.MESH}), SPREAD
 
     def extent(self, nest: Nest) -> int:
-        return 1
+        """Planes, which threads share."""
+        return max(t.grid[0] for p in nest.pieces for t in particles(p))
 
     def clear(self, nest: Nest, kernel: LoopKernel) -> Body:
-        return tuple(
-            For(ITEM, number(0), number(kernel.buffers[b].size), (zero(kernel, b),)) for b in written(nest)
-        )
+        """The planes of this thread; a mesh of fewer planes than another is cleared by those that have them."""
+        out: list[Statement] = []
+        for t in (t for p in nest.pieces for t in particles(p)):
+            ((store, _),) = t.stores
+            x, y, z = t.grid
+            empty = Put(store.buffer, 0, (X, Y, Z), UOp.const(0, t.dtype))
+            row = For(Z, number(0), number(z), (empty,))
+            out.append(For(X, LO, least(HI, number(x)), (For(Y, number(0), number(y), (row,)),)))
+        return tuple(out)
 
-    def over(self, nest: Nest, p: Piece, body: Body) -> Body:
-        return (For(nest.variables[0], number(p.lo), number(p.hi), body),)
+    def loops(self, nest: Nest) -> tuple[Body, Body]:
+        room: list[Statement] = []
+        out: list[Statement] = []
+        for k, p in enumerate(nest.pieces):
+            body: list[Statement] = []
+            for n, t in enumerate(particles(p)):
+                seen = Seen(t, f"{k}_{n}_")
+                room += seen.room()
+                planes = HI - LO + number(t.order - 1)
+                given, below = self.below(t, seen, 1)
+                reaches = after(LO, below[0], t.grid[0]) < planes
+                inside = (*seen.begin, *self.at_particle(t, seen))
+                body += [*given, When(reaches, inside)]
+            out.append(For(nest.variables[0], number(p.lo), number(p.hi), tuple(body)))
+        return tuple(room), tuple(out)
+
+    def below(self, t: Particle, seen: Seen, axes: int) -> tuple[Body, tuple[UOp, ...]]:
+        """The node below a particle, along the first axes, before anything else is known of it."""
+        given, found = expressions(t.order, t.grid, t.along, t.dtype)
+        places = tuple(UOp.var(f"@b{seen.tag}{a}", (), t.dtype) for a in range(axes))
+        names = tuple(UOp.var(f"@k{seen.tag}{a}", (), i64) for a in range(axes))
+        wanted, before = [], 0
+        for a in range(axes):
+            wanted.append(found[before])
+            before += 1 + t.order * len(t.derivatives(a))
+        table = dict(zip(given, places))
+        return (Let(places, t.place[:axes]), Let(names, tuple(replaced(wanted, table)))), names
 
     def at_particle(self, t: Particle, seen: Seen) -> Body:
-        (store, (dx, dy, dz)) = t.stores[0]
+        (store, (dx, _, _)) = t.stores[0]
         charge = UOp.var(f"@c{seen.tag}", (), t.dtype)
-        ab = UOp.var(f"@ab{seen.tag}", (), t.dtype)
-        x, y = (UOp.var(f"@{n}{seen.tag}", (), i64) for n in "xy")
+        x = UOp.var(f"@x{seen.tag}", (), i64)
+        n = number(t.order)
+        column = self.column(t, seen, charge, x, seen.weight(0, dx, J), K)
+        plane: Body = (
+            Let((x,), (seen.node(0, J),)),
+            When((LO <= x) & (x < HI), (For(K, number(0), n, column),)),
+        )
+        return (Let((charge,), (t.other,)), For(J, number(0), n, plane))
+
+    def column(self, t: Particle, seen: Seen, charge: UOp, x: UOp, weight: UOp, along: UOp) -> Body:
+        """What nodes along the third axis have of a particle."""
+        (store, (_, dy, dz)) = t.stores[0]
+        ab, y = UOp.var(f"@ab{seen.tag}", (), t.dtype), UOp.var(f"@y{seen.tag}", (), i64)
         puts = []
         for z, w in zip(seen.last, seen.weights[2][dz]):
             at = (x, y, z)
             puts.append(Put(store.buffer, 0, at, load(store.buffer, t.dtype, *at) + ab * w))
-        inner: Body = (
-            Let(
-                (x, y, ab),
-                (seen.node(0, J), seen.node(1, K), seen.weight(0, dx, J) * charge * seen.weight(1, dy, K)),
-            ),
-            *puts,
-        )
-        n = number(t.order)
-        return (Let((charge,), (t.other,)), For(J, number(0), n, (For(K, number(0), n, inner),)))
+        return (Let((y, ab), (seen.node(1, along), weight * charge * seen.weight(1, dy, along))), *puts)
 
     def threaded(self, nest: Nest, kernel: LoopKernel) -> list[Function]:
-        """One thread adds: the order of additions is part of the meaning."""
+        """A thread for each column of nodes: it looks at every particle, and adds those that reach it, in their order."""
         largest = max(kernel.buffers[b].size for b in written(nest))
         clear = tuple(When(ITEM < number(kernel.buffers[b].size), (zero(kernel, b),)) for b in written(nest))
-        room, body = self.loops(nest)
+        sizes = tuple(max(t.grid[a] for p in nest.pieces for t in particles(p)) for a in (0, 1))
+        room: list[Statement] = []
+        out: list[Statement] = []
+        for k, p in enumerate(nest.pieces):
+            body: list[Statement] = []
+            for n, t in enumerate(particles(p)):
+                seen = Seen(t, f"{k}_{n}_")
+                room += seen.room()
+                given, below = self.below(t, seen, 2)
+                away = [after(here, there, n) for here, there, n in zip((X, Y), below, t.grid)]
+                charge = UOp.var(f"@c{seen.tag}", (), t.dtype)
+                (_, (dx, _, _)) = t.stores[0]
+                # of the nodes that it sees the last is the one below it
+                j, i = (number(t.order - 1) - d for d in away)
+                inside = (
+                    *seen.begin,
+                    Let((charge,), (t.other,)),
+                    *self.column(t, seen, charge, X, seen.weight(0, dx, j), i),
+                )
+                here = (away[0] < number(t.order)) & (away[1] < number(t.order))
+                exists = (X < number(t.grid[0])) & (Y < number(t.grid[1]))
+                body += [*given, When(here & exists, inside)]
+            out.append(For(nest.variables[0], number(p.lo), number(p.hi), tuple(body)))
         return [
             Function(clear, Threads((ITEM,), (largest,)), "_clear"),
-            Function((*room, *body), Threads((), ())),
+            Function((*room, *out), Threads((X, Y), sizes)),
         ]
 
     def evaluate(self, run: OnArrays, env: dict[UOp, Any]) -> None:
