@@ -23,6 +23,8 @@ def test_a_mesh_has_the_bits_of_the_processor(fake_cuda, pinned):
     start = {"q": q, "p": 0 * q, "c": (-1.0) ** g.sum(1), "L": 3.0}
     found = {}
     for backend in ("cuda", "llvm"):
-        out = tp.compile(salt, dt=0.02, backend=backend, long_range=pinned).evolve(**start, steps=1, threads=2)
+        out = tp.compile(salt, dt=0.02, backend=backend, long_range=pinned).evolve(
+            **start, steps=1, threads=2
+        )
         found[out.metrics["backend"]["used"]] = out.hash
     assert set(found) == {"cuda", "llvm"} and found["cuda"] == found["llvm"]

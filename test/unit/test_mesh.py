@@ -215,3 +215,47 @@ def test_a_mesh_alone_refuses_what_it_cannot_do():
 
     with pytest.raises(PlanError, match="a mesh alone cannot do"):
         tp.compile(soft, dt=0.01, sizes={"n": 4}, long_range={"cutoff": 0, "grid": 8})
+
+
+# --- runs --------------------------------------------------------------------------------------------------------------------
+def ions():
+    q, c = rock_salt(3, 0.1)
+    return {"q": q, "p": 0 * q, "c": c, "m": np.ones(27), "L": 3.0}
+
+
+ALONE = {"cutoff": 0, "grid": 8, "order": 4}
+BOTH = {"alpha": 2.0, "cutoff": 1.4, "grid": 10, "order": 5}
+WITH_LISTS = pytest.param(BOTH, marks=pytest.mark.all)
+
+
+@pytest.mark.slow("two compilations")
+@pytest.mark.parametrize("pinned", [ALONE, WITH_LISTS])
+def test_a_mesh_keeps_its_bits_with_threads_and_from_a_checkpoint_on_and_has_float32(pinned, tmp_path):
+    sim = tp.compile(salt, dt=0.01, long_range=pinned)
+    whole = sim.evolve(**ions(), steps=8, threads=1)
+    assert sim.evolve(**ions(), steps=8, threads=3).hash == whole.hash
+    file = tmp_path / "run.checkpoint"
+    sim.evolve(**ions(), steps=5, checkpoint=str(file))
+    again = tp.compile(salt, dt=0.01, long_range=pinned)
+    assert np.array_equal(again.evolve(resume=str(file), steps=3).final.q, whole.final.q)
+    assert np.array_equal(sim.evolve(**ions(), steps=8, save_every=2).final.p, whole.final.p)
+    short = tp.compile(salt, dt=0.01, long_range=pinned, precision="float32").evolve(**ions(), steps=8)
+    assert short.final.q.dtype == np.float32 and np.allclose(short.final.p, whole.final.p, atol=2e-5)
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("pinned", [ALONE, BOTH])
+def test_a_run_with_a_mesh_is_differentiated_both_ways(pinned):
+    rng = np.random.default_rng(1)
+    w, v = rng.normal(size=(2, 27, 3))
+    sim = tp.compile(salt, dt=0.01, long_range=pinned)
+    _, slopes = sim.value_and_grad(lambda out: (out.final.q * w).sum(), **ions(), steps=5)
+    for name in ("q", "c", "m", "L"):
+        x = np.asarray(ions()[name], float)
+        way, h = rng.normal(size=x.shape), 1e-5
+        ends = [sim.evolve(**ions() | {name: x + s * way}, steps=5, frames=2).final.q for s in (h, -h)]
+        assert (slopes[name] * way).sum() == pytest.approx(
+            (((ends[0] - ends[1]) * w).sum()) / 2 / h, rel=1e-5, abs=1e-8
+        )
+    pushed = sim.jvp({"q": v}, **ions(), steps=5)["q"]
+    assert (pushed * w).sum() == pytest.approx((slopes["q"] * v).sum(), rel=1e-12)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from cmath import exp as exponential
 from functools import lru_cache
-from math import pi
+from math import pi, sin
 
 from tinyphysics.front.lattice_sums import LatticeSum
 from tinyphysics.ir import UOp, as_uop, evaluate
@@ -50,7 +50,9 @@ def overlap(order: int, size: int, harmonic: int) -> tuple[float, ...]:
     """For each wave the sum over its aliases of the spline's transform times that `harmonic` aliases further."""
 
     def transformed(x: float) -> float:
-        return 1.0 if x == 0.0 else (_sine(pi * x) / (pi * x)) ** order
+        if x == int(x):
+            return 1.0 if x == 0.0 else 0.0
+        return (sin(pi * x) / (pi * x)) ** order
 
     return tuple(
         sum(
@@ -59,12 +61,6 @@ def overlap(order: int, size: int, harmonic: int) -> tuple[float, ...]:
         )
         for m in numbers_of_waves(size)
     )
-
-
-def _sine(x: float) -> float:
-    from math import sin
-
-    return sin(x)
 
 
 def along_axes(parts: list[tuple[float, ...]], shape: tuple[int, ...]) -> UOp:

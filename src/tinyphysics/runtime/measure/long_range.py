@@ -92,6 +92,8 @@ def decide(setup: Setup, at: Beginning) -> Any:
         long_range.settings.by_distance,
     ):
         system = computed(long_range.system, settings)
+        if beside := setup.system.states[len(system.states) :]:  # directions, of a run that has them
+            system = replace(system, states=(*system.states, *beside), axes={})
         setup._compiled = Compiled(system, setup.goal, setup.requested)
     return at.dt
 
