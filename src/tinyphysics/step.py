@@ -175,6 +175,7 @@ class SubFlow(Protocol):
 # traits of sub-flows
 SHEARS, SOLVES, TURNS, ORBITS, JUMPS = "shears", "solves", "turns", "orbits", "jumps"
 SERIES, OWN_STEPS = "series", "own steps"
+PHASES = "phases"  # turns of complex fields, number by number or wave by wave
 DRAWS = "draws"  # random numbers: of every flow whose expressions hold some
 # changes it on purpose: an energy that moves is no sign of a step that is too long
 NO_ENERGY = "keeps no energy"

@@ -9,6 +9,8 @@ from tinyphysics.analysis.coupling import reads
 from tinyphysics.analysis.noise import drawn
 from tinyphysics.analysis.nystrom import kinetic_quadratic
 from tinyphysics.analysis.pairwise import pairwise
+from tinyphysics.analysis.phases import NAME as PHASES
+from tinyphysics.analysis.phases import waves_and_phases
 from tinyphysics.analysis.quadratic import polynomial, quadratic
 from tinyphysics.analysis.separable import separable
 from tinyphysics.analysis.shears import shears
@@ -61,6 +63,7 @@ QUESTIONS: dict[str, Callable[[System, Facts], Fact | None]] = {
     "Legendre":       lambda s, f: Fact.yes("Legendre", QUADRATIC) if s.motion is not None else None,
     "separable":      lambda s, f: separable(s),
     "shears":         lambda s, f: None if f["separable"] else shears(s),
+    PHASES:           lambda s, f: waves_and_phases(s),
     "bracket":        lambda s, f: bracket(s),
     "turns":          lambda s, f: turns(s),
     "T quadratic":    lambda s, f: kinetic_quadratic(s, f["separable"].T) if f["separable"] else None,

@@ -33,42 +33,55 @@ open_product = PatternMatcher([
 # fmt: on
 
 
-def terms(u: UOp, mixed: Callable[[UOp], bool], minus: bool = False) -> Iterator[tuple[UOp, bool]]:
+def nothing_whole(u: UOp) -> bool:
+    return False
+
+
+def terms(
+    u: UOp,
+    mixed: Callable[[UOp], bool],
+    minus: bool = False,
+    whole: Callable[[UOp], bool] = nothing_whole,
+) -> Iterator[tuple[UOp, bool]]:
     """The addends of u, and whether each is subtracted; a product is opened only where it mixes q and p.
 
-    (q1 - q0)**2 stays closed: expanded, an exact difference becomes a cancelling sum.
+    (q1 - q0)**2 stays closed: expanded, an exact difference becomes a cancelling sum. So does a sum that is `whole`.
     """
     waiting = [(u, minus)]  # a sum written as a loop is deeper than Python's stack
     while waiting:
         u, minus = waiting.pop()
-        if u.op is Ops.ADD or u.op is Ops.SUB:
+        if whole(u):
+            yield u, minus
+        elif u.op is Ops.ADD or u.op is Ops.SUB:
             waiting += [(u.src[1], minus != (u.op is Ops.SUB)), (u.src[0], minus)]
         elif u.op is Ops.NEG:
             waiting.append((u.src[0], not minus))
         elif not mixed(u):
             yield u, minus
         elif u.op in LINEAR or u.op is Ops.REDUCE and u.arg[0] in ("sum", "pairs"):
-            for term, sign in terms(u.src[0], mixed, minus):
+            for term, sign in terms(u.src[0], mixed, minus, whole):
                 yield u.replace((term, *u.src[1:])), sign
         elif (opened := open_product.rewrite(u)) is not None:
             waiting.append((opened, minus))
         else:
-            yield from factored(u, mixed, minus)
+            yield from factored(u, mixed, minus, whole)
 
 
-def factored(u: UOp, mixed: Callable[[UOp], bool], minus: bool) -> Iterator[tuple[UOp, bool]]:
+def factored(
+    u: UOp, mixed: Callable[[UOp], bool], minus: bool, whole: Callable[[UOp], bool]
+) -> Iterator[tuple[UOp, bool]]:
     """0.5*(p*p + q*q).sum(), term by term: the addends of the operand that mixes, each times the other."""
     k = {Ops.MUL: int(not mixed(u.src[0])), Ops.DIV: 0}.get(u.op)
     inner = u.src[k] if k is not None else u
     if k is None or not mixed(inner) or u.op is Ops.DIV and mixed(u.src[1]):
         yield u, minus
         return
-    for term, sign in terms(inner, mixed, minus):
+    for term, sign in terms(inner, mixed, minus, whole):
         if term is inner:  # it has no parts
             yield u, minus
         else:
             part = (term, u.src[1]) if k == 0 else (u.src[0], term)
-            yield from terms(u.replace(part), mixed, sign)
+            yield from terms(u.replace(part), mixed, sign, whole)
 
 
 def signed_sum(items: list[tuple[UOp, bool]]) -> UOp:

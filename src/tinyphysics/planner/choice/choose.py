@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tinyphysics.analysis.phases import NAME as PHASES
 from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
@@ -28,6 +29,7 @@ from tinyphysics.planner.methods.catalog import (
     by_solving,
     names,
     of_parts,
+    of_phases,
 )
 from tinyphysics.planner.methods.families.embedded import has_long_axis
 from tinyphysics.planner.methods.families.interaction import quadratic_part
@@ -302,6 +304,8 @@ def of_order(order: int, quadratic: bool, system: System, facts: Facts, goal: Go
         made.sort(key=lambda m: own.index(m.family.kind))
         return [m for m in made if goal.method != SYMPLECTIC or SYMPLECTIC in m.keeps]
     splittings = by_order(order, quadratic)
+    if PHASES in facts and facts[PHASES]:
+        splittings = [*of_phases(order), *splittings]
     if logarithmic(system):
         splittings = sorted(splittings, key=lambda m: not keeps_orbits(m))
     if splits(system, facts):

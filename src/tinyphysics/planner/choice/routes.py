@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tinyphysics.analysis.interaction import NAME as QUADRATIC_PART
+from tinyphysics.analysis.phases import NAME as PHASES
 from tinyphysics.facts import Facts
 from tinyphysics.planner.cost.target import approximates, by_lists, in_loops
 from tinyphysics.system import System
@@ -61,6 +62,9 @@ ROUTES: tuple[Route, ...] = (
     Route("stiff", "an oscillator for each number of q, too fast for leapfrog at this dt, and a rest that depends on q",
           "the oscillators are solved, the rest kicks", "symplectic; omega*dt may be large, and is kept off k pi",
           lambda s, f: QUADRATIC_PART in f and bool(f[QUADRATIC_PART]), "the default where leapfrog is shown to be unstable"),
+    Route("waves", "complex fields whose waves and phases turn", "waves turn in Fourier space, numbers in space, in turn",
+          "symplectic, explicit; the norm is kept to rounding", lambda s, f: PHASES in f and bool(f[PHASES]),
+          "the default where waves and phases turn"),
     Route("driven", "H = T(p) + V(q), t in one of them or in both",
           "kicks and drifts; time advances in the part without t, or as a third part",
           "symplectic; the full order with explicit time",

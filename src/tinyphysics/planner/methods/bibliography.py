@@ -95,6 +95,9 @@ WORKS: tuple[Work, ...] = (
     Work("andersen1983", ("Andersen, Hans C.",), 1983,
          "Rattle: A ``velocity'' version of the Shake algorithm for molecular dynamics calculations",
          "J. Comput. Phys.", "52", "24-34", "10.1016/0021-9991(83)90014-1"),
+    Work("hardin1973", ("Hardin, R. H.", "Tappert, F. D."), 1973,
+         "Applications of the split-step Fourier method to the numerical solution of nonlinear and variable coefficient wave "
+         "equations", "SIAM Rev.", "15", "423", ""),
     Work("strang1968", ("Strang, Gilbert",), 1968, "On the construction and comparison of difference schemes",
          "SIAM J. Numer. Anal.", "5", "506-517", "10.1137/0705041"),
     Work("mclachlan2014", ("McLachlan, Robert I.", "Modin, Klas", "Verdier, Olivier"), 2014,

@@ -23,10 +23,22 @@ from tinyphysics.planner.methods.families.parts import Parts
 from tinyphysics.planner.methods.families.pushers import BORIS, EXACT, HIGUERA_CARY, VAY
 from tinyphysics.planner.methods.families.runge_kutta import RungeKutta
 from tinyphysics.planner.methods.families.solved_turns import SphericalMidpoint, in_cayley_steps
+from tinyphysics.planner.methods.families.split_steps import SplitSteps
 from tinyphysics.planner.methods.families.splitting import Splitting
 from tinyphysics.planner.methods.families.taylor import Taylor
 from tinyphysics.planner.methods.families.variational import Variational
-from tinyphysics.planner.methods.method import AXES, CAYLEY, CONTACT, LEVELS, PARTS, PIECES, ROTATIONS, Method
+from tinyphysics.planner.methods.method import (
+    AXES,
+    CAYLEY,
+    CONTACT,
+    LEVELS,
+    PARTS,
+    PHASES,
+    PIECES,
+    ROTATIONS,
+    Method,
+    Sequence_,
+)
 from tinyphysics.planner.methods.method import INTERACTION as BY_TURNS
 from tinyphysics.synth.coefficients.clocks import palindrome
 from tinyphysics.synth.coefficients.coefficients import COMPOSITION
@@ -49,6 +61,12 @@ from tinyphysics.synth.methods.wisdom_holman import CORRECTORS, NEAR_INTEGRABLE
 
 LAYERED = "leapfrog_layers"  # the default where absorb= is given
 WAVES = "a part that is linear in Fourier space"
+TURNS_PHASES = "waves and phases"
+
+
+def phases_outside(name: str) -> Sequence_:
+    """A scheme for two parts, whose first and last turns are those in space: what merges costs no transform."""
+    return [("T" if part == "V" else "V", weight) for part, weight in drifts_and_kicks(name)]
 
 
 def solved(name: str, summary: str) -> Method:
@@ -109,6 +127,15 @@ METHODS: tuple[Method, ...] = (
              "q and p", Parts(COMPOSED[name]), symmetric=True, source=source, needs=("shears", "no clock"))
       for name, order, source in (("strang", 2, "strang1968"), ("strang4", 4, "suzuki1990"), ("strang6", 6, "kahan1997"),
                                   ("strang8", 8, "kahan1997"))),
+    Method("split_step", 2, "complex fields: half a turn of all phases in space, a turn of all waves, half a turn of phases",
+           SplitSteps(lambda: palindrome("V", "T", COMPOSITION["leapfrog"])), symmetric=True, source="hardin1973",
+           needs=(TURNS_PHASES, "no clock")),
+    Method("split_step4", 4, "complex fields: six turns of waves, each with its own weight, and turns of phases between",
+           SplitSteps(partial(phases_outside, "blanes_moan4")), symmetric=True, source=SCHEMES["blanes_moan4"].source,
+           needs=(TURNS_PHASES, "no clock")),
+    Method("split_step6", 6, "complex fields: ten turns of waves, each with its own weight, and turns of phases between",
+           SplitSteps(partial(phases_outside, "blanes_moan6")), symmetric=True, source=SCHEMES["blanes_moan6"].source,
+           needs=(TURNS_PHASES, "no clock")),
     *(Method(f"rotations{order if order > 2 else ''}", order, "exact turns about the axes of bodies in order and back"
              f"{', repeated' if order > 2 else ''}, kicks by torques between",
              Parts(COMPOSED[name], in_turns, ROTATIONS, of_length_one, decay), symmetric=True, source=source,
@@ -276,6 +303,11 @@ ORDERS = (1, 2, 4, 6, 8, 10)
 def of_parts(order: int) -> list[Method]:
     """Those of an order for an energy that does not split into T and V."""
     return [m for m in METHODS if m.order == order and m.family.kind == PARTS]
+
+
+def of_phases(order: int) -> list[Method]:
+    """Those of an order for complex fields whose waves and phases turn."""
+    return [m for m in METHODS if m.order == order and m.family.kind == PHASES]
 
 
 def by_solving(order: int) -> list[Method]:

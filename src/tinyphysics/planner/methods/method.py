@@ -29,7 +29,7 @@ PIECES, BATH, IMPULSES = "pieces", "bath", "impulses"
 HELD_BATH, BODIES_BATH = "bath along constraints", "bath of bodies"
 ROTATIONS, SPHERICAL, CAYLEY = "rotations", "spherical midpoint", "cayley"
 TAYLOR, EMBEDDED, AS_WRITTEN, EXACT_FLOW = "Taylor", "embedded", "map", "flow"
-SPECTRAL, LAYERS = "exponential in Fourier space", "absorbing layers"
+SPECTRAL, LAYERS, PHASES = "exponential in Fourier space", "absorbing layers", "split steps"
 
 
 @dataclass(frozen=True, eq=False)

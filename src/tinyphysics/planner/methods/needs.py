@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tinyphysics.analysis.lone_potential import apart
+from tinyphysics.analysis.phases import NAME as PHASES
 from tinyphysics.facts import Facts
 from tinyphysics.ir import Ops, toposort
 from tinyphysics.planner.methods.families.exponential import linear_part
@@ -172,6 +173,12 @@ def not_shears(m: Method, system: System, facts: Facts) -> Reason:
     return None if facts["shears"] else f"H is not shown to be a sum of shears: {facts['shears'].because}"
 
 
+def not_phases(m: Method, system: System, facts: Facts) -> Reason:
+    if PHASES not in facts:
+        return "it has no complex states whose waves are in an energy: @tp.hamiltonian, psi: tp.Complex, tp.dx(psi)"
+    return None if facts[PHASES] else f"waves and phases are not shown to turn: {facts[PHASES].because}"
+
+
 def not_turning(m: Method, system: System, facts: Facts) -> Reason:
     if "turns" not in facts:
         return "no state of it turns: it has no angular momenta"
@@ -259,6 +266,8 @@ NEEDS: dict[str, Need] = {
     "still T": Need("t does not occur in T", kinetic_clock),
     "orbits": Need("bodies that attract each other as 1/r, and move almost on Kepler orbits at the start", no_orbits),
     "shears": Need("a term mixes q and p, and every term is a shear: it moves no variable it depends on", not_shears),
+    "waves and phases": Need("complex states whose energy turns waves, as tp.dx does, and numbers, as abs(z)**2 does",
+                             not_phases),
     "bodies": Need("bodies that turn, whose angular momenta enter the energy axis by axis", not_turning),
     "turning": Need("bodies that turn, with any energy of their angular momenta", without_bodies),
     "no clock": Need("H does not depend on t", depends_on_time),

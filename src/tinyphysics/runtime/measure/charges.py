@@ -17,6 +17,7 @@ from tinyphysics.analysis.charges import Found, charges_of, residual, vanishes
 from tinyphysics.analysis.conserved import ROUNDING, measured
 from tinyphysics.analysis.jumps import jumps
 from tinyphysics.analysis.more_invariants import PROVED, Invariant, invariants_of
+from tinyphysics.analysis.phases import NAME as PHASED
 from tinyphysics.charge import EXACT, Charge, Charges
 from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.errors import InputError
@@ -33,6 +34,7 @@ from tinyphysics.planner.methods.method import (
     MAGNUS,
     ORBITS,
     PARTS,
+    PHASES,
     SPLITTING,
     TAYLOR,
     VARIATIONAL,
@@ -73,6 +75,8 @@ def parts_of(system: System, facts: Facts, method: Method) -> list[UOp] | None:
     kind = method.family.kind
     if kind == PARTS and "shears" in facts and facts["shears"]:
         return [u for _, u in facts["shears"].parts["parts"]]
+    if kind == PHASES and PHASED in facts and facts[PHASED]:
+        return [u for _, u, _ in facts[PHASED].parts["parts"]]
     if kind not in (SPLITTING, LEVELS) or not facts["separable"]:
         return None
     split = facts["separable"]

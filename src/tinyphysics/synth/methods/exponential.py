@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tinyphysics.analysis.spectral import Spectral, Symbol, Waves, linear_symbols
+from tinyphysics.analysis.spectral import Spectral
 from tinyphysics.flows.map import Map
 from tinyphysics.ir import Ops, UOp, substitute, toposort
 from tinyphysics.rules.formulas.fourier import transform
 from tinyphysics.rules.formulas.phi import Number, filled, phis, scaled, sum_of, times
+from tinyphysics.rules.formulas.waves import Symbol, Waves, linear_symbols
 from tinyphysics.step import DT, Step
 from tinyphysics.system import System
 from tinyphysics.util import prod

@@ -1,8 +1,12 @@
 """Is a group of lines the exact flow of a declared term?  It begins with the state, and moves as the term says at every time.
 
-Nothing about closed forms is known here. The values of the lines are functions of the states and of dt. At dt = 0 they must
-be the states, and their derivative with respect to dt must be the field of the term at the values themselves: both are shown
-number by number. A field with sources has no bracket: div B = 0 is shown too.
+Of few numbers nothing about closed forms is known here. The values of the lines are functions of the states and of dt. At
+dt = 0 they must be the states, and their derivative with respect to dt must be the field of the term at the values themselves:
+both are shown number by number. A field with sources has no bracket: div B = 0 is shown too.
+
+Of large arrays one kind of flow is known: that of terms which turn the phases of complex fields, number by number or wave by
+wave (rules/formulas/phases.py). Which fields, by which rates and along which axes is derived from the declared term, and the
+values of the lines must be those; that a transform and its inverse are a unitary change of coordinates is known.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
+from tinyphysics.canonical import Canonical
 from tinyphysics.charged import Magnetic
 from tinyphysics.ir.uop import UOp, elements, substitute
 from tinyphysics.rules.calculus.jacobi import identities
@@ -17,13 +22,24 @@ from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.formulas.divergence import divergence_free
+from tinyphysics.rules.formulas.phases import after, phase_turns
+from tinyphysics.rules.formulas.waves import Phase, nothing
+from tinyphysics.rules.functions.random import draws
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.tpir.program.isa import Instruction, Program, Register, Type
 from tinyphysics.tpir.program.symbolic import clocks, state_var
 from tinyphysics.tpir.proof.certificate import Verdict
 from tinyphysics.tpir.proof.units import DT, moving
 from tinyphysics.tpir.proof.walk import Walk, check_type
-from tinyphysics.tpir.proof.weights import Applied, Update, in_a_step, off_weight, symmetric, uneven
+from tinyphysics.tpir.proof.weights import (
+    Applied,
+    Update,
+    in_a_step,
+    not_symmetric,
+    off_weight,
+    symmetric,
+    uneven,
+)
 from tinyphysics.user_bracket import UserBracket
 
 TIME = UOp.var("time of a flow")  # no name of a program has a space
@@ -46,6 +62,7 @@ class ExactReader:
         self.group: dict[int, UOp] = {}
         self.of: tuple[int, UOp, Update] | None = None
         self.fields: dict[int, dict[UOp, UOp]] = {}
+        self.phases: dict[int, list[Phase] | None] = {}
         self.walk.read(self)
 
     @staticmethod
@@ -93,7 +110,7 @@ class ExactReader:
         return [k for k, s in enumerate(self.states) if s in found and not self.is_nothing(found[s])]
 
     def is_nothing(self, u: UOp) -> bool:
-        return u.size <= MOST and all(self.normal.is_zero(x) for x in simplify(unroll([u])[0]))
+        return nothing(u) or u.size <= MOST and all(self.normal.is_zero(x) for x in simplify(unroll([u])[0]))
 
     def close(self, walk: Walk) -> None:
         self.close_group()
@@ -120,6 +137,8 @@ class ExactReader:
 
     def not_the_flow(self, term: int, group: dict[int, UOp], h: UOp, weight: Fraction) -> str:
         """Why values are not the flow of a term for h = weight * dt; empty if they are."""
+        if self.turns_phases(term, group, h):
+            return ""
         if (
             any(s.size > MOST for s in self.states)
             or clocks(self.terms[term])
@@ -152,7 +171,38 @@ class ExactReader:
                 return f"their derivative with respect to dt is not {float(weight):g} times what E{term} moves them by"
         return ""
 
+    def turns_phases(self, term: int, group: dict[int, UOp], h: UOp) -> bool:
+        """Are values the turns of complex fields, for a time h, that a term of the energy makes?"""
+        energy, structure = self.terms[term], self.walk.structure
+        if not isinstance(structure, Canonical) or clocks(energy) or DT in energy.leaves or draws(energy):
+            return False
+        if term not in self.phases:
+            self.phases[term] = phase_turns(energy, structure.pairs)
+        found = self.phases[term]
+        if not found:
+            return False
+        wanted = dict(after(found, h))
+        values = {self.states[k]: u for k, u in group.items()}
+        return wanted.keys() == values.keys() and all(
+            self.same_values(values[s], u) for s, u in wanted.items()
+        )
+
+    def same_values(self, u: UOp, v: UOp) -> bool:
+        return u is v or self.normal.same(u, v)
+
     # --- verdicts -----------------------------------------------------------------------------
+    def reversible(self, palindrome: Verdict) -> Verdict:
+        """Canonical exact flows of what is even in p go back where the momenta are negated."""
+        structure = self.walk.structure
+        if not isinstance(structure, Canonical) or structure.headline != "symplectic":
+            told = "not looked at: the energy moves s in one direction"
+            return Verdict(False, ONE_WAY.get(structure.headline, told))
+        if not palindrome:
+            return Verdict(False, not_symmetric(palindrome))
+        if (odd := self.walk.odd) is not None:
+            return Verdict(False, f"E{odd} is not shown to be even in the momenta")
+        return Verdict(True, "symmetric, and negating the momenta reverses every sub-flow")
+
     def verdicts(self) -> Mapping[str, Verdict]:
         structure, flows, why = self.walk.structure, self.walk.applied, self.walk.trouble
         if isinstance(structure, Magnetic) and not why and not (closed := divergence_free(structure)):
@@ -173,9 +223,7 @@ class ExactReader:
             or self.walk.jump
         )
         consistent = Verdict(not totals, totals or "every term of the energy enters with total weight 1")
-        back = Verdict(
-            False, ONE_WAY.get(structure.headline, "not looked at: the energy moves s in one direction")
-        )
+        back = self.reversible(palindrome)
         found = {structure.headline: kept, "volume-preserving": kept, "symmetric": palindrome}
         if isinstance(structure, UserBracket):
             found |= dict.fromkeys(("casimirs", *structure.reads_as.values()), kept)
