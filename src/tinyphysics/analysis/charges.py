@@ -17,6 +17,7 @@ from typing import Any
 
 from tinyphysics.analysis.jumps import stays
 from tinyphysics.analysis.masses import masses
+from tinyphysics.analysis.phases import waves_and_phases
 from tinyphysics.analysis.separable import separable
 from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.ir import Ops, UOp, elements, substitute, toposort
@@ -240,16 +241,43 @@ def rotation(layout: Layout, a: int, b: int) -> Rule:
     return rule
 
 
-def phase(system: System) -> Rule:
+def phase(pairs: Sequence[tuple[UOp, UOp, float]]) -> Rule:
+    """Of pairs of which z = q + i p/scale is a complex number."""
+
     def rule(u: UOp, places: Places) -> UOp | None:
-        for q, p in system.pairs:
+        for q, p, scale in pairs:
             if u is q:
-                return at(p, places)
+                return at(p, places) if scale == 1.0 else at(p, places) * (1.0 / scale)
             if u is p:
-                return -at(q, places)
+                return -at(q, places) if scale == 1.0 else -at(q, places) * scale
         return None
 
     return rule
+
+
+def scaled_pairs(system: System) -> list[tuple[UOp, UOp, float]]:
+    """The pairs, and of those that are a complex state the scale of its imaginary part."""
+    scales = {c.parts: c.scale for c in system.complexes}
+    return [(q, p, scales.get((str(q.arg), str(p.arg)), 1.0)) for q, p in system.pairs]
+
+
+def norm_of(pairs: Sequence[tuple[UOp, UOp, float]]) -> UOp:
+    """What generates the phase rotation: of complex states the sum of abs(z)**2."""
+    plain = [(q * q + p * p).sum() for q, p, scale in pairs if scale == 1.0]
+    own = [(q * q + (p * (1 / s)) * (p * (1 / s))).sum() * (s / 2) for q, p, s in pairs if s != 1.0]
+    return UOp.sum_of([*([UOp.sum_of(plain) * 0.5] if plain else []), *own])
+
+
+def turned_fields(system: System) -> Iterator[Found]:
+    """The norms of complex fields whose waves and numbers turn, each kept by itself."""
+    fields = [x for x in scaled_pairs(system) if x[2] != 1.0]
+    told = "every part of H turns phases of this field alone: its waves or its numbers"
+    for q, p, s in fields:
+        name = next(c.name for c in system.complexes if c.parts[0] == str(q.arg))
+        label = "norm" if len(fields) == 1 else f"norm[{name}]"
+        yield Found(
+            label, norm_of([(q, p, s)]), f"phase rotation of {name}", told, phase([(q, p, s)]), kind="phase"
+        )
 
 
 def stretching(system: System) -> Rule:
@@ -348,8 +376,10 @@ def of_pairs(system: System, energy: UOp) -> Iterator[Found]:
     """The phase rotation of all pairs, and the scaling of a potential of degree -2."""
     if not system.pairs:
         return
-    rule = phase(system)
-    norm = UOp.sum_of((q * q + p * p).sum() for q, p in system.pairs) * 0.5
+    if waves_and_phases(system):
+        yield from turned_fields(system)
+        return
+    rule, norm = phase(scaled_pairs(system)), norm_of(scaled_pairs(system))
     if (why := proved(system, energy, rule, conditional=True)) is not None:
         yield Found(
             "norm", norm, "phase rotation of all (q, p)", why[0], rule, condition=why[1], kind="phase"

@@ -15,7 +15,7 @@ from tinyphysics.ir.ops import Ops
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.formulas.fourier import transform
 from tinyphysics.rules.formulas.phi import Number, exponential, filled, scaled, times
-from tinyphysics.rules.formulas.waves import Phase, nothing, turned_waves
+from tinyphysics.rules.formulas.waves import Phase, nothing, parity, turned_waves
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.util import prod
 
@@ -152,6 +152,11 @@ def phase_turns(energy: UOp, pairs: Pairs) -> list[Phase] | None:
     """How an energy turns fields, number by number or wave by wave; None where neither is shown."""
     found = turned_phases(energy, pairs)
     return turned_by_waves(energy, pairs) if found is None else found
+
+
+def is_even(t: Phase) -> bool:
+    """Does a field turn as before where z is replaced by its conjugate?  Waves k and -k must turn alike."""
+    return not t.axes or parity(t.rate) > 0
 
 
 # --- the flow -------------------------------------------------------------------------------------------

@@ -11,13 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 from tinyphysics.ir import PatternMatcher, UOp, UPat, graph_rewrite, substitute, toposort
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
+from tinyphysics.ir.value import evaluate
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.equality.normal import Normal
 from tinyphysics.rules.identities.real import simplify
 
+MOST_NUMBERS = 1 << 14  # of an axis
 Part = UOp | None  # None is zero
 Symbol = tuple[Part, Part]  # real and imaginary part
 ONE = UOp.const(1.0)
@@ -96,8 +100,102 @@ def even_part(u: Part, sign: float, shape: tuple[int, ...]) -> Part:
         return u
     if u.op is Ops.NEG:
         return neg(even_part(u.src[0], sign, shape))
+    if known := parity(u):
+        return u if known == sign else None
     u = u.expand(shape)
     return 0.5 * (u + reflected(u) if sign > 0 else u - reflected(u))
+
+
+# --- even and odd ---------------------------------------------------------------------------------------------------------
+BOTH = 2  # the parity of nothing, which is even and odd
+
+
+@lru_cache(maxsize=256)
+def parity(u: UOp) -> int:
+    """1 of what is shown to be even in k, -1 of what is odd, 0 where neither is shown; k runs along all axes."""
+    found: dict[UOp, int] = {}
+    for x in toposort([u]):
+        found[x] = parity_of(x, found)
+    return 1 if found[u] == BOTH else found[u]
+
+
+def parity_of(u: UOp, found: Mapping[UOp, int]) -> int:
+    if u.op is Ops.CONST:
+        return BOTH if u.arg == 0 else 1
+    if not u.shape:
+        return 1
+    of = [found[s] for s in u.src]
+    if along_axis(u) is not None:
+        return parity_of_numbers(u)
+    if u.op is Ops.EXPAND:
+        return of[0]
+    if u.op is Ops.RESHAPE:
+        (old, new) = ([n for n in x.shape if n > 1] for x in (u.src[0], u))
+        return of[0] if old == new else 0
+    if u.op in (Ops.ADD, Ops.SUB):
+        a, b = of
+        return a if b == BOTH else b if a == BOTH or a == b else 0
+    if u.op is Ops.MUL:
+        return parity_of_product(u, found)
+    if u.op is Ops.DIV:
+        return of[0] if of[0] == BOTH else 0 if of[1] == BOTH else of[0] * of[1]
+    if u.op is Ops.NEG:
+        return of[0]
+    if u.op in ELEMENTWISE and all(p in (1, BOTH) for p in of):
+        return 1
+    return 0
+
+
+def along_axis(u: UOp) -> tuple[int, UOp] | None:
+    """(axis, numbers) of an array that holds known numbers along one axis, and the same along the others."""
+    if u.leaves or not u.dtype.is_float or not u.shape:
+        return None
+    x, axis = u, None
+    while x.op in (Ops.EXPAND, Ops.RESHAPE):
+        x = x.src[0]
+        if x.ndim == u.ndim:
+            long = [a for a, n in enumerate(x.shape) if n > 1]
+            axis = long[0] if len(long) == 1 else axis
+    if x.ndim != 1 or x.size > MOST_NUMBERS or x.op is Ops.CONST:
+        return None
+    if x is u or u.op is Ops.EXPAND and u.src[0] is x:
+        axis = u.ndim - 1
+    return None if axis is None or u.shape[axis] != x.size else (axis, x)
+
+
+def parity_of_product(u: UOp, found: Mapping[UOp, int]) -> int:
+    """Of all numbers along one axis together: k and a factor that is 0 at the last wave are odd as a product alone."""
+    numbers: dict[int, UOp] = {}
+    out, waiting = 1, [u]
+    while waiting:
+        x = waiting.pop()
+        if x.op is Ops.MUL:
+            waiting += x.src
+        elif x.op is Ops.NEG:
+            waiting.append(x.src[0])
+        elif (own := along_axis(x)) is not None:
+            axis, values = own
+            numbers[axis] = numbers[axis] * values if axis in numbers else values
+        elif found[x] == BOTH:
+            return BOTH
+        else:
+            out *= found[x]
+    for values in numbers.values():
+        sign = parity_of_numbers(values)
+        if sign == BOTH:
+            return BOTH
+        out *= sign
+    return out
+
+
+def parity_of_numbers(u: UOp) -> int:
+    """Exactly: of known numbers along a circle."""
+    own = along_axis(u)
+    values: Any = evaluate([u if own is None else own[1]], {})[0]
+    back = [values[-j] for j in range(len(values))]
+    if not any(values):
+        return BOTH
+    return 1 if back == values else -1 if [-x for x in back] == values else 0
 
 
 # --- waves -----------------------------------------------------------------------------------------------------------------

@@ -121,6 +121,8 @@ def kept(f: Found, system: System, facts: Facts, goal: Goal, method: Method) -> 
         ):
             return EXACT
         return OSCILLATES if method.family.symplectic else DRIFTS
+    if kind == PHASES and f.kind == "phase":
+        return EXACT  # analysis/phases.py: waves and numbers turn, and keep their sizes
     parts = parts_of(system, facts, method)
     if parts is not None and f.by_time is not None and kind == PARTS:
         return UNKNOWN  # which part has the time is not followed there

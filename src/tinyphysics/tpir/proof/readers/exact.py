@@ -22,7 +22,7 @@ from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.formulas.divergence import divergence_free
-from tinyphysics.rules.formulas.phases import after, phase_turns
+from tinyphysics.rules.formulas.phases import after, is_even, phase_turns
 from tinyphysics.rules.formulas.waves import Phase, nothing
 from tinyphysics.rules.functions.random import draws
 from tinyphysics.rules.identities.real import simplify
@@ -199,8 +199,11 @@ class ExactReader:
             return Verdict(False, ONE_WAY.get(structure.headline, told))
         if not palindrome:
             return Verdict(False, not_symmetric(palindrome))
-        if (odd := self.walk.odd) is not None:
-            return Verdict(False, f"E{odd} is not shown to be even in the momenta")
+        even = {k for k, found in self.phases.items() if found and all(map(is_even, found))}
+        mirror, same = self.walk.mirror, self.normal.same
+        for k, u in enumerate(self.terms):
+            if k not in even and not same(substitute([u], mirror)[0], u):
+                return Verdict(False, f"E{k} is not shown to be even in the momenta")
         return Verdict(True, "symmetric, and negating the momenta reverses every sub-flow")
 
     def verdicts(self) -> Mapping[str, Verdict]:
