@@ -18,8 +18,8 @@ class Canonical(Structure):
     roles = ("position", "momentum")
     words = ("pass", "negate")
     facts = (
-        "linked", "Legendre", "separable", "shears", "waves and phases", "T quadratic", "polynomial", "quadratic", "explicit time", "smooth",
-        "even in p", "reads", "pairs", "units",
+        "linked", "Legendre", "separable", "shears", "waves and phases", "T quadratic", "polynomial", "quadratic",
+        "explicit time", "smooth", "even in p", "reads", "pairs", "units",
     )  # fmt: skip
 
     @classmethod

@@ -58,7 +58,7 @@ def found_in(system: System) -> Fact:
         found = turned_phases(energy, pairs) if label == V else turned_by_waves(energy, pairs)
         if found is None:
             first = own[0][0]
-            why = f"of {first} each wave is not shown to turn by itself: no two waves, and no two fields, may be coupled in it"
+            why = f"of {first} each wave is not shown to turn by itself: it may couple no two waves, and no two fields"
             return Fact.no(NAME, why, system.sites.get(first) or system.site)
         parts.append((label, energy, tuple(found)))
     told = {T: "one part turns each wave", V: "one turns each number, at a rate of abs(z)**2"}

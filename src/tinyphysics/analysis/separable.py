@@ -71,7 +71,7 @@ def factored(
     u: UOp, mixed: Callable[[UOp], bool], minus: bool, whole: Callable[[UOp], bool]
 ) -> Iterator[tuple[UOp, bool]]:
     """0.5*(p*p + q*q).sum(), term by term: the addends of the operand that mixes, each times the other."""
-    k = {Ops.MUL: int(not mixed(u.src[0])), Ops.DIV: 0}.get(u.op)
+    k = int(not mixed(u.src[0])) if u.op is Ops.MUL else 0 if u.op is Ops.DIV else None
     inner = u.src[k] if k is not None else u
     if k is None or not mixed(inner) or u.op is Ops.DIV and mixed(u.src[1]):
         yield u, minus

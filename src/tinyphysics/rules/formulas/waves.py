@@ -9,7 +9,7 @@ a wrong one would cost the solution.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -351,40 +351,66 @@ def own_symbol(found: Sequence[Mapping[UOp, Symbol]], fields: Sequence[UOp]) -> 
     return plus(a, times_i(c))
 
 
-# --- sums of transforms of real arrays ------------------------------------------------------------------------------------
-def real_part_of(u: UOp) -> tuple[UOp, int, tuple[int, int]] | None:
-    """(x, part, (sign, axis)) of a transform of a real array x."""
-    if u.op is not Ops.FOURIER or not nothing(u.src[1]):
-        return None
-    part, sign, axis = u.arg
-    return u.src[0], part, (sign, axis)
+# --- sums of transforms ---------------------------------------------------------------------------------------------------
+def summands(u: UOp, minus: bool = False) -> Iterator[tuple[UOp, bool]]:
+    """Those of a sum, and whether each is subtracted."""
+    if u.op in (Ops.ADD, Ops.SUB):
+        yield from summands(u.src[0], minus)
+        yield from summands(u.src[1], minus != (u.op is Ops.SUB))
+    elif u.op is Ops.NEG:
+        yield from summands(u.src[0], not minus)
+    else:
+        yield u, minus
+
+
+def total(items: Sequence[tuple[UOp, bool]]) -> UOp:
+    """A sum with signs; zeros are left out."""
+    out: UOp | None = None
+    for u, minus in items:
+        if not nothing(u):
+            out = (-u if minus else u) if out is None else out - u if minus else out + u
+    return UOp.const(0.0, items[0][0].dtype, items[0][0].shape) if out is None else out
 
 
 def paired(u: UOp) -> UOp | None:
-    """Re F(x) - Im F(y) and Im F(x) + Re F(y) are parts of F(x + iy)."""
-    a, b = (real_part_of(s) for s in u.src)
-    if a is None or b is None or a[2] != b[2] or a[1] == b[1]:
+    """The sum of transforms of one kind is that of their sum: Re F(x + iy), where Im F(x + iy) is Re F(y - ix)."""
+    kinds: dict[tuple[int, int], list[tuple[UOp, bool]]] = {}
+    rest: list[tuple[UOp, bool]] = []
+    for x, minus in summands(u):
+        if x.op is Ops.FOURIER:
+            kinds.setdefault(x.arg[1:], []).append((x, minus))
+        else:
+            rest.append((x, minus))
+    if all(len(own) < 2 for own in kinds.values()):
         return None
-    imag, real = (a, b) if a[1] else (b, a)
-    sign, axis = a[2]
-    if u.op is Ops.ADD:
-        return UOp(Ops.FOURIER, u.dtype, u.shape, (imag[0], real[0]), (1, sign, axis))
-    out = UOp(Ops.FOURIER, u.dtype, u.shape, (real[0], imag[0]), (0, sign, axis))
-    return -out if a[1] else out
+    for (sign, axis), own in kinds.items():
+        if len(own) < 2:
+            rest += own
+            continue
+        re = [(x.src[1], minus) if x.arg[0] else (x.src[0], minus) for x, minus in own]
+        im = [(x.src[0], not minus) if x.arg[0] else (x.src[1], minus) for x, minus in own]
+        rest.append((UOp(Ops.FOURIER, u.dtype, u.shape, (total(re), total(im)), (0, sign, axis)), False))
+    return total(rest)
 
 
 PAIRED = PatternMatcher([(UPat((Ops.ADD, Ops.SUB), name="u"), paired)])
 
 
 def in_pairs(roots: Sequence[UOp]) -> list[UOp]:
-    """Derivatives of spectral energies, with their sums of transforms of real arrays as transforms of complex ones."""
+    """Derivatives of spectral energies, with their sums of transforms of real arrays as transforms of complex ones.
+
+    >>> x, y = UOp.var("x", (4,)), UOp.var("y", (4,))
+    >>> a, b = (UOp(Ops.FOURIER, x.dtype, (4,), (u, UOp.const(0.0, x.dtype, (4,))), (k, -1, 0)) for u, k in ((x, 0), (y, 1)))
+    >>> in_pairs([a - b])
+    [fft(x, y).real]
+    """
     return graph_rewrite(list(roots), PAIRED)
 
 
 # --- complex fields that an energy turns wave by wave ---------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class Phase:
-    """A complex field q + i scale*p turns by exp(i rate t): number by number, or wave by wave of transforms along some axes."""
+    """A complex field q + i scale*p turns by exp(i rate t): number by number, or wave by wave along some axes."""
 
     pair: tuple[UOp, UOp]
     scale: float

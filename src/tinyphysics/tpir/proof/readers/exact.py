@@ -1,8 +1,8 @@
 """Is a group of lines the exact flow of a declared term?  It begins with the state, and moves as the term says at every time.
 
 Of few numbers nothing about closed forms is known here. The values of the lines are functions of the states and of dt. At
-dt = 0 they must be the states, and their derivative with respect to dt must be the field of the term at the values themselves:
-both are shown number by number. A field with sources has no bracket: div B = 0 is shown too.
+dt = 0 they must be the states, and their derivative with respect to dt must be the field of the term at the values
+themselves: both are shown number by number. A field with sources has no bracket: div B = 0 is shown too.
 
 Of large arrays one kind of flow is known: that of terms which turn the phases of complex fields, number by number or wave by
 wave (rules/formulas/phases.py). Which fields, by which rates and along which axes is derived from the declared term, and the
