@@ -18,7 +18,7 @@ class Canonical(Structure):
     roles = ("position", "momentum")
     words = ("pass", "negate")
     facts = (
-        "linked", "Legendre", "separable", "shears", "waves and phases", "T quadratic", "polynomial", "quadratic",
+        "linked", "Legendre", "separable", "waves and phases", "shears", "T quadratic", "polynomial", "quadratic",
         "explicit time", "smooth", "even in p", "reads", "pairs", "units",
     )  # fmt: skip
 

@@ -32,7 +32,9 @@ def found_in(system: System) -> Fact:
     pairs, states = system.pairs, frozenset((*system.q, *system.p))
     assert system.energy is not None
     if system.time is not None and system.time in system.energy.leaves:
-        return Fact.no(NAME, "H depends on t, and the rates of exact turns would change meanwhile", system.site)
+        return Fact.no(
+            NAME, "H depends on t, and the rates of exact turns would change meanwhile", system.site
+        )
     known: dict[UOp, bool] = {}
 
     def turns(u: UOp) -> bool:
@@ -62,4 +64,6 @@ def found_in(system: System) -> Fact:
             return Fact.no(NAME, why, system.sites.get(first) or system.site)
         parts.append((label, energy, tuple(found)))
     told = {T: "one part turns each wave", V: "one turns each number, at a rate of abs(z)**2"}
-    return Fact.yes(NAME, ", ".join(told[label] for label, *_ in reversed(parts)), system.site, parts=tuple(parts))
+    return Fact.yes(
+        NAME, ", ".join(told[label] for label, *_ in reversed(parts)), system.site, parts=tuple(parts)
+    )

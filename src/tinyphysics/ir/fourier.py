@@ -8,7 +8,10 @@ number is the same expression on every machine: results have the same bits every
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from math import ldexp
 
@@ -158,9 +161,28 @@ def small(x: Sequence[Complex], sign: int) -> list[Complex]:
     return by_symmetry(x, sign)
 
 
+# of how many floats is a root of one the sum, where a transform is written out?
+WORDS: ContextVar[int] = ContextVar("WORDS", default=1)
+
+
+@contextmanager
+def roots_in_words(words: int) -> Iterator[None]:
+    """Roots of one with more digits than a float: for what is measured, and not run."""
+    before = WORDS.set(words)
+    try:
+        yield
+    finally:
+        WORDS.reset(before)
+
+
 def like(u: UOp, x: int) -> UOp:
     """A number over ONE, in the type and shape of u."""
-    return UOp.const(rounded(x, u.dtype), u.dtype, u.shape)
+    out = UOp.const(first := rounded(x, u.dtype), u.dtype, u.shape)
+    for _ in range(WORDS.get() - 1):
+        x -= int(Fraction(first) * ONE)
+        first = rounded(x, u.dtype)
+        out = out + UOp.const(first, u.dtype, u.shape)
+    return out
 
 
 def eighth(x: Complex, half: UOp, sign: int) -> Complex:

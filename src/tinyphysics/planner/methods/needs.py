@@ -168,6 +168,8 @@ def no_orbits(m: Method, system: System, facts: Facts) -> Reason:
 
 
 def not_shears(m: Method, system: System, facts: Facts) -> Reason:
+    if PHASES in facts and facts[PHASES]:
+        return "its waves and phases turn exactly: split_step and its kind are made for it"
     if "shears" not in facts:
         return "leapfrog is the Strang splitting of what has no term that mixes q and p"
     return None if facts["shears"] else f"H is not shown to be a sum of shears: {facts['shears'].because}"

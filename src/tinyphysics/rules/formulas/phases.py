@@ -14,7 +14,7 @@ from tinyphysics.ir import UOp, substitute, toposort
 from tinyphysics.ir.ops import Ops
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.formulas.fourier import transform
-from tinyphysics.rules.formulas.phi import Number, exponential, filled, scaled, times
+from tinyphysics.rules.formulas.phi import Number, exponential, filled, times
 from tinyphysics.rules.formulas.waves import Phase, nothing, parity, turned_waves
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.util import prod
@@ -172,7 +172,8 @@ def turned(t: Phase, h: UOp) -> tuple[tuple[UOp, UOp], ...]:
     for a in reversed(t.axes):
         z = transform(both(z, shape), -1, a)
     if t.axes:  # divided where no state enters
-        factor = scaled(factor, 1.0 / prod(shape[a] for a in t.axes))
+        n = UOp.const(float(prod(shape[a] for a in t.axes)), q.dtype, shape)
+        factor = tuple(None if x is None else x / n for x in factor)  # type: ignore[assignment]
     z = times(z, factor)
     for a in t.axes:
         z = transform(both(z, shape), 1, a)

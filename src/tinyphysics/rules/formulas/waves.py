@@ -125,8 +125,8 @@ def parity_of(u: UOp, found: Mapping[UOp, int]) -> int:
     if not u.shape:
         return 1
     of = [found[s] for s in u.src]
-    if along_axis(u) is not None:
-        return parity_of_numbers(u)
+    if (own := along_axis(u)) is not None:
+        return parity_of_numbers(own[1])
     if u.op is Ops.EXPAND:
         return of[0]
     if u.op is Ops.RESHAPE:
@@ -135,7 +135,7 @@ def parity_of(u: UOp, found: Mapping[UOp, int]) -> int:
     if u.op in (Ops.ADD, Ops.SUB):
         a, b = of
         return a if b == BOTH else b if a == BOTH or a == b else 0
-    if u.op is Ops.MUL:
+    if u.op is Ops.MUL or as_product(u) is not None:
         return parity_of_product(u, found)
     if u.op is Ops.DIV:
         return of[0] if of[0] == BOTH else 0 if of[1] == BOTH else of[0] * of[1]
@@ -148,19 +148,26 @@ def parity_of(u: UOp, found: Mapping[UOp, int]) -> int:
 
 def along_axis(u: UOp) -> tuple[int, UOp] | None:
     """(axis, numbers) of an array that holds known numbers along one axis, and the same along the others."""
-    if u.leaves or not u.dtype.is_float or not u.shape:
+    if u.leaves or not u.dtype.is_float:
         return None
-    x, axis = u, None
-    while x.op in (Ops.EXPAND, Ops.RESHAPE):
+    x, before = u, 0
+    while x.op is Ops.EXPAND:
+        before += x.ndim - x.src[0].ndim
         x = x.src[0]
-        if x.ndim == u.ndim:
-            long = [a for a, n in enumerate(x.shape) if n > 1]
-            axis = long[0] if len(long) == 1 else axis
-    if x.ndim != 1 or x.size > MOST_NUMBERS or x.op is Ops.CONST:
+    long = [a for a, n in enumerate(x.shape) if n > 1]
+    if len(long) != 1 or x.size > MOST_NUMBERS or x.op is Ops.CONST:
         return None
-    if x is u or u.op is Ops.EXPAND and u.src[0] is x:
-        axis = u.ndim - 1
-    return None if axis is None or u.shape[axis] != x.size else (axis, x)
+    return before + long[0], x.reshape(x.size)
+
+
+def as_product(u: UOp) -> tuple[UOp, UOp] | None:
+    """What is 0 where a known condition holds, or does not, as a mask and the rest."""
+    if u.op is not Ops.WHERE or u.src[0].leaves or not u.leaves:
+        return None
+    where, this, that = u.src
+    if nothing(this):
+        return where.where(0.0, 1.0), that
+    return (where.where(1.0, 0.0), this) if nothing(that) else None
 
 
 def parity_of_product(u: UOp, found: Mapping[UOp, int]) -> int:
@@ -171,15 +178,23 @@ def parity_of_product(u: UOp, found: Mapping[UOp, int]) -> int:
         x = waiting.pop()
         if x.op is Ops.MUL:
             waiting += x.src
-        elif x.op is Ops.NEG:
+        elif (
+            x.op is Ops.NEG
+            or x.op is Ops.EXPAND
+            and x.src[0].ndim == x.ndim
+            and x.src[0].op is not Ops.RESHAPE
+        ):
             waiting.append(x.src[0])
+        elif (masked := as_product(x)) is not None:
+            waiting += masked
         elif (own := along_axis(x)) is not None:
             axis, values = own
             numbers[axis] = numbers[axis] * values if axis in numbers else values
-        elif found[x] == BOTH:
-            return BOTH
         else:
-            out *= found[x]
+            known = found[x] if x in found else parity_of(x, {s: parity(s) for s in x.src})
+            if known == BOTH:
+                return BOTH
+            out *= known
     for values in numbers.values():
         sign = parity_of_numbers(values)
         if sign == BOTH:
@@ -190,8 +205,7 @@ def parity_of_product(u: UOp, found: Mapping[UOp, int]) -> int:
 
 def parity_of_numbers(u: UOp) -> int:
     """Exactly: of known numbers along a circle."""
-    own = along_axis(u)
-    values: Any = evaluate([u if own is None else own[1]], {})[0]
+    values: Any = evaluate([u], {})[0]
     back = [values[-j] for j in range(len(values))]
     if not any(values):
         return BOTH
@@ -304,7 +318,9 @@ class Waves:
         if not known or any(w.axes != known[0].axes for w in known):
             return None
         axes = known[0].axes
-        if (axis in axes) is (sign < 0):  # x + iy = i conj(y + ix), and so are their transforms of opposite signs
+        if (axis in axes) is (
+            sign < 0
+        ):  # x + iy = i conj(y + ix), and so are their transforms of opposite signs
             parts, part, sign = parts[::-1], 1 - part, -sign
         out: dict[UOp, Symbol] = {}
         for s in dict.fromkeys(s for w in known for s in w.symbols):

@@ -18,6 +18,7 @@ from typing import Any
 from tinyphysics.errors import InputError, VerifyError
 from tinyphysics.front.trace import map_
 from tinyphysics.ir import Ops, UOp, elements, substitute, toposort
+from tinyphysics.ir.fourier import roots_in_words
 from tinyphysics.options import heeds
 from tinyphysics.pipeline import in_exact_constants
 from tinyphysics.poisson import starts
@@ -295,7 +296,7 @@ def measure_symplectic(sim: Measurable, dt: float | None = None, pairs: Any = No
 
 def one_step(setup: Setup, i: Inputs, h: float, structure: Structure) -> OneStep:
     system, program = setup.system, in_exact_constants(setup.built)
-    with unrounded():
+    with unrounded(), roots_in_words(3):
         kernel = made_anew(program)
         start = dict(zip(kernel.carried, kernel.functions["init"]))
         after = dict(zip(kernel.carried, substitute(kernel.whole_step(), start)))

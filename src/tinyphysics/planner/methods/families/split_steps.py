@@ -28,4 +28,6 @@ class SplitSteps(Family):
         return moves[0][0] == moves[-1][0] == "T"
 
     def step(self, job: Job) -> Step:
-        return split_turns(job.method.name, job.system, job.facts[NAME].parts["parts"], self.moves(), job.claims)
+        return split_turns(
+            job.method.name, job.system, job.facts[NAME].parts["parts"], self.moves(), job.claims
+        )
