@@ -82,6 +82,11 @@ def rod(q: tp.Vec[2]):
     return q @ q - 1
 
 
+@tp.hamiltonian
+def ring(psi: tp.Complex[4], g: float = 0.7):
+    return (abs(tp.dx(psi)) ** 2 + g / 2 * abs(psi) ** 4).sum()
+
+
 @tp.ode
 def wave(u: tp.Vec[6], nu: float = 0.1):
     return nu * tp.dx(u, 2) - tp.dx(u) * u
@@ -120,6 +125,7 @@ SYSTEMS = {
     "pieces": (hares, dict(z=[1.25, 0.75]), {}),
     "variational": (bead, PLANE, {}),
     "exponential": (linear, dict(q=0.4, p=0.1), {}),
+    "split steps": (ring, dict(psi_q=[0.4, 0.1, -0.2, 0.3], psi_p=[0.0, 0.2, 0.4, -0.1]), {}),
     "exponential in Fourier space": (wave, dict(u=[0.1, 0.4, 0.2, -0.3, 0.0, 0.2]), {}),
     "orbits": (gravity, SUN, {}),
     "bath": (henon, PLANE, dict(temperature=0.1)),
@@ -142,7 +148,7 @@ WRT = dict.fromkeys(
 # the flows of wisdom_holman_c3 and more of them: too many for a kernel, and minutes in Python
 SAME = {"wisdom_holman_c5", "wisdom_holman_c7", "wisdom_holman_c11", "wisdom_holman_c17"}
 QUICK = {
-    "suzuki4", "respa", "chin4", "takahashi_imada4", "strang", "spherical_midpoint", "boris", "vay", "axes", "contact", "rattle",
+    "suzuki4", "respa", "chin4", "takahashi_imada4", "strang", "spherical_midpoint", "split_step", "boris", "vay", "axes", "contact", "rattle",
     "pieces", "stormer_verlet_implicit", "avf", "variational_midpoint", "interaction", "wisdom_holman",
 }  # fmt: skip
 
