@@ -195,6 +195,7 @@ ALONE = [
         "a brownian bath",
         "contacts",
         "a part that is linear in Fourier space",
+        "waves and phases",
         "absorbing layers",
     }
     & {*m.needs}
@@ -260,6 +261,11 @@ def six(q: tp.Array[6, 2], p: tp.Array[6, 2]):
     return (p * p).sum() / 2 - tp.pair_sum(1 / tp.sqrt((d * d).sum(2) + 0.01))
 
 
+@tp.hamiltonian
+def condensate(psi: tp.Complex[8]):
+    return (abs(tp.dx(psi)) ** 2 + abs(psi) ** 4 / 2).sum()
+
+
 ROUTED = {  # label: (system, what is asked)
     "henon": (henon, {}),
     "spring": (spring, {}),
@@ -284,6 +290,8 @@ ROUTED = {  # label: (system, what is asked)
     "both_timed": (both_timed, {}),
     "turned": (turned, {}),
     "turned, order 4": (turned, {"order": 4}),
+    "condensate": (condensate, {}),
+    "condensate, order 4": (condensate, {"order": 4}),
     "lotka_volterra": (lotka_volterra, {}),
     "six, taylor": (six, {"method": "taylor"}),
 }
