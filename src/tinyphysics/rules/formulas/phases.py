@@ -99,8 +99,8 @@ class Intensities:
             if found is None:
                 rest.append((x, minus))
                 continue
-            s, c = found
-            squares[s] = squares.get(s, Fraction(0)) + (-c if minus else c)
+            state, c = found
+            squares[state] = squares.get(state, Fraction(0)) + (-c if minus else c)
         out: list[UOp] = []
         for k, (q, p) in enumerate(self.pairs):
             a, b = squares.pop(q, None), squares.pop(p, None)
