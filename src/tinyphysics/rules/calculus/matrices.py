@@ -100,7 +100,7 @@ def exponential_with(a: Matrix, t: Fraction, bits: int) -> Fixed:
     out, term = identity(n, bits), identity(n, bits)
     terms = bits // 4 + 3  # (1/16)**k/k! is below 2**-4k
     for k in range(1, terms + 1):
-        term = times(term, x)
+        term = times(x, term)  # x has many zeros; both are made of x, so that their order does not matter
         term = Fixed([[(2 * c + k) // (2 * k) for c in row] for row in term.rows], bits, term.error // k + 2)
         out = Fixed(
             [[p + q for p, q in zip(u, v)] for u, v in zip(out.rows, term.rows)], bits, out.error + term.error

@@ -56,6 +56,7 @@ from tinyphysics.util import digest
 
 LOG = logging.getLogger("tinyphysics")
 LONG = 10_000  # instructions of a step that take seconds to compile
+LONG_LOOPS = 2_000  # where each is of whole arrays
 Source = Program | LazyProgram
 # what writes code for GPUs and for OpenCL is imported where a run goes there: it is a tenth of a first result
 
@@ -73,9 +74,9 @@ class Engines:
 
 
 @lru_cache(maxsize=256)  # said once
-def say_if_long(program: Program, backend: str) -> Program:
+def say_if_long(program: Program, backend: str, loops: bool = False) -> Program:
     """The program; compiling a long one is logged."""
-    if len(program.step) > LONG and backend != "python":
+    if len(program.step) > (LONG_LOOPS if loops else LONG) and backend != "python":
         LOG.warning(
             "%s: one step is %s instructions; compiling it for %s takes some seconds (Ctrl-C ends it)",
             program.name,
@@ -110,7 +111,10 @@ def new_engine(
         return LaneEngine(program, written_out, LibraryLoader(target.backend), threads)
     # values of few numbers have no axes, though the step that they are of may sum over waves in loops
     if target.backend == "python" or loops and components_of(made(program)) is not None:
-        whole, watch = say_if_long(made(program), target.backend), None if probe is None else made(probe)
+        whole, watch = (
+            say_if_long(made(program), target.backend, True),
+            None if probe is None else made(probe),
+        )
         if target.backend not in LOOPS:
             return VmEngine(whole, watch)
         return nest_engine(whole, LOOPS[target.backend](), threads, watch, seed_of(target), target.backend)

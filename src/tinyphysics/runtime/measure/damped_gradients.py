@@ -1,4 +1,4 @@
-"""How are gradients pulled back through a jump with friction?  By its matrix, and by how that moves with a parameter.
+"""How are gradients pulled back through a jump by its matrix?  With friction, and by parameters of more than 12 pairs.
 
 With friction a jump is z(t) = P z(0) + c as well, but P is not symplectic: a jump backward in time would grow. P is made in
 whole numbers instead, as exp(A t), and transposed. Of twice as many rows, exp([[A, A'], [0, A]] t) = [[P, P'], [0, P]] has
@@ -68,24 +68,49 @@ class DampedJump:
 
     def parameter(self, seeds: Mapping[Key, Mapping[str, Any]], var: UOp, first: Mapping[str, Any]) -> Any:
         """The gradient by a parameter, (members, shape...)."""
-        unit = UOp.var(UNIT.format(var.arg), var.shape)
-        moved = [(s * unit).sum() if var.shape else s * unit for u in self.terms for s in gradient(u, [var])]
+        unit, moved = self.moved_terms(var)
         z = np.concatenate([*flat(self.system, first), np.ones((1, self.course.members))])
-        size, out = len(z), np.zeros((self.course.members, var.size))
+        out = np.zeros((self.course.members, var.size))
         w = {key: np.concatenate(flat(self.system, bars)) for key, bars in seeds.items()}
         for k, one in enumerate(np.eye(var.size).tolist()):
             for a, group in self.groups:
                 along = self.generator(moved, {**self.own(group[0]), str(unit.arg): one})
                 if not any(map(any, along)):
                     continue
-                both = [x + y for x, y in zip(a, along)] + [[Fraction(0)] * size + x for x in a]
                 for key, bars in w.items():
-                    m = exact(both, self.time(key))
-                    corner = [row[size:] for row in m.rows[: size - 1]]
+                    corner, m = self.corner(a, along, key)
                     for i in group:
                         (x,) = product([product(corner, exactly(z[:, i]))], exactly(bars[:, i]))
                         out[i, k] += rounded(x, m)
         return out.reshape(self.course.members, *var.shape)
+
+    def tangent(self, key: Key, var: UOp, way: Any, first: Mapping[str, Any]) -> dict[str, Any]:
+        """How the state at `key` moves along a way of a parameter, (members, shape...)."""
+        unit, moved = self.moved_terms(var)
+        z = np.concatenate([*flat(self.system, first), np.ones((1, self.course.members))])
+        out = np.zeros((len(z) - 1, self.course.members))
+        for a, group in self.groups:
+            for i in group:
+                one = np.ravel(way[i if len(way) > 1 else 0]).tolist()
+                along = self.generator(moved, {**self.own(i), str(unit.arg): one})
+                if any(map(any, along)):
+                    corner, m = self.corner(a, along, key)
+                    out[:, i] = [rounded(x, m) for x in product(corner, exactly(z[:, i]))]
+        return unflat(self.system, halves(out))
+
+    def moved_terms(self, var: UOp) -> tuple[UOp, list[UOp]]:
+        """(a way of a parameter, how energy and dissipation change along it)."""
+        unit = UOp.var(UNIT.format(var.arg), var.shape)
+        return unit, [
+            (s * unit).sum() if var.shape else s * unit for u in self.terms for s in gradient(u, [var])
+        ]
+
+    def corner(self, a: Matrix, along: Matrix, key: Key) -> tuple[list[list[int]], Fixed]:
+        """The derivative of exp(a t) along a change of a, in units of the second."""
+        size = len(a)
+        both = [[*x, *y] for x, y in zip(a, along)] + [[Fraction(0)] * size + [*x] for x in a]
+        m = exact(both, self.time(key))
+        return [row[size:] for row in m.rows[: size - 1]], m
 
 
 def exact(a: Matrix, t: Fraction) -> Fixed:
@@ -135,6 +160,8 @@ def by_matrix(
             out = {name: out[name] + v for name, v in jump.states(key, bars).items()}
         return out | {name: jump.parameter(whole, parameters[name], first) for name in names}
     except (NotAffine, TooMany) as error:
-        raise PlanError(
-            f"the jump of `{system.name}` with friction has no exact derivative: {error}", fix=LOOP
-        ) from error
+        raise underived(system.name, error) from error
+
+
+def underived(name: str, error: Exception) -> PlanError:
+    return PlanError(f"the jump of `{name}` has no exact derivative: {error}", fix=LOOP)

@@ -7,7 +7,9 @@ the Frechet derivative of the matrix exponential, in double-double like every ju
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -16,20 +18,24 @@ import numpy as np
 
 from tinyphysics.errors import PlanError
 from tinyphysics.ir import UOp
+from tinyphysics.rules.calculus.affine import NotAffine
+from tinyphysics.rules.calculus.matrices import TooMany
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.formulas.friction import dissipation
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.runtime.measure.course import Course, Key
-from tinyphysics.runtime.measure.damped_gradients import by_matrix
+from tinyphysics.runtime.measure.damped_gradients import DampedJump, by_matrix, underived
 from tinyphysics.runtime.measure.loss_function import evaluate
 from tinyphysics.runtime.measure.past import Looks
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.system import Parameter, State, System
 from tinyphysics.tpir.program.free_bodies import jacobian_of_bodies
 
+LOG = logging.getLogger("tinyphysics")
 Bars = Mapping[str, Any]  # cotangents of states, (members, shape...)
 ALONG = "{}__way"  # a direction of a state or a parameter
 MOST = 256  # numbers of parameters, each of which takes a jump
+WORK, TOLD = 12 * 64**3, 24**3  # pairs**3 of exponentials in whole numbers: some 10 s for 64 pairs
 
 
 def look(course: Course, looks: Looks) -> None:
@@ -167,10 +173,61 @@ def push_forward(course: Course, keys: Sequence[Key], tangents: Bars) -> dict[Ke
         there, shift = (jumped(setup, course, x, key) for x in (ways, zero))
         out[key] = {name: there[name] - shift[name] for name in shapes}
         for p in (p for p in system.parameters if p.name in tangents):
-            own = {ALONG.format(p.name): tangents[p.name]}
-            moved = jumped_along(with_direction_of(setup, p), course, first, key, p, own)
-            out[key] = {name: v + moved[ALONG.format(name)] for name, v in out[key].items()}
+            if by_matrix_alone(course, first, p):
+                check_work(course, p, len(keys), course.members)
+                with exactly_derived(system.name):
+                    moved = DampedJump(course).tangent(key, p.var, tangents[p.name], states)
+            else:
+                own = {ALONG.format(p.name): tangents[p.name]}
+                found = jumped(with_direction_of(setup, p), course, first, key, 1, **own)
+                moved = {name: found[ALONG.format(name)] for name in shapes}
+            out[key] = {name: v + moved[name] for name, v in out[key].items()}
     return out
+
+
+def by_matrix_alone(course: Course, first: Mapping[str, Any], p: Parameter) -> bool:
+    """Is there no jump of a state and its derivative?  Of so many pairs of q and p, as a rule; tried once."""
+    setup = course.setup
+    known, key = setup._beside, ("no jump along", p.name)
+    if key not in known:
+        known[key] = False
+        way = {ALONG.format(p.name): np.zeros(p.var.shape) if p.var.shape else 0.0}
+        try:
+            jumped(with_direction_of(setup, p), course, first, 1, 1, **way)
+        except PlanError as error:
+            if "cannot jump" not in str(error):
+                raise
+            known[key] = True
+    return bool(known[key])
+
+
+@contextmanager
+def exactly_derived(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (NotAffine, TooMany) as error:
+        raise underived(name, error) from error
+
+
+def check_work(course: Course, p: Parameter, frames: int, numbers: int) -> None:
+    """Exponentials in whole numbers take the third power of their size: a line says so, or an error."""
+    system = course.setup.system
+    pairs = sum(q.size for q in system.q)
+    count = frames * numbers
+    if pairs**3 * count > WORK:
+        raise PlanError(
+            f"the gradient by `{p.name}` of the deleted loop of `{system.name}` is {count} exponentials of a matrix of "
+            f"{4 * pairs + 2} rows in whole numbers, which would take minutes",
+            fix='Leave it out of wrt, ask for fewer frames, or compile with propagator="loop".',
+        )
+    if pairs**3 * count > TOLD:
+        LOG.warning(
+            "%s: the derivative of the jump by `%s` is computed in whole numbers, %d times: this takes some seconds "
+            "(Ctrl-C ends it)",
+            system.name,
+            p.name,
+            count,
+        )
 
 
 def check_exact(setup: Setup) -> None:
@@ -191,34 +248,25 @@ def with_direction_of(setup: Setup, p: Parameter) -> Setup:
     return found
 
 
-def jumped_along(
-    along: Setup, course: Course, first: Mapping[str, Any], key: Key, p: Parameter, way: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The jump of a state and its derivative; a PlanError where none is found for so many pairs of q and p."""
-    try:
-        return jumped(along, course, first, key, 1, **way)
-    except PlanError as error:
-        if "cannot jump" not in str(error):
-            raise
-        raise PlanError(
-            f"the gradient by `{p.name}` of the deleted loop of `{course.setup.system.name}` is not there yet: the "
-            "flow of a state and its derivative is known for up to 12 pairs of q and p",
-            fix='Leave it out of wrt, or compile with propagator="loop".',
-        ) from error
-
-
 def by_parameter(course: Course, seeds: Mapping[Key, Bars], p: Parameter) -> Any:
     """Number by number: the flow of a state and of its derivative by the parameter, together."""
     setup, members = course.setup, course.members
     few_enough(p)
-    along = with_direction_of(setup, p)
     states = given_of(course)
     first = states | {ALONG.format(n): np.zeros_like(v) for n, v in states.items()}
+    if by_matrix_alone(course, first, p):
+        check_work(course, p, len(seeds), p.var.size * members)
+        zero = {s.name: np.zeros((members, *s.var.shape)) for s in setup.system.states}
+        with exactly_derived(setup.system.name):
+            return DampedJump(course).parameter(
+                {key: {**zero, **w} for key, w in seeds.items()}, p.var, states
+            )
+    along = with_direction_of(setup, p)
     out = np.zeros((members, p.var.size))
     for k, unit in enumerate(np.eye(p.var.size)):
         unit_way = {ALONG.format(p.name): unit.reshape(p.var.shape) if p.var.shape else float(unit[0])}
         for n, bars in seeds.items():
-            moved = jumped_along(along, course, first, n, p, unit_way)
+            moved = jumped(along, course, first, n, 1, **unit_way)
             for name, w in bars.items():
                 out[:, k] += (w * moved[ALONG.format(name)]).reshape(members, -1).sum(axis=1)
     return out.reshape(members, *p.var.shape)
