@@ -8,12 +8,12 @@ from tinyphysics.cluster.worker import run_block
 
 
 class InProcess:
-    """Workers by name; `wrong` ones flip a bit of what they return, `dying` ones never answer."""
+    """Workers by name; `unable` ones have no backend, `wrong` ones flip a bit of what they return, `dying` ones never answer."""
 
     name = "this process"
 
-    def __init__(self, names=("a", "b", "c"), wrong=(), dying=(), seed=0):
-        self.names, self.wrong, self.dying = list(names), set(wrong), set(dying)
+    def __init__(self, names=("a", "b", "c"), wrong=(), dying=(), unable=(), seed=0):
+        self.names, self.wrong, self.dying, self.unable = list(names), set(wrong), set(dying), set(unable)
         self.queue, self.shuffle, self.sent, self.retired = [], random.Random(seed), [], []
 
     def workers(self):
@@ -35,6 +35,9 @@ class InProcess:
             number, worker, block = self.queue.pop(self.shuffle.randrange(len(self.queue)))
             if worker in self.dying:
                 yield Answer(number, worker, None, "the workers that had this block died (4 times)")
+                continue
+            if worker in self.unable:
+                yield Answer(number, worker, None, refused="backend='cuda': there is no GPU")
                 continue
             done = pickle.loads(pickle.dumps(run_block(pickle.loads(self.parcel), pickle.loads(block))))
             yield Answer(number, worker, flipped(done) if worker in self.wrong else done)

@@ -166,6 +166,16 @@ def test_a_worker_that_computes_wrongly_is_named_and_does_no_more():
     assert found.metrics["cluster"]["liars"] == ["b"]
 
 
+def test_a_worker_that_cannot_do_it_is_named_and_others_do():
+    sim = tp.compile(henon_heiles, dt=0.05)
+    whole = sim.evolve(**pair(2), steps=20)
+    out = sim.evolve(**pair(2), steps=20, on=Spread(lambda: InProcess(unable="b"), 7))
+    same(whole, out)
+    assert out.metrics["cluster"]["refused"] == {"b": "backend='cuda': there is no GPU"}
+    with pytest.raises(BackendError, match="no worker can do it. [abc]: backend='cuda'"):
+        sim.evolve(**pair(2), steps=20, on=Spread(lambda: InProcess(unable="abc"), 7))
+
+
 def test_the_share_that_is_verified_is_that_which_was_asked_for():
     sim, given = tp.compile(henon_heiles, dt=0.05), pair(2)
     out = [sim.evolve(**given, steps=20, on=spread(23), verify=v).metrics["cluster"] for v in (None, 0.5, 1)]

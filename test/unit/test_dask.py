@@ -219,6 +219,49 @@ def test_a_closed_client_and_an_address_where_nothing_is_are_said(cluster):
     assert time.perf_counter() - began < 60
 
 
+def started(what, *words):
+    line = [
+        sys.executable,
+        "-m",
+        f"distributed.cli.dask_{what}",
+        *words,
+        "--no-dashboard",
+        "--host",
+        "127.0.0.1",
+    ]
+    return subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def test_a_lost_scheduler_is_said_and_what_was_computed_is_kept(tmp_path):
+    sim, file = tp.compile(henon_heiles, dt=0.05), tmp_path / "scheduler.json"
+    whole = sim.evolve(**start(), steps=300_000, frames=2)
+    scheduler = started("scheduler", "--port", "0", "--scheduler-file", str(file))
+    worker = started("worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-nanny")
+    try:
+        with distributed.Client(scheduler_file=str(file), set_as_default=False, timeout=60) as client:
+            client.wait_for_workers(1, timeout=60)
+            address = client.scheduler.address
+
+            def kill():
+                while len(list(tmp_path.glob("blocks/*.npz"))) < 3:
+                    time.sleep(0.02)
+                scheduler.kill()
+
+            threading.Thread(target=kill, daemon=True).start()
+            on = tp.on(client, blocks=40, keep=tmp_path / "blocks")
+            out = sim.evolve(**start(), steps=300_000, frames=2, on=on)
+    finally:
+        for process in (scheduler, worker):
+            process.kill()
+            process.wait(30)
+    assert {s.cause for s in out.stops} == {"device"} and "scheduler" in str(out.stops[0].error)
+    gone = {s.member for s in out.stops}
+    rest = [k for k in range(MEMBERS) if k not in gone]
+    assert len(rest) >= 500 and np.array_equal(out.final.q[rest], whole.final.q[rest])
+    with pytest.raises(BackendError, match="no Dask scheduler"):
+        sim.evolve(**start(), steps=5, on=address)
+
+
 def test_slices_of_time_run_on_workers(cluster):
     sim = tp.compile(henon_heiles, dt=0.01)
     call = {"q": [0.1, 0.0], "p": [0.0, 0.3], "steps": 400, "parallel": tp.Parareal(slices=4, tolerance=0)}

@@ -17,9 +17,13 @@ PATIENCE = 30.0  # seconds until there is a worker
 LOST = (TimeoutError, OSError, distributed.client.FutureCancelledError)
 
 
-def on_worker(parcel: Parcel, block: Block) -> tuple[str, Done]:
-    """A block, and who ran it."""
-    return distributed.get_worker().address, run_block(parcel, block)
+def on_worker(parcel: Parcel, block: Block) -> tuple[str, Done | str]:
+    """Who ran a block, and what became of it, or why it cannot."""
+    address = distributed.get_worker().address
+    try:
+        return address, run_block(parcel, block)
+    except BackendError as error:
+        return address, error.what
 
 
 def as_it_is(parcel: Parcel) -> Parcel:
@@ -100,10 +104,14 @@ class DaskPool:
                 raise
             except LOST as error:
                 raise BackendError(
-                    f"{self.name} is lost: {error}", fix="Start the scheduler again, and the run."
+                    f"{self.name} is lost: its scheduler does not answer any more ({type(error).__name__})",
+                    fix="Start it again: with checkpoint= or tp.on(..., keep=) it goes on with the blocks that are done.",
                 ) from error
             else:
-                yield Answer(number, worker, done)
+                if isinstance(done, str):
+                    yield Answer(number, worker, None, refused=done)
+                else:
+                    yield Answer(number, worker, done)
             future.release()
 
     def retire(self, worker: str) -> None:

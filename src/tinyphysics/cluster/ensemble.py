@@ -40,6 +40,7 @@ class Answer:
     worker: str
     done: Done | None
     died: str = ""  # why there is no answer: the workers that had it died
+    refused: str = ""  # why this worker cannot do it: it has no such backend, or another program
 
 
 class Pool(Protocol):
@@ -65,6 +66,7 @@ class Told:
     computed: int = 0  # blocks, those that were computed again among them
     verified: int = 0
     liars: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)  # workers that cannot do it, and why
     kept: int = 0  # blocks that were there from an earlier run
     seconds: float = 0.0  # of all workers together
     backends: list[str] = field(default_factory=list)
@@ -123,12 +125,15 @@ class Job:
         for part in parts:
             number = len(self.where)
             self.where.append(part)
-            self.pool.submit(number, self.make(self.one, part))
+            self.pool.submit(number, self.make(self.one, part), self.others() if self.told.refused else ())
         return []
 
     # --- answers --------------------------------------------------------------------------------------
     def take(self, a: Answer) -> None:
         """A block came back: it counts, or another worker is asked too."""
+        if a.refused:
+            self.refuse(a)
+            return
         self.told.computed += 1
         if a.done is not None:
             self.told.seconds += a.done.seconds
@@ -143,6 +148,21 @@ class Job:
         else:
             self.accept(a)
 
+    def others(self, but: str = "") -> list[str]:
+        """The workers that may be asked."""
+        told = self.told
+        return [w for w in self.pool.workers() if w != but and w not in told.liars and w not in told.refused]
+
+    def refuse(self, a: Answer) -> None:
+        """A worker cannot do it: others are asked, if there are some."""
+        self.told.refused[a.worker] = a.refused
+        if not self.others():
+            raise BackendError(
+                f"{self.pool.name}: no worker can do it. {a.worker}: {a.refused}",
+                fix="Install the same tinyphysics and the same backend on all machines, or leave on= out.",
+            )
+        self.again(a.number, self.asked[a.number][0].worker if a.number in self.asked else "")
+
     def is_verified(self, number: int) -> bool:
         """Is a second worker asked?  The number of the block and the key of the run decide it, not the workers."""
         if not self.share:
@@ -151,7 +171,7 @@ class Job:
         return int.from_bytes(h, "big") < self.share * 2**64
 
     def again(self, number: int, but: str = "") -> None:
-        others = [w for w in self.pool.workers() if w != but and w not in self.told.liars]
+        others = self.others(but)
         if not others:
             raise BackendError(
                 "verify= needs a second worker, and there is one", fix="Start another, or leave verify= out."
