@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -22,6 +22,7 @@ from tinyphysics.flows.adjoint import adjoint_step
 from tinyphysics.ir import UOp
 from tinyphysics.ir.origins import OriginNotes, Origins, originating
 from tinyphysics.ir.reduction import COMPONENTS
+from tinyphysics.ir.rewrite import EndlessRewrite
 from tinyphysics.ir.spec import SHAPED, check
 from tinyphysics.plan import Goal, Plan
 from tinyphysics.planner import conflicts
@@ -142,13 +143,25 @@ def adjoint(b: Build, wrt: Sequence[UOp], reverse: bool, of_final: bool = False)
     """The program that pulls cotangents back through the steps of another, and sums up gradients of parameters."""
     goal = b.goal
     assert not goal.backwards, "the steps of sim.rewind are inverses, whose adjoint is another"
-    with unrounded() if goal.precision == "dd" else nullcontext():
+    with unrounded() if goal.precision == "dd" else nullcontext(), of_bounded_length(b):
         step = adjoint_step(with_tangents(b), wrt, reverse, goal.precision, of_final)
         exact = lower(step, b.system.sites, goal.dt, goal.precision, ready=True)
     known = b.step.weights
     signed = known | {-w: -meant for w, meant in known.items()}
     even = tuple(exact.states[k].name for k in even_states(b.exact)) if goal.precision == "lattice" else ()
     return replace(in_precision(exact, goal.precision, goal.lattice, signed, even), math=goal.math)
+
+
+@contextmanager
+def of_bounded_length(b: Build) -> Iterator[None]:
+    """A derivative whose short form is not found is refused: branches that are multiplied with each other grow too fast."""
+    try:
+        yield
+    except EndlessRewrite as error:
+        raise PlanError(
+            f"the derivative of a step of `{b.plan.method}` for `{b.system.name}` has too many branches to be written out",
+            fix="Take an explicit method, or write the energy with fewer tp.where, abs, minimum or maximum.",
+        ) from error
 
 
 def with_tangents(b: Build) -> Step:

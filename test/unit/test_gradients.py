@@ -709,3 +709,16 @@ def test_a_refusal_is_a_row_of_the_table():
     with pytest.raises(tp.PlanError) as refused:
         sim.grad(lambda out: out.final.q[0], q=[1.0, 0.0], p=[0.0, 1.1], steps=3)
     assert any(row.why in str(refused.value) and row.fix in str(refused.value) for row in ROWS)
+
+
+@pytest.mark.all("the rewriting that does not end takes 10 s of CPU")
+def test_branches_that_multiply_are_refused_in_words():
+    """A discrete gradient of an energy with branches: each divisor is a branch, and elimination multiplies them."""
+
+    @tp.hamiltonian
+    def system(q: tp.Vec[3], p: tp.Vec[3]):
+        return (p**2).sum() / 2 + tp.where(q[0] > q[0], q[0] ** 2, 0.5 * q[0]) + (q**2).sum() / 2
+
+    sim = tp.compile(system, dt=0.2, method="gonzalez")
+    with pytest.raises(tp.PlanError, match="too many branches to be written out"):
+        sim.grad(lambda out: (out.final.q**2).sum(), q=[-0.8, 1.0, -0.7], p=[0.7, -0.9, -0.7], steps=3)

@@ -28,6 +28,7 @@ STEADY = 0.25  # between two slopes in a row, for a range that is asymptotic
 # in double-double
 SHORTER = tuple(16 * 2**k for k in range(9))  # steps
 FINE = 1e-25  # differences below may be rounding
+FINE_IN_FLOAT64 = 1e-12  # the same, where there is no double-double
 AGREES = 1e-8  # between the limit and the reference, whose own differences leave 2e-11
 # of methods that choose their own steps
 OWN_SPAN = 3.0  # a step of order 8 is long
@@ -92,27 +93,31 @@ def check(s: Subject, t: Tally) -> None:
 
 
 def again(s: Subject, order: int, z: np.ndarray, span: float, end: np.ndarray, low: float) -> float:
-    """The slope with shorter steps of the same method in double-double; the lower one where that shows nothing better."""
+    """The slope with shorter steps of the same method in double-double; the lower one where that shows nothing better.
+
+    A method that has no form in double-double is run in float64, as long as its runs differ by more than rounding.
+    """
     # other units change the rounding alone, and double-double has none
     dropped = ("order", "method", "precision", "backend", "scale")
     given = {k: v for k, v in s.options.items() if k not in dropped}
     method = s.sim.compiled.known.method
+    fine = FINE
     try:
         sim = tp.compile(s.system, **given, method=method, precision="dd", backend="llvm")
     except tp.TinyPhysicsError:
-        return low
+        sim, fine = tp.compile(s.system, **given, method=method, backend="llvm"), FINE_IN_FLOAT64
     case, ends, slopes = s.case, [], [low]
     for n in SHORTER:
         out = sim.evolve(
             **case.given(z), **case.params, steps=n, dt=span / n, t0=case.t0, save_every=n, progress=False
         )
         words = [[np.ravel(w) for w in out.final.words(name)] for name, *_ in case.layout]
-        high, rest = (np.concatenate([w[k] for w in words]) for k in (0, 1))
+        high, rest = (np.concatenate([w[k] if k < len(w) else 0.0 * w[0] for w in words]) for k in (0, 1))
         if out.stopped or not usable(high[None]).all():
             return low
         ends.append((high, rest))
         moved = [float(np.abs((a - c) + (b - d)).max()) for (a, b), (c, d) in zip(ends, ends[1:])]
-        if moved and moved[-1] < FINE:
+        if moved and moved[-1] < fine:
             break
         slopes = [float(np.log2(a / b)) for a, b in zip(moved, moved[1:])]
     # the last two, of the shortest steps: a small error of low order shows late

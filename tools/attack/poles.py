@@ -38,6 +38,13 @@ class Centre:
     b: np.ndarray
 
     @property
+    def place(self) -> list[list[float]]:
+        """The same for all that vanish together: 2q + 1 is zero where q + 0.5 is."""
+        rows = np.column_stack([self.A, self.b])
+        first = np.abs(self.A).argmax(axis=1)
+        return sorted((rows / self.A[np.arange(len(rows)), first][:, None]).tolist())
+
+    @property
     def distance(self) -> str:
         parts = []
         for row, c in zip(self.A, self.b):
@@ -87,8 +94,7 @@ class Problem:
 
     def own(self, c: Centre) -> str:
         """The terms that have this pole: differences beside one would reach another."""
-        place = sorted(np.column_stack([c.A, c.b]).tolist())
-        same = [sorted(np.column_stack([d.A, d.b]).tolist()) == place for d in self.centres]
+        same = [d.place == c.place for d in self.centres]
         return " + ".join(x for x, yes in zip(self.terms, same) if yes)
 
     def pace(self, c: Centre, q: np.ndarray) -> float:
