@@ -22,6 +22,7 @@ from measure_methods import PROBLEMS, error
 from pictures_baths import draw_annealing, draw_argon, draw_baths, draw_how_long
 from pictures_contacts import draw_boxes
 from pictures_heat import draw_heat
+from pictures_parareal import draw_parareal
 from pictures_pushers import draw_friction, draw_magnetic, draw_pushers
 from pictures_rare import draw_rare
 from pictures_rods import draw_pendulum, draw_rods, draw_whip
@@ -664,6 +665,7 @@ def main() -> None:
         "pushers": draw_pushers,
         "whip": draw_whip,
         "annealing": draw_annealing,
+        "parareal": draw_parareal,
     }
     three = {
         "tops": draw_tops,
