@@ -225,7 +225,7 @@ def cost(s: Charges, way: Way) -> float:
     n = len(s.q)
     pairs = n * n / s.volume * 2 / 3 * pi * (1.1 * way.cutoff) ** 3
     nodes = float(np.prod(way.grid))
-    return float(9.0 * pairs + n * (1.2 * way.order**3 + 40) + nodes * 1.2 * np.log2(nodes))
+    return float(5.2 * pairs + n * (1.6 * way.order**3 + 40) + nodes * 1.7 * np.log2(nodes))
 
 
 def candidates(s: Charges, near: float, far: float, switch: float, anchored: bool, orders: Any) -> list[Way]:
