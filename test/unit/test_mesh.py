@@ -10,7 +10,7 @@ from tinyphysics.ir.mesh import spline, weights
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.mesh import half_square, interpolate, spread
 from tinyphysics.rules.calculus.vjp import gradient
-from tinyphysics.runtime.measure.mesh_forces import Charges, Way, converged, far_forces, forces, rms
+from tinyphysics.runtime.measure.mesh_forces import Charges, Way, chosen, converged, far_forces, forces, rms
 from tinyphysics.runtime.stages.in_numpy import numbers
 
 
@@ -142,6 +142,14 @@ def test_a_goal_for_forces_is_met_and_not_by_far(goal):
     assert told["goal"] == goal and 0.2 * goal < told["force_error"] < goal
     assert "force error" in sim.certificate.consistent.because
     assert any(x.amount == told["force_error"] for x in out.losses)
+
+
+def test_a_crystal_at_rest_has_a_mesh_too():
+    """All forces cancel: a goal is relative to a tenth of those of neighbours there."""
+    q, c = rock_salt(4, 0.0)
+    s = Charges(q, c, 4.0 * np.eye(3), np.arange(64), np.full(64, 1 / 64))
+    found = chosen([s], 1e-3, 0.9, True)
+    assert found.size == pytest.approx(0.1) and found.error < 1e-4
 
 
 @pytest.mark.all

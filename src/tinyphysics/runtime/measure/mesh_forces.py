@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 Array = Any
+CANCELLED, OF_A_PAIR = 1e-3, 0.1  # of the force of neighbours: below this all cancel; what errors are then relative to
 FEW = 4096  # particles whose softening is summed over the images next to the box
 SHOWN = 256  # particles that are looked at
 ERFC = np.frompyfunc(erfc, 1, 1)
@@ -308,13 +309,20 @@ class CannotMeet(Exception):
 
 def measured(sums: list[Charges], way: Way, right: Array) -> Found:
     total = sum(forces(s, way) for s in sums)
-    return Found(way, rms(total - right), rms(right))
+    return Found(way, rms(total - right), size_of(sums, right))
+
+
+def size_of(sums: list[Charges], right: Array) -> float:
+    """The rms of forces; where they cancel, as in a crystal at rest, a tenth of that of neighbours."""
+    pair = sqrt(sum((s.squares / len(s.q) ** (1 / 3) / s.volume ** (2 / 3)) ** 2 for s in sums))
+    own = rms(right)
+    return own if own > CANCELLED * pair else OF_A_PAIR * pair
 
 
 def chosen(sums: list[Charges], goal: float, switch: float, anchored: bool) -> Found:
     """The cheapest way whose forces, measured on some particles, are within the goal, and not far below."""
     right = converged(sums, goal)
-    size, near, far, best = rms(right), 1.0, 1.0, None
+    size, near, far, best = size_of(sums, right), 1.0, 1.0, None
     largest = max(sums, key=lambda s: s.squares)
     for _ in range(ROUNDS):
         each = SHARE * goal * size / sqrt(len(sums))
