@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 Array = Any
-CANCELLED, OF_A_PAIR = 1e-3, 0.1  # of the force of neighbours: below this all cancel; what errors are then relative to
+# of the force of neighbours: below this all forces cancel, and what errors are then relative to
+CANCELLED, OF_A_PAIR = 1e-3, 0.1
 FEW = 4096  # particles whose softening is summed over the images next to the box
 SHOWN = 256  # particles that are looked at
 ERFC = np.frompyfunc(erfc, 1, 1)
