@@ -267,3 +267,26 @@ def test_a_run_with_a_mesh_is_differentiated_both_ways(pinned):
         )
     pushed = sim.jvp({"q": v}, **ions(), steps=5)["q"]
     assert (pushed * w).sum() == pytest.approx((slopes["q"] * v).sum(), rel=1e-12)
+
+
+@pytest.mark.slow("two compilations")
+def test_the_pressure_is_the_slope_of_the_energy_on_the_mesh_and_a_bath_keeps_it():
+    @tp.hamiltonian
+    def repelling(q: tp.Array["n", 3], p: tp.Array["n", 3], c: tp.Vec["n"], L: float = 3.0):
+        r2 = tp.pair_distance2(q, box=L)
+        near = tp.pair_distance2(q, box=L, cutoff=1.2, switch=1.0)
+        return (
+            (p**2).sum() / 2 + tp.pair_sum(c[:, None] * c[None, :] / np.sqrt(r2)) + tp.pair_sum(0.1 / near**4)
+        )
+
+    start = {k: v for k, v in ions().items() if k != "m"}
+    sim = tp.compile(repelling, dt=0.01, long_range=BOTH)
+    out = sim.evolve(**start, steps=1, observe={"P": tp.physics.pressure(box="L")})
+    ends = []
+    for s in (1e-4, -1e-4):
+        wider = start | {"q": start["q"] * (1 + s), "L": 3.0 * (1 + s)}
+        ends.append(float(sim.evolve(**wider, steps=0).energy[0]))
+    assert out["P"][0] == pytest.approx(-(ends[0] - ends[1]) / 2e-4 / 81, rel=1e-5)
+    pressed = tp.compile(repelling, dt=0.01, long_range=BOTH, temperature=0.01, friction=1.0, pressure=0.1)
+    box = pressed.evolve(**start, steps=30, seed=1).L
+    assert box[0] == 3.0 and box[-1] != 3.0 and 2.4 < box[-1] < 4.0

@@ -10,6 +10,7 @@ import numpy as np
 
 from tinyphysics.constrained import BRACKET as CONSTRAINED
 from tinyphysics.errors import InputError, PlanError
+from tinyphysics.front.lattice_sums import is_lattice_sum, lattice_sum
 from tinyphysics.given import number, shown, whole
 from tinyphysics.ir import Ops, UOp, toposort
 from tinyphysics.options import heeds
@@ -117,7 +118,9 @@ def pressed(system: System, pressure: Any, how: Barostat) -> System:
 def cells(energy: UOp) -> Iterator[UOp]:
     """The cells of sums over pairs."""
     for u in toposort([energy]):
-        if u.op is Ops.NEIGHBOURS:
+        if is_lattice_sum(u):
+            yield lattice_sum(u).cell
+        elif u.op is Ops.NEIGHBOURS:
             yield from u.src[3:4]
     yield from (cell for _, cell in rooms([energy]))
 
