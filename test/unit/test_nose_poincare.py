@@ -104,6 +104,19 @@ def test_each_member_begins_at_its_own_energy():
     assert one.final.q == out.final.q[1] and one.final.eta == out.final.eta[1]
 
 
+def test_what_runs_inside_begins_there_too(tmp_path):
+    sim = tp.compile(quartic, 0.05, temperature=1.0, bath=BATH)
+    start = dict(q=0.8, p=0.2)
+    assert sim.suggest_dt(**start, until=3.0) > 1e-3  # a trial from eta = 0 follows another motion
+    assert float(sim.stepper(**start).eta) == sim.evolve(**start, steps=1).eta[0]
+    rest = sim.minimise(**start)
+    assert "eta" not in rest.states
+    again = sim.evolve(**{**rest.states, "p": 1.0}, steps=1)
+    assert again.eta[0] == pytest.approx(-0.5 - again.q[0] ** 4 / 4)
+    sim.save(tmp_path / "np.json")
+    assert tp.load(tmp_path / "np.json").evolve(**start, steps=20).hash == sim.evolve(**start, steps=20).hash
+
+
 def test_the_motion_of_the_whole_is_left_as_it_is():
     sim = tp.compile(free_chain, 0.02, temperature=0.7, bath=BATH, sizes={"n": 6})
     rng = np.random.default_rng(1)

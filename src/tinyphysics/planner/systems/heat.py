@@ -171,7 +171,9 @@ def heated(system: System, asked: Asked) -> System:
             taken = names_in(system)
             eta = free_name(taken, "eta"), free_name(taken, "p_eta")
             shape = (asked.bath.length,) if way == NOSE_HOOVER else ()
-            states += tuple(State(name, UOp.var(name, shape), "field", start=0.0) for name in eta)
+            # that of a Hamiltonian follows from the other states of the start
+            starts = (None if way == NOSE_POINCARE else 0.0, 0.0)
+            states += tuple(State(n, UOp.var(n, shape), "field", start=x) for n, x in zip(eta, starts))
         if way == NOSE_POINCARE and any(
             UOp.var("t") in u.leaves or system.time in u.leaves for u in (kT, tau)
         ):

@@ -17,13 +17,16 @@ from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.choice.goals import check_goals, decide, step_for
 from tinyphysics.planner.choice.longest import STATE_ERROR, asked, unstable
 from tinyphysics.planner.methods.catalog import BY_NAME
+from tinyphysics.rules.formulas.thermostats import NOSE_POINCARE
 from tinyphysics.runtime.measure import multirate as paces
 from tinyphysics.runtime.measure import stiffness
 from tinyphysics.runtime.measure.fast_parts import look_for_paces
+from tinyphysics.runtime.measure.loss_function import evaluate
 from tinyphysics.runtime.measure.operations import wrong_operations
 from tinyphysics.runtime.measure.pilot import Pilots, apart, estimate, last_row, looks_in, part, sample
 from tinyphysics.runtime.measure.tolerance import Tolerances, choose_tolerance, error_of_run
 from tinyphysics.runtime.stages import pilot_cache as decisions
+from tinyphysics.runtime.stages.at_zero import eta_of
 from tinyphysics.runtime.stages.momenta_of_velocities import given_momenta
 from tinyphysics.runtime.stages.resolve import Beginning, checked_step
 from tinyphysics.runtime.stages.setup import Setup
@@ -95,12 +98,28 @@ def stability(sim: Setup, dt: float) -> dict[str, dict[str, float]]:
     return {"stability": {"omega": omega, "omega_dt": abs(dt) * omega, "limit": method.limit}}
 
 
+def beginning(sim: Setup, given: Mapping[str, Any]) -> Inputs:
+    """The states and parameters of trial runs."""
+    system, encoding = sim.system, sim.compiled.encoding
+    given = given_momenta(system, given)
+    if system.bath != NOSE_POINCARE:
+        return inputs(system, given, encoding)
+    eta, value = eta_of(system)
+    if eta in given:
+        return inputs(system, given, encoding)
+    i = inputs(system, {**given, eta: 0.0}, encoding)
+    env = encoding.values(i.states)
+    env |= {name: np.broadcast_to(v, (i.members, *v.shape[1:])) for name, v in i.params.items()}
+    found = evaluate({"eta": value}, env, i.members)
+    return replace(i, states={**i.states, **encoding.stored(eta, found["eta"])})
+
+
 def state_of(sim: Setup, given: Mapping[str, Any], where: str) -> Inputs:
     """What a plan is made for; errors name the place where it was given."""
     try:
         if isinstance(sim.source, SizedFamily):
             sim.bind(sim.source, sizes_from(sim.source, given))
-        return inputs(sim.system, given_momenta(sim.system, given), sim.compiled.encoding)
+        return beginning(sim, given)
     except (InputError, ShapeError) as error:
         raise type(error)(
             f"{error.what} ({where})", site=error.site, fix=(error.fix or "").replace("to evolve", where)
@@ -193,7 +212,7 @@ def resolve_dt(sim: Setup, begin: Beginning) -> float:
             "With pilot= it is found when you compile.",
         )
     if sim.goal.decision is None or outruns(sim, steps, until, dt, t0):
-        i = inputs(sim.system, given_momenta(sim.system, given), sim.compiled.encoding)
+        i = beginning(sim, given)
         reach = time_of(until, t0) if dt is None else span_of(steps, until, dt, t0)
         if dt is not None and reach == 0:
             return dt

@@ -136,13 +136,15 @@ def minimise(
     most, tolerance = whole("steps", steps, 0), positive("force", force)
     for p in system.p:  # at rest, if nothing else is said
         given.setdefault(str(p.arg), np.zeros(p.shape))
-    i = inputs(system, given)
+    # of a bath: a state that begins where the energy of the start says is no part of a minimum
+    follows = [s.name for s in system.states if system.heat and s.role == "field" and s.start is None]
+    i = inputs(system, {**dict.fromkeys(follows, 0.0), **given})
     names = [str(q.arg) for q in system.q]
     x = np.concatenate([i.states[str(q.arg)].reshape(i.members, q.size) for q in system.q], axis=1)
     furthest = reach(x) if move is None else np.full(i.members, positive("move", move))
     found, energy, left, count = search(x, furthest, evaluator(sim, i, names, t0), most, tolerance)
     states, at = {}, 0
-    for s in system.states:
+    for s in (s for s in system.states if s.name not in follows):
         a = np.array(i.states[s.name])
         if s.name in names:
             a, at = found[:, at : at + s.var.size].reshape(a.shape), at + s.var.size

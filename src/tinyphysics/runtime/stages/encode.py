@@ -36,14 +36,14 @@ def encode(r: Resolved) -> Encoded:
     seen = r.given if system.motion is None else on_host(r.given, r.arrays)
     given = given_momenta(system.seen, seen, checked_time(r.t0))
     doubtful: set[str] = set()
-    if system.clock is None:
-        i = inputs(system, given, compiled.encoding, said_threads(r), doubtful)
-    else:
-        i = begun_in_time(bare_run(r), given)
     if system.bath == NOSE_POINCARE:
         from tinyphysics.runtime.stages.at_zero import begun_at_zero  # most systems have none
 
-        i = begun_at_zero(bare_run(r), given, i)
+        i = begun_at_zero(bare_run(r), given, said_threads(r))
+    elif system.clock is None:
+        i = inputs(system, given, compiled.encoding, said_threads(r), doubtful)
+    else:
+        i = begun_in_time(bare_run(r), given)
     if system.bracket == CONSTRAINED:
         from tinyphysics.runtime.stages.constraints import check_start  # most systems have none
 
