@@ -244,6 +244,45 @@ def test_numbers_that_are_drawn_twice_are_not_independent(name):
     assert lines == text or not shown(name, lines.splitlines())
 
 
+@tp.hamiltonian
+def two(q: tp.Array[2, 3], p: tp.Array[2, 3]):
+    return (p**2).sum() / 2 + 0.3 * q[0, 2] + (q**2).sum() / 2
+
+
+@tp.constraint
+def rod(q: tp.Array[2, 3]):
+    d = q[1] - q[0]
+    return d @ d - 1
+
+
+@tp.hamiltonian
+def body(q: tp.Vec[3], p: tp.Vec[3], R: tp.Rotor, L: tp.Vec[3]):
+    return p @ p / 2 + L @ L / 2 + q @ q / 2 + R[0] ** 2 * (1 + q[0])
+
+
+SEVERAL = {
+    "a chain": (trap, tp.nose_hoover(length=2)),
+    "a chain along rods": (two + rod, tp.nose_hoover(length=2)),
+    "bodies": (body, "bussi"),
+    "one thermostat": (trap, "nose_poincare"),
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_lines_of_a_bath_of_which_one_is_missing_are_no_bath(name):
+    """What follows of a move is nothing then: not its law, and not that a step is a palindrome."""
+    system, bath = SEVERAL[name]
+    text = str(tp.compile(system, 0.1, temperature=0.8, bath=bath).tpir)
+    lines = [line.split("  ;")[0] for line in text.splitlines() if not line.startswith("claim")]
+    at = of_bath(lines)
+    assert len(at) > 1
+    for k in at:
+        left = verify(parse("\n".join(line for j, line in enumerate(lines) if j != k)))
+        assert not any(
+            left.get(law) for law in (LAW, "measure-preserving", "symplectic", "symmetric", "reversible")
+        )
+
+
 def test_two_pieces_of_a_chain_with_two_times_have_no_law():
     sim = tp.compile(trap, 0.1, temperature=0.8, bath=tp.nose_hoover(length=2), method="obabo")
     text = "\n".join(line for line in str(sim.tpir).splitlines() if not line.startswith("claim"))

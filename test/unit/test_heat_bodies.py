@@ -7,9 +7,10 @@ import re
 
 import numpy as np
 import pytest
-from scipy.stats import kstest
+from scipy.stats import gamma, kstest
 
 import tinyphysics as tp
+from tinyphysics.errors import VerifyError
 from tinyphysics.tpir import parse, verify
 
 pytestmark = pytest.mark.requirement("S2-59")
@@ -70,6 +71,64 @@ def test_a_top_has_the_law_of_its_momenta_and_of_its_height(bath):
         r.verdict for s in sim.explain("full").sections for r in s.rows if r.name == "degrees of freedom"
     )
     assert g == "3"
+
+
+@tp.hamiltonian
+def tilted(R: tp.Rotor, L: tp.Vec[3], moments: tp.Vec[3] = (1.0, 2.0, 0.5)):
+    """A body in fields along three axes: nothing but its energy stays."""
+    w, x, y, z = R[0], R[1], R[2], R[3]
+    first = (w * w + x * x - y * y - z * z) ** 2
+    return (
+        (L * L / (2 * moments)).sum() + (w * w - x * x - y * y + z * z) + 0.8 * first + 0.7 * (x * y + w * z)
+    )
+
+
+def test_one_factor_for_all_angular_momenta_has_their_law():
+    """bussi: K is Γ(3/2) k_BT, each number of L is normal, and so is the height of the body that of exp(-V/k_BT)."""
+    sim = tp.compile(tilted, 0.05, temperature=0.5, bath="bussi", tau=0.3)
+    n, kT = 1500, 0.5
+    L = np.random.default_rng(7).normal(size=(n, 3)) * np.sqrt([0.5, 1.0, 0.25])
+    out = sim.evolve(R=attitudes(n, 9), L=L, steps=2500, seed=12, save_every=250)
+    moments = np.array([1.0, 2.0, 0.5])
+    K = (out.L[-1] ** 2 / (2 * moments)).sum(-1)
+    assert kstest(K / kT, gamma(1.5).cdf).pvalue > 1e-3
+    for k in range(3):
+        assert kstest(out.L[-1][:, k] / math.sqrt(kT * moments[k]), "norm").pvalue > 1e-3
+    A = attitudes(400_000, 5)
+    w, x, y, z = A.T
+    V = height(A) + 0.8 * (w * w + x * x - y * y - z * z) ** 2 + 0.7 * (x * y + w * z)
+    wanted = np.average(height(A), weights=np.exp(-V / kT))
+    assert height(out.R[2:]).mean() == pytest.approx(wanted, abs=0.02)
+    assert np.abs(out.energy - out.energy[0] - out.heat - out.shadow_work).max() < 1e-12
+    verdict = sim.certificate.canonical
+    assert verdict and "angular momenta exactly" in verdict.because
+    g = next(
+        r.verdict for s in sim.explain("full").sections for r in s.rows if r.name == "degrees of freedom"
+    )
+    assert g == "3"
+
+
+def test_a_factor_for_points_and_bodies_is_one_for_all():
+    sim = tp.compile(molecules, 0.05, temperature=0.7, bath="bussi", tau=0.3, sizes={"n": 2})
+    text = str(sim.tpir)
+    assert sim.certificate.canonical and verify(parse(text)).canonical
+    lines = [line for line in text.splitlines() if not line.startswith("claim")]
+    told = [k for k, line in enumerate(lines) if line.startswith("  THERMO")]
+    assert len(told) == 2  # p and L
+    for change in (
+        lambda x: x.replace("bussi, 1.0", "bussi, 0.5"),
+        lambda x: x.replace(", 12.0, ()", ", 11.0, ()"),
+        lambda x: x.replace("$temperature", "$tau"),
+        lambda x: x.replace("  THERMO", "  MAP").partition(", bussi")[0],
+    ):
+        changed = [change(line) if k in told else line for k, line in enumerate(lines)]
+        assert changed != lines
+        try:
+            assert not verify(parse("\n".join(changed))).get("canonical")
+        except VerifyError:
+            pass
+    alone = [line for k, line in enumerate(lines) if k != told[1]]
+    assert not verify(parse("\n".join(alone))).get("canonical")
 
 
 def test_a_rotation_matrix_has_the_same_law():
@@ -144,6 +203,11 @@ def test_a_bath_that_is_another_is_not_canonical(old, new, why):
     assert count and not found.canonical and re.search(why, found.canonical.because)
 
 
+@tp.hamiltonian
+def adrift(q: tp.Array[2, 3], p: tp.Array[2, 3], R: tp.Rotor, L: tp.Vec[3]):
+    return (p**2).sum() / 2 + (L**2).sum() / 2 + ((q[0] - q[1]) ** 2).sum() / 2 + R[0] ** 2
+
+
 @tp.hamiltonian(bracket="spin")
 def spins(S: tp.Array["n", 3]):  # noqa: F821
     return -(S[1:] * S[:-1]).sum()
@@ -160,7 +224,7 @@ def slanted(R: tp.Rotor, L: tp.Vec[3]):
 
 
 @pytest.mark.parametrize("system, options, match", [
-    (top, {"bath": "bussi"}, "whose bodies turn"),
+    (adrift, {"bath": "bussi"}, "keep the momentum of the whole"),
     (top, {"bath": "nose_hoover"}, "whose bodies turn"),
     (top, {"temperature": 0.0}, "not above zero"),
     (spins, {"sizes": {"n": 3}}, "spins have no kinetic energy"),

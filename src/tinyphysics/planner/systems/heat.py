@@ -25,6 +25,7 @@ from tinyphysics.planner.systems.friction import rate_of
 from tinyphysics.rules.equality.ranges import range_of
 from tinyphysics.rules.formulas.baths import ANDERSEN, LANGEVIN
 from tinyphysics.rules.formulas.memory import GLE, LONGEST
+from tinyphysics.rules.formulas.motions import translates
 from tinyphysics.rules.formulas.overdamped import BROWNIAN
 from tinyphysics.rules.formulas.thermostats import (
     BUSSI,
@@ -158,8 +159,9 @@ def heated(system: System, asked: Asked) -> System:
     signs[warm] = "positive"
     if way in TOGETHER:
         tau = time_of(system, asked.tau, made)
-        axes = () if way == TRIGGER else kept_axes(system, way)
-        g = sum(p.size for p in system.p) - len(axes) - held
+        axes = () if way == TRIGGER or system.structure.turning else kept_axes(system, way)
+        check_whole(system, way)
+        g = sum(p.size for p in system.momenta) - len(axes) - held
         if g < 1:
             raise PlanError(
                 f"bath={shown(way)} for `{system.name}`: {g} degrees of freedom are left without the motion of the whole",
@@ -260,6 +262,19 @@ def kept_axes(system: System, way: str) -> tuple[int, ...]:
     return axes
 
 
+def check_whole(system: System, way: str) -> None:
+    """An error where bodies turn and points among them keep the momentum of the whole: it would stay along one direction."""
+    if not system.structure.turning or not system.pairs:
+        return
+    assert system.energy is not None
+    d = {(q.shape[-1] if q.shape[-1] in (2, 3) else 1) if q.shape else 1 for q in system.q}
+    if any(translates(system.energy, list(system.q), list(system.p), axis) for axis in range(max(d))):
+        raise PlanError(
+            f"bath={shown(way)} for `{system.name}`, whose bodies turn and whose forces keep the momentum of the whole",
+            fix='Take bath="langevin", which heats that motion too.',
+        )
+
+
 ALONG = (LANGEVIN, BUSSI, NOSE_HOOVER)  # baths that keep the law of momenta along constraints
 NOT_ALONG = {  # why others do not
     ANDERSEN: "a collision gives one body a new momentum, and what rods leave of it has not Maxwell's law",
@@ -321,9 +336,8 @@ def check_fixman(system: System | SizedFamily) -> None:
         )
 
 
-TURNING = (LANGEVIN, ANDERSEN)  # baths of bodies that turn
+TURNING = (LANGEVIN, ANDERSEN, BUSSI)  # baths of bodies that turn
 NOT_TURNING = {  # why others are not
-    BUSSI: "one factor for momenta and angular momenta together has no proof yet",
     NOSE_HOOVER: "a chain on momenta and angular momenta together has no proof yet",
     NOSE_POINCARE: "its Hamiltonian has no part for turns",
     BROWNIAN: "it moves positions, and attitudes are none",

@@ -16,10 +16,12 @@ from tinyphysics.step import SubFlow
 from tinyphysics.system import System
 
 
-def of_bodies(system: System, kinetic: UOp, weight: float) -> BathFlow:
+def of_bodies(system: System, kinetic: UOp, weight: float) -> SubFlow:
     """A bath of points and of bodies that turn: each angular momentum as a momentum, with moments of inertia as masses."""
     kT, *rates = system.heat
     inverse = masses(system, kinetic, system.momenta).inverse
+    if system.bath in TOGETHER:
+        return ThermostatFlow(system.bath, thermostat_of(system, inverse), weight, stream_of(0, 0), kinetic)
     coupled = [
         Coupled(p, rate, w, stream_of(k, 0))
         for k, (p, rate, w) in enumerate(zip(system.momenta, rates, inverse))
@@ -31,7 +33,7 @@ def thermostat_of(system: System, inverse: tuple[UOp, ...]) -> Thermostat:
     """What a bath that acts on all momenta together is told, with 1/m of each."""
     kT, tau, g, *axes = system.heat
     return Thermostat(
-        system.p, inverse, system.hidden, kT, tau, float(g.arg), tuple(int(k.arg) for k in axes)
+        system.momenta, inverse, system.hidden, kT, tau, float(g.arg), tuple(int(k.arg) for k in axes)
     )
 
 

@@ -60,11 +60,15 @@ class Together:
     moves: list[Moved] = field(default_factory=list)
     maps: list[str] = field(default_factory=list)
     open: list[Line] = field(default_factory=list)
+    turning: tuple[int, ...] = ()  # angular momenta, which are momenta too
+
+    @property
+    def momenta(self) -> list[int]:
+        return [k for k, s in enumerate(self.program.states) if s.role == "momentum" or k in self.turning]
 
     def wanted(self, op: str) -> list[int]:
         """The states that one move of such lines changes, in the order of the lines."""
-        states = list(enumerate(self.program.states))
-        momenta = [k for k, s in states if s.role == "momentum"]
+        states, momenta = list(enumerate(self.program.states)), self.momenta
         if op == "THERMO":
             return [*momenta, *(k for k, s in states if s.role == "field")]
         if op == "MEMORY":  # each momentum, and the numbers beside it, which follow in its order
@@ -73,6 +77,11 @@ class Together:
             return [x for j, k in enumerate(momenta) for x in (k, *fields[j * each : (j + 1) * each])]
         pairs = [(self.program.conjugate(k), k) for k in momenta]
         return [k for pair in pairs for k in pair if k is not None]
+
+    @property
+    def incomplete(self) -> str:
+        """Why lines at the end are no move: others of them are missing."""
+        return f"{self.open[0].update} {WHAT}" if self.open else ""
 
     def take(self, walk: Walk, i: Instruction) -> None:
         symbolic, where, dst = walk.symbolic, walk.where, i.dst
@@ -102,7 +111,7 @@ class Together:
         if len(self.open) == len(order):
             lines, self.open = tuple(self.open), []
             how = {"THERMO": thermostat, "DIFFUSE": brownian, "MEMORY": memory}
-            found = how[i.op](self.program, lines)
+            found = how[i.op](len(self.momenta), lines)
             if found is None:
                 self.maps.append(f"{lines[0].update} {WHAT}")
             else:
@@ -116,9 +125,9 @@ def drawn_in(values: list[UOp]) -> tuple[UOp, ...]:
     return tuple(sorted(found, key=lambda u: int(u.arg[1])))
 
 
-def thermostat(program: Program, lines: tuple[Line, ...]) -> Moved | None:
+def thermostat(count: int, lines: tuple[Line, ...]) -> Moved | None:
+    """Of so many momenta, and what the bath has besides."""
     kT, tau, _, way, weight, g, axes = lines[0].told
-    count = sum(s.role == "momentum" for s in program.states)
     if any(x.told[0] is not kT or x.told[1] is not tau or x.told[3:] != lines[0].told[3:] for x in lines):
         return None
     assert isinstance(kT, UOp) and isinstance(tau, UOp) and isinstance(g, float) and isinstance(axes, tuple)
@@ -145,10 +154,9 @@ def rows_of(entries: object) -> Rows | None:
     return tuple(tuple(Fraction(*entries[n * i + j]) for j in range(n)) for i in range(n))
 
 
-def memory(program: Program, lines: tuple[Line, ...]) -> Moved | None:
+def memory(count: int, lines: tuple[Line, ...]) -> Moved | None:
     kT, _, weight, *both = lines[0].told
     A, C = map(rows_of, both)
-    count = sum(s.role == "momentum" for s in program.states)
     each = len(lines) // count
     if A is None or C is None or len(A) != each or len(C) != each:
         return None
@@ -170,7 +178,7 @@ def memory(program: Program, lines: tuple[Line, ...]) -> Moved | None:
     return Moved(lines, GLE, weight, kT, tuple(drawn), None, tuple(inverse), matrices=(A, C))  # type: ignore[arg-type]
 
 
-def brownian(program: Program, lines: tuple[Line, ...]) -> Moved | None:
+def brownian(count: int, lines: tuple[Line, ...]) -> Moved | None:
     drawn = drawn_in([x.value for x in lines])
     pairs = list(zip(lines[::2], lines[1::2]))
     if len(drawn) != len(pairs):

@@ -110,6 +110,8 @@ class ConstraintReader:
         self.close_kick()
         self.close_group()
         self.close_bath()
+        if why := self.together.incomplete:
+            walk.refuse(why)
         for r in walk.carried if walk.section == "init" else []:
             walk.refuse(f"{r} is carried from step to step, and may depend on the state or on time")
 
@@ -283,6 +285,8 @@ class ConstraintReader:
             return "no constraints are declared"
         if self.heated and self.together.moves:
             return "two baths"
+        if self.together.incomplete or not (self.heated or self.together.moves):
+            return self.together.incomplete or "no bath is shown"
         held = sum(g.size for g in structure.constraints)
         kept = [(UOp.var(f"multipliers {k}", g.shape) * g).sum() for k, g in enumerate(structure.constraints)]
         energy = UOp.sum_of([*self.terms, *kept])

@@ -14,16 +14,18 @@ from fractions import Fraction
 from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.equality.closed_sums import multiple
+from tinyphysics.rules.formulas.thermostats import BUSSI
 from tinyphysics.rules.formulas.turns import angle_in, speeds, turned
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.tpir.program.isa import Instruction, Program, Register, Type
 from tinyphysics.tpir.program.symbolic import at_clock, clocks, state_of, state_var
 from tinyphysics.tpir.proof.blocks import decayed
 from tinyphysics.tpir.proof.certificate import Verdict
-from tinyphysics.tpir.proof.heated import Heated, heated, not_maxwell
+from tinyphysics.tpir.proof.heated import Heated, heated, not_kept, not_maxwell
 from tinyphysics.tpir.proof.readers.friction import BACKWARDS, FRICTION, Decay
 from tinyphysics.tpir.proof.solutions import RESIDUAL
 from tinyphysics.tpir.proof.solved_turns import Equations, root_in
+from tinyphysics.tpir.proof.together import Together
 from tinyphysics.tpir.proof.units import DT, everywhere, moving
 from tinyphysics.tpir.proof.walk import Walk, check_type
 from tinyphysics.tpir.proof.weights import (
@@ -64,6 +66,8 @@ class RotationReader:
         self.solves = False
         self.relaxed: list[Update] = []
         self.heated: list[Heated] = []  # by a bath
+        # by a bath that changes all momenta at once
+        self.together = Together(program, turning=tuple(place(L) for _, L, _ in self.bodies))
         self.rates: dict[int, UOp] = {}  # of friction, by the numbers of what declares them
         self.factors: dict[tuple[UOp, UOp], Fraction | None] = {}
         self._speeds: dict[tuple[int, int], Mapping[UOp, UOp] | None] = {}
@@ -98,6 +102,8 @@ class RotationReader:
     # --- reading the program --------------------------------------------------------------------
     def close(self, walk: Walk) -> None:
         self.close_kick()
+        if why := self.together.incomplete:
+            walk.refuse(why)
         if self.turning:
             walk.refuse(f"`{walk.section}` ends with a part of a turn")
             self.turning = {}
@@ -113,7 +119,7 @@ class RotationReader:
         elif i.row.reader == "friction":
             self.close_kick()
             self.relax(i)
-        elif i.op == "BATH":
+        elif i.op in ("BATH", "THERMO"):
             self.close_kick()
             self.bath(i)
         elif i.row.numbers == "by_flow":
@@ -306,6 +312,15 @@ class RotationReader:
 
     # --- baths ------------------------------------------------------------------------------------
     def bath(self, i: Instruction) -> None:
+        if i.op == "THERMO":
+            done = len(self.together.moves)
+            self.together.take(self.walk, i)
+            every = frozenset(range(len(self.states)))
+            for m in self.together.moves[done:]:
+                self.walk.applied.append(Applied(BATH, Fraction(m.weight), None, m.update, every, every))
+            for why in self.together.maps:
+                self.walk.refuse(why)
+            return
         found = heated(self.walk, i)
         if isinstance(found, str):
             self.walk.refuse(found)
@@ -321,12 +336,21 @@ class RotationReader:
         if self.relaxed:
             trouble = trouble or f"{self.relaxed[0]}: no rule is known for RELAX beside BATH"
         palindrome, consistent = symmetric(flows, trouble), self.consistent()
+        if self.heated and self.together.moves:
+            trouble = trouble or "two baths"
+        if self.together.incomplete or not (self.heated or self.together.moves):
+            trouble = trouble or self.together.incomplete or "no bath is shown"
+        if self.together.moves and consistent and (why := off_weight("the bath", in_a_step(flows, {BATH}))):
+            consistent = Verdict(False, why)
         for state in {h.update.state for h in self.heated} if consistent else ():
             name = f"the bath of `{self.program.states[state].name}`"
             if why := off_weight(name, in_a_step(flows, {BATH + state})):
                 consistent = Verdict(False, why)
-        how = (self.program, self.heated, self.normal, self.velocity)
-        why = trouble or not_maxwell(*how)
+        how = (self.program, self.heated or self.together.moves, self.normal, self.velocity)
+        energy = UOp.sum_of(self.terms)
+        why = trouble or (not_maxwell(*how) if self.heated else not_kept(*how, energy))  # type: ignore[arg-type]
+        if not why and any(m.way != BUSSI or m.bath is None or m.bath.axes for m in self.together.moves):
+            why = "of bodies that turn no rule is known for this bath"
         if not why and any(f.time is not None for f in flows):
             why = "H depends on t, so that no law exp(-H/kT) stays as it is"
         for verdict in (consistent, palindrome):
@@ -420,7 +444,7 @@ class RotationReader:
         exact = "exact turns about one axis each, by what stays the same meanwhile, and kicks by the gradient of the rest"
         if self.solves:
             exact = f"equations that keep the bracket for every energy; {RESIDUAL}"
-        if any(i.op == "BATH" for i in self.program.step):
+        if any(i.op in ("BATH", "THERMO") for i in self.program.step):
             return self.in_bath()
         if self.relaxed:
             return self.damped(exact)

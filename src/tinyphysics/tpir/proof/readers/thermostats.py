@@ -59,6 +59,7 @@ class ThermostatReader:
     # --- verdicts -----------------------------------------------------------------------------
     def flows(self) -> tuple[list[Applied], str]:
         found, trouble = applied(self.blocks, self.normal)
+        trouble = trouble or self.blocks.together.incomplete
         every = frozenset(range(len(self.program.states)))
         for m in self.moves:
             told = (m.kT,) if m.bath is None else (m.kT, m.bath.tau)
