@@ -94,8 +94,10 @@ ROOMS = (
     Room(9,  "runtime.api", "What do users call?"),
     Room(10, "learn", "How is a run a layer of a library that differentiates?"),
     Room(10, "cluster", "How does a run use several machines?"),
+    Room(10, "explorer", "Which windows onto a simulation are there?"),
     Room(11, "", "What do users import and type?", (
-        "cli", "demo", "doctor", "kernel", "chaos", "fft", "hardbody", "plasma", "compat", "moved", "mypy_plugin", "script",
+        "cli", "demo", "doctor", "explore_child", "kernel", "chaos", "fft", "hardbody", "plasma", "compat", "moved",
+        "mypy_plugin", "script",
         "__init__", "__main__")),
 )
 # fmt: on
@@ -108,6 +110,7 @@ UP = {
     "autopsy": ("runtime.measure.autopsy", "out.stopped.report() is a method of a noun, for users"),
     "compile": ("runtime.api.compile", "system.compile(dt) is a method of a noun, for users"),
     "elsewhere": ("cluster.machines", "sim.evolve(on=client) is a method of a simulation, for users"),
+    "explore": ("explorer.open", 'sim.explore(html="run.html") is a method of a simulation, for users'),
     "in_slices": ("cluster.parareal", "sim.evolve(parallel=...) is a method of a simulation, for users"),
     "plot": (
         "runtime.api.pictures",

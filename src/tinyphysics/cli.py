@@ -24,6 +24,8 @@ from tinyphysics import __version__
 from tinyphysics.demo import listing, speed, what_next
 from tinyphysics.doctor import examine
 from tinyphysics.errors import InputError, StoreError, TinyPhysicsError
+from tinyphysics.explorer.open import explore
+from tinyphysics.explorer.server import Session, serve
 from tinyphysics.front.trace import PhysicsSystem
 from tinyphysics.physics.zoo import ZOO
 from tinyphysics.planner.methods.catalog import is_adaptive
@@ -171,6 +173,16 @@ def simulation(args: argparse.Namespace, loaded: Loaded, system: System, default
     if dt is None and system.kind != "map" and not {"error", "energy_drift"} & set(options):
         dt = default
     return compiled(system, dt, **options)
+
+
+def simulation_of(loaded: Loaded, options: Mapping[str, Any]) -> Simulation:
+    """A system of a file, compiled as the file does it but for some options."""
+    system = bound(loaded, loaded.start, {})
+    given = {**loaded.options, **options}
+    dt = loaded.dt
+    if dt is None and system.kind != "map" and not {"error", "energy_drift"} & set(given):
+        dt = LOOK_DT
+    return compiled(system, dt, **given)
 
 
 def rates_by_momentum(system: System) -> dict[str, str]:
@@ -406,6 +418,62 @@ def ir(args: argparse.Namespace) -> int:
     return 0
 
 
+def explore_(args: argparse.Namespace) -> int:
+    """A page of a system and a run from its start; without --html one that compiles what is in its editor."""
+    if args.html is None:
+        return explore_live(args)
+    if args.file is None:
+        raise InputError("--html needs a system", fix="Write tp explore kepler.py --html kepler.html.")
+    loaded = load(args.file)
+    if needs := [name for name in ("start", "dt", "steps") if name in loaded.left_out]:
+        print(f"`{needs[0]}` comes from a run: running {loaded.file} first", file=sys.stderr)
+        loaded = load(args.file, whole=True)
+    given = {**loaded.start, **settings("--set", args.set)}
+    system = bound(loaded, given, settings("--size", args.size))
+    known = [*(s.name for s in system.states), *(p.name for p in system.parameters)]
+    for name in given:
+        if name not in known:
+            raise InputError(
+                f"`{loaded.name}` has no state or parameter `{name}`",
+                fix=f"{did_you_mean(name, known)}It has {', '.join(known)}.",
+            )
+    sim = simulation(args, loaded, system, default=LOOK_DT)
+    made = explore(sim, given, args.html, args.steps)
+    print(f"wrote {made}: {made.stat().st_size // 1024} KiB; open it in a browser, with or without a network")
+    return 0
+
+
+def explore_live(args: argparse.Namespace) -> int:
+    """The explorer with an editor, on this machine."""
+    gallery = gallery_files()
+    if args.file is None and not gallery:
+        raise InputError("the gallery is not here", fix="Name a file: tp explore kepler.py.")
+    where = str(gallery[0] if args.file is None else args.file)
+    path, name = Path(where), ""
+    if not path.is_file() and ":" in where:
+        file, _, name = where.rpartition(":")
+        path = Path(file)
+    if not path.is_file():
+        raise InputError(f"there is no file `{path}`", fix="Give a Python file: kepler.py or kepler.py:NAME.")
+    options = {
+        n: getattr(args, n)
+        for n in ("method", "order", "backend", "precision")
+        if getattr(args, n) is not None
+    }
+    command = [sys.executable, "-m", "tinyphysics.explore_child", str(path.resolve().parent)]
+    session = Session(path, name, options, () if args.file else gallery)
+    serve(session, command, args.port, args.seconds, not args.no_browser)
+    return 0
+
+
+def gallery_files() -> list[Path]:
+    """The systems of the gallery: part of the package, or of a clone."""
+    here = Path(__file__).parent
+    folders = [here / "explorer" / "gallery", here.parents[1] / "examples" / "explore"]
+    found = next((f for f in folders if f.is_dir()), None)
+    return [] if found is None else sorted(found.glob("*.py"), key=lambda f: (f.stem != "pendulum", f.stem))
+
+
 def build(args: argparse.Namespace) -> int:
     loaded = load(args.file)
     given = {**loaded.start, **settings("--set", args.set)}
@@ -503,7 +571,13 @@ def parser() -> argparse.ArgumentParser:
     filed.add_argument(
         "--dt", type=float, help="the time step; default: dt in the file, or the dt= of its tp.compile call"
     )
+    filed_or_not = argparse.ArgumentParser(add_help=False, parents=[choices()])
+    filed_or_not.add_argument(
+        "file", metavar="FILE[:NAME]", nargs="?", help="a Python file; default: the gallery"
+    )
+    filed_or_not.add_argument("--dt", type=float, help="the time step; default: dt in the file")
     many: dict[str, Any] = {"action": "append", "default": []}
+    filed_or_not.add_argument("--size", **many, metavar="n=16", help="a size that is given by a letter")
     filed.add_argument("--size", **many, metavar="n=16", help="the value of a size that is given by a letter")
     given = many | {"metavar": "NAME=VALUE"}
     given["help"] = "a state or a parameter, q=1,0 or mu=2; default: start in the file"
@@ -551,6 +625,24 @@ def parser() -> argparse.ArgumentParser:
     i = commands.add_parser("ir", parents=[filed], help="print the program of a system; the file is not run")
     i.add_argument("--level", default="tpir", help=f"{' or '.join(LEVELS)}; default: tpir")
     i.set_defaults(command=ir)
+    x = commands.add_parser(
+        "explore",
+        parents=[filed_or_not],
+        help="show every level of the compiler for what is in an editor, or write that as one page",
+    )
+    x.add_argument(
+        "--html", metavar="FILE.html", help="write a page: one file that needs neither a network nor Python"
+    )
+    x.add_argument("--port", type=int, default=0, help="of this machine; default: a free one")
+    x.add_argument("--no-browser", action="store_true", help="print the address, and open nothing")
+    x.add_argument(
+        "--seconds", type=float, default=20.0, help="how long the text in the editor may take; default: 20"
+    )
+    x.add_argument(
+        "--steps", type=int, help="steps of the run in Python that the page compares with; default: 600"
+    )
+    x.add_argument("--set", **given)
+    x.set_defaults(command=explore_)
     b = commands.add_parser(
         "build",
         parents=[filed],

@@ -1,6 +1,6 @@
 """What do nouns ask of the layers above them?  `system.compile`, `out.plot`, `out.to_xarray`, `out.stopped.report`, …
 
-These nine functions are the only calls that point up: what they name is imported when it is called.
+These ten functions are the only calls that point up: what they name is imported when it is called.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 AUTOPSY = "tinyphysics.runtime.measure.autopsy"
 COMPILE = "tinyphysics.runtime.api.compile"
+EXPLORE = "tinyphysics.explorer.open"
 ELSEWHERE = "tinyphysics.cluster.machines"
 PARAREAL = "tinyphysics.cluster.parareal"
 PLOT = "tinyphysics.runtime.api.pictures"
@@ -37,6 +38,11 @@ def compile(system: Any, dt: float | None = None, **options: Any) -> Simulation:
 def elsewhere(on: Any) -> Any:
     """The machines that `evolve(on=...)` names."""
     return import_module(ELSEWHERE).on(on)
+
+
+def explore(sim: Any, start: Any, html: Any, steps: int | None) -> Any:
+    """A simulation and a run from a start as a page that is one file."""
+    return import_module(EXPLORE).explore(sim, start, html, steps)
 
 
 def in_slices(sim: Simulation, request: Any, parallel: Any) -> Trajectory:

@@ -81,7 +81,7 @@ def complete(sim):
 
 
 @pytest.mark.parametrize(
-    "file", [f if f.stem in ("kepler", "double_well", "trojan") else pytest.param(f, marks=pytest.mark.all) for f in GALLERY],
+    "file", [f if f.stem == "trojan" else pytest.param(f, marks=pytest.mark.all) for f in GALLERY],
     ids=lambda f: f.stem,
 )  # fmt: skip
 def test_every_line_of_an_energy_is_reached_on_every_level(file):
@@ -90,6 +90,7 @@ def test_every_line_of_an_energy_is_reached_on_every_level(file):
     complete(compiled(found.system.bind({}), found.dt, **found.options))
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("options", [{"precision": "dd"}, {"precision": "compensated"}, {"precision": "float32"},
                                      {"method": "yoshida4"}, {"method": "gauss4"}], ids=str)  # fmt: skip
 def test_other_methods_and_precisions_have_origins_too(options):

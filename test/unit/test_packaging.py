@@ -116,6 +116,7 @@ EXTRAS = {
     "jax": {"jax": "src"},
     "measure": {"mpmath": "src"},
     "wasm": {"wasmtime": "src"},
+    "web": {"starlette": "src", "uvicorn": "src", "websockets": "src"},
     "opencl": {"pyopencl": "src"},
     "c": {"ziglang": "src"},
     "bench": dict.fromkeys(["numba", "jax", "heyoka", "rebound", "diffrax"], "bench"),

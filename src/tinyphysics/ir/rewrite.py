@@ -39,6 +39,8 @@ def untouched(roots: Sequence[UOp], rules: PatternMatcher) -> dict[UOp, UOp]:
                 if rules.fire(u) is not None:
                     continue
             done[u] = u
+    if sites is not None:
+        sites.current = None
     return done
 
 

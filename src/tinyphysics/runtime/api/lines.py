@@ -21,7 +21,7 @@ from tinyphysics.ir.text import dumped
 from tinyphysics.ir.uop import UOp
 from tinyphysics.line import Line
 from tinyphysics.pipeline import remade, stepped
-from tinyphysics.planner.cost.target import in_loops
+from tinyphysics.planner.cost.target import in_loops, in_sandbox
 from tinyphysics.runtime.api.reports import explain
 from tinyphysics.runtime.engines.listing import listing, recorded_listing, seed_at
 from tinyphysics.runtime.stages.setup import Setup
@@ -266,6 +266,7 @@ class Tower:
 
     # --- kernels ----------------------------------------------------------------------------------------
     def kernel(self) -> list[Line]:
+        in_sandbox(self.built.program, "wasm")  # refuses what is too long to be written out
         out = [Line(f"kernel {self.built.program.name}", rule="heading")]
         for f in self.sections(False, "kernel"):
             origins = self.origins_in(f, "kernel")
@@ -345,6 +346,7 @@ class Tower:
 
     # --- text in languages --------------------------------------------------------------------------------
     def text(self, level: str) -> list[Line]:
+        self.level("kernel")
         written_nodes: list[UOp] = []
         with marks.marking(written_nodes):
             if level in TEXTS:

@@ -178,6 +178,16 @@ class Simulation(Differentiated):
 
         return lines_at(self, level)
 
+    @heeds("explore", 'sim.explore(q=1.0, p=0.0, html="run.html")')
+    def explore(self, *, html: Any, steps: int | None = None, **start: Any) -> Any:
+        """Writes one HTML file that shows every level of the compiler and runs here, without Python or a network.
+
+        html   the file
+        steps  of the run in Python that the page's own run is compared with; 600 where it is left out
+        start  states and parameters, as in evolve
+        """
+        return up.explore(self, start, html, steps)
+
     @heeds("kernel", 'sim.kernel(target="c")')
     def kernel(self, target: str = "c", *, members: int = 1) -> TakenKernel:
         """Returns the kernel to take away: text or module, what it reads, and a call that runs it on arrays that stay.

@@ -1,0 +1,1 @@
+"""Which windows onto a simulation are there?"""

@@ -1,0 +1,155 @@
+"""What do windows onto a simulation show?  One dictionary of plain values: texts with their lines, report, kernel, run."""
+
+from __future__ import annotations
+
+import base64
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.device.wasm.module import binary
+from tinyphysics.emit.scalar import wasm
+from tinyphysics.errors import InputError, PlanError, TinyPhysicsError
+from tinyphysics.explorer.energy import NAME as ENERGY
+from tinyphysics.explorer.energy import energy_section
+from tinyphysics.runtime.api.lines import ABOVE, Tower
+from tinyphysics.runtime.api.simulation import Simulation
+from tinyphysics.runtime.api.taken_kernel import TakenKernel
+from tinyphysics.runtime.engines.emissions import plain
+from tinyphysics.system import System
+from tinyphysics.util import prod
+from tinyphysics.version import __version__
+
+SHOWN = ("source", "uop", "facts", "plan", "tpir", "kernel", "c", "cuda", "llvm", "asm", "ptx", "wasm")
+TITLES = {
+    "source": "your file", "uop": "graph", "facts": "facts", "plan": "plan", "tpir": "TP-IR", "kernel": "kernel", "c": "C",
+    "cuda": "CUDA", "llvm": "LLVM", "asm": "assembler", "ptx": "PTX", "wasm": "WebAssembly",
+}  # fmt: skip
+FRAMES = 600
+RUNS = ("float64", "float32")  # types of states that a page computes
+
+
+def state_of(sim: Simulation, start: Mapping[str, Any], steps: int = FRAMES) -> dict[str, Any]:
+    """Everything that a page shows of a simulation, and of a run from a start."""
+    computed = computes(sim, start, steps)  # first: the report then knows this start
+    tower = Tower(sim)
+    system = tower.built.system
+    return {
+        "name": system.name, "question": question(system), "version": __version__, "backend": sim.built.target.backend,
+        "method": tower.built.plan.method, "levels": levels(tower), "report": report(sim), **computed,
+    }  # fmt: skip
+
+
+def computes(sim: Simulation, start: Mapping[str, Any], steps: int) -> dict[str, Any]:
+    """The kernel and a run to compare with; or why a page does not compute this one."""
+    try:
+        op = sim.kernel("wasm")
+    except PlanError as error:
+        return {"kernel": None, "run": None, "why": " ".join(str(error).split())}
+    if op.buffers[0].type not in RUNS or len(op.buffers[0].rows) != sum(
+        prod(s.var.shape) for s in sim.system.states
+    ):
+        why = f"a page computes runs in {' and '.join(RUNS)}, and this one is in {sim.goal.precision}"
+        return {"kernel": None, "run": None, "why": why}
+    return {"kernel": kernel(op, sim.system), "run": run(sim, start, steps)}
+
+
+def question(system: System) -> str:
+    """The first sentence of the file that a system is from."""
+    function = system.function
+    module = inspect.getmodule(function) if function is not None else None
+    text = (
+        getattr(module, "__doc__", None) or (function.__doc__ if function is not None else None) or ""
+    ).strip()
+    return text.partition("\n\n")[0].replace("\n", " ")
+
+
+def levels(tower: Tower) -> list[dict[str, Any]]:
+    """Texts with numbers of the lines above; lines of the source have their number in the file."""
+    out = []
+    for name in SHOWN:
+        try:
+            lines = tower.level(name)
+        except TinyPhysicsError as error:
+            out.append(
+                {
+                    "name": name,
+                    "title": TITLES[name],
+                    "above": ABOVE[name],
+                    "why": " ".join(str(error).split()),
+                }
+            )
+            continue
+        rules = list(dict.fromkeys(line.rule for line in lines))
+        level: dict[str, Any] = {
+            "name": name, "title": TITLES[name], "above": ABOVE[name], "rules": rules,
+            "lines": [[line.text, list(line.above), rules.index(line.rule), int(line.is_code)] for line in lines],
+        }  # fmt: skip
+        if name == "source":
+            level["numbers"] = [line.user[0].line for line in lines]
+            level["files"] = sorted({Path(line.user[0].file).name for line in lines})
+        out.append(level)
+    return out
+
+
+def report(sim: Simulation) -> list[dict[str, Any]]:
+    """Sections of the full report, with their rows."""
+    found = sim.explain("full")
+    return [
+        {
+            "title": s.title,
+            "rows": [[r.name, r.verdict, r.because, r.where] for r in s.rows],
+        }
+        for s in found.sections
+    ]
+
+
+def kernel(op: TakenKernel, system: System) -> dict[str, Any]:
+    """The module of a run, its layout, and the energy as one more function."""
+    sections = list(op.sections)
+    extra = energy_section(system, op.sections[0].loads) if op.buffers[0].type == "float64" else None
+    if extra is not None:
+        sections.append(extra)
+    code, _ = binary(wasm.module(sections, op.params, plain(op.params)), [f.name for f in sections])
+    return {
+        "module": base64.b64encode(code).decode(),
+        "functions": [f.name for f in sections],
+        "energy": ENERGY if extra is not None else None,
+        "state": {"type": op.buffers[0].type, "rows": list(op.buffers[0].rows)},
+        "loop": {"type": op.buffers[1].type, "rows": len(op.buffers[1].rows)},
+        "constants": [[c.name, c.value] for c in op.constants if c.type == "f64"],
+        "states": [
+            [s.name, list(s.var.shape), np.dtype(op.buffers[0].type).str, s.role] for s in system.states
+        ],
+        "hash": op.hash,
+    }
+
+
+def run(sim: Simulation, start: Mapping[str, Any], steps: int) -> dict[str, Any] | None:
+    """A run in Python, to be compared with that of the page: where it begins, and the hash of its end."""
+    rows = {str(name): value for name, value in start.items()}
+    states = [s.name for s in sim.system.states]
+    if any(name not in rows for name in states):
+        missing = next(name for name in states if name not in rows)
+        raise InputError(
+            f"the start has no `{missing}`",
+            fix=f"Write start = dict({', '.join(f'{n}=...' for n in states)}).",
+        )
+    for s in sim.system.states:
+        if np.ndim(rows[s.name]) > len(s.var.shape):
+            raise InputError(
+                f"a page shows one start, and `{s.name}` has several members", fix="Give one state."
+            )
+    out = sim.evolve(**start, steps=steps, frames=2)
+    values: list[float] = []
+    for s in sim.system.states:
+        value = np.broadcast_to(np.asarray(rows[s.name], float), s.var.shape)
+        values += np.ravel(value).tolist()
+    given = {n: float(v) for n, v in rows.items() if n not in states and np.ndim(v) == 0}
+    return {
+        "start": values, "steps": steps, "given": given, "hash": out.hash,
+        "stopped": None if out.stopped is None else [out.stopped.cause, out.stopped.step],
+    }  # fmt: skip
