@@ -22,6 +22,7 @@ from test_parity import SUITE, ensemble, growth, henon_heiles, kepler, pendulum,
 from tinyphysics.device.cuda import driver as cuda, nvptx
 from tinyphysics.device.cuda import rows as cuda_rows
 from tinyphysics.device.engines import cuda_lanes, cuda_loops
+from tinyphysics.emit.scalar import llvm, passes
 from tinyphysics.emit.scalar import ptx as emit
 from tinyphysics.emit.modules import ptx_nests
 from tinyphysics.emit.scalar import ptx_tools
@@ -90,9 +91,13 @@ def test_ensembles_of_every_size_agree(fake_cuda, members):
 @pytest.mark.parametrize("most", [1, 2, 4])
 def test_steps_written_one_after_the_other_are_the_same_steps(fake_cuda, monkeypatch, most):
     """In a pass of a loop; what is left of them is done one by one."""
+    written = []
     monkeypatch.setattr(cuda_lanes, "STEPS", most)
+    monkeypatch.setattr(llvm, "passes", lambda *given: written.append(given[3]) or passes.passes(*given))
+    soft = tp.hamiltonian(lambda q, p: p**2 / 2 - 1 / tp.sqrt(1 + q**2))
     for steps in (1, 2, 4, 5, 9):
-        same(*both(henon_heiles, dict(dt=0.1), ensemble(TRAPPED, 40), steps=steps))
+        same(*both(soft, dict(dt=0.1), ensemble(SWING, 40), steps=steps))
+    assert {*written} == ({most} if most > 1 else set())
 
 
 def test_no_member_is_no_work(fake_cuda):

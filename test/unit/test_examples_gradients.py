@@ -30,6 +30,9 @@ REFUSED = {
     "lattice_gas": "whole numbers",
 }
 FEW = {"planets": 2}  # steps: the adjoint of one of 99,000 operations runs in Python
+APART = {  # its own first state lies on the floor, where a slope jumps
+    "boxes": dict(q=[0.501, 1.503, 2.506], p=[-0.9, -1.1, -1.3])
+}
 
 
 class Enough(Exception):
@@ -66,7 +69,7 @@ def test_gradcheck_passes_on_an_example(path, monkeypatch):
         busy.append(True)
         why = REFUSED.get(path.stem)
         with pytest.raises(tp.PlanError, match=why) if why else contextlib.nullcontext():
-            checked(sim, asked, FEW.get(path.stem, STEPS))
+            checked(sim, {**asked, **APART.get(path.stem, {})}, FEW.get(path.stem, STEPS))
         busy.clear()
         if len(seen) == MOST or path.stem in FEW:
             raise Enough

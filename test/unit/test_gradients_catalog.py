@@ -207,6 +207,20 @@ def test_second_derivatives_go_through_what_has_no_inverse():
     assert np.allclose(found, (slope(1e-5) - slope(-1e-5)) / 2e-5, rtol=1e-8)
 
 
+def test_a_stack_of_contacts_has_a_gradient():
+    """Branches in branches in each other: each contact is met in every sweep."""
+
+    @tp.hamiltonian
+    def boxes(q: tp.Vec[3], p: tp.Vec[3], m: float = 1.0, g: float = 9.81):
+        return p @ p / (2 * m) + m * g * q.sum()
+
+    stack = tp.contact(lambda q: tp.concatenate([q[:1] - 0.5, q[1:] - q[:-1] - 1]), name="stack")
+    sim = tp.compile(boxes + stack, dt=0.01)
+    start = dict(q=[0.501, 1.503, 2.506], p=[-0.9, -1.1, -1.3], steps=4)
+    found = sim.gradcheck(lambda out: (out.final.q**2).sum() + (out.final.p**2).sum(), **start)
+    assert found.passed and found.duality < 1e-12 and found.differences < 1e-12
+
+
 @pytest.mark.parametrize("system", ["autonomous", "timed"])
 @pytest.mark.parametrize("method", ["leapfrog", "yoshida4", "rk4", "gauss4"])
 def test_a_gradient_by_dt_goes_through_stages_and_times(method, system):

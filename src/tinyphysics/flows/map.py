@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tinyphysics.flows.cotangents import Cotangents, Total, is_zero
@@ -14,6 +14,7 @@ from tinyphysics.step import AS_WRITTEN, SubFlow
 from tinyphysics.tpir.program.isa import Register, Word
 from tinyphysics.tpir.program.lower import ProgramBuilder
 
+Shorter = Callable[[Sequence[UOp]], list[UOp]]
 Assignments = tuple[tuple[UOp, UOp], ...]  # (state, value)
 
 
@@ -43,23 +44,25 @@ class Map(SubFlow):
     def weights(self) -> Iterator[float]:
         yield self.clock
 
-    def along(self, way: Mapping[UOp, UOp]) -> Map:
+    def along(self, way: Mapping[UOp, UOp], shorter: Shorter = simplify) -> Map:
         """How it moves a direction of the states."""
         states, values = zip(*self.values)
-        slopes = simplify(jvp(values, list(way), list(way.values())))
+        slopes = shorter(jvp(values, list(way), list(way.values())))
         return Map(tuple(zip((way[x] for x in states), slopes)), clock=self.clock)
 
-    def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
+    def tangent(self, ways: Sequence[Mapping[UOp, UOp]], shorter: Shorter = simplify) -> tuple[SubFlow, ...]:
         if not self.values:
             return (self,)
-        return Map(tuple(v for way in ways for v in self.along(way).values), clock=self.clock), self
+        return Map(tuple(v for way in ways for v in self.along(way, shorter).values), clock=self.clock), self
 
-    def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...]:
+    def adjoint(
+        self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp], shorter: Shorter = simplify
+    ) -> tuple[SubFlow, ...]:
         """Gradients of parameters first, which read the cotangents as they were; then these."""
         if not self.values:
             return ()
         states, values = zip(*self.values)
-        found = simplify(vjp(values, [bars[x] for x in states], [*bars, *sums]))
+        found = shorter(vjp(values, [bars[x] for x in states], [*bars, *sums]))
         slopes = dict(zip((*bars, *sums), found))
         written = set(states)
         totals = tuple(Total(sums[v], slopes[v]) for v in sums if not is_zero(slopes[v]))

@@ -16,11 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tinyphysics.flows.map import Map
-from tinyphysics.ir import UOp, elements, substitute
+from tinyphysics.ir import UOp, elements, graph_rewrite, substitute
 from tinyphysics.rules.calculus.linear import ZERO, is_number, times
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.formulas.constraints import Constraints, dot, jacobian, total
+from tinyphysics.rules.identities.exact import exact
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import DT, SubFlow
 from tinyphysics.structure import FORCE
@@ -173,6 +174,11 @@ def work_taken(
     return UOp.sum_of([u.sum() if u.shape else u for u in parts])
 
 
+def spared(values: Sequence[UOp]) -> list[UOp]:
+    """With what is zero or one left out, and no more: branches in branches in each other would multiply."""
+    return graph_rewrite(list(values), exact)
+
+
 @dataclass(frozen=True, eq=False)
 class TouchFlow(SubFlow):
     """New momenta and impulses; the energy that goes is booked."""
@@ -201,10 +207,10 @@ class TouchFlow(SubFlow):
         return replace(self, ledger=p_t, given=new[self.taken])
 
     def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...]:
-        return self.moves.tangent(ways)
+        return self.moves.tangent(ways, spared)
 
     def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...]:
-        return self.moves.adjoint(bars, sums)
+        return self.moves.adjoint(bars, sums, spared)
 
     def lower(self, b: ProgramBuilder, section: str) -> None:
         if self.ledger is not None and self.given is not None:

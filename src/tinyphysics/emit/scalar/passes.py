@@ -1,7 +1,8 @@
-"""How many steps has one pass of a GPU's loop?  Several, written one after the other, where a step is short.
+"""How many steps has one pass of a GPU's loop?  Several, written one after the other, where a short step divides.
 
-What counts passes, compares and jumps takes as many turns of a processor as half an operation of float64 each, and a number
-that goes round a loop is moved. No operation on floats changes, so no bit does.
+What counts passes, compares and jumps takes as long as half an operation of float64 each, and a number that goes round a loop
+is moved. The assembler writes loops out by itself, and better, but those with divisions and roots, which have jumps of their
+own. No operation on floats changes, so no bit does.
 """
 
 from __future__ import annotations
@@ -9,16 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tinyphysics.emit.text.writer import Writer
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.uop import toposort
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernels.kernel import Section
 
 ROOM = 640  # operations that a pass may have
+JUMPS = {Ops.DIV, Ops.SQRT}  # to what is done with numbers of unusual size
 Step = Callable[[list[list[str]]], list[list[str]]]
 
 
 def steps_of(f: Section, shape: VectorShape) -> int:
     """A power of two, at most what the shape asks for."""
-    steps = shape.steps
+    steps = shape.steps if any(u.op in JUMPS for u in toposort(f.roots)) else 1
     while steps > 1 and steps * shape.unroll * max(f.operations, 1) > ROOM:
         steps //= 2
     return steps
