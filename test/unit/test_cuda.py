@@ -22,7 +22,8 @@ from test_parity import SUITE, ensemble, growth, henon_heiles, kepler, pendulum,
 from tinyphysics.device.cuda import driver as cuda, nvptx
 from tinyphysics.device.cuda import rows as cuda_rows
 from tinyphysics.device.engines import cuda_lanes, cuda_loops
-from tinyphysics.emit.scalar import llvm, passes
+from tinyphysics.emit.scalar import llvm as emit_llvm
+from tinyphysics.emit.scalar import passes
 from tinyphysics.emit.scalar import ptx as emit
 from tinyphysics.emit.modules import ptx_nests
 from tinyphysics.emit.scalar import ptx_tools
@@ -93,7 +94,7 @@ def test_steps_written_one_after_the_other_are_the_same_steps(fake_cuda, monkeyp
     """In a pass of a loop; what is left of them is done one by one."""
     written = []
     monkeypatch.setattr(cuda_lanes, "STEPS", most)
-    monkeypatch.setattr(llvm, "passes", lambda *given: written.append(given[3]) or passes.passes(*given))
+    monkeypatch.setattr(emit_llvm, "passes", lambda *given: written.append(given[3]) or passes.passes(*given))
     soft = tp.hamiltonian(lambda q, p: p**2 / 2 - 1 / tp.sqrt(1 + q**2))
     for steps in (1, 2, 4, 5, 9):
         same(*both(soft, dict(dt=0.1), ensemble(SWING, 40), steps=steps))
