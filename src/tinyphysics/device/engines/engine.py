@@ -31,7 +31,7 @@ from tinyphysics.tpir.kernels.nearest import BEFORE
 from tinyphysics.util import prod
 
 Arrays = Mapping[str, Any]
-BLOCK_WORK = 4e7  # operations of a thread in a block of time: some tens of milliseconds
+BLOCK_WORK = 2e8  # operations of a thread in a block of time: some tens of milliseconds
 LEAST_BLOCK = 64  # steps: fewer, and a large ensemble would go through memory at every step
 THREAD_WORK = 4e6  # operations that are worth a second thread
 CHUNKS_PER_THREAD = 8  # the slower core takes fewer

@@ -13,7 +13,7 @@ from tinyphysics.util import prod
 
 Arrays = Mapping[str, Any]
 Outputs = Mapping[str, tuple[Any, tuple[int, ...]]]  # the dtype and shape of each
-FEW = 1 << 12  # numbers that are sooner counted than looked at with the interpreter left to other threads
+FEW = 1 << 19  # numbers that are sooner counted than looked at with the interpreter left to other threads
 
 
 class HostMemory:

@@ -16,6 +16,7 @@ from tinyphysics.runtime.stages.acting import lost
 from tinyphysics.runtime.stages.between import frames_between
 from tinyphysics.runtime.stages.running import Done, Running, Stopped
 from tinyphysics.runtime.state.encoding import owner
+from tinyphysics.runtime.state.run import next_act
 from tinyphysics.runtime.state.tiles import Tile
 from tinyphysics.trajectory import Stop
 
@@ -33,7 +34,9 @@ def advance_block(run: Running, k: int, n: int, target: int) -> Done:
         if len(tile.frozen) + len(done.stopped) == tile.members:
             blank(run, tile, at, target)
             break
-        before = None if at == n else run.engine.snapshot(m)
+        if at > n and run.acts is not None and run.acts.due_inside(at):
+            m = run.acts.inside(run.engine, tile, m, at)
+        before = run.engine.snapshot(m) if at > n and rows else None
         values: dict[str, Any] = {}
         if rows:
             values = run.engine.watch(m, rows, stride)
@@ -45,7 +48,7 @@ def advance_block(run: Running, k: int, n: int, target: int) -> Done:
         if run.poles is not None and not run.poles.replays and (over == target or suspicious):
             look_for_poles(run, tile, m, done)
         if suspicious:
-            before = run.load(tile, n) if before is None else before
+            before = step_again(run, tile, n, at) if before is None else before
             known = min(suspicious.values()) * stride
             found = locate(run.engine, before, list(suspicious), at, over, known, bool(run.pairs))
             done.stopped |= {
@@ -80,6 +83,17 @@ def advance_block(run: Running, k: int, n: int, target: int) -> Done:
     elif target < s.steps or not run.record.frames:  # at the end the last frame is in its place
         tile.put(m)
     return done
+
+
+def step_again(run: Running, tile: Tile, n: int, at: int) -> Any:
+    """The loop state from which a tile left step `at`, from what is known of step n."""
+    m = run.load(tile, n)
+    for _, stride in pieces(run, m, n, at):
+        run.engine.advance(m, stride)
+        n += stride
+        if run.acts is not None and run.acts.due_inside(n):
+            m = run.acts.inside(run.engine, tile, m, n)
+    return m
 
 
 def look_for_poles(run: Running, tile: Tile, m: Any, done: Done) -> None:
@@ -125,7 +139,12 @@ def show_after(run: Running, tile: Tile, state: States, n: int, values: dict[str
 def pieces(run: Running, m: Any, n: int, target: int) -> Iterator[tuple[int, int]]:
     """(rows, stride) of the calls from step n to the target; no rows: nothing is observed."""
     if run.schedule.observe_every is None and not run.fused:
-        yield 0, target - n
+        while (
+            n < target
+        ):  # what is done to registers inside is done tile by tile, while a tile is in the cache
+            end = target if run.acts is None else next_act(run.acts.run.acts, n, target)
+            yield 0, end - n
+            n = end
         return
     every, most = run.stride, run.engine.rows(m)
     while n < target:

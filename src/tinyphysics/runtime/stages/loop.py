@@ -154,7 +154,9 @@ def block_end(run: Running, n: int, size: int) -> int:
     """Where the block that begins at step n ends."""
     room = run.schedule.steps if run.windows is None else run.windows.limit()
     if run.acts is not None:
-        room = next_act(run.acts.run.acts, n, room)
+        acts = run.acts.run.acts
+        inside = not run.fused and run.schedule.observe_every is None and not run.watches
+        room = next_act([a for a in acts if not (inside and a.inside)], n, room)
     room = next_act(run.watches, n, room)
     if run.across is not None:
         room = min(room, run.across.next(n))

@@ -17,18 +17,22 @@ from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.trajectory import Stop
 from tinyphysics.util import prod
 
+SMALLEST = 8  # of these are one of the largest tiles
+
 
 def cut(members: int, numbers: int, itemsize: int, room: int, workers: int = 1) -> list[slice]:
     """Members of each tile; the leaves of a hash never lie across two. No numbers: the engine keeps its state.
 
-    What there is room for is one tile: threads take chunks of it, and blocks are long. Tiles of more are a quarter of that
-    at most, and the last ones are as small as lets so many threads end together.
+    What there is room for is one tile: threads take chunks of it, and blocks are long. Tiles of more are half of that
+    at most, and the last ones are smaller, so that so many threads end together. None is much smaller: what Python does
+    for a tile is done by one thread at a time.
     """
     if members * numbers <= room:
         return [slice(0, members)] if members else []
     whole = LEAF // itemsize
-    most, left, starts = max(1, room // 4 // numbers // whole), members // whole, [0]
-    while (size := min(most, max(1, left // workers))) < left:
+    most, left, starts = max(1, room // 2 // numbers // whole), members // whole, [0]
+    least = max(1, most // SMALLEST)
+    while (size := min(most, max(least, left // workers))) < left:
         starts.append(starts[-1] + size * whole)
         left -= size
     return [slice(a, b) for a, b in zip(starts, [*starts[1:], members])]
