@@ -122,7 +122,10 @@ def walk() -> Found:
     many, n = (16, 2_000) if FACTS["fake"] else (1_000, 1_000_000)
     speeds = np.linspace(0.8, 1.2, many)
     start = {"q": np.tile([1.0, 0.0], (many, 1)), "p": np.stack([0 * speeds, speeds], -1)}
-    out = compiled(kepler, 0.02, method="leapfrog").evolve(**start, steps=n, frames=2)
+    sim = compiled(
+        kepler, 0.02, method="leapfrog", check_every=1 << 18
+    )  # asked for, it looks at short runs of a GPU, too
+    out = sim.evolve(**start, steps=n, frames=2)
     q, p = out.final.q, out.final.p
     off = q[:, 0] * p[:, 1] - q[:, 1] * p[:, 0] - speeds
     spread = float(np.sqrt(np.mean(off**2))) / (2.0**-53 * math.sqrt(n))
@@ -132,6 +135,47 @@ def walk() -> Found:
         "0.52; 0 alarms, 0 stops",
         q,
     )
+
+
+@tp.hamiltonian
+def morse(q: float, p: float):
+    return p**2 / 2 + (1 - tp.exp(-q)) ** 2
+
+
+@tp.hamiltonian
+def yukawa(q: tp.Vec[3], p: tp.Vec[3]):
+    return p @ p / 2 - tp.exp(-tp.norm(q)) / tp.norm(q)
+
+
+def vibrations(many: int) -> dict[str, Any]:
+    """Below the energy at which a bond breaks."""
+    r = np.random.default_rng(3)
+    return {"q": r.uniform(-0.3, 1.0, many), "p": r.uniform(-0.3, 0.3, many)}
+
+
+def screened(many: int) -> dict[str, Any]:
+    """Bound orbits in planes of all directions."""
+    r = np.random.default_rng(3)
+    u, w = r.normal(size=(2, many, 3))
+    u /= np.linalg.norm(u, axis=1)[:, None]
+    w = np.cross(u, w)
+    w /= np.linalg.norm(w, axis=1)[:, None]
+    far = r.uniform(0.4, 0.8, many)
+    speed = np.sqrt(np.exp(-far) * (1 + 1 / far)) * r.uniform(0.85, 1.0, many)
+    assert (speed**2 / 2 < np.exp(-far) / far).all()
+    return {"q": u * far[:, None], "p": w * speed[:, None]}
+
+
+def well(system: Any, dt: float, begin: Callable[[int], dict[str, Any]]) -> Found:
+    many, n = (16, 2_000) if FACTS["fake"] else (1_000, 1_000_000)
+    alarms, stops, ends = 0, 0, []
+    for method in ("leapfrog", "leapfrog_dkd", "yoshida4"):
+        out = compiled(system, dt, method=method, check_every=1 << 17).evolve(
+            **begin(many), steps=n, frames=2
+        )
+        alarms, stops = alarms + out.metrics.get("checks", {}).get("alarms", 0), stops + len(out.stops)
+        ends.append(out.final.q)
+    return f"{3 * many:,} runs: {alarms} alarms, {stops} stops", "0 alarms, 0 stops", np.array(ends)
 
 
 def sensitivity() -> Found:
@@ -221,6 +265,8 @@ ROWS: dict[str, Callable[[], Found]] = {
 }
 LONG: dict[str, Callable[[], Found]] = {
     "healthy": walk,
+    "healthy morse": lambda: well(morse, 0.02, vibrations),
+    "healthy yukawa": lambda: well(yukawa, 0.005, screened),
     "lyapunov": chaotic,
     "coverage": coverage,
     "standard map 7": lambda: kicked(7.0),
