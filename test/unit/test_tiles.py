@@ -108,7 +108,7 @@ def test_tiles_cover_every_member_once_and_no_leaf_lies_across_two(members, numb
     assert all(part.start * itemsize % 65536 == 0 for part in parts)
     sizes = {part.stop - part.start for part in parts[:-1]}
     assert len(sizes) <= 1 and all(
-        part.stop - part.start <= max(ROOM // 2 // numbers, 2 * LEAF) for part in parts[1:]
+        part.stop - part.start <= max(ROOM // 4 // numbers, 2 * LEAF) for part in parts[1:]
     )
 
 

@@ -18,19 +18,21 @@ from tinyphysics.trajectory import Stop
 from tinyphysics.util import prod
 
 SMALLEST = 8  # of these are one of the largest tiles
+FEW_WORKERS = 4  # threads that seldom wait for each other's Python
 
 
 def cut(members: int, numbers: int, itemsize: int, room: int, workers: int = 1) -> list[slice]:
     """Members of each tile; the leaves of a hash never lie across two. No numbers: the engine keeps its state.
 
-    What there is room for is one tile: threads take chunks of it, and blocks are long. Tiles of more are half of that
-    at most, and the last ones are smaller, so that so many threads end together. None is much smaller: what Python does
-    for a tile is done by one thread at a time.
+    What there is room for is one tile: threads take chunks of it, and blocks are long. Tiles of more are a quarter of that
+    at most, and the last ones are smaller, so that so many threads end together. None is much smaller, and those of many
+    threads are larger: what Python does for a tile is done by one thread at a time.
     """
     if members * numbers <= room:
         return [slice(0, members)] if members else []
     whole = LEAF // itemsize
-    most, left, starts = max(1, room // 2 // numbers // whole), members // whole, [0]
+    share = 4 if workers <= FEW_WORKERS else 2
+    most, left, starts = max(1, room // share // numbers // whole), members // whole, [0]
     least = max(1, most // SMALLEST)
     while (size := min(most, max(least, left // workers))) < left:
         starts.append(starts[-1] + size * whole)
