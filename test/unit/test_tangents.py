@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from tinyphysics.device.engines import engine
 from tinyphysics.planner.methods.catalog import METHODS
 from tinyphysics.runtime.measure.tangents import GROWTH, Wanted, run_with_directions
 from tinyphysics.tpir.program.lower import DIRECTION
@@ -246,3 +247,23 @@ def test_directions_on_a_gpu_have_the_bits_that_they_have_here(fake_cuda):
         r = run_with_directions(sim, Wanted(), many, 0.0, 3, "a test")
         ends.append(r.evolve(3, steps=7, frames=2).final)
     assert all(np.array_equal(ends[0][n], ends[1][n]) for n in ends[0].states)
+
+
+@pytest.mark.filterwarnings("ignore::tinyphysics.PhysicsWarning")
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+def test_directions_made_orthonormal_inside_a_block_are_those_of_many_blocks(monkeypatch, backend):
+    """Members that escape between two strides stop at the same steps, with the same last states."""
+
+    @tp.hamiltonian
+    def open_well(q: tp.Vec[2], p: tp.Vec[2]):
+        return (p @ p + q @ q) / 2 + q[0] ** 2 * q[1] - q[1] ** 3 / 3
+
+    start = {"q": np.stack([np.zeros(12), np.linspace(0.1, 1.2, 12)], -1), "p": np.full((12, 2), 0.15)}
+    sim = tp.compile(open_well, dt=0.05, method="leapfrog", checks="off", backend=backend)
+    found = []
+    for work in (2e8, 1.0):
+        monkeypatch.setattr(engine, "BLOCK_WORK", work)
+        monkeypatch.setattr(engine, "LEAST_BLOCK", 2)
+        out = run_with_directions(sim, Wanted(), start, 0.0, 0, "a test").evolve(17, steps=700, frames=2)
+        found.append(([(s.member, s.step, s.where) for s in out.stops], out.hash))
+    assert found[0] == found[1] and 2 < len(found[0][0]) < 12
