@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinyphysics.ir import Ops, UOp, elements, substitute, toposort
-from tinyphysics.ir.ops import ELEMENTWISE
+from tinyphysics.ir.ops import ELEMENTWISE, MINIMAL
 from tinyphysics.ir.reduction import COMPONENTS
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.unroll import unroll
@@ -20,11 +20,18 @@ MOST_COMPONENTS = 64
 # a few additions of zeros at the ends of a long axis cost less than giving up the loop along it
 WORTH_A_LOOP = 1.5
 MOST_WRITTEN = 1_000  # operations of an energy whose gradient is written number by number where it has a long axis of its own
+MOST_FUNCTIONS = (
+    16  # of single numbers in such a gradient: in pairs of float64 each of them is hundreds of operations
+)
 PIECES = frozenset({Ops.PAD, Ops.CONCAT, Ops.STACK, Ops.ELEMENT})  # what indexing leaves in a derivative
 
 
 def operations(roots: Sequence[UOp]) -> int:
     return sum(u.size for u in toposort(roots) if u.op in ELEMENTWISE)
+
+
+def functions(roots: Sequence[UOp]) -> int:
+    return sum(u.op in ELEMENTWISE and u.op not in MINIMAL for u in toposort(roots))
 
 
 def derivative(energy: UOp, states: Sequence[UOp]) -> list[UOp]:
@@ -43,13 +50,43 @@ def derivative(energy: UOp, states: Sequence[UOp]) -> list[UOp]:
     numbers = [elements(s) for s in states]
     ((scalar,),) = unroll([energy])
     parts = simplify(gradient(scalar, [x for group in numbers for x in group]))
-    if long and operations(whole) <= WORTH_A_LOOP * operations(parts):
-        return whole
-    out = []
-    for s, group in zip(states, numbers):
-        out.append(UOp.stack(parts[: len(group)], s.shape) if s.shape else parts[0])
-        parts = parts[len(group) :]
-    return out
+    if long and (operations(whole) <= WORTH_A_LOOP * operations(parts) or functions(parts) > MOST_FUNCTIONS):
+        return without_picked(energy, states) or whole
+    return stacked(parts, states)
+
+
+def stacked(parts: Sequence[UOp], states: Sequence[UOp]) -> list[UOp]:
+    """One derivative for each number, as the arrays of the states."""
+    items = iter(parts)
+    own = [[next(items) for _ in range(s.size)] for s in states]
+    return [UOp.stack(group, s.shape) if s.shape else group[0] for group, s in zip(own, states)]
+
+
+def addends(u: UOp) -> list[UOp]:
+    return [x for s in u.src for x in addends(s)] if u.op is Ops.ADD else [u]
+
+
+def without_picked(energy: UOp, states: Sequence[UOp]) -> list[UOp] | None:
+    """The gradient with only those terms written number by number that are shorter so; None where all or none are.
+
+    A product of all numbers is, and a sum over all pairs beside it stays a loop.
+    """
+    numbers = [x for s in states for x in elements(s)]
+    picked: list[UOp] = []
+    rest: list[UOp] = []
+    for term in addends(energy):
+        whole = simplify(gradient(term, states))
+        if not any(u.op in PIECES for u in toposort(whole)):
+            rest.append(term)
+            continue
+        ((scalar,),) = unroll([term])
+        parts = simplify(gradient(scalar, numbers))
+        (picked if WORTH_A_LOOP * operations(parts) < operations(whole) else rest).append(term)
+    if not picked or not rest:
+        return None
+    ((scalar,),) = unroll([UOp.sum_of(picked)])
+    own = stacked(simplify(gradient(scalar, numbers)), states)
+    return simplify([a + b for a, b in zip(gradient(UOp.sum_of(rest), states), own)])
 
 
 def sums_over_data(energy: UOp) -> bool:
