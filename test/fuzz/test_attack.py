@@ -18,6 +18,8 @@ sys.path.insert(0, str(TOOLS))
 
 import tinyphysics as tp  # noqa: E402
 from attack import (  # noqa: E402
+    amplitudes,
+    baths,
     bodies,
     certificates,
     charges,
@@ -26,6 +28,7 @@ from attack import (  # noqa: E402
     goals,
     integers,
     listings,
+    meshes,
     orders,
     passages,
     poles,
@@ -33,6 +36,7 @@ from attack import (  # noqa: E402
     slopes,
     solved,
     units,
+    walls,
     watched,
     workers,
 )
@@ -503,3 +507,59 @@ def test_a_fit_that_is_off_would_be_found(monkeypatch):
         f, errors={k: np.ones_like(v) for k, v in f.errors.items()}, report=replace(f.report, undetermined=())
     )
     assert found(lambda f: f) == set() and found(known) == {"what data determine"}
+
+
+def test_a_law_that_a_step_does_not_keep_would_be_found():
+    """Langevin's equation with another noise, judged as if it were called canonical."""
+    system = tp.hamiltonian(passages.written("def system(q, p):\n    return p**2/2 + 1.3*q**2/2\n", "system"))
+    text = str(tp.compile(system, dt=0.1, temperature=0.7, friction=0.5).tpir)
+    law, given = np.diag([0.7 / 1.3, 0.7]), {"temperature": 0.7, "friction": 0.5}
+    slopes_of = lambda text: [baths.slope_of_law(text, law, given, h) for h in baths.STEPS]  # noqa: E731
+    long, short = slopes_of(text)
+    assert short < max(baths.SMALL, 0.03 * long)
+    wrong = text.replace("sqrt, T12", "sqrt, T10")
+    assert wrong != text and slopes_of(wrong)[1] > 0.1
+
+
+def planted_bath(monkeypatch):
+    other = baths.drawn
+    monkeypatch.setattr(baths, "drawn", lambda V, kT, *a: other(V, 2 * kT, *a))
+
+
+def planted_wall(monkeypatch):
+    other = walls.reference
+    monkeypatch.setattr(walls, "reference", lambda f, w, m, e, z: other(f, w, m, 0.95 * e, z))
+
+
+def planted_phase(monkeypatch):
+    other = amplitudes.solution
+    monkeypatch.setattr(
+        amplitudes, "solution", lambda f, z: None if (y := other(f, z)) is None else y * np.exp(0.1j)
+    )
+
+
+def planted_grid(monkeypatch):
+    other = meshes.along
+    monkeypatch.setattr(meshes, "along", lambda n, h, b, k: other(n, h, b, 1.1 * k))
+
+
+@pytest.mark.parametrize(
+    "check, plant, seeds",
+    [
+        (baths.sampled, planted_bath, (0, 1, 2)),
+        pytest.param(lambda case, rng, t: walls.check(case, t), planted_wall, (1, 2), marks=pytest.mark.all),
+        (lambda case, rng, t: amplitudes.check(case, t), planted_phase, (0, 1)),
+        (meshes.poisson, planted_grid, (1,)),
+    ],
+)
+def test_another_law_wall_phase_or_grid_would_be_found(monkeypatch, check, plant, seeds):
+    def findings():
+        t = Tally()
+        for seed in seeds:
+            check(case_of(seed), random.Random(seed), t)
+        assert t.yes
+        return t.findings
+
+    assert not findings()
+    plant(monkeypatch)
+    assert findings()

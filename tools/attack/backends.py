@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from unittest import mock
 
@@ -25,6 +26,11 @@ HOSTS = ("python", "numpy", "llvm", "c")
 # interpreter of PTX thirty times, and both do not end before the slowest member does
 PATIENCE = {"numpy": 2.0, "cuda": 0.6}
 CONTRACT = ("float64", "dd", "lattice")  # of opencl
+
+
+def wasm_here() -> bool:
+    """Is there a WebAssembly runtime in this Python?"""
+    return find_spec("wasmtime") is not None
 
 
 def opencl_here() -> bool:
@@ -61,7 +67,13 @@ def hash_of(case: Case, name: str, z: np.ndarray) -> tuple[str, str]:
 
 def check(case: Case, t: Tally, opencl: bool, cuda: bool) -> None:
     precision = case.options.get("precision", "float64")
-    names = [*HOSTS, *(["opencl"] if opencl and precision in CONTRACT else []), *(["cuda"] if cuda else [])]
+    wasm = ["wasm"] if wasm_here() else []  # number by number: what it is too long for, it refuses
+    names = [
+        *HOSTS,
+        *wasm,
+        *(["opencl"] if opencl and precision in CONTRACT else []),
+        *(["cuda"] if cuda else []),
+    ]
     z, hashes, refused, first, spent = case.start(3, salt=40), {}, {}, "", 0.0
     for name in names:
         if spent > PATIENCE.get(name, np.inf):

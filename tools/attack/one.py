@@ -17,7 +17,9 @@ import numpy as np
 
 import tinyphysics as tp
 from attack import (
+    amplitudes,
     backends,
+    baths,
     bodies,
     certificates,
     charges,
@@ -26,6 +28,7 @@ from attack import (
     goals,
     integers,
     listings,
+    meshes,
     orders,
     passages,
     poles,
@@ -33,6 +36,7 @@ from attack import (
     slopes,
     solved,
     units,
+    walls,
     watched,
 )
 from attack.case import Case
@@ -50,6 +54,7 @@ AGAIN = 0.5  # CPU seconds until a case that did not hear of its limit hears of 
 SHARE = {"orders": 3, "listings": 4, "segments": 8, "energies": 4, "backends": 8, "goals": 16} | {
     "charges": 13, "units": 7, "integers": 25, "solved": 61, "passages": 67,
     "poles": 27, "slopes": 9, "bodies": 11, "fits": 41,
+    "baths": 19, "walls": 37, "amplitudes": 23, "meshes": 71,
 }  # fmt: skip
 
 
@@ -199,6 +204,10 @@ def due(case: Case, s: Subject | None, only: frozenset[str]) -> list[tuple[str, 
         ("poles", poles.check),
         ("bodies", bodies.check),
         ("fits", fits.check),
+        ("baths", baths.check),
+        ("walls", walls.check),
+        ("amplitudes", amplitudes.check),
+        ("meshes", meshes.check),
     )
     out += [(n, lambda t, f=f: f(case, t)) for n, f in of_case if wanted(n)]  # type: ignore[misc]
     return out
