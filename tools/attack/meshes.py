@@ -169,7 +169,7 @@ def ewald(q: np.ndarray, c: np.ndarray, box: np.ndarray) -> float:
 
 
 def periodic(case: Case, rng: random.Random, t: Tally) -> None:
-    n, numbers = rng.choice([3, 5, 8]), np.random.default_rng([case.seed, 81])
+    n, numbers = rng.choice([5, 6, 8]), np.random.default_rng([case.seed, 81])
     box = numbers.uniform(1.5, 2.5, 3) if rng.random() < 0.5 else np.full(3, 2.0)
     q, c = numbers.uniform(0, 1, (n, 3)) * box, numbers.uniform(-1, 1, n)
     if rng.random() < 0.5:

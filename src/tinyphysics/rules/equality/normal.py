@@ -35,6 +35,7 @@ MOST_BITS = 8_000  # of a common denominator: beyond it coefficients are kept ap
 LARGEST_POWER = 12
 LARGEST_EXPONENT = 1_000  # of a coefficient: 0.1**1000 has 56,000 bits
 MOST_COMPONENTS = 64
+MOST_NUMBERS = 200_000  # of all that arrays are made of which are compared number by number: about a second
 FEW = 4  # terms of a sum that is written out: it may be compared with one that was
 MOST_DENOMINATORS = 6  # sums that are multiplied out to compare two fractions
 TOL = Fraction(1, 2**48)  # a derivative's constants are rounded a few times: 16 ulp
@@ -428,6 +429,8 @@ class Normal:
         found = self._ratio(u, v)
         if found is not None or not 1 < u.size <= MOST_COMPONENTS or any(map(chooses, (u, v))):
             return found
+        if sum(x.size for x in toposort([u, v])) > MOST_NUMBERS:
+            return None
         ratios = set()
         # indices are numbers here
         for x, y in zip(*(graph_rewrite(numbers, exact) for numbers in unroll([u, v]))):
