@@ -86,7 +86,7 @@ def linear(case: Case, rng: random.Random, t: Tally) -> None:
     for new, what in rows:
         try:
             c = tpir.verify(tpir.parse(new))
-            if not c["canonical"]:
+            if "canonical" not in c or not c["canonical"]:
                 t.refused["bath: not called canonical"] += 1
                 continue
             long, short = (slope_of_law(new, covariance, params, h) for h in STEPS)
