@@ -50,6 +50,19 @@ def a_number(example: str, noun: str) -> Check:
     return lambda name, value: given.number(name, value, f"{name}={example}", noun)
 
 
+def a_part(example: str, noun: str) -> Check:
+    """Above 0 and below 1."""
+
+    def check(name: str, value: Any) -> None:
+        given.number(name, value, f"{name}={example}", noun)
+        if not 0 < value < 1:
+            raise InputError(
+                f"{name}={shown(value)} is not a {noun} between 0 and 1", fix=f"Pass {name}={example}."
+            )
+
+    return check
+
+
 def a_time(example: str, noun: str) -> Check:
     """A number, or a quantity of pint's, which the units of a system decide about."""
     return lambda name, value: (
@@ -196,7 +209,7 @@ COMPILE: dict[str, Option] = {
         "the number of steps between two looks at what a run conserves; by default so many that they cost little"),
     "approximate":  Option(None, anything,
         "the allowed relative error of 1/r forces, which are then summed with a tree code"),
-    "force_error":  Option(None, or_none(a_number("1e-4", "relative error")),
+    "force_error":  Option(None, or_none(a_part("1e-4", "relative error")),
         "the allowed relative error of forces that are summed over all images of a box (docs/long_range.md)", of_goal=True),
     "long_range":   Option(None, anything,  # a dict, which is checked there
         'how they are summed, instead of what is chosen: {"alpha": 1.0, "cutoff": 3.0}', of_goal=True),

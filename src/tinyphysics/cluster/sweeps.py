@@ -35,6 +35,11 @@ def sweep(
     sweep that returns states and parameters by name: `start=lambda e: {"p": [0.0, (1 + e) ** 0.5]}` with
     `e=[0.0, 0.3, 0.6]`. All else of `call` is passed to `sim.evolve`: steps or until, frames, observe, `on=client`.
     """
+    if not hasattr(sim, "_compiled"):
+        raise InputError(
+            f"tp.sweep: {shown(sim)} is not a simulation",
+            fix="Compile it first: tp.sweep(tp.compile(system, dt=0.01), mu=[0.9, 1.0, 1.1], ...).",
+        )
     try:
         import pandas
         import xarray  # noqa: F401  (to_xarray needs it: better said before a long run)

@@ -17,6 +17,7 @@ from tinyphysics.front.complex import Complex
 from tinyphysics.front.fourier import fftn, ifftn
 from tinyphysics.given import shown
 from tinyphysics.ir import UOp, as_uop, evaluate, f64, i64
+from tinyphysics.options import heeds
 from tinyphysics.util import did_you_mean, one_of
 
 SCHEMES = ("linear", "cubic", "spline", "conservative")
@@ -26,6 +27,7 @@ Weights = Callable[
 ]  # of the nodes from the one below, for a place between 0 and 1
 
 
+@heeds("advect", "tp.advect(rho, velocity, dt, spacing=0.1)")
 def advect(rho: Any, velocity: Any, dt: Any, spacing: Any = 1.0, scheme: str = "cubic") -> UOp:
     """Returns a periodic field after a time dt in a flow: what was at the places that the flow has brought to the nodes.
 
