@@ -249,3 +249,33 @@ def test_in_chromium_every_gallery_page_shows_the_hash(browser, tmp_path, file):
     tab.click("#end")
     assert "equals out.hash" in tab.inner_text("#hash") and said == []
     tab.close()
+
+
+FIRST = ("pendulum", "kepler", "henon_heiles", "double_pendulum", "fput", "standard_map")
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("members", [1, 100])
+@pytest.mark.parametrize("name", FIRST)
+def test_ten_thousand_steps_in_chromium_have_the_hash_of_llvm(browser, tmp_path, name, members):
+    sim, found = simulation(next(f for f in GALLERY if f.stem == name))
+    rng = np.random.default_rng(3)
+    start, values = {}, []
+    for s in sim.system.states:
+        shape = (members, *s.var.shape) if members > 1 else s.var.shape
+        start[s.name] = np.asarray(found.start[s.name], float) + 0.01 * rng.standard_normal(shape) * (
+            members > 1
+        )
+        values.append(np.reshape(start[s.name], (members, -1)))
+    given = computes(sim, found.start, 2)
+    (tmp_path / "empty.html").write_text(f"<script>{(ASSETS / 'machine.js').read_text()}</script>")
+    tab = browser.new_page()
+    tab.goto((tmp_path / "empty.html").as_uri())
+    program = """async ([kernel, members, start]) => {
+      const r = await Machine.Run.make(kernel, members);
+      r.begin(start); for (let k = 0; k < 10; k++) r.advance(1000); r.look();
+      return r.hash();
+    }"""
+    made = tab.evaluate(program, [given["kernel"], members, np.concatenate(values, axis=1).ravel().tolist()])
+    tab.close()
+    assert made == sim.evolve(**start, steps=10_000).hash
