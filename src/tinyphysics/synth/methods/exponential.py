@@ -56,9 +56,57 @@ class Problem:
             z = transform((filled(z[0], shape), filled(z[1], shape)), 1, a)
         return z
 
+    # a real field has the wave -k from k: of the last axis that is transformed, half of the waves are kept
+    def half_of(self, z: Number, shape: tuple[int, ...]) -> Number:
+        """Numbers of all waves, of those that are kept."""
+        axis, n = self.along(shape)[-1], shape[self.along(shape)[-1]]
+        kept = [(0, n // 2 + 1 if a == axis else k, 1) for a, k in enumerate(shape)]
+        re, im = (p if p is None or not p.shape else p.expand(shape).slice(kept) for p in z)
+        return re, im
+
+    def forward_real(self, u: UOp, shape: tuple[int, ...]) -> Number:
+        *others, last = self.along(shape)
+        z: Number = self.half_of(transform((u.expand(shape), filled(None, shape)), -1, last), shape)
+        for a in reversed(others):
+            z = transform(both(z), -1, a)
+        return z
+
+    def back_real(self, fields: Sequence[Number], shape: tuple[int, ...]) -> list[UOp]:
+        """One real field, or two: they are the parts of one complex transform along the last axis."""
+        *others, last = self.along(shape)
+        n = shape[last]
+        size = tuple(n // 2 + 1 if a == last else k for a, k in enumerate(shape))
+        found: list[tuple[UOp, UOp]] = []
+        for z in fields:
+            z = scaled(z, 1.0 / prod(shape[a] for a in self.along(shape)))
+            z = filled(z[0], size), filled(z[1], size)
+            for a in others:
+                z = transform(both(z), 1, a)
+            found.append(both(z))
+        inner = [(1, (n + 1) // 2, 1) if a == last else (0, k, 1) for a, k in enumerate(size)]
+        (a, b), *more = found
+        (c, d) = more[0] if more else (None, None)
+        there = (a, b) if d is None or c is None else (a - d, b + c)
+        back = (a, -b) if d is None or c is None else (a + d, c - b)
+        whole = tuple(
+            UOp(Ops.CONCAT, x.dtype, shape, (x, y.slice(inner).flip((last,))), last) if (n - 1) // 2 else x
+            for x, y in zip(there, back)
+        )
+        return list(transform(both(whole), 1, last))[: len(fields)]
+
+    def symbol_of(self, g: Spectral) -> Number:
+        """Of the waves that are kept."""
+        shape = g.fields[0].shape
+        return self.half_of(g.symbol, shape) if self.is_real(g) else g.symbol
+
+    def is_real(self, g: Spectral) -> bool:
+        return len(g.fields) == 1 and bool(self.along(g.fields[0].shape))
+
     def begin(self) -> Fields:
         return [
-            self.forward((g.fields[0], g.fields[1] if len(g.fields) == 2 else None), g.fields[0].shape)
+            self.forward_real(g.fields[0], g.fields[0].shape)
+            if self.is_real(g)
+            else self.forward((g.fields[0], g.fields[1] if len(g.fields) == 2 else None), g.fields[0].shape)
             for g in self.groups
         ]
 
@@ -66,6 +114,9 @@ class Problem:
         out: list[tuple[UOp, UOp]] = []
         for g, z in zip(self.groups, fields):
             shape = g.fields[0].shape
+            if self.is_real(g):
+                out.append((g.fields[0], self.back_real([z], shape)[0]))
+                continue
             out += [(s, filled(p, shape)) for s, p in zip(g.fields, self.back(z, shape))]
         return out
 
@@ -128,11 +179,14 @@ class Problem:
         out: Fields = []
         for g, plan in zip(self.groups, plans):
             shape = g.fields[0].shape
-            if plan is None:
+            if plan is None and self.is_real(g):
+                out.append(self.forward_real(new[g.rest[0]], shape))
+            elif plan is None:
                 own = [new[u] for u in g.rest]
                 out.append(self.forward((own[0], own[1] if len(own) == 2 else None), shape))
             else:
-                out.append(sum_of(*(times(a, self.forward((new[p], None), shape)) for p, a in plan)))
+                waves = ((self.half_of(a, shape), self.forward_real(new[p], shape)) for p, a in plan)
+                out.append(sum_of(*(times(a, z) for a, z in waves)))
         return out
 
     def real_fields(self, roots: Sequence[UOp], fields: Fields) -> dict[UOp, UOp]:
@@ -143,11 +197,12 @@ class Problem:
         for u in wanted:
             by_shape.setdefault(u.shape, []).append(u)
         for shape, own in by_shape.items():
-            spectra = [sum_of(*(times(a, fields[k]) for k, a in (self.made(u) or {}).items())) for u in own]
+            spectra = [
+                sum_of(*(times(self.half_of(a, shape), fields[k]) for k, a in (self.made(u) or {}).items()))
+                for u in own
+            ]
             for k in range(0, len(own), 2):
-                a, b = spectra[k], spectra[k + 1] if k + 1 < len(own) else (None, None)
-                z = sum_of(a, (None if b[1] is None else -b[1], b[0]))
-                table |= dict(zip(own[k : k + 2], (filled(p, shape) for p in self.back(z, shape))))
+                table |= dict(zip(own[k : k + 2], self.back_real(spectra[k : k + 2], shape)))
         for g, z in zip(self.groups, fields):
             shape = g.fields[0].shape
             if len(g.fields) == 2 or not self.along(shape):
@@ -155,10 +210,19 @@ class Problem:
         return table
 
 
+def both(z: Number) -> tuple[UOp, UOp]:
+    """A number with both of its parts."""
+    re, im = z
+    known = re if re is not None else im
+    assert known is not None
+    return filled(re, known.shape), filled(im, known.shape)
+
+
 def etdrk4(p: Problem) -> list[tuple[UOp, UOp]]:
     v, h = p.begin(), DT
-    whole = [phis(scaled(g.symbol, h)) for g in p.groups]
-    half = [phis(scaled(g.symbol, 0.5 * h), 1) for g in p.groups]
+    symbols = [p.symbol_of(g) for g in p.groups]
+    whole = [phis(scaled(symbol, h)) for symbol in symbols]
+    half = [phis(scaled(symbol, 0.5 * h), 1) for symbol in symbols]
     E = [f[0] for f in whole]
     E2 = [f[0] for f in half]
     Q = [scaled(f[1], 0.5 * h) for f in half]
@@ -186,7 +250,8 @@ def etdrk4(p: Problem) -> list[tuple[UOp, UOp]]:
 
 def ifrk4(p: Problem) -> list[tuple[UOp, UOp]]:
     v, h = p.begin(), DT
-    E, E2 = ([phis(scaled(g.symbol, k), 0)[0] for g in p.groups] for k in (h, 0.5 * h))
+    symbols = [p.symbol_of(g) for g in p.groups]
+    E, E2 = ([phis(scaled(symbol, k), 0)[0] for symbol in symbols] for k in (h, 0.5 * h))
     n0 = p.rates(v, 0.0)
     a = [times(e, sum_of(x, scaled(k, 0.5 * h))) for e, x, k in zip(E2, v, n0)]
     n1 = p.rates(a, 0.5)
