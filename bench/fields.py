@@ -147,8 +147,10 @@ def flow(n: int) -> None:
     w *= 5 / np.abs(w).max()
     sim = tp.compile(fluids.vorticity(), dt=dt, method="etdrk4", math="exact")
     end = sim.evolve(w=w, nu=nu, steps=steps, frames=2, threads=1).final.w
-    seconds, _ = best(lambda: sim.evolve(w=w, nu=nu, steps=steps, frames=2, threads=1))
-    ours = seconds / steps
+    # what is computed once for a run, as the functions phi of all waves, is by hand outside of the clock too
+    once, _ = best(lambda: sim.evolve(w=w, nu=nu, steps=1, frames=2, threads=1))
+    seconds, _ = best(lambda: sim.evolve(w=w, nu=nu, steps=1 + steps, frames=2, threads=1))
+    ours = (seconds - once) / steps
     print(f"A step of a flow, {n} x {n}, ETDRK4")
     row("tinyphysics", ours, ours)
     from scipy.fft import irfft2, rfft2

@@ -22,6 +22,7 @@ from tinyphysics.step import DT, Step
 from tinyphysics.system import System
 from tinyphysics.util import prod
 
+TOGETHER = 8  # numbers of a vector
 Fields = list[Number]  # of each group, its transform
 Rates = Callable[[Fields, float], Fields]  # N at some fields, so many steps after the beginning
 
@@ -60,7 +61,7 @@ class Problem:
     def half_of(self, z: Number, shape: tuple[int, ...]) -> Number:
         """Numbers of all waves, of those that are kept."""
         axis, n = self.along(shape)[-1], shape[self.along(shape)[-1]]
-        kept = [(0, n // 2 + 1 if a == axis else k, 1) for a, k in enumerate(shape)]
+        kept = [(0, waves_kept(n) if a == axis else k, 1) for a, k in enumerate(shape)]
         re, im = (p if p is None or not p.shape else p.expand(shape).slice(kept) for p in z)
         return re, im
 
@@ -75,7 +76,7 @@ class Problem:
         """One real field, or two: they are the parts of one complex transform along the last axis."""
         *others, last = self.along(shape)
         n = shape[last]
-        size = tuple(n // 2 + 1 if a == last else k for a, k in enumerate(shape))
+        size = tuple(waves_kept(n) if a == last else k for a, k in enumerate(shape))
         found: list[tuple[UOp, UOp]] = []
         for z in fields:
             z = scaled(z, 1.0 / prod(shape[a] for a in self.along(shape)))
@@ -83,13 +84,16 @@ class Problem:
             for a in others:
                 z = transform(both(z), 1, a)
             found.append(both(z))
+        half = [(0, n // 2 + 1 if a == last else k, 1) for a, k in enumerate(size)]
         inner = [(1, (n + 1) // 2, 1) if a == last else (0, k, 1) for a, k in enumerate(size)]
         (a, b), *more = found
         (c, d) = more[0] if more else (None, None)
         there = (a, b) if d is None or c is None else (a - d, b + c)
         back = (a, -b) if d is None or c is None else (a + d, c - b)
         whole = tuple(
-            UOp(Ops.CONCAT, x.dtype, shape, (x, y.slice(inner).flip((last,))), last) if (n - 1) // 2 else x
+            UOp(Ops.CONCAT, x.dtype, shape, (x.slice(half), y.slice(inner).flip((last,))), last)
+            if (n - 1) // 2
+            else x.slice(half)
             for x, y in zip(there, back)
         )
         return list(transform(both(whole), 1, last))[: len(fields)]
@@ -208,6 +212,11 @@ class Problem:
             if len(g.fields) == 2 or not self.along(shape):
                 table |= dict(zip(g.fields, (filled(p, shape) for p in self.back(z, shape))))
         return table
+
+
+def waves_kept(n: int) -> int:
+    """Half of them, and so many more that vectors are full."""
+    return min(n, (n // 2 // TOGETHER + 1) * TOGETHER)
 
 
 def both(z: Number) -> tuple[UOp, UOp]:
