@@ -141,7 +141,7 @@ def by_scipy(w: Any, nu: float, dt: float) -> Callable[[Any], Any]:
 
 
 def flow(n: int) -> None:
-    rng, nu, dt, steps = np.random.default_rng(0), 1e-3, 1e-3, 8
+    rng, nu, dt, steps = np.random.default_rng(0), 1e-3, 1e-3, 24
     k = np.hypot(np.fft.fftfreq(n, 1 / n)[:, None], np.arange(n // 2 + 1)[None, :])
     w = np.fft.irfft2(np.fft.rfft2(rng.normal(size=(n, n))) * np.exp(-((k / 8) ** 2)))
     w *= 5 / np.abs(w).max()
