@@ -86,17 +86,19 @@ class Problem:
             found.append(both(z))
         half = [(0, n // 2 + 1 if a == last else k, 1) for a, k in enumerate(size)]
         inner = [(1, (n + 1) // 2, 1) if a == last else (0, k, 1) for a, k in enumerate(size)]
-        (a, b), *more = found
-        (c, d) = more[0] if more else (None, None)
-        there = (a, b) if d is None or c is None else (a - d, b + c)
-        back = (a, -b) if d is None or c is None else (a + d, c - b)
-        whole = tuple(
-            UOp(Ops.CONCAT, x.dtype, shape, (x.slice(half), y.slice(inner).flip((last,))), last)
-            if (n - 1) // 2
-            else x.slice(half)
-            for x, y in zip(there, back)
-        )
-        return list(transform(both(whole), 1, last))[: len(fields)]
+        (re, im), *more = found
+        there, back = (re, im), (re, -im)
+        for second in more:  # i times the other, and of the waves -k its conjugate
+            there, back = (re - second[1], im + second[0]), (re + second[1], second[0] - im)
+
+        def whole(x: UOp, y: UOp) -> UOp:
+            first = x.slice(half)
+            if n < 3:
+                return first
+            return UOp(Ops.CONCAT, x.dtype, shape, (first, y.slice(inner).flip((last,))), last)
+
+        z = whole(there[0], back[0]), whole(there[1], back[1])
+        return list(transform(both(z), 1, last))[: len(fields)]
 
     def symbol_of(self, g: Spectral) -> Number:
         """Of the waves that are kept."""
