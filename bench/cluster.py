@@ -1,6 +1,7 @@
 """What does a cluster cost?  An ensemble on two threads, on two Dask workers here, and as dask.delayed over Numba.
 
-python bench/cluster.py [seconds]    prints wall-clock seconds; two idle processors are needed, and blocks of a second or more
+python bench/cluster.py [seconds]    so many processor seconds of steps; wall-clock times need two idle processors,
+                                    and blocks of a second or more: 8 seconds at least
 
 The hashes of the first two are compared. Numba's leapfrog has the same steps in another order of operations.
 """
@@ -25,11 +26,16 @@ def henon_heiles(q: tp.Vec[2], p: tp.Vec[2]):
     return p @ p / 2 + q @ q / 2 + q[0] ** 2 * q[1] - q[1] ** 3 / 3
 
 
-def timed(f: Callable[[], Any]) -> tuple[float, Any]:
+def timed(f: Callable[[], Any], client: Any = None) -> tuple[float, float, Any]:
+    """(wall-clock seconds, processor seconds of this process and the workers, what it returns)."""
+
+    def used() -> float:
+        return time.process_time() + (0.0 if client is None else sum(client.run(time.process_time).values()))
+
     f()  # compiles
-    began = time.perf_counter()
+    began, before = time.perf_counter(), used()
     found = f()
-    return time.perf_counter() - began, found
+    return time.perf_counter() - began, used() - before, found
 
 
 def with_numba(client: Any, start: dict[str, Any], steps: int) -> Callable[[], Any] | None:
@@ -76,27 +82,27 @@ def main() -> None:
     start = {n: rng.uniform(-0.1, 0.1, (MEMBERS, 2)) for n in ("q", "p")}
     sim = tp.compile(henon_heiles, dt=STEP)
     call = {"frames": 2, "progress": False}
-    one, _ = timed(lambda: sim.evolve(**start, steps=200, threads=1, **call))
-    steps = max(200, round(200 * seconds / one))
+    _, one, _ = timed(lambda: sim.evolve(**start, steps=5000, threads=1, **call))
+    steps = max(200, round(5000 * seconds / one))
     cluster = LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1", silence_logs=50
     )
     with cluster, Client(cluster, set_as_default=False) as client:
-        threads, here = timed(lambda: sim.evolve(**start, steps=steps, threads=2, **call))
-        workers, there = timed(
-            lambda: sim.evolve(**start, steps=steps, on=tp.on(client, blocks=BLOCKS), **call)
+        threads, cpu, here = timed(lambda: sim.evolve(**start, steps=steps, threads=2, **call))
+        workers, own, there = timed(
+            lambda: sim.evolve(**start, steps=steps, on=tp.on(client, blocks=BLOCKS), **call), client
         )
         assert here.hash == there.hash, "other bits"
         print(f"{MEMBERS:,} Hénon–Heiles, {steps:,} steps, {BLOCKS} blocks")
-        print(f"  two threads           {threads:6.2f} s")
-        print(
-            f"  two workers           {workers:6.2f} s   {threads / workers:.2f} of the threads' speed; same hash"
-        )
+        print(f"  two threads           {threads:6.2f} s, {cpu:6.2f} CPU s")
+        speeds = f"{threads / workers:.2f} of the threads' speed, {cpu / own:.2f} by CPU time; same hash"
+        print(f"  two workers           {workers:6.2f} s, {own:6.2f} CPU s   {speeds}")
         if (peer := with_numba(client, start, steps)) is None:
             print("  dask.delayed + Numba  not installed")
         else:
-            took, _ = timed(peer)
-            print(f"  dask.delayed + Numba  {took:6.2f} s   {took / workers:.2f} times ours")
+            took, theirs, _ = timed(peer, client)
+            ours = f"{took / workers:.2f} times ours, {theirs / own:.2f} times by CPU time"
+            print(f"  dask.delayed + Numba  {took:6.2f} s, {theirs:6.2f} CPU s   {ours}")
 
 
 if __name__ == "__main__":
