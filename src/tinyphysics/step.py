@@ -159,6 +159,10 @@ class SubFlow(Protocol):
         """Of what pulls cotangents back: (cotangent or sum, what is added to it)."""
         raise TypeError(f"{type(self).__name__} pulls nothing back")
 
+    def within(self, time: UOp, dt: UOp) -> SubFlow:
+        """Of what pulls cotangents back: what it adds to the sum of the time goes to that of dt too, by its clock."""
+        return self
+
     def joined(self, other: SubFlow) -> SubFlow:
         """This and another of its kind, side by side: both see the states as they were before."""
         raise TypeError(f"{type(self).__name__} is not what moves states after equations are solved")

@@ -57,16 +57,6 @@ class MovingTime:
     bar: UOp
     of_dt: UOp
 
-    def seen_by(self, f: SubFlow) -> SubFlow:
-        if not isinstance(f, Cotangents) or not f.clock:
-            return f
-        more = tuple(
-            Total(self.of_dt, t.value * UOp.const(f.clock, t.value.dtype))
-            for t in f.totals
-            if t.total is self.bar
-        )
-        return replace(f, totals=(*f.totals, *more))
-
     @property
     def later(self) -> SubFlow:
         return Cotangents((), (Total(self.of_dt, self.bar), Total(self.of_dt, rest_of(self.bar))))
@@ -117,7 +107,7 @@ def adjoint_step(
     sums |= {x.time: x.bar for x in times}
     found = {f: adjoint_of(f, step, bars, sums) for f in step.flows}
     for x in times:
-        found = {f: tuple(x.seen_by(g) for g in flows) for f, flows in found.items()}
+        found = {f: tuple(g.within(x.bar, x.of_dt) for g in flows) for f, flows in found.items()}
     own = [u for flows in found.values() for g in flows for u in (*g.expressions(), *g.private())]
     shorter = dict(zip(own, common_cotangents(common_numbers(own), {*bars.values()})))
     beside = (*bars.values(), *sums.values(), *(rest_of(v) for v in sums.values()))

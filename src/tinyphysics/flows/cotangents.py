@@ -129,6 +129,13 @@ class Cotangents(SubFlow):
             yield p.cotangent, p.value * (p.weight * DT).expand(p.value.shape)
         yield from ((t.total, t.value) for t in self.totals)
 
+    def within(self, time: UOp, dt: UOp) -> Cotangents:
+        if not self.clock:
+            return self
+        own = (t for t in self.totals if t.total is time)
+        more = tuple(Total(dt, t.value * UOp.const(self.clock, t.value.dtype)) for t in own)
+        return replace(self, totals=(*self.totals, *more))
+
     def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...] | None:
         """Of the gradient along directions: each pull and total along each of them."""
         moves: list[Pull] = []
