@@ -167,7 +167,7 @@
     for (const [name, value] of Object.entries(data.run.given)) if (run.index(name) >= 0) run.constants[run.index(name)] = value;
     if (before) before.kernel.constants.forEach(([name], k) => { if (name !== "t0" && run.index(name) >= 0) run.constants[run.index(name)] = before.constants[k]; });
     run.begin(values);
-    changed = !!start || members > 1 || run.kernel.constants.some(([name, v], k) => run.constants[k] !== (data.run.given[name] ?? v));
+    changed = !!start || members > 1 || run.kernel.constants.some(([name, v], k) => run.constants[k] !== (data.run.given[name] ?? v ?? 0));
     trail = []; errors = []; bounds = {};
     const e = run.energies();
     first = e ? e[0] : 0; scaleOf = e ? Math.max(e[run.members], 1e-300) : 1;
