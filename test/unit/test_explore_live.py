@@ -248,9 +248,17 @@ def test_a_text_that_never_ends_is_stopped_by_itself():
         own.close()
 
 
-def test_a_second_page_and_a_server_that_ends(live):
-    with live.talk() as one, live.talk() as two:
-        assert answer(one)["open"]["file"] == answer(two)["open"]["file"] == "double_well.py"
+@pytest.mark.all
+def test_two_pages_ask_at_once_and_one_that_leaves_takes_nothing_along(live):
+    text = FILE.read_text()
+    with live.talk() as two:
+        with live.talk() as one:
+            assert answer(one)["open"]["file"] == answer(two)["open"]["file"] == "double_well.py"
+            one.send(json.dumps({"text": text.replace("def double_well", "def first")}))
+            two.send(json.dumps({"text": text.replace("def double_well", "def second")}))
+            assert answer(one)["state"]["name"] == "first" and answer(two)["state"]["name"] == "second"
+        two.send(json.dumps({"text": text}))
+        assert answer(two)["state"]["name"] == "double_well"
 
 
 def test_what_cannot_be_opened_is_told(live, capsys, tmp_path):

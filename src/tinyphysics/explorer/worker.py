@@ -17,6 +17,7 @@ class Worker:
         self.command, self.seconds = list(command), seconds
         self.process: asyncio.subprocess.Process | None = None
         self.count = 0
+        self.lock = asyncio.Lock()  # of the pages that ask
 
     async def started(self) -> asyncio.subprocess.Process:
         if self.process is None or self.process.returncode is not None:
@@ -31,7 +32,11 @@ class Worker:
         return self.process
 
     async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The answer, or an error that says why there is none."""
+        """The answer, or an error that says why there is none; a second page waits for the first."""
+        async with self.lock:
+            return await self._answer(request)
+
+    async def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
             process = await self.started()
             self.count += 1
