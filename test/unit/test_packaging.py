@@ -111,6 +111,7 @@ EXTRAS = {
     "units": {"pint": "src"},
     "analysis": {"pymbar": "src"},
     "cluster": {"distributed": "src"},
+    "mpi": {"mpi4py": "src"},
     "fit": {"scipy": "src"},
     "torch": {"torch": "src"},
     "jax": {"jax": "src"},
@@ -136,6 +137,7 @@ TOOLS = {
     "mypy",
     "mkdocs-material",
     "pocl-binary-distribution",
+    "mpich",
 }  # called, not imported
 
 
@@ -148,7 +150,7 @@ def test_an_extra_installs_what_is_imported_and_nothing_else():
         assert packages - TOOLS == set(folders), extra
         for package, folder in folders.items():
             text = "".join(p.read_text(encoding="utf-8") for p in (ROOT / folder).rglob("*.py"))
-            looks = rf"^\s*(import|from) {package}\b|(importorskip|find_spec|import_module|package)\(\"{package}|xarray.open_{package}\("
+            looks = rf"^\s*(import|from) {package}\b|(importorskip|find_spec|import_module|package|needed)\(\"{package}|xarray.open_{package}\("
             assert re.search(looks, text, re.MULTILINE), f"{extra}: nothing in {folder}/ imports {package}"
 
 
