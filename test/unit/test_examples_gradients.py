@@ -23,9 +23,8 @@ MOST, STEPS, PART = (
 RUN = ("t0", "seed", "acts")
 OTHER = "steps until save_every save_at frames observe observe_every hash_every progress threads speculate save checkpoint "
 OTHER += "checkpoint_every resume events exchange options"
-# where gradients are refused by name: how long jumps change with their own parameters, states of whole numbers
+# where gradients are refused by name: states of whole numbers
 REFUSED = {
-    "normal_modes": "deleted loop",
     "life": "whole numbers",
     "lattice_gas": "whole numbers",
 }
