@@ -7,7 +7,7 @@ import pytest
 from thread_ranks import run_ranks
 
 import tinyphysics as tp
-from tinyphysics.cluster.mpi import Together
+from tinyphysics.cluster.mpi import OnRanks
 from tinyphysics.errors import PlanError
 
 LOCK = threading.Lock()
@@ -70,7 +70,7 @@ def ran(system, options, given, call, size):
                 system, **({} if system is life else {"propagator": "loop"}), **options, checks="off"
             )
             sim.evolve(**given, steps=1, progress=False)
-        out = sim.evolve(**given, **call, progress=False, on=Together(lambda: ranks))
+        out = sim.evolve(**given, **call, progress=False, on=OnRanks(lambda: ranks))
         return out.hash, out.hashes, {n: np.asarray(v) for n, v in out.frames.items()}, out.metrics["cluster"]
 
     return run_ranks(size, one)
@@ -113,7 +113,7 @@ def test_the_members_of_a_step_that_fail_are_found_by_all():
         with LOCK:
             mine = tp.compile(fixed, dt=0.1, checks="off", propagator="loop")
             mine.evolve(**given, steps=1)
-        out = mine.evolve(**given, steps=40, frames=3, on=Together(lambda: ranks))
+        out = mine.evolve(**given, steps=40, frames=3, on=OnRanks(lambda: ranks))
         return out.stopped.step, out.stopped.where, out.hash
 
     assert run_ranks(2, one) == [(whole.stopped.step, whole.stopped.where, whole.hash)] * 2
@@ -150,5 +150,5 @@ def test_what_processes_do_not_share_is_said(system, options, given, call, words
     call = {k: tmp_path / v if k == "save" else v for k, v in call.items()}
     sim = tp.compile(system, dt=0.1, **options)
     with pytest.raises(PlanError, match=words):
-        sim.evolve(**given, steps=5, **call, on=Together(alone))
+        sim.evolve(**given, steps=5, **call, on=OnRanks(alone))
     assert not [*tmp_path.iterdir()]

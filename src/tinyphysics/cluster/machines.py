@@ -12,7 +12,7 @@ import numpy as np
 
 from tinyphysics.cluster.ensemble import Pool, checked_share, execute
 from tinyphysics.cluster.forecast import forecast
-from tinyphysics.cluster.mpi import Together, mpi_ranks
+from tinyphysics.cluster.mpi import OnRanks, mpi_ranks
 from tinyphysics.cluster.together import run_together
 from tinyphysics.errors import BackendError, InputError, PlanError
 from tinyphysics.given import path, shown, whole
@@ -75,7 +75,7 @@ class Spread:
 
 def on(
     where: Any, *, blocks: int | None = None, verify: float | None = None, keep: Any = None
-) -> Spread | Together:
+) -> Spread | OnRanks:
     """Returns machines for ensembles, to be passed as `on=`, or for `with tp.on(client):` around calls of evolve.
 
     `where` is a Dask client, a cluster or the address of a scheduler; or "mpi", for one large system on the processes that
@@ -86,7 +86,7 @@ def on(
     """
     if isinstance(where, Spread):
         return where
-    if isinstance(where, Together):
+    if isinstance(where, OnRanks):
         return where
     if isinstance(where, str) and where == "mpi":
         for name, value in (("blocks", blocks), ("verify", verify), ("keep", keep)):
@@ -94,7 +94,7 @@ def on(
                 raise PlanError(
                     f"tp.on('mpi'): {name}= is for the members of an ensemble", fix=f"Leave {name}= out."
                 )
-        return Together(mpi_ranks)
+        return OnRanks(mpi_ranks)
     if isinstance(where, str) and "://" not in where or isinstance(where, NOTHING):
         raise InputError(
             f"on={shown(where)} is neither a Dask client, nor a cluster, nor an address",

@@ -26,7 +26,7 @@ class World(Ranks, Protocol):
 
 
 @dataclass(eq=False)
-class Together:
+class OnRanks:
     """One system on all processes that mpiexec has started; made by tp.on("mpi")."""
 
     ranks: Callable[[], World]
@@ -40,7 +40,7 @@ class Together:
     def __exit__(self, *failed: object) -> None:
         HERE.reset(self._token.pop())
 
-    def for_trials(self) -> Together:
+    def for_trials(self) -> OnRanks:
         return self
 
     def check(self, r: Resolved, one: Run) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.cluster.machines import on as machines
-from tinyphysics.cluster.mpi import Together
+from tinyphysics.cluster.mpi import OnRanks
 from tinyphysics.cluster.pays import explained
 from tinyphysics.cluster.slices import Slices, slices_of
 from tinyphysics.errors import InputError, PlanError
@@ -91,7 +91,7 @@ def evolve_in_slices(sim: Simulation, request: Request, parallel: Any) -> Trajec
                 fix="Run the members of an ensemble side by side: leave parallel= out.",
             )
     where = None if request.on is None else machines(request.on)
-    if isinstance(where, Together):
+    if isinstance(where, OnRanks):
         raise PlanError(
             "parallel= runs slices of time apart, and on='mpi' one step together", fix="Pass on=client."
         )
