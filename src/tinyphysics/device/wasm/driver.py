@@ -1,7 +1,7 @@
 """WebAssembly modules on this machine, run by wasmtime: the only file that imports it.
 
 >>> room([80, 0, 24])
-([1048576, 1048672, 1048672], 17)
+([1048576, 1048656, 1048656], 17)
 """
 
 from __future__ import annotations

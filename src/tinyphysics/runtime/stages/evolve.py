@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from tinyphysics.runtime.stages.bind import bind
 from tinyphysics.runtime.stages.diagnose import Diagnostic, diagnose, examine, with_watches
@@ -30,7 +31,7 @@ def evolve(
         short = again(known, setup, request, began)
         if short is not None:
             return short
-    with trials(request.on):
+    with trials(workers(setup, request)):
         resolved = resolve(setup, request, deciders)
     encoded = encode(resolved)
     scheduled = schedule(resolved, encoded)
@@ -45,6 +46,12 @@ def evolve(
             setup, form, lambda: pattern_of(resolved, scheduled, bound, placed, ran, out, found, diagnostics)
         )
     return out
+
+
+def workers(setup: Setup, request: Request) -> Any:
+    """What on= says; of a system with a state or a parameter of that name, options= says it."""
+    named = request.options.get("on") if isinstance(request.options, Mapping) else None
+    return named if request.on is None or "on" in setup.own_names else request.on
 
 
 def remember(setup: Setup, form: Form, pattern: Callable[[], Pattern | None]) -> None:
