@@ -64,6 +64,16 @@ RESCALED, CHAINED, BROWNIAN = (
     (systems.anharmonic, {"dt": 0.125, "temperature": 0.5, "bath": bath}, PAIR)
     for bath in ("bussi", "nose_hoover", "brownian")
 )
+POINCARE: tuple[Any, Any, Any] = (
+    systems.anharmonic,
+    {"dt": 0.125, "temperature": 0.5, "bath": "nose_poincare"},
+    PAIR,
+)
+CONDENSATE: tuple[Any, Any, Any] = (
+    systems.condensate,
+    {"dt": 0.015625, "sizes": {"n": 16}},
+    {"psi": [complex(a, b) for a, b in zip(numbers(16), numbers(16, seed=3))]},
+)
 WAVES: tuple[Any, Any, Any] = (
     systems.korteweg_de_vries,
     {"dt": 0.015625, "sizes": {"n": 16}},
@@ -126,6 +136,8 @@ TABLE: list[tuple[str, tuple[tuple[Any, Any, Any], ...]]] = [
     ("rotations_bath", (WARM_TOP,)),
     ("brownian", (BROWNIAN,)),
     *((name, (WAVES,)) for name in ("etdrk4", "ifrk4")),
+    *((name, (CONDENSATE,)) for name in ("split_step", "split_step4", "split_step6")),
+    ("nose_poincare", (POINCARE,)),
     ("leapfrog_layers", (LEAVING,)),
 ]
 # fmt: on

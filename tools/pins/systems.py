@@ -254,6 +254,11 @@ def korteweg_de_vries(u: tp.Vec["n"], L: float = 8.0):
 
 
 @tp.hamiltonian
+def condensate(psi: tp.Complex["n"], L: float = 8.0, g: float = 1.0):
+    return (abs(tp.dx(psi, length=L)) ** 2 + g / 2 * abs(psi) ** 4).sum()
+
+
+@tp.hamiltonian
 def weight(q: tp.Vec[2], p: tp.Vec[2], g: float = 1.0):
     return p @ p / 2 + g * q[1]
 
