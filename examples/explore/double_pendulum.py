@@ -1,4 +1,4 @@
-"""Two rods, two hinges: why can nobody say where it will be in a minute?  Change q by a thousandth and compare."""
+"""Two rods, two hinges: why can no one say where it will be in a minute?  Change q by a thousandth and compare."""
 
 import tinyphysics as tp
 
