@@ -39,7 +39,12 @@ def pytest_configure(config):
     config.pluginmanager.register(tiers.Tiers(config))
     source = Path(__file__).parents[1] / "src" / "tinyphysics"
     # doctests import every file; some of these need their library
-    for library, room in (("torch", "learn"), ("jax", "learn"), ("distributed", "cluster")):
+    for library, room in (
+        ("torch", "learn"),
+        ("jax", "learn"),
+        ("distributed", "cluster"),
+        ("mpi4py", "cluster"),
+    ):
         if find_spec(library) is None:
             needs = re.compile(rf"^(import|from) {library}\b", re.MULTILINE)
             files = [

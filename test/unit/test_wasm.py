@@ -294,6 +294,8 @@ def test_where_wasmtime_is_missing_the_error_has_the_line_that_installs_it(monke
 
 
 def test_what_runs_in_loops_only_is_refused_by_name():
+    pytest.importorskip("wasmtime")
+
     @tp.hamiltonian
     def many(q: tp.Array[4000, 3], p: tp.Array[4000, 3]):
         return (p * p).sum() / 2 + tp.pair_sum(1 / tp.pair_distance2(q))
