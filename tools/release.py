@@ -207,12 +207,19 @@ def metadata(t: Tree) -> Iterator[str]:
 
 
 def wheel_contents(t: Tree) -> Iterator[str]:
-    """The wheel has every file of `src/tinyphysics`, `py.typed` and the command `tp`, and nothing else."""
+    """The wheel has every file of `src/tinyphysics`, what `pyproject.toml` adds, `py.typed` and `tp`, and nothing else."""
     source = t.root / "src"
+    targets = t.project.get("tool", {}).get("hatch", {}).get("build", {}).get("targets", {})
+    added = targets.get("wheel", {}).get("force-include", {})
     files = {
         p.relative_to(source).as_posix() for p in (source / "tinyphysics").rglob("*")
         if p.is_file() and p.suffix not in (".pyc", ".pyo")
     }  # fmt: skip
+    for own, there in added.items():
+        files |= {
+            f"{there}/{p.relative_to(t.root / own).as_posix()}" for p in (t.root / own).rglob("*")
+            if p.is_file() and p.suffix not in (".pyc", ".pyo")
+        }  # fmt: skip
     inside = {name for name in t.contents if ".dist-info/" not in name}
     yield from (f"not in the wheel: {name}" for name in sorted(files - inside)[:5])
     yield from (f"in the wheel, and not in src: {name}" for name in sorted(inside - files)[:5])
