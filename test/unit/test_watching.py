@@ -17,6 +17,7 @@ import pytest
 import tinyphysics as tp
 from tinyphysics.cli import main
 from tinyphysics.errors import InputError, StoreError
+from tinyphysics.runtime.api import watched
 from tinyphysics.runtime.api.watched import StoredFrames
 from tinyphysics.runtime.stages.live import Shown
 from tinyphysics.view.canvas import plain
@@ -202,6 +203,47 @@ def test_a_state_may_be_called_view(capsys):
     assert float(sim.evolve(view=1.0, other=0.0, steps=2).final.view) == 0.25
     assert float(sim.evolve(view=1.0, other=0.0, steps=2, options={"view": "terminal"}).final.view) == 0.25
     assert "step 2 " in capsys.readouterr().out
+
+
+@tp.ode
+def decay(u):
+    return -u
+
+
+@tp.hamiltonian
+def spring(q, p):
+    return p * p / 2 + q**4 / 4
+
+
+def of_numbers(*values):
+    return {"q": np.array(values), "p": np.zeros(len(values))}
+
+
+@pytest.mark.parametrize(
+    "sim, given",
+    [
+        (lambda: tp.compile(decay, 0.1, method="rk4"), dict(u=1.0, steps=20)),  # one number and no momentum
+        (lambda: tp.compile(spring, 0.1), dict(**of_numbers(), steps=5)),  # no member
+        (lambda: tp.compile(spring, 5.0), dict(q=9.0, p=0.0, steps=50)),  # not finite in the end
+        (lambda: tp.compile(spring, 0.1), dict(q=1.0, p=0.0, steps=0)),
+        (lambda: tp.compile(spring, method="taylor"), dict(**of_numbers(1.0, 2.0), until=3.0)),
+        (lambda: tp.compile(spring, 0.1, temperature=1.0), dict(**of_numbers(1.0, 2.0), steps=9, frames=2)),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::tinyphysics.PhysicsWarning")
+def test_a_run_comes_back_whatever_can_be_drawn_of_it(sim, given, capsys):
+    sim = sim()
+    assert sim.evolve(**given, view="terminal").hash == sim.evolve(**given).hash
+    assert capsys.readouterr().out
+
+
+def test_a_run_that_has_no_picture_says_so_and_comes_back(monkeypatch, capsys):
+    def refuse(out):
+        raise tp.PlanError("the members are at different times", fix="Draw one.")
+
+    monkeypatch.setattr(watched, "drawn", refuse)
+    out = tp.compile(kepler, 0.01).evolve(q=[1.0, 0.0], p=[0.0, 1.2], steps=5, view="terminal")
+    assert out.final.step == 5 and "no picture: the members are at different times" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("wrong", ["page", 3, True])

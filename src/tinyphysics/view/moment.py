@@ -56,13 +56,17 @@ def state_of(
 
 def far_apart(curve: tuple[tuple[float, ...], tuple[float, ...]], ranges: Ranges) -> bool:
     """Do frames lie so far from each other that a line between them is no path?"""
-    sizes = [np.abs(np.diff(values)) / (b - a) for values, (a, b) in zip(curve, ranges) if len(values) > 1]
-    return bool(sizes) and bool(np.nanmean(np.maximum(*sizes)) > APART)
+    points = np.array(curve)
+    points = points[:, np.isfinite(points).all(axis=0)]  # a run that blew up ends in others
+    if points.shape[1] < 2:
+        return False
+    steps = np.abs(np.diff(points, axis=1)) / [[b - a] for a, b in ranges]
+    return bool(steps.max(axis=0).mean() > APART)
 
 
 def reach(picture: Picture) -> Ranges:
     """The ranges of both axes over all frames."""
-    x, y = (np.concatenate([np.ravel(curve[a]) for curve in picture.curves]) for a in (0, 1))
+    x, y = (np.concatenate([np.empty(0), *(np.ravel(curve[a]) for curve in picture.curves)]) for a in (0, 1))
     return over(x), over(y)
 
 

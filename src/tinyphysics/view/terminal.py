@@ -57,8 +57,8 @@ def portrait(out: Trajectory, system: System) -> Picture:
         told = "orbit" if flat.shape[1] == 1 else f"{flat.shape[1]} orbits"
         curves = tuple((flat[:, k, 0], flat[:, k, 1]) for k in range(flat.shape[1]))
         return Picture(told, f"{first.name}[0]", f"{first.name}[1]", curves, to_scale=True)
-    if shape == () and system.kind != "map":
-        momentum = next(s for s in system.states if s.role == "momentum")
+    momentum = next((s for s in system.states if s.role == "momentum"), None)
+    if shape == () and system.kind != "map" and momentum is not None:
         q, p = (with_members(out, s.name, ()) for s in (first, momentum))
         return Picture("phase portrait", first.name, momentum.name, tuple(zip(q.T, p.T)))
     q = with_members(out, first.name, shape).reshape(len(out.t), -1, max(first.var.size, 1))

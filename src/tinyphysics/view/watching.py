@@ -93,6 +93,7 @@ class Watching:
         self.newest: State | None = None
         self.drawn = -WHILE
         self.left = False  # by a key
+        self.told = ""  # why there is no picture
 
     def __enter__(self) -> Watching:
         if self.on_screen:
@@ -110,6 +111,8 @@ class Watching:
             width, height = self.size()
             rows = rows_of({**self.newest, "help": ""}, width, min(height, 24), self.ascii_only)
             self.out.write(plain(rows) + "\n")
+        if self.told:
+            self.out.write(f"no picture: {self.told}\n")
         self.out.flush()
 
     def size(self) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.errors import StoreError
+from tinyphysics.errors import PlanError, StoreError
 from tinyphysics.options import a_view
 from tinyphysics.runtime.api.pictures import drawn
 from tinyphysics.runtime.stages.description import system_of
@@ -31,7 +31,10 @@ def watched(where: Any, run: Callable[[Watching], Trajectory]) -> Trajectory:
     a_view("view", where)
     with Watching() as watching:
         out = run(watching)
-        watching.play(Shown(*drawn(out)))
+        try:
+            watching.play(Shown(*drawn(out)))
+        except PlanError as error:  # what has no picture: the run itself is there
+            watching.told = error.what
     return out
 
 

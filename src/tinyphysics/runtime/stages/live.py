@@ -73,6 +73,8 @@ def told(out: Trajectory, system: System) -> Callable[[int], str]:
     if system.energy is None or system.books:
         return lambda k: ""
     e = np.asarray(out.energy)
+    if not e.size:
+        return lambda k: ""
     with np.errstate(invalid="ignore", over="ignore"):
         off = np.abs(e - e[0]).reshape(len(e), -1).max(axis=1) / (np.abs(e[0]).max() or 1.0)
     worst = np.maximum.accumulate(np.where(np.isfinite(off), off, np.inf))
