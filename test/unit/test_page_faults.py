@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from tinyphysics.runtime.engines import cuda as cuda_engines
 from tinyphysics.runtime.measure.part_again import part_of
 from tinyphysics.runtime.measure.passed_pole import passed_pole
 from tinyphysics.runtime.measure.pole_forms import forms_of
@@ -359,10 +360,15 @@ def test_a_step_that_is_no_plain_drift_has_every_segment_looked_at(steps):
     assert not out.stops and np.isfinite(out.final.q).all()
 
 
-@pytest.mark.parametrize("backend, many, steps", [("llvm", 160, 150), ("cuda", 40, 70)])
-def test_what_a_loop_keeps_is_no_more_than_how_near_a_way_comes(backend, many, steps, request):
-    if backend == "cuda":
+@pytest.mark.parametrize(
+    "backend, many, steps, each", [("llvm", 160, 150, 0), ("cuda", 40, 70, 1), ("cuda", 40, 124, 2)]
+)
+def test_what_a_loop_keeps_is_no_more_than_how_near_a_way_comes(
+    backend, many, steps, each, request, monkeypatch
+):
+    if backend == "cuda":  # with so many members in a thread
         request.getfixturevalue("fake_cuda")
+        monkeypatch.setattr(cuda_engines, "FULL", many // each // 2)
     start = flights(many)
     kept = []
     sim = tp.compile(kepler, dt=0.02, method="leapfrog", backend=backend)
@@ -383,8 +389,8 @@ def test_what_a_loop_keeps_is_no_more_than_how_near_a_way_comes(backend, many, s
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Nearness, "least", noted)
-            sim.evolve(**start, steps=steps)
-    assert kept
+            told = sim.evolve(**start, steps=steps).metrics
+    assert kept and (not each or told["shape"]["interleave"] == each)
     a, b = out.q[:-1], out.q[1:]
     with np.errstate(all="ignore"):
         part = np.clip(-(a * (b - a)).sum(-1) / ((b - a) ** 2).sum(-1), 0.0, 1.0)[..., None]

@@ -44,13 +44,10 @@ def with_half(w: Writer, x: str) -> str:
     return w.new(f"bitcast i64 {w.new(f'shl i64 {whole}, 32')} to double")
 
 
-def lower(w: Writer, least: str, of: Sequence[str], name: str) -> None:
+def lower(w: Writer, least: str, of: Sequence[str]) -> str:
     """The least of some numbers and of what was the least so far, by their first bits."""
-    for k, x in enumerate(of):
+    for x in of:
         half = first_half(w, x)
         which = w.new(f"icmp slt i32 {half}, {least}")
-        text = f"select i1 {which}, i32 {half}, i32 {least}"
-        if k < len(of) - 1:
-            least = w.new(text)
-        else:
-            w.lines.append(f"  {name} = {text}")
+        least = w.new(f"select i1 {which}, i32 {half}, i32 {least}")
+    return least

@@ -271,51 +271,66 @@ def loop(
         guards = [f"%og.{r}" for r in U]
         w.lines.append("  %done.steps = mul i64 %j, %stride")
         before = "row"
-    count = "%stride" if f.watched else "%steps"
-    if sampled:
+    steps = "%stride" if f.watched else "%steps"
+    number, count = "i64", steps
+    halves = first_bits.halves(f, shape)
+    simple = plain and not (f.watched or clock or f.guarded or f.weights or idle or on_stack)
+    many = steps_of(f, shape) if simple else 1
+    if sampled:  # of which passes leave one step, or as many as are left in the last
         w.lines += ["  br label %part", "part:"]
         w.lines.append(f"  %part.at = phi i64 [ 0, %{before} ], [ %part.end, %sample ]")
         parts = open_phis(w, f, slots, envs, start, "p", before, "sample", guards if f.watched else None)
         start = [[envs[r].get(v, "") for r in U] for v in f.loads]
         guards = [f"%pg.{r}" for r in U]
+        most = SAMPLED - many + 1
         w.lines += [
-            f"  %part.next = add i64 %part.at, {SAMPLED}",
-            f"  %part.fits = icmp slt i64 %part.next, {count}",
-            f"  %part.end = select i1 %part.fits, i64 %part.next, i64 {count}",
+            f"  %part.left = sub i64 {steps}, %part.at",
+            f"  %part.last = icmp slt i64 %part.left, {most}",
+            "  %part.few = trunc i64 %part.left to i32",
+            f"  %part.size = select i1 %part.last, i32 %part.few, i32 {most}",
         ]
-        before, count = "part", "%part.end"
+        before, number, count = "part", "i32", "%part.size"
     latch = f"after{len(f.tails) - 1}" if f.tails else "loop"
-    halves = first_bits.halves(f, shape)
     half = {(k, r): first_bits.first_half(w, start[k][r]) for k in halves for r in U}
-    begun = "%part.at" if sampled else "0"
-    simple = plain and not (
-        f.watched or sampled or clock or f.guarded or f.weights or halves or idle or on_stack
-    )
-    if simple and (many := steps_of(f, shape)) > 1:
+    rounds = [k for k in slots if k not in sampled and k not in halves]
+    begun = "0"
+    if many > 1:
+        moved = [f.roots[k] for k in rounds] + [u for us in halves.values() for u in us]
 
         def next_of(now: list[list[str]]) -> list[list[str]]:
-            here = [envs[r] | {v: now[k][r] for k, v in enumerate(f.loads)} for r in U]
-            watched_lines(w, f.roots, (), here, [""] * len(here), in_turn=shape.in_turn)
-            return [[w.ref(u, here[r]) for r in U] for u in f.roots]
+            here = [envs[r] | {f.loads[k]: now[n][r] for n, k in enumerate(rounds)} for r in U]
+            watched_lines(w, moved, (), here, [""] * len(here), in_turn=shape.in_turn)
+            out = [[w.ref(f.roots[k], here[r]) for r in U] for k in rounds]
+            least = ([now[n][r] for r in U] for n in range(len(rounds), len(now)))
+            for one, us in zip(least, halves.values()):
+                out.append([first_bits.lower(w, one[r], [w.ref(u, here[r]) for u in us]) for r in U])
+            return out
 
-        start = passes(w, f, start, many, next_of)
+        types = [*(w.type(f.loads[k].dtype) for k in rounds), *("i32" for _ in halves)]
+        goes = [*(start[k] for k in rounds), *([half[k, r] for r in U] for k in halves)]
+        goes = passes(w, types, goes, many, next_of, before, f"{number} {count}")
+        for k, row in zip((*rounds, *halves), goes):
+            if k in halves:
+                half |= {(k, r): row[r] for r in U}
+            else:
+                start[k] = row
         begun, before = "%i.begun", "rest"
     w.lines += [
         "  br label %loop",
         "loop:",
-        f"  %i = phi i64 [ {begun}, %{before} ], [ %i.next, %{latch} ]",
+        f"  %i = phi {number} [ {begun}, %{before} ], [ %i.next, %{latch} ]",
     ]
     if f.stages > 1:
         w.lines.append(f"  %stage = phi i64 [ 0, %{before} ], [ %stage.next, %{latch} ]")
-    rounds = [k for k in slots if k not in sampled and k not in halves]
     inner = open_phis(w, f, rounds, envs, start, "s", before, latch, guards if f.watched or sampled else None)
-    least = {
-        at: w.new(f"phi i32 [ {x}, %{before} ], [ %next{at[0]}.{at[1]}, %{latch} ]") for at, x in half.items()
-    }
+    least = {at: w.new("") for at in half}
+    least_at = len(w.lines) - len(least)
     shared = [dict(env) for env in envs]
     if clock:
-        step = w.new("add i64 %first, %i")
-        set_clock(w, envs, w.new(f"add i64 {step}, %done.steps") if f.watched else step, True)
+        step = w.new(f"add i64 %first, {w.new('zext i32 %i to i64') if sampled else '%i'}")
+        for done in ("%part.at",) * bool(sampled) + ("%done.steps",) * bool(f.watched):
+            step = w.new(f"add i64 {step}, {done}")
+        set_clock(w, envs, step, True)
     for v in f.weights:
         for r in U:
             envs[r][v] = (
@@ -328,8 +343,10 @@ def loop(
     roots += [u for us in halves.values() for u in us]
     seen = watched_lines(w, roots, f.guards, envs, marks, kept, shape.in_turn, f.beside)
     values = [[w.ref(u, envs[r]) if k in rounds else "" for r in U] for k, u in enumerate(f.roots)]
-    for (k, r), name in least.items():
-        first_bits.lower(w, name, [w.ref(u, envs[r]) for u in halves[k]], f"%next{k}.{r}")
+    for n, ((k, r), name) in enumerate(least.items()):
+        lowest = first_bits.lower(w, name, [w.ref(u, envs[r]) for u in halves[k]])
+        w.lines[least_at + n] = f"  {name} = phi i32 [ {half[k, r]}, %{before} ], [ {lowest}, %{latch} ]"
+        half[k, r] = lowest
     if f.stages > 1:
         w.lines += [
             "  %stage.up = add i64 %stage, 1",
@@ -349,13 +366,13 @@ def loop(
     after = "look" if f.watched else "done"
     out = "sample" if sampled else after
     w.lines += [
-        f"  %i.next = add i64 %i, {'%whole' if f.stages > 1 else '1'}",
-        f"  %again = icmp slt i64 %i.next, {count}",
+        f"  %i.next = add {number} %i, {'%whole' if f.stages > 1 else '1'}",
+        f"  %again = icmp slt {number} %i.next, {count}",
         f"  br i1 %again, label %loop, label %{out}",
         f"{out}:",
     ]
     for k, r in least:
-        values[k][r] = first_bits.with_half(w, f"%next{k}.{r}")
+        values[k][r] = first_bits.with_half(w, half[k, r])
     if sampled:  # of the state that the next step begins with
         here = [
             shared[r] | {v: values[slot][r] for slot, v in enumerate(f.loads) if slot in rounds} for r in U
@@ -366,7 +383,9 @@ def loop(
             values[k] = [w.ref(f.roots[k], here[r]) for r in U]
         close_phis(w, parts, [values[k] for k in slots], seen)
         w.lines += [
-            f"  %more.parts = icmp slt i64 %part.end, {'%stride' if f.watched else '%steps'}",
+            "  %part.done = zext i32 %part.size to i64",
+            "  %part.end = add i64 %part.at, %part.done",
+            f"  %more.parts = icmp slt i64 %part.end, {steps}",
             f"  br i1 %more.parts, label %part, label %{after}",
             f"{after}:",
         ]

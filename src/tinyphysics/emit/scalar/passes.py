@@ -7,7 +7,7 @@ own. No operation on floats changes, so no bit does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tinyphysics.emit.text.writer import Writer
 from tinyphysics.ir.ops import Ops
@@ -28,20 +28,22 @@ def steps_of(f: Section, shape: VectorShape) -> int:
     return steps
 
 
-def passes(w: Writer, f: Section, start: list[list[str]], steps: int, step: Step) -> list[list[str]]:
-    """All passes that leave at least one step to be done: what the loads are after them. `%i.begun` steps are done.
+def passes(
+    w: Writer, types: Sequence[str], start: list[list[str]], steps: int, step: Step, before: str, count: str
+) -> list[list[str]]:
+    """All passes that leave at least one step to be done: what goes round is after them. `%i.begun` steps are done.
 
-    `step` writes one step of all copies: what becomes of the loads.
+    `step` writes one step of all copies: what becomes of what goes round. `count`, an integer with its type, are due where
+    `before` ends.
     """
-    copies = range(len(start[0]))
-    types = [w.type(v.dtype) for v in f.loads]
+    copies, number = range(len(start[0])), count.partition(" ")[0]
     w.lines += [
-        "  %i.last = sub i64 %steps, 1",
-        f"  %i.whole = and i64 %i.last, {-steps}",
-        "  %i.any = icmp sgt i64 %i.whole, 0",
+        f"  %i.last = sub {count}, 1",
+        f"  %i.whole = and {number} %i.last, {-steps}",
+        f"  %i.any = icmp sgt {number} %i.whole, 0",
         "  br i1 %i.any, label %pass, label %rest",
         "pass:",
-        "  %i.pass = phi i64 [ 0, %chunk ], [ %i.passed, %pass ]",
+        f"  %i.pass = phi {number} [ 0, %{before} ], [ %i.passed, %pass ]",
     ]
     at = len(w.lines)
     now = [[f"%a{k}.{r}" for r in copies] for k in range(len(types))]
@@ -51,16 +53,16 @@ def passes(w: Writer, f: Section, start: list[list[str]], steps: int, step: Step
         values = step(values)
     for k, t in enumerate(types):
         for r in copies:
-            line = f"  {now[k][r]} = phi {t} [ {start[k][r]}, %chunk ], [ {values[k][r]}, %pass ]"
+            line = f"  {now[k][r]} = phi {t} [ {start[k][r]}, %{before} ], [ {values[k][r]}, %pass ]"
             w.lines[at + k * len(copies) + r] = line
     w.lines += [
-        f"  %i.passed = add i64 %i.pass, {steps}",
-        "  %i.more = icmp slt i64 %i.passed, %i.whole",
+        f"  %i.passed = add {number} %i.pass, {steps}",
+        f"  %i.more = icmp slt {number} %i.passed, %i.whole",
         "  br i1 %i.more, label %pass, label %rest",
         "rest:",
-        "  %i.begun = phi i64 [ 0, %chunk ], [ %i.whole, %pass ]",
+        f"  %i.begun = phi {number} [ 0, %{before} ], [ %i.whole, %pass ]",
     ]
     return [
-        [w.new(f"phi {t} [ {start[k][r]}, %chunk ], [ {values[k][r]}, %pass ]") for r in copies]
+        [w.new(f"phi {t} [ {start[k][r]}, %{before} ], [ {values[k][r]}, %pass ]") for r in copies]
         for k, t in enumerate(types)
     ]

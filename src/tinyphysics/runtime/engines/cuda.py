@@ -24,7 +24,7 @@ from tinyphysics.rules.calculus.series import SeriesPlan
 from tinyphysics.runtime.engines.estimates import serve
 from tinyphysics.runtime.state.device_arrays import moves
 from tinyphysics.target import VectorShape
-from tinyphysics.tpir.kernels.kernel import Section
+from tinyphysics.tpir.kernels.kernel import Section, is_beside
 from tinyphysics.tpir.kernels.neighbours import ListSpec
 from tinyphysics.tpir.kernels.nests import LoopKernel
 from tinyphysics.tpir.kernels.outline import SectionOutline
@@ -49,7 +49,7 @@ class CudaLoader:
 
     def shape(self, section: Section, members: int) -> VectorShape:
         """Members side by side in a thread, as far as the registers of their states go, and threads for all of the device."""
-        words = sum(v.dtype.bits for v in section.loads) // 32
+        words = sum(v.dtype.bits for v in section.loads if not is_beside(v)) // 32
         enough = members // (cuda.device().processors * FULL)
         return VectorShape(1, max(1, min(MOST, STATE // max(words, 1), enough)))
 

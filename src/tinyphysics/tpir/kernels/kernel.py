@@ -136,8 +136,7 @@ class Section:
     @cached_property
     def beside(self) -> frozenset[UOp]:
         """Loads that are kept beside a state, and that nothing else waits for: how near it came to poles."""
-        near = [v for v in self.loads if str(v.arg).partition(".")[0] in BESIDE] if self.sampled else []
-        return frozenset(near)
+        return frozenset(v for v in self.loads if is_beside(v)) if self.sampled else frozenset()
 
     @cached_property
     def sampled(self) -> frozenset[UOp]:
@@ -191,6 +190,11 @@ class Section:
         """All that is read or computed, before the loop and in it."""
         weights = [u for row in self.weights.values() for u in row]
         return dict.fromkeys(toposort([*self.everything, *self.invariants.values(), *weights]))
+
+
+def is_beside(v: UOp) -> bool:
+    """Does a loop keep this beside the state, to know how near it came to a pole?"""
+    return str(v.arg).partition(".")[0] in BESIDE
 
 
 def count(roots: Sequence[UOp]) -> int:
