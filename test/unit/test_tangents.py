@@ -5,6 +5,7 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.device.engines import engine
+from tinyphysics.device.engines.engine import LaneEngine
 from tinyphysics.planner.methods.catalog import METHODS
 from tinyphysics.runtime.measure.tangents import GROWTH, Wanted, run_with_directions
 from tinyphysics.tpir.program.lower import DIRECTION
@@ -247,6 +248,23 @@ def test_directions_on_a_gpu_have_the_bits_that_they_have_here(fake_cuda):
         r = run_with_directions(sim, Wanted(), many, 0.0, 3, "a test")
         ends.append(r.evolve(3, steps=7, frames=2).final)
     assert all(np.array_equal(ends[0][n], ends[1][n]) for n in ends[0].states)
+
+
+@pytest.mark.parametrize("members", [0, 3])
+def test_directions_are_made_orthonormal_on_the_gpu_itself(fake_cuda, monkeypatch, members):
+    """Between two steps nothing of a loop is read back, and the indicators have the bits that they have here."""
+    held = []
+    monkeypatch.setattr(LaneEngine, "held", lambda *a, old=LaneEngine.held: held.append(1) or old(*a))
+    start = {n: np.multiply(v, np.ones((members, 1))) if members else v for n, v in HH.items()}
+    observe = {"Y": tp.chaos.megno, "G": tp.chaos.gali(2)}
+    found = {}
+    for backend in ("llvm", "cuda"):
+        held.clear()
+        out = tp.compile(henon_heiles, dt=0.05, order=4, checks="off", backend=backend).evolve(
+            **start, steps=30, observe=observe, observe_every=10, seed=4, frames=2
+        )
+        found[backend] = [out[name].tobytes() for name in observe], len(held)
+    assert found["llvm"][0] == found["cuda"][0] and found["cuda"][1] < 10 < found["llvm"][1]
 
 
 @pytest.mark.filterwarnings("ignore::tinyphysics.PhysicsWarning")

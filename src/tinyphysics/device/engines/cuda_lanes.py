@@ -6,7 +6,7 @@ A thread for each chunk of members. Here is how sections are launched, and how m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -171,6 +171,17 @@ class CudaEngine(LaneEngine):
         """Where a register is: its first row of all."""
         return m.carried, self.places[name].start
 
+    def on_rows(self, m: LaneState, which: Sequence[int], by: CudaEngine, one: LaneState) -> None:
+        """A step of another loop, of as many lanes, on some rows of this one: nothing leaves the device."""
+        row = m.carried.lanes * m.carried.dtype.itemsize
+        spans = spans_of(which)
+        for back in (False, True):
+            for at, k, count in spans:
+                own, other = m.carried.buffer.pointer + k * row, one.carried.buffer.pointer + at * row
+                cuda.between(*((own, other) if back else (other, own)), count * row)
+            if not back:
+                by.advance(one, 1)
+
     # --- registers that stay there (runtime/measure/loop_numbers.py) ------------------------------
     @property
     def keeps_there(self) -> bool:
@@ -222,3 +233,9 @@ class CudaEngine(LaneEngine):
         k, memory = self.kernel, self.memory
         assert isinstance(memory, CudaMemory)
         return memory.arrays(self.final(m), k.outputs, m.members, bool(k.kinds))
+
+
+def spans_of(which: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Rows that lie one after the other: (where among them, the first, how many)."""
+    cuts = [k for k in range(1, len(which)) if which[k] != which[k - 1] + 1]
+    return [(a, which[a], b - a) for a, b in zip([0, *cuts], [*cuts, len(which)])]

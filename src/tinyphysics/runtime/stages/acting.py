@@ -7,7 +7,7 @@ hashes of that step show the state after them, and the next step begins from tha
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -33,6 +33,8 @@ class Acts:
 
     run: Run
     look: Callable[[Tile, States, int], dict[str, Any]] | None = None  # what is observed of a state
+    # loops of acts on a device, by act and tile
+    loops: dict[tuple[int, int], tuple[Tile, Any]] = field(default_factory=dict)
 
     def due(self, n: int) -> bool:
         return any(a.due(n) and not a.inside for a in self.run.acts)
@@ -47,8 +49,10 @@ class Acts:
         for a in (a for a in r.acts if a.due(n) and a.inside):
             by = engine_for(r.target, a.program, None, r.threads, a.loops and r.target.backend != "python")
             if isinstance(engine, LaneEngine) and isinstance(by, LaneEngine):
-                rows = engine.held(m)
                 which = [k for w in a.words for k in rows_of(engine, self.registers[w])]
+                if self.there(engine, by, a, tile, m, n, which):
+                    continue
+                rows = engine.held(m)
                 one = by.resume([rows[k] for k in which], {}, tile.members, r.dt, r.t0, n, threads)
                 by.advance(one, 1)
                 for k, row in zip(which, by.held(one)):
@@ -67,6 +71,21 @@ class Acts:
             engine.hand_on(m, new)
             m = new
         return m
+
+    def there(self, engine: Any, by: Any, a: BoundAct, tile: Tile, m: Any, n: int, which: list[int]) -> bool:
+        """The same without a way off the device, if both loops have their rows there and as many lanes."""
+        if not (engine.memory.there and by.memory.there) or by.lanes(tile.members) != m.carried.lanes:
+            return False
+        if len(which) != len(by.kernel.carried) or by.row_type != m.carried.dtype:
+            return False
+        known = self.loops.get((id(a), id(tile)))
+        if known is None or known[0] is not tile:
+            rows = by.memory.empty((len(which), m.carried.lanes), m.carried.dtype)
+            one = by.begun(rows, {}, tile.members, self.run.dt, self.run.t0, n, None)
+            known = self.loops[id(a), id(tile)] = tile, one
+        known[1].steps = n
+        engine.on_rows(m, which, by, known[1])
+        return True
 
     @cached_property
     def registers(self) -> dict[str, str]:
