@@ -309,11 +309,11 @@ def loop(
         types = [*(w.type(f.loads[k].dtype) for k in rounds), *("i32" for _ in halves)]
         goes = [*(start[k] for k in rounds), *([half[k, r] for r in U] for k in halves)]
         goes = passes(w, types, goes, many, next_of, before, f"{number} {count}")
-        for k, row in zip((*rounds, *halves), goes):
+        for k, names in zip((*rounds, *halves), goes):
             if k in halves:
-                half |= {(k, r): row[r] for r in U}
+                half |= {(k, r): names[r] for r in U}
             else:
-                start[k] = row
+                start[k] = names
         begun, before = "%i.begun", "rest"
     w.lines += [
         "  br label %loop",
