@@ -210,12 +210,14 @@ class Spans:
         return out
 
     def put_in(self) -> None:
-        from tinyphysics.device.engines import engine
-        from tinyphysics.device.host import rows
+        from tinyphysics.device.engines import engine, passages
+        from tinyphysics.device.host import copies, rows
         from tinyphysics.runtime.stages import block, loop
         from tinyphysics.runtime.state import record, tiles
 
         for name, place, word in (
+            ("whole tiles at once", passages, "take"),
+            ("arrays copied", copies, "copy_all"),
             ("the loop itself", engine.LaneEngine, "launch"),
             ("calls of sections", engine.LaneEngine, "call"),
             ("states put in rows", rows.HostMemory, "encode"),

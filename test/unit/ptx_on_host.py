@@ -125,6 +125,7 @@ class OnHost:
     """What device/engines/loops.py calls a loader."""
 
     threads = by_address = False
+    passage: Any = None
     made = found = 0
     estimates = False
 

@@ -51,6 +51,8 @@ class Loader(Protocol):
     found: int  # modules that were there already
 
     @property
+    def passage(self) -> Any: ...  # what threads call for whole tiles (passages.py): (team, passage), or None
+    @property
     def quick(self) -> VectorShape | None: ...  # of code that is made sooner and runs slower
     def shape(self, section: Section, members: int) -> VectorShape: ...
     def load(

@@ -189,6 +189,7 @@ def rooted(u: UOp, given: Sequence[Array], careful: bool) -> Any:
 
 class ArraysLoader:
     threads = by_address = False
+    passage: Any = None
     quick = None
     made = found = 0
 

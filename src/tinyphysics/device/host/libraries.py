@@ -195,6 +195,7 @@ class LibraryLoader:
     """Sections as functions that take NumPy's arrays and compute with those of a library."""
 
     threads = by_address = False
+    passage: Any = None
     quick = None
     made = found = 0
 

@@ -40,6 +40,7 @@ class CudaLoader:
     """Members as threads."""
 
     by_address = False
+    passage: Any = None
     threads = False  # the device has its own
     quick = None
 

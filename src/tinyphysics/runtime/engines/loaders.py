@@ -22,6 +22,7 @@ from tinyphysics.emit.kinds.neighbours import list_builder as emit_lists
 from tinyphysics.emit.kinds.series.series import SeriesWriter
 from tinyphysics.emit.kinds.trees import tree_functions as emit_tree
 from tinyphysics.emit.modules import nests as emit_nests
+from tinyphysics.emit.modules import passage as emit_passage
 from tinyphysics.emit.modules import team as emit_team
 from tinyphysics.emit.scalar import c as emit_c
 from tinyphysics.emit.scalar import llvm as emit_llvm
@@ -44,6 +45,37 @@ def per_double(section: Section) -> int:
     return 64 // section.loads[0].dtype.bits if section.loads else 1
 
 
+TEAM = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+SECTION = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)
+PART = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
+
+
+@lru_cache(maxsize=4)
+def team_for(cpu: Cpu) -> Any:
+    """What each of several threads calls."""
+    text = emit_team.llvm(cpu.x86)
+    code, _ = llvm.stored(llvm.object_name(text, cpu), text, cpu)
+    return llvm.link(code, {"team": TEAM})["team"]
+
+
+@lru_cache(maxsize=4)
+def passage_for(cpu: Cpu) -> Any:
+    """What they do with the members of a tile."""
+    text = emit_passage.llvm()
+    code, _ = llvm.stored(llvm.object_name(text, cpu), text, cpu)
+    return llvm.link(code, {"passage": PART})["passage"]
+
+
+@lru_cache(maxsize=1)
+def c_team() -> Any:
+    return TEAM(("team", load_library(build(emit_team.C))))
+
+
+@lru_cache(maxsize=1)
+def c_passage() -> Any:
+    return PART(("passage", load_library(build(emit_passage.C))))
+
+
 class LlvmLoader:
     """For the processor that code is made for, with vectors as wide as it has."""
 
@@ -55,6 +87,10 @@ class LlvmLoader:
         self.fixed = shape
         self.quick = VectorShape(1, 1) if shape is None else None
         self.made = self.found = 0  # modules compiled, and taken from the cache
+
+    @property
+    def passage(self) -> Any:
+        return team_for(runs(self.cpu)), passage_for(runs(self.cpu))
 
     def width(self, section: Section) -> int:
         """Numbers of a section in one vector."""
@@ -98,6 +134,7 @@ class CLoader:
     threads = by_address = True
     quick = None
     made = found = 0
+    passage = property(lambda self: (c_team(), c_passage()))
 
     def __init__(self) -> None:
         self.march = for_processor()
@@ -110,10 +147,6 @@ class CLoader:
     ) -> list[Any]:
         library = load_library(build(emit_c.module(parts, params, varying), march=self.march))
         return [calling(SIGNATURE((f.name, library))) for f, _ in parts]
-
-
-SECTION = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)
-PART = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
 
 
 def on_arrays(f: Any, owner: Any) -> Any:
@@ -135,22 +168,6 @@ def function_names(kernel: LoopKernel) -> dict[str, Any]:
         if wavefront(section, kernel.buffers) is not None:
             out |= {f"part.{half}.{section.name}": PART for half in ("sweep", "edge")}
     return out
-
-
-TEAM = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
-
-@lru_cache(maxsize=4)
-def team_for(cpu: Cpu) -> Any:
-    """What each of several threads calls."""
-    text = emit_team.llvm(cpu.x86)
-    code, _ = llvm.stored(llvm.object_name(text, cpu), text, cpu)
-    return llvm.link(code, {"team": TEAM})["team"]
-
-
-@lru_cache(maxsize=1)
-def c_team() -> Any:
-    return TEAM(("team", load_library(build(emit_team.C))))
 
 
 LIST = ctypes.CFUNCTYPE(

@@ -21,6 +21,7 @@ class OpenClLoader:
     """Members as work-items: one each on many small cores, a chunk each on a processor with vectors."""
 
     by_address = False
+    passage: Any = None
     threads = False  # the driver has its own
     quick = None
     made = found = 0

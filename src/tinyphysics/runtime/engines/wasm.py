@@ -18,6 +18,7 @@ class WasmLoader:
     """Member after member, in a memory of its own."""
 
     threads = by_address = False
+    passage: Any = None
     quick = None
 
     def __init__(self) -> None:

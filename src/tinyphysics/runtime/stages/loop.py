@@ -20,6 +20,7 @@ from tinyphysics.runtime.stages.block import advance_block
 from tinyphysics.runtime.stages.ending import finish, safeguard
 from tinyphysics.runtime.stages.looking import look_inside, stop_at_poles
 from tinyphysics.runtime.stages.running import Done, Running
+from tinyphysics.runtime.stages.together import advance_together
 from tinyphysics.runtime.state.digest import state_hash
 from tinyphysics.runtime.state.ensemble import shaped
 from tinyphysics.runtime.state.record import Record
@@ -136,6 +137,8 @@ def over(run: Running, done: list[Done]) -> bool:
 
 
 def advance_tiles(run: Running, n: int, target: int) -> list[Done]:
+    if (done := advance_together(run, n, target)) is not None:
+        return done
     return spread(lambda k: advance_block(run, k, n, target), len(run.tiles), run.engine.workers)
 
 
