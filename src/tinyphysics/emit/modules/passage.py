@@ -1,7 +1,7 @@
 """How does a thread take the members of a tile from arrays to arrays?  A few at a time, order by order.
 
-What an order is, tpir/kernels/passage.py says; threads take tiles as emit/modules/team.py does pieces. The same twice: in LLVM
-IR, and in C for where there is a compiler instead.
+What an order is, tpir/kernels/passage.py says; threads take tiles as emit/modules/team.py does pieces. The same twice: in
+LLVM IR, and in C for where there is a compiler instead.
 """
 
 from __future__ import annotations
@@ -103,7 +103,9 @@ void passage(void **table, const double *uniform, signed char *unwell, int64_t t
 )
 
 
-def loop(name: str, first: str, end: str, body: str, kept: tuple[tuple[str, str, str], ...] = (), last: str = "") -> str:
+def loop(
+    name: str, first: str, end: str, body: str, kept: tuple[tuple[str, str, str], ...] = (), last: str = ""
+) -> str:
     """Over %name; where it goes on is name.out. What is kept (name, type, first value) has the value name.new in its body.
 
     `last`: the block in which the body ends, if it has several.
@@ -190,9 +192,7 @@ least.from:
 
 
 def word(name: str, base: str, place: int, t: str = "i64") -> str:
-    return (
-        f"  %{name}.w = getelementptr i64, ptr {base}, i64 {place}\n  %{name} = load {t}, ptr %{name}.w\n"
-    )
+    return f"  %{name}.w = getelementptr i64, ptr {base}, i64 {place}\n  %{name} = load {t}, ptr %{name}.w\n"
 
 
 def words(base: str, *rows: tuple[str, int, str]) -> str:
@@ -209,6 +209,10 @@ def llvm() -> str:
         "%o", ("kind", KIND, "i64"), ("at", AT, "ptr"), ("stride", STRIDE, "i64"), ("place", PLACE, "i64"),
         ("out.place", OUT, "i64"), ("own.place", OWN, "i64"), ("steps", STEPS, "i64"), ("rows", ROWS, "i64"),
     )  # fmt: skip
+    given_to_section = (
+        "ptr %row, ptr %out, ptr %uniform, ptr %own, ptr %room, ptr null, "
+        "i64 0, i64 %full, i64 %columns, i64 %steps, i64 %rows, i64 1"
+    )
     cleared = "  %y.p = getelementptr i8, ptr %room, i64 %y\n  store i8 0, ptr %y.p\n"
     seen = element("z.x", "%room", "%z", "i8") + "  %z.any.new = or i8 %z.any, %z.x\n"
     body = f"""  %o.far = mul i64 %k, {WORDS}
@@ -221,7 +225,7 @@ call:
   %own.at = getelementptr i8, ptr %room, i64 %own.place
   %none = icmp slt i64 %own.place, 0
   %own = select i1 %none, ptr null, ptr %own.at
-  call void %at(ptr %row, ptr %out, ptr %uniform, ptr %own, ptr %room, ptr null, i64 0, i64 %full, i64 %columns, i64 %steps, i64 %rows, i64 1)
+  call void %at({given_to_section})
 {loop("z", "0", "%full", seen, (("z.any", "i8", "0"),))}  %guard = icmp ne i8 %z.any, 0
   br label %after
 number:

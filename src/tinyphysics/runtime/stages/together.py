@@ -1,11 +1,12 @@
-"""Which ensembles go through their first block of time tile by tile without Python?  Those of which only the end is asked.
+"""Which ensembles go through their first block of time with no Python between?  Those of which only the end is asked.
 
-A tile that is not well, or comes near a pole, is done again by itself, where everything is looked at (runtime/stages/block.py).
+A tile that is not well, or comes near a pole, is done again by itself, where everything is looked at (block.py).
 """
 
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,8 @@ def nothing_between(run: Running, n: int, target: int) -> bool:
 
 def advance_together(run: Running, n: int, target: int) -> list[Done] | None:
     """All tiles; None where it has to be done one by one."""
-    e, given, s = run.engine, run.given, run.schedule
+    e: Any = run.engine
+    given, s = run.given, run.schedule
     if not nothing_between(run, n, target) or not passages.direct(e, given.states, given.params):
         return None
     kept = run.tiles[0].kept

@@ -1,8 +1,8 @@
 """How do members go through a run with no Python between?  By orders, a few members at a time: emit/modules/passage.py.
 
-The numbers of some members are fetched from the arrays that were given into rows, which are small enough for a cache and belong
-to one tile. Sections are called on them, they are looked at, and stored. A tile in which a guard fires, or with a number
-that is not finite, is not well: it is done again by those who can say what happened, so nothing that it reads is stored to.
+The numbers of some members are fetched from the arrays that were given, into rows that are small enough for a cache and
+belong to one tile. Sections are called on them, they are looked at, and stored. A tile in which a guard fires, or with a
+number that is not finite, is not well: it is done again by itself, so nothing is stored where members are fetched from.
 """
 
 from __future__ import annotations
