@@ -130,7 +130,7 @@ class OnHost:
     estimates = False
 
     def load(self, kernel: LoopKernel, careful: bool) -> dict[str, Any]:
-        module = nests_module(kernel, careful, self.estimates)
+        module = nests_module(kernel, careful, self.estimates, blocks=False)
         text, cpu = host_text(module.text), host_cpu()
         launches = {launch.name: launch for s in module.launches.values() for nest in s for launch in nest}
         signatures = {

@@ -148,9 +148,32 @@ def test_every_form_of_a_kernel_has_the_same_bits(shape, axis, loader):
     assert all(np.array_equal(out[k], expected[k]) for k in state)
 
 
-def test_a_gpu_has_them_too(fake_cuda):
-    z, system = numbers((5, 48)), spectrum((5, 48))
-    assert run(system, z, backend="cuda")[1] == run(system, z)[1]
+@pytest.mark.parametrize(
+    "shape, axis, precision",
+    [
+        ((5, 48), 1, "float64"),  # several rows a block, the last one not full
+        ((36, 40), 0, "float64"),  # rows beside each other
+        ((3, 34, 7), 1, "float64"),
+        ((70, 3), 0, "float32"),  # small transforms that are no whole number a thread
+        (
+            (2, 4096),
+            1,
+            "float64",
+        ),  # real and imaginary parts go through the shared memory one after the other
+        ((2, 37), 1, "float64"),
+    ],
+)
+def test_a_gpu_has_them_too(fake_cuda, shape, axis, precision):
+    z, system = numbers(shape, np.float32 if precision == "float32" else np.float64), spectrum(shape, axis)
+    there, here = (run(system, z, backend=b, precision=precision)[1] for b in ("cuda", "llvm"))
+    assert there == here
+
+
+@pytest.mark.parametrize("n, rows, launches", [(256, 256 * 256, 1), (4096, 16, 1), (13, 40, 1)])
+def test_all_stages_are_one_launch_where_rows_fit_in_shared_memory(n, rows, launches):
+    nest = build_loops(tp.compile(spectrum((n, rows), 0)).tpir).sections["step"].nests[0]
+    functions = nest.way.blocked(nest, None)
+    assert len(functions) == launches and not any(f.workspace for f in functions)
 
 
 def test_members_and_threads_change_no_bit():

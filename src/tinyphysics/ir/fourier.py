@@ -107,13 +107,18 @@ def rounded(x: int, dtype: DType) -> float:
     return ldexp(-q if x < 0 else q, bits - (ONE.bit_length() - 1))
 
 
+def first_root(n: int, s: Stage) -> int:
+    """Where the roots of a stage begin in the tables: for k = 1, 2, ... those of all parts."""
+    return n - n // s.stride
+
+
 @lru_cache(maxsize=64)
 def tables(n: int, dtype: DType) -> tuple[UOp, UOp]:
-    """Cosines and sines of 2 pi k/n as constant arrays."""
-    cos, sin = (
-        UOp.stack([UOp.const(rounded(root[part], dtype), dtype) for root in roots_of_one(n)])
-        for part in (0, 1)
-    )
+    """Cosines and sines of the angles 2 pi stride p k/n of every stage, in the order in which they are read."""
+    roots = roots_of_one(n)
+    used = [roots[s.stride * p * k] for s in stages(n) for k in range(1, s.radix) for p in range(s.parts)]
+    used.append(roots[0])  # as many as there are numbers
+    cos, sin = (UOp.stack([UOp.const(rounded(root[part], dtype), dtype) for root in used]) for part in (0, 1))
     return cos, sin
 
 

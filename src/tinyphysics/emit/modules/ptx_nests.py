@@ -2,7 +2,7 @@
 
 Neighbours along the innermost loop are neighbouring threads, so that what a warp reads lies in a row. Nothing here decides
 a bit: sums are taken in the order that the nest says. Accumulators that different threads fill are combined by a launch
-of their own, so no thread ever waits for another.
+of their own, so that a thread waits for others of its block at most.
 """
 
 from __future__ import annotations
@@ -100,8 +100,13 @@ class NestsModule:
         return list(dict.fromkeys(x.name for nests in self.launches.values() for nest in nests for x in nest))
 
 
-def nests_module(kernel: LoopKernel, careful: bool = False, estimates: bool = False) -> NestsModule:
-    """Every nest of a kernel, and those that look at its states; do the device's `estimates` serve (ptx_rounded.py)?"""
+def nests_module(
+    kernel: LoopKernel, careful: bool = False, estimates: bool = False, blocks: bool = True
+) -> NestsModule:
+    """Every nest of a kernel, and those that look at its states; do the device's `estimates` serve (ptx_rounded.py)?
+
+    Without `blocks` no thread waits for another.
+    """
     if kernel.tree is not None and kernel.tree.shape[0] > MOST:
         raise BackendError(
             f"the backend `cuda` supports tree codes of up to {MOST:,} points", fix="Choose another backend."
@@ -118,14 +123,14 @@ def nests_module(kernel: LoopKernel, careful: bool = False, estimates: bool = Fa
     for name, nests in sections.items():
         launches[name] = []
         for n, nest in enumerate(nests):
-            made = kernels(kernel, nest, part_name(name, n), estimates)
+            made = kernels(kernel, nest, part_name(name, n), estimates, blocks)
             launches[name].append(
                 [replace(k.launch, name=texts.setdefault(k.body, k.launch.name)) for k in made]
             )
             for k in made:
                 declared |= k.declared
     written = [f"define ptx_kernel void @{name}{body}" for body, name in texts.items()]
-    workspace = max(room(kernel, nest) for nests in sections.values() for nest in nests)
+    workspace = max(room(kernel, nest, blocks) for nests in sections.values() for nest in nests)
     beside = [TICKING_UNLESS_HALTED, HALTING] if kernel.lists else [TICKING]
     return NestsModule("\n".join([TRIPLE, *declared.values(), *beside, *written, ""]), launches, workspace)
 
@@ -140,10 +145,14 @@ def wants_estimates(kernel: LoopKernel) -> bool:
     )
 
 
-def room(kernel: LoopKernel, nest: Nest) -> int:
+def functions(kernel: LoopKernel, nest: Nest, blocks: bool) -> list[Function]:
+    return (nest.way.blocked if blocks else nest.way.threaded)(nest, kernel)
+
+
+def room(kernel: LoopKernel, nest: Nest, blocks: bool) -> int:
     if nest.kind == "tree":
         return arrays_of(nest.sizes[0])[1]
-    return NUMBER * max((f.workspace for f in nest.way.threaded(nest, kernel)), default=0)
+    return NUMBER * max((f.workspace for f in functions(kernel, nest, blocks)), default=0)
 
 
 def look(kernel: LoopKernel, buffer: str) -> Nest:
@@ -157,7 +166,7 @@ def look(kernel: LoopKernel, buffer: str) -> Nest:
     return Nest(MAP, variables, b.axes, (Piece(0, b.axes[-1] if b.axes else 1, (), guards),))
 
 
-def kernels(kernel: LoopKernel, nest: Nest, name: str, estimates: bool) -> list[Kernel]:
+def kernels(kernel: LoopKernel, nest: Nest, name: str, estimates: bool, blocks: bool) -> list[Kernel]:
     """What a nest needs launched, one after the other."""
     used, points = touched(nest), nest.sizes[0] if nest.sizes else 1
     match nest.kind:
@@ -169,7 +178,7 @@ def kernels(kernel: LoopKernel, nest: Nest, name: str, estimates: bool) -> list[
         case "list":
             made = [Threads(kernel, nest, name, points, [*used, *listed_as(nest, ASKED)], asked)]
         case kind:
-            plain = nest.way.threaded(nest, kernel)
+            plain = functions(kernel, nest, blocks)
             made = [of_function(kernel, nest, f, f"{name}{f.name}") for f in plain]
             made += planting(kernel, nest, name) if kind == "tree" else []
     return [m.written() for m in made]

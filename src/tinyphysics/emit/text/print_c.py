@@ -17,6 +17,7 @@ from tinyphysics.tpir.kernels.loopir import (
     HI,
     LO,
     WORKSPACE,
+    Barrier,
     Body,
     Call,
     Carry,
@@ -166,6 +167,8 @@ class CPrinter:
                 self.line(f"seen |= {self.value(s.condition)};")
             case Call():
                 self.line(f"((void (*)(void)){self.pointers[s.buffer]})();")
+            case Barrier():
+                raise AssertionError("threads that wait for each other are written in LLVM IR only")
 
     def store(self, s: Store) -> None:
         self.compute([s.value, *s.index])

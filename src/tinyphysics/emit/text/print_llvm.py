@@ -19,6 +19,7 @@ from tinyphysics.tpir.kernels.loopir import (
     HI,
     LO,
     WORKSPACE,
+    Barrier,
     Body,
     Call,
     Carry,
@@ -44,6 +45,7 @@ from tinyphysics.tpir.kernels.loopir import (
 from tinyphysics.tpir.kernels.nests import LoopKernel
 from tinyphysics.util import prod
 
+BARRIER = "@llvm.nvvm.barrier0"
 LINE = 64  # bytes: what lies on the stack begins with a line of the cache
 Names = dict[UOp, str]
 
@@ -257,6 +259,10 @@ class LlvmPrinter(OnWriter):
                 self.note(s.condition)
             case Call():
                 self.line(f"call void {self.pointer[s.buffer]}()")
+            case Barrier():
+                self.w.declared[BARRIER] = f"declare void {BARRIER}()"
+                self.line(f"call void {BARRIER}()")
+                self.forget([name for name, local in self.locals.items() if local.shared])
 
     def bind(self, name: UOp, value: str, lanes: int = 1) -> None:
         self.env[name] = value
@@ -453,11 +459,21 @@ class LlvmPrinter(OnWriter):
         """What lies on the stack, parameters, the clock."""
         self.locals = locals_of(f.body)
         for name, local in self.locals.items():
+            if local.shared:
+                self.pointer[name] = self.shared(local)
+                continue
             self.line(f"%{name} = alloca [{local.count} x {TYPE[local.dtype.name]}], align {LINE}")
             self.pointer[name] = f"%{name}"
         everything = toposort([e for s in walk(f.body) for e in expressions(s)])
         for u, name in self.uniforms(self.kernel.params, everything).items():
             self.bind(u, name)
+
+    def shared(self, local: Local) -> str:
+        """Memory of a block of threads: kernels with as much of it have one name for it."""
+        t = f"[{local.count} x {TYPE[local.dtype.name]}]"
+        name = f"@{local.name}.{local.dtype.name}.{local.count}"
+        self.w.declared[name] = f"{name} = internal addrspace(3) global {t} poison, align {LINE}"
+        return self.new(f"addrspacecast ptr addrspace(3) {name} to ptr")
 
 
 def first_of(x: UOp) -> UOp:

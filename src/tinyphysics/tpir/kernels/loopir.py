@@ -71,11 +71,12 @@ class Let:
 
 @dataclass(frozen=True, eq=False)
 class Local:
-    """Numbers on the stack of this function, read by LOAD and written by Store."""
+    """Numbers on the stack of this function, or that the threads of a block share; read by LOAD, written by Store."""
 
     name: str
     dtype: DType
     count: int
+    shared: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +101,12 @@ class Call:
     buffer: str
 
 
-Statement = For | While | When | Let | Local | Store | Note | Call
+@dataclass(frozen=True, eq=False)
+class Barrier:
+    """All threads of a block come here before one goes on; in no loop and under no condition."""
+
+
+Statement = For | While | When | Let | Local | Store | Note | Call | Barrier
 Body = tuple[Statement, ...]
 
 

@@ -147,6 +147,9 @@ class PlainKind:
     def threaded(self, nest: Nest, kernel: LoopKernel) -> list[Function]:
         raise AssertionError(f"a thread of a GPU does not run a nest of kind {self.name}")
 
+    def blocked(self, nest: Nest, kernel: LoopKernel) -> list[Function]:
+        return self.threaded(nest, kernel)
+
     def host(self, nest: Nest, array: Callable[[str], Any], numpy: Any) -> None:
         raise AssertionError(f"a nest of kind {self.name} calls nothing that it knows")
 

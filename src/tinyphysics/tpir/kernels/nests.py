@@ -192,7 +192,11 @@ class Way(Protocol):
         ...
 
     def threaded(self, nest: Nest, kernel: LoopKernel) -> list[Function]:
-        """One thread for each index, or several launches after each other."""
+        """One thread for each index, or several launches after each other; no thread waits for another."""
+        ...
+
+    def blocked(self, nest: Nest, kernel: LoopKernel) -> list[Function]:
+        """The same for blocks of threads that share memory: other statements, same bits, chosen for speed."""
         ...
 
     def host(self, nest: Nest, array: Callable[[str], Any], numpy: Any) -> None:

@@ -1,105 +1,42 @@
 """How is a Fourier transform done?  Row by row, its stages between numbers that stay in a cache; what is transformed is
 computed where the first stage reads it.
 
-The operations are those of ir/fourier.py. Vectors hold a number of several rows. On a GPU a thread does one small transform
-of a stage, and a row waits in memory between two stages.
+The operations are those of ir/fourier.py. Vectors hold a number of several rows. On a GPU a block of threads does some rows
+(fourier_blocks.py); to be read, a thread does one small transform of a stage, and a row waits in memory between two stages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tinyphysics.ir.dtype import DType, i64
-from tinyphysics.ir.fourier import Complex, Stage, results, stages, tables, transform
+from tinyphysics.ir.fourier import Complex, Stage, first_root, results, stages, tables, transform
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, component
 from tinyphysics.tpir.kernels.at_index import AtIndex, is_component
 from tinyphysics.tpir.kernels.index import Index, Place, expr
+from tinyphysics.tpir.kernels.kinds.fourier_blocks import in_blocks
+from tinyphysics.tpir.kernels.kinds.fourier_rows import Transform, one, over, transforms
 from tinyphysics.tpir.kernels.layout import component_places, long_axes
 from tinyphysics.tpir.kernels.loopir import (
     WORKSPACE,
     Body,
     For,
     Function,
-    Let,
     Local,
-    Note,
     Statement,
     Threads,
     load,
     number,
-    replaced,
     shifted,
 )
 from tinyphysics.tpir.kernels.loopir import Store as Put
 from tinyphysics.tpir.kernels.nest_kind import Builder, PlainKind, Task, Wanted
 from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, OnArrays, Piece, Store
-from tinyphysics.tpir.kernels.ranges import LANE, columns, in_pieces, notes, outer, whole
+from tinyphysics.tpir.kernels.ranges import LANE, columns, in_pieces, outer, whole
 from tinyphysics.util import prod
 
-P, Q, ITEM = (UOp.var(f"@{n}", (), i64) for n in ("part", "stride", "item"))
-
-
-@dataclass(frozen=True, eq=False)
-class Transform:
-    """Stores of one row that are parts of one transform."""
-
-    re: UOp
-    im: UOp
-    cos: UOp
-    sin: UOp
-    sign: int
-    stores: tuple[Store, ...]
-
-    @property
-    def dtype(self) -> DType:
-        return self.re.dtype
-
-    def read(self, turn: UOp, i: UOp, here: dict[UOp, UOp]) -> Complex:
-        """The item that is transformed."""
-        re, im = replaced([self.re, self.im], {**here, turn: i})
-        return re, im
-
-    def root(self, turn: UOp, i: UOp) -> Complex:
-        cos, sin = replaced([self.cos, self.sin], {turn: i})
-        return cos, sin
-
-
-def transforms(p: Piece) -> list[Transform]:
-    """What is stored in a piece, transform by transform."""
-    groups: dict[tuple[tuple[UOp, ...], int], list[Store]] = {}
-    for s in p.stores:
-        groups.setdefault((s.value.src, s.value.arg[1]), []).append(s)
-    return [
-        Transform(re, im, cos, sin, sign, tuple(own)) for ((re, im, cos, sin), sign), own in groups.items()
-    ]
-
-
-def at(s: Stage, j: int, p: UOp, q: UOp) -> UOp:
-    """Where the j-th item of a small transform is."""
-    return shifted(p * number(s.stride) + q, s.stride * s.parts * j)
-
-
-def behind(s: Stage, k: int, p: UOp, q: UOp) -> UOp:
-    """Where its k-th result goes."""
-    return shifted(p * number(s.stride * s.radix) + q, s.stride * k)
-
-
-def over(s: Stage, body: Callable[[UOp, UOp], Body]) -> Body:
-    """All small transforms of a stage."""
-    p, q = P if s.parts > 1 else number(0), Q if s.stride > 1 else number(0)
-    inner = body(p, q)
-    if s.stride > 1:
-        inner = (For(Q, number(0), number(s.stride), inner, independent=True),)
-    if s.parts > 1:
-        inner = (For(P, number(0), number(s.parts), inner, independent=True),)
-    return inner
-
-
-def named(values: Sequence[UOp]) -> tuple[UOp, ...]:
-    return tuple(UOp.var(f"@y{k}", (), u.dtype) for k, u in enumerate(values))
+ITEM = UOp.var("@item", (), i64)
 
 
 class Fourier(PlainKind):
@@ -234,12 +171,17 @@ class Fourier(PlainKind):
                     read: Any = read,
                     write: Any = write,
                 ) -> Body:
-                    return one(t, turn, s, a, b, read, write, p if not k else None, here)
+                    return one(t, turn, n, s, a, b, read, write, p if not k else None, here)
 
                 out += over(s, small)
         return tuple(out)
 
     # --- threads ----------------------------------------------------------------------------------
+    def blocked(self, nest: Nest, kernel: LoopKernel) -> list[Function]:
+        """A launch for all stages, where they fit in the memory that a block of threads shares."""
+        made = in_blocks(nest)
+        return self.threaded(nest, kernel) if made is None else [made]
+
     def threaded(self, nest: Nest, kernel: LoopKernel) -> list[Function]:
         """A launch for each stage."""
         assert nest.along is not None
@@ -275,53 +217,12 @@ class Fourier(PlainKind):
 
                     a = UOp(Ops.TDIV, i64, (), (ITEM, number(s.stride))) if s.stride > 1 else ITEM
                     b = ITEM - a * number(s.stride) if s.stride > 1 else number(0)
-                    return one(t, turn, s, a, b, read, write, p if not k else None, {})
+                    return one(t, turn, n, s, a, b, read, write, p if not k else None, {})
 
                 threads = Threads((*nest.variables, ITEM), (*nest.sizes, n // s.radix))
                 name = f"_{g}_{k}" if (g, k) != (0, 0) else ""
                 out.append(Function(in_pieces(nest, small), threads, name, room))
         return out
-
-
-def one(
-    t: Transform,
-    turn: UOp,
-    s: Stage,
-    p: UOp,
-    q: UOp,
-    read: Callable[[UOp], Complex],
-    write: Callable[[UOp, int, UOp], Put],
-    first: Piece | None,
-    here: dict[UOp, UOp],
-) -> Body:
-    """One small transform of a stage; the last stage stores what is wanted of it."""
-    last = s.parts == 1
-    places = [at(s, j, p, q) for j in range(s.radix)]
-    roots = [] if last else [t.root(turn, p * number(s.stride * k)) for k in range(1, s.radix)]
-    found = results([read(i) for i in places], roots, t.sign)
-    guards: list[Note] = []
-    for i in places if first is not None else ():
-        guards += notes(first, {**here, turn: i})  # type: ignore[arg-type]
-    if last:
-        wanted = [(store, k) for k in range(s.radix) for store in t.stores]
-        values = [found[k][store.value.arg[0]] for store, k in wanted]
-        names = named(values)
-        puts = [
-            Put(
-                store.buffer, store.plane, tuple(replaced(store.index, {**here, turn: behind(s, k, p, q)})), y
-            )
-            for (store, k), y in zip(wanted, names)
-        ]
-    else:
-        values = [y for pair in found for y in pair]
-        names = named(values)
-        puts = [write(behind(s, k // 2, p, q), k % 2, y) for k, y in enumerate(names)]
-    seen = tuple(UOp.var(f"@seen{k}", (), g.condition.dtype) for k, g in enumerate(guards))
-    return (
-        Let((*names, *seen), (*values, *(g.condition for g in guards))),
-        *puts,
-        *(Note(g) for g in seen),
-    )
 
 
 def one_stage(run: OnArrays, t: Transform, turn: UOp, s: Stage, x: list[Any]) -> list[Any]:
@@ -331,8 +232,9 @@ def one_stage(run: OnArrays, t: Transform, turn: UOp, s: Stage, x: list[Any]) ->
     items = [a.reshape(*rows, s.radix, s.parts, s.stride) for a in x]
     env = {v: a[..., j, :, :] for j, pair in enumerate(names) for v, a in zip(pair, items)}
     roots = [variables("w", k, t.dtype) for k in range(1, s.radix)] if s.parts > 1 else []
-    for k, pair in enumerate(roots, 1):
-        places = run.numbers(0, s.parts) * (s.stride * k)
+    for k, pair in enumerate(roots):
+        first = first_root(n, s) + s.parts * k
+        places = run.numbers(first, first + s.parts)
         env |= dict(zip(pair, (a[:, None] for a in run.evaluate([t.cos, t.sin], {turn: places}))))
     found = run.evaluate([u for y in results(names, roots, t.sign) for u in y], env)
     out = [run.blank((*rows, s.parts, s.radix, s.stride), t.dtype) for _ in "ri"]
