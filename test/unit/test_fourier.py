@@ -191,6 +191,16 @@ def test_one_nest_does_both_parts_and_what_is_transformed_is_computed_in_it():
     assert nest.kind == "fft" and len(nest.pieces[0].stores) == 2
 
 
+def test_both_parts_are_one_nest_whatever_is_done_with_them():
+    @tp.map
+    def scaled(u: tp.Array[40, 36], v: tp.Array[40, 36]):
+        z = np.fft.fft(u + 1j * v, axis=0)
+        return 0.5 * z.real, 0.5 * z.imag
+
+    kinds = [n.kind for n in build_loops(tp.compile(scaled).tpir).sections["step"].nests]
+    assert kinds.count("fft") == 1
+
+
 # --- NumPy's names ------------------------------------------------------------------------------------------------------
 REAL = {
     "rfft": lambda f, x: abs(f.rfft(x)) ** 2,

@@ -93,6 +93,10 @@ class NestKind(Way, Protocol):
         """A node of these operations as an expression, if it is so short that it is written out."""
         ...
 
+    def together(self, u: UOp, v: UOp) -> bool:
+        """Does one pass compute v with u?  Both are stored."""
+        ...
+
     def nest(self, b: Builder, tasks: list[Task]) -> Nest:
         """Tasks that are alike as one nest."""
         ...
@@ -165,6 +169,9 @@ class PlainKind:
 
     def written(self, u: UOp, components: int) -> UOp:
         return u
+
+    def together(self, u: UOp, v: UOp) -> bool:
+        return False
 
     def nest(self, b: Builder, tasks: list[Task]) -> Nest:
         return b.nest_in_pieces(tasks)

@@ -19,7 +19,7 @@ from tinyphysics.tpir.kernels.index import Cut
 from tinyphysics.tpir.kernels.kinds.map import MAP
 from tinyphysics.tpir.kernels.layout import component_places, long_axes
 from tinyphysics.tpir.kernels.materialise import is_stored, long_sums, short_sums, to_store
-from tinyphysics.tpir.kernels.nest_kind import Task, Wanted
+from tinyphysics.tpir.kernels.nest_kind import NestKind, Task, Wanted
 from tinyphysics.tpir.kernels.nests import Buffer, Nest, Piece, Store, in_memory, kept_as
 
 MOST_PIECES = 16  # of a nest that another task may join: each is a loop of its own
@@ -134,16 +134,14 @@ class Schedule:
     buffers: dict[str, Buffer]
 
 
-def alike(u: UOp, roots: Sequence[UOp], stored: Collection[UOp], placed: Collection[UOp]) -> Iterator[UOp]:
-    """Other sums over the pairs that u sums over, which need nothing that is not there: one pass does them all."""
-    if u.op is not Ops.REDUCE or u.arg[0] != "pairs" or len(u.arg[2]) > 2:
-        return
-    for v in toposort(roots):
-        if v.op is not Ops.REDUCE or v.arg[0] != "pairs" or v not in stored or v in placed:
-            continue
-        same = v.arg[2] == u.arg[2] and v.src[0].shape[:2] == u.src[0].shape[:2]
-        if same and all(x in placed for x in toposort([v.src[0]]) if x in stored):
-            yield v
+def beside(
+    way: NestKind, u: UOp, stored: Sequence[UOp], wanted: Collection[UOp], placed: Collection[UOp]
+) -> Iterator[UOp]:
+    """Other arrays that a pass of this kind computes with u, and which need nothing that is not there."""
+    for v in stored:
+        if v not in placed and way.together(u, v):
+            if all(x in placed for s in v.src for x in toposort([s]) if x in wanted):
+                yield v
 
 
 Marks = Sequence[tuple[str, UOp]]  # (buffer, its new value), in the order in which a program updates them
@@ -167,7 +165,9 @@ def schedule(
     target: dict[str, str] = {}  # version -> buffer
     placed: dict[UOp, Home] = dict(homes)
 
-    def place(u: UOp, name: str) -> None:
+    every = [u for u in toposort([u for _, u in wanted]) if u in stored and is_stored(u)]
+
+    def place(u: UOp, name: str) -> NestKind:
         w = Wanted(u, name, components, is_stored(u), u in in_turn, placed, b)
         task = task_of(w)
         made = task.way.made(w)
@@ -179,13 +179,14 @@ def schedule(
         if task.way.closed:
             b.close()
             b.homes.setdefault(u, task.home)
+        return task.way
 
     below: dict[UOp, None] = {}
     for name, root in wanted:
         for u in toposort([root], below):
             if u in stored and u not in placed and u is not root:
-                place(u, f"{prefix}{len(logical)}")
-                for v in alike(u, [x for _, x in wanted], stored, placed):
+                way = place(u, f"{prefix}{len(logical)}")
+                for v in beside(way, u, every, stored, placed) if is_stored(u) else ():
                     place(v, f"{prefix}{len(logical)}")
         version = f"{name}#{sum(t == name for t in target.values()) + 1}"
         unchanged = root in homes and homes[root].buffer == name and name not in target.values()

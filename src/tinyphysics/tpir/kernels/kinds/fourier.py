@@ -2,7 +2,8 @@
 computed where the first stage reads it.
 
 The operations are those of ir/fourier.py. Vectors hold a number of several rows. On a GPU a block of threads does some rows
-(fourier_blocks.py); to be read, a thread does one small transform of a stage, and a row waits in memory between two stages.
+(tpir/kernels/fourier_blocks.py); where they are too long for that, and to be read, a thread does one small transform of a
+stage, and a row waits in memory between two stages.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from tinyphysics.ir.fourier import Complex, Stage, first_root, results, stages, 
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, component
 from tinyphysics.tpir.kernels.at_index import AtIndex, is_component
+from tinyphysics.tpir.kernels.fourier_blocks import in_blocks
+from tinyphysics.tpir.kernels.fourier_rows import Transform, one, over, transforms
 from tinyphysics.tpir.kernels.index import Index, Place, expr
-from tinyphysics.tpir.kernels.kinds.fourier_blocks import in_blocks
-from tinyphysics.tpir.kernels.kinds.fourier_rows import Transform, one, over, transforms
 from tinyphysics.tpir.kernels.layout import component_places, long_axes
 from tinyphysics.tpir.kernels.loopir import (
     WORKSPACE,
@@ -49,6 +50,11 @@ class Fourier(PlainKind):
         axis = u.arg[2]
         rows = long_axes(u.shape[:axis] + u.shape[axis + 1 :], w.components)
         return Task(u, w.home, self, rows, u.shape[axis])
+
+    def together(self, u: UOp, v: UOp) -> bool:
+        """The real and the imaginary part."""
+        same = v.op is Ops.FOURIER and v.arg[1:] == u.arg[1:]
+        return same and all(x is y for x, y in zip(u.src, v.src))
 
     def reads(self, u: UOp) -> tuple[UOp, ...]:
         return tables(u.shape[u.arg[2]], u.dtype)

@@ -75,6 +75,12 @@ class Pairs(PlainKind):
             home = Home(w.name, len(slabs(size, by_list)) - 1, by_list)
         return Task(u, home, self, (size,), near=list_of(u.src[0]) if by_list else None)
 
+    def together(self, u: UOp, v: UOp) -> bool:
+        """Sums over the same pairs, all of them."""
+        if v.op is not Ops.REDUCE or v.arg[0] != "pairs" or len(u.arg[2]) > 2:
+            return False
+        return v.arg[2] == u.arg[2] and v.src[0].shape[:2] == u.src[0].shape[:2]
+
     def variables(self, t: Task) -> tuple[UOp, ...]:
         return UOp.var("@i", (), i64), UOp.var("@j", (), i64)
 

@@ -14,7 +14,7 @@ from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.fourier import Complex, Stage, results, stages
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp
-from tinyphysics.tpir.kernels.kinds.fourier_rows import Transform, stored_at, transforms
+from tinyphysics.tpir.kernels.fourier_rows import Transform, stored_at, transforms
 from tinyphysics.tpir.kernels.loopir import (
     Barrier,
     Body,
