@@ -31,11 +31,14 @@ from tinyphysics.physics.zoo import ZOO
 from tinyphysics.planner.methods.catalog import is_adaptive
 from tinyphysics.planner.systems.link import linked
 from tinyphysics.report import Report
+from tinyphysics.runtime.api import perf_lines
 from tinyphysics.runtime.api.compile import check_sizes
 from tinyphysics.runtime.api.compile import compile as compiled
 from tinyphysics.runtime.api.executable import build as binary
 from tinyphysics.runtime.api.levels import LEVELS
+from tinyphysics.runtime.api.observers import OBSERVERS
 from tinyphysics.runtime.api.simulation import Simulation
+from tinyphysics.runtime.api.validate import validate
 from tinyphysics.runtime.api.verify_store import replay as recomputed
 from tinyphysics.runtime.api.watched import watch
 from tinyphysics.runtime.state.ensemble import sizes_from
@@ -48,6 +51,7 @@ from tinyphysics.trajectory import Stop, Trajectory
 from tinyphysics.util import Site, did_you_mean, plural
 from tinyphysics.view.terminal import draw, draw_report
 
+VALIDATED = 1000  # steps of a run that is validated
 LOOK_DT = 0.01  # explain and ir need a step, and print the same program for every one
 EXIT = "exit codes: 0 done; 1 a run stopped early, a replay differs or a self-test failed; 2 an error; 130 interrupted"
 
@@ -191,10 +195,10 @@ def rates_by_momentum(system: System) -> dict[str, str]:
     return {str(p.arg): str(v.arg) for p, v in zip(system.p, velocities)}
 
 
-# --- commands ---------------------------------------------------------------------------------
-def run(args: argparse.Namespace) -> int:
+def begun(args: argparse.Namespace, needed: Sequence[str]) -> tuple[Loaded, dict[str, Any], System]:
+    """The system of a file with where it begins; the file is run if that is where one of `needed` comes from."""
     loaded = load(args.file)
-    if needs := [name for name in ("start", "dt", "steps") if name in loaded.left_out]:
+    if needs := [name for name in needed if name in loaded.left_out]:
         print(f"`{needs[0]}` comes from a run: running {loaded.file} first", file=sys.stderr)
         loaded = load(args.file, whole=True)
     given = {**loaded.start, **settings("--set", args.set)}
@@ -207,8 +211,14 @@ def run(args: argparse.Namespace) -> int:
                 f"`{loaded.name}` has no state or parameter `{name}`",
                 fix=f"{did_you_mean(name, known)}It has {', '.join(known)}.",
             )
+    return loaded, given, system
+
+
+# --- commands ---------------------------------------------------------------------------------
+def run(args: argparse.Namespace) -> int:
+    loaded, given, system = begun(args, ("start", "dt", "steps"))
     steps = args.steps if args.steps is not None or args.until is not None else loaded.steps
-    complete(args, loaded, system, [n for n in given], rates, steps)
+    complete(args, loaded, system, [*given], rates_by_momentum(system), steps)
     target = None if args.out is None else writable(Path(args.out))
     sim = simulation(args, loaded, system, default=None)
     out = sim.evolve(
@@ -220,20 +230,25 @@ def run(args: argparse.Namespace) -> int:
         save=args.save,
         checkpoint=args.checkpoint,
         checkpoint_every=args.checkpoint_every,
-        options={"view": "terminal"} if args.view else None,
+        hash_every=args.hash_every,
+        options={"observer": args.observer or ("visualize" if args.view else "snapshots")},
     )
     print(
         f"{system.name}: {sim.compiled.known.method}, {plural(out.final.step, 'step')} to t = {out.final.t:g}"
     )
     for name, value in out.final.states.items():
         print(f"  {name} = {numbers(np.asarray(value), indent=len(name) + 5)}")
-    if system.energy is not None:
+    if system.energy is not None and len(out.t):
         print(f"  {energies(out)}")
     if target is not None:
         print(f"  wrote {target}: {write(target, out, system)}")
     for stop in out.stops[:5]:
         print(f"  stopped: {describe(stop)}")
-    print(perf(out))
+    print(*perf_lines.lines(out, args.hash_every), sep="\n")
+    if args.metrics_json is not None:
+        print(perf_lines.write_metrics(Path(args.metrics_json), out))
+    for line in perf_lines.warnings(out):
+        print(line)
     if any(s.cause == "interrupted" for s in out.stops):
         return 130
     return 1 if out.stops else 0
@@ -338,17 +353,6 @@ def energies(out: Trajectory) -> str:
     return told
 
 
-def perf(out: Trajectory) -> str:
-    """The line that scripts read; ns/step counts a step of all members as one."""
-    seconds, steps = out.metrics["seconds"]["run"], out.metrics["steps"]
-    dtype = next(iter(np.asarray(v).dtype.name for v in out.final.states.values()))
-    rates = f"ns/step={1e9 * seconds / max(steps, 1):.6g} steps/s={steps / seconds if seconds else 0:.6g}"
-    return (
-        f"[perf] rollout={seconds:.6g}s {rates} backend={out.metrics['backend']['used']} "
-        f"dtype={dtype} hash={out.hash}"
-    )
-
-
 def writable(path: Path) -> Path:
     """The path of an archive that can be written: said before a long run, not after it."""
     if path.suffix != ".npz":
@@ -387,12 +391,7 @@ def explain(args: argparse.Namespace) -> int:
 
 def check(args: argparse.Namespace) -> int:
     """Looks for the causes of the catalogue before a run; 1 if one was found."""
-    loaded = load(args.file)
-    if needs := [name for name in ("start", "dt") if name in loaded.left_out]:
-        print(f"`{needs[0]}` comes from a run: running {loaded.file} first", file=sys.stderr)
-        loaded = load(args.file, whole=True)
-    given = {**loaded.start, **settings("--set", args.set)}
-    system = bound(loaded, given, settings("--size", args.size))
+    loaded, given, system = begun(args, ("start", "dt"))
     complete(args, loaded, system, [*given], rates_by_momentum(system), steps=1)
     found = simulation(args, loaded, system, default=None).lint(**given)
     if args.json:
@@ -405,6 +404,23 @@ def check(args: argparse.Namespace) -> int:
     else:
         print(found)
     return 0 if found.clean else 1
+
+
+def validate_(args: argparse.Namespace) -> int:
+    """The items of a validation, as they are answered."""
+    loaded, given, system = begun(args, ("start", "dt", "steps"))
+    steps = args.steps if args.steps is not None else loaded.steps or VALIDATED
+    complete(args, loaded, system, [*given], rates_by_momentum(system), steps)
+
+    def compiled_for(backend: str | None) -> Simulation:
+        named = args if backend is None else argparse.Namespace(**{**vars(args), "backend": backend})
+        return simulation(named, loaded, system, default=None)
+
+    passed = True
+    for item in validate(compiled_for, given, steps):
+        print(f"({item.letter}) {'pass' if item.passed else 'FAIL'}  {item.asks}: {item.saw}", flush=True)
+        passed = passed and item.passed
+    return 0 if passed else 1
 
 
 def line_in(term: str) -> str | None:
@@ -424,19 +440,7 @@ def explore_(args: argparse.Namespace) -> int:
         return explore_live(args)
     if args.file is None:
         raise InputError("--html needs a system", fix="Write tp explore kepler.py --html kepler.html.")
-    loaded = load(args.file)
-    if needs := [name for name in ("start", "dt", "steps") if name in loaded.left_out]:
-        print(f"`{needs[0]}` comes from a run: running {loaded.file} first", file=sys.stderr)
-        loaded = load(args.file, whole=True)
-    given = {**loaded.start, **settings("--set", args.set)}
-    system = bound(loaded, given, settings("--size", args.size))
-    known = [*(s.name for s in system.states), *(p.name for p in system.parameters)]
-    for name in given:
-        if name not in known:
-            raise InputError(
-                f"`{loaded.name}` has no state or parameter `{name}`",
-                fix=f"{did_you_mean(name, known)}It has {', '.join(known)}.",
-            )
+    loaded, given, system = begun(args, ("start", "dt", "steps"))
     sim = simulation(args, loaded, system, default=LOOK_DT)
     made = explore(sim, given, args.html, args.steps)
     print(f"wrote {made}: {made.stat().st_size // 1024} KiB; open it in a browser, with or without a network")
@@ -592,6 +596,13 @@ def parser() -> argparse.ArgumentParser:
     r.add_argument("--save", metavar="DIR.zarr", help="write the frames to a zarr store during the run")
     r.add_argument("--view", action="store_true", help="watch the run in the terminal")
     r.add_argument(
+        "--observer",
+        metavar="NAME",
+        help=f"what is handed out of the run: {', '.join(OBSERVERS)}; default: snapshots",
+    )
+    r.add_argument("--hash-every", type=int, metavar="N", help="a digest of the state every N steps")
+    r.add_argument("--metrics-json", metavar="FILE", help="write what the run took, by stage, and its flags")
+    r.add_argument(
         "--checkpoint", metavar="FILE", help="write the state to this file, so that the run can be continued"
     )
     r.add_argument(
@@ -622,6 +633,15 @@ def parser() -> argparse.ArgumentParser:
     c.add_argument("--set", **given)
     c.add_argument("--json", action="store_true", help="print the findings as JSON")
     c.set_defaults(command=check, resume=False)
+    v = commands.add_parser(
+        "validate",
+        parents=[filed],
+        help="compare a backend with the virtual machine, and runs with each observer",
+        epilog="exit codes: 0 all passed; 1 an item failed; 2 an error",
+    )
+    v.add_argument("--steps", type=int, help=f"default: steps in the file, or {VALIDATED}")
+    v.add_argument("--set", **given)
+    v.set_defaults(command=validate_, resume=False, until=None)
     i = commands.add_parser("ir", parents=[filed], help="print the program of a system; the file is not run")
     i.add_argument("--level", default="tpir", help=f"{' or '.join(LEVELS)}; default: tpir")
     i.set_defaults(command=ir)

@@ -262,14 +262,15 @@ EVOLVE: dict[str, Option] = {
     "parallel":         Option(None, anything, "slices of time side by side: tp.Parareal(slices=20)"),
     "view":             Option(None, anything,  # a state may have this name
         '"terminal": watch the run there; q ends it, and what there is comes back'),
+    "observer":         Option(None, anything,  # a state may have this name
+        'what is handed out of the run: "none", "metrics", "snapshots" or "visualize"'),
     "options":          Option(None, anything, '{"frames": 400}: for a system that has a state or a parameter of that name'),
 }
 # than 0.1: options that take no name away from states and parameters
-LATER = ("save_at", "frames", "acts", "exchange", "on", "verify", "parallel", "view")
+LATER = ("save_at", "frames", "acts", "exchange", "on", "verify", "parallel", "view", "observer")
 # Features that are named in the interface and not built: what is not there, and what can be written today.
 COMING: dict[str, tuple[str, str]] = {
     "contacts": ("contacts are added to a system", "Write system + tp.contact(gap), as in docs/contacts.md."),
-    "observer": ("user-defined observer objects are not available yet", 'Pass observe={"r": lambda q: ...} to evolve.'),
     "unsafe": ("systems without checks are not available yet", "Write @tp.ode: nothing is claimed about its structure."),
     "noise": ("noise is not an option yet", "Write a map with tp.random.normal()."),
 }

@@ -639,6 +639,8 @@ class Trajectory:
 
     def __repr__(self) -> str:
         end = f", stopped: {self.stopped.cause} at step {self.stopped.step}" if self.stopped else ""
+        if not len(self.t):
+            return f"<Trajectory without frames, which ends at t = {self.final.t:g}{end}>"
         first, last = self.t[0], self.t[-1]
         if getattr(first, "ndim", 0):  # members have times of their own
             first, last = first.min(initial=float("inf")), last.max(initial=-float("inf"))

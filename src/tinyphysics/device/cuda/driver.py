@@ -226,6 +226,7 @@ class Device:
     launches: int = 0
     transfers: int = 0  # copies between host and device
     moved: int = 0  # bytes of them
+    read: int = 0  # of these, from the device
 
 
 def device() -> Device:
@@ -370,7 +371,7 @@ def read(b: Buffer, out: Any, offset: int = 0) -> Any:
 def read_at(pointer: int, out: Any) -> Any:
     if out.nbytes:
         assert out.flags.c_contiguous
-        counted(out.nbytes)
+        counted(out.nbytes, out.nbytes)
         call(
             "cuMemcpyDtoHAsync_v2",
             Pointer(out.ctypes.data),
@@ -382,10 +383,10 @@ def read_at(pointer: int, out: Any) -> Any:
     return out
 
 
-def counted(size: int) -> None:
+def counted(size: int, read: int = 0) -> None:
     d = device()
     with d.lock:
-        d.transfers, d.moved = d.transfers + 1, d.moved + size
+        d.transfers, d.moved, d.read = d.transfers + 1, d.moved + size, d.read + read
 
 
 def copy(source: Buffer, out: Buffer) -> Buffer:

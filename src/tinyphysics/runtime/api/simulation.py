@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -324,6 +324,7 @@ class Simulation(Differentiated):
         verify: float | None = None,
         parallel: Any = None,
         view: str | None = None,
+        observer: str | None = None,
         options: Mapping[str, Any] | None = None,
         **given: Any,
     ) -> Trajectory:
@@ -365,6 +366,7 @@ class Simulation(Differentiated):
         verify            with on=: the share of the blocks that a second worker computes too
         parallel          slices of time side by side: tp.Parareal(slices=20)
         view              "terminal": watch the run there; q ends it, and what there is comes back
+        observer          what is handed out of the run: "none", "metrics", "snapshots" or "visualize"
         options           {"frames": 400}: for a system that has a state or a parameter of that name
         given             states and parameters by name: q=[1.0, 0.0], mu=2.0; one more leading axis makes an ensemble
         """
@@ -372,14 +374,33 @@ class Simulation(Differentiated):
         del said["self"]
         request = record_of(Request, said)
         named = options if isinstance(options, Mapping) else {}
+        if observer is not None or "observer" in named:
+            handed = self._observer(request, named)
+            if handed is not None:
+                return handed
         own = "view" in self.own_names
         asked = view if view is not None and not own else named.get("view")
         if asked is None:
             return self._run(request)
+        return self._watched(asked, replace(request, view=request.view if own else None, options=named))
+
+    def _observer(self, request: Request, named: Mapping[str, Any]) -> Trajectory | None:
+        """The run with an observer; None where `observer` is a state or a parameter, and no option."""
+        own = "observer" in self.own_names
+        by = named.get("observer") if own or request.observer is None else request.observer
+        if by is None:
+            return None
+        from tinyphysics.runtime.api.observers import observed  # which most runs do not have
+
+        left = {name: value for name, value in named.items() if name != "observer"}
+        request = replace(request, options=left or None, observer=request.observer if own else None)
+        return observed(self, by, request, self._run, self._watched)
+
+    def _watched(self, view: Any, request: Request) -> Trajectory:
         from tinyphysics.runtime.api.watched import watched  # pictures, which most runs do not need
 
-        request = request if own else replace(request, view=None)
-        return watched(asked, lambda it: self._run(replace(request, options={**named, "view": it})))
+        named = request.options or {}
+        return watched(view, lambda it: self._run(replace(request, options={**named, "view": it})))
 
     def _run(self, request: Request) -> Trajectory:
         parallel, observe = request.parallel, request.observe
@@ -389,7 +410,10 @@ class Simulation(Differentiated):
             from tinyphysics.runtime.measure.observed_chaos import evolve_beside
 
             return joined(evolve_beside(self, request), self.source_complexes)
-        return joined(evolve(self, request, DECIDERS, DIAGNOSTICS), self.source_complexes)
+        diagnostics: Sequence[Any] = DIAGNOSTICS
+        if request.observation is not None:
+            diagnostics = request.observation.diagnostics(DIAGNOSTICS)
+        return joined(evolve(self, request, DECIDERS, diagnostics), self.source_complexes)
 
 
 def observes_chaos(sim: Simulation, observe: Mapping[str, Any]) -> bool:

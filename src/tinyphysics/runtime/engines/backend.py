@@ -312,6 +312,11 @@ def transferred(target: Target) -> dict[str, int]:
     return {"transfers": sum(d.transfers for d in every), "bytes_moved": sum(d.moved for d in every)}
 
 
+def bytes_read_from(target: Target) -> int:
+    """What was copied here so far from devices that keep a run to themselves."""
+    return sum(cuda.opened(place).read for place in cuda.taken()) if target.backend == "cuda" else 0
+
+
 def named(module: str, name: str) -> Callable[[], Any]:
     """What a module makes that is imported when it is first asked for."""
     return lambda: getattr(import_module(f"tinyphysics.runtime.engines.{module}"), name)()

@@ -81,11 +81,19 @@ def execute(
     keeper: Keeps | None = None,
     windows: Windows | None = None,
     poles: NearPoles | None = None,
+    observation: Any = None,
 ) -> tuple[Record, int, float, str]:
     """(what was recorded, how often the engine was launched, seconds it spent compiling, where its code is from)."""
     began = time.perf_counter()
     engine, fused = choose_engine(r, record, values, poles)
     built = time.perf_counter() - began
+    if observation is not None:
+        engine = observation.engine(engine)
+
+    def beside(found: NearPoles) -> Any:
+        other = choose_engine(r, record, values, found)[0]
+        return other if observation is None else observation.engine(other)
+
     launches, compiling, made, loaded = engine.launches, engine.compiling, engine.made, engine.found
     worker = None
     if r.across is not None:
@@ -111,10 +119,12 @@ def execute(
         threads=r.threads or available(),
         watches=r.watches,
         poles=poles,
-        engine_beside=lambda found: choose_engine(r, record, values, found)[0],
+        engine_beside=beside,
         look=partial(look_at_tile, r, {name: u for w in r.watches for name, u in w.values.items()}),
     )
     record.worker = worker
+    if observation is not None:
+        observation.watches(running)
     begin_tiles(running)
     for tile in running.tiles:
         engine.expect(tile.members, record.schedule.steps - record.schedule.first)

@@ -46,7 +46,8 @@ Form = tuple[Any, ...]
 
 def form_of(setup: Setup, r: Request) -> Form | None:
     """The form of a call; None if it asks for more than frames."""
-    if r.on is not None or r.verify is not None or r.view is not None or HERE.get() is not None:
+    elsewhere = r.on is not None or r.verify is not None or HERE.get() is not None
+    if elsewhere or r.view is not None or r.observation is not None:
         return None
     if r.observe or r.events or setup.monitors or r.options or r.acts is not None or r.save_at is not None:
         return None

@@ -63,6 +63,8 @@ class Request:
     verify: Any = None
     parallel: Any = None
     view: Any = None
+    observer: Any = None
+    observation: Any = None  # of a run with an observer: what it is handed is counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +125,9 @@ def resolve(
         setup.reopen()
     own, frame = setup.own_names, request.given.get(FROM_FRAME)
     given, later = named_options(own, request.given, request, request.options)
-    request = replace(request, **{name: later[name] for name in ("acts", "exchange", "on", "verify", "view")})
+    request = replace(
+        request, **{name: later[name] for name in ("acts", "exchange", "on", "verify", "view", "observer")}
+    )
     given = {**springs_of(setup.source), **given}
     given, t0 = opened(own, given, request.t0)
     wants = wanted(request.save_every, later["save_at"], later["frames"])

@@ -64,13 +64,19 @@ def run(r: Resolved, s: Scheduled, b: Bound, one: Run, began: float) -> Ran:
     setup._acts = told(b.acts)
     ready = time.perf_counter()
     before = transferred(one.target) if r.arrays is None else r.arrays.moved
+    observation = r.request.observation
+    if observation is not None:
+        observation.begin(one, b.record, keeper, windows)
     with signs_of_life(r, b, one, wander, steps) as tick, closing(windows):
         if others is not None:
             took = others.execute(r, b, one, tick, r.request.verify, Left(keeper, windows))
         else:
             took = Took(*execute(
-                one, b.record, b.values, tick, keeper=keeper, windows=windows, poles=one.poles
+                one, b.record, b.values, tick, None if observation is None else observation.summary, keeper,
+                windows, one.poles, observation,
             ))  # fmt: skip
+    if observation is not None:
+        observation.end()
     running = max(time.perf_counter() - ready - took.compiling, 1e-9)
     return Ran(took, windows, ready - began, running, before)
 

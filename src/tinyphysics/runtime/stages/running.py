@@ -91,6 +91,7 @@ class Running:
     passed_none: int | None = None  # up to this step
     # members for which the part of a step at the end failed
     bad_end: dict[int, Stop] = field(default_factory=dict)
+    goes_on: bool = True  # may the loop state of the end be kept?
 
     @classmethod
     def of(cls, r: Run, engine: Engine, record: Record, **more: Any) -> Running:
@@ -141,7 +142,7 @@ class Running:
     def carries(self) -> bool:
         """Is the loop state of the end kept in memory?  Of a large run it can be computed again."""
         whole = sum(v.nbytes for v in self.given.states.values())
-        return bool(self.record.frames) and not self.there and whole <= CARRIED
+        return self.goes_on and bool(self.record.frames) and not self.there and whole <= CARRIED
 
     @cached_property
     def many_leaves(self) -> bool:
