@@ -11,7 +11,7 @@ from tinyphysics.emit.text import seeds
 from tinyphysics.emit.text.lines import Lines
 from tinyphysics.emit.text.marks import mark, marking
 from tinyphysics.emit.text.solved import loop_of_rounds
-from tinyphysics.ir.dtype import DType, bool_, f32, f64, i64
+from tinyphysics.ir.dtype import DType, bool_, f32, f64, i64, u32, u64
 from tinyphysics.ir.ops import COMPARE, MINIMAL, Ops
 from tinyphysics.ir.text import dump
 from tinyphysics.ir.uop import UOp, toposort
@@ -146,15 +146,25 @@ class Writer(Lines):
         elif u.op is Ops.CAST:
             env[u] = self.cast(source, d, a[0])
         elif u.op is Ops.MULHI:
-            wide = "i64" if self.width == 1 else f"<{self.width} x i64>"
-            x, y = (self.new(f"zext {t} {v} to {wide}") for v in a)
-            product = self.new(f"mul {wide} {x}, {y}")
+            wide = self.type(i64)
             thirty_two = "32" if self.width == 1 else "splat (i64 32)"
-            high = self.new(f"lshr {wide} {product}, {thirty_two}")
+            high = self.new(f"lshr {wide} {self.product(u, env)}, {thirty_two}")
             env[u] = self.new(f"trunc {wide} {high} to {t}")
+        elif u.op is Ops.MUL and d is u32 and self.width == 1:  # its high half may be wanted too
+            env[u] = self.new(f"trunc i64 {self.product(u, env)} to {t}")
         else:
             name = FLOAT[u.op] if d.is_float else INTEGER[u.op]
             env[u] = self.new(f"{name} {t} {a[0]}, {a[1]}")
+
+    def product(self, u: UOp, env: dict[UOp, str]) -> str:
+        """All 64 bits of a product of words: machines have both halves from one instruction."""
+        whole = u.src[0].cast(u64) * u.src[1].cast(u64)
+        if whole not in env:
+            x, y = (
+                self.new(f"zext {self.type(s.dtype)} {self.ref(s, env)} to {self.type(i64)}") for s in u.src
+            )
+            env[whole] = self.new(f"mul {self.type(i64)} {x}, {y}")
+        return env[whole]
 
     def function(self, u: UOp, env: dict[UOp, str]) -> str:
         """A call of what the machine does not have, written once for the module."""

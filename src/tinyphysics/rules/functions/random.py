@@ -19,7 +19,7 @@ from tinyphysics.ir.drawn import NOW as NOW
 from tinyphysics.ir.drawn import SEED as SEED
 from tinyphysics.ir.drawn import draws as draws
 from tinyphysics.philox import ATANH, COS, LN2, MULTIPLIERS, ROUNDS, SIN, TWO_PI, WEYL, polynomial
-from tinyphysics.rules.digits.floats import bits, format_of
+from tinyphysics.rules.digits.floats import bits, flipped, format_of
 from tinyphysics.util import prod
 
 TERMS = {f64: (len(ATANH), len(SIN), len(COS)), f32: (5, 5, 6)}  # of the series: the next is below a rounding
@@ -64,15 +64,32 @@ def philox4x32(counter: tuple[UOp, UOp, UOp, UOp], key: tuple[UOp, UOp]) -> tupl
 
 
 # --- numbers ---------------------------------------------------------------------------------------
-def unit_interval(high: UOp, low: UOp, like: UOp) -> UOp:
-    """In [0, 1): a multiple of 2**-53 from two words, or of 2**-24 from the first of them."""
+# Words become floats by their bits, since conversions are slow on GPUs: with the exponent of x in front of it, a word
+# is x plus so many units in the last place of x, and x is taken off again. Nothing of that is rounded.
+def counted(count: UOp, base: float, like: UOp) -> UOp:
+    """base + count units in its last place; less than `base` in all."""
+    F = format_of(like)
+    whole = count if F.integer.bits == count.dtype.bits else count.cast(F.integer)
+    return (whole.cast(F.integer) | F.pattern(base)).bitcast(like.dtype)
+
+
+def fraction(high: UOp, low: UOp, like: UOp, first: float = 0.0) -> UOp:
+    """first + a multiple of 2**-53 in [0, 1) from two words, or of 2**-24 from the first of them."""
     if like.dtype is f32:
-        return (high >> 8).cast(f32) * 2.0**-24
-    return ((high >> 5).cast(f64) * 67108864.0 + (low >> 6).cast(f64)) * 2.0**-53
+        return (high >> 8).cast(f32) * 2.0**-24 + first
+    top = counted(high >> 5, 2.0**25, like) - (2.0**25 - first)
+    return top + (counted(low >> 6, 0.5, like) - 0.5)
 
 
-def logarithm(x: UOp) -> UOp:
-    """log x of a normal number, by x = 2**k m with m in [1/sqrt2, sqrt2)."""
+def fraction_left(high: UOp, low: UOp, like: UOp) -> UOp:
+    """1 - the fraction, in (0, 1]; as float32 to its precision, and never 0."""
+    if like.dtype is f32:
+        return (~high).cast(f32) * 2.0**-32 + 2.0**-33
+    return ((2.0**25 + 1.0) - counted(high >> 5, 2.0**25, like)) - (counted(low >> 6, 0.5, like) - 0.5)
+
+
+def twice_logarithm(x: UOp) -> UOp:
+    """-2 log x of a normal number, by x = 2**k m with m in [1/sqrt2, sqrt2): -2 is a factor that rounds nothing."""
     F, count = format_of(x), TERMS[x.dtype][0]
     low = F.pattern(math.sqrt(0.5))
     t = bits(x) + (F.pattern(1.0) - low)
@@ -80,34 +97,32 @@ def logarithm(x: UOp) -> UOp:
     base = 2.0**F.mantissa  # its low bits become an integer again when it is subtracted
     k = ((t >> F.mantissa) | F.pattern(base)).bitcast(x.dtype) - (base + F.bias)
     z = (m - 1.0) / (m + 1.0)
-    series: UOp = polynomial(ATANH[:count], z * z)
-    return k * LN2 + 2.0 * z * series
+    series: UOp = polynomial(tuple(-4.0 * c for c in ATANH[:count]), z * z)
+    return k * (-2.0 * LN2) + z * series
 
 
-def cosine(turns: UOp) -> UOp:
-    """Of an angle in whole turns, from 0 to 1."""
-    _, sines, cosines = TERMS[turns.dtype]
-    quarter = (4.0 * turns + 0.5).cast(u32)
-    x = TWO_PI * (turns - 0.25 * quarter.cast(turns.dtype))
-    square = x * x
+def cosine(high: UOp, low: UOp, like: UOp) -> UOp:
+    """Of an angle in whole turns, the fraction of two words: quarters by integers, and one polynomial of what is left."""
+    _, sines, cosines = TERMS[like.dtype]
+    F = format_of(like)
+    ahead = high + (1 << 29)  # by an eighth of a turn; its two highest bits count quarters
+    quarter = ahead >> 30
+    x = TWO_PI * fraction(ahead & ((1 << 30) - 1), low, like, first=-0.125)
     odd = (quarter & 1).ne(0)
-    value = odd.where(x * polynomial(SIN[:sines], square), polynomial(COS[:cosines], square))
-    return ((quarter + 1) & 2).ne(0).where(-value, value)
+    series = [odd.where(x.lift(s), x.lift(c)) for s, c in zip((*SIN[:sines], 0.0), COS[:cosines], strict=True)]
+    value = odd.where(x, x.lift(1.0)) * polynomial(tuple(series), x * x)
+    return flipped(value, ((quarter + 1) & 2).cast(F.integer) << (F.dtype.bits - 2))
 
 
 def uniform(u: UOp) -> UOp:
     a, b, _, _ = words(u)
-    return unit_interval(a, b, u)
+    return fraction(a, b, u)
 
 
 def normal(u: UOp) -> UOp:
     """The first of the pair of Box & Muller 1958."""
     a, b, c, d = words(u)
-    if u.dtype is f32:  # 1 - u to the precision of float32, and never 0
-        rest = (~a).cast(f32) * 2.0**-32 + 2.0**-33
-    else:
-        rest = 1.0 - unit_interval(a, b, u)
-    return (-2.0 * logarithm(rest)).sqrt() * cosine(unit_interval(c, d, u))
+    return twice_logarithm(fraction_left(a, b, u)).sqrt() * cosine(c, d, u)
 
 
 def random(u: UOp) -> UOp:
