@@ -19,7 +19,7 @@ from tinyphysics.ir.drawn import NOW as NOW
 from tinyphysics.ir.drawn import SEED as SEED
 from tinyphysics.ir.drawn import draws as draws
 from tinyphysics.philox import ATANH, COS, LN2, MULTIPLIERS, ROUNDS, SIN, TWO_PI, WEYL, polynomial
-from tinyphysics.rules.digits.floats import bits, flipped, format_of
+from tinyphysics.rules.digits.floats import DOUBLE, bits, flipped, format_of
 from tinyphysics.util import prod
 
 TERMS = {f64: (len(ATANH), len(SIN), len(COS)), f32: (5, 5, 6)}  # of the series: the next is below a rounding
@@ -66,26 +66,24 @@ def philox4x32(counter: tuple[UOp, UOp, UOp, UOp], key: tuple[UOp, UOp]) -> tupl
 # --- numbers ---------------------------------------------------------------------------------------
 # Words become floats by their bits, since conversions are slow on GPUs: with the exponent of x in front of it, a word
 # is x plus so many units in the last place of x, and x is taken off again. Nothing of that is rounded.
-def counted(count: UOp, base: float, like: UOp) -> UOp:
-    """base + count units in its last place; less than `base` in all."""
-    F = format_of(like)
-    whole = count if F.integer.bits == count.dtype.bits else count.cast(F.integer)
-    return (whole.cast(F.integer) | F.pattern(base)).bitcast(like.dtype)
+def counted(count: UOp, base: float) -> UOp:
+    """base + count units in its last place, below the next power of two."""
+    return (count.cast(i64) | DOUBLE.pattern(base)).bitcast(f64)
 
 
 def fraction(high: UOp, low: UOp, like: UOp, first: float = 0.0) -> UOp:
     """first + a multiple of 2**-53 in [0, 1) from two words, or of 2**-24 from the first of them."""
     if like.dtype is f32:
         return (high >> 8).cast(f32) * 2.0**-24 + first
-    top = counted(high >> 5, 2.0**25, like) - (2.0**25 - first)
-    return top + (counted(low >> 6, 0.5, like) - 0.5)
+    top = counted(high >> 5, 2.0**25) - (2.0**25 - first)
+    return top + (counted(low >> 6, 0.5) - 0.5)
 
 
 def fraction_left(high: UOp, low: UOp, like: UOp) -> UOp:
     """1 - the fraction, in (0, 1]; as float32 to its precision, and never 0."""
     if like.dtype is f32:
         return (~high).cast(f32) * 2.0**-32 + 2.0**-33
-    return ((2.0**25 + 1.0) - counted(high >> 5, 2.0**25, like)) - (counted(low >> 6, 0.5, like) - 0.5)
+    return ((2.0**25 + 1.0) - counted(high >> 5, 2.0**25)) - (counted(low >> 6, 0.5) - 0.5)
 
 
 def twice_logarithm(x: UOp) -> UOp:
@@ -109,7 +107,9 @@ def cosine(high: UOp, low: UOp, like: UOp) -> UOp:
     quarter = ahead >> 30
     x = TWO_PI * fraction(ahead & ((1 << 30) - 1), low, like, first=-0.125)
     odd = (quarter & 1).ne(0)
-    series = [odd.where(x.lift(s), x.lift(c)) for s, c in zip((*SIN[:sines], 0.0), COS[:cosines], strict=True)]
+    series = [
+        odd.where(x.lift(s), x.lift(c)) for s, c in zip((*SIN[:sines], 0.0), COS[:cosines], strict=True)
+    ]
     value = odd.where(x, x.lift(1.0)) * polynomial(tuple(series), x * x)
     return flipped(value, ((quarter + 1) & 2).cast(F.integer) << (F.dtype.bits - 2))
 
