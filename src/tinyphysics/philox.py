@@ -85,7 +85,7 @@ SIN = tuple((-1) ** k / math.factorial(2 * k + 1) for k in range(9))  # of x**(2
 COS = tuple((-1) ** k / math.factorial(2 * k) for k in range(10))
 
 
-def polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
+def polynomial(coefficients: tuple[Any, ...], x: Any) -> Any:
     out = coefficients[-1]
     for c in coefficients[-2::-1]:
         out = out * x + c
