@@ -196,6 +196,10 @@ class ActPast:
             for name, total in sums.items():
                 if f"{name}{BAR}" in end:
                     total.add(joined(end, f"{name}{BAR}"), joined(end, f"{name}{REST}"), passed.exponent)
+            if (time := c.setup.built.step.time) is not None and (dt := str(DT.arg)) in sums:
+                # a stretch counts its steps from its beginning, which moves with dt as well
+                high, low = (joined(end, f"{time.arg}{word}") for word in (BAR, REST))
+                sums[dt].add(a * high, a * low, passed.exponent)
             passed.note(a, bars)
             join(report, found)
         report.snapshots += len(self.begins)

@@ -63,12 +63,6 @@ def prepared(setup: Setup, request: Request, wrt: Any, what: str) -> tuple[Cours
             f'{what}: a gradient by "dt" is that of a number of steps, and this run asks for times',
             fix="Pass steps= and save_every=, or leave dt out of wrt.",
         )
-    if "dt" in names and setup.compiled.known.timed and (request.acts or setup.system.crossings):
-        raise PlanError(
-            f"{what}: `{setup.system.name}` depends on t, and its gradient by dt through acts, walls or events "
-            "is not there yet",
-            fix="Leave dt out of wrt.",
-        )
     own = {s.name for s in setup.system.states} | {*fast}
     if not frames:
         request = Request(**{**vars(request), "frames": 2})
