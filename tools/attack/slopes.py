@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import tinyphysics as tp
+from attack import other_gradients
 from attack.certificates import STENCIL
 from attack.findings import Tally
 from attack.subject import BOUND, Subject
@@ -86,6 +87,7 @@ def check(s: Subject, t: Tally) -> None:
     # is measured where the first run of a simulation begins
     wide = grads.report.past != "jump" and "paces" not in plain.metrics
     own = s.sim if "paces" in plain.metrics else s.compiled
+    own, wide = in_double_double(s, own, wide)
     true, off, exact = differences(s, own, free, names, w, wide, length)
     mine = np.concatenate([np.ravel(np.asarray(grads[name], float)) for name in free])
     size = max(1.0, float(np.abs(true).max()))
@@ -103,6 +105,9 @@ def check(s: Subject, t: Tally) -> None:
         f"differences are off by {wrong:.1e} of {size:.2g}",
     )
     tangents(s, given, free, mine, names, w, plain, length, t)
+    if "paces" not in plain.metrics:
+        asked = other_gradients.Asked(s, f, given, length, mine, t)
+        other_gradients.check(asked, grads.report.past, own, wide, names, w, by_words)
 
 
 def length_of(s: Subject, rng: random.Random) -> dict[str, Any]:
@@ -194,6 +199,16 @@ def tangents(
     )
 
 
+def in_double_double(s: Subject, sim: Any, wide: bool) -> tuple[Any, bool]:
+    """(what differences are taken of, is it in double-double?)."""
+    if wide and s.precision in ("float64", "lattice", "dd"):
+        try:
+            return tp.compile(s.system, **{**s.options, "precision": "dd", "backend": "llvm"}), True
+        except tp.TinyPhysicsError:
+            pass
+    return sim, False
+
+
 def differences(
     s: Subject,
     sim: Any,
@@ -204,12 +219,6 @@ def differences(
     length: dict[str, Any],
 ) -> tuple[np.ndarray, float, bool]:
     """(the gradient, how far two steps are apart, was it in double-double?)."""
-    exact = exact and s.precision in ("float64", "lattice", "dd")
-    if exact:
-        try:
-            sim = tp.compile(s.system, **{**s.options, "precision": "dd", "backend": "llvm"})
-        except tp.TinyPhysicsError:
-            exact = False
     found = [slopes(s, sim, free, names, w, h, length) for h in ((2e-5, 1e-5) if exact else (4e-3, 2e-3))]
     return found[1], float(np.abs(found[1] - found[0]).max()), exact
 
