@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tinyphysics.errors import PlanError
+from tinyphysics.flows.cotangents import Cotangents, Total
 from tinyphysics.flows.map import Map
 from tinyphysics.ir import UOp, graph_rewrite
 from tinyphysics.rules.calculus.jvp import jvp
@@ -13,10 +15,12 @@ from tinyphysics.rules.formulas.coupled import flowed, matrix_shape
 from tinyphysics.rules.formulas.harmonic import turned
 from tinyphysics.rules.formulas.oscillators import Oscillator
 from tinyphysics.rules.identities.exact import exact
+from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import DT, TURNS, Step, SubFlow
 from tinyphysics.structure import Canonical
 from tinyphysics.tpir.program.isa import FLOW, Param, Register
 from tinyphysics.tpir.program.lower import ProgramBuilder
+from tinyphysics.util import one_of
 
 Pairs = tuple[tuple[UOp, UOp], ...]  # (q, p)
 
@@ -117,9 +121,30 @@ class CoupledFlow(OscillatorFlow):
             new = graph_rewrite(jvp(new, states, self.writes()), exact)
         rotate(b, list(zip(self.writes(), new)), section)
 
-    @property
-    def without_adjoint(self) -> str:
-        return "the matrix that turns its coupled oscillators has no adjoint yet"
+    def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...]:
+        """The transposed matrix is J over that of the way back: a quadratic energy has a symplectic flow."""
+        moves = {*self.energy.leaves} - {x for pair in self.pairs for x in pair}
+        if inside := [str(v.arg) for v in sums if v in moves]:
+            raise PlanError(
+                f"the matrix that turns coupled oscillators has no derivative by {one_of(inside, 'and')} yet",
+                fix=f'Leave {one_of(inside, "and")} out of wrt, or choose method="leapfrog".',
+            )
+        own = self.directions or self.pairs
+        back = replace(self, weight=-self.weight, directions=tuple((bars[p], bars[q]) for q, p in own))
+        turned = Map(tuple((bars[q], -bars[q]) for q, _ in own))
+        flows: tuple[SubFlow, ...] = (turned, back, turned)
+        if DT not in sums:
+            return flows
+        # the rate at the end is what the matrix makes of the rate at the beginning
+        states = [x for pair in self.pairs for x in pair]
+        slopes = gradient(UOp.const(self.weight) * self.energy, states)
+        field = Canonical(self.pairs).rates(dict(zip(states, slopes)))
+        rates = [field[x] for x in states]
+        if self.directions:
+            rates = jvp(rates, states, self.writes())
+        parts = [bars[x] * rate for x, rate in zip(self.writes(), rates)]
+        (along,) = simplify([UOp.sum_of([u.sum() if u.shape else u for u in parts])])
+        return (*flows, Cotangents((), (Total(sums[DT], along),)))
 
     def field(self) -> Mapping[UOp, UOp]:
         slopes = gradient(UOp.const(self.weight) * self.energy, list(self.writes()))

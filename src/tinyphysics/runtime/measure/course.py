@@ -309,6 +309,16 @@ class Pullback:
         """Registers of the run, by those that the same words have in it."""
         return {at: self.registers[name] for name, at in self.course.words.items()}
 
+    @cached_property
+    def params(self) -> dict[str, Any]:
+        """Those of the run, with the matrices that this program asks for."""
+        return self.params_of(self.course.run.dt)
+
+    def params_of(self, h: float) -> dict[str, Any]:
+        """The same for a step of another length."""
+        r = self.course.run
+        return {**r.given.params, **matrices(r, h, self.program)}
+
     def put(self, state: Arrays) -> None:
         """The loop state of the run that the next step begins with."""
         state = state if self.numbers.there else {name: here(v) for name, v in state.items()}
@@ -325,9 +335,9 @@ class Pullback:
         r, members = self.course.run, len(next(iter(words.values())))
         if loses(self.course.setup.built.step):
             at = n + self.course.origin
-            return self.through_final(state, bars, (r.given.params, members, r.dt, r.t0, at, r.threads))
+            return self.through_final(state, bars, (self.params, members, r.dt, r.t0, at, r.threads))
         given = {**words, **zeros(self.program, members), **split(self.course.precision, bars)}
-        params = r.given.params
+        params = self.params
         if members != self.course.members:  # frames side by side
             times = members // self.course.members
             params = {k: np.concatenate([v] * times) if len(v) > 1 else v for k, v in params.items()}
@@ -358,7 +368,7 @@ class Pullback:
         """Cotangents of the states that users see at step n, and sums, from those after a shorter step to the time t."""
         c, r = self.course, self.course.run
         now, h = c.now(n), c.shorter(before, n, t)
-        params = {**r.given.params, **matrices(r, h)}
+        params = self.params_of(h)
         call = (params, c.members, h, now)
         loop = c.between(before, n, t)
         begun = c.kept(loop)
@@ -480,7 +490,7 @@ class Pullback:
         n += self.course.origin
         if self._old is not None and refill is not None and refill(self._old, self.state, n):
             return self._old
-        return self.engine.restored(self.state, r.given.params, self.course.members, r.dt, r.t0, n, r.threads)
+        return self.engine.restored(self.state, self.params, self.course.members, r.dt, r.t0, n, r.threads)
 
     @property
     def overflowed(self) -> bool:

@@ -163,11 +163,11 @@ def look_at_tile(r: Run, values: Mapping[str, UOp], tile: Tile, state: States, n
     return {name: v[0] for name, v in seen.items()}
 
 
-def matrices(r: Run, dt: float) -> dict[str, Any]:
-    """The parameters of a run that follow from its step, for another one."""
+def matrices(r: Run, dt: float, program: Program | None = None) -> dict[str, Any]:
+    """The parameters of a run that follow from its step, for another step or program."""
     if not any(name.startswith(FLOW) for name in r.given.params):
         return {}
-    found = with_flows(r.given, made(r.program), dt).params
+    found = with_flows(r.given, program or made(r.program), dt, made(r.program)).params
     return {name: v for name, v in found.items() if name.startswith(FLOW)}
 
 

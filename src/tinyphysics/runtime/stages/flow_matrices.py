@@ -81,8 +81,8 @@ def time_of(program: Program, i: Instruction, dt: float) -> float:
     return float(h)
 
 
-def with_flows(i: Inputs, program: Program, dt: float) -> Inputs:
-    """The inputs of a run, with the matrices that its program asks for."""
+def with_flows(i: Inputs, program: Program, dt: float, of: Program | None = None) -> Inputs:
+    """The inputs of a run, with the matrices that its program asks for; `of` declares the energies of an adjoint."""
     members = max((len(v) for v in i.own.values()), default=1)
     sets: list[Values] = [values_of(i.own, k) for k in range(members)]
     if len(set(sets)) > MOST:
@@ -97,7 +97,7 @@ def with_flows(i: Inputs, program: Program, dt: float) -> Inputs:
         energy = f.args[1]
         assert isinstance(energy, Register)
         h = time_of(program, f, dt)
-        own[str(f.args[0])[1:]] = np.stack([matrix(program, energy.index, h, values) for values in sets])
+        own[str(f.args[0])[1:]] = np.stack([matrix(of or program, energy.index, h, values) for values in sets])
     return replace(i, params=i.params | own)
 
 
