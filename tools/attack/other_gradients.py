@@ -79,7 +79,9 @@ class Asked:
         summed = s.sim.grad(self.f, **both, **self.length)
         close = 1e-9 if self.exact else SINGLE
         first = np.concatenate([np.ravel(np.asarray(each[n], float)[0]) for n in self.free])
-        self.found("members", wrong(first, self.mine), close, "the gradient of a member, and that of it alone")
+        self.found(
+            "members", wrong(first, self.mine), close, "the gradient of a member, and that of it alone"
+        )
         for name in self.free:
             a, b = np.asarray(summed[name], float), np.asarray(each[name], float)
             b = b if name in states else b.sum(axis=0)
@@ -94,7 +96,9 @@ class Asked:
         if grads is None:
             return
         dt = self.s.case.dt
-        sides = [self.difference(sim, names, w, words, dt, h) for h in ((2e-5, 1e-5) if wide else (4e-3, 2e-3))]
+        sides = [
+            self.difference(sim, names, w, words, dt, h) for h in ((2e-5, 1e-5) if wide else (4e-3, 2e-3))
+        ]
         true, off = sides[1], abs(sides[1] - sides[0])
         size = max(1.0, abs(true))
         if not np.isfinite(true) or size > LARGEST or not off < (1e-9 if wide else 1e-6) * size:
@@ -128,7 +132,9 @@ class Asked:
             total = np.zeros(len(self.mine))
             for k, c in STENCIL:
                 moved = {n: np.asarray(self.given[n], float) + k * h * v[n] for n in self.free}
-                total += c * flat(self.s.sim.grad(self.f, **{**self.given, **moved}, **self.length), self.free)
+                total += c * flat(
+                    self.s.sim.grad(self.f, **{**self.given, **moved}, **self.length), self.free
+                )
             return total / h
 
         two, one = along(1e-3), along(5e-4)
@@ -140,7 +146,13 @@ class Asked:
 
 
 def check(
-    asked: Asked, chosen: str, sim: Any, wide: bool, names: list[str], w: dict[str, np.ndarray], words: ByWords
+    asked: Asked,
+    chosen: str,
+    sim: Any,
+    wide: bool,
+    names: list[str],
+    w: dict[str, np.ndarray],
+    words: ByWords,
 ) -> None:
     """Each of them for some cases: they take several runs."""
     rng = random.Random(f"other gradients {asked.s.case.seed}")

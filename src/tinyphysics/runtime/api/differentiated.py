@@ -140,7 +140,8 @@ class Differentiated(Measured):
         """Returns how the end of a run moves along `tangents` of its first state and parameters: the Jacobian times them.
 
         The result has the states of the end by name; where frames are asked for, those of the frames. It is the derivative of
-        the steps that run. With acts=, time= or project= it takes as many cotangents as the state has numbers.
+        the steps that run. With time=, project= or a tangent of dt it takes as many cotangents as
+        the state has numbers.
         """
         from tinyphysics.runtime.measure.forward_mode import jvp
 
@@ -161,6 +162,7 @@ class Differentiated(Measured):
         save_every: int | None = None,
         save_at: Any = None,
         frames: int | None = None,
+        acts: Mapping[str, Any] | None = None,
         seed: int = 0,
         threads: int | None = None,
         wrt: Sequence[str] | None = None,

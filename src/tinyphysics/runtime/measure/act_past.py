@@ -13,16 +13,17 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.cuda.dlpack import here
-from tinyphysics.errors import InputError, PlanError, TraceError
+from tinyphysics.errors import InputError, PlanError
 from tinyphysics.flows.cotangents import BAR, REST
 from tinyphysics.ir import UOp, toposort
 from tinyphysics.ir.ops import Ops
 from tinyphysics.rules.calculus.vjp import vjp
 from tinyphysics.rules.identities.real import simplify
+from tinyphysics.runtime.measure.act_ways import check_smooth
 from tinyphysics.runtime.measure.cotangent_words import joined
 from tinyphysics.runtime.measure.course import Course, Pullback, Size
 from tinyphysics.runtime.measure.loop_numbers import HOST
-from tinyphysics.runtime.measure.loss_function import STEPS, evaluate
+from tinyphysics.runtime.measure.loss_function import evaluate
 from tinyphysics.runtime.measure.past import Looks, Report
 from tinyphysics.runtime.measure.plan_past import TOLD, Past, choose_past
 from tinyphysics.runtime.measure.sweep_file import SweepFile
@@ -48,13 +49,7 @@ def slopes_of(a: BoundAct) -> Slopes:
     """An error where a map has no derivative, by its line."""
     s = a.system
     if not a.inside:
-        for u in toposort(list(s.equations)):
-            if u.op in STEPS:
-                raise TraceError(
-                    f"acts[{a.name!r}] is not differentiable: `{u.op.value}` jumps",
-                    site=next((s.sites[x] for x in reversed(toposort([u])) if x in s.sites), None),
-                    fix="Write it with smooth functions, or leave the act out.",
-                )
+        check_smooth(a.name, s)
     reads = (*(x.var for x in s.states), *(p.var for p in s.parameters if p.dtype.is_float))
     reads += () if s.time is None else (s.time,)
     seeds = tuple(UOp.var(f"cotangent of {x.name}", x.var.shape) for x in s.states)

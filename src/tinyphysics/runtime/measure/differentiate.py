@@ -35,7 +35,6 @@ from tinyphysics.util import did_you_mean, one_of
 HVP = "hvp"
 # arguments of evolve that a gradient does not have
 LEFT_OUT = {
-    "acts": "the maps of acts are pulled back alone, by sim.grad and sim.vjp",
     "events": "events change nothing, and a loss cannot read them",
     "save": "a gradient keeps no frames in files",
     "checkpoint": "only value_and_grad, grad and vjp are kept in a file",
@@ -61,7 +60,7 @@ def prepared(setup: Setup, request: Request, wrt: Any, what: str) -> tuple[Cours
     if "dt" in names and (request.until is not None or request.save_at is not None):
         raise PlanError(
             f'{what}: a gradient by "dt" is that of a number of steps, and this run asks for times',
-            fix="Pass steps= and save_every=, or leave dt out of wrt.",
+            fix="Pass steps= and save_every=, or leave dt out.",
         )
     own = {s.name for s in setup.system.states} | {*fast}
     if not frames:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.given import names as names_given
+from tinyphysics.runtime.measure.act_ways import with_ways
 from tinyphysics.runtime.measure.along_own_steps import put_beside, with_direction
 from tinyphysics.runtime.measure.along_own_steps import tangents as tangents_at
 from tinyphysics.runtime.measure.beginnings import course_momenta
@@ -39,21 +40,21 @@ from tinyphysics.system import SizedFamily
 from tinyphysics.tpir.program.lower import DIRECTION
 from tinyphysics.util import did_you_mean, one_of
 
+ROWS = 4096  # cotangents side by side
+DT_ALONE = "a direction of dt goes with the end of a jvp alone"
 
-def beside(setup: Setup, tangents: Any, request: Request, what: str) -> Run:
-    """The run with a direction beside its states."""
+
+def beside(setup: Setup, tangents: Any, request: Request, what: str) -> tuple[Run, Any]:
+    """The run with a direction beside its states, and its acts, which move that, too."""
     by, first = directions(setup, tangents, request, what)
-    return run_with_directions(setup, Wanted(by=by), request.given, request.t0, 0, what, first)
+    r = run_with_directions(setup, Wanted(by=by), request.given, request.t0, 0, what, first)
+    return r, with_ways(setup.system, request.acts, by, what)
 
 
 def directions(
     setup: Setup, tangents: Any, request: Request, what: str
 ) -> tuple[tuple[str, ...], dict[str, Any]]:
     """(the parameters that have one, the direction of every state and of those), checked."""
-    if request.acts:
-        raise PlanError(
-            f"{what}: the maps of acts are pulled back alone", fix="Leave acts= out; sim.vjp goes with them."
-        )
     if not isinstance(tangents, Mapping) or not tangents:
         raise InputError(
             "tangents are a dict of states and parameters", fix='Pass {"q": ...}, of the shape of q.'
@@ -64,10 +65,8 @@ def directions(
     if setup._compiled is None:
         setup.evolve(**request.given, steps=0, frames=2)
     system = setup.system
-    if "dt" in tangents:
-        raise PlanError(
-            f"{what}: a direction of dt is not there yet", fix="Leave dt out; sim.grad has wrt=['dt']."
-        )
+    if "dt" in tangents and system.kind != "map":
+        raise PlanError(f"{what}: {DT_ALONE}", fix="Leave dt out; sim.grad has wrt=['dt'].")
     if setup.compiled.jump is not None and what != "jvp":
         raise PlanError(
             f"{what}: the loop of `{system.name}` is deleted, and a jump has no tangent yet",
@@ -101,24 +100,36 @@ def jvp(setup: Setup, tangents: Any, request: Request) -> dict[str, Any]:
     """By steps that move a tangent; where there are none, by the rows of the Jacobian."""
     tangents, request = in_momenta(setup, tangents, request)
     frames = any(x is not None for x in (request.save_every, request.save_at, request.frames))
-    if not frames and is_pulled_alone(setup, request):
+    if not frames and is_pulled_alone(setup, tangents, request):
         return from_rows(setup, tangents, request)
     return pushed(setup, tangents, request)
 
 
-def is_pulled_alone(setup: Setup, request: Request) -> bool:
+def is_pulled_alone(setup: Setup, tangents: Any, request: Request) -> bool:
     """Are there cotangents of its steps and no tangents?"""
     if isinstance(setup.source, SizedFamily) and setup._compiled is None:
         setup.bind(
             setup.source, sizes_from(setup.source, opened(setup.own_names, request.given, request.t0)[0])
         )
-    return bool(request.acts or setup.goal.project) or setup.system.clock is not None
+    by_dt = isinstance(tangents, Mapping) and "dt" in tangents and setup.system.kind != "map"
+    return by_dt or bool(setup.goal.project) or setup.system.clock is not None
 
 
 def from_rows(setup: Setup, tangents: Any, request: Request) -> dict[str, Any]:
     """As many cotangents as the state has numbers, times the tangent."""
-    _, first = directions(setup, tangents, replace(request, acts=None), "jvp")
-    rows = jacobian(setup, None, list(tangents), "auto", request, "jvp with acts=, time= or project=")
+    moved = {name: v for name, v in tangents.items() if name != "dt"}
+    first = directions(setup, moved, request, "jvp")[1] if moved else {}
+    if "dt" in tangents:
+        value = np.asarray(number_array('tangents["dt"]', tangents["dt"]), float)
+        if value.shape:
+            raise InputError(f"the tangent of `dt` has shape {value.shape}", fix="It is one number.")
+        first[DIRECTION.format(0, "dt")] = value
+    if (size := sum(s.var.size for s in setup.system.states)) > ROWS:
+        raise PlanError(
+            f"jvp with time=, project= or dt takes a cotangent for each of the {size:,} numbers of a state, {ROWS:,} at most",
+            fix="Take sim.vjp or sim.grad, which go back once.",
+        )
+    rows = jacobian(setup, None, list(tangents), "auto", request, "jvp with time=, project= or dt")
     out: dict[str, Any] = {}
     for name, by in rows.items():
         terms = [
@@ -133,7 +144,7 @@ def pushed(setup: Setup, tangents: Any, request: Request) -> dict[str, Any]:
     """The end of a run moved along a direction by a program of its own."""
     if is_adaptive(setup, request) or setup._compiled is not None and setup.compiled.jump is not None:
         return own_jvp(setup, tangents, request)
-    r = beside(setup, tangents, request, "jvp")
+    r, acts = beside(setup, tangents, request, "jvp")
     shapes = {s.name: s.var.shape for s in setup.system.states}
     kept = {
         k: getattr(request, k)
@@ -142,6 +153,7 @@ def pushed(setup: Setup, tangents: Any, request: Request) -> dict[str, Any]:
     frames = any(kept[k] is not None for k in ("save_every", "save_at", "frames"))
     if not frames:
         kept["frames"] = 2
+    kept["acts"] = acts
     out = r.setup.evolve(**r.given, t0=r.t0, **{k: v for k, v in kept.items() if v is not None})
     if out.stopped is not None:
         s = out.stopped
@@ -304,7 +316,7 @@ def hvp(
         )
     if is_adaptive(setup, request):
         return own_hvp(setup, loss, directions, request, wrt, past, memory, snapshots, per_member)
-    r = beside(setup, directions, request, HVP)
+    r, acts = beside(setup, directions, request, HVP)
     names = wanted_names(setup, wrt)
     if "dt" in names:
         raise PlanError("hvp: second derivatives by dt are not there yet", fix="Leave dt out of wrt.")
@@ -314,6 +326,6 @@ def hvp(
         own = replace(symbols, states={n: symbols.states[n] for n in ways})
         return loss_of(along(traced_loss(loss, own), ways))
 
-    request = replace(request, given=r.given, t0=r.t0)
+    request = replace(request, given=r.given, t0=r.t0, acts=acts)
     chosen = (past, memory, snapshots, per_member)
     return value_and_grad(r.setup, derived, request, names, *chosen, HVP)[1]

@@ -76,18 +76,8 @@ def bound(r: Resolved, i: Inputs, name: Any, one: Any) -> BoundAct:
         compiled = compiled_map(setup, system)
     except TinyPhysicsError as error:
         raise type(error)(f"acts[{name!r}]: {error.what}", site=error.site, fix=error.fix) from None
-    states = {s.name: s.var.shape for s in setup.system.states}
-    for s in system.states:
-        if s.name not in states:
-            raise InputError(
-                f"acts[{name!r}] changes `{s.name}`, which is not a state of `{setup.system.name}`",
-                fix=f"Its states are {' and '.join(f'`{n}`' for n in states)}.",
-            )
-        if s.var.shape != states[s.name]:
-            raise ShapeError(
-                f"acts[{name!r}]: `{s.name}` has shape {s.var.shape}, and {states[s.name]} in `{setup.system.name}`",
-                fix="Leave the annotation out: the shape is that of the state.",
-            )
+    states = {s.name for s in setup.system.states}
+    check_states(name, system, setup.system)
     params = [p.name for p in system.parameters]
     reads = tuple(p for p in params if p in states)
     if reads and not encoding.plain:
@@ -123,6 +113,22 @@ def bound(r: Resolved, i: Inputs, name: Any, one: Any) -> BoundAct:
         {s.name for s in system.states} <= {s.name for s in setup.system.states if s.role == BESIDE},
         one.since,
     )
+
+
+def check_states(name: str, what: System, system: System) -> None:
+    """Does a map change states of the system, in their shapes?"""
+    states = {s.name: s.var.shape for s in system.states}
+    for s in what.states:
+        if s.name not in states:
+            raise InputError(
+                f"acts[{name!r}] changes `{s.name}`, which is not a state of `{system.name}`",
+                fix=f"Its states are {' and '.join(f'`{n}`' for n in states)}.",
+            )
+        if s.var.shape != states[s.name]:
+            raise ShapeError(
+                f"acts[{name!r}]: `{s.name}` has shape {s.var.shape}, and {states[s.name]} in `{system.name}`",
+                fix="Leave the annotation out: the shape is that of the state.",
+            )
 
 
 def map_of(what: Any, system: System) -> System:

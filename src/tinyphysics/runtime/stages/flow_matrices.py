@@ -97,7 +97,9 @@ def with_flows(i: Inputs, program: Program, dt: float, of: Program | None = None
         energy = f.args[1]
         assert isinstance(energy, Register)
         h = time_of(program, f, dt)
-        own[str(f.args[0])[1:]] = np.stack([matrix(of or program, energy.index, h, values) for values in sets])
+        own[str(f.args[0])[1:]] = np.stack(
+            [matrix(of or program, energy.index, h, values) for values in sets]
+        )
     return replace(i, params=i.params | own)
 
 
