@@ -27,6 +27,7 @@ from tinyphysics.runtime.measure.differentiate import (
 )
 from tinyphysics.runtime.measure.gradients import Gradients, Readings, swept, value_of
 from tinyphysics.runtime.measure.jump_gradients import push_forward
+from tinyphysics.runtime.measure.jump_hvp import jump_hvp
 from tinyphysics.runtime.measure.loss_function import Loss, Symbols, along, loss_of, traced_loss
 from tinyphysics.runtime.measure.own_steps import OwnPast
 from tinyphysics.runtime.measure.round_past import warn_of_grazes
@@ -46,12 +47,12 @@ DT_ALONE = "a direction of dt goes with the end of a jvp alone"
 
 def beside(setup: Setup, tangents: Any, request: Request, what: str) -> tuple[Run, Any]:
     """The run with a direction beside its states, and its acts, which move that, too."""
-    by, first = directions(setup, tangents, request, what)
+    by, first = along_of(setup, tangents, request, what)
     r = run_with_directions(setup, Wanted(by=by), request.given, request.t0, 0, what, first)
     return r, with_ways(setup.system, request.acts, by, what)
 
 
-def directions(
+def along_of(
     setup: Setup, tangents: Any, request: Request, what: str
 ) -> tuple[tuple[str, ...], dict[str, Any]]:
     """(the parameters that have one, the direction of every state and of those), checked."""
@@ -67,11 +68,6 @@ def directions(
     system = setup.system
     if "dt" in tangents and system.kind != "map":
         raise PlanError(f"{what}: {DT_ALONE}", fix="Leave dt out; sim.grad has wrt=['dt'].")
-    if setup.compiled.jump is not None and what != "jvp":
-        raise PlanError(
-            f"{what}: the loop of `{system.name}` is deleted, and a jump has no tangent yet",
-            fix='Compile it with propagator="loop".',
-        )
     shapes = {s.name: s.var.shape for s in system.states}
     parameters = {p.name: p.var.shape for p in system.parameters if p.dtype.is_float}
     known = {**shapes, **parameters}
@@ -118,7 +114,7 @@ def is_pulled_alone(setup: Setup, tangents: Any, request: Request) -> bool:
 def from_rows(setup: Setup, tangents: Any, request: Request) -> dict[str, Any]:
     """As many cotangents as the state has numbers, times the tangent."""
     moved = {name: v for name, v in tangents.items() if name != "dt"}
-    first = directions(setup, moved, request, "jvp")[1] if moved else {}
+    first = along_of(setup, moved, request, "jvp")[1] if moved else {}
     if "dt" in tangents:
         value = np.asarray(number_array('tangents["dt"]', tangents["dt"]), float)
         if value.shape:
@@ -181,7 +177,7 @@ def own_course(
     setup: Setup, tangents: Any, request: Request, wrt: Any, what: str
 ) -> tuple[Course, list[str], bool, dict[str, Any]]:
     """(the course, names, are frames asked for?, the direction) of a run that chooses its own steps."""
-    by, first = directions(setup, tangents, request, what)
+    by, first = along_of(setup, tangents, request, what)
     course, names, frames = prepared(setup, request, wrt, what)
     shapes = {s.name: s.var.shape for s in setup.system.states} | {
         p.name: p.var.shape for p in setup.system.parameters
@@ -316,6 +312,10 @@ def hvp(
         )
     if is_adaptive(setup, request):
         return own_hvp(setup, loss, directions, request, wrt, past, memory, snapshots, per_member)
+    by, first = along_of(setup, directions, request, HVP)
+    if setup.compiled.jump is not None:
+        ways = {n: first[DIRECTION.format(0, n)] for n in (*(s.name for s in setup.system.states), *by)}
+        return jump_hvp(setup, loss, ways, request, wrt, past, memory, snapshots, per_member)
     r, acts = beside(setup, directions, request, HVP)
     names = wanted_names(setup, wrt)
     if "dt" in names:

@@ -281,14 +281,15 @@ def few_enough(p: Parameter) -> Parameter:
     return p
 
 
-def with_way(system: System, p: Parameter) -> System:
-    """The energy whose motion is that of a state and of its derivative by a parameter: q goes with dp, dq with p."""
+def with_way(system: System, *by: Parameter, along: str = ALONG) -> System:
+    """The energy whose motion is that of a state and of its derivative along parameters: q goes with dp, dq with p."""
     energy = system.energy
     assert energy is not None
-    ways = {s.var: UOp.var(ALONG.format(s.name), s.var.shape) for s in system.states}
-    step = UOp.var(ALONG.format(p.name), p.var.shape)
-    slopes = gradient(energy, [*ways, p.var])
-    terms = [(a * b).sum() if a.shape else a * b for a, b in zip(slopes, (*ways.values(), step))]
+    ways = {s.var: UOp.var(along.format(s.name), s.var.shape) for s in system.states}
+    steps = {p.var: UOp.var(along.format(p.name), p.var.shape) for p in by}
+    slopes = gradient(energy, [*ways, *steps])
+    moved = (*ways.values(), *steps.values())
+    terms = [(a * b).sum() if a.shape else a * b for a, b in zip(slopes, moved)]
     states: list[State] = []
     for q, momentum in zip(system.q, system.p):
         states += [
@@ -297,12 +298,12 @@ def with_way(system: System, p: Parameter) -> System:
             State(str(ways[q].arg), ways[q], "position"),
             State(str(momentum.arg), momentum, "momentum"),
         ]
-    more = Parameter(str(step.arg), step, None)
+    more = tuple(Parameter(str(v.arg), v, None) for v in steps.values())
     (total,) = simplify([UOp.sum_of(terms)])
     return System(
-        f"{system.name}_along_{p.name}",
+        "_along_".join((system.name, *(p.name for p in by))),
         "hamiltonian",
         tuple(states),
-        (*system.parameters, more),
+        (*system.parameters, *more),
         energy=total,
     )
