@@ -559,6 +559,50 @@ def test_a_deleted_loop_is_pulled_back_in_one_jump():
     assert grads["dt"] == pytest.approx(1e9 * end.p, rel=1e-12) and grads.report.past == "jump"
 
 
+def test_a_jump_has_second_derivatives():
+    @tp.hamiltonian
+    def oscillator(q, p, k: float = 1.25, f: float = 0.1):
+        return p**2 / 2 + k * q**2 / 2 + f * q
+
+    def loss(out):
+        return (out.q**3).sum() + (out.t * out.q).sum() + out.final.p**2
+
+    sim, start = tp.compile(oscillator, dt=0.1), dict(q=0.3, p=0.2, k=1.25, f=0.1)
+    assert sim.compiled.jump is not None
+    way = dict(q=0.4, p=-0.3, k=0.2, f=0.7)
+    found = sim.hvp(loss, way, **start, steps=300, save_every=100)
+
+    def along(h):
+        moved = {name: v + h * way[name] for name, v in start.items()}
+        return np.array(list(sim.grad(loss, **moved, steps=300, save_every=100).values()))
+
+    h = 1e-3
+    slopes = (8 * (along(h) - along(-h)) - (along(2 * h) - along(-2 * h))) / (12 * h)
+    assert list(found.values()) == pytest.approx(slopes, rel=1e-6)
+    one = sim.hvp(loss, {"q": 1.0}, **start, steps=300, save_every=100, wrt=["p", "k"])
+    other = sim.hvp(loss, {"p": 1.0}, **start, steps=300, save_every=100, wrt=["q"])
+    assert one["p"] == pytest.approx(other["q"], rel=1e-10)  # it is symmetric
+
+
+@pytest.mark.parametrize("method", ["leapfrog", "rk4"])
+def test_a_tangent_of_dt_is_the_jacobian_times_it(method):
+    @tp.hamiltonian
+    def driven(q: tp.Vec[2], p: tp.Vec[2], t, a: float = 0.3):
+        return (p @ p + q @ q) / 2 + a * q[0] * q[1] ** 2 * tp.cos(1.3 * t)
+
+    sim, start = (
+        tp.compile(driven, dt=0.05, method=method),
+        dict(q=[1.0, 0.1], p=[0.1, 0.9], t0=2.0, steps=40),
+    )
+    moved = sim.jvp({"q": [0.1, 0.2], "a": 0.3, "dt": 0.7}, **start)
+    w = {"q": [0.3, -0.4], "p": [0.7, 0.2]}
+    pulled = sim.vjp(w, **start, wrt=["q", "a", "dt"])
+    there = pulled["q"] @ [0.1, 0.2] + 0.3 * pulled["a"] + 0.7 * pulled["dt"]
+    assert moved["q"] @ w["q"] + moved["p"] @ w["p"] == pytest.approx(there, rel=1e-13)
+    with pytest.raises(tp.PlanError, match="the end of a jvp alone"):
+        sim.jvp({"dt": 1.0}, **start, save_every=10)
+
+
 def test_springs_under_a_load_have_the_gradient_of_their_jump():
     @tp.hamiltonian
     def springs(q: tp.Vec[3], p: tp.Vec[3], k: tp.Vec[4], f: float = 0.3, m: float = 1.2):

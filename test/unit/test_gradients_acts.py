@@ -83,6 +83,42 @@ def test_dt_moves_the_time_of_an_act():
     )
 
 
+@pytest.mark.parametrize("method", ["leapfrog", "rk4"])
+def test_dt_moves_the_times_of_a_driven_system_through_acts(method):
+    """Each stretch between two acts begins at a time that moves with dt."""
+    sim = tp.compile(driven, dt=0.05, method=method)
+
+    def loss(out):
+        return cubes(out) + (out.t * out.q[:, 0]).sum()
+
+    found = sim.gradcheck(loss, **START, t0=2.0, steps=40, save_every=5, acts=SWINGS, wrt=["q", "a", "dt"])
+    assert found.passed and found.in_double_double and found.differences < 1e-12
+
+
+FORCED = {**SWINGS, "brake": tp.act(every=4, map=lambda p, q, a, s=0.1: p * (1 - s * a * tp.norm(q)))}
+WAY = {"q": np.array([0.1, 0.2]), "p": np.array([-0.3, 0.1]), "a": np.array(0.4)}
+
+
+def test_acts_move_tangents_and_have_second_derivatives():
+    """An act that only reads a state, and a parameter, moves a direction by theirs."""
+    sim, start = tp.compile(driven, dt=0.05, method="leapfrog"), {**START, "a": np.array(0.3)}
+    asked = dict(steps=24, acts=FORCED)
+    found = sim.gradcheck(cubes, **start, **asked)
+    assert found.passed and found.duality < 1e-14
+    frames, end = sim.jvp(WAY, **start, **asked, save_every=8), sim.jvp(WAY, **start, **asked)
+    assert frames["q"].shape == (4, 2) and np.array_equal(frames["q"][-1], end["q"])
+
+    def along(h):
+        moved = {name: np.asarray(v) + h * WAY[name] for name, v in start.items()}
+        grads = sim.grad(cubes, **moved, **asked)
+        return np.concatenate([np.ravel(grads[name]) for name in start])
+
+    second = sim.hvp(cubes, WAY, **start, **asked)
+    assert np.concatenate([np.ravel(second[name]) for name in start]) == pytest.approx(
+        central(along, 0.0), abs=1e-10
+    )
+
+
 def test_members_have_the_gradients_that_they_have_alone():
     sim = tp.compile(kepler, dt=0.05, method="leapfrog")
     q, p = np.array([[1.0, 0.1], [1.2, 0.0]]), np.array([[0.1, 0.9], [0.0, 0.8]])

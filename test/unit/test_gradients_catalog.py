@@ -195,6 +195,35 @@ def test_an_exact_turn_has_a_gradient_by_its_own_oscillators_and_by_dt(method, d
     assert moved["q"] @ [1.0, 2.0] == pytest.approx(pulled["k"], rel=1e-13)
 
 
+def test_coupled_oscillators_are_turned_back_by_their_matrix():
+    @tp.hamiltonian
+    def chain(q: tp.Vec[3], p: tp.Vec[3], k: float = 1.3, eps: float = 0.1):
+        return p @ p / 2 + q @ q / 2 + k * ((q[1:] - q[:-1]) ** 2).sum() / 2 + eps * (q**4).sum()
+
+    sim, start = tp.compile(chain, dt=0.3, method="interaction4"), dict(q=[0.3, 0.2, -0.1], p=[0.1, 0.0, 0.2])
+    assert "FLOW" in sim.ir("tpir")
+
+    def loss(out):
+        return (out.q**3).sum() + out.final.p[0]
+
+    found = sim.gradcheck(loss, **start, steps=20, save_every=5, wrt=["q", "p", "eps", "dt"])
+    assert found.passed and found.duality < 1e-13 and found.differences < 1e-9
+    assert sim.gradcheck(cubes_of_q, **start, until=5.1, wrt=["q", "eps"]).differences < 1e-9
+    stiff = sim.grad(cubes_of_q, **start, k=np.array([1.3, 1.6]), steps=20, wrt=["q", "eps"])  # a matrix each
+    for k, one in zip((1.3, 1.6), stiff["q"]):
+        assert one == pytest.approx(sim.grad(cubes_of_q, **start, k=k, steps=20, wrt=["q"])["q"], rel=1e-13)
+    way = {"q": [1.0, 0.5, -0.3], "eps": 0.3}
+    second = sim.hvp(cubes_of_q, way, **start, steps=20, wrt=["p"])["p"]
+    other = sim.hvp(cubes_of_q, {"p": [1.0, 0.0, 0.0]}, **start, steps=20, wrt=["q", "eps"])
+    assert second[0] == pytest.approx(other["q"] @ way["q"] + 0.3 * other["eps"], rel=1e-12)
+    with pytest.raises(tp.PlanError, match="no derivative by `k`"):
+        sim.grad(loss, **start, steps=20, save_every=5)
+
+
+def cubes_of_q(out):
+    return (out.final.q**3).sum()
+
+
 def test_second_derivatives_go_through_what_has_no_inverse():
     sim = tp.compile(charge, dt=0.05, method="boris")
     start, way = dict(q=[0.1, 0.2, -0.3], p=[0.3, -0.2, 0.1]), np.array([1.0, -0.5, 0.3])
