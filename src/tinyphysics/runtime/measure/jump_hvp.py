@@ -54,6 +54,8 @@ def together(setup: Setup, by: Sequence[str]) -> Setup:
     if key not in setup._beside:
         goal = replace(setup.goal, propagator="exact")
         own = [p for p in setup.system.parameters if p.name in by]
-        setup._beside[key] = type(setup)(with_way(setup.system, *own, along=WAY), goal, setup.requested, "off")
+        setup._beside[key] = type(setup)(
+            with_way(setup.system, *own, along=WAY), goal, setup.requested, "off"
+        )
     found: Setup = setup._beside[key]
     return found
