@@ -155,11 +155,11 @@ class Layer:
 
     def curve(self, x: Any, w: Any, v: Any, names: Names) -> Any:
         """The gradient of w . J v by x: what a run with a direction beside its states gives back for cotangents of it."""
-        r = beside(self.sim, self.tangents(v, names), self.request(x, names), "a second derivative")
+        request = self.request(x, names)
+        r, acts = beside(self.sim, self.tangents(v, names), request, "a second derivative")
         ends = {DIRECTION.format(0, n): bar for n, bar in self.ends_of_row(w).items()}
         by = [n for n in names if n in self.wrt]
-        request = self.request(x, names)
-        request = Request(**{**vars(request), "given": r.given, "t0": r.t0})
+        request = Request(**{**vars(request), "given": r.given, "t0": r.t0, "acts": acts})
         grads = vjp(r.setup, ends, request, by, **self.past, per_member=True)
         return self.row_of_gradients(grads, names, len(x))
 

@@ -14,7 +14,7 @@ from tinyphysics.rules.identities.real import simplify
 from tinyphysics.runtime.measure.loss_function import STEPS
 from tinyphysics.runtime.stages.acts import WRITE, check_states, map_of
 from tinyphysics.runtime.state.acts import Act
-from tinyphysics.system import State, System
+from tinyphysics.system import Parameter, State, System
 from tinyphysics.tpir.program.lower import DIRECTION
 
 
@@ -55,7 +55,7 @@ def with_way(system: System, name: str, one: Any, by: Sequence[str]) -> Act:
     states = {s.name for s in system.states}
     written = {s.name for s in own.states}
     read = [p for p in own.parameters if p.name in states]  # states that it leaves as they are
-    moved = [*own.states, *read, *(p for p in own.parameters if p.name in by)]
+    moved: list[State | Parameter] = [*own.states, *read, *(p for p in own.parameters if p.name in by)]
     ways = {x.name: UOp.var(DIRECTION.format(0, x.name), x.var.shape) for x in moved}
     slopes = simplify(jvp(list(own.equations), [x.var for x in moved], [ways[x.name] for x in moved]))
     role = own.states[0].role

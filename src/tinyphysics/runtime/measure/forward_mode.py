@@ -48,6 +48,11 @@ DT_ALONE = "a direction of dt goes with the end of a jvp alone"
 def beside(setup: Setup, tangents: Any, request: Request, what: str) -> tuple[Run, Any]:
     """The run with a direction beside its states, and its acts, which move that, too."""
     by, first = along_of(setup, tangents, request, what)
+    if setup.compiled.jump is not None:
+        raise PlanError(
+            f"{what}: the loop of `{setup.system.name}` is deleted, and a jump has no tangent yet",
+            fix='Compile it with propagator="loop".',
+        )
     r = run_with_directions(setup, Wanted(by=by), request.given, request.t0, 0, what, first)
     return r, with_ways(setup.system, request.acts, by, what)
 
@@ -315,7 +320,7 @@ def hvp(
     by, first = along_of(setup, directions, request, HVP)
     if setup.compiled.jump is not None:
         ways = {n: first[DIRECTION.format(0, n)] for n in (*(s.name for s in setup.system.states), *by)}
-        return jump_hvp(setup, loss, ways, request, wrt, past, memory, snapshots, per_member)
+        return jump_hvp(setup, loss, ways, request, wrt, per_member)
     r, acts = beside(setup, directions, request, HVP)
     names = wanted_names(setup, wrt)
     if "dt" in names:

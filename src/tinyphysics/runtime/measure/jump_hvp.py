@@ -23,7 +23,7 @@ WAY = "{}__direction"  # of a state or a parameter: the jump of both is differen
 
 
 def jump_hvp(
-    setup: Setup, loss: Any, ways: Mapping[str, Any], request: Request, wrt: Any, *chosen: Any
+    setup: Setup, loss: Any, ways: Mapping[str, Any], request: Request, wrt: Any, per_member: bool
 ) -> Gradients:
     """`ways` are the directions of all states, and of the parameters that have one."""
     system = setup.system
@@ -45,7 +45,8 @@ def jump_hvp(
         return loss_of(along(traced_loss(loss, own), {n: WAY.format(n) for n in states}))
 
     given = {**request.given, **{WAY.format(n): v for n, v in ways.items()}}
-    return value_and_grad(both, derived, replace(request, given=given), names, *chosen, HVP)[1]
+    request = replace(request, given=given)
+    return value_and_grad(both, derived, request, names, "auto", None, None, per_member, HVP)[1]
 
 
 def together(setup: Setup, by: Sequence[str]) -> Setup:
