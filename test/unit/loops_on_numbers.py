@@ -25,6 +25,7 @@ from tinyphysics.tpir.kernels.loopir import (
     Threads,
     When,
     While,
+    Woven,
     buffers_of,
 )
 from tinyphysics.ir.ops import Ops
@@ -98,6 +99,9 @@ class OnNumbers:
                 self.memory[s.name] = np.full(s.count, np.nan)
             case Store():
                 self.store(s, env)
+            case Woven():
+                for each in s.stores:
+                    self.store(each, env)
             case Note():
                 seen = self.value(s.condition, env)
                 if any(seen) if isinstance(seen, list) else seen:

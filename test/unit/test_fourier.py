@@ -137,7 +137,7 @@ def test_in_float32_too(shape, axis):
     assert np.allclose(found[0][0], np.fft.fft(z, axis=axis), rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("shape, axis", [((40, 36), 1), ((36, 40), 0), ((64,), 0)])
+@pytest.mark.parametrize("shape, axis", [((40, 36), 1), ((36, 40), 0), ((64,), 0), ((3, 120), 1)])
 @pytest.mark.parametrize("loader", [*LOADERS, "threads of a GPU"])
 def test_every_form_of_a_kernel_has_the_same_bits(shape, axis, loader):
     from test_loops import loops

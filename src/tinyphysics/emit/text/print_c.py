@@ -32,6 +32,7 @@ from tinyphysics.tpir.kernels.loopir import (
     Threads,
     When,
     While,
+    Woven,
     bound,
     buffers_of,
     expressions,
@@ -163,6 +164,8 @@ class CPrinter:
                 pass  # declared where the function begins
             case Store():
                 self.store(s)
+            case Woven():
+                self.statements(s.stores)
             case Note():
                 self.line(f"seen |= {self.value(s.condition)};")
             case Call():

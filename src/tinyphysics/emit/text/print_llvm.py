@@ -33,6 +33,7 @@ from tinyphysics.tpir.kernels.loopir import (
     Store,
     When,
     While,
+    Woven,
     affine,
     bound,
     buffers_of,
@@ -236,6 +237,32 @@ class LlvmPrinter(OnWriter):
             item = self.new(f"extractelement <{lanes} x {t}> {value}, i64 {lane}")
             self.line(f"store {t} {item}, ptr {at}, align {size}")
 
+    def woven(self, stores: Sequence[Store]) -> None:
+        """As many vectors as there are stores, each of neighbours in memory, by weaving pairs into each other."""
+        first = stores[0]
+        lanes = max(self.lanes(s.value) for s in stores)
+        if lanes == 1 or len(stores) & (len(stores) - 1):
+            for s in stores:
+                self.store(s)
+            return
+        t = f"<{lanes} x {TYPE[first.value.dtype.name]}>"
+        both = [[k // 2 + half * lanes // 2 + k % 2 * lanes for k in range(lanes)] for half in (0, 1)]
+        masks = [f"<{lanes} x i32> <{', '.join(f'i32 {k}' for k in mask)}>" for mask in both]
+
+        def weave(vectors: list[str]) -> list[str]:
+            if len(vectors) == 1:
+                return vectors
+            pairs = zip(weave(vectors[::2]), weave(vectors[1::2]))
+            return [self.new(f"shufflevector {t} {a}, {t} {b}, {m}") for a, b in pairs for m in masks]
+
+        rows = weave([self.value(s.value, lanes) for s in stores])
+        self.forget((first.buffer,))
+        x = next(x for u in first.index if (x := self.lane_of(u)) is not None)
+        at = self.place(first.buffer, first.plane, [self.at_lane(i, x, 0) for i in first.index])
+        for k, row in enumerate(rows):
+            there = self.new(f"getelementptr {t}, ptr {at}, i64 {k}") if k else at
+            self.line(f"store {t} {row}, ptr {there}, align {BYTES[first.value.dtype.name]}")
+
     # --- statements -------------------------------------------------------------------------------
     def statements(self, body: Body) -> None:
         for s in body:
@@ -255,6 +282,8 @@ class LlvmPrinter(OnWriter):
                 pass  # it has its place since the function began
             case Store():
                 self.store(s)
+            case Woven():
+                self.woven(s.stores)
             case Note():
                 self.note(s.condition)
             case Call():

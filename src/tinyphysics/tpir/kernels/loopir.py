@@ -88,6 +88,13 @@ class Store:
 
 
 @dataclass(frozen=True, eq=False)
+class Woven:
+    """Stores side by side: each at the index behind the one before it, and those of the next lane behind the last."""
+
+    stores: tuple[Store, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Note:
     """The mark of a guard, if a condition holds in any lane."""
 
@@ -106,7 +113,7 @@ class Barrier:
     """All threads of a block come here before one goes on; in no loop and under no condition."""
 
 
-Statement = For | While | When | Let | Local | Store | Note | Call | Barrier
+Statement = For | While | When | Let | Local | Store | Woven | Note | Call | Barrier
 Body = tuple[Statement, ...]
 
 
@@ -178,6 +185,8 @@ def within(s: Statement) -> Body:
             return s.body
         case When():
             return (*s.then, *s.otherwise)
+        case Woven():
+            return s.stores
     return ()
 
 
@@ -211,6 +220,8 @@ def unconditional(body: Sequence[Statement]) -> Body:
         out.append(s)
         if isinstance(s, For):
             out += unconditional(s.body)
+        elif isinstance(s, Woven):
+            out += s.stores
     return tuple(out)
 
 

@@ -17,6 +17,7 @@ from tinyphysics.ir.uop import UOp, component
 from tinyphysics.tpir.kernels.at_index import AtIndex, is_component
 from tinyphysics.tpir.kernels.fourier_blocks import in_blocks
 from tinyphysics.tpir.kernels.fourier_rows import Transform, one, over, transforms
+from tinyphysics.tpir.kernels.fourier_vectors import along_row, lanes_along
 from tinyphysics.tpir.kernels.index import Index, Place, expr
 from tinyphysics.tpir.kernels.layout import component_places, long_axes
 from tinyphysics.tpir.kernels.loopir import (
@@ -125,6 +126,12 @@ class Fourier(PlainKind):
         return Function((*self.room(nest, 1), *body))
 
     def tiled(self, nest: Nest, kernel: LoopKernel, lanes: int, every: bool = False) -> Function:
+        if (own := lanes_along(nest, lanes)) and nest.along is not None:
+            rows: list[Statement] = []
+            for p in nest.pieces:
+                every_one = [s for t in transforms(p) for s in along_row(*nest.along, t, p, own)]
+                rows += outer(nest, p, tuple(every_one), False)
+            return Function((*self.room(nest, 1), *rows))
         if lanes == 1 or not nest.sizes or nest.sizes[-1] < lanes:
             return self.ranged(nest, kernel)
         x = nest.variables[-1]

@@ -1,0 +1,111 @@
+"""How is a row transformed by vectors along itself?  For rows whose numbers are neighbours in memory.
+
+The first stage has vectors of its parts, and its results are woven into each other where they are stored. All later ones
+have vectors of numbers of one part. So nothing is gathered, and one row is in a cache at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinyphysics.ir.fourier import Complex, Stage, results, stages
+from tinyphysics.ir.uop import UOp
+from tinyphysics.tpir.kernels.fourier_rows import P, Q, Transform, at, behind, named, stored_at
+from tinyphysics.tpir.kernels.loopir import (
+    Body,
+    For,
+    Let,
+    Note,
+    Statement,
+    Woven,
+    load,
+    number,
+    shifted,
+)
+from tinyphysics.tpir.kernels.loopir import Store as Put
+from tinyphysics.tpir.kernels.nests import Nest, Piece
+from tinyphysics.tpir.kernels.ranges import LANE, least, notes
+
+WOVEN = (4, 8)  # radices of a first stage: as many vectors are woven into each other
+
+
+def lanes_along(nest: Nest, lanes: int) -> int:
+    """How many numbers of a row a vector has; 0 if rows lie otherwise, or have another first stage."""
+    assert nest.along is not None
+    turn, n = nest.along
+    row = stages(n)
+    beside = all(turn in s.index[-1].leaves for p in nest.pieces for s in p.stores)
+    if len(row) < 2 or not beside or row[0].radix not in WOVEN:
+        return 0
+    own = min(lanes, row[0].radix)
+    while own > row[0].parts:
+        own //= 2
+    return own if own > 1 else 0
+
+
+def along_row(turn: UOp, n: int, t: Transform, p: Piece, lanes: int) -> Body:
+    """One transform of a row."""
+    row = stages(n)
+    out = first(turn, n, t, p, lanes)
+    for k, s in enumerate(row[1:], 1):
+        out = (*out, *later(turn, n, t, s, k, lanes))
+    return out
+
+
+def vectors(lanes: int, body: Body) -> Body:
+    return (For(LANE, number(0), number(lanes), body, lanes, lanes=lanes),)
+
+
+def found(t: Transform, turn: UOp, n: int, s: Stage, part: UOp, read: Sequence[Complex]) -> list[UOp]:
+    """Real and imaginary parts in turn."""
+    return [u for y in results(read, t.roots(turn, n, s, part), t.sign) for u in y]
+
+
+def first(turn: UOp, n: int, t: Transform, piece: Piece, lanes: int) -> Body:
+    s = stages(n)[0]
+    own = P + LANE
+    if s.parts % lanes:  # the last vector does some parts again
+        own = least(P, number(s.parts - lanes)) + LANE
+    places = [shifted(own, s.parts * j) for j in range(s.radix)]
+    values = found(t, turn, n, s, own, [t.read(turn, i, {}) for i in places])
+    names = named(values)
+    guards: list[Note] = [note for i in places for note in notes(piece, {turn: i})]
+    seen = tuple(UOp.var(f"@seen{k}", (), g.condition.dtype) for k, g in enumerate(guards))
+    body: list[Statement] = [Let((*names, *seen), (*values, *(g.condition for g in guards)))]
+    for part, name in enumerate(("re", "im")):
+        puts = [
+            Put(f"even_{name}", 0, (shifted(own * number(s.radix), j),), y)
+            for j, y in enumerate(names[part::2])
+        ]
+        body.append(Woven(tuple(puts)))
+    body += [Note(g) for g in seen]
+    return (For(P, number(0), number(s.parts), vectors(lanes, tuple(body)), lanes),)
+
+
+def later(turn: UOp, n: int, t: Transform, s: Stage, k: int, lanes: int) -> Body:
+    own, part = Q + LANE, P if s.parts > 1 else number(0)
+    source, target = (("odd", "even")[k % 2], ("even", "odd")[k % 2])
+    read = [
+        (load(f"{source}_re", t.dtype, i), load(f"{source}_im", t.dtype, i))
+        for i in (at(s, j, part, own) for j in range(s.radix))
+    ]
+    values = found(t, turn, n, s, part, read)
+    places = [behind(s, j, part, own) for j in range(s.radix)]
+    puts: list[Put] = []
+    names: tuple[UOp, ...]
+    if s.parts == 1:
+        wanted = {store.value.arg[0] for store in t.stores}
+        kept = [u for j, u in enumerate(values) if j % 2 in wanted]
+        names = named(kept)
+        by = iter(names)
+        puts = stored_at(
+            t, turn, places, [next(by) if j % 2 in wanted else u for j, u in enumerate(values)], {}
+        )
+    else:
+        names, kept = named(values), values
+        for j, y in enumerate(names):
+            puts.append(Put(f"{target}_{('re', 'im')[j % 2]}", 0, (places[j // 2],), y))
+    body: Body = (
+        For(Q, number(0), number(s.stride), vectors(lanes, (Let(names, tuple(kept)), *puts)), lanes),
+    )
+    return (For(P, number(0), number(s.parts), body),) if s.parts > 1 else body
