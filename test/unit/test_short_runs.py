@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -277,3 +278,25 @@ def test_forms_are_forgotten_before_they_are_many() -> None:
     for steps in range(1, 2 * MOST):
         sim.evolve(q=1.0, p=0.0, steps=steps)
     assert 0 < len(sim._forms) <= MOST
+
+
+@pytest.mark.parametrize("start", [ONE, MANY], ids=["one", "many"])
+def test_blocks_that_are_used_again_leave_what_was_returned(start: dict[str, Any], taken: list[bool]) -> None:
+    sim = tp.compile(kepler, dt=0.01)
+    runs = [sim.evolve(**start, mu=mu, steps=10, frames=2) for mu in (1.0, 1.0, 1.1, 1.2, 1.1)]
+    assert taken == [True, True, True]
+    for mu, out in zip((1.0, 1.0, 1.1, 1.2, 1.1), runs):
+        alone = tp.compile(kepler, dt=0.01).evolve(**start, mu=mu, steps=10, frames=2)
+        assert out.hash == alone.hash and np.array_equal(out.q, alone.q)
+        np.testing.assert_array_equal(out.q[0], start["q"])
+
+
+def test_threads_that_run_one_simulation_have_blocks_of_their_own() -> None:
+    sim = tp.compile(kepler, dt=0.01)
+    own = [dict(q=[1.0 + 0.01 * k, 0.0], p=[0.0, 1.0]) for k in range(8)]
+    alone = [sim.evolve(**x, steps=300, frames=2).hash for x in own]
+    with ThreadPoolExecutor(4) as pool:
+        assert (
+            list(pool.map(lambda k: sim.evolve(**own[k % 8], steps=300, frames=2).hash, range(200)))
+            == alone * 25
+        )

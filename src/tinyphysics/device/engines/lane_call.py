@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from ctypes import c_void_p, cast
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,11 @@ from tinyphysics.device.engines.engine import (
 )
 from tinyphysics.device.host.rows import fill, unpacked
 from tinyphysics.device.numbers import finite
+from tinyphysics.tpir.kernels.passage import CHECK, NONE, TABLE, Passage
 from tinyphysics.util import prod
 
 WORD = 8  # bytes of a number
+AHEAD = 64  # journeys whose work is noted together
 FLAGS = {
     "init": "began",
     "step": "moved",
@@ -72,6 +75,66 @@ class Entry:
         return f
 
 
+class Journey:
+    """`init`, so many steps and `final` of a block, in one call (emit/modules/passage.py). Blocks are used again."""
+
+    def __init__(self, call: LaneCall, steps: int) -> None:
+        self.call, self.rounds = call, {"init": 1, "step": steps, "final": 1}
+        self.free: list[Traveller] = []
+        self.left = 0  # calls whose work is noted
+        self.functions: tuple[Any, ...] = ()  # the code of the sections
+
+    def traveller(self) -> Traveller:
+        """A block, for one call; `free` takes it back."""
+        if not self.left or QUICK.value != 1:
+            self.note()
+        self.left -= 1
+        self.call.engine.launches += len(self.rounds)
+        try:
+            return self.free.pop()
+        except IndexError:
+            return Traveller(self)
+
+    def note(self) -> None:
+        """The work of the next calls, before it is done; code may be another afterwards."""
+        entries, mode = self.call.entries, QUICK.value
+        self.left = AHEAD if mode == 1 else 1
+        functions = tuple(entries[name].code(self.left * n) for name, n in self.rounds.items())
+        self.call.engine.launches -= len(functions)
+        if functions != self.functions:
+            self.free, self.functions = [], functions
+
+
+class Traveller:
+    """A block on a journey; `go` takes its states there, and tells whether all went well."""
+
+    def __init__(self, j: Journey) -> None:
+        call, k = j.call, j.call.engine.kernel
+        self.block, self.at = call.block()
+        room = call.offset["began"]
+        source, carried, shown, own = (
+            call.offset[n] - room for n in ("source", "carried", "shown", "varying")
+        )
+        order, varying = Passage(WORD, call.lanes), own if call.varies else NONE
+        init, step, final = (cast(f, c_void_p).value or 0 for f in j.functions)
+        order.call(init, source, carried, varying, 0, 1)
+        order.call(step, carried, carried, varying, 0, j.rounds["step"])
+        for place, rows in ((source, len(k.inputs)), (carried, len(k.carried))):
+            for row in range(rows):
+                order.row(CHECK, place, row)
+        order.call(final, carried, shown, varying, j.rounds["step"], 1)
+        self.words, self.unwell = np.array(order.words, np.int64), np.zeros(1, np.int8)
+        self.where = np.array([0, call.members, self.at + room], np.int64)
+        listed = self.words.ctypes.data, len(self.words), self.where.ctypes.data, call.lanes, call.lanes
+        self.table = np.array([*listed, *[0] * (TABLE - len(listed))], np.int64)
+        self.f: Any = call.engine.loader.passage[1]
+        self.given = self.table.ctypes.data, self.at, self.unwell.ctypes.data, 0, 0, 0
+
+    def go(self) -> bool:
+        self.f(*self.given)
+        return not self.unwell[0]  # of one that is not well, the block is not used again
+
+
 class LaneCall:
     """Loops of so many members of an engine. Each has a block of its own, so that several may run at the same time.
 
@@ -115,6 +178,14 @@ class LaneCall:
         self.entries = {name: Entry(engine, name, key, lanes) for name in named}
         starts = np.cumsum([ends[3], *(lanes * n for n in sizes)]).tolist()
         self.inputs = [slice(a, b) for a, b in zip(starts, starts[1:])]
+        self.journeys: dict[int, Journey | None] = {}
+
+    def journey(self, steps: int) -> Journey | None:
+        """So many steps in one call, if there is a function for that."""
+        if steps not in self.journeys:
+            can = self.engine.loader.passage is not None and "step" in self.entries
+            self.journeys[steps] = Journey(self, steps) if can else None
+        return self.journeys[steps]
 
     def block(self) -> tuple[Any, int]:
         """(memory for one loop, its address)."""

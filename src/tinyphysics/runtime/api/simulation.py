@@ -128,7 +128,8 @@ class Simulation(Differentiated):
     @property
     def source_complexes(self) -> tuple[ComplexNumbers, ...]:
         """Its complex states and parameters."""
-        return self.source.complexes if self._compiled is None else self.system.seen.complexes
+        known = self._compiled
+        return self.source.complexes if known is None else known.system.seen.complexes
 
     # --- looking ------------------------------------------------------------------------------
     @property
@@ -378,8 +379,11 @@ class Simulation(Differentiated):
             handed = self._observer(request, named)
             if handed is not None:
                 return handed
+        asked = named.get("view")
+        if asked is None and view is None:
+            return self._run(request)
         own = "view" in self.own_names
-        asked = view if view is not None and not own else named.get("view")
+        asked = view if view is not None and not own else asked
         if asked is None:
             return self._run(request)
         return self._watched(asked, replace(request, view=request.view if own else None, options=named))

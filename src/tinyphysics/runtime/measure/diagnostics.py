@@ -117,7 +117,7 @@ def losses(f: Finished) -> Found:
 
 def losses_again(f: Repeated) -> None:
     method = f.setup.compiled.known.method
-    f.out._losses = partial(looked_for, f.run, f.setup.goal, f.out.origin, method=method)
+    vars(f.out)["_losses"] = partial(looked_for, f.run, f.setup.goal, f.out.origin, method=method)
 
 
 def looked_for(
@@ -159,7 +159,7 @@ def answers(f: Finished) -> Found:
 
 def answers_again(f: Repeated) -> None:
     s = f.setup
-    f.out._later = {**f.out._later, **asked_later(f.out.origin, s.goal, s.compiled.known.method)}
+    vars(f.out)["_later"] = asked_later(f.out.origin, s.goal, s.compiled.known.method)
 
 
 def asked_later(origin: Any, goal: Goal, method: str) -> dict[str, Callable[[], Any]]:
@@ -330,11 +330,11 @@ def alarms_again(f: Repeated) -> None:
     s = f.setup
     if f.run.system.energy is None or s.checks == "off" or s.goal.approximate is not None:
         return
-    unseen = s.compiled.poles and f.run.poles is None
+    unseen = s.compiled.poles and f.poles is None
     if unseen or not passed_over(f.run, f.run.schedule.steps, s.compiled, s.checks):
-        record = f.record()
-        look_at(f.run, record, f.out, s.compiled, s.checks, in_memory=True)
-        beside_shadow(s, f.run, record, f.out, in_memory=True)
+        record, run = f.record(), f.whole
+        look_at(run, record, f.out, s.compiled, s.checks, in_memory=True)
+        beside_shadow(s, run, record, f.out, in_memory=True)
 
 
 # fmt: off

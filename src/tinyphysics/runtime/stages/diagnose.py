@@ -21,6 +21,7 @@ from tinyphysics.runtime.state.digest import BITS
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import NearPoles, Run, Watch
 from tinyphysics.trajectory import Metrics, Trajectory
+from tinyphysics.util import varied
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +53,14 @@ class Repeated(NamedTuple):
     """A short run that was done like one before it (runtime/stages/short_runs.py)."""
 
     setup: Setup
-    run: Run
+    run: Run  # with nothing that looks at its poles
     out: Trajectory
     record: Callable[[], Record]
+    poles: NearPoles | None  # what does
+
+    @property
+    def whole(self) -> Run:
+        return varied(self.run, poles=self.poles)
 
 
 @dataclass(frozen=True)

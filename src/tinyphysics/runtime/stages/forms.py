@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import NoneType
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from tinyphysics.context import PROCESSOR
 from tinyphysics.device.engines.engine import THREAD_WORK
-from tinyphysics.device.engines.lane_call import LaneCall, callable_by_address
+from tinyphysics.device.engines.lane_call import Journey, LaneCall, callable_by_address
 from tinyphysics.device.host.cores import available
 from tinyphysics.plan import Goal
 from tinyphysics.runtime.stages.bind import Bound
@@ -30,7 +31,7 @@ from tinyphysics.runtime.stages.resolve import Request, Resolved
 from tinyphysics.runtime.stages.run import Ran
 from tinyphysics.runtime.stages.schedule import Scheduled
 from tinyphysics.runtime.stages.setup import Setup
-from tinyphysics.runtime.state.ensemble import Inputs
+from tinyphysics.runtime.state.ensemble import OF_LENGTH, Inputs
 from tinyphysics.runtime.state.from_frame import Unsaid
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import times_of
@@ -105,6 +106,46 @@ class Pattern:
     far: dict[
         Any, Any
     ]  # by the values of parameters: least squares of distances that are known to pass no pole
+
+    @cached_property
+    def plain(self) -> Run:
+        """The run, with nothing that looks at its poles."""
+        return varied(self.run, poles=None)
+
+    @cached_property
+    def last(self) -> int:
+        """The step of the last frame,"""
+        return int(self.steps[-1])
+
+    @cached_property
+    def end(self) -> float:
+        """and its time."""
+        return float(self.t[-1])
+
+    @cached_property
+    def lengths(self) -> list[tuple[str, str]]:
+        """The states whose lengths are looked at, and what they are."""
+        return [(s.name, s.role) for s in self.compiled.system.states if s.role in OF_LENGTH]
+
+    @cached_property
+    def journey(self) -> Journey | None:
+        """All of a run in one call, where it has two frames."""
+        return None if self.fused or len(self.steps) != 2 else self.call.journey(self.every)
+
+    @cached_property
+    def in_block(self) -> list[tuple[GivenState, Any, slice]]:
+        """Where the first and the last numbers of each state are in the block of one member."""
+        shown = self.call.places["shown"].start
+        ends = [slice(shown + x.rows.start, shown + x.rows.stop) for x in self.states]
+        return list(zip(self.states, self.call.inputs, ends))
+
+    @cached_property
+    def near(self) -> tuple[slice, list[float]]:
+        """Where the block of one member has how near it came to poles, and the sign of each number."""
+        engine, first = self.call.engine, self.call.places["carried"].start
+        assert engine.beside is not None
+        signs = engine.signed(np.ones((len(engine.lengths), 1)))[:, 0].tolist()
+        return slice(first + engine.beside.start, first + engine.beside.stop), signs
 
     def holds(self, setup: Setup) -> bool:
         """Is the simulation still what it was?"""

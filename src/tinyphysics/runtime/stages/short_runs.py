@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tinyphysics.device.engines.engine import pointer
+from tinyphysics.device.engines.lane_call import Traveller
 from tinyphysics.errors import InputError
 from tinyphysics.runtime.stages.diagnose import Repeated
 from tinyphysics.runtime.stages.forms import MOST, Pattern
@@ -25,7 +26,7 @@ from tinyphysics.runtime.state.digest import state_hash
 from tinyphysics.runtime.state.ensemble import Inputs, check_sign, number_array, off_length
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.trajectory import Frame, Metrics, Trajectory
-from tinyphysics.util import varied
+from tinyphysics.util import record_of, varied
 
 F64 = np.dtype(np.float64)
 NOTHING = Trajectory(None, None, {}, Frame({}, 0, 0.0), str)  # what is not said about a run
@@ -43,8 +44,9 @@ class Took(NamedTuple):
 def again(p: Pattern, setup: Setup, request: Request, began: float) -> Trajectory | None:
     """The run of a call that has the form of the pattern."""
     given, call = request.given, p.call
-    if any(off_length(s.role, given[s.name]) is not None for s in setup.system.states if s.name in given):
-        return None
+    for name, role in p.lengths:
+        if off_length(role, given[name]) is not None:
+            return None
     try:
         states = [numbers(x.name, given[x.name]) for x in p.states]
         params = [numbers(x.name, given[x.name]) for x in p.params]
@@ -53,7 +55,12 @@ def again(p: Pattern, setup: Setup, request: Request, began: float) -> Trajector
     for x, a in zip(p.states, states):
         if a.shape != x.shape:
             return None
-    block, at = call.block()
+    journey = p.journey
+    if journey is None:
+        traveller, (block, at) = None, call.block()
+    else:
+        traveller = journey.traveller()
+        block, at = traveller.block, traveller.at
     call.put(block, states)
     own = p.run.given.params
     if params:
@@ -66,13 +73,26 @@ def again(p: Pattern, setup: Setup, request: Request, began: float) -> Trajector
     engine = call.engine
     compiling, made, found = engine.compiling, engine.made, engine.found
     ready = time.perf_counter()
-    frames = computed(p, block, at, states)
+    if traveller is None:
+        frames = computed(p, block, at, states)
+    else:
+        frames = (
+            travelled(p, traveller, states)
+            if not params or all_finite(block[call.places["uniform"]])
+            else None
+        )
     if frames is None or p.run.poles is not None and came_near(p, block, frames, own, params):
         return None
     compiling = engine.compiling - compiling
     running = max(time.perf_counter() - ready - compiling, 1e-9)
     code = "made" if engine.made > made else "disk" if engine.found > found else "memory"
-    i = Inputs({name: v[0] for name, v in frames.items()}, own, call.members, p.run.given.is_ensemble)
+    if traveller is not None and journey is not None:
+        journey.free.append(traveller)
+    first = {name: v[0] for name, v in frames.items()}
+    i = record_of(
+        Inputs,
+        {"states": first, "params": own, "members": call.members, "is_ensemble": p.run.given.is_ensemble},
+    )
     return trajectory(p, setup, i, frames, Took(ready - began, compiling, running, code))
 
 
@@ -80,7 +100,12 @@ def came_near(
     p: Pattern, block: Any, frames: Mapping[str, Any], own: Mapping[str, Any], params: list[Any]
 ) -> bool:
     """May a step have passed a pole?  Then it is found out the ordinary way."""
-    call, key = p.call, tuple(a.tobytes() for a in params)
+    call, key = p.call, tuple([a.tobytes() for a in params]) if params else ()
+    if call.lanes == 1 and (known := p.far.get(key)) is not None:
+        here, signs = p.near
+        values = block[here].tolist()
+        if all([s * v >= far for s, v, far in zip(signs, values, known[:, 0].tolist())]):
+            return False
     near = call.engine.signed(call.rows(block, "carried")[call.engine.beside, : call.members])
     far = p.far.get(key)
     if far is not None and (near >= far).all():
@@ -151,12 +176,33 @@ def computed(p: Pattern, block: Any, at: int, states: list[Any]) -> dict[str, An
     return frames
 
 
+def travelled(p: Pattern, traveller: Traveller, states: list[Any]) -> dict[str, Any] | None:
+    """The same of a run with two frames, in one call."""
+    if not traveller.go():
+        return None
+    call, block, members, frames = p.call, traveller.block, p.call.members, {}
+    if call.lanes == 1:
+        for x, began, ended in p.in_block:
+            frames[x.name] = v = np.empty((2, 1, *x.own))
+            first, last = block[began], block[ended]
+            v[0], v[1] = (first, last) if len(x.own) < 2 else (first.reshape(x.own), last.reshape(x.own))
+            v.flags.writeable = False
+        return frames
+    shown = call.rows(block, "shown")
+    for x, a in zip(p.states, states):
+        frames[x.name] = v = np.empty((2, members, *x.own))
+        v[0] = a
+        v[1].reshape(members, x.size)[...] = shown[x.rows, :members].T
+        v.flags.writeable = False
+    return frames
+
+
 def all_finite(a: Any) -> bool:
     return bool(np.count_nonzero(np.isfinite(a)) == a.size)  # sooner than .all(), of few
 
 
 def trajectory(p: Pattern, setup: Setup, i: Inputs, frames: dict[str, Any], took: Took) -> Trajectory | None:
-    one, last, ensemble = varied(p.run, given=i), int(p.steps[-1]), i.is_ensemble
+    one, last, ensemble = varied(p.plain, given=i), p.last, i.is_ensemble
     final: Mapping[str, Any] = {name: v[-1] if ensemble else v[-1, 0] for name, v in frames.items()}
     kept = frames if ensemble else {name: v[:, 0] for name, v in frames.items()}
     ends = {n: v if isinstance(v, np.ndarray) else sealed(np.asarray(v)) for n, v in final.items()}
@@ -167,17 +213,17 @@ def trajectory(p: Pattern, setup: Setup, i: Inputs, frames: dict[str, Any], took
         steps=steps,
         frames=dict(kept),
         kept=kept,
-        final=Frame(ends, last, float(p.t[-1]), final, not_the_default(p, i)),
+        final=Frame(ends, last, p.end, final, not_the_default(p, i)),
         hash_of=partial(state_hash, final, p.threads),
         hashes=[],
         metrics=measured(p, took),
-        origin=Origin(varied(one, poles=None), frames, steps, last, {}, p.asked),
+        origin=Origin(one, frames, steps, last, {}, p.asked),
         observed={},
         found={},
         _cache={},
         _acts={},
     )
-    repeated = Repeated(setup, one, out, partial(recorded, p, frames))
+    repeated = Repeated(setup, one, out, partial(recorded, p, frames), p.run.poles)
     for look in p.diagnostics:
         if look(repeated):
             return None
@@ -185,8 +231,7 @@ def trajectory(p: Pattern, setup: Setup, i: Inputs, frames: dict[str, Any], took
 
 
 def recorded(p: Pattern, frames: dict[str, Any]) -> Record:
-    last = int(p.steps[-1])
-    return Record(p.run.schedule, frames, last=last, final={name: v[-1] for name, v in frames.items()})
+    return Record(p.run.schedule, frames, last=p.last, final={name: v[-1] for name, v in frames.items()})
 
 
 def not_the_default(p: Pattern, i: Inputs) -> dict[str, Any]:

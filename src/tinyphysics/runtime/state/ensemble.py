@@ -288,9 +288,12 @@ def inputs(
 OFF = 1e-6  # how far an attitude may be from one: as far as one of float32 is
 
 
+OF_LENGTH = ("rotor", "rotation", "axis")  # roles of states whose lengths are 1
+
+
 def off_length(role: str, value: Any) -> float | None:
     """The worst length of a unit quaternion, a unit vector or a row of a rotation; None if all are 1, or not asked."""
-    if role not in ("rotor", "rotation", "axis") or isinstance(value, DeviceArray):
+    if role not in OF_LENGTH or isinstance(value, DeviceArray):
         return None
     a = np.asarray(value, np.float64)
     if role == "rotation":
