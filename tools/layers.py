@@ -50,7 +50,7 @@ ROOMS = (
     Room(4,  "tpir.program", "What are the instructions, their text, their meaning, and how is a step written in them?"),
     Room(4,  "tpir.kernels", "What is a nest of loops over buffers, and what does it do, statement by statement?", (
         "loopir", "nests", "index", "at_index", "layout", "neighbours", "tree", "nest_kind", "ranges", "sums",
-        "fourier_rows", "fourier_blocks", "fourier_vectors")),
+        "fourier_rows", "fourier_blocks", "fourier_vectors", "mesh_columns")),
     Room(4,  "tpir.kernels.kinds", "How does each kind of nest go over its indices?"),
     Room(4,  "tpir.kernels", "What does a machine compute: numbers, or nests of loops over buffers?"),
     Room(4,  "tpir.precision", "What is the same program in other numbers?"),

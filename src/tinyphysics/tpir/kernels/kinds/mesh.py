@@ -37,6 +37,7 @@ from tinyphysics.tpir.kernels.loopir import (
     replaced,
 )
 from tinyphysics.tpir.kernels.loopir import Store as Put
+from tinyphysics.tpir.kernels.mesh_columns import Waiting, after, over_particles
 from tinyphysics.tpir.kernels.nest_kind import Builder, PlainKind, Task, Wanted
 from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, OnArrays, Piece, Store
 from tinyphysics.tpir.kernels.ranges import in_pieces, least, outer
@@ -144,12 +145,6 @@ def turns(variable: UOp, count: UOp, body: Body, sums: dict[UOp, UOp]) -> For:
     new = tuple(UOp.var(f"{x.arg}'", (), x.dtype) for x in sums)
     carried = tuple(Carry(x, UOp.const(0.0, x.dtype), y) for x, y in zip(sums, new))
     return For(variable, number(0), count, (*body, Let(new, tuple(sums.values()))), carried=carried)
-
-
-def after(first: UOp, at: UOp, size: int) -> UOp:
-    """How many nodes it is beyond the first, around the mesh."""
-    away = at - first
-    return UOp(Ops.WHERE, i64, (), (away < number(0), away + number(size), away))
 
 
 class OnMesh(PlainKind):
@@ -318,6 +313,81 @@ class Spread(OnMesh):
             Function(clear, Threads((ITEM,), (largest,)), "_clear"),
             Function((*room, *out), Threads((X, Y), sizes)),
         ]
+
+    def blocked(self, nest: Nest, kernel: LoopKernel) -> list[Function]:
+        """The same, with what is known of a particle computed once, by a launch before it."""
+        count, arrays = nest.sizes[0], 0
+        every: list[tuple[Piece, Particle, Waiting]] = []
+        for p in nest.pieces:
+            for t in particles(p):
+                known = Waiting(
+                    count, arrays, t.order, tuple(tuple(t.derivatives(a)) for a in range(AXES)), t.dtype
+                )
+                every.append((p, t, known))
+                arrays += known.arrays
+
+        def write(p: Piece) -> Body:
+            out: list[Statement] = []
+            for k, (of, t, known) in enumerate(every):
+                if of is p:
+                    out += self.known(nest, t, known, f"{k}_")
+            return tuple(out)
+
+        clear, columns = self.threaded(nest, kernel)
+        body = [s for p, t, known in every for s in self.columns(p, t, known)]
+        return [
+            clear,
+            Function(in_pieces(nest, write), Threads(nest.variables, nest.sizes), "_known", arrays * count),
+            Function(tuple(body), columns.shares, "", arrays * count),
+        ]
+
+    def known(self, nest: Nest, t: Particle, known: Waiting, tag: str) -> Body:
+        """Nodes, weights and charge of a particle, where they wait."""
+        given, found = expressions(t.order, t.grid, t.along, t.dtype)
+        names = tuple(UOp.var(f"@w{tag}{k}", (), u.dtype) for k, u in enumerate(found))
+        places = tuple(UOp.var(f"@p{tag}{a}", (), t.dtype) for a in range(AXES))
+        charge = UOp.var(f"@c{tag}", (), t.dtype)
+        rest, below, weights = iter(names), [], []
+        for a in range(AXES):
+            below.append(next(rest))
+            weights.append({d: [next(rest) for _ in range(t.order)] for d in t.derivatives(a)})
+        lets = (
+            Let((*places, charge), (*t.place, t.other)),
+            Let(names, tuple(replaced(found, dict(zip(given, places))))),
+        )
+        return (*lets, *known.put(nest.variables[0], below, charge, weights))
+
+    def columns(self, p: Piece, t: Particle, known: Waiting) -> Body:
+        """What a thread does for the nodes of its column."""
+        ((store, (dx, dy, dz)),) = t.stores
+
+        def away(i: UOp) -> list[UOp]:
+            return [after(here, known.below(a, i), t.grid[a]) for a, here in enumerate((X, Y))]
+
+        def reaches(i: UOp) -> UOp:
+            x, y = away(i)
+            return (x < number(t.order)) & (y < number(t.order))
+
+        def take(i: UOp) -> Body:
+            j, k = (number(t.order - 1) - d for d in away(i))
+            ab, z = UOp.var("@ab", (), t.dtype), UOp.var("@below", (), i64)
+            begin = Let(
+                (z, ab),
+                (
+                    known.below(2, i),
+                    known.weight(0, dx, j, i) * known.charge(i) * known.weight(1, dy, k, i),
+                ),
+            )
+            out: list[Statement] = [begin]
+            for n in range(t.order):
+                at = (X, Y, node(z, n, t.order, t.grid[2]))
+                w = known.weight(2, dz, number(n), i)
+                out.append(Put(store.buffer, 0, at, load(store.buffer, t.dtype, *at) + ab * w))
+            return tuple(out)
+
+        body = over_particles(p.lo, p.hi, reaches, take)
+        exists = (X < number(t.grid[0])) & (Y < number(t.grid[1]))
+        return (When(exists, body),)
 
     def evaluate(self, run: OnArrays, env: dict[UOp, Any]) -> None:
         nest = run.nest
