@@ -436,3 +436,24 @@ def test_a_tree_and_a_list_in_one_program(fake_cuda):
         for b in ("cuda", "llvm")
     ]
     assert runs[0].hash == runs[1].hash
+
+
+def far_apart(q):
+    d = q[1] - q[0]
+    return tp.sqrt((d * d).sum() + 1e-6)
+
+
+def test_hills_leave_a_liquid_on_the_device_with_the_bits_of_the_processor(fake_cuda):
+    """Loops begin again in the same buffers, with a new list and the new bias, from frames and checkpoints too."""
+    q, p, given = start_of("cube")
+    bias = tp.metadynamics(far_apart, width=1.0, height=0.5, every=2, grid=(0.0, 40.0, 80), bias_factor=5)
+    runs = [
+        tp.compile(lennard_jones, dt=0.02, temperature=1.0, bias=bias, backend=b, checks="off").evolve(
+            q=q, p=p, steps=5, save_every=2, hash_every=4, observe={"d": far_apart}, seed=3, **given
+        )
+        for b in ("cuda", "llvm")
+    ]
+    assert runs[0].hash == runs[1].hash and runs[0].hashes == runs[1].hashes
+    assert np.array_equal(runs[0].q, runs[1].q) and np.array_equal(runs[0]["d"], runs[1]["d"])
+    grids = [out.free_energy() for out in runs]
+    assert np.array_equal(grids[0].F, grids[1].F, equal_nan=True)

@@ -65,6 +65,8 @@ class PlainEngine:
     advance: Callable[[Any, int], None]
     registers: Callable[[Any], dict[str, Any]]
     restored: Callable[..., Any]
+    start: Callable[..., Any]
+    snapshot: Callable[[Any], Any]
     named: Callable[[Any, Sequence[str]], dict[str, Any]]
 
     def expect(self, members: int, steps: int) -> None:
@@ -123,6 +125,18 @@ class PlainEngine:
 
     def hand_on(self, m: Any, to: Any) -> None:
         """A loop begins again with other states; what was found in the old one counts."""
+
+    def begin_again(
+        self, m: Any, state: Mapping[str, Any], params: Mapping[str, Any], members: int, dt: float, t0: float
+    ) -> Any:
+        """A loop of the same run from other states and with other parameters; `m` itself is over, and may become it."""
+        new = self.start(state, params, members, dt, t0, None)
+        self.hand_on(m, new)
+        return new
+
+    def lent(self, m: Any) -> Any:
+        """A loop to go on with, beside one that stays where it is."""
+        return self.snapshot(m)
 
     def quiet(self, m: Any) -> Any:
         """A loop in which nothing is looked for."""

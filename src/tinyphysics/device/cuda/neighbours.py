@@ -25,6 +25,7 @@ from tinyphysics.util import prod
 
 NEAR, ROOM = 96, 16  # blocks near a block, blocks of a row: what a first list has room for, on average
 MORE = 16  # a part of what was needed, beside it: room for the next list
+APART = 1 << 26  # bytes of a list that are copied
 EXTREMES = 1024  # threads that look how far points reach
 Array = Any
 Builder = Callable[[ListSpec], Kernels]
@@ -88,6 +89,21 @@ class DeviceList:
         new.__dict__.update(self.__dict__)
         new.alone = self.alone = False
         return new
+
+    def apart(self) -> DeviceList | None:
+        """A copy in places of its own; None if that is much, or if others look at these places."""
+        if not self.alone or sum(b.size for b in self.made.values()) > APART:
+            return None
+        alone, new = self.alone, self.copy()
+        new._made = {name: cuda.copy(b, cuda.Buffer(b.size)) for name, b in self._made.items()}
+        self.alone, new.alone = alone, True
+        return new
+
+    def forget(self) -> None:
+        """As it began: the first look makes a list."""
+        ref = self.empty("ref")
+        self.kernels("nowhere", ref.size // 8, ref)
+        self._made, self.times = {**self._made, self.spec.name("ref"): ref}, 0
 
     def make_at(self, points: Array) -> None:
         """A list of points that are here: (d, n)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ from tinyphysics.device.host.memory import (
 )
 from tinyphysics.device.host.neighbours import aligned, domain_of
 from tinyphysics.device.numbers import NUMPY_DTYPE
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.uop import toposort
 from tinyphysics.tpir.kernels.neighbours import MADE
 from tinyphysics.tpir.kernels.nests import Buffer, LoopSection, Round
 from tinyphysics.tpir.kernels.rounds import ON
@@ -43,6 +46,7 @@ WORTH = 16  # launches of a graph at least
 GRAPHS = 8  # that a member keeps
 ATTEMPTS = 4  # of a step that chooses its own length, between two looks at its clock
 LOOK = 3  # rounds of a solution between two looks at whether it has arrived
+FEW = 8  # members with nothing to step that stay there, if they begin again
 CLOCK = 16  # bytes: the step that a graph begins with, and where a run waits for a list of neighbours
 
 
@@ -106,6 +110,17 @@ class Place(MemberBuffers):
             graphs={},
             pace=replace(self.pace),
         )
+
+    def lent(self) -> Place:
+        """The member itself, with all that it has; a copy of it stays here."""
+        lists = {k: near.apart() for k, near in self.lists.items()}
+        kept, live = self.copy(), replace(self)
+        for number, near in lists.items():
+            if near is not None:
+                self.lists[number].alone, kept.lists[number] = True, near
+                kept.show(number)
+        self.__dict__.update(kept.__dict__)
+        return live
 
     def put(self, other: MemberBuffers) -> None:
         assert isinstance(other, Place)
@@ -300,7 +315,7 @@ class CudaLoopEngine(NestEngine):
 
     def run_ahead(self, f: Loaded, s: LoopSection, m: Place, first: int, steps: int, careful: bool) -> None:
         """Steps with lists of neighbours, some at a time; the clock tells where they wait for one (device/cuda/ahead.py)."""
-        if s.name != "step":  # to look at a state must not change what follows: its lists are kept
+        if s.name == "final":  # to look at a state must not change what follows: its lists are kept
             for near in m.lists.values():
                 near.alone = False
         done, begin, period = 0, 0, self.period(s, m)
@@ -431,6 +446,62 @@ class CudaLoopEngine(NestEngine):
                 assert isinstance(one, Place)
                 self.loader.moves.planes(a[j].reshape(shape), one.held[name], strides, False)  # type: ignore[attr-defined]
         return out
+
+    def hand_on(self, m: NestState, to: NestState) -> None:
+        """Lists in a loop that begins again last about as long as those before."""
+        for old, new in zip(m.members, to.members):
+            assert isinstance(old, Place) and isinstance(new, Place)
+            new.pace = LookAhead(0, old.pace.lasted)
+
+    @cached_property
+    def lists_follow(self) -> frozenset[str]:
+        """The parameters that lists of neighbours are made by."""
+        lengths = [u for s in self.kernel.lists.values() for u in (s.cutoff, s.skin, s.cell) if u is not None]
+        return frozenset(str(u.arg)[1:] for u in toposort(lengths) if u.op is Ops.VAR)
+
+    def begin_again(
+        self, m: NestState, state: Arrays, params: Arrays, members: int, dt: float, t0: float
+    ) -> NestState:
+        """In the same buffers, so that graphs go on finding them, if only array parameters have changed."""
+        before = m.members[0].given[0] if m.members else {}
+        others = {name for name, v in params.items() if v is not before.get(name)}
+        varies = any(len(params[name]) > 1 for name in self.kernel.arrays)
+        if (
+            not others <= {*self.kernel.arrays}
+            or others & self.lists_follow
+            or varies
+            or self.kernel.tree is not None
+            or len(m.members) != members
+        ):
+            new: NestState = super().begin_again(m, state, params, members, dt, t0)
+            if new.later is not None and m.later is not None and members <= FEW:  # who asks again keeps them
+                return NestState([new.later(k) for k in range(members)], 0, new.scratch)
+            return new
+        given = NestEngine.parameters(self, params, 0) if others else {}
+        for k, one in enumerate(m.members):
+            assert isinstance(one, Place)
+            one.given, one.looking = (params, k), {}
+            for name, b in one.own.items():
+                if name in given:
+                    cuda.write(b, given[name])
+                elif not name.startswith(FIXED):
+                    cuda.zero(b)
+            for near in one.lists.values():
+                near.forget()
+                cuda.write(one.held[near.spec.name("limit")], near.limit)
+                cuda.zero(one.held[near.spec.name("asked")])
+            for number in one.lists:
+                one.show(number)
+            for name, buffer in self.kernel.inputs.items():
+                self.fill(one, buffer, state[name][k])
+            one.pace = LookAhead(0, one.pace.lasted)
+            self.careful_run("init", one, 0, 1)
+        m.steps = 0
+        return m
+
+    def lent(self, m: NestState) -> NestState:
+        """What goes on has the buffers, and so the graphs; the copy stays."""
+        return replace(m, members=[one.lent() for one in m.members if isinstance(one, Place)])
 
     # --- for a run whose steps have their own lengths (runtime/engines/adaptive.py) -------------------
     def tell(self, m: NestState, name: str, value: float) -> None:

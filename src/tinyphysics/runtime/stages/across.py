@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.device.engines.loops import NestEngine
+from tinyphysics.runtime.engines.engine import Distant
 from tinyphysics.runtime.stages.running import Done, Running
 from tinyphysics.runtime.state.digest import leaves
 from tinyphysics.trajectory import Stop
@@ -19,23 +21,28 @@ def change(run: Running, n: int, done: Done, look: Any) -> None:
     """The members of the only tile after step n, with frames, hashes and observables of that step."""
     assert run.worker is not None
     tile, m = run.tiles[0], done.m
-    before = run.states_of(m, False)
+    # what only looks at states leaves them on the device
+    before = run.states_of(m, run.worker.only_looks and isinstance(run.engine, Distant))
     gone = frozenset((*tile.frozen, *done.stopped))
     after, lost = run.worker.done(n, before, gone)
     run.given.params.update(run.worker.params)
     for k, cause in lost.items():
         who = k if run.given.is_ensemble else None
-        done.stopped[k] = Stop(cause, n, run.time(n), who), {name: v[k] for name, v in before.items()}
-    new = begun(run, after, n)
-    run.engine.hand_on(m, new)
-    done.m = new
-    seen = run.synchronised(tile, after, done.stopped)
+        done.stopped[k] = Stop(cause, n, run.time(n), who), {name: here(v[k]) for name, v in before.items()}
+    done.m = new = begun(run, m, after, n)
     s = run.schedule
-    if s.saves(n) and run.record.frames:
+    saves, looks = (
+        s.saves(n) and bool(run.record.frames),
+        s.observe_every is not None and n % s.observe_every == 0,
+    )
+    if saves or looks or s.hashes(n):
+        after = {name: here(v) for name, v in after.items()}
+        seen = run.synchronised(tile, after, done.stopped)
+    if saves:
         run.frame(tile, n, seen)
     if s.hashes(n):
         done.leaves = {name: leaves(v) for name, v in seen.items()}
-    if s.observe_every is not None and n % s.observe_every == 0 and look is not None:
+    if looks and look is not None:
         values = {name: np.array(v)[None] for name, v in look(tile, after, n).items()}
         for v in values.values():
             v[:, [*tile.frozen, *done.stopped]] = np.nan
@@ -47,11 +54,13 @@ def change(run: Running, n: int, done: Done, look: Any) -> None:
         done.registers = run.engine.registers(new)
 
 
-def begun(run: Running, state: Any, n: int) -> Any:
+def begun(run: Running, before: Any, state: Any, n: int) -> Any:
     """A loop that begins at step n; its clock is all that the number of the step decides, unless `init` reads it."""
     tile = run.tiles[0]
     if run.init_reads_clock and not (isinstance(run.engine, NestEngine) and run.init_makes_lists_alone):
-        return run.begun_again(tile, state, n)
-    m = run.engine.start(state, tile.params(), tile.members, run.dt, run.t0, None)
+        new = run.begun_again(tile, state, n)
+        run.engine.hand_on(before, new)
+        return new
+    m = run.engine.begin_again(before, state, tile.params(), tile.members, run.dt, run.t0)
     m.steps = n
     return m

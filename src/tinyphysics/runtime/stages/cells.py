@@ -65,6 +65,8 @@ def root(x: Any, d: int) -> Any:
 class Cells:
     """The boxes of all members of one run."""
 
+    only_looks = False
+
     def __init__(self, run: Run, memory: Mapping[str, Any]) -> None:
         self.run, system = run, run.system
         self.way, self.name, self.pressure, self.tau, self.every, kappa = system.barostat

@@ -98,6 +98,8 @@ def hill(s: Any, width: Sequence[float], axes: Axes) -> Any:
 class Hills:
     """The bias of one run."""
 
+    only_looks = True
+
     def __init__(self, run: Run, memory: Mapping[str, Any]) -> None:
         self.run = run
         _, self.name, self.axes, self.width, self.height, self.every, self.factor = run.system.biased_by
@@ -113,6 +115,7 @@ class Hills:
         )  # of the bias, where walkers were
         self.added = int(memory["added"][0]) if "added" in memory else 0
         self.dtype = first.dtype
+        self.loop: Any = None  # of the engine that looks
         self.places: list[Any] = []  # (walkers, cvs) of each turn of this call, NaN of those that left none
         self.heights: list[Any] = []
         self.steps: list[int] = []
@@ -131,8 +134,9 @@ class Hills:
         """Collective variables (walkers, cvs), and the thermal energy of each walker."""
         r, (params, words) = self.run, self.wanted
         own = {name: v for name, v in r.given.params.items() if name in params}
-        m = self.engine.start(
-            {k: v for k, v in states.items() if k in words}, own, r.given.members, r.dt, r.t0, None
+        seen_by = {k: v for k, v in states.items() if k in words}, own, r.given.members, r.dt, r.t0
+        m = self.loop = (
+            self.engine.start(*seen_by) if self.loop is None else self.engine.begin_again(self.loop, *seen_by)
         )
         m.steps = n
         seen = {name: np.asarray(here(v), np.float64) for name, v in self.engine.synchronised(m).items()}

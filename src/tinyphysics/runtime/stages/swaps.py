@@ -55,6 +55,8 @@ def is_multiple(kT: UOp, parameter: UOp | None) -> bool:
 class Replicas:
     """Which replica has which value, and what was accepted so far."""
 
+    only_looks = False
+
     def __init__(self, run: Run, x: Exchange, seed: int, memory: Mapping[str, Any]) -> None:
         self.run, self.x, self.seed = run, x, seed
         bath = parameter_of(run.system)

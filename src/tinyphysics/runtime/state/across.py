@@ -23,6 +23,8 @@ States = Mapping[str, Any]  # (members, shape...), word by word
 class Worker(Protocol):
     """One run of a change: it begins with what the run is given, or with what a checkpoint has kept."""
 
+    only_looks: bool  # does it leave the states as they are?
+
     @property
     def params(self) -> dict[str, Any]:
         """(members or 1, shape...) of parameters that it changes, as they are now."""

@@ -95,7 +95,7 @@ class Tile:
         if not self.begun:
             return self.engine.start(self.states(), self.params(), self.members, self.dt, self.t0, threads)
         if self.kept is None:
-            return self.engine.snapshot(self.alone)
+            return self.engine.lent(self.alone)
         rows = self.kept.rows(self.here)
         return self.engine.resume(rows, self.params(), self.members, self.dt, self.t0, n, threads)
 
