@@ -110,6 +110,7 @@ if TYPE_CHECKING:
     from tinyphysics import compat as compat
     from tinyphysics import fft as fft
     from tinyphysics import kernel as kernel
+    from tinyphysics import operators as operators
     from tinyphysics import physics as physics
     from tinyphysics import plasma as plasma
     from tinyphysics.cluster.machines import on as on
@@ -188,6 +189,7 @@ MODULES = (
     "chaos",
     "cluster",
     "plasma",
+    "operators",
     "compat",
     "fft",
 )  # imported when they are first used

@@ -41,6 +41,7 @@ from tinyphysics.runtime.api.simulation import Simulation
 from tinyphysics.runtime.api.validate import validate
 from tinyphysics.runtime.api.verify_store import replay as recomputed
 from tinyphysics.runtime.api.watched import watch
+from tinyphysics.runtime.engines.target_table import target_table
 from tinyphysics.runtime.state.ensemble import sizes_from
 from tinyphysics.runtime.storage.checkpoint import read
 from tinyphysics.script import execute, look
@@ -423,6 +424,16 @@ def validate_(args: argparse.Namespace) -> int:
     return 0 if passed else 1
 
 
+def targets(args: argparse.Namespace) -> int:
+    """Where a kernel can go, and how far that is tried on this machine."""
+    rows = [("target", "emitted", "compiled by", "executed by")]
+    rows += [(r.name, r.emitted, r.compiled or "-", r.executed or r.missing or "-") for r in target_table()]
+    wide = [max(len(row[k]) for row in rows) for k in range(3)]
+    for row in rows:
+        print("  ".join([*(word.ljust(w) for word, w in zip(row, wide)), row[3]]))
+    return 0
+
+
 def line_in(term: str) -> str | None:
     """kepler.py:7, of a term with its line."""
     at = re.search(r"\(([^()]+:\d+)\)$", term)
@@ -691,6 +702,9 @@ def parser() -> argparse.ArgumentParser:
     w = commands.add_parser("watch", help="watch a stored run in the terminal, while it is written or later")
     w.add_argument("store", metavar="DIR.zarr", help="the store that was passed as save=")
     w.set_defaults(command=watching)
+    commands.add_parser(
+        "targets", help="print what a kernel is emitted as, compiled with and executed by on this machine"
+    ).set_defaults(command=targets)
     commands.add_parser("doctor", help="check this installation").set_defaults(command=lambda args: examine())
     commands.add_parser(
         "bench", help="measure against C and the other libraries that are installed"

@@ -88,6 +88,10 @@ class TakenKernel:
         calls, memory = functions(self.emission, code, self.sections, self.params)
         return {f.name: call for f, call in zip(self.sections, calls)}, memory
 
+    def function(self, name: str) -> Any:
+        """A section as it was compiled, for callers that check their arrays themselves: bench and registry."""
+        return self._loaded[0][name]
+
     # --- arrays ------------------------------------------------------------------------------------
     def new_buffers(self) -> dict[str, Any]:
         """Arrays of zeros by name, where the kernel reads them without a copy."""
