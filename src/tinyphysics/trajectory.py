@@ -558,10 +558,10 @@ class Trajectory:
     ) -> Any:
         """Draws a picture that suits the system, and its energy error: `out.plot().savefig("run.png")`, a matplotlib Figure.
 
-        `kind` is "orbit", "3d", "phase", "chain", "field", "map", "time" or "energy". `x`, `y` and `z` name the axes:
-        "t", "energy", a state with or without an index ("q[0]", "p[:, 1]"), an observable, or an array with a row for
-        each frame; three of them are drawn in space, and `y` alone is drawn over time. The picture goes into a figure
-        of your own, if one is given. A notebook shows the figure; no window is opened.
+        `kind` is "orbit", "3d", "phase", "chain", "field", "map", "time", "energy", "spectrum", "section" or "cloud".
+        `x`, `y` and `z` name the axes: "t", "energy", a state with or without an index ("q[0]", "p[:, 1]"), an observable, or
+        an array with a row for each frame; three of them are drawn in space, and `y` alone is drawn over time. The
+        picture goes into a figure of your own, if one is given. A notebook shows the figure; no window is opened.
         """
         from tinyphysics import up
 

@@ -96,7 +96,6 @@ def test_a_film_in_space_and_one_of_many_bodies(planet):
     ({"seconds": 1.0, "speed": 1.0}, "both set the speed"),
     ({"seconds": -1.0},              "not a number above zero"),
     ({"trail": 2.0},                 "fraction of the run"),
-    ({"kind": "energy"},             "cannot be animated"),
     ({"path": "run.avi"},            "not a film format that can be written"),
     ({"kind": "orbit", "y": "q[0]"}, "both choose what is drawn"),
 ])

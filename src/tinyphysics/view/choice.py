@@ -21,7 +21,10 @@ KINDS = {
     "field":  "a grid at the last frame",
     "map":    "the points that a map visits",
     "time":   "each number over time",
-    "energy": "the energy error at every step",
+    "energy": "the energy error at every step, and the band that a constant shadow energy leaves it",
+    "spectrum": "the power of each number over frequency",
+    "section": "the states at an event, a position against its momentum",
+    "cloud":  "all members, or all bodies, in a plane",
 }
 # fmt: on
 AUTO = "auto"
@@ -69,7 +72,9 @@ def suiting(system: System) -> list[str]:
         out = ["field"]
     if system.p:
         out.append("phase")
-    return out + ["time"] + ["energy"] * (system.energy is not None)
+    drawn = ["cloud"] if system.pairs or shape and shape[-1] in (2, 3) or scalars >= 2 else []
+    more = ["energy"] * (system.energy is not None) + ["spectrum"] + ["section"] * bool(system.pairs) + drawn
+    return out + ["time"] + more
 
 
 def choose_kind(out: Trajectory, system: System, asked: Any) -> str:

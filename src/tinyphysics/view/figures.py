@@ -19,7 +19,9 @@ from tinyphysics.trajectory import Trajectory
 from tinyphysics.view.choice import COLOURS, choose_kind, visible
 from tinyphysics.view.panels import (
     INK,
+    clouds,
     courses,
+    crossed,
     curves,
     dressed,
     energy_error,
@@ -28,6 +30,7 @@ from tinyphysics.view.panels import (
     portrait,
     scalar,
     scattered,
+    spectra,
 )
 from tinyphysics.view.quantities import Quantity, quantity, together
 from tinyphysics.view.space import paths, rows_of_three
@@ -105,7 +108,9 @@ def panel(fig: Figure, where: Any, out: Trajectory, system: System, kind: str) -
         return
     ax = fig.add_subplot(where)
     if kind == "energy":
-        energy_error(ax, out, system)
+        energy_error(ax, out, system, banded=True)
+    elif kind in MEASURED:
+        MEASURED[kind](ax, out, system)
     elif kind == "time":
         over_time(ax, out, system)
     elif kind == "phase":
@@ -157,6 +162,7 @@ def named_axes(
     return one.t, np.stack([named[a].values for a in order], -1), [named[a].label for a in order]
 
 
+MEASURED = {"spectrum": spectra, "section": crossed, "cloud": clouds}
 TIMES = ("t", "time")
 
 

@@ -263,8 +263,6 @@ def animate(
     chosen = "" if asked else choose_kind(out, system, kind)
     if asked and kind is not None:
         raise InputError("kind= and axes by name: both choose what is drawn", fix="Give one of them.")
-    if chosen == "energy":
-        raise InputError('kind="energy" cannot be animated', fix='Write out.plot(kind="energy").')
     lasts = abs(float(out.t[-1]) - float(out.t[0])) / speed if speed else float(seconds or SECONDS)
     if not lasts > 0:
         raise InputError("no time passes in this run", fix="Give seconds=, or run longer.")

@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from tinyphysics.system import System
 from tinyphysics.trajectory import Trajectory
 from tinyphysics.view.choice import COLOURS, FEW, visible
+from tinyphysics.view.measured import cloud_of, energy_band, energy_errors, for_spectrum, section, spectrum
 from tinyphysics.view.terminal import energy_picture, with_members
 
 MOST_CURVES = FEW  # more bodies or members than this are a cloud
@@ -252,8 +253,11 @@ def courses(ax: Axes, t: Any, values: Any, name: str) -> None:
     ax.margins(x=0)
 
 
-def energy_error(ax: Axes, out: Trajectory, system: System) -> None:
-    """(E - E0)/S at every step as in drift; of long runs and large ensembles, relative to E0 and at the frames."""
+def energy_error(ax: Axes, out: Trajectory, system: System, banded: bool = False) -> None:
+    """(E - E0)/S at every step as in drift; of long runs and large ensembles, relative to E0 and at the frames.
+
+    `banded` draws the band that a constant shadow energy leaves the error, where one is known.
+    """
     members = max(int(out.metrics.get("members", 1)), 1)
     steps = int(out.steps[-1])
     if steps * members <= MOST_STEPS:
@@ -261,14 +265,14 @@ def energy_error(ax: Axes, out: Trajectory, system: System) -> None:
         assert picture is not None
         lines, y_name, title = list(picture.curves), picture.y_name, picture.title
     else:
-        energy = np.asarray(out.energy).reshape(len(out.t), -1)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            off = (energy - energy[0]) / (np.nanmax(np.abs(energy[0])) or 1.0)
-        largest = "|E0|" if energy.shape[1] == 1 else "max |E0|"
+        off = energy_errors(out)
+        largest = "|E0|" if off.shape[1] == 1 else "max |E0|"
         lines = [(out.t, v) for v in off.T]
         y_name = f"(E - E0)/{largest}"
         title = "energy error, at the frames"
     ax.axhline(0.0, color=FAINT, lw=0.8, zorder=0)
+    if banded and len(lines) == 1 and not system.books:
+        title = with_band(ax, out, system, title)
     if len(lines) > MOST_CURVES:
         values = np.stack([v for _, v in lines], 1)
         low, mid, high = np.nanquantile(values, (0.0, 0.5, 1.0), axis=1)
@@ -283,6 +287,55 @@ def energy_error(ax: Axes, out: Trajectory, system: System) -> None:
     ax.ticklabel_format(axis="y", scilimits=(-3, 3), useMathText=True)
     ax.margins(x=0)
     dressed(ax)
+
+
+def with_band(ax: Axes, out: Trajectory, system: System, title: str) -> str:
+    """The band of the energy error behind its curve; the title with how far the error was outside of it."""
+    at_steps = int(out.steps[-1]) <= MOST_STEPS
+    scale = out.every_step("energy")[2] if at_steps else np.abs(np.asarray(out.energy))[:1]
+    band = energy_band(out, scale)
+    if band is None:
+        return title
+    ax.axhspan(band.low, band.high, color=COLOURS[0], alpha=0.14, lw=0, zorder=0)
+    for edge in (band.low, band.high):
+        ax.axhline(edge, color=COLOURS[0], lw=0.8, ls="--", zorder=1)
+    return f"{title}\nband of a constant shadow energy; at frames outside by at most {band.outside:.1e}"
+
+
+def spectra(ax: Axes, out: Trajectory, system: System) -> None:
+    name, values = for_spectrum(out, system)
+    f, power = spectrum(out.t, values)
+    for k in range(power.shape[1]):
+        label = f"{name}[{k}]" if power.shape[1] > 1 else name
+        ax.semilogy(f, power[:, k], lw=1.0, color=COLOURS[k], label=label)
+    if power.shape[1] > 1:
+        ax.legend(fontsize=8, loc="upper right", edgecolor="none", framealpha=0.85)
+    top = float(power.max()) or 1.0
+    ax.set(
+        xlabel="frequency",
+        ylabel=f"power of {name}",
+        title="spectrum",
+        ylim=(max(power.min(), 1e-16 * top), 2 * top),
+    )
+    ax.margins(x=0)
+
+
+def crossed(ax: Axes, out: Trajectory, system: System) -> None:
+    found = section(out, system)
+    size = float(np.clip(9_000 / max(len(found.t), 1), 0.6, 8))
+    for rising, colour in ((True, COLOURS[0]), (False, COLOURS[1])):
+        x, y = found.points[found.rising == rising].T
+        if len(x):
+            ax.scatter(x, y, s=size, lw=0, color=colour, label="upwards" if rising else "downwards")
+    ax.legend(fontsize=8, loc="upper right", edgecolor="none", framealpha=0.85)
+    title = f"{len(found.t):,} crossings of `{found.event}`"
+    ax.set(xlabel=found.names[0], ylabel=found.names[1], title=title)
+
+
+def clouds(ax: Axes, out: Trajectory, system: System) -> None:
+    points, names = cloud_of(out, system)
+    cloud(ax, points[0], points[-1])
+    ax.set(xlabel=names[0], ylabel=names[1], title=f"{points.shape[1]:,} points at t = {float(out.t[-1]):g}")
 
 
 def dressed(ax: Axes) -> None:

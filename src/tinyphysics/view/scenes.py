@@ -13,6 +13,7 @@ from tinyphysics.system import System
 from tinyphysics.trajectory import Trajectory
 from tinyphysics.view.choice import COLOURS, FEW, visible
 from tinyphysics.view.figures import alike, named_axes
+from tinyphysics.view.measured import LEAST, cloud_of, energy_errors, for_spectrum, section, spectrum
 from tinyphysics.view.panels import INK, colour_map, dressed, scale
 from tinyphysics.view.space import dress_space, rows_of_three
 from tinyphysics.view.terminal import with_members
@@ -40,6 +41,15 @@ def scene(fig: Any, out: Trajectory, system: System, kind: str, asked: dict[str,
         if names[0] == "t" and points.shape[-1] == 2:
             return growing(fig, t, points[..., 1], names[1], told)
         return moving(fig, points, names, behind, told, joined=system.kind != "map")
+    if kind == "energy":
+        return growing(fig, out.t, energy_errors(out), "(E - E0)/|E0|", told)
+    if kind == "spectrum":
+        return rising_spectrum(fig, out, system, told)
+    if kind == "section":
+        return crossings(fig, out, system, told)
+    if kind == "cloud":
+        points, names = cloud_of(out, system)
+        return moving(fig, points, names, 0, told)
     states = visible(system)
     first, shape = states[0], states[0].var.shape
     x = with_members(out, first.name, shape)
@@ -179,3 +189,38 @@ def sheet(fig: Any, x: Any, name: str, told: Callable[[int], str]) -> Scene:
     scale(ax, picture, label)
     dressed(ax)
     return titled(ax, [picture], lambda k: picture.set_data(x[k]), told)
+
+
+def rising_spectrum(fig: Any, out: Trajectory, system: System, told: Callable[[int], str]) -> Scene:
+    """The spectrum of what has passed so far."""
+    name, values = for_spectrum(out, system)
+    f, power = spectrum(out.t, values)
+    ax = fig.add_subplot()
+    lines = [ax.semilogy(f, power[:, k], lw=1.0, color=COLOURS[k])[0] for k in range(power.shape[1])]
+    top = float(power.max()) or 1.0
+    ax.set(xlabel="frequency", ylabel=f"power of {name}", ylim=(max(power.min(), 1e-16 * top), 2 * top))
+    dressed(ax)
+
+    def put(k: int) -> None:
+        some = max(k + 1, LEAST)
+        f, power = spectrum(out.t[:some], values[:some])
+        for n, line in enumerate(lines):
+            line.set_data(f, power[:, n])
+
+    return titled(ax, lines, put, told)
+
+
+def crossings(fig: Any, out: Trajectory, system: System, told: Callable[[int], str]) -> Scene:
+    """The points of a section, as the run comes to them."""
+    found = section(out, system)
+    ax = fig.add_subplot()
+    (dots,) = ax.plot([], [], "o", ms=2.0, mew=0, color=COLOURS[0])
+    x, y = found.points.T
+    ax.set(xlabel=found.names[0], ylabel=found.names[1], xlim=limits(x), ylim=limits(y))
+    dressed(ax)
+    passed, way = np.asarray(out.t, float), 1.0 if out.t[-1] >= out.t[0] else -1.0
+
+    def put(k: int) -> None:
+        dots.set_data(*found.points[way * found.t <= way * passed[k]].T)
+
+    return titled(ax, [dots], put, told)

@@ -139,6 +139,7 @@ class Observation:
         r, i = running.record, running.given
         if running.n == running.schedule.first or not running.tiles:
             return dict(i.states)
+        before = bytes_read_from(self.run.target) if self.gpu and self.run is not None else 0
         r.frames = {name: room("states", 1, v) for name, v in i.states.items()}
         r.slot0 = running.schedule.slot(running.n)
         spread(partial(last_frame, running), len(running.tiles), running.engine.workers)
@@ -147,7 +148,10 @@ class Observation:
         if good:
             put_final(running, good)
         r.frames, self.running = {}, None  # its engine's memory may go
-        self.end()
+        if (
+            self.gpu and self.run is not None and self.read_after is not None
+        ):  # other runs may have read since
+            self.read_after += bytes_read_from(self.run.target) - before
         return r.final
 
 
