@@ -16,6 +16,7 @@ import tinyphysics as tp
 from tinyphysics.errors import BackendError, InputError
 
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'tinyphysics[cluster]'")
+dask = pytest.importorskip("dask")
 pytestmark = [
     pytest.mark.all,
     pytest.mark.slow("processes of workers are started and killed"),
@@ -114,48 +115,85 @@ import sys
 import numpy as np
 import tinyphysics as tp
 from test_dask import henon_heiles, start
-print("begins", flush=True)
 tp.compile(henon_heiles, dt=0.05).evolve(
     **start(), steps=200_000, frames=5, save=sys.argv[2] + "/b.zarr", checkpoint=sys.argv[2] + "/b.ck",
-    on=tp.on(sys.argv[1], blocks=40),
+    on=tp.on(sys.argv[1], blocks=64),
 )
+"""
+COUNTS = """
+import os, time
+from tinyphysics.cluster import dask_pool
+run = dask_pool.run_block
+def counted(parcel, block):
+    file = os.open({file!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(file, b"a block begins")
+    os.close(file)
+    time.sleep(0.4)  # long enough to be killed in
+    return run(parcel, block)
+def dask_setup(worker):
+    dask_pool.run_block = counted
 """
 
 
-def test_the_store_survives_workers_and_the_client_that_are_killed(tmp_path):
-    """`kill -9` of workers, then of the client, then `resume=`: same hash, same files, and no block too many."""
+def blocks_of(tasks):
+    return sum(not key.endswith("-parcel") for key in [str(t.key) for t in list(tasks)])
+
+
+def test_ten_workers_and_the_client_are_killed_and_the_store_is_the_same(tmp_path):
+    """`kill -9` of ten workers, then of the client, then `resume=`: same hash and files, and no block too many.
+
+    A block begins once, and once more for each time that a process that held it was killed.
+    """
     sim, call = tp.compile(henon_heiles, dt=0.05), {"steps": 200_000, "frames": 5}
-    whole = sim.evolve(**start(), **call)
-    with warnings.catch_warnings():
+    count, preload = tmp_path / "begun", tmp_path / "counts.py"
+    preload.write_text(COUNTS.format(file=str(count)))
+    slow = {"distributed.deploy.lost-worker-timeout": "300s"}  # a worker may take a while to begin again
+    with warnings.catch_warnings(), dask.config.set(slow):
         warnings.simplefilter("ignore")
-        with workers(2) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+        with workers(3, preload=[str(preload)]) as cluster, distributed.Client(
+            cluster, set_as_default=False
+        ) as client:  # fmt: skip
             a = {"save": tmp_path / "a.zarr", "checkpoint": tmp_path / "a.ck"}
-            assert sim.evolve(**start(), **call, **a, on=tp.on(client, blocks=40)).hash == whole.hash
-            there, blocks, kills = tmp_path / "b.zarr", tmp_path / "b.ck.blocks", 0
+            whole = sim.evolve(**start(), **call, **a, on=tp.on(client, blocks=64))
+            assert whole.hash == sim.evolve(**start(), **call).hash
+            assert count.stat().st_size == 64 * len("a block begins")
+            count.unlink()
+            blocks, scheduler = tmp_path / "b.ck.blocks", cluster.scheduler
             line = [sys.executable, "-c", CLIENT, cluster.scheduler_address, str(tmp_path)]
             path = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
             job = subprocess.Popen(line, env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.DEVNULL)
+            rng, kills, held, then = np.random.default_rng(5), 0, 0, 0
             try:
-                rng = np.random.default_rng(5)
-                while len(list(blocks.glob("*.npz"))) < 12 and job.poll() is None:
-                    time.sleep(0.05)
-                    if len(list(blocks.glob("*.npz"))) >= 3 * (kills + 1) and kills < 3:
-                        os.kill(int(rng.choice([*client.run(os.getpid).values()])), signal.SIGKILL)
-                        kills += 1
-                assert job.poll() is None, "it ended before it was killed"
+                while (done := len(list(blocks.glob("*.npz")))) < 48 and job.poll() is None:
+                    time.sleep(0.02)
+                    if kills < 10 and done >= then + 4:
+                        alive = [n for n in cluster.workers.values() if n.worker_address in scheduler.workers]
+                        nanny = rng.choice(alive) if alive else None
+                        known = scheduler.workers.get(nanny.worker_address) if alive else None
+                        if known is not None and nanny.pid is not None:
+                            held += blocks_of(known.processing) + blocks_of(known.has_what)
+                            os.kill(nanny.pid, signal.SIGKILL)
+                            kills, then = kills + 1, done
+                assert job.poll() is None, f"it ended before it was killed, after {kills} deaths of workers"
+                held += sum(
+                    blocks_of(w.processing) + blocks_of(w.has_what) for w in [*scheduler.workers.values()]
+                )
             finally:
                 job.kill()
                 job.wait(30)
             found = len(list(blocks.glob("*.npz")))
-            assert found >= 12 and kills == 3
-            b = {"save": there, "checkpoint": tmp_path / "b.ck"}
-            out = sim.evolve(resume=tmp_path / "b.ck", **call, **b, on=tp.on(client, blocks=40))
-    assert out.hash == whole.hash
+            assert found >= 48 and kills == 10
+            b = {"save": tmp_path / "b.zarr", "checkpoint": tmp_path / "b.ck"}
+            out = sim.evolve(resume=tmp_path / "b.ck", **call, **b, on=tp.on(client, blocks=64))
+    assert out.hash == whole.hash and not out.stops
     told = out.metrics["cluster"]
     assert told["kept"] >= found - 1 and told["kept"] + told["computed"] == told["blocks"]
+    begun = count.stat().st_size // len("a block begins")
+    print(f"{begun} blocks begun for 64, {held} held at {kills} deaths of workers and one of the client")
+    assert 64 < begun <= 64 + held
     files = [
         {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*") if p.is_file()}
-        for root in (tmp_path / "a.zarr", there)
+        for root in (tmp_path / "a.zarr", tmp_path / "b.zarr")
     ]
     assert files[0] == files[1]
     assert (tmp_path / "a.ck").read_bytes() == (tmp_path / "b.ck").read_bytes()

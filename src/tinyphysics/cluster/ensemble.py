@@ -6,6 +6,7 @@ The result has the bits of one machine, whatever the workers are, however many, 
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
@@ -30,6 +31,8 @@ from tinyphysics.runtime.state.schedule import Schedule
 from tinyphysics.runtime.storage.checkpoint import write
 from tinyphysics.runtime.storage.resume import Keeper
 from tinyphysics.trajectory import Stop
+
+AT_HAND = 2  # blocks of each slot of a worker: the one that runs, and the next
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +78,18 @@ class Told:
 
 @dataclass
 class Job:
-    """A run that is spread over machines."""
+    """A run that is spread over machines.
+
+    A worker has a block, and the next one at hand. The others wait here: what a worker holds counts as there when it dies.
+    """
 
     pool: Pool
     one: Run
     share: float  # of the blocks, that a second worker computes too
+    waiting: deque[int] = field(default_factory=deque)  # blocks, by number
+    out: int = 0  # blocks that are with workers
+    slots: int = 1
+    answers: int = 0  # since the slots were counted
     where: list[slice] = field(default_factory=list)  # by the number of a block: its members
     found: dict[int, Answer] = field(default_factory=dict)
     asked: dict[int, list[Answer]] = field(default_factory=dict)  # blocks that others compute too
@@ -121,16 +131,33 @@ class Job:
         return list(zip(edges[::2].tolist(), edges[1::2].tolist()))
 
     def add(self, parts: Sequence[slice]) -> list[slice]:
-        """Submits these blocks; nothing is left of them."""
+        """These blocks are to be done; nothing is left of them."""
         for part in parts:
-            number = len(self.where)
+            self.waiting.append(len(self.where))
             self.where.append(part)
-            self.pool.submit(number, self.make(self.one, part), self.others() if self.told.refused else ())
+        self.hand_out()
         return []
+
+    def hand_out(self) -> None:
+        """As many blocks as the workers can have."""
+        while self.waiting and self.out < AT_HAND * self.slots:
+            self.submit(self.waiting.popleft(), self.others() if self.told.refused else ())
+
+    def submit(self, number: int, only: Sequence[str]) -> None:
+        self.out += 1
+        self.pool.submit(number, self.make(self.one, self.where[number]), only)
 
     # --- answers --------------------------------------------------------------------------------------
     def take(self, a: Answer) -> None:
-        """A block came back: it counts, or another worker is asked too."""
+        """A block came back, and the next ones go out."""
+        self.out, self.answers = self.out - 1, self.answers + 1
+        if self.answers >= self.slots:
+            self.slots, self.answers = max(1, self.pool.slots()), 0  # workers come and go
+        self.judge(a)
+        self.hand_out()
+
+    def judge(self, a: Answer) -> None:
+        """It counts, or another worker is asked too."""
         if a.refused:
             self.refuse(a)
             return
@@ -176,7 +203,7 @@ class Job:
             raise BackendError(
                 "verify= needs a second worker, and there is one", fix="Start another, or leave verify= out."
             )
-        self.pool.submit(number, self.make(self.one, self.where[number]), others)
+        self.submit(number, others)
 
     def compare(self, second: Answer) -> None:
         """Two workers have one block: if they differ, this process decides."""
@@ -297,7 +324,8 @@ def collect(
         if job.store is None or job.store.holds(d):
             job.remember(d)
     pool.send(job.parcel)
-    job.told.workers, slots = list(pool.workers()), pool.slots()
+    job.told.workers, slots = list(pool.workers()), max(1, pool.slots())
+    job.slots = slots
     if not job.told.workers:
         raise BackendError(f"{pool.name} has no workers", fix="Start one, or leave on= out.")
     if job.share and len(job.told.workers) < 2:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import Token
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from tinyphysics.cluster.together import run_together
 from tinyphysics.errors import BackendError, InputError, PlanError
 from tinyphysics.given import path, shown, whole
 from tinyphysics.runtime.stages.bind import Bound
-from tinyphysics.runtime.stages.elsewhere import HERE, Left, Took
+from tinyphysics.runtime.stages.elsewhere import Around, Left, Took
 from tinyphysics.runtime.stages.resolve import Resolved
 from tinyphysics.runtime.state.run import Run
 
@@ -25,7 +24,7 @@ NOTHING = (type(None), bool, int, float, list, tuple, dict)  # no machines: Dask
 
 
 @dataclass(eq=False)
-class Spread:
+class Spread(Around):
     """An ensemble in blocks on other machines; made by tp.on."""
 
     pool: Callable[[], Pool]
@@ -34,17 +33,9 @@ class Spread:
     keep: Path | None = None
     ensembles = True
     trials: bool = False
-    _token: list[Token[Any]] = field(default_factory=list)
-
-    def __enter__(self) -> Self:
-        self._token.append(HERE.set(self))
-        return self
-
-    def __exit__(self, *failed: object) -> None:
-        HERE.reset(self._token.pop())
 
     def for_trials(self) -> Spread:
-        return replace(self, blocks=None, share=0.0, keep=None, trials=True, _token=[])
+        return replace(self, blocks=None, share=0.0, keep=None, trials=True)
 
     def check(self, r: Resolved, one: Run) -> None:
         """Whatever else a run needs can be had."""

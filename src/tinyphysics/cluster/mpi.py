@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextvars import Token
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from tinyphysics.device.engines.loops import NestEngine
 from tinyphysics.device.engines.ranks import RankEngine, Ranks
@@ -14,7 +13,7 @@ from tinyphysics.errors import BackendError, InputError, PlanError
 from tinyphysics.ir import UOp
 from tinyphysics.runtime.engines.backend import engine_for
 from tinyphysics.runtime.stages.bind import Bound
-from tinyphysics.runtime.stages.elsewhere import HERE, Left, Took
+from tinyphysics.runtime.stages.elsewhere import Around, Left, Took
 from tinyphysics.runtime.stages.execute import execute, observer_program
 from tinyphysics.runtime.stages.resolve import Resolved
 from tinyphysics.runtime.stages.run import identity_of
@@ -26,19 +25,11 @@ class World(Ranks, Protocol):
 
 
 @dataclass(eq=False)
-class OnRanks:
+class OnRanks(Around):
     """One system on all processes that mpiexec has started; made by tp.on("mpi")."""
 
     ranks: Callable[[], World]
     ensembles = trials = False
-    _token: list[Token[Any]] = field(default_factory=list)
-
-    def __enter__(self) -> Self:
-        self._token.append(HERE.set(self))
-        return self
-
-    def __exit__(self, *failed: object) -> None:
-        HERE.reset(self._token.pop())
 
     def for_trials(self) -> OnRanks:
         return self

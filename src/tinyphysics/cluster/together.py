@@ -132,12 +132,15 @@ class Sender:
             )
 
         key = f"{self.parcel.key} {s.step}"
-        job = Job(self.pool, self.one, self.share, told=self.told, key=key, parcel=self.parcel, make=make)
+        job = Job(
+            self.pool, self.one, self.share, slots=len(self.parts), told=self.told, key=key,
+            parcel=self.parcel, make=make,
+        )  # fmt: skip
         job.add(self.parts)
         for a in self.pool.answers():
             job.take(a)
         self.told.blocks += len(job.where)
-        found = [job.found[k] for k in sorted(job.found)]
+        found = [job.found[k] for k in range(len(job.where))]
         if lost := next((a.died for a in found if a.done is None), ""):
             raise BackendError(lost, fix="Run it again; with checkpoint= it goes on from the last one.")
         records = [a.done.record for a in found if a.done is not None]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Self, cast
 
 from tinyphysics import up
 from tinyphysics.errors import InputError
@@ -68,6 +68,20 @@ class Elsewhere(Protocol):
 
 
 HERE: ContextVar[Elsewhere | None] = ContextVar("on", default=None)  # of `with tp.on(client):`
+
+
+@dataclass(eq=False)
+class Around:
+    """Machines for all runs inside a `with`."""
+
+    _tokens: list[Token[Elsewhere | None]] = field(default_factory=list, init=False, repr=False)
+
+    def __enter__(self) -> Self:
+        self._tokens.append(HERE.set(cast(Elsewhere, self)))
+        return self
+
+    def __exit__(self, *failed: object) -> None:
+        HERE.reset(self._tokens.pop())
 
 
 @contextmanager
