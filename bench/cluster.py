@@ -1,17 +1,22 @@
 """What does a cluster cost?  An ensemble on two threads, on two Dask workers here, and as dask.delayed over Numba.
 
-python bench/cluster.py [seconds]    so many processor seconds of steps; wall-clock times need two idle processors,
-                                    and blocks of a second or more: 8 seconds at least
+python bench/cluster.py [seconds]    so many processor seconds of steps; 0: only what a block costs
+
+Wall-clock times need two idle processors, and blocks of a second or more: 8 seconds at least.
 
 The hashes of the first two are compared. Numba's leapfrog has the same steps in another order of operations.
 """
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,8 +79,49 @@ def with_numba(client: Any, start: dict[str, Any], steps: int) -> Callable[[], A
     return all_of_them
 
 
+def cost_of_a_block(blocks: int = 1000) -> None:
+    """Processor time of the scheduler and of the client for a block, beside what the sizes of blocks are chosen with."""
+    from distributed import Client
+
+    from tinyphysics.cluster.blocks import SCHEDULER
+
+    folder = Path(tempfile.mkdtemp())
+    file, own = folder / "scheduler.json", ["--no-dashboard", "--host", "127.0.0.1"]
+    lines = [["scheduler", "--port", "0"]] + [["worker", "--nthreads", "1", "--no-nanny"]] * 2
+    begun = [
+        subprocess.Popen(
+            [sys.executable, "-m", f"distributed.cli.dask_{what}", *more, "--scheduler-file", str(file), *own],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )
+        for what, *more in lines
+    ]  # fmt: skip
+    try:
+        with Client(scheduler_file=str(file), set_as_default=False, timeout=60) as client:
+            client.wait_for_workers(2, timeout=60)
+            sim, start = tp.compile(henon_heiles, dt=STEP), {n: np.full((blocks, 2), 0.1) for n in ("q", "p")}
+
+            def used() -> tuple[float, float]:
+                return client.run_on_scheduler(time.process_time), time.process_time()
+
+            for count in (10, blocks):  # the first compiles
+                before = used()
+                sim.evolve(**start, steps=10, frames=2, on=tp.on(client, blocks=count), progress=False)
+                there, here = ((b - a) / count * 1e3 for a, b in zip(before, used()))
+        print(f"{blocks:,} short blocks: {there:.2f} ms of the scheduler for each, {here:.2f} ms of this process;"
+              f" sizes are chosen with {SCHEDULER * 1e3:.2f} ms")  # fmt: skip
+    finally:
+        for process in begun:
+            process.terminate()
+            process.wait(30)
+        shutil.rmtree(folder)
+
+
 def main() -> None:
     from distributed import Client, LocalCluster
+
+    cost_of_a_block()
+    if sys.argv[1:] == ["0"]:
+        return
 
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 8.0
     rng = np.random.default_rng(0)

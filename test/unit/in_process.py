@@ -2,6 +2,7 @@
 
 import pickle
 import random
+import time
 
 from tinyphysics.cluster.ensemble import Answer
 from tinyphysics.cluster.worker import run_block
@@ -15,12 +16,16 @@ class InProcess:
     def __init__(self, names=("a", "b", "c"), wrong=(), dying=(), unable=(), seed=0):
         self.names, self.wrong, self.dying, self.unable = list(names), set(wrong), set(dying), set(unable)
         self.queue, self.shuffle, self.sent, self.retired = [], random.Random(seed), [], []
+        self.most = 0  # blocks at once
 
     def workers(self):
         return [n for n in self.names if n not in self.retired]
 
     def slots(self):
         return len(self.workers())
+
+    def busy(self):
+        return time.process_time()
 
     def send(self, parcel):
         self.parcel = pickle.dumps(parcel)
@@ -29,6 +34,7 @@ class InProcess:
         worker = self.shuffle.choice(list(only) or self.workers())
         self.sent.append((number, worker))
         self.queue.append((number, worker, pickle.dumps(block)))
+        self.most = max(self.most, len(self.queue))
 
     def answers(self):
         while self.queue:

@@ -194,6 +194,20 @@ def test_members_whose_workers_died_stop_and_the_others_go_on():
     assert np.isnan(out.q[-1][gone]).all()
 
 
+def test_a_worker_holds_the_block_that_runs_and_the_next_one():
+    """What waits at a worker counts as there when it dies, so it waits here."""
+    sim, pools = tp.compile(henon_heiles, dt=0.05), []
+
+    def pool():
+        pools.append(InProcess())
+        return pools[-1]
+
+    out = sim.evolve(**pair(2), steps=20, frames=2, on=Spread(pool, 20), verify=0.5)
+    assert out.hash == sim.evolve(**pair(2), steps=20, frames=2).hash
+    assert len(pools[-1].sent) > 20 and 3 < pools[-1].most <= 2 * 3 + 1  # one more while two are compared
+    assert out.metrics["cluster"]["scheduler"] > 0
+
+
 def test_blocks_that_are_kept_are_not_computed_again(tmp_path):
     """Also where members failed, events were found and states were hashed; a damaged file is no block."""
     sim, given = tp.compile(henon_heiles, dt=0.05, checks="off"), pair(2)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-SCHEDULER = 1e-3  # seconds that a scheduler needs for a block
+SCHEDULER = 3e-3  # seconds that a scheduler needs for a block: bench/cluster.py measures it
 BUSY = 0.5  # of its time, at most
 TAIL = 0.05  # of the time of a run, in which workers may have nothing to do at its end
 SHORTEST = 0.1  # seconds of a block: below it what a block takes beside its steps would count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -71,6 +72,9 @@ class DaskPool:
 
     def slots(self) -> int:
         return sum(w["nthreads"] for w in self.client.scheduler_info(n_workers=-1)["workers"].values())
+
+    def busy(self) -> float:
+        return float(self.client.run_on_scheduler(time.thread_time))  # its loop is one thread
 
     def send(self, parcel: Parcel) -> None:
         # a task, not scattered: what was scattered is lost with its worker, and a task is computed again

@@ -6,6 +6,7 @@ The result has the bits of one machine, whatever the workers are, however many, 
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -53,6 +54,7 @@ class Pool(Protocol):
 
     def workers(self) -> Sequence[str]: ...
     def slots(self) -> int: ...  # blocks at a time
+    def busy(self) -> float: ...  # processor seconds of what hands them out, since it began
     def send(self, parcel: Parcel) -> None: ...
     def submit(self, number: int, block: Block, only: Sequence[str] = ()) -> None: ...
     def answers(self) -> Iterator[Answer]: ...  # of all that were submitted, also while it is iterated
@@ -73,6 +75,7 @@ class Told:
     kept: int = 0  # blocks that were there from an earlier run
     seconds: float = 0.0  # of all workers together
     backends: list[str] = field(default_factory=list)
+    scheduler: float | None = None  # share of the run in which it was busy
     note: str = ""
 
 
@@ -326,6 +329,7 @@ def collect(
     pool.send(job.parcel)
     job.told.workers, slots = list(pool.workers()), max(1, pool.slots())
     job.slots = slots
+    began, busy = time.perf_counter(), pool.busy()
     if not job.told.workers:
         raise BackendError(f"{pool.name} has no workers", fix="Start one, or leave on= out.")
     if job.share and len(job.told.workers) < 2:
@@ -350,6 +354,7 @@ def collect(
                 rest = job.add(within(job.free(), min(took.members, most), grain))
             ready = sum(job.where[k].stop - job.where[k].start for k in job.found)
             tick(s.first + (s.steps - s.first) * ready // max(members, 1))
+        job.told.scheduler = (pool.busy() - busy) / (time.perf_counter() - began)
     except KeyboardInterrupt as stop:
         missing += unfinished(job, "interrupted", stop)
     except (BackendError, StoreError) as error:

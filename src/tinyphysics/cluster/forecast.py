@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.cluster.blocks import sizes
+from tinyphysics.cluster.blocks import SCHEDULER, sizes
 from tinyphysics.cluster.ensemble import Pool
 from tinyphysics.cluster.parcel import Block
 from tinyphysics.cluster.scheduler import MOST, simulate
@@ -41,7 +41,8 @@ def forecast(
         blocks = math.ceil(members / size.members)
         if blocks > MOST:
             continue
-        told = simulate(workers=workers, blocks=blocks, seconds=max(size.members * each, 1e-9))
+        took = max(size.members * each, 1e-9)
+        told = simulate(workers=workers, blocks=blocks, seconds=took, scheduler=SCHEDULER)
         row: dict[str, Any] = {
             "workers": workers,
             "seconds": told.seconds,
@@ -92,6 +93,7 @@ class Some:
     def __init__(self, pool: Pool, count: int) -> None:
         self.pool, self.name, self.few = pool, pool.name, list(pool.workers())[:count]
         self.send, self.answers, self.retire, self.stop = pool.send, pool.answers, pool.retire, pool.stop
+        self.busy = pool.busy
 
     def workers(self) -> Sequence[str]:
         return self.few
