@@ -139,12 +139,15 @@ CUDA = Target("cuda", "an NVIDIA GPU, through its driver", LLVM.dtypes, True)
 # in a browser, and on this machine in a runtime that is an extra
 WASM = Target("wasm", "WebAssembly, in a browser or through wasmtime", LLVM.dtypes, True)
 
+# on a graphics processor without float64; whether it has the bits of float32 is found out, and said by runs and reports
+WEBGPU = Target("webgpu", "a WebGPU adapter, in a browser or through wgpu", ("f32", "i32", "u32"), False)
+
 BUILT: dict[str, Target] = {t.backend: t for t in (LLVM, C, NUMPY, PYTHON, OPENCL, CUDA)}
 # another library's arithmetic: compared with a tolerance
 TORCH = Target("torch", "PyTorch, an array of members at a time", ("f64",), False)
 JAX = Target("jax", "JAX, an array of members at a time", ("f64",), False)
 LIBRARIES: dict[str, Target] = {t.backend: t for t in (TORCH, JAX)}
-SANDBOXED: dict[str, Target] = {WASM.backend: WASM}
+SANDBOXED: dict[str, Target] = {WASM.backend: WASM, WEBGPU.backend: WEBGPU}
 TARGETS = BUILT | SANDBOXED | LIBRARIES
 INTERPRETED = ("python", "numpy")  # operation by operation: what only has to be found out runs on another
-PLANNED = ("wgsl",)
+PLANNED: tuple[str, ...] = ()

@@ -117,6 +117,7 @@ EXTRAS = {
     "jax": {"jax": "src"},
     "measure": {"mpmath": "src"},
     "wasm": {"wasmtime": "src"},
+    "webgpu": {"wgpu": "src"},
     "web": {"starlette": "src", "uvicorn": "src", "websockets": "src"},
     "opencl": {"pyopencl": "src"},
     "c": {"ziglang": "src"},

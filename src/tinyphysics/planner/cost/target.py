@@ -10,7 +10,7 @@ from tinyphysics.errors import BackendError, PlanError
 from tinyphysics.ir.ops import HARMONIC
 from tinyphysics.ir.reduction import COMPONENTS, FEW
 from tinyphysics.planner.cost.cost import operations
-from tinyphysics.target import BUILT, LIBRARIES, PLANNED, SANDBOXED, TARGETS, Target
+from tinyphysics.target import BUILT, LIBRARIES, PLANNED, SANDBOXED, TARGETS, WEBGPU, Target
 from tinyphysics.tpir.kernels.index import Unsupported
 from tinyphysics.tpir.kernels.kernel import LARGEST
 from tinyphysics.tpir.kernels.loops import components_of, few, follows, longest_axis, planned_loops
@@ -24,6 +24,7 @@ MOST_OPERATIONS = 3_000  # written out one by one, a step of this length compile
 # with functions as what they are made of; the text that a compiler sees has most of them as calls
 MOST_LINES = 12_000
 IN_LOOPS = 1 << 40  # operations that stand for: neighbours are found and trees asked in loops only
+SHORT = ("float32", "compensated")  # precisions whose loop is of 32 bits
 WITHOUT_TREES = ("python", "opencl")  # a tree is a compiled function of this machine's
 WITHOUT_LISTS = ("opencl",)
 WITH_SERIES = ("llvm", "numpy", "cuda")
@@ -169,6 +170,8 @@ def in_series(program: Program, requested: str) -> tuple[Target, str]:
 
 def written_out(program: Program, requested: str) -> tuple[Target, str]:
     """(the target, why) of a step that chooses its length: in loops if it is of arrays, else written out."""
+    if requested == WEBGPU.backend:
+        refuse_libraries(requested, "methods that choose their own steps")
     if requested in LIBRARIES:
         refuse_libraries(requested, "methods that choose their own steps")
     if on_arrays(program):
@@ -207,7 +210,7 @@ def in_library(program: Program, requested: str, precision: str) -> tuple[Target
 
 
 def in_sandbox(program: Program, requested: str) -> tuple[Target, str]:
-    """(the target, why) of a step for browsers: number by number, one member after the other."""
+    """(the target, why) of a step for browsers: number by number."""
     refuse_loops(program, requested)
     return SANDBOXED[requested], "asked for"
 
@@ -228,6 +231,11 @@ def choose_target(program: Program, requested: str, precision: str = "float64") 
     """(the target, why)."""
     if requested in LIBRARIES:
         return in_library(program, requested, precision)
+    if requested == WEBGPU.backend and precision not in SHORT:
+        raise BackendError(
+            f"WebGPU has no numbers of 64 bits, and `{precision}` needs them",
+            fix=f'Pass precision={one_of(SHORT)}, or backend="wasm", which has float64 in a browser.',
+        )
     if requested in SANDBOXED:
         return in_sandbox(program, requested)
     if requested in WITHOUT_TREES and approximates(program):

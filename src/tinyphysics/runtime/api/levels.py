@@ -10,16 +10,13 @@ from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.system import SizedFamily, System
 from tinyphysics.util import one_of
 
-LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl", "ptx", "cuda", "wasm")
-LATER_LEVELS = ("wgsl",)
+LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl", "ptx", "cuda", "wasm", "wgsl")
 COMMENT = {"kernel": ";", "llvm": ";", "asm": "#"}  # what a line of a level begins with, if it is not code
 NO_LOOP = 'the loop was deleted, and runs jump: this is what propagator="loop" would run'
 
 
 def text_at(sim: Setup, level: str) -> str:
     """What `sim.ir(level)` returns."""
-    if level in LATER_LEVELS:
-        raise PlanError(f'ir("{level}") does not exist yet', fix=f"Levels: {one_of(LEVELS)}.")
     if level not in LEVELS:
         raise InputError(f"there is no level `{level}`", fix=f"Levels: {one_of(LEVELS)}.")
     if level == "tpir":

@@ -239,6 +239,10 @@ def ready(backend: str) -> None:
         from tinyphysics.device.wasm.driver import wasmtime
 
         wasmtime()
+    if backend == "webgpu":
+        from tinyphysics.device.webgpu.driver import machine
+
+        machine()
     if backend in LIBRARIES:
         from tinyphysics.device.host.libraries import library
 
@@ -301,6 +305,10 @@ def running_on(target: Target) -> str:
     """The device of a run, by its own name if it has one."""
     if target.backend == "cuda":
         return ", ".join(cuda.opened(place).name for place in cuda.taken())
+    if target.backend == "webgpu":
+        from tinyphysics.device.webgpu.driver import machine
+
+        return str(machine().info)
     return opencl.device().name if target.backend == "opencl" else target.device
 
 
@@ -325,7 +333,7 @@ def named(module: str, name: str) -> Callable[[], Any]:
 # fmt: off
 LOADERS: dict[str, Callable[[], Any]] = {
     "llvm": LlvmLoader, "c": CLoader, "numpy": ArraysLoader, "opencl": named("opencl", "OpenClLoader"),
-    "wasm": named("wasm", "WasmLoader"),
+    "wasm": named("wasm", "WasmLoader"), "webgpu": named("webgpu", "WebGpuLoader"),
 }
 LOOPS: dict[str, Callable[[], Any]] = {
     "llvm": LlvmLoops, "c": CLoops, "numpy": numpy_loops, "opencl": named("opencl", "OpenClLoops"),
@@ -340,6 +348,10 @@ NO_FMA = "this processor has no fused multiply-add: the bits hold, the speed doe
 
 def notes(target: Target) -> tuple[str, ...]:
     """What a run on this machine should say about itself."""
+    if target.backend == "webgpu":
+        from tinyphysics.runtime.engines.webgpu import note
+
+        return (note(),)
     compiled = target.backend in MAKES_CODE  # the others never use the processor's own
     return (NO_FMA,) if compiled and not processor().has_fma else ()
 

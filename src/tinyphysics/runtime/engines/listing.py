@@ -22,13 +22,16 @@ from tinyphysics.emit.scalar.cuda import complete_cuda
 from tinyphysics.emit.scalar.llvm import module as llvm_module
 from tinyphysics.emit.scalar.opencl import module as opencl_module
 from tinyphysics.emit.scalar.ptx import module as ptx_module
+from tinyphysics.emit.scalar.shaders import written
 from tinyphysics.emit.scalar.wasm import module as wasm_module
 from tinyphysics.emit.text.marks import marked
 from tinyphysics.emit.text.records import lines_of, recorded
+from tinyphysics.emit.text.shading import WGSL
 from tinyphysics.errors import PlanError
 from tinyphysics.flows.series import series_of
+from tinyphysics.ir.dtype import f32
 from tinyphysics.planner.cost.machine import rows
-from tinyphysics.planner.cost.target import in_loops, in_sandbox
+from tinyphysics.planner.cost.target import choose_target, in_loops, in_sandbox
 from tinyphysics.report import Row
 from tinyphysics.runtime.engines.backend import MAKES_CODE, named_processor, seed_of
 from tinyphysics.runtime.engines.loaders import LlvmLoader
@@ -39,6 +42,7 @@ from tinyphysics.tpir.kernels.kernel import Kernel
 from tinyphysics.tpir.kernels.loops import build_loops
 from tinyphysics.tpir.kernels.nests import LoopKernel
 from tinyphysics.tpir.kernels.rows import kernel_of
+from tinyphysics.tpir.precision.precision import format_of
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.util import without_collections
 
@@ -47,7 +51,11 @@ ENSEMBLE = 1 << 16  # members of the runs that are described
 
 
 def processor_rows(target: Target) -> tuple[Row, ...]:
-    """That a processor was named, for the report on the machine."""
+    """That a processor was named, or what an adapter rounds, for the report on the machine."""
+    if target.backend == "webgpu":
+        from tinyphysics.runtime.engines.webgpu import machine_rows  # an extra
+
+        return machine_rows()
     name = named_processor(target)
     if not name:
         return ()
@@ -79,13 +87,13 @@ def seed_at(level: str) -> Seed:
         PTX_RSQRT
         if level == "ptx"
         else PORTABLE
-        if level in ("c", "cuda", "opencl", "wasm")
+        if level in ("c", "cuda", "opencl", "wasm", "wgsl")
         else seed_of(LLVM)
     )
 
 
 def listing(program: Program, level: str, by_number: bool = False) -> str:
-    """A program below TP-IR, as text: "kernel", "llvm", "asm", "c", "cuda", "opencl", "wasm" or "ptx".
+    """A program below TP-IR, as text: "kernel", "llvm", "asm", "c", "cuda", "opencl", "wasm", "wgsl" or "ptx".
 
     With `by_number` it is written out also where runs go in loops.
     """
@@ -96,6 +104,8 @@ def listing(program: Program, level: str, by_number: bool = False) -> str:
         )
     if level == "wasm":
         in_sandbox(program, level)
+    elif level == "wgsl":
+        choose_target(program, "webgpu", precision_of(program))
     elif not by_number and in_loops(program, 1):
         return loop_listing(build_loops(program, seed=seed_at(level)), program, level)
     kernel = kernel_of(program, None, seed_at(level), bytes_too=level not in ("cuda", "ptx"))
@@ -109,8 +119,23 @@ def listing(program: Program, level: str, by_number: bool = False) -> str:
     if level == "opencl":  # a member for each work-item, as on a device with many cores
         written = [kernel.section(name) for name in SECTIONS if kernel.has(name)]
         return opencl_module([(f, VectorShape(1, 1)) for f in written], kernel.params, shared)
+    if level == "wgsl":
+        return shader_text(kernel)
     text = llvm_text(kernel, level)
     return text if level == "llvm" else machine_code(text, level)
+
+
+def precision_of(program: Program) -> str:
+    """By what a program keeps its states in."""
+    if format_of(program) is not f32:
+        return "float64"
+    return "compensated" if any(s.low_of is not None for s in program.states) else "float32"
+
+
+def shader_text(kernel: Kernel) -> str:
+    """WGSL of all sections; a careful one of each whose guard may fire is made when it does."""
+    sections = [kernel.section(name) for name in SECTIONS if kernel.has(name)]
+    return written(WGSL, sections, kernel.params, (False,) * len(kernel.params))[0]
 
 
 def llvm_text(kernel: Kernel, level: str) -> str:

@@ -54,6 +54,18 @@ def fast_math(f: Finished) -> Found:
     return {"math": "fast", "comparable": "with runs of this program, backend and machine alone"}
 
 
+def adapter_bits(f: Finished) -> Found:
+    """What the adapter rounds; where it has not the bits of others, no hash is to be compared with one from elsewhere."""
+    from tinyphysics.runtime.engines.webgpu import machine, probed  # an extra
+
+    m, probe = machine(), probed()
+    told = {"adapter": str(m.info), "probe": str(probe)}
+    if probe.claims_bits:
+        return {"webgpu": {**told, "bits": True}}
+    f.out.hash_of = partial(marked, "webgpu", f.out.hash_of)
+    return {"webgpu": {**told, "bits": False, "off_at_first": m.off}}
+
+
 def tree_errors(f: Finished) -> Found:
     """How far the forces of a tree code are from those of a direct sum."""
     measured = f.record.measured
@@ -344,6 +356,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("transfers", applies=lambda f: f.run.target.backend == "cuda",
                after=lambda f: {k: n - f.ran.moved[k] for k, n in transferred(f.run.target).items()}),
     Diagnostic("math", applies=lambda f: f.setup.goal.math == "fast", after=fast_math),
+    Diagnostic("webgpu", applies=lambda f: f.run.target.backend == "webgpu", after=adapter_bits),
     Diagnostic("shape", applies=lambda f: f.record.shape, after=lambda f: {"shape": dict(f.record.shape)}),
     Diagnostic("approximate", applies=lambda f: f.record.measured, after=tree_errors),
     Diagnostic("long_range", applies=lambda f: f.run.system.long_range is not None, after=sums_over_images),

@@ -1,0 +1,1 @@
+"""How are WebGPU adapters driven, and what does each of them round?"""

@@ -1,0 +1,268 @@
+"""WebGPU adapters of this machine, reached through wgpu: the only file that imports it.
+
+A call goes on for as long as it has to, in dispatches that are short: drivers end what takes a second or two. How many steps one
+of them has is found by measuring, and changes no bit.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.context import WEBGPU_ADAPTER
+from tinyphysics.device.webgpu.probe import OWN, ROWS, Probe, judged, triples
+from tinyphysics.errors import BackendError
+from tinyphysics.util import plural
+
+INSTALL = 'pip install "tinyphysics[webgpu]"'
+GROUP = 64  # calls side by side: the workgroup_size of the text
+MOST = 65_535 * GROUP  # members of a dispatch
+SHORT, LONG = 0.02, 0.08  # seconds: a dispatch that takes less has twice as many steps next time, or half as many
+FIRST = 1e6  # operations of the first dispatch
+KINDS = ("DiscreteGPU", "IntegratedGPU", "CPU", "Unknown")  # in the order in which they are taken
+Array = Any
+
+
+@lru_cache(maxsize=1)
+def wgpu() -> Any:
+    try:
+        return import_module("wgpu")
+    except ImportError:
+        raise BackendError("the backend `webgpu` needs wgpu", fix=INSTALL) from None
+
+
+@dataclass(frozen=True)
+class AdapterInfo:
+    """One adapter, in words and as it is."""
+
+    name: str
+    backend: str  # Vulkan, Metal, D3D12, OpenGL
+    kind: str
+    adapter: Any
+
+    def __str__(self) -> str:
+        return f"{self.name} through {self.backend}"
+
+
+@lru_cache(maxsize=1)
+def adapters() -> tuple[AdapterInfo, ...]:
+    """Every adapter: graphics processors before emulations, and OpenGL after the others."""
+    found = []
+    for a in wgpu().gpu.enumerate_adapters_sync():
+        info = a.info
+        found.append(AdapterInfo(info["device"] or "unnamed", info["backend_type"], info["adapter_type"], a))
+    place = {kind: k for k, kind in enumerate(KINDS)}
+    found.sort(key=lambda f: (f.backend == "OpenGL", place.get(f.kind, len(KINDS))))
+    return tuple(found)
+
+
+def chosen(number: int) -> AdapterInfo:
+    every = adapters()
+    if not every:
+        raise BackendError(
+            "wgpu is installed, but finds no WebGPU adapter",
+            fix="A driver for Vulkan is one; Mesa's `lavapipe` (mesa-vulkan-drivers) needs no graphics processor.",
+        )
+    if not 0 <= number < len(every):
+        raise BackendError(
+            f"there is no WebGPU adapter {number} (TINYPHYSICS_WEBGPU_ADAPTER)",
+            fix=f"Adapters are numbered from 0; there {'is' if len(every) == 1 else 'are'} "
+            f"{plural(len(every), 'adapter')}: see tp doctor.",
+        )
+    return every[number]
+
+
+class Machine:
+    """An adapter that is open; one dispatch at a time."""
+
+    def __init__(self, info: AdapterInfo) -> None:
+        w = wgpu()
+        self.info, self.lock = info, threading.RLock()
+        try:
+            self.device = info.adapter.request_device_sync()
+        except Exception as error:
+            raise BackendError(f"`{info}` could not be opened: {first_line(error)}") from error
+        stage = w.ShaderStage.COMPUTE
+        kinds = ["read-only-storage", "storage", *["read-only-storage"] * 3, "storage", "uniform"]
+        self.layout = self.device.create_bind_group_layout(
+            entries=[
+                {"binding": k, "visibility": stage, "buffer": {"type": kind}} for k, kind in enumerate(kinds)
+            ]
+        )
+        self.pipeline_layout = self.device.create_pipeline_layout(bind_group_layouts=[self.layout])
+        self._probe: Probe | None = None
+        self.off = 0.0  # by how much first blocks were off, where no bits are claimed
+
+    def module(self, code: str | bytes, label: str = "") -> Any:
+        try:
+            return self.device.create_shader_module(code=code, label=label)
+        except Exception as error:
+            raise BackendError(f"`{self.info}` did not take the kernel: {first_line(error)}") from error
+
+    def pipeline(self, module: Any, entry: str, switches: dict[str, bool]) -> Any:
+        stage = {"module": module, "entry_point": entry, "constants": {k: int(v) for k, v in switches.items()}}
+        try:
+            return self.device.create_compute_pipeline(layout=self.pipeline_layout, compute=stage)
+        except Exception as error:
+            raise BackendError(f"`{self.info}` did not build the kernel: {first_line(error)}") from error
+
+    def buffer(self, a: Array | int) -> Any:
+        """A copy of an array there, or so many bytes of nothing; never empty, which a binding cannot be."""
+        u = wgpu().BufferUsage
+        usage = u.STORAGE | u.COPY_SRC | u.COPY_DST
+        if isinstance(a, int):
+            return self.device.create_buffer(size=max(a, 4), usage=usage)
+        if not a.size:
+            return self.device.create_buffer(size=4, usage=usage)
+        return self.device.create_buffer_with_data(data=np.ascontiguousarray(a), usage=usage)
+
+    def back(self, buffer: Any, like: Array) -> Array:
+        if not like.size:
+            return like.copy()
+        return np.frombuffer(self.device.queue.read_buffer(buffer), like.dtype).reshape(like.shape)
+
+    def dispatch(self, pipeline: Any, buffers: Sequence[Any], call: Sequence[int], members: int) -> None:
+        """One dispatch, which is over when this returns."""
+        w = wgpu()
+        numbers = self.device.create_buffer_with_data(
+            data=struct.pack("<8I", *call, *[0] * (8 - len(call))), usage=w.BufferUsage.UNIFORM
+        )
+        entries = [
+            {"binding": k, "resource": {"buffer": b, "offset": 0, "size": b.size}}
+            for k, b in enumerate((*buffers, numbers))
+        ]
+        group = self.device.create_bind_group(layout=self.layout, entries=entries)
+        encoder = self.device.create_command_encoder()
+        one = encoder.begin_compute_pass()
+        one.set_pipeline(pipeline)
+        one.set_bind_group(0, group)
+        one.dispatch_workgroups(-(-members // GROUP))
+        one.end()
+        self.device.queue.submit([encoder.finish()])
+        self.device.queue.read_buffer(buffers[-1], 0, 4)  # which is there when the dispatch is over
+
+    def probe(self, text: str, entry: str) -> Probe:
+        """What it rounds: found out once, by its own operations, and again with what stands for those that are wrong."""
+        with self.lock:
+            if self._probe is None:
+                module = self.module(text)
+                first = self.asked(module, entry, {})
+                again = self.asked(module, entry, first.switches)
+                own = {row: (first.wrong[row], first.subnormal[row]) for row in OWN}
+                self._probe = replace(
+                    again,
+                    wrong=again.wrong | {r: n for r, (n, _) in own.items()},
+                    subnormal=again.subnormal | {r: n for r, (_, n) in own.items()},
+                )
+            return self._probe
+
+    def asked(self, module: Any, entry: str, switches: dict[str, bool]) -> Probe:
+        given = triples()
+        out, n = np.zeros((len(ROWS), given.shape[1]), np.float32), given.shape[1]
+        there, none = self.buffer(out), self.buffer(0)
+        buffers = [self.buffer(given), there, none, none, none, self.buffer(4)]
+        self.dispatch(self.pipeline(module, entry, switches), buffers, (0, n, n, 1, 0), n)
+        return judged(given, self.back(there, out))
+
+
+_open: dict[int, Machine] = {}
+_opening = threading.Lock()
+
+
+def machine() -> Machine:
+    """The adapter that kernels of this process are built for."""
+    number = WEBGPU_ADAPTER.value
+    with _opening:
+        if number not in _open:
+            _open[number] = Machine(chosen(number))
+        return _open[number]
+
+
+def described() -> list[str]:
+    """For people: the adapters that are here, or what is missing; never an error."""
+    try:
+        every = adapters()
+        told = f"wgpu {version('wgpu')}"
+        return [f"{told}: {a}" for a in every] or [f"none: {told} finds no adapter"]
+    except BackendError as error:
+        return [f"none: {error.what}"]
+
+
+def first_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:400]
+
+
+# --- sections ---------------------------------------------------------------------------------------
+class OnMembers:
+    """The kernel of a section as a function of arrays: their columns from `begin` to `end` go there and come back.
+
+    `handed(uniform, varying, first, steps)` gives the words that are computed before: for all, for each member, for each step.
+    """
+
+    def __init__(
+        self,
+        m: Machine,
+        pipeline: Any,
+        handed: Callable[[Array, Array, int, int], tuple[Array, Array, Array]],
+        operations: int,
+        loops: bool,
+    ) -> None:
+        self.m, self.pipeline, self.handed, self.loops = m, pipeline, handed, loops
+        self.operations = max(operations, 1)
+        self.at_once: dict[int, int] = {}  # steps of a dispatch, by the members that it has
+
+    def steps_for(self, members: int) -> int:
+        return self.at_once.setdefault(members, max(1, int(FIRST / (self.operations * members))))
+
+    def __call__(
+        self, source: Array, out: Array, uniform: Array, varying: Array, flags: Array, series: Array,
+        begin: int, end: int, members: int, first: int, rows: int, stride: int,
+    ) -> None:  # fmt: skip
+        for at in range(begin, end, MOST):
+            self.part(source, out, uniform, varying, flags, slice(at, min(at + MOST, end)), first, rows)
+
+    def part(
+        self, source: Array, out: Array, uniform: Array, varying: Array, flags: Array, here: slice,
+        first: int, steps: int,
+    ) -> None:  # fmt: skip
+        count = here.stop - here.start
+        own = None if varying is None else varying[:, here]
+        given, raised = np.ascontiguousarray(source[:, here]), np.zeros(count, np.uint32)
+        into = np.empty((len(out), count), out.dtype)
+        with self.m.lock:
+            a, b, seen = self.m.buffer(given), self.m.buffer(into.nbytes), self.m.buffer(raised)
+            done, steps = 0, steps if self.loops else 1
+            if not steps:
+                a, b = b, a
+            while done < steps:
+                n = min(self.steps_for(count), steps - done)
+                words = [self.m.buffer(w) for w in self.handed(uniform, own, first + done, n)]
+                began = time.perf_counter()
+                self.m.dispatch(self.pipeline, [a, b, *words, seen], (0, count, count, n, 0), count)
+                self.learn(count, n, time.perf_counter() - began)
+                done += n
+                if done < steps:
+                    a, b = b, a
+            result, marks = self.m.back(b, into), self.m.back(seen, raised)
+        well = marks == 0
+        flags[here] = marks
+        if well.all():
+            out[:, here] = result
+        else:
+            out[:, here][:, well] = result[:, well]
+
+    def learn(self, members: int, n: int, seconds: float) -> None:
+        known = self.at_once[members]
+        if seconds > LONG:
+            self.at_once[members] = max(1, known // 2)
+        elif seconds < SHORT and n == known:
+            self.at_once[members] = min(2 * known, 1 << 24)

@@ -1,0 +1,124 @@
+"""What does an adapter round?  Its results on 65,536 triples of numbers, beside those of IEEE 754.
+
+WGSL promises few bits: quotients and roots to some units in the last place, a fused operation that may be a product and a sum,
+subnormal numbers that may be zeros. So every adapter is asked once, and what a run says of its bits rests on the answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.device.host.arrays import fma32
+
+TRIPLES = 1 << 16
+# rows of results, in the order of emit/scalar/shaders.py: PROBED
+OWN = ("sum", "difference", "product", "quotient", "root", "fused", "survives", "apart", "negative")
+OURS = ("our sum", "our difference", "our product", "our quotient", "our root", "our fused", "our survives", "our apart",
+        "below", "at most", "same")  # fmt: skip
+ROWS = OWN + OURS
+NEEDED = ("sum", "difference", "product", "survives", "apart", "negative")  # of the machine itself
+WORDS = {
+    "sum": "+", "difference": "−", "product": "×", "quotient": "÷", "root": "√", "fused": "fma",
+    "survives": "(x+y)−x", "apart": "x·y+z in two roundings", "negative": "−x",
+}  # fmt: skip
+LEAST = np.float32(2.0**-126)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """How many of the results are wrong, by row: where normal numbers meet, and where a subnormal one takes part."""
+
+    triples: int
+    wrong: dict[str, int]
+    subnormal: dict[str, int]
+
+    @property
+    def keeps_small(self) -> bool:
+        """Does it compute with subnormal numbers?"""
+        return not any(self.subnormal[row] for row in NEEDED)
+
+    @property
+    def switches(self) -> dict[str, bool]:
+        """Which of its own operations a kernel may use (emit/scalar/shaders.py: SWITCHES)."""
+        own = {f"OWN_{row.upper()}": not self.wrong[row] for row in ("fused", "quotient", "root")}
+        if self.keeps_small:  # then no size of a number is looked at
+            own = {k: v and not self.subnormal[k[4:].lower()] for k, v in own.items()}
+        return own | {"KEEPS_SMALL": self.keeps_small}
+
+    @property
+    def why_not(self) -> str:
+        """What a claim of bits fails at; empty if it does not."""
+        bad = [r for r in NEEDED if self.wrong[r]]
+        if bad:
+            return ", ".join(f"{WORDS[r]} is wrong in {self.wrong[r]:,}" for r in bad)
+        if self.subnormal["negative"]:
+            return "−x of a subnormal number is another number"
+        bad = [r for r in OURS if self.wrong[r] or self.subnormal[r]]
+        return f"the kernel's own functions are wrong: {', '.join(bad)}" if bad else ""
+
+    @property
+    def claims_bits(self) -> bool:
+        return not self.why_not
+
+    def __str__(self) -> str:
+        if not self.claims_bits:
+            return f"a bound only: of {self.triples:,} triples {self.why_not}"
+        whole = [WORDS[r] for r in ("fused", "quotient", "root") if not self.switches[f"OWN_{r.upper()}"]]
+        told = f"; {', '.join(whole)} in whole numbers" if whole else ""
+        small = "" if self.keeps_small else "; it loses subnormal numbers, which are computed in whole numbers"
+        return f"the bits of float32 on {self.triples:,} triples{told}{small}"
+
+
+def triples() -> Any:
+    """(3, TRIPLES) numbers: of any exponent, near each other, near the subnormal ones, and products that cancel."""
+    n = np.arange(3 * TRIPLES, dtype=np.uint32)
+    with np.errstate(over="ignore"):
+        for factor, shift in ((0x85EBCA6B, 13), (0xC2B2AE35, 16), (0x27D4EB2F, 15)):
+            n = (n ^ (n >> np.uint32(shift))) * np.uint32(factor)
+        n ^= n >> np.uint32(16)
+    bits = n.reshape(3, TRIPLES)
+    kind = np.arange(TRIPLES, dtype=np.uint32) & np.uint32(3)
+    field = (bits >> np.uint32(23)) & np.uint32(255)
+    near = np.uint32(115) + field % np.uint32(24)
+    field = np.where(kind == 1, np.uint32(1) + field % np.uint32(254), near)
+    field = np.where(kind == 3, field % np.uint32(72), field)
+    out = ((bits & np.uint32(0x807FFFFF)) | (field << np.uint32(23))).view(np.float32)
+    with np.errstate(all="ignore"):
+        out[2] = np.where(kind == 2, -(out[0] * out[1]), out[2])
+    some = np.arange(TRIPLES) % 61
+    for k in range(3):  # zeros of both signs, alone and together; equal numbers
+        out[k] = np.where((some == k) | (some == 5), np.copysign(np.float32(0), out[k]), out[k])
+    out[1] = np.where(some == 7, out[0], out[1])
+    return np.ascontiguousarray(out)
+
+
+def expected(x: Any, y: Any, z: Any) -> dict[str, Any]:
+    with np.errstate(all="ignore"):
+        fused, root, quotient = fma32(x, y, z), np.sqrt(np.abs(x)), x / y
+        own = (x + y, x - y, x * y, quotient, root, fused, (x + y) - x, x * y + z, -x)
+        ours = (x + y, x - y, x * y, quotient, root, fused, (x + y) - x, x * y + z, x < y, x <= y, x == y)
+    return {n: np.asarray(a, np.float32) for n, a in zip(ROWS, (*own, *ours))}
+
+
+def judged(given: Any, found: Any) -> Probe:
+    """Of the results of an adapter on `triples`, a row each."""
+    want = expected(*given)
+    tiny = np.any(small(given), axis=0)
+    wrong, subnormal = {}, {}
+    with np.errstate(all="ignore"):
+        between = small(given[0] + given[1]) | small(given[0] * given[1])
+    for k, row in enumerate(ROWS):
+        a, b = want[row], np.asarray(found[k], np.float32)
+        differs = (a.view(np.uint32) != b.view(np.uint32)) & ~(np.isnan(a) & np.isnan(b))
+        far = ~np.isfinite(a)  # a run ends with it
+        rare = tiny | small(a) | between
+        wrong[row] = int(np.count_nonzero(differs & ~rare & ~far))
+        subnormal[row] = int(np.count_nonzero(differs & rare & ~far))
+    return Probe(given.shape[1], wrong, subnormal)
+
+
+def small(x: Any) -> Any:
+    return (x != 0) & (np.abs(x) < LEAST)

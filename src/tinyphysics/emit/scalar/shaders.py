@@ -1,0 +1,371 @@
+"""A kernel in a shading language: a call for each member, for as many steps as it is asked for.
+
+These languages have numbers of 32 bits and promise little of them. So what is of parameters alone, or of the time alone, is
+computed before and handed in (`Handed`), float64 included; and what such a machine may not round once is a function in whole
+numbers (rules/functions/whole_float.py), unless its own was found to be right: a switch that is set when a pipeline is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from tinyphysics.emit.text.marks import C as SLASHES
+from tinyphysics.emit.text.marks import mark, marking
+from tinyphysics.emit.text.shading import WORDS, Shading, as_bits, expression, literal
+from tinyphysics.errors import BackendError
+from tinyphysics.ir.dtype import DType, bool_, f32, u32
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.uop import UOp, substitute, toposort
+from tinyphysics.rules.functions import whole_float
+from tinyphysics.tpir.kernels.kernel import NOW, Section, Tail
+
+# which of a machine's own operations are right, and does it keep subnormal numbers?  Set when a pipeline is made
+SWITCHES = ("OWN_FUSED", "OWN_QUOTIENT", "OWN_ROOT", "KEEPS_SMALL")
+HIGH = """  {low_a}
+  {low_b}
+  {high_a}
+  {high_b}
+  {middle}
+  {rest}
+  return high_a * high_b + (middle >> 16u) + (rest >> 16u);"""
+ALIKE, EACH, TIMES, MOVING = range(4)  # of what does a number depend: of all, of a member, of the time, of a state
+
+
+@dataclass(frozen=True, eq=False)
+class Handed:
+    """What is computed before a call of a section: words for all members, for each of them, for each step."""
+
+    alike: tuple[UOp, ...]
+    own: tuple[UOp, ...]
+    clock: tuple[UOp, ...]
+
+
+def section_name(f: Section) -> str:
+    return f"section_{f.name}"  # `final` is a word of WGSL
+
+
+def kinds_of(f: Section, params: Sequence[UOp], varying: Sequence[bool]) -> dict[UOp, int]:
+    """Of what each node depends."""
+    known = {p: EACH if v else ALIKE for p, v in zip(params, varying)}
+    known |= {NOW: TIMES} | dict.fromkeys([*f.loads, *f.weights], MOVING)
+    for u in f.needed:
+        if u not in known:
+            found = {known[s] for s in u.src}
+            # of a member and of the time: there is no table of both
+            known[u] = MOVING if {EACH, TIMES} <= found else max(found, default=ALIKE)
+    return known
+
+
+def opened(f: Section) -> Section:
+    """The section with its invariants where they are used: what is handed in is found anew."""
+    if not f.invariants:
+        return f
+    table = dict(f.invariants)
+
+    def put(roots: Sequence[UOp]) -> tuple[UOp, ...]:
+        return tuple(substitute(list(roots), table))
+
+    return replace(
+        f, roots=put(f.roots), guards=put(f.guards), invariants={},
+        weights={w: put(row) for w, row in f.weights.items()},
+        tails=tuple(Tail(t.period, put(t.roots), put(t.guards)) for t in f.tails),
+        going=None if f.going is None else put([f.going])[0],
+    )  # fmt: skip
+
+
+class ShaderWriter:
+    """One section in one language."""
+
+    def __init__(self, d: Shading, f: Section, params: Sequence[UOp], varying: Sequence[bool]) -> None:
+        assert not f.watched, "observables are computed where float64 is"
+        self.d, self.f = d, opened(f)
+        self.kinds = kinds_of(self.f, params, varying)
+        self.handed: dict[int, list[UOp]] = {ALIKE: [], EACH: [], TIMES: []}
+        self.places: dict[UOp, int] = {}  # rows of those that have a name
+        self.rows: dict[UOp, tuple[int, int]] = {}  # of what differs from stage to stage: (which table, first row)
+        self.count = 0
+        self.find()
+
+    # --- what is handed in --------------------------------------------------------------------------
+    def find(self) -> None:
+        f, kinds = self.f, self.kinds
+        for w, row in f.weights.items():
+            kind = max(kinds[u] for u in row)
+            if kind > EACH:
+                refuse("a weight of a stage that depends on the time")
+            self.rows[w] = kind, len(self.handed[kind])
+            self.handed[kind] += row
+        users = [u for u in f.needed if kinds[u] == MOVING]
+        for u in dict.fromkeys([s for u in users for s in u.src] + f.everything):
+            if kinds[u] != MOVING and u.op is not Ops.CONST:
+                self.places[u] = len(self.handed[kinds[u]])
+                self.handed[kinds[u]].append(u)
+        for u in (*users, *(u for table in self.handed.values() for u in table)):
+            if u.dtype not in WORDS:
+                refuse(f"numbers of type {u.dtype.name}")
+
+    @property
+    def given(self) -> Handed:
+        return Handed(*(tuple(self.handed[kind]) for kind in (ALIKE, EACH, TIMES)))
+
+    # --- lines --------------------------------------------------------------------------------------
+    def let(self, n: str, t: DType, x: str) -> str:
+        return self.d.constant.format(n=n, t=self.d.types[t.name], x=x)
+
+    def var(self, n: str, t: DType, x: str) -> str:
+        return self.d.variable.format(n=n, t=self.d.types[t.name], x=x)
+
+    def word(self, t: DType, text: str) -> str:
+        return f"{text} != 0u" if t is bool_ else as_bits(self.d, u32, t, text)
+
+    def lines(self, roots: Sequence[UOp], names: dict[UOp, str], indent: str) -> list[str]:
+        out: list[str] = []
+        for u in toposort(roots, dict.fromkeys(names)):
+            if u in names:
+                continue
+            if u.op is Ops.CONST:
+                names[u] = literal(self.d, u)
+                continue
+            text = expression(self.d, u, [names[s] for s in u.src])
+            names[u] = f"v{self.count}"
+            self.count += 1
+            out.append(indent + self.let(names[u], u.dtype, text))
+            mark(out, len(out) - 1, u, SLASHES)
+        return out
+
+    def tables(self, kind: int, array: str, place: str, names: dict[UOp, str], indent: str) -> list[str]:
+        """The words of a table under names."""
+        out: list[str] = []
+        for u, row in self.places.items():
+            if self.kinds[u] != kind:
+                continue
+            names[u] = f"{'pgw'[kind]}{row}"
+            told = f"  // {u.arg}" if u.op is Ops.VAR else ""
+            text = self.word(u.dtype, f"{array}[{place.format(k=row)}]")
+            out.append(indent + self.let(names[u], u.dtype, text) + told)
+            mark(out, len(out) - 1, u, SLASHES)
+        return out
+
+    def staged(self, names: dict[UOp, str], indent: str) -> list[str]:
+        out = []
+        for k, (w, (kind, first)) in enumerate(self.rows.items()):
+            names[w] = f"o{k}"
+            array, place = ("alike", "{k}u + s") if kind == ALIKE else ("own", "({k}u + s)*call.members + lane")
+            out.append(
+                indent + self.let(names[w], w.dtype, self.word(w.dtype, f"{array}[{place.format(k=first)}]"))
+            )
+            mark(out, len(out) - 1, w, SLASHES)
+        return out
+
+    def text(self, name: str) -> str:
+        d, f = self.d, self.f
+        out = [d.entry.format(name=name)]
+        out += ["  " + self.let("lane", u32, f"call.begin + {d.member}"), "  if (lane >= call.end) { return; }"]
+        names: dict[UOp, str] = {}
+        out += self.tables(ALIKE, "alike", "{k}", names, "  ")
+        out += self.tables(EACH, "own", "{k}u*call.members + lane", names, "  ")
+        for slot, v in enumerate(f.loads):
+            line = self.var(f"s{slot}", v.dtype, f"source[{slot}u*call.members + lane]")
+            out.append(f"  {line}  // {v.arg}")
+            mark(out, len(out) - 1, v, SLASHES)
+            names[v] = f"s{slot}"
+        if f.guarded:
+            out.append("  " + self.var("seen", bool_, "false"))
+
+        def body(roots: Sequence[UOp], guards: Sequence[UOp], inner: dict[UOp, str], indent: str) -> list[str]:
+            found = self.lines([*roots, *guards], inner, indent)
+            found += [f"{indent}seen = seen || {inner[g]};" for g in guards]
+            return found
+
+        def moved(roots: Sequence[UOp], inner: dict[UOp, str], indent: str) -> list[str]:
+            changed = [(k, u) for k, u in enumerate(roots) if u is not f.loads[k]]
+            new = [indent + self.let(f"n{k}", u.dtype, inner[u]) for k, u in changed]
+            return [*new, *(f"{indent}s{k} = n{k};" for k, _ in changed)]
+
+        results = [f"s{k}" for k in range(len(f.loads))]
+        if f.loops:
+            out.append(f"  for ({self.var('i', u32, '0u')} i < call.steps; i++) {{")
+            inner = dict(names)
+            if f.going is not None:
+                gate = dict(inner)
+                out += self.lines([f.going], gate, "    ")
+                out.append(f"    if (!{gate[f.going]}) {{ break; }}")
+            out += self.tables(TIMES, "clock", "{k}u*call.steps + i", inner, "    ")
+            deep = "    " if f.stages == 1 else "      "
+            if f.stages > 1:
+                out.append(f"    for ({self.var('s', u32, '0u')} s < {f.stages}u; s++) {{")
+                out += self.staged(inner, deep)
+            stage = dict(inner)
+            out += body(f.roots, f.guards, stage, deep) + moved(f.roots, stage, deep)
+            for t in f.tails:
+                tail = dict(inner)
+                out.append(f"{deep}if ((s + 1u) % {t.period}u == 0u) {{")
+                out += body(t.roots, t.guards, tail, deep + "  ") + moved(t.roots, tail, deep + "  ")
+                out.append(deep + "}")
+            out.append("  }" if f.stages == 1 else "    }\n  }")
+        else:
+            out += self.tables(TIMES, "clock", "{k}", names, "  ")
+            out += body(f.roots, f.guards, names, "  ")
+            results = [names[u] for u in f.roots]
+        if f.guarded:
+            out.append("  if (seen) { flags[lane] = 1u; return; }")
+        out += [f"  becomes[{k}u*call.members + lane] = {x};" for k, x in enumerate(results)]
+        return "\n".join([*out, "}"])
+
+
+def refuse(what: str) -> None:
+    raise BackendError(
+        f"WebGPU computes with 32 bits, and this kernel has {what}",
+        fix='backend="wasm" runs in a browser with float64; or choose precision="float32".',
+    )
+
+
+def written(
+    d: Shading, sections: Sequence[Section], params: Sequence[UOp], varying: Sequence[bool]
+) -> tuple[str, list[Handed]]:
+    """(a text with an entry for each section, what is handed to each)."""
+    kinds = {v.dtype for f in sections for v in f.loads} | {u.dtype for f in sections for u in f.roots}
+    if len(kinds) > 1:
+        refuse(" and ".join(sorted(f"numbers of type {k.name}" for k in kinds)))
+    kind = next(iter(kinds), f32)
+    if kind not in WORDS:
+        refuse(f"numbers of type {kind.name}")
+    writers = [ShaderWriter(d, f, params, varying) for f in sections]
+    entries = [w.text(section_name(f)) for w, f in zip(writers, sections)]
+    head = d.head.format(T=d.types[kind.name])
+    used = {name for name in HELPERS if any(f"{name}(" in text for text in entries)}
+    return "\n".join([head, helpers(d, frozenset(used)), *entries]) + "\n", [w.given for w in writers]
+
+
+@dataclass(frozen=True)
+class Helper:
+    """An operation on floats: the machine's own, where that is right, else in whole numbers.
+
+    Where subnormal numbers are lost, its own is right if `safe`: then none of them can matter.
+    """
+
+    given: str
+    own: str
+    safe: str  # of the arguments, and of `own` as r; a size is the bits of a number without its sign
+    rest: str
+    switch: str = ""  # its own may be wrong anywhere
+    is_truth: bool = False
+
+
+NORMAL = "0x00800000u"  # the size of 2**-126
+FINITE = "0x7f800000u"  # sizes of numbers are below this one
+PLAIN = f"0x{(127 - 100) << 23:08x}u"  # of 2**-100: a number below 2**-126, added, changes nothing
+WHOLE: dict[str, tuple[str, Callable[..., UOp]]] = {
+    "whole_fused":    ("xyz", whole_float.fused),
+    "whole_quotient": ("xy",  whole_float.quotient),
+    "whole_root":     ("x",   whole_float.root),
+    "whole_below":    ("xy",  whole_float.less),
+    "whole_same":     ("xy",  whole_float.equal),
+}  # fmt: skip
+SMALL = f"size(x) >= {NORMAL} || size(y) >= {NORMAL}"
+HELPERS: dict[str, Helper] = {
+    "fused":    Helper("xyz", "fma(x, y, z)", f"size(r) >= {NORMAL} && size(r) < {FINITE} && size(x) >= {NORMAL} && "
+                       f"size(y) >= {NORMAL} && size(z) >= {NORMAL}", "whole_fused(x, y, z)", "OWN_FUSED"),
+    "quotient": Helper("xy", "x / y", f"size(r) >= {NORMAL} && size(r) < {FINITE}", "whole_quotient(x, y)",
+                       "OWN_QUOTIENT"),
+    "root":     Helper("x", "sqrt(x)", f"size(x) >= {NORMAL}", "whole_root(x)", "OWN_ROOT"),
+    "plus":     Helper("xy", "x + y", f"size(r) >= {PLAIN}", "whole_fused(x, 1.0, y)"),
+    "minus":    Helper("xy", "x - y", f"size(r) >= {PLAIN}", "whole_fused(x, 1.0, opposite(y))"),
+    "times":    Helper("xy", "x * y", f"size(r) >= {NORMAL}", "whole_fused(x, y, opposite(0.0))"),
+    "below":    Helper("xy", "x < y", SMALL, "whole_below(x, y)", is_truth=True),
+    "atmost":   Helper("xy", "x <= y", SMALL, "!whole_below(y, x)", is_truth=True),
+    "same":     Helper("xy", "x == y", SMALL, "whole_same(x, y)", is_truth=True),
+}  # fmt: skip
+
+
+def helpers(d: Shading, names: frozenset[str]) -> str:
+    """The functions that entries call."""
+    with marking(None):
+        return helper_texts(d, names)
+
+
+@lru_cache(maxsize=32)
+def helper_texts(d: Shading, names: frozenset[str]) -> str:
+    used = {w for n in names & set(HELPERS) for w in WHOLE if f"{w}(" in HELPERS[n].rest}
+    t = {f32: d.types["f32"], u32: d.types["u32"], bool_: d.types["bool"]}
+
+    def head(name: str, given: Sequence[str], kind: DType) -> str:
+        told = ", ".join(d.argument.format(n=n, t=t[f32]) for n in given)
+        return d.helper.format(name=name, given=told, t=t[kind])
+
+    out = [d.own.format(name=switch, k=k) for k, switch in enumerate(SWITCHES)] if names & set(HELPERS) else []
+    if "mulhi" in names or "whole_fused" in used:
+        out.append(high_product(d))
+    if names & set(HELPERS):
+        bare = f"{as_bits(d, f32, u32, 'x')} & 0x7fffffffu"
+        turned = as_bits(d, u32, f32, f"{as_bits(d, f32, u32, 'x')} ^ (0x80000000u | call.zero)")
+        out += [head("size", "x", u32), f"  return {bare};", "}"]
+        out += [head("opposite", "x", f32), f"  return {turned};", "}"]
+    for name, (given, make) in WHOLE.items():
+        if name in used:
+            value = make(*(UOp.var(n, (), f32) for n in given))
+            lines, result = leaf(d, [UOp.var(n, (), f32) for n in given], value)
+            out += [head(name, given, value.dtype), *lines, f"  return {result};", "}"]
+    for name, h in HELPERS.items():
+        if name not in names:
+            continue
+        kind = bool_ if h.is_truth else f32
+        out += [
+            head(name, h.given, kind),
+            "  " + d.constant.format(n="r", t=t[kind], x=h.own),
+            f"  if ({f'{h.switch} && ' if h.switch else ''}(KEEPS_SMALL || ({h.safe}))) {{ return r; }}",
+            f"  return {h.rest};",
+            "}",
+        ]
+    return "\n".join(out)
+
+
+def high_product(d: Shading) -> str:
+    """The upper half of a product, which WGSL has no operation for."""
+    u = d.types["u32"]
+    given = ", ".join(d.argument.format(n=n, t=u) for n in "ab")
+    lines = {
+        "low_a": "a & 65535u", "low_b": "b & 65535u", "high_a": "a >> 16u", "high_b": "b >> 16u",
+        "middle": "high_a * low_b + (low_a * low_b >> 16u)",
+        "rest": "low_a * high_b + (middle & 65535u)",
+    }  # fmt: skip
+    told = {n: d.constant.format(n=n, t=u, x=x) for n, x in lines.items()}
+    body = HIGH.format(**told)
+    return "\n".join([d.helper.format(name="mulhi", given=given, t=u), body, "}"])
+
+
+def leaf(d: Shading, arguments: Sequence[UOp], value: UOp) -> tuple[list[str], str]:
+    """(the lines of a function of numbers, its result); operations on floats in it are the machine's own."""
+    names = {a: str(a.arg) for a in arguments}
+    out: list[str] = []
+    for k, u in enumerate(toposort([value], dict.fromkeys(arguments))):
+        if u in names:
+            continue
+        if u.op is Ops.CONST:
+            names[u] = literal(d, u)
+            continue
+        text = expression(d, u, [names[s] for s in u.src], plainly=True)
+        names[u] = f"t{k}"
+        out.append("  " + d.constant.format(n=names[u], t=d.types[u.dtype.name], x=text))
+    return out, names[value]
+
+
+# --- what an adapter is asked (device/webgpu/probe.py) ----------------------------------------------
+PROBED = ("x + y", "x - y", "x * y", "x / y", "sqrt(abs(x))", "fma(x, y, z)", "(x + y) - x", "x * y + z", "-x",
+          "plus(x, y)", "minus(x, y)", "times(x, y)", "quotient(x, y)", "root(abs(x))", "fused(x, y, z)",
+          "minus(plus(x, y), x)", "plus(times(x, y), z)", "select(0.0, 1.0, below(x, y))",
+          "select(0.0, 1.0, atmost(x, y))", "select(0.0, 1.0, same(x, y))")  # fmt: skip
+
+
+@lru_cache(maxsize=2)
+def probe_text(d: Shading) -> str:
+    """A kernel that does each operation on the three numbers of a column, and writes a row for each."""
+    out = [d.head.format(T=d.types["f32"]), helpers(d, frozenset(HELPERS)), d.entry.format(name="probe")]
+    out.append("  " + d.constant.format(n="lane", t=d.types["u32"], x=f"call.begin + {d.member}"))
+    out.append("  if (lane >= call.end) { return; }")
+    for k, n in enumerate("xyz"):
+        out.append("  " + d.constant.format(n=n, t=d.types["f32"], x=f"source[{k}u*call.members + lane]"))
+    out += [f"  becomes[{k}u*call.members + lane] = {x};" for k, x in enumerate(PROBED)]
+    return "\n".join([*out, "}"]) + "\n"

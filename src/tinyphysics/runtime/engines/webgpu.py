@@ -1,0 +1,189 @@
+"""How does a program become kernels of a WebGPU adapter?  Text from emit/, built and called by device/, checked beside LLVM's.
+
+A section that gives float64 (energies, observables) is of this processor: adapters have no such numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.device.host.arrays import Evaluator
+from tinyphysics.device.numbers import NUMPY_DTYPE
+from tinyphysics.device.protocols import Parts
+from tinyphysics.device.webgpu.driver import Machine, OnMembers, machine
+from tinyphysics.device.webgpu.probe import Probe
+from tinyphysics.emit.scalar.shaders import Handed, probe_text, section_name, written
+from tinyphysics.emit.text.shading import WGSL
+from tinyphysics.errors import BackendError
+from tinyphysics.ir.dtype import f64
+from tinyphysics.ir.uop import UOp
+from tinyphysics.report import Row
+from tinyphysics.runtime.engines.loaders import LlvmLoader
+from tinyphysics.target import VectorShape
+from tinyphysics.tpir.kernels.kernel import NOW, Section
+
+ONE = VectorShape(1, 1)
+MEMBERS, STEPS = 64, 64  # of the first block of a run, which are computed twice
+Call = Callable[..., None]
+
+
+def probed() -> Probe:
+    """What the adapter of this process rounds."""
+    return machine().probe(probe_text(WGSL), "probe")
+
+
+class WebGpuLoader:
+    """A call for each member."""
+
+    threads = by_address = False
+    quick = None
+    made = found = 0
+
+    def shape(self, section: Section, members: int) -> VectorShape:
+        return ONE
+
+    def load(
+        self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...], quick: bool = False
+    ) -> list[Any]:
+        return [self.one(f, params, varying) for f, _ in parts]
+
+    def one(self, f: Section, params: Sequence[UOp], varying: tuple[bool, ...]) -> Call:
+        if f.watched:
+            step = replace(f, name="step", watched=(), watched_guards=())
+            return watching(self.one(step, params, varying), looked(f, params, varying), len(f.watched))
+        if not f.loops and any(u.dtype is f64 for u in f.roots):
+            return here(f, params, varying)
+        m, probe = machine(), probed()
+        text, (given,) = written(WGSL, [f], params, varying)
+        switches = {name: on for name, on in probe.switches.items() if f"override {name}" in text}
+        pipeline = m.pipeline(m.module(text), section_name(f), switches)
+        self.made += 1
+        call = OnMembers(m, pipeline, handed(given, params, varying), f.operations, f.loops)
+        return begun(call, here(f, params, varying), m, probe) if f.loops else call
+
+
+def here(f: Section, params: Sequence[UOp], varying: tuple[bool, ...]) -> Call:
+    """The section on this processor."""
+    call: Call = LlvmLoader(shape=ONE).load([(f, ONE)], params, varying)[0]
+    return call
+
+
+def looked(f: Section, params: Sequence[UOp], varying: tuple[bool, ...]) -> Call:
+    """What is observed, of states."""
+    roots = tuple(u.cast(f64) if u.dtype is not f64 else u for u in f.watched)
+    one = Section("look", f.loads, roots, f.watched_guards, f.invariants, careful=f.careful)
+    return here(one, params, varying)
+
+
+def watching(step: Call, look: Call, count: int) -> Call:
+    """So many rows of what is observed, each after a stride of steps."""
+
+    def call(
+        source: Any, out: Any, uniform: Any, varying: Any, flags: Any, series: Any,
+        begin: int, end: int, members: int, first: int, rows: int, stride: int,
+    ) -> None:  # fmt: skip
+        state, row = source, np.empty((count, source.shape[1]))
+        seen = np.zeros(source.shape[1], np.int8)
+        new = np.array(source)
+        for j in range(rows):
+            step(state, new, uniform, varying, flags, None, begin, end, members, first + j * stride, stride, 1)
+            seen |= flags
+            state = new
+            look(state, row, uniform, varying, flags, None, begin, end, members, first + (j + 1) * stride, 1, 1)
+            seen |= flags
+            series[j, :, begin:end] = row[:, begin:end]
+        flags[begin:end] = seen[begin:end]
+        well = seen[begin:end] == 0
+        out[:, begin:end][:, well] = new[:, begin:end][:, well]
+
+    return call
+
+
+def handed(
+    given: Handed, params: Sequence[UOp], varying: tuple[bool, ...]
+) -> Callable[[Any, Any, int, int], tuple[Any, Any, Any]]:
+    """The words that are computed before a dispatch."""
+    alike, own, clock = (Evaluator(roots) for roots in (given.alike, given.own, given.clock))
+
+    def rows(e: Evaluator, env: dict[UOp, Any], count: int) -> Any:
+        with np.errstate(all="ignore"):
+            return np.array([words(np.broadcast_to(v, count)) for v in e(env)], np.uint32)
+
+    def call(uniform: Any, each: Any, first: int, steps: int) -> tuple[Any, Any, Any]:
+        same = {p: uniform[k : k + 1].astype(kind(p)) for k, p in enumerate(params) if not varying[k]}
+        members = 1 if each is None else each.shape[1]
+        apart = {p: each[k].astype(kind(p)) for k, p in enumerate(params) if varying[k]}
+        times = {NOW: np.arange(first, first + steps, dtype=np.float64)} if given.clock else {}
+        return rows(alike, same, 1), rows(own, same | apart, members), rows(clock, same | times, steps)
+
+    return call
+
+
+def kind(u: UOp) -> Any:
+    return NUMPY_DTYPE[u.dtype.name]
+
+
+def words(a: Any) -> Any:
+    return a.astype(np.uint32) if a.dtype.kind == "b" else np.ascontiguousarray(a).view(np.uint32)
+
+
+def begun(call: OnMembers, reference: Call, m: Machine, probe: Probe) -> Call:
+    """A loop whose first block of a run is compared with that of this processor."""
+
+    def run(
+        source: Any, out: Any, uniform: Any, varying: Any, flags: Any, series: Any,
+        begin: int, end: int, members: int, first: int, rows: int, stride: int,
+    ) -> None:  # fmt: skip
+        if first == 0 and rows and end > begin:
+            few, n = min(end - begin, MEMBERS), min(rows, STEPS)
+            given = np.ascontiguousarray(source[:, begin : begin + few])
+            own = None if varying is None else np.ascontiguousarray(varying[:, begin : begin + few])
+            a, b = np.zeros_like(given), np.zeros_like(given)
+            marks = np.zeros((2, few), np.int8)
+            call(given, a, uniform, own, marks[0], None, 0, few, few, 0, n, 1)
+            reference(given, b, uniform, own, marks[1], None, 0, few, few, 0, n, 1)
+            compare(a, b, marks, n, m, probe)
+        call(source, out, uniform, varying, flags, series, begin, end, members, first, rows, stride)
+
+    return run
+
+
+def compare(a: Any, b: Any, marks: Any, steps: int, m: Machine, probe: Probe) -> None:
+    """An error where bits are claimed and differ; else the largest difference is kept for the report."""
+    well = (marks[0] == 0) & (marks[1] == 0) & np.isfinite(b).all(axis=0)
+    same = (a.view(np.uint32) == b.view(np.uint32)).all(axis=0) & (marks[0] == marks[1])
+    if probe.claims_bits:
+        if not same[well].all():
+            member = int(np.flatnonzero(well & ~same)[0])
+            raise BackendError(
+                f"`{m.info}` passed the probe, but after {steps} steps member {member} has other bits than on this processor",
+                fix='Leave backend= out, or choose backend="wasm".',
+            )
+        return
+    size = np.abs(b).max(axis=1, keepdims=True) if well.any() else 1.0
+    with np.errstate(all="ignore"):
+        far = float(np.max(np.abs(a - b)[:, well] / np.where(size == 0, 1, size), initial=0.0))
+    m.off = max(m.off, far)
+
+
+
+
+def machine_rows() -> tuple[Row, ...]:
+    """What the report says of the adapter."""
+    m, probe = machine(), probed()
+    told = "the first block of a run is compared with llvm" if probe.claims_bits else probe.why_not
+    bits = Row("bits", "exact" if probe.claims_bits else "not in the contract", told)
+    return (Row("adapter", m.info.name, f"through {m.info.backend}: {probe}"), bits)
+
+
+def note() -> str:
+    """What a run says of its bits."""
+    m, probe = machine(), probed()
+    if probe.claims_bits:
+        return f"webgpu: `{m.info}`: {probe}; the first {STEPS} steps are those of llvm"
+    return f"webgpu: `{m.info}` does not have the bits of llvm ({probe.why_not}); off by {m.off:.1e} in the first {STEPS} steps"
