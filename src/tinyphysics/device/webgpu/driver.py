@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.context import WEBGPU_ADAPTER
-from tinyphysics.device.webgpu.probe import OWN, ROWS, Probe, judged, triples
+from tinyphysics.device.webgpu.probe import OURS, OWN, Probe, judged, triples
 from tinyphysics.errors import BackendError
 from tinyphysics.util import plural
 
@@ -100,6 +100,7 @@ class Machine:
         )
         self.pipeline_layout = self.device.create_pipeline_layout(bind_group_layouts=[self.layout])
         self._probe: Probe | None = None
+        self.done_here = 0  # blocks of members that were done by the processor instead
         self.off = 0.0  # by how much first blocks were off, where no bits are claimed
 
     def module(self, code: str | bytes, label: str = "") -> Any:
@@ -150,28 +151,25 @@ class Machine:
         self.device.queue.submit([encoder.finish()])
         self.device.queue.read_buffer(buffers[-1], 0, 4)  # which is there when the dispatch is over
 
-    def probe(self, text: str, entry: str) -> Probe:
-        """What it rounds: found out once, by its own operations, and again with what stands for those that are wrong."""
+    def probe(self, text: str, second: Callable[[dict[str, bool]], str]) -> Probe:
+        """What it rounds: found out once, by its own operations, then by what stands for those that are wrong."""
         with self.lock:
             if self._probe is None:
-                module = self.module(text)
-                first = self.asked(module, entry, {})
-                again = self.asked(module, entry, first.switches)
-                own = {row: (first.wrong[row], first.subnormal[row]) for row in OWN}
+                first = self.asked(text, OWN)
+                again = self.asked(second(first.switches), OURS)
                 self._probe = replace(
-                    again,
-                    wrong=again.wrong | {r: n for r, (n, _) in own.items()},
-                    subnormal=again.subnormal | {r: n for r, (_, n) in own.items()},
+                    first, wrong=first.wrong | again.wrong, subnormal=first.subnormal | again.subnormal
                 )
             return self._probe
 
-    def asked(self, module: Any, entry: str, switches: dict[str, bool]) -> Probe:
+    def asked(self, text: str, rows: Sequence[str]) -> Probe:
         given = triples()
-        out, n = np.zeros((len(ROWS), given.shape[1]), np.float32), given.shape[1]
-        there, none = self.buffer(out), self.buffer(0)
-        buffers = [self.buffer(given), there, none, none, none, self.buffer(4)]
-        self.dispatch(self.pipeline(module, entry, switches), buffers, (0, n, n, 1, 0), n)
-        return judged(given, self.back(there, out))
+        n = given.shape[1]
+        out, marks = np.zeros((len(rows), n), np.float32), np.zeros(n, np.uint32)
+        there, seen, none = self.buffer(out), self.buffer(marks), self.buffer(0)
+        buffers = [self.buffer(given), there, none, none, none, seen]
+        self.dispatch(self.pipeline(self.module(text), "probe", {}), buffers, (0, n, n, 1, 0), n)
+        return judged(given, rows, self.back(there, out), self.back(seen, marks))
 
 
 _open: dict[int, Machine] = {}

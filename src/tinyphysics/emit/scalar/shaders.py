@@ -7,13 +7,13 @@ numbers (rules/functions/whole_float.py), unless its own was found to be right: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tinyphysics.emit.text.marks import C as SLASHES
 from tinyphysics.emit.text.marks import mark, marking
-from tinyphysics.emit.text.shading import WORDS, Shading, as_bits, expression, literal
+from tinyphysics.emit.text.shading import ROUNDED, WORDS, Shading, as_bits, expression, literal
 from tinyphysics.errors import BackendError
 from tinyphysics.ir.dtype import DType, bool_, f32, u32
 from tinyphysics.ir.ops import Ops
@@ -211,6 +211,8 @@ class ShaderWriter:
             results = [names[u] for u in f.roots]
         if f.guarded:
             out.append("  if (seen) { flags[lane] = 1u; return; }")
+        if any(u.op in ROUNDED and u.src[0].dtype is f32 and self.kinds[u] == MOVING for u in f.needed):
+            out.append("  if (lost) { flags[lane] = 2u; return; }")
         out += [f"  becomes[{k}u*call.members + lane] = {x};" for k, x in enumerate(results)]
         return "\n".join([*out, "}"])
 
@@ -223,9 +225,13 @@ def refuse(what: str) -> None:
 
 
 def written(
-    d: Shading, sections: Sequence[Section], params: Sequence[UOp], varying: Sequence[bool]
+    d: Shading,
+    sections: Sequence[Section],
+    params: Sequence[UOp],
+    varying: Sequence[bool],
+    known: Switches | None = None,
 ) -> tuple[str, list[Handed]]:
-    """(a text with an entry for each section, what is handed to each)."""
+    """(a text with an entry for each section, what is handed to each), for an adapter that is known, or for any."""
     kinds = {v.dtype for f in sections for v in f.loads} | {u.dtype for f in sections for u in f.roots}
     if len(kinds) > 1:
         refuse(" and ".join(sorted(f"numbers of type {k.name}" for k in kinds)))
@@ -235,90 +241,94 @@ def written(
     writers = [ShaderWriter(d, f, params, varying) for f in sections]
     entries = [w.text(section_name(f)) for w, f in zip(writers, sections)]
     head = d.head.format(T=d.types[kind.name])
-    used = {name for name in HELPERS if any(f"{name}(" in text for text in entries)}
-    return "\n".join([head, helpers(d, frozenset(used)), *entries]) + "\n", [w.given for w in writers]
+    used = {name for name in ("mulhi", *HELPERS) if any(f" {name}(" in text for text in entries)}
+    used |= {"plus"} if not used and any("opposite(" in text for text in entries) else set()
+    used |= {"same"} if any(" !same(" in text for text in entries) else set()
+    return "\n".join([head, helpers(d, frozenset(used), known), *entries]) + "\n", [w.given for w in writers]
 
 
 @dataclass(frozen=True)
 class Helper:
-    """An operation on floats: the machine's own, where that is right, else in whole numbers.
+    """An operation on floats: the machine's own, or in whole numbers where that may be wrong.
 
-    Where subnormal numbers are lost, its own is right if `safe`: then none of them can matter.
+    `lost` says of the arguments and of the machine's result r whether subnormal numbers, if it loses them, could matter: then
+    the member is marked, and done again elsewhere.
     """
 
     given: str
     own: str
-    safe: str  # of the arguments, and of `own` as r; a size is the bits of a number without its sign
-    rest: str
-    switch: str = ""  # its own may be wrong anywhere
+    lost: str
+    switch: str = ""  # its own may be wrong for normal numbers too
+    whole: Callable[..., UOp] | None = None
     is_truth: bool = False
 
 
 NORMAL = "0x00800000u"  # the size of 2**-126
-FINITE = "0x7f800000u"  # sizes of numbers are below this one
+FINITE = "0x7f800000u"  # sizes of finite numbers are below this one
 PLAIN = f"0x{(127 - 100) << 23:08x}u"  # of 2**-100: a number below 2**-126, added, changes nothing
-WHOLE: dict[str, tuple[str, Callable[..., UOp]]] = {
-    "whole_fused":    ("xyz", whole_float.fused),
-    "whole_quotient": ("xy",  whole_float.quotient),
-    "whole_root":     ("x",   whole_float.root),
-    "whole_below":    ("xy",  whole_float.less),
-    "whole_same":     ("xy",  whole_float.equal),
-}  # fmt: skip
-SMALL = f"size(x) >= {NORMAL} || size(y) >= {NORMAL}"
+SMALL = f"size(x) < {NORMAL} && size(y) < {NORMAL} && (odd(x) || odd(y))"
+SUM = f"size(r) < {PLAIN} && (odd(x) || odd(y) || (size(r) < {NORMAL} && size(x) != size(y)))"
 HELPERS: dict[str, Helper] = {
-    "fused":    Helper("xyz", "fma(x, y, z)", f"size(r) >= {NORMAL} && size(r) < {FINITE} && size(x) >= {NORMAL} && "
-                       f"size(y) >= {NORMAL} && size(z) >= {NORMAL}", "whole_fused(x, y, z)", "OWN_FUSED"),
-    "quotient": Helper("xy", "x / y", f"size(r) >= {NORMAL} && size(r) < {FINITE}", "whole_quotient(x, y)",
-                       "OWN_QUOTIENT"),
-    "root":     Helper("x", "sqrt(x)", f"size(x) >= {NORMAL}", "whole_root(x)", "OWN_ROOT"),
-    "plus":     Helper("xy", "x + y", f"size(r) >= {PLAIN}", "whole_fused(x, 1.0, y)"),
-    "minus":    Helper("xy", "x - y", f"size(r) >= {PLAIN}", "whole_fused(x, 1.0, opposite(y))"),
-    "times":    Helper("xy", "x * y", f"size(r) >= {NORMAL}", "whole_fused(x, y, opposite(0.0))"),
-    "below":    Helper("xy", "x < y", SMALL, "whole_below(x, y)", is_truth=True),
-    "atmost":   Helper("xy", "x <= y", SMALL, "!whole_below(y, x)", is_truth=True),
-    "same":     Helper("xy", "x == y", SMALL, "whole_same(x, y)", is_truth=True),
+    "fused":    Helper("xyz", "fma(x, y, z)", f"odd(x) || odd(y) || odd(z) || (size(r) < {NORMAL} && size(x) != 0u && "
+                       "size(y) != 0u)", "OWN_FUSED", whole_float.fused),
+    "quotient": Helper("xy", "x / y", f"odd(x) || odd(y) || (size(r) < {NORMAL} && size(x) != 0u && size(y) < {FINITE})",
+                       "OWN_QUOTIENT", whole_float.quotient),
+    "root":     Helper("x", "sqrt(x)", "odd(x)", "OWN_ROOT", whole_float.root),
+    "plus":     Helper("xy", "x + y", SUM),
+    "minus":    Helper("xy", "x - y", SUM),
+    "times":    Helper("xy", "x * y", f"size(r) < {NORMAL} && size(x) != 0u && size(y) != 0u"),
+    "below":    Helper("xy", "x < y", SMALL, is_truth=True),
+    "atmost":   Helper("xy", "x <= y", SMALL, is_truth=True),
+    "same":     Helper("xy", "x == y", SMALL, is_truth=True),
 }  # fmt: skip
+Switches = Mapping[str, bool]
 
 
-def helpers(d: Shading, names: frozenset[str]) -> str:
+def helpers(d: Shading, names: frozenset[str], known: Switches | None = None) -> str:
     """The functions that entries call."""
     with marking(None):
-        return helper_texts(d, names)
+        return helper_texts(d, names, None if known is None else tuple(sorted(known.items())))
 
 
 @lru_cache(maxsize=32)
-def helper_texts(d: Shading, names: frozenset[str]) -> str:
-    used = {w for n in names & set(HELPERS) for w in WHOLE if f"{w}(" in HELPERS[n].rest}
+def helper_texts(d: Shading, names: frozenset[str], known: tuple[tuple[str, bool], ...] | None) -> str:
+    table = None if known is None else dict(known)
     t = {f32: d.types["f32"], u32: d.types["u32"], bool_: d.types["bool"]}
+    out: list[str] = []
 
     def head(name: str, given: Sequence[str], kind: DType) -> str:
         told = ", ".join(d.argument.format(n=n, t=t[f32]) for n in given)
         return d.helper.format(name=name, given=told, t=t[kind])
 
-    out = [d.own.format(name=switch, k=k) for k, switch in enumerate(SWITCHES)] if names & set(HELPERS) else []
-    if "mulhi" in names or "whole_fused" in used:
+    used = [(n, h) for n, h in HELPERS.items() if n in names]
+    if table is None:
+        wanted = {h.switch for _, h in used} | ({"KEEPS_SMALL"} if used else set())
+        out += [d.own.format(name=s, k=k) for k, s in enumerate(SWITCHES) if s in wanted]
+    if "mulhi" in names or any(n == "fused" and (table is None or not table[h.switch]) for n, h in used):
         out.append(high_product(d))
-    if names & set(HELPERS):
+    if used:
         bare = f"{as_bits(d, f32, u32, 'x')} & 0x7fffffffu"
-        turned = as_bits(d, u32, f32, f"{as_bits(d, f32, u32, 'x')} ^ (0x80000000u | call.zero)")
+        out += [d.private.format(n="lost", t=t[bool_], x="false")]
         out += [head("size", "x", u32), f"  return {bare};", "}"]
+        turned = as_bits(d, u32, f32, f"({as_bits(d, f32, u32, 'x')} ^ 0x80000000u)")
         out += [head("opposite", "x", f32), f"  return {turned};", "}"]
-    for name, (given, make) in WHOLE.items():
-        if name in used:
-            value = make(*(UOp.var(n, (), f32) for n in given))
-            lines, result = leaf(d, [UOp.var(n, (), f32) for n in given], value)
-            out += [head(name, given, value.dtype), *lines, f"  return {result};", "}"]
-    for name, h in HELPERS.items():
-        if name not in names:
+        out += [head("odd", "x", bool_), f"  return size(x) != 0u && size(x) < {NORMAL};", "}"]
+    for name, h in used:
+        out += [head(name, h.given, bool_ if h.is_truth else f32)]
+        sure = table is not None and (not h.switch or table[h.switch])
+        keeps = table is not None and table["KEEPS_SMALL"]
+        mine = [d.constant.format(n="r", t=t[bool_ if h.is_truth else f32], x=h.own)]
+        if not keeps:
+            mine.append(f"lost = lost || ({'' if table is not None else '!KEEPS_SMALL && '}({h.lost}));")
+        mine.append("return r;")
+        if h.whole is None or sure:
+            out += [*("  " + line for line in mine), "}"]
             continue
-        kind = bool_ if h.is_truth else f32
-        out += [
-            head(name, h.given, kind),
-            "  " + d.constant.format(n="r", t=t[kind], x=h.own),
-            f"  if ({f'{h.switch} && ' if h.switch else ''}(KEEPS_SMALL || ({h.safe}))) {{ return r; }}",
-            f"  return {h.rest};",
-            "}",
-        ]
+        if table is None:
+            out += [f"  if ({h.switch}) {{", *("    " + line for line in mine), "  }"]
+        arguments = [UOp.var(n, (), f32) for n in h.given]
+        lines, result = leaf(d, arguments, h.whole(*arguments))
+        out += [*lines, f"  return {result};", "}"]
     return "\n".join(out)
 
 
@@ -353,19 +363,34 @@ def leaf(d: Shading, arguments: Sequence[UOp], value: UOp) -> tuple[list[str], s
 
 
 # --- what an adapter is asked (device/webgpu/probe.py) ----------------------------------------------
-PROBED = ("x + y", "x - y", "x * y", "x / y", "sqrt(abs(x))", "fma(x, y, z)", "(x + y) - x", "x * y + z", "-x",
-          "plus(x, y)", "minus(x, y)", "times(x, y)", "quotient(x, y)", "root(abs(x))", "fused(x, y, z)",
-          "minus(plus(x, y), x)", "plus(times(x, y), z)", "select(0.0, 1.0, below(x, y))",
-          "select(0.0, 1.0, atmost(x, y))", "select(0.0, 1.0, same(x, y))")  # fmt: skip
+PROBED = ("x + y", "x - y", "x * y", "x / y", "sqrt(abs(x))", "fma(x, y, z)", "(x + y) - x", "x * y + z", "-x")
+# and what a kernel does in their place, with the bit of `flags` that says that a subnormal number was lost
+OURS = ("plus(x, y)", "minus(x, y)", "times(x, y)", "quotient(x, y)", "root(abs(x))", "fused(x, y, z)",
+        "minus(plus(x, y), x)", "plus(times(x, y), z)", "select(0.0, 1.0, below(x, y))",
+        "select(0.0, 1.0, atmost(x, y))", "select(0.0, 1.0, same(x, y))", "opposite(x)")  # fmt: skip
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=8)
 def probe_text(d: Shading) -> str:
-    """A kernel that does each operation on the three numbers of a column, and writes a row for each."""
-    out = [d.head.format(T=d.types["f32"]), helpers(d, frozenset(HELPERS)), d.entry.format(name="probe")]
+    """What an adapter does itself, a row for each operation on the three numbers of a column."""
+    return probing(d, PROBED, (), None)
+
+
+def second_probe_text(d: Shading, known: Switches) -> str:
+    """What kernels do there, by what was found."""
+    return probing(d, (), OURS, known)
+
+
+def probing(d: Shading, plain: Sequence[str], ours: Sequence[str], known: Switches | None) -> str:
+    out = [d.head.format(T=d.types["f32"])]
+    out += [helpers(d, frozenset(HELPERS), known)] if ours else []
+    out += [d.entry.format(name="probe")]
     out.append("  " + d.constant.format(n="lane", t=d.types["u32"], x=f"call.begin + {d.member}"))
     out.append("  if (lane >= call.end) { return; }")
     for k, n in enumerate("xyz"):
         out.append("  " + d.constant.format(n=n, t=d.types["f32"], x=f"source[{k}u*call.members + lane]"))
-    out += [f"  becomes[{k}u*call.members + lane] = {x};" for k, x in enumerate(PROBED)]
+    out += [f"  becomes[{k}u*call.members + lane] = {x};" for k, x in enumerate(plain)]
+    for k, x in enumerate(ours):
+        out += ["  lost = false;", f"  becomes[{k}u*call.members + lane] = {x};"]
+        out.append(f"  if (lost) {{ flags[lane] = flags[lane] | {1 << k}u; }}")
     return "\n".join([*out, "}"]) + "\n"

@@ -28,6 +28,7 @@ class Shading:
     bits: Mapping[tuple[str, str], str]  # the bits of a number as one of another type, by both types
     helper: str  # the head of a function {name} of {given}, with a result {t}
     argument: str
+    private: str  # a variable of one call, outside of its functions
     own: str  # a switch {name} that is set when a pipeline is made, number {k}
     head: str  # before everything; {T}: what a state is kept in
     entry: str  # the head of the function {name} that is called for each member
@@ -78,6 +79,8 @@ def expression(d: Shading, u: UOp, a: Sequence[str], plainly: bool = False) -> s
         case Ops.WHERE:
             return d.choice.format(c=a[0], a=a[1], b=a[2])
         case Ops.NEG:
+            if u.dtype is f32:  # a machine may make 0 of a small number
+                return f"opposite({a[0]})"
             return f"-{a[0]}" if u.dtype is not u32 else f"0u - {a[0]}"
         case Ops.NOT:
             return f"!{a[0]}" if u.dtype is bool_ else f"~{a[0]}"
@@ -117,7 +120,7 @@ WGSL = Shading(
     "wgsl", WGSL_TYPES,
     "let {n}: {t} = {x};", "var {n}: {t} = {x};", "select({b}, {a}, {c})",
     {(a, b): f"bitcast<{b}>({{a}})" for a in ("f32", "i32", "u32") for b in ("f32", "i32", "u32")},
-    "fn {name}({given}) -> {t} {{", "{n}: {t}",
+    "fn {name}({given}) -> {t} {{", "{n}: {t}", "var<private> {n}: {t} = {x};",
     "override {name}: bool = false;",
     """struct Call {{ begin: u32, end: u32, members: u32, steps: u32, zero: u32 }}
 @group(0) @binding(0) var<storage, read> source: array<{T}>;  // a row for each number, a column for each member
@@ -136,7 +139,7 @@ GLSL = Shading(
     {("f32", "u32"): "floatBitsToUint({a})", ("f32", "i32"): "floatBitsToInt({a})",
      ("u32", "f32"): "uintBitsToFloat({a})", ("i32", "f32"): "intBitsToFloat({a})",
      ("i32", "u32"): "uint({a})", ("u32", "i32"): "int({a})"},
-    "{t} {name}({given}) {{", "{t} {n}",
+    "{t} {name}({given}) {{", "{t} {n}", "{t} {n} = {x};",
     "layout(constant_id = {k}) const bool {name} = false;",
     """layout(local_size_x = 64) in;
 layout(std430, set = 0, binding = 0) readonly buffer Source {{ {T} source[]; }};

@@ -96,23 +96,6 @@ def root(x: UOp) -> UOp:
     return (plain & ~below).where(x.sqrt(), value.bitcast(f32))
 
 
-def less(x: UOp, y: UOp) -> UOp:
-    """x < y, of numbers of which a machine may take both for 0."""
-    return tiny_number(x) < tiny_number(y)
-
-
-def equal(x: UOp, y: UOp) -> UOp:
-    """x = y, of such numbers."""
-    return tiny_number(x).eq(tiny_number(y))
-
-
-def tiny_number(x: UOp) -> UOp:
-    """A number below the normal ones as a whole number of the least."""
-    b = bits(x)
-    size = (b & (SIGN - 1)).cast(i32)
-    return (word(SIGN - 1) < b).where(whole(0) - size, size)
-
-
 # --- numbers as whole numbers -----------------------------------------------------------------------
 def bits(x: UOp) -> UOp:
     return x.bitcast(u32)

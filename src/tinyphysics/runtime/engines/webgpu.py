@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +18,7 @@ from tinyphysics.device.numbers import NUMPY_DTYPE
 from tinyphysics.device.protocols import Parts
 from tinyphysics.device.webgpu.driver import Machine, OnMembers, machine
 from tinyphysics.device.webgpu.probe import Probe
-from tinyphysics.emit.scalar.shaders import Handed, probe_text, section_name, written
+from tinyphysics.emit.scalar.shaders import Handed, probe_text, second_probe_text, section_name, written
 from tinyphysics.emit.text.shading import WGSL
 from tinyphysics.errors import BackendError
 from tinyphysics.ir.dtype import f64
@@ -34,7 +35,7 @@ Call = Callable[..., None]
 
 def probed() -> Probe:
     """What the adapter of this process rounds."""
-    return machine().probe(probe_text(WGSL), "probe")
+    return machine().probe(probe_text(WGSL), partial(second_probe_text, WGSL))
 
 
 class WebGpuLoader:
@@ -58,10 +59,11 @@ class WebGpuLoader:
             return watching(self.one(step, params, varying), looked(f, params, varying), len(f.watched))
         if not f.loops and any(u.dtype is f64 for u in f.roots):
             return here(f, params, varying)
+        if f.careful:  # a few members, now and then
+            return counted(here(f, params, varying))
         m, probe = machine(), probed()
-        text, (given,) = written(WGSL, [f], params, varying)
-        switches = {name: on for name, on in probe.switches.items() if f"override {name}" in text}
-        pipeline = m.pipeline(m.module(text), section_name(f), switches)
+        text, (given,) = written(WGSL, [f], params, varying, probe.switches)
+        pipeline = m.pipeline(m.module(text), section_name(f), {})
         self.made += 1
         call = OnMembers(m, pipeline, handed(given, params, varying), f.operations, f.loops)
         return begun(call, here(f, params, varying), m, probe) if f.loops else call
@@ -71,6 +73,16 @@ def here(f: Section, params: Sequence[UOp], varying: tuple[bool, ...]) -> Call:
     """The section on this processor."""
     call: Call = LlvmLoader(shape=ONE).load([(f, ONE)], params, varying)[0]
     return call
+
+
+def counted(call: Call) -> Call:
+    """Members that are done by this processor, for the report."""
+
+    def run(*given: Any) -> None:
+        call(*given)
+        machine().done_here += given[7] - given[6]
+
+    return run
 
 
 def looked(f: Section, params: Sequence[UOp], varying: tuple[bool, ...]) -> Call:
