@@ -82,6 +82,7 @@ ROOMS = (
     Room(7,  "device.cuda", "How are NVIDIA GPUs driven: memory and launches?"),
     Room(7,  "device.opencl", "How are OpenCL devices driven?"),
     Room(7,  "device.wasm", "How is WebAssembly made and run?"),
+    Room(7,  "device.webgpu", "How are WebGPU adapters driven, and what does each of them round?"),
     Room(7,  "device.engines", "How does an engine run lanes, nests, series or the VM, on one device or several?"),
     Room(7,  "device.linear", "How is a matrix taken apart in double-double, for loops that are deleted?"),
     Room(7,  "view", "What does a run or a report look like?"),

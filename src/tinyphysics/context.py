@@ -74,9 +74,7 @@ CUDA_TUNE = flag(
     1,
     "time several ways to place members on a GPU: 1 before long runs, 2 before all that fill it, 0 never",
 )
-WEBGPU_ADAPTER = flag(
-    "WEBGPU_ADAPTER", 0, "which WebGPU adapter runs, in the order of `tp doctor`"
-)
+WEBGPU_ADAPTER = flag("WEBGPU_ADAPTER", 0, "which WebGPU adapter runs, in the order of `tp doctor`")
 OPENCL_DEVICE = flag(
     "OPENCL_DEVICE", 0, "which OpenCL device runs, of those with float64 in the order of `tp doctor`"
 )

@@ -1,7 +1,7 @@
 """WebGPU adapters of this machine, reached through wgpu: the only file that imports it.
 
-A call goes on for as long as it has to, in dispatches that are short: drivers end what takes a second or two. How many steps one
-of them has is found by measuring, and changes no bit.
+A call goes on for as long as it has to, in dispatches that are short: drivers end what takes a second or two. How many steps
+one of them has is found by measuring, and changes no bit.
 """
 
 from __future__ import annotations
@@ -19,14 +19,18 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.context import WEBGPU_ADAPTER
-from tinyphysics.device.webgpu.probe import OURS, OWN, Probe, judged, triples
+from tinyphysics.device import cache
+from tinyphysics.device.webgpu.probe import OURS, OWN, VERSION, Probe, every_switch, judged, triples
 from tinyphysics.errors import BackendError
-from tinyphysics.util import plural
+from tinyphysics.util import digest, plural
 
 INSTALL = 'pip install "tinyphysics[webgpu]"'
 GROUP = 64  # calls side by side: the workgroup_size of the text
 MOST = 65_535 * GROUP  # members of a dispatch
-SHORT, LONG = 0.02, 0.08  # seconds: a dispatch that takes less has twice as many steps next time, or half as many
+SHORT, LONG = (
+    0.02,
+    0.08,
+)  # seconds: a dispatch that takes less has twice as many steps next time, or half as many
 FIRST = 1e6  # operations of the first dispatch
 KINDS = ("DiscreteGPU", "IntegratedGPU", "CPU", "Unknown")  # in the order in which they are taken
 Array = Any
@@ -110,7 +114,11 @@ class Machine:
             raise BackendError(f"`{self.info}` did not take the kernel: {first_line(error)}") from error
 
     def pipeline(self, module: Any, entry: str, switches: dict[str, bool]) -> Any:
-        stage = {"module": module, "entry_point": entry, "constants": {k: int(v) for k, v in switches.items()}}
+        stage = {
+            "module": module,
+            "entry_point": entry,
+            "constants": {k: int(v) for k, v in switches.items()},
+        }
         try:
             return self.device.create_compute_pipeline(layout=self.pipeline_layout, compute=stage)
         except Exception as error:
@@ -155,12 +163,17 @@ class Machine:
         """What it rounds: found out once, by its own operations, then by what stands for those that are wrong."""
         with self.lock:
             if self._probe is None:
-                first = self.asked(text, OWN)
-                again = self.asked(second(first.switches), OURS)
-                self._probe = replace(
-                    first, wrong=first.wrong | again.wrong, subnormal=first.subnormal | again.subnormal
-                )
+                told = " ".join(f"{k}={v}" for k, v in sorted(dict(self.info.adapter.info).items()))
+                every = [text, *(second(s) for s in every_switch()), told, version("wgpu"), str(VERSION)]
+                key = digest("\n".join(every).encode()) + ".adapter"
+                self._probe = Probe.read(cache.read(key)) or self.probed(text, second)
+                cache.write(key, self._probe.written())
             return self._probe
+
+    def probed(self, text: str, second: Callable[[dict[str, bool]], str]) -> Probe:
+        first = self.asked(text, OWN)
+        again = self.asked(second(first.switches), OURS)
+        return replace(first, wrong=first.wrong | again.wrong, subnormal=first.subnormal | again.subnormal)
 
     def asked(self, text: str, rows: Sequence[str]) -> Probe:
         given = triples()
@@ -203,7 +216,7 @@ def first_line(error: Exception) -> str:
 class OnMembers:
     """The kernel of a section as a function of arrays: their columns from `begin` to `end` go there and come back.
 
-    `handed(uniform, varying, first, steps)` gives the words that are computed before: for all, for each member, for each step.
+    `handed(uniform, varying, first, steps)` gives the words that are computed before: for all, each member, each step.
     """
 
     def __init__(

@@ -1,24 +1,27 @@
 """What does an adapter round?  Its results on 65,536 triples of numbers, beside those of IEEE 754.
 
-WGSL promises few bits: quotients and roots to some units in the last place, a fused operation that may be a product and a sum,
-subnormal numbers that may be zeros. So every adapter is asked once, and what a run says of its bits rests on the answer.
+WGSL promises few bits: quotients and roots to some units in the last place, a fused operation that may be a product and a
+sum, subnormal numbers that may be zeros. So every adapter is asked once, and what a run says of its bits rests on the answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from tinyphysics.device.host.arrays import fma32
 
+VERSION = 1  # of the triples: with another, what was kept of an adapter is found out again
 TRIPLES = 1 << 16
 # rows of results, in the order of emit/scalar/shaders.py: PROBED, OURS
 OWN = ("sum", "difference", "product", "quotient", "root", "fused", "survives", "apart", "negative")
 OURS = ("our sum", "our difference", "our product", "our quotient", "our root", "our fused", "our survives", "our apart",
-        "below", "at most", "same", "opposite")  # fmt: skip
+        "below", "at most", "same", "opposite", "from u32", "from i32")  # fmt: skip
 ROWS = OWN + OURS
 NEEDED = ("sum", "difference", "product", "survives", "apart")  # of the machine itself
 WORDS = {
@@ -35,6 +38,18 @@ class Probe:
     triples: int
     wrong: dict[str, int]
     subnormal: dict[str, int]
+
+    def written(self) -> bytes:
+        return json.dumps([self.triples, self.wrong, self.subnormal]).encode()
+
+    @staticmethod
+    def read(kept: bytes | None) -> Probe | None:
+        """What was written; None of anything else."""
+        try:
+            triples, wrong, subnormal = json.loads(kept or b"")
+            return Probe(int(triples), dict(wrong), dict(subnormal)) if {*ROWS} == {*wrong} else None
+        except (ValueError, TypeError):
+            return None
 
     @property
     def keeps_small(self) -> bool:
@@ -67,8 +82,20 @@ class Probe:
             return f"a bound only: of {self.triples:,} triples {self.why_not}"
         whole = [WORDS[r] for r in ("fused", "quotient", "root") if not self.switches[f"OWN_{r.upper()}"]]
         told = f"; {', '.join(whole)} in whole numbers" if whole else ""
-        small = "" if self.keeps_small else "; it loses subnormal numbers, and members that meet one are done by this processor"
+        small = (
+            ""
+            if self.keeps_small
+            else "; it loses subnormal numbers, and members that meet one are done by this processor"
+        )
         return f"the bits of float32 on {self.triples:,} triples{told}{small}"
+
+
+SWITCHES = ("OWN_FUSED", "OWN_QUOTIENT", "OWN_ROOT", "KEEPS_SMALL")
+
+
+def every_switch() -> Iterator[dict[str, bool]]:
+    """All that can be found, for which kernels are written differently."""
+    return (dict(zip(SWITCHES, on)) for on in product((False, True), repeat=len(SWITCHES)))
 
 
 def triples() -> Any:
@@ -99,7 +126,22 @@ def expected(x: Any, y: Any, z: Any) -> dict[str, Any]:
     with np.errstate(all="ignore"):
         fused, root, quotient = fma32(x, y, z), np.sqrt(np.abs(x)), x / y
         own = (x + y, x - y, x * y, quotient, root, fused, (x + y) - x, x * y + z, -x)
-        ours = (x + y, x - y, x * y, quotient, root, fused, (x + y) - x, x * y + z, x < y, x <= y, x == y, -x)
+        whole = x.view(np.uint32).astype(np.float32), x.view(np.int32).astype(np.float32)
+        ours = (
+            x + y,
+            x - y,
+            x * y,
+            quotient,
+            root,
+            fused,
+            (x + y) - x,
+            x * y + z,
+            x < y,
+            x <= y,
+            x == y,
+            -x,
+            *whole,
+        )
     return {n: np.asarray(a, np.float32) for n, a in zip(ROWS, (*own, *ours))}
 
 

@@ -15,7 +15,7 @@ from tinyphysics.emit.text.marks import C as SLASHES
 from tinyphysics.emit.text.marks import mark, marking
 from tinyphysics.emit.text.shading import ROUNDED, WORDS, Shading, as_bits, expression, literal
 from tinyphysics.errors import BackendError
-from tinyphysics.ir.dtype import DType, bool_, f32, u32
+from tinyphysics.ir.dtype import DType, bool_, f32, i32, u32
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.rules.functions import whole_float
@@ -30,7 +30,9 @@ HIGH = """  {low_a}
   {middle}
   {rest}
   return high_a * high_b + (middle >> 16u) + (rest >> 16u);"""
-ALIKE, EACH, TIMES, MOVING = range(4)  # of what does a number depend: of all, of a member, of the time, of a state
+ALIKE, EACH, TIMES, MOVING = range(
+    4
+)  # of what does a number depend: of all, of a member, of the time, of a state
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +61,12 @@ def kinds_of(f: Section, params: Sequence[UOp], varying: Sequence[bool]) -> dict
 
 
 def opened(f: Section) -> Section:
-    """The section with its invariants where they are used: what is handed in is found anew."""
-    if not f.invariants:
-        return f
+    """The section with invariants where they are used and halves of 64 bits apart: what is handed in is found anew."""
     table = dict(f.invariants)
+    halves = {u: half(u) for u in f.needed if u.op is Ops.CAST and u.dtype is u32 and u.src[0].op is Ops.OR}
 
     def put(roots: Sequence[UOp]) -> tuple[UOp, ...]:
-        return tuple(substitute(list(roots), table))
+        return tuple(substitute(substitute(list(roots), halves), table))
 
     return replace(
         f, roots=put(f.roots), guards=put(f.guards), invariants={},
@@ -73,6 +74,12 @@ def opened(f: Section) -> Section:
         tails=tuple(Tail(t.period, put(t.roots), put(t.guards)) for t in f.tails),
         going=None if f.going is None else put([f.going])[0],
     )  # fmt: skip
+
+
+def half(u: UOp) -> UOp:
+    """The low word of a | b, of a and of b: one of them may be of the member, the other of the time."""
+    a, b = u.src[0].src
+    return a.cast(u32) | b.cast(u32)
 
 
 class ShaderWriter:
@@ -84,7 +91,9 @@ class ShaderWriter:
         self.kinds = kinds_of(self.f, params, varying)
         self.handed: dict[int, list[UOp]] = {ALIKE: [], EACH: [], TIMES: []}
         self.places: dict[UOp, int] = {}  # rows of those that have a name
-        self.rows: dict[UOp, tuple[int, int]] = {}  # of what differs from stage to stage: (which table, first row)
+        self.rows: dict[
+            UOp, tuple[int, int]
+        ] = {}  # of what differs from stage to stage: (which table, first row)
         self.count = 0
         self.find()
 
@@ -98,7 +107,7 @@ class ShaderWriter:
             self.rows[w] = kind, len(self.handed[kind])
             self.handed[kind] += row
         users = [u for u in f.needed if kinds[u] == MOVING]
-        for u in dict.fromkeys([s for u in users for s in u.src] + f.everything):
+        for u in dict.fromkeys([s for user in users for s in user.src] + f.everything):
             if kinds[u] != MOVING and u.op is not Ops.CONST:
                 self.places[u] = len(self.handed[kinds[u]])
                 self.handed[kinds[u]].append(u)
@@ -152,7 +161,9 @@ class ShaderWriter:
         out = []
         for k, (w, (kind, first)) in enumerate(self.rows.items()):
             names[w] = f"o{k}"
-            array, place = ("alike", "{k}u + s") if kind == ALIKE else ("own", "({k}u + s)*call.members + lane")
+            array, place = (
+                ("alike", "{k}u + s") if kind == ALIKE else ("own", "({k}u + s)*call.members + lane")
+            )
             out.append(
                 indent + self.let(names[w], w.dtype, self.word(w.dtype, f"{array}[{place.format(k=first)}]"))
             )
@@ -162,7 +173,10 @@ class ShaderWriter:
     def text(self, name: str) -> str:
         d, f = self.d, self.f
         out = [d.entry.format(name=name)]
-        out += ["  " + self.let("lane", u32, f"call.begin + {d.member}"), "  if (lane >= call.end) { return; }"]
+        out += [
+            "  " + self.let("lane", u32, f"call.begin + {d.member}"),
+            "  if (lane >= call.end) { return; }",
+        ]
         names: dict[UOp, str] = {}
         out += self.tables(ALIKE, "alike", "{k}", names, "  ")
         out += self.tables(EACH, "own", "{k}u*call.members + lane", names, "  ")
@@ -174,7 +188,9 @@ class ShaderWriter:
         if f.guarded:
             out.append("  " + self.var("seen", bool_, "false"))
 
-        def body(roots: Sequence[UOp], guards: Sequence[UOp], inner: dict[UOp, str], indent: str) -> list[str]:
+        def body(
+            roots: Sequence[UOp], guards: Sequence[UOp], inner: dict[UOp, str], indent: str
+        ) -> list[str]:
             found = self.lines([*roots, *guards], inner, indent)
             found += [f"{indent}seen = seen || {inner[g]};" for g in guards]
             return found
@@ -242,7 +258,8 @@ def written(
     entries = [w.text(section_name(f)) for w, f in zip(writers, sections)]
     head = d.head.format(T=d.types[kind.name])
     used = {name for name in ("mulhi", *HELPERS) if any(f" {name}(" in text for text in entries)}
-    used |= {"plus"} if not used and any("opposite(" in text for text in entries) else set()
+    used |= {n for n in FROM if any(f" {n}(" in text for text in entries)}
+    used |= {"plus"} if not used & set(HELPERS) and any("opposite(" in text for text in entries) else set()
     used |= {"same"} if any(" !same(" in text for text in entries) else set()
     return "\n".join([head, helpers(d, frozenset(used), known), *entries]) + "\n", [w.given for w in writers]
 
@@ -281,6 +298,11 @@ HELPERS: dict[str, Helper] = {
     "atmost":   Helper("xy", "x <= y", SMALL, is_truth=True),
     "same":     Helper("xy", "x == y", SMALL, is_truth=True),
 }  # fmt: skip
+# a whole number by its halves, which are exact: their sum is rounded once
+FROM = {
+    "from_u32": "{t}(x >> 16u) * 65536.0 + {t}(x & 65535u)",
+    "from_i32": "from_u32({size})",
+}
 Switches = Mapping[str, bool]
 
 
@@ -306,6 +328,16 @@ def helper_texts(d: Shading, names: frozenset[str], known: tuple[tuple[str, bool
         out += [d.own.format(name=s, k=k) for k, s in enumerate(SWITCHES) if s in wanted]
     if "mulhi" in names or any(n == "fused" and (table is None or not table[h.switch]) for n, h in used):
         out.append(high_product(d))
+    for name, body in FROM.items():
+        if name in names or "from_i32" in names:
+            given = d.argument.format(n="x", t=d.types[name[5:]])
+            lines = body.format(
+                t=t[f32], u=t[u32], size=as_bits(d, i32, u32, d.choice.format(c="x < 0", a="0 - x", b="x"))
+            )
+            choice = d.choice.format(c="x < 0", a="-r", b="r")
+            out += [d.helper.format(name=name, given=given, t=t[f32])]
+            r = d.constant.format(n="r", t=t[f32], x=lines)
+            out += [f"  {r}", f"  return {'r' if name == 'from_u32' else choice};", "}"]
     if used:
         bare = f"{as_bits(d, f32, u32, 'x')} & 0x7fffffffu"
         out += [d.private.format(n="lost", t=t[bool_], x="false")]
@@ -327,8 +359,8 @@ def helper_texts(d: Shading, names: frozenset[str], known: tuple[tuple[str, bool
         if table is None:
             out += [f"  if ({h.switch}) {{", *("    " + line for line in mine), "  }"]
         arguments = [UOp.var(n, (), f32) for n in h.given]
-        lines, result = leaf(d, arguments, h.whole(*arguments))
-        out += [*lines, f"  return {result};", "}"]
+        inside, result = leaf(d, arguments, h.whole(*arguments))
+        out += [*inside, f"  return {result};", "}"]
     return "\n".join(out)
 
 
@@ -363,11 +395,22 @@ def leaf(d: Shading, arguments: Sequence[UOp], value: UOp) -> tuple[list[str], s
 
 
 # --- what an adapter is asked (device/webgpu/probe.py) ----------------------------------------------
-PROBED = ("x + y", "x - y", "x * y", "x / y", "sqrt(abs(x))", "fma(x, y, z)", "(x + y) - x", "x * y + z", "-x")
+PROBED = (
+    "x + y",
+    "x - y",
+    "x * y",
+    "x / y",
+    "sqrt(abs(x))",
+    "fma(x, y, z)",
+    "(x + y) - x",
+    "x * y + z",
+    "-x",
+)
 # and what a kernel does in their place, with the bit of `flags` that says that a subnormal number was lost
 OURS = ("plus(x, y)", "minus(x, y)", "times(x, y)", "quotient(x, y)", "root(abs(x))", "fused(x, y, z)",
         "minus(plus(x, y), x)", "plus(times(x, y), z)", "select(0.0, 1.0, below(x, y))",
-        "select(0.0, 1.0, atmost(x, y))", "select(0.0, 1.0, same(x, y))", "opposite(x)")  # fmt: skip
+        "select(0.0, 1.0, atmost(x, y))", "select(0.0, 1.0, same(x, y))", "opposite(x)",
+        "from_u32(bitcast<u32>(x))", "from_i32(bitcast<i32>(x))")  # fmt: skip
 
 
 @lru_cache(maxsize=8)
@@ -383,7 +426,7 @@ def second_probe_text(d: Shading, known: Switches) -> str:
 
 def probing(d: Shading, plain: Sequence[str], ours: Sequence[str], known: Switches | None) -> str:
     out = [d.head.format(T=d.types["f32"])]
-    out += [helpers(d, frozenset(HELPERS), known)] if ours else []
+    out += [helpers(d, frozenset([*HELPERS, *FROM]), known)] if ours else []
     out += [d.entry.format(name="probe")]
     out.append("  " + d.constant.format(n="lane", t=d.types["u32"], x=f"call.begin + {d.member}"))
     out.append("  if (lane >= call.end) { return; }")

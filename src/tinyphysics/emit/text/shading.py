@@ -84,6 +84,8 @@ def expression(d: Shading, u: UOp, a: Sequence[str], plainly: bool = False) -> s
             return f"-{a[0]}" if u.dtype is not u32 else f"0u - {a[0]}"
         case Ops.NOT:
             return f"!{a[0]}" if u.dtype is bool_ else f"~{a[0]}"
+        case Ops.CAST if u.dtype is f32 and u.src[0].dtype in (i32, u32) and not plainly:
+            return f"from_{u.src[0].dtype.name}({a[0]})"  # a machine may round it twice
         case Ops.CAST:
             return f"{t}({a[0]})"
         case Ops.BITCAST:

@@ -2,8 +2,8 @@
 
 For machines whose own are not rounded once: shading languages promise a fused operation that may be a product and a sum, and
 quotients and roots to some units in the last place. Whole numbers are the same on all of them, and no compiler may join or
-reorder them. A number is a sign, a significand m of 24 bits and an exponent e, as m * 2**e; the result is two words of 32 bits,
-of which the last bit stands for all that was lost, and is rounded once.
+reorder them. A number is a sign, a significand m of 24 bits and an exponent e, as m * 2**e; the result is two words of 32
+bits, of which the last bit stands for all that was lost, and is rounded once.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def fused(x: UOp, y: UOp, z: UOp) -> UOp:
     sign = (more ^ (unlike & negative)).where(sign_product, sign_addend)
     nothing = (found[0] | found[1]).eq(0)
     exact = nothing.where(word(0), packed(sign, more.where(e_product, e_addend), found)).bitcast(f32)
-    # a machine may take a small z for 0
-    kept = zero & is_finite(bx) & is_finite(by) & ~is_zero(bz)
+    # a machine may take a small z for 0, and its product may be infinite
+    kept = is_finite(bx) & is_finite(by) & (zero & ~is_zero(bz) | ~is_finite(bz))
     return plain.where(kept.where(z, x * y + z), exact)
 
 

@@ -34,9 +34,9 @@ def explain(sim: Setup, form: str) -> Report:
 
 def full_report(sim: Setup) -> Report:
     report = sim.built.report
-    for row in (rows := processor_rows(sim.target)):
+    for row in (about := processor_rows(sim.target)):
         report = report.with_row("machine", row)
-    report = report.with_machine(tuple(r for r in rows if r.name != "bits"))
+    report = report.with_machine(tuple(r for r in about if r.name != "bits"))
     if sim._acts:
         acts = ", ".join(one.partition(":")[0] for one in sim._acts.split("; "))
         report = report.with_rows("certificate", (Row("acts", acts, BETWEEN),))

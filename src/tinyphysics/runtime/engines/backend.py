@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any
 
-from tinyphysics.context import PROCESSOR
+from tinyphysics.context import PROCESSOR, WEBGPU_ADAPTER
 from tinyphysics.device.cuda import driver as cuda
 from tinyphysics.device.cuda.rows import CudaMemory
 from tinyphysics.device.engines.cuda_lanes import CudaEngine
@@ -70,7 +70,8 @@ class Engines:
 
     def __call__(self, target: Target, *rest: Any) -> Any:
         devices = cuda.taken() if target.backend == "cuda" else ()
-        return self.known((PROCESSOR.value, *devices), target, *rest)
+        adapter = (WEBGPU_ADAPTER.value,) if target.backend == "webgpu" else ()
+        return self.known((PROCESSOR.value, *devices, *adapter), target, *rest)
 
 
 @lru_cache(maxsize=256)  # said once

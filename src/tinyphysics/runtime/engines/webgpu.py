@@ -1,4 +1,4 @@
-"""How does a program become kernels of a WebGPU adapter?  Text from emit/, built and called by device/, checked beside LLVM's.
+"""How does a program become kernels of a WebGPU adapter?  Text from emit/, run by device/, checked beside LLVM's.
 
 A section that gives float64 (energies, observables) is of this processor: adapters have no such numbers.
 """
@@ -6,9 +6,8 @@ A section that gives float64 (energies, observables) is of this processor: adapt
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -55,8 +54,11 @@ class WebGpuLoader:
 
     def one(self, f: Section, params: Sequence[UOp], varying: tuple[bool, ...]) -> Call:
         if f.watched:
-            step = replace(f, name="step", watched=(), watched_guards=())
-            return watching(self.one(step, params, varying), looked(f, params, varying), len(f.watched))
+            if f.careful:
+                return counted(here(f, params, varying))
+            step = self.one(replace(f, name="step", watched=(), watched_guards=()), params, varying)
+            assert isinstance(step, Begun)
+            return watching(step, looked(f, params, varying), len(f.watched))
         if not f.loops and any(u.dtype is f64 for u in f.roots):
             return here(f, params, varying)
         if f.careful:  # a few members, now and then
@@ -66,7 +68,7 @@ class WebGpuLoader:
         pipeline = m.pipeline(m.module(text), section_name(f), {})
         self.made += 1
         call = OnMembers(m, pipeline, handed(given, params, varying), f.operations, f.loops)
-        return begun(call, here(f, params, varying), m, probe) if f.loops else call
+        return Begun(call, here(f, params, varying), m, probe) if f.loops else call
 
 
 def here(f: Section, params: Sequence[UOp], varying: tuple[bool, ...]) -> Call:
@@ -92,21 +94,27 @@ def looked(f: Section, params: Sequence[UOp], varying: tuple[bool, ...]) -> Call
     return here(one, params, varying)
 
 
-def watching(step: Call, look: Call, count: int) -> Call:
+def watching(step: Begun, look: Call, count: int) -> Call:
     """So many rows of what is observed, each after a stride of steps."""
 
     def call(
         source: Any, out: Any, uniform: Any, varying: Any, flags: Any, series: Any,
         begin: int, end: int, members: int, first: int, rows: int, stride: int,
     ) -> None:  # fmt: skip
+        if first == 0:
+            step.check(source, uniform, varying, begin, end, rows * stride)
         state, row = source, np.empty((count, source.shape[1]))
         seen = np.zeros(source.shape[1], np.int8)
         new = np.array(source)
         for j in range(rows):
-            step(state, new, uniform, varying, flags, None, begin, end, members, first + j * stride, stride, 1)
+            step.there(
+                state, new, uniform, varying, flags, None, begin, end, members, first + j * stride, stride, 1
+            )
             seen |= flags
             state = new
-            look(state, row, uniform, varying, flags, None, begin, end, members, first + (j + 1) * stride, 1, 1)
+            look(
+                state, row, uniform, varying, flags, None, begin, end, members, first + (j + 1) * stride, 1, 1
+            )
             seen |= flags
             series[j, :, begin:end] = row[:, begin:end]
         flags[begin:end] = seen[begin:end]
@@ -144,31 +152,39 @@ def words(a: Any) -> Any:
     return a.astype(np.uint32) if a.dtype.kind == "b" else np.ascontiguousarray(a).view(np.uint32)
 
 
-def begun(call: OnMembers, reference: Call, m: Machine, probe: Probe) -> Call:
+@dataclass(frozen=True)
+class Begun:
     """A loop whose first block of a run is compared with that of this processor."""
 
-    def run(
-        source: Any, out: Any, uniform: Any, varying: Any, flags: Any, series: Any,
+    there: OnMembers
+    reference: Call
+    m: Machine
+    probe: Probe
+
+    def __call__(
+        self, source: Any, out: Any, uniform: Any, varying: Any, flags: Any, series: Any,
         begin: int, end: int, members: int, first: int, rows: int, stride: int,
     ) -> None:  # fmt: skip
-        if first == 0 and rows and end > begin:
-            few, n = min(end - begin, MEMBERS), min(rows, STEPS)
-            given = np.ascontiguousarray(source[:, begin : begin + few])
-            own = None if varying is None else np.ascontiguousarray(varying[:, begin : begin + few])
-            a, b = np.zeros_like(given), np.zeros_like(given)
-            marks = np.zeros((2, few), np.int8)
-            call(given, a, uniform, own, marks[0], None, 0, few, few, 0, n, 1)
-            reference(given, b, uniform, own, marks[1], None, 0, few, few, 0, n, 1)
-            compare(a, b, marks, n, m, probe)
-        call(source, out, uniform, varying, flags, series, begin, end, members, first, rows, stride)
+        if first == 0:
+            self.check(source, uniform, varying, begin, end, rows)
+        self.there(source, out, uniform, varying, flags, series, begin, end, members, first, rows, stride)
 
-    return run
+    def check(self, source: Any, uniform: Any, varying: Any, begin: int, end: int, steps: int) -> None:
+        few, n = min(end - begin, MEMBERS), min(steps, STEPS)
+        if not few or not n:
+            return
+        given = np.ascontiguousarray(source[:, begin : begin + few])
+        own = None if varying is None else np.ascontiguousarray(varying[:, begin : begin + few])
+        a, b, marks = np.zeros_like(given), np.zeros_like(given), np.zeros((2, few), np.int8)
+        for call, out, seen in ((self.there, a, marks[0]), (self.reference, b, marks[1])):
+            call(given, out, uniform, own, seen, None, 0, few, few, 0, n, 1)
+        compare(a, b, marks, n, self.m, self.probe)
 
 
 def compare(a: Any, b: Any, marks: Any, steps: int, m: Machine, probe: Probe) -> None:
     """An error where bits are claimed and differ; else the largest difference is kept for the report."""
-    well = (marks[0] == 0) & (marks[1] == 0) & np.isfinite(b).all(axis=0)
-    same = (a.view(np.uint32) == b.view(np.uint32)).all(axis=0) & (marks[0] == marks[1])
+    well = (marks == 0).all(axis=0) & np.isfinite(b).all(axis=0)
+    same = (a.view(np.uint32) == b.view(np.uint32)).all(axis=0)
     if probe.claims_bits:
         if not same[well].all():
             member = int(np.flatnonzero(well & ~same)[0])
@@ -181,8 +197,6 @@ def compare(a: Any, b: Any, marks: Any, steps: int, m: Machine, probe: Probe) ->
     with np.errstate(all="ignore"):
         far = float(np.max(np.abs(a - b)[:, well] / np.where(size == 0, 1, size), initial=0.0))
     m.off = max(m.off, far)
-
-
 
 
 def machine_rows() -> tuple[Row, ...]:
@@ -198,4 +212,5 @@ def note() -> str:
     m, probe = machine(), probed()
     if probe.claims_bits:
         return f"webgpu: `{m.info}`: {probe}; the first {STEPS} steps are those of llvm"
-    return f"webgpu: `{m.info}` does not have the bits of llvm ({probe.why_not}); off by {m.off:.1e} in the first {STEPS} steps"
+    why = f"does not have the bits of llvm ({probe.why_not}); off by {m.off:.1e} in the first {STEPS} steps"
+    return f"webgpu: `{m.info}` {why}"

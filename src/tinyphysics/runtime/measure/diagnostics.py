@@ -56,7 +56,8 @@ def fast_math(f: Finished) -> Found:
 
 def adapter_bits(f: Finished) -> Found:
     """What the adapter rounds; where it has not the bits of others, no hash is to be compared with one from elsewhere."""
-    from tinyphysics.runtime.engines.webgpu import machine, probed  # an extra
+    from tinyphysics.device.webgpu.driver import machine  # an extra
+    from tinyphysics.runtime.engines.webgpu import probed
 
     m, probe = machine(), probed()
     told = {"adapter": str(m.info), "probe": str(probe)}
