@@ -12,17 +12,18 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tinyphysics import __version__
-from tinyphysics.context import PROCESSOR
+from tinyphysics.context import PROCESSOR, WEBGPU_ADAPTER
 from tinyphysics.device.cache import directory
 from tinyphysics.device.cuda import driver as cuda
 from tinyphysics.device.host.cores import available
 from tinyphysics.device.opencl import driver as opencl
 from tinyphysics.device.wasm import driver as wasm
+from tinyphysics.device.webgpu import driver as webgpu
 from tinyphysics.errors import BackendError
 from tinyphysics.physics.zoo import ZOO
 from tinyphysics.runtime.api.compile import compile as compiled
 from tinyphysics.runtime.engines.backend import ready
-from tinyphysics.target import BUILT, PLANNED
+from tinyphysics.target import BUILT, TARGETS
 from tinyphysics.util import plural
 
 NOT_HERE = "not here: "
@@ -73,6 +74,26 @@ def cache() -> str:
     return f"{where} ({state}, {plural(sum(1 for _ in where.iterdir()), 'file')})"
 
 
+def adapters() -> list[str]:
+    """WebGPU adapters, each with what it rounds."""
+    try:
+        every = webgpu.adapters()
+    except BackendError:
+        every = ()
+    if not every:
+        return webgpu.described()
+    from tinyphysics.runtime.engines.webgpu import probed  # an extra
+
+    out = []
+    for k, line in enumerate(webgpu.described()):
+        with WEBGPU_ADAPTER(k):
+            try:
+                out.append(f"{line}: {probed()}")
+            except BackendError as error:
+                out.append(f"{line}: {error.what}")
+    return out
+
+
 def self_test() -> dict[str, str]:
     """The hash of one short run, by backend; or what is missing, or what went wrong."""
     d, out = ZOO["kepler"], {}
@@ -109,7 +130,8 @@ def examine() -> int:
         ("cuda", cuda.described()),
         ("wasm", wasm.described()),
         ("cache", cache()),
-        ("backends", f"{', '.join(BUILT)}; not built yet: {', '.join(PLANNED)}"),
+        *(("webgpu", line) for line in adapters()),
+        ("backends", ", ".join(TARGETS)),
     ]
     if not needed:
         rows.insert(5, ("extras", "unknown: this copy is not installed (pip install -e .)"))

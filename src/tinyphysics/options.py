@@ -195,7 +195,7 @@ COMPILE: dict[str, Option] = {
     "absorb":       Option(None, anything,  # a number, or a dict
         "absorbing layers at the ends of a lattice: their cells, absorb=20 (docs/absorb.md)"),
     "backend":      Option("auto", a_word("llvm"),
-        'where it runs: "llvm", "c", "numpy", "python", "opencl", "cuda", "wasm"; "auto" chooses'),
+        'where it runs: "llvm", "c", "numpy", "python", "opencl", "cuda", "wasm", "webgpu"; "auto" chooses'),
     "precision":    Option("float64", a_word("float32"), '"float64", "float32", "mixed", "compensated", "dd" or "lattice"'),
     "math":         Option("exact", a_word("fast"),
         '"exact": the same bits on every machine; "fast": faster, but the last bits depend on the machine'),

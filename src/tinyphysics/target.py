@@ -150,4 +150,3 @@ LIBRARIES: dict[str, Target] = {t.backend: t for t in (TORCH, JAX)}
 SANDBOXED: dict[str, Target] = {WASM.backend: WASM, WEBGPU.backend: WEBGPU}
 TARGETS = BUILT | SANDBOXED | LIBRARIES
 INTERPRETED = ("python", "numpy")  # operation by operation: what only has to be found out runs on another
-PLANNED: tuple[str, ...] = ()

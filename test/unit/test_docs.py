@@ -19,7 +19,7 @@ from tinyphysics.ir.ops import Ops
 from tinyphysics.options import CALLS
 from tinyphysics.planner.conflicts import CONFLICTS
 from tinyphysics.planner.methods.catalog import METHODS, names
-from tinyphysics.target import BUILT, PLANNED, SANDBOXED
+from tinyphysics.target import BUILT, SANDBOXED
 from tinyphysics.tpir.program.isa import CLAIMS, ISA, POISSON_TYPES
 
 ROOT = Path(__file__).parents[2]
@@ -219,7 +219,7 @@ PRINTED = {  # page: what its tables have to hold
                    *(text for row in CONFLICTS for text in row.words(docs.Anything()))],
     "flags.md":   [*FLAGS, *(f.sentence for f in FLAGS.values())],
     "design.md":  [*(f"`{p.name}/`" for p in (ROOT / "src" / "tinyphysics").iterdir() if (p / "__init__.py").exists()),
-                   *(f"`{b}`" for b in (*BUILT, *PLANNED)), *(t.device for t in BUILT.values())],
+                   *(f"`{b}`" for b in BUILT), *(t.device for t in BUILT.values())],
 }
 # fmt: on
 

@@ -10,7 +10,7 @@ from tinyphysics.errors import BackendError, PlanError
 from tinyphysics.ir.ops import HARMONIC
 from tinyphysics.ir.reduction import COMPONENTS, FEW
 from tinyphysics.planner.cost.cost import operations
-from tinyphysics.target import BUILT, LIBRARIES, PLANNED, SANDBOXED, TARGETS, WEBGPU, Target
+from tinyphysics.target import BUILT, LIBRARIES, SANDBOXED, TARGETS, WEBGPU, Target
 from tinyphysics.tpir.kernels.index import Unsupported
 from tinyphysics.tpir.kernels.kernel import LARGEST
 from tinyphysics.tpir.kernels.loops import components_of, few, follows, longest_axis, planned_loops
@@ -42,11 +42,9 @@ def checked(backend: str) -> str:
     if backend in ("auto", "gpu") or backend in TARGETS:
         return backend
     there = one_of(["auto", "gpu", *TARGETS])
-    if backend in PLANNED:
-        raise BackendError(f"the backend `{backend}` does not exist yet", fix=f"Backends: {there}.")
     raise BackendError(
         f"there is no backend `{backend}`",
-        fix=f"{did_you_mean(backend, [*TARGETS, *PLANNED])}Backends: {there}.",
+        fix=f"{did_you_mean(backend, list(TARGETS))}Backends: {there}.",
     )
 
 

@@ -222,7 +222,7 @@ def compile(
     barostat      how: "rescale", the default if a pressure is given, "mtk", or tp.barostat(...) (docs/heat.md)
     absorb        absorbing layers at the ends of a lattice: their cells, absorb=20 (docs/absorb.md)
     bias          what makes rare events come soon: tp.metadynamics(...) or tp.umbrella(...)
-    backend       where it runs: "llvm", "c", "numpy", "python", "opencl", "cuda", "wasm"; "auto" chooses
+    backend       where it runs: "llvm", "c", "numpy", "python", "opencl", "cuda", "wasm", "webgpu"; "auto" chooses
     precision     "float64", "float32", "mixed", "compensated", "dd" or "lattice"
     math          "exact": the same bits on every machine; "fast": faster, but the last bits depend on the machine
     sizes         values for the letters in shapes, {"n": 16}; otherwise taken from the state of the first run
