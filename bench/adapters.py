@@ -1,7 +1,6 @@
 """What do the WebGPU adapters of this machine round?  The table of docs/webgpu.md for those that are here.
 
-    python bench/adapters.py
-    VK_ICD_FILENAMES=/usr/lib/chromium/vk_swiftshader_icd.json python bench/adapters.py
+Chromium's SwiftShader is one with VK_ICD_FILENAMES=/usr/lib/chromium/vk_swiftshader_icd.json before the command.
 """
 
 from tinyphysics.context import WEBGPU_ADAPTER
