@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from tinyphysics.flows.cotangents import Cotangents, Total
 from tinyphysics.flows.map import Map
 from tinyphysics.flows.solvers.products import solve_by_products
 from tinyphysics.flows.solvers.solver import LinearSolver
 from tinyphysics.flows.together import Together
-from tinyphysics.ir import UOp, substitute
+from tinyphysics.ir import Ops, UOp, substitute, toposort
 from tinyphysics.report import Row
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.linear import solved
@@ -102,13 +103,14 @@ class ImplicitFlow(SubFlow):
             return None
         along = [jvp([self.residual], list(way), list(way.values()))[0] for way in ways]
         found = self.moving(along)
-        moved: list[Mapping[UOp, UOp]] = [
-            {**way, self.unknown: unknowns} for way, unknowns in zip(ways, found)
-        ]
-        own = self.moves.tangent(moved)
-        return (
-            None if own is None else (replace(self, moves=own[0].joined(own[1])) if len(own) == 2 else self,)
-        )
+        named = [UOp.var(f"?moving {k}", u.shape) if self.branches else u for k, u in enumerate(found)]
+        own = self.moves.tangent([{**way, self.unknown: u} for way, u in zip(ways, named)])
+        if own is None or len(own) < 2:
+            return None if own is None else (self,)
+        moves = own[0].joined(own[1])
+        old = list(moves.expressions())
+        known = substitute(old, dict(zip(named, found))) if self.branches else old
+        return (replace(self, moves=moves.rebuilt(dict(zip(old, known)))),)
 
     def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...] | None:
         """By the implicit function theorem, where the unknowns are found: the transposed matrix of the residuals, once."""
@@ -136,9 +138,15 @@ class ImplicitFlow(SubFlow):
         (found,) = substitute([slopes[self.unknown]], {pull: UOp.const(0.0, pull.dtype, pull.shape)})
         multipliers = self.multipliers(-found)
         inputs = [*bars, *sums]
-        more = dict(zip(inputs, vjp([self.residual], [multipliers], inputs)))
-        totals = tuple(Total(sums[v], x) for v in sums for x in simplify([slopes[v] + more[v]]))
-        new = zip(bars.values(), simplify([bar + slopes[x] + more[x] for x, bar in bars.items()]))
+        # branches within a solution would be multiplied with each other: it is a name while the rest is made short
+        name = UOp.var("?multipliers", multipliers.shape) if self.branches else multipliers
+        more = dict(zip(inputs, vjp([self.residual], [name], inputs)))
+
+        def shorter(roots: list[UOp]) -> list[UOp]:
+            return substitute(simplify(roots), {name: multipliers}) if self.branches else simplify(roots)
+
+        totals = tuple(Total(sums[v], x) for v in sums for x in shorter([slopes[v] + more[v]]))
+        new = zip(bars.values(), shorter([bar + slopes[x] + more[x] for x, bar in bars.items()]))
         moves = Together(((Cotangents((), totals),) if totals else ()) + (Map(tuple(new)),))
         return (replace(self, moves=moves),)
 
@@ -149,12 +157,25 @@ class ImplicitFlow(SubFlow):
                 solve_by_products(self.unknown, self.residual, -way, f"tangent {k}", False)
                 for k, way in enumerate(along)
             ]
-        n = self.unknown.size
-        columns = [unroll(jvp([self.residual], [self.unknown], [unit]))[0] for unit in self.units()]
+        n, columns = self.unknown.size, self.columns()
         matrix = [[columns[k][i] for k in range(n)] for i in range(n)]
         rows = [unroll([way])[0] for way in along]
         found = solved(matrix, [[-way[i] for way in rows] for i in range(n)])
-        return [UOp.stack(simplify([row[k] for row in found]), self.unknown.shape) for k in range(len(along))]
+        short = list if self.branches else simplify
+        return [UOp.stack(short([row[k] for row in found]), self.unknown.shape) for k in range(len(along))]
+
+    @cached_property
+    def branches(self) -> bool:
+        """Do the equations choose between expressions?"""
+        return any(u.op is Ops.WHERE for u in toposort([x for column in self.written for x in column]))
+
+    @cached_property
+    def written(self) -> list[list[UOp]]:
+        return [unroll(jvp([self.residual], [self.unknown], [unit]))[0] for unit in self.units()]
+
+    def columns(self) -> list[list[UOp]]:
+        """How the residuals move with each unknown."""
+        return [simplify(column) for column in self.written] if self.branches else self.written
 
     def units(self) -> list[UOp]:
         n = self.unknown.size
@@ -171,9 +192,9 @@ class ImplicitFlow(SubFlow):
         """What the transposed matrix of the residuals makes `right` of."""
         if self.by is not None:
             return solve_by_products(self.unknown, self.residual, right, "multipliers", True)
-        columns = [unroll(jvp([self.residual], [self.unknown], [unit]))[0] for unit in self.units()]  # [k][i]
-        found = solved(columns, [[x] for x in unroll([right])[0]])
-        return UOp.stack(simplify([row[0] for row in found]), self.residual.shape)
+        found = solved(self.columns(), [[x] for x in unroll([right])[0]])
+        short = list if self.branches else simplify
+        return UOp.stack(short([row[0] for row in found]), self.residual.shape)
 
     def updates(self) -> int:
         return self.moves.updates()
