@@ -94,7 +94,7 @@ def with_directions(system: System, goal: Goal, requested: str) -> Build:
     own, beside = (tuple(s for s in system.states if (s.role == BESIDE) is which) for which in (False, True))
     rest = tuple((name, value) for name, value in goal.more if name != TANGENTS)
     b = built(replace(system, states=own), replace(goal, more=rest, propagator="loop"), requested)
-    with unrounded() if goal.precision == "dd" else nullcontext():
+    with unrounded() if goal.precision == "dd" else nullcontext(), of_bounded_length(b):
         exact = lower(b.step, system.sites, goal.dt, goal.precision, goal.backwards, beside=beside)
     exact, known = replace(exact, claims=()), b.step.weights
     signed = known | {
