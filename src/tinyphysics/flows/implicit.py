@@ -104,7 +104,8 @@ class ImplicitFlow(SubFlow):
         along = [jvp([self.residual], list(way), list(way.values()))[0] for way in ways]
         found = self.moving(along)
         named = [UOp.var(f"?moving {k}", u.shape) if self.branches else u for k, u in enumerate(found)]
-        own = self.moves.tangent([{**way, self.unknown: u} for way, u in zip(ways, named)])
+        moved: list[Mapping[UOp, UOp]] = [{**way, self.unknown: u} for way, u in zip(ways, named)]
+        own = self.moves.tangent(moved)
         if own is None or len(own) < 2:
             return None if own is None else (self,)
         moves = own[0].joined(own[1])
@@ -142,11 +143,11 @@ class ImplicitFlow(SubFlow):
         name = UOp.var("?multipliers", multipliers.shape) if self.branches else multipliers
         more = dict(zip(inputs, vjp([self.residual], [name], inputs)))
 
-        def shorter(roots: list[UOp]) -> list[UOp]:
+        def short(roots: list[UOp]) -> list[UOp]:
             return substitute(simplify(roots), {name: multipliers}) if self.branches else simplify(roots)
 
-        totals = tuple(Total(sums[v], x) for v in sums for x in shorter([slopes[v] + more[v]]))
-        new = zip(bars.values(), shorter([bar + slopes[x] + more[x] for x, bar in bars.items()]))
+        totals = tuple(Total(sums[v], x) for v in sums for x in short([slopes[v] + more[v]]))
+        new = zip(bars.values(), short([bar + slopes[x] + more[x] for x, bar in bars.items()]))
         moves = Together(((Cotangents((), totals),) if totals else ()) + (Map(tuple(new)),))
         return (replace(self, moves=moves),)
 
@@ -161,8 +162,10 @@ class ImplicitFlow(SubFlow):
         matrix = [[columns[k][i] for k in range(n)] for i in range(n)]
         rows = [unroll([way])[0] for way in along]
         found = solved(matrix, [[-way[i] for way in rows] for i in range(n)])
-        short = list if self.branches else simplify
-        return [UOp.stack(short([row[k] for row in found]), self.unknown.shape) for k in range(len(along))]
+        return [self.stacked([row[k] for row in found], self.unknown.shape) for k in range(len(along))]
+
+    def stacked(self, solution: list[UOp], shape: tuple[int, ...]) -> UOp:
+        return UOp.stack(solution if self.branches else simplify(solution), shape)
 
     @cached_property
     def branches(self) -> bool:
@@ -193,8 +196,7 @@ class ImplicitFlow(SubFlow):
         if self.by is not None:
             return solve_by_products(self.unknown, self.residual, right, "multipliers", True)
         found = solved(self.columns(), [[x] for x in unroll([right])[0]])
-        short = list if self.branches else simplify
-        return UOp.stack(short([row[0] for row in found]), self.residual.shape)
+        return self.stacked([row[0] for row in found], self.residual.shape)
 
     def updates(self) -> int:
         return self.moves.updates()
