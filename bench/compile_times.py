@@ -276,6 +276,11 @@ TABLE: dict[str, Callable[[], Made]] = {
         for n in (8, 32)
         for method in ("rodas", "rock4", "dop853", "radau")
     },
+    **{
+        f"two fields {n} x 32, {method}": partial(reaction, n, 32, method=method)
+        for n in (4, 8)
+        for method in ("rodas", "rock4", "dop853")
+    },
     "lorenz": lorenz,
     "double pendulum": lambda: pendulums(2),
     "double pendulum, galerkin4": lambda: pendulums(2, method="galerkin4"),

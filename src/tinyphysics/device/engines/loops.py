@@ -59,6 +59,11 @@ class LoopLoader(Protocol):
     def load(self, kernel: LoopKernel, careful: bool) -> Mapping[str, Any]: ...
 
 
+def is_quick(f: Any, work: float) -> bool:
+    """Does so much work begin with code that was made quickly?  One thread runs that: others call the good code."""
+    return hasattr(f, "quick") and bool(f.quick(work))
+
+
 class NestEngine(PlainEngine):
     numbers = room = 0  # the engine keeps the states of its members
     shows_states = True
@@ -231,7 +236,7 @@ class NestEngine(PlainEngine):
         flags = np.zeros(8, np.int8)
         workers = self.helpers(self.work(section))
         self.launches += 1
-        if workers <= 1:
+        if workers <= 1 or is_quick(f[section], self.work(section) * steps):
             f[section](m.table, m.uniform, flags, first, steps)
         else:
             self.share(section, m, first, steps, flags, workers, careful)

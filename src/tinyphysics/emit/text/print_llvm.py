@@ -181,11 +181,20 @@ class LlvmPrinter(OnWriter):
                 total = ""
                 for x, c in own:
                     self.compute([x])
-                    one = self.env[x] if c == 1 else self.new(f"mul i64 {self.env[x]}, {c}")
+                    if self.env[x] == "0":
+                        continue
+                    one = self.times(x, c)
                     total = self.new(f"add i64 {total}, {one}") if total else one
-                self.places[key] = self.new(f"getelementptr {t}, ptr {at}, i64 {total}")
+                self.places[key] = self.new(f"getelementptr {t}, ptr {at}, i64 {total}") if total else at
             at = self.places[key]
         return self.new(f"getelementptr {t}, ptr {at}, i64 {rest}") if rest and not part else at
+
+    def times(self, x: UOp, c: int) -> str:
+        """So many of what is in `env`, which all arrays of a shape have in their addresses."""
+        key = ("times", x, c)
+        if c != 1 and key not in self.places:
+            self.places[key] = self.new(f"mul i64 {self.env[x]}, {c}")
+        return self.env[x] if c == 1 else self.places[key]
 
     def lane_of(self, u: UOp) -> UOp | None:
         """The variable that makes a vector of an address."""

@@ -29,7 +29,7 @@ from tinyphysics.emit.scalar import llvm as emit_llvm
 from tinyphysics.ir.uop import UOp
 from tinyphysics.planner.cost.machine import shape_for
 from tinyphysics.rules.calculus.series import SeriesPlan
-from tinyphysics.runtime.engines.tiers import Tiers
+from tinyphysics.runtime.engines.tiers import LONG_NESTS, PER_LINE_OF_NESTS, OnArrays, Tiers
 from tinyphysics.target import VectorShape, core_of
 from tinyphysics.tpir.kernels.kernel import Section
 from tinyphysics.tpir.kernels.nests import LoopKernel
@@ -258,11 +258,14 @@ class LlvmLoops:
 
     def load(self, kernel: LoopKernel, careful: bool) -> dict[str, Any]:
         text = emit_nests.module(kernel, careful, self.width, self.cpu.x86)
-        cpu = runs(self.cpu)
-        code, found = llvm.stored(llvm.object_name(text, cpu), text, cpu)
-        self.found += found
-        self.made += not found
-        return {name: on_arrays(f, f) for name, f in llvm.link(code, function_names(kernel)).items()}
+        names = function_names(kernel)
+        tiers = Tiers(text, runs(self.cpu), names, LONG_NESTS, PER_LINE_OF_NESTS)
+        self.found += tiers.found
+        self.made += tiers.made
+        return {
+            name: OnArrays(tiers, name) if tiers.waits else on_arrays(f, f)
+            for name, f in tiers.functions.items()
+        }
 
 
 class CLoops:

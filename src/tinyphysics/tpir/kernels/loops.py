@@ -181,6 +181,10 @@ MOST_LINES = 500  # operations in the bodies of all nests, functions by what the
 MOST_TIMES = (
     16  # or so many times as many as if every axis were a loop: three components of a vector stay together
 )
+MOST_WRITTEN = (
+    4000  # in all, unless they are those of vectors: stages of a stiff method on 8 x 32 took ten seconds
+)
+VECTOR = 3
 
 
 def in_pairs(program: Program) -> bool:
@@ -218,7 +222,8 @@ def components_of(program: Program) -> int | None:
         for n in dict.fromkeys((*widest, few(program), FEW_OF_PAIRS, LEAST))
         if n < longest and all(sum(k > n for k in shape) == 1 for shape in pairs)
     ]
-    most = max(MOST_LINES, MOST_TIMES * lines(program, every, LEAST))
+    least = lines(program, every, LEAST)
+    most = min(max(MOST_LINES, MOST_TIMES * least), max(MOST_WRITTEN, VECTOR * least))
     meshes = [i for i in every if i.op == "MESH"]
     if meshes:  # nodes and particles are loops
         numbers = shortest_of_meshes(program, meshes)

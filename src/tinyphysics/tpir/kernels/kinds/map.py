@@ -87,7 +87,10 @@ class Map(PlainKind):
         widest = lanes * (DRAWN_TOGETHER if draws([s.value for s in p.stores] + list(p.guards)) else 1)
         if len(nest.variables) > 1 or every:
             work = nest.operations + max(len(q.stores) for q in nest.pieces)
-            return tuple(s for span in spans(p.lo, p.hi, widest) for s in over(p, x, *span, work))
+            found = spans(p.lo, p.hi, widest)
+            if not every and repeatable(nest):
+                found = overlapping(found, widest)
+            return tuple(s for span in found for s in over(p, x, *span, work))
         begin, end = columns(nest, p)
         out: list[Statement] = []
         for width in dict.fromkeys((widest, lanes)):
@@ -144,6 +147,30 @@ def spans(lo: int, hi: int, width: int) -> list[tuple[int, int, int]]:
     if first >= last:
         return spans(lo, hi, width // 2)
     return [*spans(lo, first, width // 2), (first, last, width), *spans(last, hi, width // 2)]
+
+
+def overlapping(found: list[tuple[int, int, int]], width: int) -> list[tuple[int, int, int]]:
+    """The same range, where what is left at an end is one vector that shares places with the next.
+
+    Three short vectors are more text, and more time, than one whole one.
+
+    >>> overlapping(spans(1, 63, 4), 4)
+    [(1, 5, 4), (4, 60, 4), (59, 63, 4)]
+    """
+    wide = [k for k, (_, _, w) in enumerate(found) if w == width]
+    if width == 1 or not wide:
+        return found
+    (k,) = wide
+    lo, hi = found[0][0], found[-1][1]
+    before = [(lo, lo + width, width)] if k > 1 else found[:k]
+    after = [(hi - width, hi, width)] if len(found) - k > 2 else found[k + 1 :]
+    return [*before, found[k], *after]
+
+
+def repeatable(nest: Nest) -> bool:
+    """May an index be done twice?  Not where something is read that was written at its first time."""
+    written = {s.buffer for p in nest.pieces for s in p.stores}
+    return all(u.arg[0] not in written for u in nest.loads())
 
 
 MAP = Map()
