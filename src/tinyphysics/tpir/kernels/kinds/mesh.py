@@ -7,7 +7,7 @@ Particles that read the mesh share the threads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -140,6 +140,17 @@ class Seen:
         return load(self.local(axis, derivative), self.t.dtype, at)
 
 
+def at_each(p: Piece, tag: str, of: Callable[[Particle, Seen], Body]) -> tuple[Body, Body]:
+    """Room on the stack for the particles of a piece, and what is done at each."""
+    room: list[Statement] = []
+    body: list[Statement] = []
+    for n, t in enumerate(particles(p)):
+        seen = Seen(t, f"{tag}_{n}_")
+        room += seen.room()
+        body += of(t, seen)
+    return tuple(room), tuple(body)
+
+
 def turns(variable: UOp, count: UOp, body: Body, sums: dict[UOp, UOp]) -> For:
     """A loop with sums that begin with zero."""
     new = tuple(UOp.var(f"{x.arg}'", (), x.dtype) for x in sums)
@@ -149,6 +160,8 @@ def turns(variable: UOp, count: UOp, body: Body, sums: dict[UOp, UOp]) -> For:
 
 class OnMesh(PlainKind):
     what = ""
+    at_particle: Callable[[Particle, Seen], Body]
+    evaluate: Callable[[OnArrays, dict[UOp, Any]], None]
 
     def task(self, w: Wanted) -> Task | None:
         if w.node.op is not Ops.MESH or w.node.arg[0] != self.what:
@@ -182,22 +195,16 @@ class OnMesh(PlainKind):
         room: list[Statement] = []
         out: list[Statement] = []
         for k, p in enumerate(nest.pieces):
-            body: list[Statement] = []
-            for n, t in enumerate(particles(p)):
-                seen = Seen(t, f"{k}_{n}_")
-                room += seen.room()
-                body += [*seen.begin, *self.at_particle(t, seen)]
-            out += self.over(nest, p, tuple(body))
+            own, body = at_each(p, str(k), self.whole)
+            room += own
+            out += self.over(nest, p, body)
         return tuple(room), tuple(out)
 
     def over(self, nest: Nest, p: Piece, body: Body) -> Body:
         return outer(nest, p, body, False)
 
-    def at_particle(self, t: Particle, seen: Seen) -> Body:
-        raise NotImplementedError
-
-    def evaluate(self, run: OnArrays, env: dict[UOp, Any]) -> None:
-        raise NotImplementedError
+    def whole(self, t: Particle, seen: Seen) -> Body:
+        return (*seen.begin, *self.at_particle(t, seen))
 
     def found(
         self, run: OnArrays, t: Particle, env: dict[UOp, Any], along: Along
@@ -232,21 +239,15 @@ class Spread(OnMesh):
             out.append(For(X, LO, least(HI, number(x)), (For(Y, number(0), number(y), (row,)),)))
         return tuple(out)
 
-    def loops(self, nest: Nest) -> tuple[Body, Body]:
-        room: list[Statement] = []
-        out: list[Statement] = []
-        for k, p in enumerate(nest.pieces):
-            body: list[Statement] = []
-            for n, t in enumerate(particles(p)):
-                seen = Seen(t, f"{k}_{n}_")
-                room += seen.room()
-                planes = HI - LO + number(t.order - 1)
-                given, below = self.below(t, seen, 1)
-                reaches = after(LO, below[0], t.grid[0]) < planes
-                inside = (*seen.begin, *self.at_particle(t, seen))
-                body += [*given, When(reaches, inside)]
-            out.append(For(nest.variables[0], number(p.lo), number(p.hi), tuple(body)))
-        return tuple(room), tuple(out)
+    def over(self, nest: Nest, p: Piece, body: Body) -> Body:
+        return (For(nest.variables[0], number(p.lo), number(p.hi), body),)
+
+    def whole(self, t: Particle, seen: Seen) -> Body:
+        """At particles that reach the planes of this thread."""
+        planes = HI - LO + number(t.order - 1)
+        given, below = self.below(t, seen, 1)
+        reaches = after(LO, below[0], t.grid[0]) < planes
+        return (*given, When(reaches, super().whole(t, seen)))
 
     def below(self, t: Particle, seen: Seen, axes: int) -> tuple[Body, tuple[UOp, ...]]:
         """The node below a particle, along the first axes, before anything else is known of it."""
@@ -282,6 +283,23 @@ class Spread(OnMesh):
             puts.append(Put(store.buffer, 0, at, load(store.buffer, t.dtype, *at) + ab * w))
         return (Let((y, ab), (seen.node(1, along), weight * charge * seen.weight(1, dy, along))), *puts)
 
+    def at_column(self, t: Particle, seen: Seen) -> Body:
+        """What one column of nodes has of a particle that reaches it."""
+        given, below = self.below(t, seen, 2)
+        away = [after(here, there, n) for here, there, n in zip((X, Y), below, t.grid)]
+        charge = UOp.var(f"@c{seen.tag}", (), t.dtype)
+        (_, (dx, _, _)) = t.stores[0]
+        # of the nodes that it sees the last is the one below it
+        j, i = (number(t.order - 1) - d for d in away)
+        inside = (
+            *seen.begin,
+            Let((charge,), (t.other,)),
+            *self.column(t, seen, charge, X, seen.weight(0, dx, j), i),
+        )
+        here = (away[0] < number(t.order)) & (away[1] < number(t.order))
+        exists = (X < number(t.grid[0])) & (Y < number(t.grid[1]))
+        return (*given, When(here & exists, inside))
+
     def threaded(self, nest: Nest, kernel: LoopKernel) -> list[Function]:
         """A thread for each column of nodes: it looks at every particle, and adds those that reach it, in their order."""
         largest = max(kernel.buffers[b].size for b in written(nest))
@@ -290,25 +308,9 @@ class Spread(OnMesh):
         room: list[Statement] = []
         out: list[Statement] = []
         for k, p in enumerate(nest.pieces):
-            body: list[Statement] = []
-            for n, t in enumerate(particles(p)):
-                seen = Seen(t, f"{k}_{n}_")
-                room += seen.room()
-                given, below = self.below(t, seen, 2)
-                away = [after(here, there, n) for here, there, n in zip((X, Y), below, t.grid)]
-                charge = UOp.var(f"@c{seen.tag}", (), t.dtype)
-                (_, (dx, _, _)) = t.stores[0]
-                # of the nodes that it sees the last is the one below it
-                j, i = (number(t.order - 1) - d for d in away)
-                inside = (
-                    *seen.begin,
-                    Let((charge,), (t.other,)),
-                    *self.column(t, seen, charge, X, seen.weight(0, dx, j), i),
-                )
-                here = (away[0] < number(t.order)) & (away[1] < number(t.order))
-                exists = (X < number(t.grid[0])) & (Y < number(t.grid[1]))
-                body += [*given, When(here & exists, inside)]
-            out.append(For(nest.variables[0], number(p.lo), number(p.hi), tuple(body)))
+            own, body = at_each(p, str(k), self.at_column)
+            room += own
+            out += self.over(nest, p, body)
         return [
             Function(clear, Threads((ITEM,), (largest,)), "_clear"),
             Function((*room, *out), Threads((X, Y), sizes)),
@@ -441,12 +443,9 @@ class Interpolate(OnMesh):
         room: list[Statement] = []
 
         def write(p: Piece) -> Body:
-            body: list[Statement] = []
-            for n, t in enumerate(particles(p)):
-                seen = Seen(t, f"{p.lo}_{n}_")
-                room.extend(seen.room())
-                body += [*seen.begin, *self.at_particle(t, seen)]
-            return tuple(body)
+            own, body = at_each(p, str(p.lo), self.whole)
+            room.extend(own)
+            return body
 
         body = in_pieces(nest, write)
         return [Function((*room, *body), Threads(nest.variables, nest.sizes))]
