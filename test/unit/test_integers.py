@@ -472,6 +472,8 @@ GOOD = dict(x=np.zeros(4, np.int8), alive=np.zeros(4, bool))
     "given, said, fix",
     [
         (dict(x=np.zeros(4)), "`x` is int8 and was given floats", 'x=x.astype("int8")'),
+        (dict(x=[1.0, 2.0, 3.0, 4.0]), "was given floats", 'x=np.asarray(x).astype("int8")'),
+        (dict(x=2.0), "was given floats", "x=int(x)"),
         (dict(x=[1, 2.5, 3, 4]), "x[1] is 2.5", 'np.rint(x).astype("int8")'),
         (dict(x=[1, 2, np.nan, 4]), "x[2] is nan", "Check that number"),
         (dict(x=[1, 2, 1e6, 4.0]), "x[2] is 1e+06", "Check that number"),

@@ -19,6 +19,8 @@ WIDER = {"int8": "tp.Int16", "int16": "tp.Int32", "int32": "tp.Int64"}
 def whole_array(name: str, value: Any, plain: Any, dtype: DType) -> Any:
     """The array in the type of its state; `plain` is what NumPy makes of the value."""
     own = np.dtype(NUMPY_DTYPE[dtype.name])
+    array = name if hasattr(value, "astype") else f"np.asarray({name})"
+    cast = f'{array}.astype("{dtype.numpy}")'
     if isinstance(value, DeviceArray):
         raise InputError(
             f"`{name}` is {dtype.numpy} and was given as an array on a GPU",
@@ -27,12 +29,13 @@ def whole_array(name: str, value: Any, plain: Any, dtype: DType) -> Any:
     if plain.dtype == own:
         return plain
     if dtype is bool_ or plain.dtype.kind == "b":
-        line = f"{name}={name} != 0" if dtype is bool_ else f'{name}={name}.astype("{dtype.numpy}")'
+        truth = f"{name}={array} != 0" if plain.ndim else f"{name}={name} != 0"
+        line = truth if dtype is bool_ else f"{name}={cast}"
         given = "truth values" if plain.dtype.kind == "b" else f"numbers ({plain.dtype})"
         raise InputError(f"`{name}` is {dtype.numpy} and was given {given}", fix=f"Pass {line}.")
     if plain.dtype.kind == "f":
         wrong = odd_place(plain, ~np.isfinite(plain) | (plain != np.rint(plain)) | beyond(plain, dtype))
-        line = f'{name}={name}.astype("{dtype.numpy}")'
+        line = f"{name}={cast}" if plain.ndim or array == name else f"{name}=int({name})"
         if wrong and np.isfinite(wrong[1]) and not beyond(wrong[1], dtype):
             line = f'{name}=np.rint({name}).astype("{dtype.numpy}")'
         told, first = (
@@ -44,7 +47,7 @@ def whole_array(name: str, value: Any, plain: Any, dtype: DType) -> Any:
         wider = f"Annotate it {WIDER[dtype.numpy]}, or p" if dtype.numpy in WIDER else "P"
         raise InputError(
             f"{name}{wrong[0]} is {wrong[1]}, and {dtype.numpy} goes from {low} to {high}",
-            fix=f'{wider}ass {name}={name}.astype("{dtype.numpy}"), which wraps.',
+            fix=f"{wider}ass {name}={cast}, which wraps.",
         )
     return plain.astype(own)
 
