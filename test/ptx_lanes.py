@@ -126,7 +126,9 @@ def estimate(exact: Array) -> Array:
 
 
 def inverse(x: Array) -> Array:
-    """1/x of float32, the nearest one."""
+    """1/x: of float32 the nearest one; of float64 the upper half is left, and subnormals count as 0."""
+    if x.dtype == np.float64:
+        return ((1.0 / flushed(x)).view(np.int64) & ~((1 << 32) - 1)).view(np.float64)
     return flushed((1.0 / flushed(x).astype(np.float64)).astype(np.float32))
 
 
@@ -481,7 +483,7 @@ class Lines:
 
     def i_rcp(self, i: Instruction) -> None:
         kind, given = self.typed(i, "rn", "approx", "ftz")
-        if given == {"approx", "ftz"} and kind == "f32":
+        if given == {"approx", "ftz"}:
             self.put(i, i.operands[0], kind, f"inverse({self.sources(i, kind)[0]})")
             return
         self.rounded(i, f"F{SIZE[kind]}(1) / {self.sources(i, kind)[0]}", kind, given)

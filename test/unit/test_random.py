@@ -117,6 +117,16 @@ def test_all_backends_draw_the_same_bits(n, members, precision):
         assert run(backend) == run(backend, threads=2) == wanted, backend
 
 
+def test_a_gpu_draws_the_same_bits(fake_cuda):
+    """By estimates of quotients and roots there, and cosines of all quarters."""
+    n = 4000
+    runs = [
+        tp.compile(dice, backend=b).evolve(x=np.zeros(n), y=np.zeros(n), z=np.zeros(n), steps=3, seed=SEED)
+        for b in ("cuda", "llvm")
+    ]
+    assert runs[0].hash == runs[1].hash
+
+
 def test_a_lattice_that_is_updated_in_halves_has_the_same_bits():
     """What the second half reads of the first is at other indices than those at which it is computed."""
 

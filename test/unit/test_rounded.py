@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 from pathlib import Path
 
@@ -19,8 +20,11 @@ from tinyphysics.device.cuda import driver as cuda, nvptx
 from tinyphysics.device.host.cc import compiler
 from tinyphysics.emit.kinds import ptx_estimates, ptx_pairs, ptx_rounded
 from tinyphysics.emit.modules import ptx_nests
-from tinyphysics.ir.dtype import f32
-from tinyphysics.ir.ops import Ops
+from tinyphysics.emit.scalar.ptx import ATTRIBUTES, HEAD, SPECIAL
+from tinyphysics.emit.scalar.ptx_tools import kernel
+from tinyphysics.emit.text.writer import Writer
+from tinyphysics.ir.dtype import f32, f64
+from tinyphysics.ir.ops import INSIDE, Ops
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.runtime.engines import backend, estimates
 from tinyphysics.tpir.kernels.loops import build_loops
@@ -226,3 +230,40 @@ def test_what_is_listed_has_no_estimates_and_what_has_no_pairs_needs_none():
     assert not ptx_nests.wants_estimates(waves)
     pairs = next(n for n in kernel.sections["step"].nests if n.kind == "pairs")
     assert ptx_pairs.rounds(pairs) and any(ptx_rounded.is_special(u) for u in toposort(pairs.pieces[0].roots))
+
+
+# --- quotients and roots of float64 far from the ends of the range (emit/text/inside.py) -----------------------
+def test_quotients_and_roots_inside_the_range_are_the_nearest_numbers(fake_cuda):
+    w = Writer(1, estimates=True)
+    for name in "ab":
+        w.lines += [
+            f"  %{name}.at = getelementptr double, ptr %{name}s, i64 %k",
+            f"  %{name} = load double, ptr %{name}.at",
+        ]
+    x, y = (UOp.var(name) for name in "ab")
+    env = {x: "%a", y: "%b"}
+    for to, u in (
+        ("as", UOp(Ops.DIV, f64, (), (x, y), INSIDE)),
+        ("bs", UOp(Ops.SQRT, f64, (), (x,), INSIDE)),
+    ):
+        w.operation(u, env)
+        w.lines += [
+            f"  %{to}.to = getelementptr double, ptr %{to}, i64 %k",
+            f"  store double {env[u]}, ptr %{to}.to",
+        ]
+    body = [line.strip() for line in w.lines] + ["br label %next"]
+    lines = kernel("both", "ptr %as, ptr %bs, i64 %count", "%count", body)
+    llvm = "\n".join([HEAD, *SPECIAL.values(), *w.declared.values(), *lines, ATTRIBUTES])
+    text = nvptx.compiled(llvm)
+    assert "div.rn" not in text and "sqrt.rn" not in text and "rcp.approx.ftz.f64" in text
+    rng = np.random.default_rng(5)
+    a = np.concatenate(
+        [rng.random(40_000), 2.0 ** rng.uniform(-53, 7, 40_000), 1 + rng.integers(0, 99, 20_000) * 2.0**-52]
+    )
+    b = np.concatenate([1.7 + 0.8 * rng.random(80_000), 1 + rng.integers(0, 99, 20_000) * 2.0**-52])
+    a[:4] = -0.0, 2.0**-52, 0.0, 1.0
+    one, other = cuda.upload(a), cuda.upload(b)
+    f = cuda.Module(text.encode() + b"\0").function("both")
+    cuda.launch(f, 8, 128, [one, other, ctypes.c_int64(len(a))])
+    assert cuda.read(one, np.empty_like(a))[1:].tobytes() == (a / b)[1:].tobytes()
+    assert cuda.read(other, np.empty_like(a)).tobytes() == np.sqrt(a).tobytes()

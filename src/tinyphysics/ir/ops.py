@@ -150,6 +150,7 @@ class Ops(Enum):
 
 
 DRAWN = ("uniform", "normal")  # the kinds of random numbers
+INSIDE = "inside"  # the arg of a DIV or SQRT whose numbers are known to be 0, or far from the ends of the range; no -0/x
 
 Group = frozenset[Ops]
 

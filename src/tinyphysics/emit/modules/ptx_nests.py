@@ -190,6 +190,7 @@ def of_function(kernel: LoopKernel, nest: Nest, f: Function, name: str) -> Threa
     assert isinstance(shares, Share)
 
     def body(w: NestWriter, t: str) -> None:
+        w.w.estimates = True
         p = LlvmPrinter(kernel, w.pointer, parallel=True, w=w.w)
         for v, value in zip(shares.variables, unflattened(w, t, shares.sizes)):
             p.bind(v, value)

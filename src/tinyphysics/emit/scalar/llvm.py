@@ -57,6 +57,7 @@ class FunctionFrame:
     )
     step: str = ""  # lanes from one chunk to the next; else those of one
     again: str = "chunk"  # where the next one begins
+    estimates: bool = False  # does the machine divide by estimates (emit/text/inside.py)?
 
 
 def host_frame(x86: bool) -> FunctionFrame:
@@ -78,6 +79,7 @@ def function(
     """The text of one section, and the intrinsics that it needs."""
     w = Writer(shape.width, i32 if register_bits(f) == 32 else i64, f.careful)
     U = range(shape.unroll)
+    w.estimates = frame.estimates
     w.lines += frame.opening
     w.declared |= frame.declared
     needed = f.needed

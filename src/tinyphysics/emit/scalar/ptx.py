@@ -59,7 +59,7 @@ def frame(lanes: int, careful: bool) -> FunctionFrame:
             "  br i1 %marked, label %chunk, label %next",
             "chunk:",
         ]
-    return FunctionFrame(KERNEL, tuple(opening), (), SPECIAL, tuple(head), "%stride.lanes", begin)
+    return FunctionFrame(KERNEL, tuple(opening), (), SPECIAL, tuple(head), "%stride.lanes", begin, True)
 
 
 def module(

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tinyphysics.emit.text import seeds
+from tinyphysics.emit.text import inside, seeds
 from tinyphysics.emit.text.lines import Lines
 from tinyphysics.emit.text.marks import mark, marking
 from tinyphysics.emit.text.solved import loop_of_rounds
 from tinyphysics.ir.dtype import DType, bool_, f32, f64, i64, u32, u64
-from tinyphysics.ir.ops import COMPARE, MINIMAL, Ops
+from tinyphysics.ir.ops import COMPARE, INSIDE, MINIMAL, Ops
 from tinyphysics.ir.text import dump
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.calculus.solve import part
@@ -65,6 +65,7 @@ class Writer(Lines):
     width: int
     word: DType = i64  # the integers that are as wide as the states
     careful: bool = False  # which form functions have
+    estimates: bool = False  # does this machine divide by estimates where numbers are INSIDE?
 
     def type(self, d: DType) -> str:
         return TYPE[d.name] if self.width == 1 else f"<{self.width} x {TYPE[d.name]}>"
@@ -127,6 +128,8 @@ class Writer(Lines):
             env[u] = self.new(f"select {self.type(bool_)} {a[0]}, {t} {a[1]}, {t} {a[2]}")
         elif u.op is Ops.FMA:
             env[u] = self.call("fma", u, a)
+        elif u.arg is INSIDE and d is f64 and self.estimates:
+            env[u] = inside.root(self, *a) if u.op is Ops.SQRT else inside.quotient(self, *a)
         elif u.op is Ops.SQRT:
             env[u] = self.call("sqrt", u, a)
         elif u.op is Ops.NEG:

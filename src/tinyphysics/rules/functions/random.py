@@ -18,6 +18,7 @@ from tinyphysics.ir.drawn import MEMBER as MEMBER
 from tinyphysics.ir.drawn import NOW as NOW
 from tinyphysics.ir.drawn import SEED as SEED
 from tinyphysics.ir.drawn import draws as draws
+from tinyphysics.ir.ops import INSIDE
 from tinyphysics.philox import ATANH, COS, LN2, MULTIPLIERS, ROUNDS, SIN, TWO_PI, WEYL, polynomial
 from tinyphysics.rules.digits.floats import DOUBLE, bits, flipped, format_of
 from tinyphysics.util import prod
@@ -94,7 +95,7 @@ def twice_logarithm(x: UOp) -> UOp:
     m = ((t & ((1 << F.mantissa) - 1)) + low).bitcast(x.dtype)
     base = 2.0**F.mantissa  # its low bits become an integer again when it is subtracted
     k = ((t >> F.mantissa) | F.pattern(base)).bitcast(x.dtype) - (base + F.bias)
-    z = (m - 1.0) / (m + 1.0)
+    z = UOp(Ops.DIV, x.dtype, x.shape, (m - 1.0, m + 1.0), INSIDE)
     series: UOp = polynomial(tuple(-4.0 * c for c in ATANH[:count]), z * z)
     return k * (-2.0 * LN2) + z * series
 
@@ -122,7 +123,8 @@ def uniform(u: UOp) -> UOp:
 def normal(u: UOp) -> UOp:
     """The first of the pair of Box & Muller 1958."""
     a, b, c, d = words(u)
-    return twice_logarithm(fraction_left(a, b, u)).sqrt() * cosine(c, d, u)
+    square = twice_logarithm(fraction_left(a, b, u))
+    return UOp(Ops.SQRT, u.dtype, u.shape, (square,), INSIDE) * cosine(c, d, u)
 
 
 def random(u: UOp) -> UOp:
