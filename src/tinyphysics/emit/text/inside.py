@@ -1,8 +1,9 @@
 """How does a GPU divide and take roots where numbers are known to be far from the ends of the range (ir.ops.INSIDE)?
 
-By the instructions that the assembler writes for `div.rn.f64` and `sqrt.rn.f64` themselves, with the same bits: an estimate,
-two steps of Newton, and a last one with the remainder, which is exact and rounds to the nearest number (Markstein 1990). What is
-left out is the look for numbers near the ends, with a jump to what is slow, over which the assembler moves nothing.
+By the instructions that the assembler writes for `div.rn.f64` and `sqrt.rn.f64` themselves, with the same bits: an
+estimate, two steps of Newton, and a last one with the remainder, which is exact and rounds to the nearest number (Markstein
+1990). What is left out is the look for numbers near the ends, with a jump to what is slow, over which the assembler moves
+nothing.
 """
 
 from __future__ import annotations
