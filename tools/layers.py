@@ -113,6 +113,7 @@ UP = {
     "compile": ("runtime.api.compile", "system.compile(dt) is a method of a noun, for users"),
     "elsewhere": ("cluster.machines", "sim.evolve(on=client) is a method of a simulation, for users"),
     "explore": ("explorer.open", 'sim.explore(html="run.html") is a method of a simulation, for users'),
+    "widget": ("explorer.open", "sim.widget(q=1.0, p=0.0) is a method of a simulation, for users"),
     "in_slices": ("cluster.parareal", "sim.evolve(parallel=...) is a method of a simulation, for users"),
     "plot": (
         "runtime.api.pictures",

@@ -9,9 +9,9 @@ from types import ModuleType
 from typing import Any
 
 
-def load() -> ModuleType:
-    path = Path(__file__).with_name("docs.py")
-    spec = importlib.util.spec_from_file_location("tinyphysics_docs", path)
+def load(name: str) -> ModuleType:
+    path = Path(__file__).with_name(f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"tinyphysics_{name}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up there
@@ -19,7 +19,7 @@ def load() -> ModuleType:
     return module
 
 
-docs = load()
+docs, explorer = load("docs"), load("explorer_pages")
 
 
 def on_config(config: Any) -> Any:
@@ -29,4 +29,10 @@ def on_config(config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    return str(docs.fill(markdown))
+    text = str(docs.fill(markdown))
+    return text.replace(explorer.MARK, explorer.listing()) if explorer.MARK in text else text
+
+
+def on_post_build(config: Any) -> None:
+    """The explorer's gallery: pages that compute in the browser, made now and kept nowhere else."""
+    explorer.write(Path(config["site_dir"]) / explorer.HERE)

@@ -45,6 +45,11 @@ def explore(sim: Any, start: Any, html: Any, steps: int | None) -> Any:
     return import_module(EXPLORE).explore(sim, start, html, steps)
 
 
+def widget(sim: Any, start: Any, steps: int | None, height: int) -> Any:
+    """The same as a widget of a notebook."""
+    return import_module(EXPLORE).widget(sim, start, steps, height)
+
+
 def in_slices(sim: Simulation, request: Any, parallel: Any) -> Trajectory:
     """A run in slices of time, `evolve(parallel=...)`."""
     out: Trajectory = import_module(PARAREAL).evolve_in_slices(sim, request, parallel)

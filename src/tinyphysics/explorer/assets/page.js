@@ -16,7 +16,8 @@
   }
 
   // --- light and dark ------------------------------------------------------------------------------------
-  const wanted = new URLSearchParams(location.search).get("theme");
+  const asked = new URLSearchParams(location.search), wanted = asked.get("theme");
+  if (asked.get("show") === "run") document.documentElement.dataset.show = "run";  // in a frame of another page: the run alone
   const dark = wanted ? wanted === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   document.documentElement.classList.toggle("dark", dark);
   $("theme").onclick = () => { document.documentElement.classList.toggle("dark"); draw(); };
@@ -374,4 +375,5 @@
   window.page = { show, choose, lineage: () => lit, data: () => data, run: () => run };
   if (packed) await show(await unpacked(packed));
   document.documentElement.dataset.ready = "yes";
+  if (asked.has("go") && !matchMedia("(prefers-reduced-motion: reduce)").matches && !$("go").disabled) $("go").click();
 })();

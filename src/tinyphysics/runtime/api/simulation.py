@@ -189,6 +189,16 @@ class Simulation(Differentiated):
         """
         return up.explore(self, start, html, steps)
 
+    @heeds("widget", "sim.widget(q=1.0, p=0.0)")
+    def widget(self, *, steps: int | None = None, height: int = 680, **start: Any) -> Any:
+        """Returns a widget for notebooks: the page of explore, which computes in the browser, in a saved notebook too.
+
+        steps   of the run in Python that the widget's own run is compared with; 600 where it is left out
+        height  of the widget, in pixels
+        start   states and parameters, as in evolve
+        """
+        return up.widget(self, start, steps, height)
+
     @heeds("kernel", 'sim.kernel(target="c")')
     def kernel(self, target: str = "c", *, members: int = 1) -> TakenKernel:
         """Returns the kernel to take away: text or module, what it reads, and a call that runs it on arrays that stay.
