@@ -56,6 +56,11 @@ def transforms(p: Piece) -> list[Transform]:
     ]
 
 
+def copy_of(g: int, k: int) -> str:
+    """Where the results of stage k of transform g wait."""
+    return "odd" if k % 2 else f"even{g}"
+
+
 def at(s: Stage, j: int, p: UOp, q: UOp) -> UOp:
     """Where the j-th item of a small transform is."""
     return shifted(p * number(s.stride) + q, s.stride * s.parts * j)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tinyphysics.ir.fourier import Complex, Stage, results, stages
 from tinyphysics.ir.uop import UOp
-from tinyphysics.tpir.kernels.fourier_rows import P, Q, Transform, at, behind, named, stored_at
+from tinyphysics.tpir.kernels.fourier_rows import P, Q, Transform, at, behind, copy_of, named, stored_at
 from tinyphysics.tpir.kernels.loopir import (
     Body,
     For,
@@ -43,12 +43,12 @@ def lanes_along(nest: Nest, lanes: int) -> int:
     return own if own > 1 else 0
 
 
-def along_row(turn: UOp, n: int, t: Transform, p: Piece, lanes: int) -> Body:
-    """One transform of a row."""
-    row = stages(n)
-    out = first(turn, n, t, p, lanes)
-    for k, s in enumerate(row[1:], 1):
-        out = (*out, *later(turn, n, t, s, k, lanes))
+def along_row(turn: UOp, n: int, every: Sequence[Transform], p: Piece, lanes: int) -> Body:
+    """All transforms of a row: what they read is read once, in the first stage of all."""
+    out = first(turn, n, every, p, lanes)
+    for g, t in enumerate(every):
+        for k, s in enumerate(stages(n)[1:], 1):
+            out = (*out, *later(turn, n, g, t, s, k, lanes))
     return out
 
 
@@ -61,7 +61,16 @@ def found(t: Transform, turn: UOp, n: int, s: Stage, part: UOp, read: Sequence[C
     return [u for y in results(read, t.roots(turn, n, s, part), t.sign) for u in y]
 
 
-def first(turn: UOp, n: int, t: Transform, piece: Piece, lanes: int) -> Body:
+def first(turn: UOp, n: int, every: Sequence[Transform], piece: Piece, lanes: int) -> Body:
+    s = stages(n)[0]
+    body: list[Statement] = []
+    for g, t in enumerate(every):
+        body += vector_of(turn, n, g, t, piece, lanes, noted=not g)
+    return (For(P, number(0), number(s.parts), vectors(lanes, tuple(body)), lanes),)
+
+
+def vector_of(turn: UOp, n: int, g: int, t: Transform, piece: Piece, lanes: int, noted: bool) -> Body:
+    """The small transforms of a vector of parts."""
     s = stages(n)[0]
     own = P + LANE
     if s.parts % lanes:  # the last vector does some parts again
@@ -69,22 +78,22 @@ def first(turn: UOp, n: int, t: Transform, piece: Piece, lanes: int) -> Body:
     places = [shifted(own, s.parts * j) for j in range(s.radix)]
     values = found(t, turn, n, s, own, [t.read(turn, i, {}) for i in places])
     names = named(values)
-    guards: list[Note] = [note for i in places for note in notes(piece, {turn: i})]
-    seen = tuple(UOp.var(f"@seen{k}", (), g.condition.dtype) for k, g in enumerate(guards))
-    body: list[Statement] = [Let((*names, *seen), (*values, *(g.condition for g in guards)))]
+    guards: list[Note] = [note for i in places if noted for note in notes(piece, {turn: i})]
+    seen = tuple(UOp.var(f"@seen{k}", (), c.condition.dtype) for k, c in enumerate(guards))
+    out: list[Statement] = [Let((*names, *seen), (*values, *(c.condition for c in guards)))]
     for part, name in enumerate(("re", "im")):
-        puts = [
-            Put(f"even_{name}", 0, (shifted(own * number(s.radix), j),), y)
+        at_first = own * number(s.radix)
+        rows = [
+            Put(f"{copy_of(g, 0)}_{name}", 0, (shifted(at_first, j),), y)
             for j, y in enumerate(names[part::2])
         ]
-        body.append(Woven(tuple(puts)))
-    body += [Note(g) for g in seen]
-    return (For(P, number(0), number(s.parts), vectors(lanes, tuple(body)), lanes),)
+        out.append(Woven(tuple(rows)))
+    return (*out, *(Note(c) for c in seen))
 
 
-def later(turn: UOp, n: int, t: Transform, s: Stage, k: int, lanes: int) -> Body:
+def later(turn: UOp, n: int, g: int, t: Transform, s: Stage, k: int, lanes: int) -> Body:
     own, part = Q + LANE, P if s.parts > 1 else number(0)
-    source, target = (("odd", "even")[k % 2], ("even", "odd")[k % 2])
+    source, target = copy_of(g, k - 1), copy_of(g, k)
     read = [
         (load(f"{source}_re", t.dtype, i), load(f"{source}_im", t.dtype, i))
         for i in (at(s, j, part, own) for j in range(s.radix))

@@ -8,6 +8,7 @@ stage, and a row waits in memory between two stages.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from tinyphysics.ir.dtype import DType, i64
@@ -16,7 +17,7 @@ from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, component
 from tinyphysics.tpir.kernels.at_index import AtIndex, is_component
 from tinyphysics.tpir.kernels.fourier_blocks import in_blocks
-from tinyphysics.tpir.kernels.fourier_rows import Transform, one, over, transforms
+from tinyphysics.tpir.kernels.fourier_rows import Transform, copy_of, one, over, transforms
 from tinyphysics.tpir.kernels.fourier_vectors import along_row, lanes_along
 from tinyphysics.tpir.kernels.index import Index, Place, expr
 from tinyphysics.tpir.kernels.layout import component_places, long_axes
@@ -129,8 +130,7 @@ class Fourier(PlainKind):
         if (own := lanes_along(nest, lanes)) and nest.along is not None:
             rows: list[Statement] = []
             for p in nest.pieces:
-                every_one = [s for t in transforms(p) for s in along_row(*nest.along, t, p, own)]
-                rows += outer(nest, p, tuple(every_one), False)
+                rows += outer(nest, p, along_row(*nest.along, transforms(p), p, own), False)
             return Function((*self.room(nest, 1), *rows))
         if lanes == 1 or not nest.sizes or nest.sizes[-1] < lanes:
             return self.ranged(nest, kernel)
@@ -147,47 +147,43 @@ class Fourier(PlainKind):
         return Function((*self.room(nest, lanes), *body))
 
     def room(self, nest: Nest, lanes: int) -> Body:
-        """Two copies of a row, or one where there are two stages."""
+        """Two copies of a row, or one where there are two stages; of the first stage, one for each transform."""
         assert nest.along is not None
         n = nest.along[1]
-        names = ("even", "odd")[: len(stages(n)) - 1]
+        many, count = len(stages(n)), max(len(transforms(p)) for p in nest.pieces)
+        names = [*(f"even{g}" for g in range(count) if many > 1), *(["odd"] if many > 2 else [])]
         d = nest.pieces[0].stores[0].value.dtype
         return tuple(Local(f"{name}_{part}", d, n * lanes) for name in names for part in ("re", "im"))
 
     def rows(self, nest: Nest, p: Piece, here: dict[UOp, UOp], lanes: int) -> Body:
-        """All transforms of a row, or of the rows of a vector."""
+        """All transforms of a row, or of the rows of a vector: what they read is read once, in the first stage of all."""
         assert nest.along is not None
         turn, n = nest.along
+        row = stages(n)
 
         def place(i: UOp) -> UOp:
             return i * number(lanes) + LANE if lanes > 1 else i
 
-        out: list[Statement] = []
-        for t in transforms(p):
-            for k, s in enumerate(stages(n)):
+        def small(g: int, t: Transform, k: int, a: UOp, b: UOp) -> Body:
+            def read(i: UOp) -> Complex:
+                if not k:
+                    return t.read(turn, i, here)
+                name = copy_of(g, k - 1)
+                return load(f"{name}_re", t.dtype, place(i)), load(f"{name}_im", t.dtype, place(i))
 
-                def read(i: UOp, t: Transform = t, k: int = k) -> Complex:
-                    if not k:
-                        return t.read(turn, i, here)
-                    name = ("odd", "even")[k % 2]
-                    return load(f"{name}_re", t.dtype, place(i)), load(f"{name}_im", t.dtype, place(i))
+            def write(i: UOp, part: int, y: UOp) -> Put:
+                return Put(f"{copy_of(g, k)}_{('re', 'im')[part]}", 0, (place(i),), y)
 
-                def write(i: UOp, part: int, y: UOp, k: int = k) -> Put:
-                    return Put(f"{('even', 'odd')[k % 2]}_{('re', 'im')[part]}", 0, (place(i),), y)
+            return one(t, turn, n, row[k], a, b, read, write, p if not k else None, here)
 
-                def small(
-                    a: UOp,
-                    b: UOp,
-                    t: Transform = t,
-                    s: Stage = s,
-                    k: int = k,
-                    read: Any = read,
-                    write: Any = write,
-                ) -> Body:
-                    return one(t, turn, n, s, a, b, read, write, p if not k else None, here)
-
-                out += over(s, small)
-        return tuple(out)
+        every = list(enumerate(transforms(p)))
+        if len(row) == 1:
+            return tuple(s for g, t in every for s in over(row[0], partial(small, g, t, 0)))
+        out = over(row[0], lambda a, b: tuple(s for g, t in every for s in small(g, t, 0, a, b)))
+        for g, t in every:
+            for k, s in enumerate(row[1:], 1):
+                out = (*out, *over(s, partial(small, g, t, k)))
+        return out
 
     # --- threads ----------------------------------------------------------------------------------
     def blocked(self, nest: Nest, kernel: LoopKernel) -> list[Function]:
