@@ -360,3 +360,42 @@ def test_a_soliton_travels_with_its_speed():
 
     out = tp.compile(kdv, method="rk4", dt=0.002).evolve(u=soliton(0), L=L, until=1.0)
     assert np.abs(out.final.u - soliton(1.0)).max() < 1e-6
+
+
+# --- what an index is in a range ----------------------------------------------------------------------------------------
+def test_conditions_on_an_index_are_decided_where_it_is_in_a_range():
+    from tinyphysics.ir.dtype import i64
+    from tinyphysics.tpir.kernels.ranges import turning_points, within
+
+    i = UOp.var("@t", (), i64)
+    nine = UOp.const(9, i64)
+    roots = [
+        (i < nine).where(i, nine - i),
+        (nine - i < i).where(UOp.const(1, i64), UOp.const(0, i64)),
+        i.eq(nine).where(i, nine),
+        ((i < nine) & (UOp.const(3, i64) <= i)).where(i, nine),
+    ]
+    cuts = turning_points(i, roots)
+    assert {9, 10, 3} <= set(cuts)
+    for lo, hi in ((0, 2), (3, 8), (4, 12), (9, 9), (10, 15)):
+        simpler = within(i, lo, hi, roots)
+        for k in range(lo, hi + 1):
+            assert evaluate(simpler, {"@t": k}) == evaluate(roots, {"@t": k})
+        decided = [u.op is not Ops.WHERE for u in simpler]
+        assert not decided[0] if lo < 9 <= hi else decided[0]
+
+
+def test_copies_of_a_run_share_what_no_step_writes(tmp_path):
+    @tp.ode
+    def heat(u: tp.Vec["n"], L: float = 1.0):
+        return tp.dx(u, 2, length=L) - u**3
+
+    sim = tp.compile(heat, method="etdrk4", dt=0.01, sizes={"n": 32})
+    x = np.arange(32) * np.pi / 16
+    whole = sim.evolve(u=np.sin(x), steps=6)
+    kept = str(tmp_path / "half.tpc")
+    sim.evolve(u=np.sin(x), steps=3, checkpoint=kept)
+    assert sim.evolve(resume=kept, steps=3).hash == whole.hash
+    every = sim.evolve(u=[np.sin(x), np.cos(x)], L=[1.0, 2.0], steps=6)
+    for k, u in enumerate((np.sin(x), np.cos(x))):
+        assert np.array_equal(sim.evolve(u=u, L=1.0 + k, steps=6).final.u, every.final.u[k])

@@ -91,7 +91,10 @@ class Place(MemberBuffers):
     pace: LookAhead = field(default_factory=LookAhead)
 
     def copy(self, threads: int = 1) -> Place:
-        own = {name: b if name.startswith(FIXED) else copied(b) for name, b in self.own.items()}
+        own = {
+            name: b if name.startswith(FIXED) or name in self.fixed else copied(b)
+            for name, b in self.own.items()
+        }
         moved = {id(b): own[name] for name, b in self.own.items()}
         held = {name: moved.get(id(b), b) for name, b in self.held.items()}
         lists = {k: near.copy() for k, near in self.lists.items()}
@@ -169,7 +172,17 @@ class CudaLoopEngine(NestEngine):
         held = {n: own[n] if n in own else scratch[n] for n in self.kernel.buffers if n not in made}
         shared = cuda.upload(uniform) if uniform.size else cuda.Buffer(8)
         clock = cuda.zero(cuda.Buffer(CLOCK))
-        m = Place(own, None, uniform, given, held=held, shared=shared, flags=cuda.Buffer(8), clock=clock)
+        m = Place(
+            own,
+            None,
+            uniform,
+            given,
+            held=held,
+            shared=shared,
+            flags=cuda.Buffer(8),
+            clock=clock,
+            fixed=self.fixed,
+        )
         self.listed(m, scratch)
         return m
 

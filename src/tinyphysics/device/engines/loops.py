@@ -105,6 +105,7 @@ class NestEngine(PlainEngine):
             *(b.name for b in (self.kernel.tree.buffers() if self.kernel.tree else ())),
         }
         self.kept = [n for n in self.kernel.buffers if n in kept]
+        self.fixed = self.unchanged()
 
     @property
     def made(self) -> int:
@@ -171,6 +172,20 @@ class NestEngine(PlainEngine):
             to_planes(numbers, b, self.kernel.components, out[name])
         return out
 
+    def unchanged(self) -> frozenset[str]:
+        """What is kept, follows from parameters and is written by no step: copies of a run share it."""
+        k = self.kernel
+        if k.called or k.lists or k.tree is not None:
+            return frozenset()
+        step = k.sections["step"]  # the careful form writes the same registers
+        written = {s.buffer for n in step.nests for p in n.pieces for s in p.stores}
+        written |= {name for part in (step, k.sections["init"]) for pair in part.swaps for name in pair}
+        of_states = {*k.inputs.values(), *written}
+        for n in k.sections["init"].nests:
+            if any(u.arg[0] in of_states for u in n.loads()):
+                of_states |= {s.buffer for p in n.pieces for s in p.stores}
+        return frozenset(n for n in self.kept if n not in of_states)
+
     def memory(
         self, state: Arrays, params: Arrays, k: int, dt: float, t0: float, scratch: Scratch, shared: dict[str, Any]
     ) -> MemberBuffers:  # fmt: skip
@@ -195,7 +210,9 @@ class NestEngine(PlainEngine):
                 f"{n} has not the room it needs"
             )
             places.append(0 if there is None else there.ctypes.data)
-        return self.listed(MemberBuffers(own, np.array(places, np.uintp), uniform, given), scratch)
+        return self.listed(
+            MemberBuffers(own, np.array(places, np.uintp), uniform, given, fixed=self.fixed), scratch
+        )
 
     def uniform(self, params: Arrays, k: int, dt: float, t0: float) -> Any:
         """The scalars of a member."""
@@ -323,7 +340,10 @@ class NestEngine(PlainEngine):
     # --- what the runtime asks ----------------------------------------------------------------
     def block(self, members: int) -> int:
         self.functions(False)
-        work, kept = self.work("step"), sum(self.kernel.buffers[n].size for n in self.kept)
+        work, kept = (
+            self.work("step"),
+            sum(self.kernel.buffers[n].size for n in self.kept if n not in self.fixed),
+        )
         shared = BLOCK_WORK * max(self.helpers(work), 1) / (work * max(members, 1) + 1)
         return max(1, int(max(shared, COPIED * kept / (work + 1))))
 

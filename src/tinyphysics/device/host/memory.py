@@ -98,12 +98,16 @@ class MemberBuffers:
     )  # arrays by where they are, once asked for
     # of one of several processes: by buffer, which part each of them has (tpir/kernels/ranked.py); else all of it
     held: dict[str, Any] = field(default_factory=dict)
+    fixed: frozenset[str] = frozenset()  # what no step writes: copies share it
 
     def copy(self, threads: int = 1) -> MemberBuffers:
-        own = {name: a if name.startswith(FIXED) else copied(a, threads) for name, a in self.own.items()}
+        own = {
+            name: a if name.startswith(FIXED) or name in self.fixed else copied(a, threads)
+            for name, a in self.own.items()
+        }
         moved = {a.ctypes.data: own[name].ctypes.data for name, a in self.own.items()}
         table = np.array([moved.get(int(p), int(p)) for p in self.table], np.uintp)
-        new = MemberBuffers(own, table, self.uniform, self.given)
+        new = MemberBuffers(own, table, self.uniform, self.given, fixed=self.fixed)
         for k, near in self.lists.items():
             new.attach(k, near.copy(), self.slots)
         if self.tree is not None:

@@ -200,10 +200,10 @@ class LlvmPrinter(OnWriter):
         """The variable that makes a vector of an address."""
         return next((v for v in self.vectors if v in u.leaves), None)
 
-    def in_a_row(self, index: Sequence[UOp], plane: int, buffer: str, x: UOp) -> bool:
-        """Do neighbouring lanes read neighbouring numbers?"""
+    def in_a_row(self, index: Sequence[UOp], plane: int, buffer: str, x: UOp, step: int = 1) -> bool:
+        """Do neighbouring lanes read neighbouring numbers, upwards or downwards?"""
         terms, _ = self.linear(buffer, plane, index)
-        return terms.get(x) == 1 and not any(x in u.leaves for u in terms if u is not x)
+        return terms.get(x) == step and not any(x in u.leaves for u in terms if u is not x)
 
     def at_lane(self, u: UOp, x: UOp, lane: int) -> UOp:
         first = first_of(x)
@@ -220,6 +220,11 @@ class LlvmPrinter(OnWriter):
         if self.in_a_row(u.src, plane, buffer, x):
             at = self.place(buffer, plane, [self.at_lane(i, x, 0) for i in u.src])
             return self.new(f"load {t}, ptr {at}, align {size}")
+        if self.in_a_row(u.src, plane, buffer, x, -1):
+            at = self.place(buffer, plane, [self.at_lane(i, x, lanes - 1) for i in u.src])
+            backwards = ", ".join(f"i32 {k}" for k in reversed(range(lanes)))
+            there = self.new(f"load {t}, ptr {at}, align {size}")
+            return self.new(f"shufflevector {t} {there}, {t} poison, <{lanes} x i32> <{backwards}>")
         out = "poison"
         for lane in range(lanes):
             item = self.value(self.at_lane(u, x, lane))

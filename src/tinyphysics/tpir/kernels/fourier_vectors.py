@@ -20,12 +20,14 @@ from tinyphysics.tpir.kernels.loopir import (
     Woven,
     load,
     number,
+    replaced,
     shifted,
 )
 from tinyphysics.tpir.kernels.loopir import Store as Put
 from tinyphysics.tpir.kernels.nests import Nest, Piece
-from tinyphysics.tpir.kernels.ranges import LANE, least, notes
+from tinyphysics.tpir.kernels.ranges import LANE, notes, turning_points, within
 
+MOST_SEGMENTS = 6  # of the parts of a stage: each is written on its own
 WOVEN = (4, 8)  # radices of a first stage: as many vectors are woven into each other
 
 
@@ -62,22 +64,44 @@ def found(t: Transform, turn: UOp, n: int, s: Stage, part: UOp, read: Sequence[C
 
 
 def first(turn: UOp, n: int, every: Sequence[Transform], piece: Piece, lanes: int) -> Body:
+    """Vectors of parts, range by range: in most of them it is known which side of a condition on the index holds."""
     s = stages(n)[0]
     body: list[Statement] = []
-    for g, t in enumerate(every):
-        body += vector_of(turn, n, g, t, piece, lanes, noted=not g)
-    return (For(P, number(0), number(s.parts), vectors(lanes, tuple(body)), lanes),)
+    for lo, hi in segments(turn, s, every, lanes):
+        one: list[Statement] = []
+        for g, t in enumerate(every):
+            one += vector_of(turn, n, g, t, piece, lo, hi, noted=not g)
+        body.append(For(P, number(lo), number(hi), vectors(lanes, tuple(one)), lanes))
+    return tuple(body)
 
 
-def vector_of(turn: UOp, n: int, g: int, t: Transform, piece: Piece, lanes: int, noted: bool) -> Body:
-    """The small transforms of a vector of parts."""
+def segments(turn: UOp, s: Stage, every: Sequence[Transform], lanes: int) -> list[tuple[int, int]]:
+    """Ranges of parts, in whole vectors: a condition changes in short ones only. The last does some parts again."""
+    middle = s.parts // lanes * lanes
+    ends = {0, middle}
+    for i in turning_points(turn, [u for t in every for u in (t.re, t.im)]):
+        for at_part in (i - s.parts * j for j in range(s.radix)):
+            ends |= (
+                {at_part // lanes * lanes, -(-at_part // lanes) * lanes} if 0 < at_part < middle else set()
+            )
+    if len(ends) > MOST_SEGMENTS:
+        ends = {0, middle}
+    row = sorted(ends)
+    return [*zip(row, row[1:]), *([(s.parts - lanes, s.parts)] if middle < s.parts else [])]
+
+
+def vector_of(turn: UOp, n: int, g: int, t: Transform, piece: Piece, lo: int, hi: int, noted: bool) -> Body:
+    """The small transforms of a vector of parts, which is in a range."""
     s = stages(n)[0]
     own = P + LANE
-    if s.parts % lanes:  # the last vector does some parts again
-        own = least(P, number(s.parts - lanes)) + LANE
-    places = [shifted(own, s.parts * j) for j in range(s.radix)]
-    values = found(t, turn, n, s, own, [t.read(turn, i, {}) for i in places])
+    read: list[Complex] = []
+    for j in range(s.radix):
+        known = within(turn, lo + s.parts * j, hi - 1 + s.parts * j, [t.re, t.im])
+        re, im = replaced(known, {turn: shifted(own, s.parts * j)})
+        read.append((re, im))
+    values = found(t, turn, n, s, own, read)
     names = named(values)
+    places = [shifted(own, s.parts * j) for j in range(s.radix)]
     guards: list[Note] = [note for i in places if noted for note in notes(piece, {turn: i})]
     seen = tuple(UOp.var(f"@seen{k}", (), c.condition.dtype) for k, c in enumerate(guards))
     out: list[Statement] = [Let((*names, *seen), (*values, *(c.condition for c in guards)))]
