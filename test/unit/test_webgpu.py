@@ -1,6 +1,10 @@
 """WebGPU: operations in whole numbers, what an adapter rounds, and the bits of every other backend where they are claimed."""
 
+import hashlib
+import json
 import os
+import shutil
+import subprocess
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -15,6 +19,7 @@ from tinyphysics.device.host.arrays import Evaluator
 from tinyphysics.device.webgpu import driver
 from tinyphysics.device.webgpu.probe import OURS, OWN, ROWS, Probe, expected, judged, triples
 from tinyphysics.errors import BackendError
+from tinyphysics.explorer.page import ASSETS
 from tinyphysics.ir import UOp, f32
 from tinyphysics.rules.functions import whole_float
 from tinyphysics.runtime.engines import webgpu
@@ -300,3 +305,105 @@ def test_the_text_has_a_function_for_each_section_and_one_text_for_every_adapter
         assert f"fn section_{name}(" in text
     assert "override OWN_FUSED: bool = false;" in text and "f64" not in text
     assert "// $mu" in text and "fused(" in text
+
+
+def test_the_shader_binds_the_same_buffers_whatever_the_system():
+    heads = set()
+    for name, (system, dt, _) in SYSTEMS.items():
+        text = tp.compile(system, dt, precision="float32").ir("wgsl")
+        heads.add(text[: text.index("override")])
+        assert "atomic" not in text, name
+    (head,) = heads
+    assert [f"@group(0) @binding({k})" in head for k in range(7)] == [True] * 7
+
+
+# --- in a browser ----------------------------------------------------------------------------------
+def test_the_page_asks_an_adapter_what_python_asks():
+    """The numbers and what is expected of them, in node."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+    program = f"""
+      const {{ Gpu }} = require({json.dumps(str(ASSETS / "gpu.js"))}), crypto = require("crypto");
+      const digest = (a) => crypto.createHash("sha256").update(new Uint8Array(a.buffer)).digest("hex");
+      const x = Gpu.triples(), n = x.length / 3, names = [...Gpu.OWN, ...Gpu.OURS], out = [];
+      names.forEach(() => out.push(new Float32Array(n)));
+      for (let k = 0; k < n; k++) Gpu.expected(x[k], x[n + k], x[2 * n + k]).forEach((v, j) => {{ out[j][k] = v === v ? v : 0; }});
+      console.log(JSON.stringify([names, digest(x), out.map(digest)]));
+    """
+    ran = subprocess.run([node, "-e", program], capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    given = triples()
+    want = {k: np.where(np.isnan(v), np.float32(0), v) for k, v in expected(*given).items()}
+    names, numbers_of, rows = json.loads(ran.stdout)
+    assert tuple(names) == ROWS and numbers_of == hashlib.sha256(given.tobytes()).hexdigest()
+    wrong = [n for n, d in zip(names, rows) if d != hashlib.sha256(want[n].tobytes()).hexdigest()]
+    assert wrong == []
+
+
+@pytest.fixture(scope="module")
+def browser():
+    sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("no Chromium is installed")
+    flags = ["--no-sandbox", "--use-webgpu-adapter=swiftshader", "--enable-unsafe-webgpu"]
+    with sync.sync_playwright() as p:
+        b = p.chromium.launch(executable_path=path, args=flags)
+        yield b
+        b.close()
+
+
+IN_PAGE = """async ([members, start, steps]) => {
+  const run = await Machine.Run.make(page.data().kernel, members);
+  run.begin(start);
+  const steps_ = await Gpu.Steps.make(page.adapter(), run);
+  await steps_.advance(run, steps);
+  run.look();
+  return [run.hash(), steps_.elsewhere, steps_.off];
+}"""
+
+
+@pytest.mark.all
+@pytest.mark.slow("Chromium, 10,000 steps of one and of 100 members")
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_in_chromium_the_gpu_has_the_hash_of_llvm(browser, tmp_path, name):
+    system, dt, start = SYSTEMS[name]
+    sim = tp.compile(system, dt, precision="float32")
+    file = tmp_path / "run.html"
+    sim.explore(**start, steps=10_000, html=file)
+    one = browser.new_page()
+    one.goto(file.as_uri())
+    one.wait_for_selector("html[data-ready=yes]")
+    if not one.evaluate("navigator.gpu ? navigator.gpu.requestAdapter().then((a) => !!a) : false"):
+        pytest.skip("this Chromium finds no WebGPU adapter")
+    one.check("#gpu")
+    one.wait_for_selector("#adapter[data-claims=true]")
+    one.click("#end")
+    one.wait_for_selector("#hash[data-hash]")
+    assert one.inner_text("#hash").endswith("✓ equals out.hash of Python, llvm")
+    many = members(start, 100)
+    # a page reads the numbers of a member one after the other
+    rows = np.concatenate([np.reshape(x, (100, -1)) for x in many.values()], axis=1)
+    found, elsewhere, off = one.evaluate(IN_PAGE, [100, np.ravel(rows).tolist(), 10_000])
+    assert found == sim.evolve(**many, steps=10_000).hash and not elsewhere and not off
+    one.close()
+
+
+@pytest.mark.all
+def test_in_chromium_a_member_that_is_marked_is_done_in_webassembly(browser, tmp_path):
+    sim = tp.compile(well, 0.05, precision="float32")
+    file = tmp_path / "run.html"
+    sim.explore(q=1.0, p=0.0, steps=20, html=file)
+    one = browser.new_page()
+    one.goto(file.as_uri())
+    one.wait_for_selector("html[data-ready=yes]")
+    if not one.evaluate("navigator.gpu ? navigator.gpu.requestAdapter().then((a) => !!a) : false"):
+        pytest.skip("this Chromium finds no WebGPU adapter")
+    one.check("#gpu")
+    one.wait_for_selector("#adapter[data-claims]")
+    q = np.array([1e-40, 1.0, 1e-20])
+    found, elsewhere, _ = one.evaluate(IN_PAGE, [3, np.stack([q, 0 * q], axis=1).ravel().tolist(), 50])
+    assert found == sim.evolve(q=q, p=0 * q, steps=50).hash
+    assert elsewhere == (0 if one.evaluate("page.adapter().switches.KEEPS_SMALL") else 2)
+    one.close()

@@ -33,7 +33,7 @@ def page(state: Mapping[str, Any]) -> str:
         "POLICY": POLICY,
         "STYLE": asset("page.css"),
         "DATA": packed,
-        "SCRIPT": asset("machine.js") + asset("page.js"),
+        "SCRIPT": asset("machine.js") + asset("gpu.js") + asset("page.js"),
     }
     text = asset("page.html")
     for name, value in parts.items():

@@ -12,14 +12,19 @@ import numpy as np
 
 from tinyphysics.device.wasm.module import binary
 from tinyphysics.emit.scalar import wasm
-from tinyphysics.errors import InputError, PlanError, TinyPhysicsError
+from tinyphysics.emit.scalar.shaders import probe_text, second_probe_text, section_name, written
+from tinyphysics.emit.text.shading import WGSL
+from tinyphysics.errors import BackendError, InputError, PlanError, TinyPhysicsError
 from tinyphysics.explorer.energy import NAME as ENERGY
 from tinyphysics.explorer.energy import energy_section
+from tinyphysics.ir.dtype import bool_, f32, i32
+from tinyphysics.ir.uop import UOp
 from tinyphysics.runtime.api.lines import ABOVE, Tower
 from tinyphysics.runtime.api.simulation import Simulation
 from tinyphysics.runtime.api.taken_kernel import TakenKernel
 from tinyphysics.runtime.engines.emissions import plain
 from tinyphysics.system import System
+from tinyphysics.tpir.kernels.kernel import Section
 from tinyphysics.util import prod
 from tinyphysics.version import __version__
 
@@ -29,6 +34,7 @@ TITLES = {
     "cuda": "CUDA", "llvm": "LLVM", "asm": "assembler", "ptx": "PTX", "wasm": "WebAssembly",
 }  # fmt: skip
 FRAMES = 600
+HANDED = "handed"  # a section: what a step on an adapter is given
 RUNS = ("float64", "float32")  # types of states that a page computes
 
 
@@ -113,6 +119,9 @@ def kernel(op: TakenKernel, system: System) -> dict[str, Any]:
     extra = energy_section(system, op.sections[0].loads) if op.buffers[0].type == "float64" else None
     if extra is not None:
         sections.append(extra)
+    gpu = on_adapter(op)
+    if gpu is not None:
+        sections.append(gpu[1])
     code, _ = binary(wasm.module(sections, op.params, plain(op.params)), [f.name for f in sections])
     return {
         "module": base64.b64encode(code).decode(),
@@ -125,7 +134,32 @@ def kernel(op: TakenKernel, system: System) -> dict[str, Any]:
             [s.name, list(s.var.shape), np.dtype(op.buffers[0].type).str, s.role] for s in system.states
         ],
         "hash": op.hash,
+        "gpu": None if gpu is None else gpu[0],
     }
+
+
+def on_adapter(op: TakenKernel) -> tuple[dict[str, Any], Section] | None:
+    """The step in WGSL with what an adapter is asked, and the words that it is given as one more section; float32 alone."""
+    if op.buffers[0].type != "float32":
+        return None
+    step = next(f for f in op.sections if f.name == "step")
+    try:
+        text, (given,) = written(WGSL, [step], op.params, plain(op.params))
+    except BackendError:
+        return None
+    if given.own or given.clock:
+        return None
+    roots = tuple(as_float(u) for u in given.alike)
+    handed = Section(HANDED, step.loads, roots or step.loads[:1], (), {}, careful=True)
+    told = {"text": text, "entry": section_name(step), "handed": HANDED, "alike": len(given.alike)}
+    return {**told, "probe": probe_text(WGSL), "second": second_probe_text(WGSL, None)}, handed
+
+
+def as_float(u: UOp) -> UOp:
+    """The bits of a word as a float: all rows of a section have one type."""
+    if u.dtype is bool_:
+        u = u.where(UOp.const(1, i32), UOp.const(0, i32))
+    return u if u.dtype is f32 else u.bitcast(f32)
 
 
 def run(sim: Simulation, start: Mapping[str, Any], steps: int) -> dict[str, Any] | None:

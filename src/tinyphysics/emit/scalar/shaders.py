@@ -370,7 +370,7 @@ def high_product(d: Shading) -> str:
     given = ", ".join(d.argument.format(n=n, t=u) for n in "ab")
     lines = {
         "low_a": "a & 65535u", "low_b": "b & 65535u", "high_a": "a >> 16u", "high_b": "b >> 16u",
-        "middle": "high_a * low_b + (low_a * low_b >> 16u)",
+        "middle": "high_a * low_b + ((low_a * low_b) >> 16u)",
         "rest": "low_a * high_b + (middle & 65535u)",
     }  # fmt: skip
     told = {n: d.constant.format(n=n, t=u, x=x) for n, x in lines.items()}
@@ -419,8 +419,8 @@ def probe_text(d: Shading) -> str:
     return probing(d, PROBED, (), None)
 
 
-def second_probe_text(d: Shading, known: Switches) -> str:
-    """What kernels do there, by what was found."""
+def second_probe_text(d: Shading, known: Switches | None) -> str:
+    """What kernels do there, by what was found; without it, with switches."""
     return probing(d, (), OURS, known)
 
 

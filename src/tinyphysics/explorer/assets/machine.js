@@ -101,14 +101,14 @@ const Machine = (() => {
       const n = kernel.state.rows.length, size = (a) => Math.ceil(a / 16) * 16;
       const sizes = [n * members * State.BYTES_PER_ELEMENT, n * members * State.BYTES_PER_ELEMENT,
         kernel.loop.rows * members * Loop.BYTES_PER_ELEMENT, kernel.loop.rows * members * Loop.BYTES_PER_ELEMENT,
-        8 * Math.max(kernel.constants.length, 1), members, 16 * members];
+        8 * Math.max(kernel.constants.length, 1), members, 16 * members, 4 * members * Math.max(kernel.gpu ? kernel.gpu.alike : 0, 1)];
       let at = BASE;
       const places = sizes.map((s) => { const here = at; at += size(Math.max(s, 1)); return here; });
       const memory = new WebAssembly.Memory({ initial: Math.ceil(at / PAGE) + 1 });
       const stack = new WebAssembly.Global({ value: "i32", mutable: true }, BASE);
       const given = { env: { __linear_memory: memory, __stack_pointer: stack } };
       const { instance } = await WebAssembly.instantiate(bytes, given);
-      run.call = instance.exports; run.places = places;
+      run.call = instance.exports; run.places = places; run.memory = memory;
       run.state = new State(memory.buffer, places[0], n * members);
       run.seen = new State(memory.buffer, places[1], n * members);
       run.loop = new Loop(memory.buffer, places[2], kernel.loop.rows * members);
@@ -127,6 +127,18 @@ const Machine = (() => {
       const big = BigInt, m = big(this.members);
       this.call[name](source, out, this.places[4], 0, this.places[5], 0, big(0), m, m, big(first), big(steps), big(1));
       return true;
+    }
+    part(name, steps, begin, end) {
+      /* the loop of some members, so many steps on; this.step stays */
+      const big = BigInt, loop = this.places[2];
+      this.call[name](loop, loop, this.places[4], 0, this.places[5], 0, big(begin), big(end), big(this.members), big(this.step), big(steps), big(1));
+    }
+    handed() {
+      /* what a step on an adapter is given: words that depend on the constants alone */
+      const count = this.kernel.gpu.alike, m = this.members;
+      this._call(this.kernel.gpu.handed, this.places[2], this.places[7], 1, this.step);
+      const all = new Uint32Array(this.memory.buffer, this.places[7], count * m);
+      return Uint32Array.from({ length: count }, (_, k) => all[k * m]);
     }
     begin(values) {
       /* values: the numbers of a state, or of every member one after the other */
@@ -159,9 +171,9 @@ const Machine = (() => {
     set(name, value) {
       /* another constant from here on: a number in memory, and nothing is compiled */
       this.look(); this.state.set(this.seen);
-      const k = this.index(name), dt = this.index("dt"), t0 = this.index("t0");
+      const dt = this.index("dt"), t0 = this.index("t0");
       if (name === "dt" && t0 >= 0) this.constants[t0] += this.step * (this.constants[dt] - value);
-      this.constants[k] = value;
+      this.kernel.constants.forEach(([own], j) => { if (own === name) this.constants[j] = value; });
       this._enter();
     }
     time() { return (this.index("t0") < 0 ? 0 : this.get("t0")) + this.step * (this.index("dt") < 0 ? 1 : this.get("dt")); }

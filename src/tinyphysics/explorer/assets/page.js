@@ -141,6 +141,7 @@
   }
 
   // --- a run ---------------------------------------------------------------------------------------------------
+  let gpu = null, adapter = null, busy = false;                    // steps on an adapter, where that is asked
   let run = null, going = false, trail = [], errors = [], first = 0, scaleOf = 1, changed = false, bounds = {};
   const coordinates = () => {
     /* the first pair of states that belong together, and what is drawn of them */
@@ -168,12 +169,30 @@
     for (const [name, value] of Object.entries(data.run.given)) if (run.index(name) >= 0) run.constants[run.index(name)] = value;
     if (before) before.kernel.constants.forEach(([name], k) => { if (name !== "t0" && run.index(name) >= 0) run.constants[run.index(name)] = before.constants[k]; });
     run.begin(values);
+    gpu = null;
+    if ($("gpu").checked) await onAdapter();
     changed = !!start || members > 1 || run.kernel.constants.some(([name, v], k) => run.constants[k] !== (data.run.given[name] ?? v ?? 0));
     trail = []; errors = []; bounds = {};
     const e = run.energies();
     first = e ? e[0] : 0; scaleOf = e ? Math.max(e[run.members], 1e-300) : 1;
     $("stop").textContent = ""; $("hash").textContent = "";
     look(); draw();
+  }
+
+  async function onAdapter() {
+    /* the adapter is asked once what it rounds; then each run is compiled for it */
+    const line = $("adapter");
+    try {
+      line.textContent = "asking the adapter what it rounds …";
+      adapter ||= await Gpu.Adapter.open(data.kernel.gpu);
+      gpu = await Gpu.Steps.make(adapter, run);
+      const own = Object.entries({ OWN_FUSED: "fma", OWN_QUOTIENT: "÷", OWN_ROOT: "√" }).filter(([k]) => !adapter.switches[k]).map(([, w]) => w);
+      line.textContent = `GPU: ${adapter.name}: ` + (adapter.claims ? `the bits of float32 on 65,536 triples${own.length ? `; ${own.join(", ")} in whole numbers` : ""}` : `a bound only: ${adapter.why}`);
+      line.dataset.claims = adapter.claims;
+    } catch (error) {
+      gpu = null; $("gpu").checked = false;
+      line.textContent = `GPU: ${error.message || error}. The run stays in WebAssembly.`;
+    }
   }
 
   function look() {
@@ -204,19 +223,25 @@
     line.dataset.hash = own; line.dataset.same = same;
   }
 
-  function forward(steps) {
+  async function take(steps) {
+    /* so many steps, in WebAssembly or on the adapter */
+    if (!gpu) { run.advance(steps); return; }
+    const own = run;
+    busy = true;
+    try { await gpu.advance(own, steps); } catch (error) { going = false; $("stop").textContent = `${error.message || error}`; } finally { busy = false; }
+  }
+  async function forward(steps) {
     const stop = data.run.steps;                                  // pauses where Python's run ended
     const n = run.step < stop ? Math.min(steps, stop - run.step) : steps;
-    run.advance(n);
+    await take(n);
     look();
     if (run.step === stop) { going = false; $("go").textContent = "▶ run"; told(); }
   }
 
   function frame() {
-    if (going) {
+    if (going && !busy) {
       const steps = Math.max(1, Math.min(1000, +$("speed").value || 1));
-      forward(steps);
-      draw();
+      forward(steps).then(draw);
     }
     requestAnimationFrame(frame);
   }
@@ -224,7 +249,7 @@
   function sliders() {
     const rows = [];
     for (const [name, value] of data.kernel.constants) {
-      if (name === "t0" || value === null) continue;
+      if (name === "t0" || value === null || rows.some((row) => row.dataset.name === name)) continue;
       const own = data.run.given[name] ?? value, log = name === "dt";
       const [low, high] = log ? [-1, 2] : own ? [Math.min(0, 3 * own), Math.max(0, 3 * own)] : [-1, 1];
       const input = made("input", { type: "range", min: low, max: high, step: (high - low) / 560, value: log ? 0 : own });
@@ -241,6 +266,7 @@
         draw();
       };
       rows.push(made("label", {}, name, input, out));
+      rows[rows.length - 1].dataset.name = name;
     }
     $("sliders").replaceChildren(...rows);
   }
@@ -324,7 +350,7 @@
     }
     {
       const { g, w, h } = canvas("energy");
-      if (!run.kernel.energy) { caption(g, "this system has no energy that is a function of its state", w); return; }
+      if (!run.kernel.energy) { caption(g, data.kernel.state.type === "float64" ? "this system has no energy that is a function of its state" : "the energy is drawn for runs in float64", w); return; }
       const top = Math.max(1e-17 * scaleOf, ...errors.map(([, e]) => Math.abs(e)).filter(Number.isFinite));
       const last = errors[errors.length - 1], end = Math.max(last[0], 1), X = (s) => 8 + (w - 16) * (s - errors[0][0]) / Math.max(end - errors[0][0], 1), Y = (e) => h / 2 + 6 - (h / 2 - 18) * e / top;
       path(g, [[8, Y(0)], [w - 8, Y(0)]], colour("rule"));
@@ -343,22 +369,26 @@
     $("name").textContent = data.name.replace(/_/g, " ");
     $("question").textContent = data.question;
     $("file").textContent = (levels.source.files || []).join(", ") || "your file";
-    $("foot").textContent = `tinyphysics ${data.version} · ${data.method} · the run of this page is computed here, in WebAssembly; nothing is loaded and nothing is sent`;
+    $("foot").textContent = `tinyphysics ${data.version} · ${data.method} · the run of this page is computed here, in WebAssembly${data.kernel && data.kernel.gpu ? " or on its GPU" : ""}; nothing is loaded and nothing is sent`;
     $("end").textContent = data.run ? `⇥ step ${data.run.steps}` : "";
     tabs(); source.show(levels.source); listing.show(levels[shown]); found();
     going = false; run = null;
     $("right").hidden = false;
+    $("ongpu").hidden = !(data.kernel && data.kernel.gpu && data.kernel.gpu.text);
+    $("gpu").checked = false; $("adapter").textContent = "";
     if (data.kernel) sliders();
     return begin();
   }
   $("go").onclick = () => { going = !going && !$("stop").textContent; $("go").textContent = going ? "❚❚ pause" : "▶ run"; };
   $("again").onclick = () => { going = false; begin(); $("go").textContent = "▶ run"; };
+  $("gpu").onchange = () => { going = false; $("adapter").textContent = ""; begin(); $("go").textContent = "▶ run"; };
   $("members").onchange = () => { going = false; begin(); $("go").textContent = "▶ run"; };
   $("end").onclick = () => {
-    if (!run) return;
+    if (!run || busy) return;
     going = false;
     const left = data.run.steps - run.step;
     if (left < 0) { begin().then(() => $("end").click()); return; }
+    if (gpu) { take(left).then(() => { look(); told(); draw(); }); return; }
     for (let k = 0; k < left && !$("stop").textContent; k++) { run.advance(1); look(); }
     if (run.step === data.run.steps) told();
     draw();
@@ -372,7 +402,7 @@
   };
   addEventListener("resize", () => { source.draw(); listing.draw(); draw(); });
   requestAnimationFrame(frame);
-  window.page = { show, choose, lineage: () => lit, data: () => data, run: () => run };
+  window.page = { show, choose, lineage: () => lit, data: () => data, run: () => run, gpu: () => gpu, adapter: () => adapter };
   if (packed) await show(await unpacked(packed));
   document.documentElement.dataset.ready = "yes";
   if (asked.has("go") && !matchMedia("(prefers-reduced-motion: reduce)").matches && !$("go").disabled) $("go").click();
