@@ -19,6 +19,7 @@ from tinyphysics.explorer.energy import NAME as ENERGY
 from tinyphysics.explorer.energy import energy_section
 from tinyphysics.ir.dtype import bool_, f32, i32
 from tinyphysics.ir.uop import UOp
+from tinyphysics.planner.cost.target import SHORT
 from tinyphysics.runtime.api.lines import ABOVE, Tower
 from tinyphysics.runtime.api.simulation import Simulation
 from tinyphysics.runtime.api.taken_kernel import TakenKernel
@@ -28,10 +29,24 @@ from tinyphysics.tpir.kernels.kernel import Section
 from tinyphysics.util import prod
 from tinyphysics.version import __version__
 
-SHOWN = ("source", "uop", "facts", "plan", "tpir", "kernel", "c", "cuda", "llvm", "asm", "ptx", "wasm")
+SHOWN = (
+    "source",
+    "uop",
+    "facts",
+    "plan",
+    "tpir",
+    "kernel",
+    "c",
+    "cuda",
+    "llvm",
+    "asm",
+    "ptx",
+    "wasm",
+    "wgsl",
+)
 TITLES = {
     "source": "your file", "uop": "graph", "facts": "facts", "plan": "plan", "tpir": "TP-IR", "kernel": "kernel", "c": "C",
-    "cuda": "CUDA", "llvm": "LLVM", "asm": "assembler", "ptx": "PTX", "wasm": "WebAssembly",
+    "cuda": "CUDA", "llvm": "LLVM", "asm": "assembler", "ptx": "PTX", "wasm": "WebAssembly", "wgsl": "WGSL",
 }  # fmt: skip
 FRAMES = 600
 HANDED = "handed"  # a section: what a step on an adapter is given
@@ -75,8 +90,8 @@ def question(system: System) -> str:
 
 def levels(tower: Tower) -> list[dict[str, Any]]:
     """Texts with numbers of the lines above; lines of the source have their number in the file."""
-    out = []
-    for name in SHOWN:
+    out, is_short = [], tower.sim.goal.precision in SHORT
+    for name in SHOWN if is_short else SHOWN[:-1]:
         try:
             lines = tower.level(name)
         except TinyPhysicsError as error:

@@ -60,20 +60,26 @@ def kinds_of(f: Section, params: Sequence[UOp], varying: Sequence[bool]) -> dict
     return known
 
 
-def opened(f: Section) -> Section:
-    """The section with invariants where they are used and halves of 64 bits apart: what is handed in is found anew."""
+def opened(f: Section) -> tuple[Section, dict[UOp, UOp]]:
+    """The section with invariants where they are used and halves of 64 bits apart, and which of its nodes each was.
+
+    What is handed in is found anew.
+    """
     table = dict(f.invariants)
     halves = {u: half(u) for u in f.needed if u.op is Ops.CAST and u.dtype is u32 and u.src[0].op is Ops.OR}
 
     def put(roots: Sequence[UOp]) -> tuple[UOp, ...]:
         return tuple(substitute(substitute(list(roots), halves), table))
 
-    return replace(
+    before = list(f.needed)
+    was = dict(zip(put(before), before)) if table or halves else {}
+    new = replace(
         f, roots=put(f.roots), guards=put(f.guards), invariants={},
         weights={w: put(row) for w, row in f.weights.items()},
         tails=tuple(Tail(t.period, put(t.roots), put(t.guards)) for t in f.tails),
         going=None if f.going is None else put([f.going])[0],
     )  # fmt: skip
+    return new, was
 
 
 def half(u: UOp) -> UOp:
@@ -87,7 +93,8 @@ class ShaderWriter:
 
     def __init__(self, d: Shading, f: Section, params: Sequence[UOp], varying: Sequence[bool]) -> None:
         assert not f.watched, "observables are computed where float64 is"
-        self.d, self.f = d, opened(f)
+        self.d = d
+        self.f, self.was = opened(f)
         self.kinds = kinds_of(self.f, params, varying)
         self.handed: dict[int, list[UOp]] = {ALIKE: [], EACH: [], TIMES: []}
         self.places: dict[UOp, int] = {}  # rows of those that have a name
@@ -141,7 +148,7 @@ class ShaderWriter:
             names[u] = f"v{self.count}"
             self.count += 1
             out.append(indent + self.let(names[u], u.dtype, text))
-            mark(out, len(out) - 1, u, SLASHES)
+            mark(out, len(out) - 1, self.was.get(u, u), SLASHES)
         return out
 
     def tables(self, kind: int, array: str, place: str, names: dict[UOp, str], indent: str) -> list[str]:
@@ -154,7 +161,7 @@ class ShaderWriter:
             told = f"  // {u.arg}" if u.op is Ops.VAR else ""
             text = self.word(u.dtype, f"{array}[{place.format(k=row)}]")
             out.append(indent + self.let(names[u], u.dtype, text) + told)
-            mark(out, len(out) - 1, u, SLASHES)
+            mark(out, len(out) - 1, self.was.get(u, u), SLASHES)
         return out
 
     def staged(self, names: dict[UOp, str], indent: str) -> list[str]:

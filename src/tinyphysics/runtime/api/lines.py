@@ -34,15 +34,15 @@ from tinyphysics.util import Site, did_you_mean, one_of
 ABOVE = {
     "source": "", "uop": "source", "facts": "source", "plan": "facts", "tpir": "uop", "kernel": "tpir",
     "c": "kernel", "cuda": "kernel", "opencl": "kernel", "llvm": "kernel",
-    "asm": "llvm", "ptx": "kernel", "wasm": "kernel",
+    "asm": "llvm", "ptx": "kernel", "wasm": "kernel", "wgsl": "kernel",
 }  # fmt: skip
 LEVELS = tuple(ABOVE)
-TEXTS = ("c", "cuda", "opencl", "llvm")  # that are marked while they are written
+TEXTS = ("c", "cuda", "opencl", "llvm", "wgsl")  # that are marked while they are written
 MACHINE = ("asm", "ptx", "wasm")  # that LLVM makes of text with line records
 LOOP = "a loop over members or steps, and what a call needs"
 NOTHING: frozenset[int] = frozenset()
 APART = (Ops.SLICE, Ops.RESHAPE, Ops.ELEMENT, Ops.PERMUTE)  # of an array, and no arithmetic
-FUNCTION = re.compile(r"(?:void|__kernel void) (?:section_)?(\w+)\(")
+FUNCTION = re.compile(r"(?:void|__kernel void|fn) (?:section_)?(\w+)\(")
 STATEMENT = re.compile(r".*[;{]")
 HELPER = "a function that the machine does not have, in its own terms"
 HARNESS = "what stands around a kernel: types, input, output, the hash"
@@ -515,7 +515,7 @@ def lines_at(sim: Setup, level: str) -> tuple[Line, ...]:
         raise InputError(
             f"there is no level `{level}`", fix=f"{did_you_mean(str(level), LEVELS)}Levels: {one_of(LEVELS)}."
         )
-    below = level in (*TEXTS, *MACHINE, "kernel") and level != "wasm"
+    below = level in (*TEXTS, *MACHINE, "kernel") and level not in ("wasm", "wgsl")
     if below and (sim.compiled.series is not None or in_loops(sim.built.program, 1)):
         raise PlanError(
             f'sim.lines("{level}") knows kernels that are written out number by number, and this one runs in loops',
