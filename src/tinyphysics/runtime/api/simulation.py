@@ -173,7 +173,8 @@ class Simulation(Differentiated):
     def lines(self, level: str = "tpir") -> tuple[Line, ...]:
         """Returns a record for each line of a level: its text, your lines, the lines one level up, and the rule that made it.
 
-        level   "source", "uop", "facts", "plan", "tpir", "kernel", "c", "cuda", "opencl", "llvm", "asm", "ptx", "wasm" or "wgsl"
+        level   "source", "uop", "facts", "plan", "tpir", "kernel", "c", "cuda", "opencl", "llvm", "asm", "ptx", "wasm" or
+                "wgsl"
         """
         from tinyphysics.runtime.api.lines import lines_at
 
