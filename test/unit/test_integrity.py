@@ -270,6 +270,29 @@ def test_a_band_is_six_to_twenty_walks_of_the_angular_momentum():
     assert (6 * sigma < band).all() and (band < 20 * sigma).all()
 
 
+@pytest.mark.parametrize("looks", [1, 2, 3, 7])
+@pytest.mark.parametrize("fault", [False, True])
+def test_looks_at_the_nodes_of_a_tilted_orbit_raise_no_alarm(looks, fault):
+    """There a component of the angular momentum has no roundings, and elsewhere it has."""
+
+    @tp.hamiltonian
+    def kepler(q: tp.Vec[3], p: tp.Vec[3]):
+        return p @ p / 2 - 1 / tp.norm(q)
+
+    members, half = 8, 256
+    tilts = np.linspace(0.1, 1.5, members)
+    start = {"q": np.tile([1.0, 0.0, 0.0], (members, 1))}
+    start["p"] = np.stack([0 * tilts, np.cos(tilts), np.sin(tilts)], -1)
+    sim = tp.compile(kepler, dt=np.pi / half, method="leapfrog", check_every=16 * half)
+    at = 16 * half * (looks - 1) + 1000
+    acts = {"fault": tp.fault("p", (2,), relative=1e-9, since=at)} if fault else None
+    out = sim.evolve(**start, steps=16 * half * looks, frames=2, acts=acts)
+    if fault:
+        assert {s.step for s in out.stops} == {at} and len(out.stops) == members
+    else:
+        assert out.metrics["checks"]["alarms"] == 0 and not out.stops
+
+
 @pytest.mark.parametrize("p, dt", [(0.6, 0.02), (0.3, 0.01), (0.6, 0.1), (1.2, 0.3)])
 def test_an_orbit_that_begins_far_out_has_its_error_ahead_of_it(p, dt):
     """At apocentre the next term is 5e-6 of what it is later: a band from the first stretch would cry wolf."""

@@ -143,9 +143,7 @@ class CudaEngine(LaneEngine):
 
     # --- what the runtime asks ----------------------------------------------------------------
     def block(self, members: int) -> int:
-        return max(
-            64, int(BLOCK_WORK / (self.kernel.section("step").operations * max(members, ALONE) + 1))
-        )
+        return max(64, int(BLOCK_WORK / (self.kernel.section("step").operations * max(members, ALONE) + 1)))
 
     def patience(self, m: LaneState, work: float) -> int:
         """Steps of so many operations, in the time that a processor needs for them."""

@@ -34,6 +34,7 @@ FORCES = 0.4  # the change of a momentum in a step, relative to it, times the ro
 EPS = {"float64": 2.0**-53, "float32": 2.0**-24, "compensated": 2.0**-46, "mixed": 2.0**-53, "dd": 2.0**-100}
 OF_FORCES = EPS | {"mixed": 2.0**-24, "compensated": 2.0**-24}
 WORDS = ("compensated", "dd")  # precisions whose numbers are more than the first word of a frame
+FEW = 0.7  # after one look, so much more than what was seen may be the variance of a walk; a part of it later
 LOOKS = 16  # frames at which sizes are taken
 TITLES = {
     "momentum": "Momentum",

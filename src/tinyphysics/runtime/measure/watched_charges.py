@@ -23,6 +23,7 @@ from tinyphysics.planner.methods.catalog import method_of
 from tinyphysics.runtime.measure.charges import conserved, found_in
 from tinyphysics.runtime.measure.checked import (
     EPS,
+    FEW,
     FORCES,
     OF_FORCES,
     ROUNDED,
@@ -43,6 +44,7 @@ CALM = 32  # steps at the beginning whose roundings are measured
 BIASED = 4.0  # of the roundings of a step, where they have a bias and add up
 ROOM = 1 << 24  # numbers of a replay that are kept together
 NAMES = ("momentum", "angular_momentum", "norm")  # kinds of charges that are watched
+MANY_LOOKS = 8  # from which on they tell how large the roundings of a component are
 SEEN = 2.0**-53  # relative rounding of what is seen, which is float64
 MOVED, FORCED = " moved", " forced"
 
@@ -67,6 +69,9 @@ class WatchedCharges:
     run: Run
     setup: Setup
     watched: Sequence[tuple[Charge, UOp, UOp]]
+    begun: dict[int, dict[str, Any]] = field(
+        default_factory=dict
+    )  # what was seen first, until it is looked at
     firsts: dict[str, Any] = field(default_factory=dict)  # by charge, of every member
     variance: dict[str, Any] = field(default_factory=dict)  # sums over looks of the variance of a step
     moved: dict[str, Any] = field(
@@ -95,6 +100,10 @@ class WatchedCharges:
     def charges(self) -> list[Charge]:
         return [c for c, *_ in self.watched]
 
+    @cached_property
+    def names(self) -> list[str]:
+        return [c.name for c in self.charges]
+
     @property
     def precision(self) -> str:
         return self.setup.goal.precision
@@ -120,6 +129,23 @@ class WatchedCharges:
                 out[c.name + FORCED] = forced
         return out
 
+    @cached_property
+    def families(self) -> dict[str, list[str]]:
+        """By charge, those that are its components in other directions, and itself."""
+        return {a: [b for b in self.names if b.partition("[")[0] == a.partition("[")[0]] for a in self.names}
+
+    def mean(self, name: str, sums: Mapping[str, Any]) -> Any:
+        """The variance of a step by what was seen at looks, `sums` over them by charge; a bound while they are few.
+
+        One component of a tilted orbit has none at some places, and a few looks may hit them. That of all directions
+        together does not vanish: it is that of each at the first looks, and no component ever has less than its share of it.
+        """
+        family = self.families[name]
+        share = max(1.0 / len(family), min(1.0, 10.0 ** (0.25 * (MANY_LOOKS - self.looks))))
+        together = sum(sums[other] for other in family)
+        one = np.maximum(sums[name], share * together) / (self.looks + 1)
+        return one * (1.0 + FEW / max(self.looks, 1))
+
     def of_a_step(self, name: str, seen: Mapping[str, Any]) -> Any:
         """The variance of a charge by the roundings of one step."""
         out = self.updates * seen[name + MOVED] * (SPREAD * EPS[self.precision]) ** 2
@@ -136,26 +162,35 @@ class WatchedCharges:
 
     # --- on the stride ------------------------------------------------------------------------------
     def begin(self, part: slice, first: Mapping[str, Any]) -> None:
-        for c in self.charges:
-            name = c.name
-            self.firsts[name][part], self.moved[name][part] = first[name], first[name + MOVED]
-            self.variance[name][part] = self.of_a_step(name, first)
+        """What was seen is written down at the first look: if that is the last one, of a few members only."""
+        names = [name + end for name in self.names for end in ("", MOVED, FORCED)]
+        self.begun[part.start] = {name: first[name] for name in names if name in first}
 
     def bad(self, part: slice, now: Mapping[str, Any], n: int) -> Any:
         out = np.zeros(part.stop - part.start, bool)
         if n != self.looked_at:  # all members are looked at together
             self.looks, self.looked_at = self.looks + 1, n
+        first = self.begun.pop(part.start, None)
+        firsts, moveds, sums = (
+            {name: v[part] for name, v in rows.items()} for rows in (self.firsts, self.moved, self.variance)
+        )
+        if first is not None:
+            firsts, moveds = ({name: first[name + end] for name in self.names} for end in ("", MOVED))
+            sums = {name: self.of_a_step(name, first) for name in self.names}
         with np.errstate(all="ignore"):
-            for c in self.charges:
-                name = c.name
-                self.variance[name][part] += self.of_a_step(name, now)
-                mean = self.variance[name][part] / (self.looks + 1)
-                moved = np.maximum(self.moved[name][part], now[name + MOVED])
-                band = self.band(name, n, mean, moved, self.biased[name][part])
-                off = np.abs(now[name] - self.firsts[name][part])
+            sums = {name: v + self.of_a_step(name, now) for name, v in sums.items()}
+            for name in self.names:
+                moved = np.maximum(moveds[name], now[name + MOVED])
+                band = self.band(name, n, self.mean(name, sums), moved, self.biased[name][part])
+                off = np.abs(now[name] - firsts[name])
                 out |= ~(off <= band) & np.isfinite(off)
                 share = np.where(band > 0, off / np.where(band > 0, band, 1.0), 0.0)
                 self.largest[name] = max(self.largest[name], float(np.max(share, initial=0.0)))
+        # after the last look nothing is asked but of those that look wrong: fresh memory takes as long as a hundred steps
+        some = np.flatnonzero(out) if n >= self.run.schedule.steps else slice(None)
+        for rows, v in ((self.firsts, firsts), (self.moved, moveds), (self.variance, sums)):
+            for name in self.names:
+                rows[name][part][some] = v[name][some]
         for j in np.flatnonzero(out).tolist():
             for c in self.charges:
                 self.last[c.name][part.start + j] = now[c.name][j]
@@ -204,7 +239,7 @@ class WatchedCharges:
         limit = JUMP * np.maximum(one, self.floor[name])
         jumps = np.abs(np.diff(value, axis=0))
         steps = good + np.arange(1, len(value))
-        mean = self.variance[name][members] / (self.looks + 1)
+        mean = self.mean(name, {other: v[members] for other, v in self.variance.items()})
         moved = np.maximum(*both(seen[name + MOVED]))
         bands = self.band(name, steps[:, None], mean, moved, self.biased[name][members])
         off = np.abs(value[1:] - self.firsts[name][members])

@@ -11,7 +11,7 @@ step has moved it by a hundredth of the terms of H for good and checks were aske
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from tinyphysics.ir import Ops, UOp, toposort
 from tinyphysics.rules.calculus.vjp import gradient
-from tinyphysics.runtime.measure.checked import EPS, OF_FORCES, ROUNDED, SPREAD, WIDE, WORDS
+from tinyphysics.runtime.measure.checked import EPS, FEW, OF_FORCES, ROUNDED, SPREAD, WIDE, WORDS
 from tinyphysics.runtime.measure.integrity import Injured, injury, not_reproduced
 from tinyphysics.runtime.measure.part_again import begun_at, every_step, part_of
 from tinyphysics.runtime.measure.pole_stops import looks_for_poles, met
@@ -35,6 +35,9 @@ SEEN = 4  # looks, from which on jumps are compared
 LEAST = 1e-6  # of that sum, below which no jump is looked into
 TRIES, FEW_TRIES = 16, 4  # replays of a member in which nothing was found: by FAR, by ODD
 SAFE = 4.0  # of the next term: both ends of a stretch have it, and the series goes on
+TOLD = (
+    1e-4  # of |shadow energy - H| beside that sum: what is smaller is not told of (shadow_glance.THRESHOLD)
+)
 JUMP = 20.0  # roundings of one step: beyond it is none
 BROKEN = 1e-2  # of the largest sum of |terms of H|: a step by itself that moves the shadow energy further has broken it
 LOST = 0.1  # the same of H itself, where the series says nothing any more
@@ -74,6 +77,17 @@ def shadow_of(setup: Setup, r: Run) -> tuple[UOp, UOp] | None:
     return None if shadow is None or after is None else (shadow, abs(after))
 
 
+@dataclass(frozen=True)
+class Seen:
+    """What looks have seen of some members."""
+
+    reference: Any  # where the energy was when it was last known to be well
+    plain: Any  # H at the look before
+    scale: Any  # the largest sum of |terms of H|
+    largest: Any  # jump so far; of a shadow energy, next term
+    variance: Any  # sums over looks of what the roundings of a step do
+
+
 @dataclass(eq=False)
 class WatchedEnergy:
     """The energy of one run, and what was seen of it so far; arrays are by member."""
@@ -83,12 +97,15 @@ class WatchedEnergy:
     shadow: tuple[UOp, UOp] | None
     poles: bool
     breaks: bool = False  # is a step that breaks the energy by itself looked for?
-    reference: Any = None  # where it was when it was last known to be well
+    begun: dict[int, dict[str, Any]] = field(
+        default_factory=dict
+    )  # what was seen first, until it is looked at
+    reference: Any = None  # as in Seen
     since: Any = None  # the step of that
-    plain: Any = None  # H at the look before
+    plain: Any = None
     scale: Any = None
-    largest: Any = None  # jump so far; of a shadow energy, next term
-    variance: Any = None  # sums over looks of what the roundings of a step do
+    largest: Any = None
+    variance: Any = None
     last: dict[int, float] = field(default_factory=dict)  # by member that looked wrong: as it was seen
     looks: int = 0  # so far, and the step of the last
     looked_at: int = -1
@@ -126,27 +143,51 @@ class WatchedEnergy:
 
     # --- on the stride ------------------------------------------------------------------------------
     def begin(self, part: slice, first: Mapping[str, Any]) -> None:
-        self.reference[part], self.scale[part] = first[ENERGY], first[SCALE]
-        if self.by_jumps:
-            self.plain[part] = first.get(PLAIN, first[ENERGY])
-        if self.shadow is not None:
-            self.largest[part], self.variance[part] = first[NEXT], first[MOVED]
+        """What was seen is written down at the first look: if that is the last one, of a few members only."""
+        self.begun[part.start] = {name: first[name] for name in self.values}
+
+    def seen_first(self, part: slice) -> Seen:
+        """What is known of members from the looks before."""
+        first = self.begun.pop(part.start, None)
+        if first is None:
+            rows = self.reference, self.plain, self.scale, self.largest, self.variance
+            return Seen(*(v[part] for v in rows))
+        energy, none = first[ENERGY], np.zeros(part.stop - part.start)
+        after = (first[NEXT], first[MOVED]) if self.shadow is not None else (none, none)
+        return Seen(energy, first.get(PLAIN, energy), first[SCALE], *after)
 
     def bad(self, part: slice, now: Mapping[str, Any], n: int) -> Any:
         if n != self.looked_at:  # all members are looked at together
             self.looks, self.looked_at = self.looks + 1, n
+        own, wrong = self.seen_first(part), np.zeros(part.stop - part.start, bool)
         with np.errstate(all="ignore"):
-            self.scale[part] = np.fmax(self.scale[part], now[SCALE])
-            plain = now.get(PLAIN, now[ENERGY])
-            wrong = self.jumped(part, plain, n) if self.by_jumps else np.zeros(len(plain), bool)
+            scale, plain = np.fmax(own.scale, now[SCALE]), now.get(PLAIN, now[ENERGY])
+            seen = Seen(own.reference, plain, scale, own.largest, own.variance)
+            if self.by_jumps:
+                jump = np.abs(plain - own.plain)
+                wrong = self.jumped(part, jump, scale, n)
+                if self.shadow is None:
+                    wrong |= self.odd(part, jump, seen)
+                    seen = replace(seen, largest=np.fmax(own.largest, jump))
             if self.shadow is not None:
-                self.largest[part] = np.fmax(self.largest[part], now[NEXT])
-                self.variance[part] += now[MOVED]
-                gap = np.abs(now[ENERGY] - plain) / self.scale[part]
-                wider = gap > self.gap[part]
+                largest, variance = np.fmax(own.largest, now[NEXT]), own.variance + now[MOVED]
+                seen = replace(seen, largest=largest, variance=variance)
+                gap = np.abs(now[ENERGY] - plain) / scale
+                wider = np.flatnonzero((gap > self.gap[part]) & (gap > TOLD))
                 self.gap[part][wider], self.gap_at[part][wider] = gap[wider], n
-                wrong |= ~(np.abs(now[ENERGY] - self.reference[part]) <= self.band(part, n))
+                wrong |= ~(np.abs(now[ENERGY] - own.reference) <= self.band(part, seen, n))
         wrong &= self.tries[part] < TRIES
+        # after the last look nothing is asked but of those that look wrong: fresh memory takes as long as a hundred steps
+        some = np.flatnonzero(wrong | (self.gap[part] > 0.0)) if n >= self.run.schedule.steps else slice(None)
+        for rows, v in (
+            (self.reference, seen.reference),
+            (self.plain, seen.plain if self.by_jumps else None),
+            (self.scale, seen.scale),
+            (self.largest, seen.largest),
+            (self.variance, seen.variance),
+        ):
+            if v is not None:
+                rows[part][some] = v[some]
         for j in np.flatnonzero(wrong).tolist():
             self.last[part.start + j] = now[ENERGY][j]
         return wrong
@@ -156,28 +197,25 @@ class WatchedEnergy:
         """Is H compared with what it was at the look before?"""
         return self.poles or self.breaks or self.shadow is None
 
-    def jumped(self, part: slice, plain: Any, n: int) -> Any:
+    def jumped(self, part: slice, jump: Any, scale: Any, n: int) -> Any:
         """Members whose H has moved far since the look before."""
-        jump = np.abs(plain - self.plain[part])
-        self.plain[part] = plain
-        wrong = ~(jump <= FAR * self.scale[part]) & self.poles
+        wrong = ~(jump <= FAR * scale) & self.poles
         if self.breaks:
-            wrong |= jump > LOST * self.scale[part]
+            wrong |= jump > LOST * scale
             wrong |= (self.pending[part] > 0) & (n >= self.pending[part] + LASTING)
-        return wrong | self.odd(part, jump) if self.shadow is None else wrong
+        return wrong
 
-    def odd(self, part: slice, jump: Any) -> Any:
+    def odd(self, part: slice, jump: Any, seen: Seen) -> Any:
         """Jumps that are far above all before them."""
-        before, few = self.largest[part], self.tries[part] < FEW_TRIES
-        found = (self.looks > SEEN) & (jump > ODD * before) & (jump > LEAST * self.scale[part]) & few
-        self.largest[part] = np.fmax(before, jump)
+        few = self.tries[part] < FEW_TRIES
+        found = (self.looks > SEEN) & (jump > ODD * seen.largest) & (jump > LEAST * seen.scale) & few
         return found & self.poles
 
-    def band(self, part: Any, n: Any) -> Any:
+    def band(self, part: slice, seen: Seen, n: int) -> Any:
         """How far a shadow energy may be from where it was."""
-        one = SPREAD * self.eps * np.sqrt(self.variance[part] / (self.looks + 1))
+        one = SPREAD * self.eps * np.sqrt(seen.variance / (self.looks + 1) * (1.0 + FEW / self.looks))
         walk = WIDE * one * np.sqrt(np.maximum(n - self.since[part], 1))
-        return SAFE * self.largest[part] + walk + ROUNDED * self.eps * self.scale[part]
+        return SAFE * seen.largest + walk + ROUNDED * self.eps * seen.scale
 
     def gaps(self) -> tuple[Any, Any, Any]:
         return self.gap, self.gap_at, self.scale
