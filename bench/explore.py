@@ -36,7 +36,7 @@ if __name__ == "__main__":
     print(f"edit:                {time.process_time() - begin:.2f} CPU s")
 
     import tinyphysics as tp
-    from tinyphysics.cli import load
+    from tinyphysics.user_file import load
 
     op = tp.compile(load(str(ROOT / "examples" / "explore" / "kepler.py")).system.bind({}), 0.02).kernel(
         "llvm"

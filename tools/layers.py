@@ -98,8 +98,8 @@ ROOMS = (
     Room(10, "cluster", "How does a run use several machines?"),
     Room(10, "explorer", "Which windows onto a simulation are there?"),
     Room(11, "", "What do users import and type?", (
-        "cli", "demo", "doctor", "explore_child", "kernel", "chaos", "fft", "hardbody", "plasma", "operators", "compat",
-        "moved", "mypy_plugin", "script",
+        "cli", "demo", "doctor", "explore_command", "explore_child", "kernel", "chaos", "fft", "hardbody", "plasma",
+        "operators", "compat", "moved", "mypy_plugin", "script", "user_file",
         "__init__", "__main__")),
 )
 # fmt: on

@@ -226,7 +226,7 @@ def wheel_contents(t: Tree) -> Iterator[str]:
     if "tinyphysics/py.typed" not in inside:
         yield "the wheel has no py.typed: type checkers would not read it"
     points = next((t.contents[n].decode() for n in t.contents if n.endswith("entry_points.txt")), "")
-    if "tp = tinyphysics.cli:main" not in points:
+    if "tp = tinyphysics.__main__:main" not in points:
         yield "the wheel has no command tp"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import inspect
 import json
 import os
@@ -11,9 +10,8 @@ import re
 import subprocess
 import sys
 import textwrap
-import types
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +21,13 @@ from rich.console import Console
 from tinyphysics import __version__
 from tinyphysics.demo import listing, speed, what_next
 from tinyphysics.doctor import examine
-from tinyphysics.errors import InputError, StoreError, TinyPhysicsError
+from tinyphysics.errors import InputError, StoreError
+from tinyphysics.explore_command import add_serving, answered, explore_live
 from tinyphysics.explorer.open import explore
-from tinyphysics.explorer.server import Session, serve
-from tinyphysics.front.trace import PhysicsSystem
 from tinyphysics.physics.zoo import ZOO
 from tinyphysics.planner.methods.catalog import is_adaptive
-from tinyphysics.planner.systems.link import linked
 from tinyphysics.report import Report
 from tinyphysics.runtime.api import perf_lines
-from tinyphysics.runtime.api.compile import check_sizes
 from tinyphysics.runtime.api.compile import compile as compiled
 from tinyphysics.runtime.api.executable import build as binary
 from tinyphysics.runtime.api.levels import LEVELS
@@ -42,132 +37,40 @@ from tinyphysics.runtime.api.validate import validate
 from tinyphysics.runtime.api.verify_store import replay as recomputed
 from tinyphysics.runtime.api.watched import watch
 from tinyphysics.runtime.engines.target_table import target_table
-from tinyphysics.runtime.state.ensemble import sizes_from
 from tinyphysics.runtime.storage.checkpoint import read
-from tinyphysics.script import execute, look
-from tinyphysics.system import SizedFamily, Sum, System
+from tinyphysics.system import System
 from tinyphysics.target import BUILT
 from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.trajectory import Stop, Trajectory
-from tinyphysics.util import Site, did_you_mean, plural
+from tinyphysics.user_file import (
+    LOOK_DT as LOOK_DT,
+)
+from tinyphysics.user_file import (
+    Loaded as Loaded,
+)
+from tinyphysics.user_file import (
+    bound as bound,
+)
+from tinyphysics.user_file import (
+    load as load,
+)
+from tinyphysics.user_file import (
+    rates_by_momentum as rates_by_momentum,
+)
+from tinyphysics.user_file import (
+    settings as settings,
+)
+from tinyphysics.user_file import (
+    simulation_of as simulation_of,
+)
+from tinyphysics.user_file import (
+    systems as systems,
+)
+from tinyphysics.util import did_you_mean, plural
 from tinyphysics.view.terminal import draw, draw_report
 
 VALIDATED = 1000  # steps of a run that is validated
-LOOK_DT = 0.01  # explain and ir need a step, and print the same program for every one
 EXIT = "exit codes: 0 done; 1 a run stopped early, a replay differs or a self-test failed; 2 an error; 130 interrupted"
-
-
-# --- the user's file --------------------------------------------------------------------------
-@dataclass(frozen=True, eq=False)
-class Loaded:
-    """One system of a file, and what the file says about running it."""
-
-    file: Path
-    name: str
-    system: Any  # System, Family or PhysicsSystem
-    start: Mapping[str, Any]
-    dt: float | None
-    steps: int | None
-    options: Mapping[str, Any] = field(default_factory=dict)  # that the file gives to tp.compile
-    left_out: Mapping[str, Site] = field(default_factory=dict)  # what the file makes by running, and where
-
-
-def systems(module: types.ModuleType) -> dict[str, Any]:
-    """The systems at module level, by the first name that each has; of a sum not its parts."""
-    found: dict[str, Any] = {}
-    parts = [part for v in vars(module).values() if isinstance(v, Sum) for part in v.parts]
-    for name, value in vars(module).items():
-        is_system = isinstance(value, (System, SizedFamily, PhysicsSystem, Sum)) and all(
-            value is not x for x in parts
-        )
-        if is_system and not name.startswith("_") and all(value is not v for v in found.values()):
-            found[name] = value
-    return found
-
-
-def load(where: str, whole: bool = False) -> Loaded:
-    """FILE or FILE:NAME; what the file runs is left out unless the whole of it is asked for."""
-    path, name = Path(where), ""
-    if not path.is_file() and ":" in where:
-        file, _, name = where.rpartition(":")
-        path = Path(file)
-    if not path.is_file():
-        raise InputError(f"there is no file `{path}`", fix="Give a Python file: kepler.py or kepler.py:NAME.")
-    script = execute(path) if whole else look(path)
-    module = script.module
-    found = systems(module)
-    missed = script.left_out.get(name) if name else None
-    if not name and not found:
-        missed = next(iter(script.left_out.values()), None)
-    if missed:
-        raise InputError(
-            f"`{missed.text}` is executable code, and `{name or path}` is only defined after it runs",
-            site=missed,
-            fix="This command does not execute the file: define the system above the lines that run something.",
-        )
-    if not found:
-        classes = {n: v for n, v in vars(module).items() if isinstance(v, type) and v is not PhysicsSystem}
-        fix = "Decorate a function with @tp.hamiltonian, @tp.forces or @tp.map."
-        if model := next((n for n, v in classes.items() if issubclass(v, PhysicsSystem)), None):
-            fix = f"`{model}` is a class; write {model.lower()} = {model}()."
-        raise InputError(f"`{path}` has no system at module level", fix=fix)
-    if name and name not in found:
-        raise InputError(
-            f"`{path}` has no system `{name}`", fix=f"{did_you_mean(name, found)}It has {', '.join(found)}."
-        )
-    if not name and len(found) > 1:
-        name = next(iter(found))
-        raise InputError(
-            f"`{path}` has {len(found)} systems",
-            fix=f"Name one of them, as {path}:{name}: {', '.join(found)}.",
-        )
-    name = name or next(iter(found))
-    own = vars(module)
-    start, dt, steps = own.get("start", {}), own.get("dt"), own.get("steps")
-    if not isinstance(start, Mapping):
-        raise InputError(
-            f"`start` in `{path}` is a {type(start).__name__}",
-            fix="Write start = dict(q=[1.0, 0.0], p=[0.0, 1.2]).",
-        )
-    system = linked(found[name]) if isinstance(found[name], Sum) else found[name]
-    asked = script.of(found[name])
-    if not isinstance(dt, (int, float)) and asked is not None:
-        dt = asked.dt
-    dt, steps = dt if isinstance(dt, (int, float)) else None, steps if isinstance(steps, int) else None
-    options = {} if asked is None else asked.options
-    options = {k: v for k, v in options.items() if k not in ("pilot", "sizes")}
-    return Loaded(path, name, system, start, dt, steps, options, script.left_out)
-
-
-def settings(option: str, given: Sequence[str]) -> dict[str, Any]:
-    """NAME=VALUE, NAME=VALUE, ... as numbers.
-
-    >>> settings("--set", ["q=1,0", "mu=2"])
-    {'q': (1, 0), 'mu': 2}
-    """
-    out: dict[str, Any] = {}
-    for text in given:
-        name, _, value = text.partition("=")
-        try:
-            out[name.strip()] = ast.literal_eval(value.strip())
-        except (ValueError, SyntaxError) as error:
-            sets = 'Write --set mu=2, --set q=1,0 or --set "q=[[1,0],[0,1]]".'
-            fix = sets if option == "--set" else "Write --size n=16."
-            raise InputError(f"`{option} {text}` is not a name and a number", fix=fix) from error
-    return out
-
-
-def bound(loaded: Loaded, given: Mapping[str, Any], sizes: Mapping[str, int]) -> System:
-    """The system with its sizes known: from --size, or read off the start."""
-    if isinstance(loaded.system, SizedFamily) and not sizes:
-        try:
-            sizes = sizes_from(loaded.system, given)
-        except TinyPhysicsError as error:
-            letter = loaded.system.letters[0]
-            raise InputError(error.what, fix=f"Pass --size {letter}=16, or give it a start.") from error
-    check_sizes(loaded.system, sizes)
-    system: System = loaded.system.bind(sizes)
-    return system
 
 
 def simulation(args: argparse.Namespace, loaded: Loaded, system: System, default: float | None) -> Simulation:
@@ -178,22 +81,6 @@ def simulation(args: argparse.Namespace, loaded: Loaded, system: System, default
     if dt is None and system.kind != "map" and not {"error", "energy_drift"} & set(options):
         dt = default
     return compiled(system, dt, **options)
-
-
-def simulation_of(loaded: Loaded, options: Mapping[str, Any]) -> Simulation:
-    """A system of a file, compiled as the file does it but for some options."""
-    system = bound(loaded, loaded.start, {})
-    given = {**loaded.options, **options}
-    dt = loaded.dt
-    if dt is None and system.kind != "map" and not {"error", "energy_drift"} & set(given):
-        dt = LOOK_DT
-    return compiled(system, dt, **given)
-
-
-def rates_by_momentum(system: System) -> dict[str, str]:
-    """Of a Lagrangian, the name of the velocity that may be given instead of each momentum."""
-    velocities = () if system.motion is None else system.motion.v
-    return {str(p.arg): str(v.arg) for p, v in zip(system.p, velocities)}
 
 
 def begun(args: argparse.Namespace, needed: Sequence[str]) -> tuple[Loaded, dict[str, Any], System]:
@@ -458,37 +345,6 @@ def explore_(args: argparse.Namespace) -> int:
     return 0
 
 
-def explore_live(args: argparse.Namespace) -> int:
-    """The explorer with an editor, on this machine."""
-    gallery = gallery_files()
-    if args.file is None and not gallery:
-        raise InputError("the gallery is not here", fix="Name a file: tp explore kepler.py.")
-    where = str(gallery[0] if args.file is None else args.file)
-    path, name = Path(where), ""
-    if not path.is_file() and ":" in where:
-        file, _, name = where.rpartition(":")
-        path = Path(file)
-    if not path.is_file():
-        raise InputError(f"there is no file `{path}`", fix="Give a Python file: kepler.py or kepler.py:NAME.")
-    options = {
-        n: getattr(args, n)
-        for n in ("method", "order", "backend", "precision")
-        if getattr(args, n) is not None
-    }
-    command = [sys.executable, "-m", "tinyphysics.explore_child", str(path.resolve().parent)]
-    session = Session(path, name, options, () if args.file else gallery)
-    serve(session, command, args.port, args.seconds, not args.no_browser)
-    return 0
-
-
-def gallery_files() -> list[Path]:
-    """The systems of the gallery: part of the package, or of a clone."""
-    here = Path(__file__).parent
-    folders = [here / "explorer" / "gallery", here.parents[1] / "examples" / "explore"]
-    found = next((f for f in folders if f.is_dir()), None)
-    return [] if found is None else sorted(found.glob("*.py"), key=lambda f: (f.stem != "pendulum", f.stem))
-
-
 def build(args: argparse.Namespace) -> int:
     loaded = load(args.file)
     given = {**loaded.start, **settings("--set", args.set)}
@@ -664,11 +520,7 @@ def parser() -> argparse.ArgumentParser:
     x.add_argument(
         "--html", metavar="FILE.html", help="write a page: one file that needs neither a network nor Python"
     )
-    x.add_argument("--port", type=int, default=0, help="of this machine; default: a free one")
-    x.add_argument("--no-browser", action="store_true", help="print the address, and open nothing")
-    x.add_argument(
-        "--seconds", type=float, default=20.0, help="how long the text in the editor may take; default: 20"
-    )
+    add_serving(x)
     x.add_argument(
         "--steps", type=int, help="steps of the run in Python that the page compares with; default: 600"
     )
@@ -717,16 +569,4 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without UTF-8 shows ? and goes on
     args = parser().parse_args(argv)
-    try:
-        code: int = args.command(args)
-        sys.stdout.flush()
-        return code
-    except TinyPhysicsError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # `tp ir file.py | head`: the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    return answered(lambda: args.command(args))

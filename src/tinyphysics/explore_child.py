@@ -28,9 +28,9 @@ def limited() -> None:
 
 def answer(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     """What the text defines, compiled and run, as explorer/state.py has it; or what is wrong, and where."""
-    from tinyphysics.cli import load, settings, simulation_of
     from tinyphysics.errors import TinyPhysicsError
     from tinyphysics.explorer.state import state_of
+    from tinyphysics.user_file import load, settings, simulation_of  # without what only a command needs
 
     file = folder / Path(request["file"]).name
     file.write_text(request["text"], encoding="utf-8")

@@ -324,3 +324,14 @@ def test_in_chromium_an_edit_is_seen(live):
         assert tab.inner_text(".said").startswith("Line 8:")
         assert said == []
         b.close()
+
+
+def test_the_server_starts_without_the_compiler():
+    program = "import sys, tinyphysics.__main__, tinyphysics.explore_command as c\n"
+    program += "assert c.served(['run', 'x.py']) is None and c.served(['explore', '--method', 'x']) is None\n"
+    program += (
+        "assert c.served(['explore', '--html', 'x.html']) is None and c.served(['explore', '-h']) is None\n"
+    )
+    program += "print([m for m in sys.modules if m.startswith(('tinyphysics.runtime', 'tinyphysics.cli', 'llvmlite'))])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[]", done.stderr

@@ -54,7 +54,7 @@ INSIDE = {
     "tinyphysics/py.typed": "",
     "tinyphysics-1.2.3.dist-info/METADATA": METADATA,
     "tinyphysics-1.2.3.dist-info/licenses/LICENSE": "MIT License\n",
-    "tinyphysics-1.2.3.dist-info/entry_points.txt": "[console_scripts]\ntp = tinyphysics.cli:main\n",
+    "tinyphysics-1.2.3.dist-info/entry_points.txt": "[console_scripts]\ntp = tinyphysics.__main__:main\n",
 }
 
 
