@@ -206,9 +206,10 @@ def test_coupled_oscillators_are_turned_back_by_their_matrix():
     def loss(out):
         return (out.q**3).sum() + out.final.p[0]
 
-    found = sim.gradcheck(loss, **start, steps=20, save_every=5, wrt=["q", "p", "eps", "dt"])
+    found = sim.gradcheck(loss, **start, steps=20, save_every=5, wrt=["q", "p", "eps", "k", "dt"])
+    assert found.passed and found.differences < 1e-9
+    found = sim.gradcheck(cubes_of_q, **start, until=5.1, wrt=["q", "eps"])
     assert found.passed and found.duality < 1e-13 and found.differences < 1e-9
-    assert sim.gradcheck(cubes_of_q, **start, until=5.1, wrt=["q", "eps"]).differences < 1e-9
     stiff = sim.grad(cubes_of_q, **start, k=np.array([1.3, 1.6]), steps=20, wrt=["q", "eps"])  # a matrix each
     for k, one in zip((1.3, 1.6), stiff["q"]):
         assert one == pytest.approx(sim.grad(cubes_of_q, **start, k=k, steps=20, wrt=["q"])["q"], rel=1e-13)
@@ -216,8 +217,11 @@ def test_coupled_oscillators_are_turned_back_by_their_matrix():
     second = sim.hvp(cubes_of_q, way, **start, steps=20, wrt=["p"])["p"]
     other = sim.hvp(cubes_of_q, {"p": [1.0, 0.0, 0.0]}, **start, steps=20, wrt=["q", "eps"])
     assert second[0] == pytest.approx(other["q"] @ way["q"] + 0.3 * other["eps"], rel=1e-12)
-    with pytest.raises(tp.PlanError, match="no derivative by `k`"):
-        sim.grad(loss, **start, steps=20, save_every=5)
+    assert sim.tape(step=0, **start).cotangents["k"] == pytest.approx(
+        sim.vjp({"q": np.ones(3), "p": np.ones(3)}, **start, steps=1)["k"], rel=1e-13
+    )
+    with pytest.raises(tp.PlanError, match="along a direction is not known"):
+        sim.jvp({"k": 1.0}, **start, steps=3)
 
 
 def cubes_of_q(out):

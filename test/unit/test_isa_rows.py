@@ -154,6 +154,7 @@ VALUES = [
     ("PULL",      "GRAD_INIT G0:f64[2, 3], S1; POISSON_J F1:f64[2, 3], G0, force; PULL F1.1:f64[2, 3], F1, S0, $m",
                                                                      BODIES, "F1.1", [2.0, 0, 0, 3.1875, 0, 0]),
     ("FLOW",      "FLOW T0:f64[2], $m, E0, $dt", BODIES | dict(params=["$m f64[2]", "$dt f64[]"], given={"m": [1.0, 3.0], "dt": 2.0}), "T0", [1.0, 3.0]),
+    ("FLOW_ALONG", "FLOW_ALONG T0:f64[2], $m, E0, $dt, $k, (0,)", BODIES | dict(params=["$m f64[2]", "$dt f64[]", "$k f64[]"], given={"m": [1.0, 3.0], "dt": 2.0, "k": 1.0}), "T0", [1.0, 3.0]),
 ]
 # fmt: on
 
@@ -367,6 +368,7 @@ COUNTED = [
     ("SOLVE",     "SOLVE T0:f64[3], S0",                               "3",       {},              0, False),
     ("UNTIL",     "UNTIL T0:f64[3], T1, T2, (9,)",                     "3",       {},              0, False),
     ("FLOW",      "FLOW T0:f64[3], $m, E0, $dt",                       "3",       {},              0, False),
+    ("FLOW_ALONG", "FLOW_ALONG T0:f64[3], $m, E0, $dt, $k, (0,)",       "3",       {},              0, False),
     ("ROTATE",    "ROTATE S0:f64[3], T0",                              "3",       {},              3, False),
     ("TURN",      "TURN S0:f64[3], T0",                                "3",       {},              3, False),
     ("LIE_CROSS", "LIE_CROSS F0:f64[3], S0, G0",                       "3",       {"mul": 6, "sub": 3}, 0, False),
@@ -515,6 +517,7 @@ PRECISE = [
     ("TIME",      "TIME T0, 0.5; MAP S0, T0",                                   "TIME MAP",    "TIME MAP MAP",  SHEARS,           "TIME TIME MAP MAP"),
     ("SOLVE",     "SOLVE T0, S0; UNTIL T0, S1, S1, (9,)",                       UNSUPPORTED,   UNSUPPORTED,     None,             None),
     ("FLOW",      "FLOW T0:f64[1], $m, E0, $dt; MAP S0, S1",                    "FLOW MAP",    "MAP MAP",       SHEARS,           "MAP MAP"),
+    ("FLOW_ALONG", "FLOW_ALONG T0:f64[1], $m, E0, $dt, $k, (0,); MAP S0, S1", "FLOW_ALONG MAP", "MAP MAP",   SHEARS,           "MAP MAP"),
     ("OBSERVE",   "OBSERVE &e, S0",                                             "OBSERVE",     UNSUPPORTED,     "OBSERVE",        None),
     ("FOURIER",   "FOURIER T0:f64[2], S0, S1, (0,-1,0)",                        "FOURIER",     "",              "FOURIER",        "fourier"),
     ("ELLIPTIC",  "ELLIPTIC T0:f64[2], S0, 0.0, 1.0, 0.0, (0,0,0,0)",           "ELLIPTIC",    "",              "ELLIPTIC",       "equation is not defined"),
@@ -614,16 +617,17 @@ ROWS = (
 LINES = {
     "SHIFT": "SHIFT S0, T9", "MAP": "MAP S0, T9", "ROTATE": "ROTATE S0, T9", "SERIES": "SERIES S0, S1, S0, (4,)",
     "NOISE": "NOISE T0, uniform, 0.0, (0,1)", "TIME": "TIME T0, 0.5", "FLOW": "FLOW T0:f64[2], $m, E0, $dt",
+    "FLOW_ALONG": "FLOW_ALONG T0:f64[2], $m, E0, $dt, $m, (0,)",
     "TREE": "TREE T0:f64[2, 3], $x, $m, 0.01, 0.001", "NEAR": "NEAR T0:i64[2], order, $x, 9.0, 1.0, (0,)",
     "ELEM": "ELEM T0, add, S0, 1.0", "FMA": "FMA T0, S0, 2.0, 1.0", "OBSERVE": "OBSERVE &e, S0",
     "SYMP_STEP": "GRAD_INIT G1, S1; POISSON_J F0, G1, pass; SYMP_STEP S0, F0, 0.5",
     "ACC_GRAD": "GRAD_INIT G1, S1; ACC_GRAD G1, 2.0, mul, 0.0, S0, S1",
 }
 NO_PART = {
-    "OscillatorReader":    {"SHIFT", "MAP", "NOISE", "TREE", "SERIES"},
-    "KeplerReader":     {"SHIFT", "MAP", "NOISE", "TREE", "NEAR", "TIME", "ROTATE", "SERIES"},
-    "CollocationReader": {"SHIFT", "NOISE", "TREE", "NEAR", "SERIES", "ROTATE", "FLOW"},
-    "MapReader":     {"SHIFT", "SERIES", "FLOW", "SYMP_STEP"},  # another proof then reads it
+    "OscillatorReader":    {"SHIFT", "MAP", "NOISE", "TREE", "SERIES", "FLOW_ALONG"},
+    "KeplerReader":     {"SHIFT", "MAP", "NOISE", "TREE", "NEAR", "TIME", "ROTATE", "SERIES", "FLOW_ALONG"},
+    "CollocationReader": {"SHIFT", "NOISE", "TREE", "NEAR", "SERIES", "ROTATE", "FLOW", "FLOW_ALONG"},
+    "MapReader":     {"SHIFT", "SERIES", "FLOW", "FLOW_ALONG", "SYMP_STEP"},  # another proof then reads it
 }
 WITH = {
     "OscillatorReader":    "ROTATE S0, S1; ROTATE S1, S0",

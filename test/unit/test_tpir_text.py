@@ -250,6 +250,7 @@ def test_every_instruction_of_the_table_parses_in_the_form_that_it_states():
         "ORBIT": "ORBIT S0, T3",
         "ROTATE": "ROTATE S0, T3",
         "FLOW": "FLOW T0:f64[2, 2, 3], $m, E0, $dt",
+        "FLOW_ALONG": "FLOW_ALONG T0:f64[2, 2, 3], $m, E0, $dt, $m, (0,)",
         "JACOBI": "JACOBI S0:f64[3, 3], positions, S0, $m, (0,2,1)",
         "KEPLER": "KEPLER T0:f64[3, 3], S0, S1, T1, $dt, (0,)",
         "KEPLER_ALONG": "KEPLER_ALONG T2:f64[3, 3], S0, S1, T1, $dt, S2, S3, 0.0, (1,)",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tinyphysics.errors import PlanError
-from tinyphysics.flows.cotangents import Cotangents, Total
+from tinyphysics.flows.cotangents import Cotangents, Total, rest_of
 from tinyphysics.flows.map import Map
 from tinyphysics.ir import UOp, graph_rewrite
 from tinyphysics.rules.calculus.jvp import jvp
@@ -18,9 +17,8 @@ from tinyphysics.rules.identities.exact import exact
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import DT, TURNS, Step, SubFlow
 from tinyphysics.structure import Canonical
-from tinyphysics.tpir.program.isa import FLOW, Param, Register
+from tinyphysics.tpir.program.isa import FLOW, Operand, Param, Register
 from tinyphysics.tpir.program.lower import ProgramBuilder
-from tinyphysics.util import one_of
 
 Pairs = tuple[tuple[UOp, UOp], ...]  # (q, p)
 
@@ -107,32 +105,49 @@ class CoupledFlow(OscillatorFlow):
     def reads(self) -> frozenset[UOp]:
         return self.energy.leaves
 
-    def lower(self, b: ProgramBuilder, section: str) -> None:
+    @property
+    def parameters(self) -> frozenset[UOp]:
+        """What its matrix is made of."""
+        return self.energy.leaves - {x for pair in self.pairs for x in pair}
+
+    def matrix(self, b: ProgramBuilder, section: str, by: UOp | None = None, k: int = 0) -> UOp:
+        """What the program calls its matrix, or how that changes with a number of a parameter."""
         h = DT if self.weight == 1.0 else self.weight * DT
-        if h not in b.matrices:
+        key = h if by is None else h * UOp.var(f"{by.arg} {k}")
+        if key not in b.matrices:
             name = f"{FLOW}{len(b.matrices)}"
-            b.matrices[h] = matrix = UOp.var(name, matrix_shape([x for pair in self.pairs for x in pair]))
+            b.matrices[key] = matrix = UOp.var(name, matrix_shape([x for pair in self.pairs for x in pair]))
             b.invariant[matrix] = register = b.temporary()
-            time = b.operand(h, section)
-            b.emit(b.first, "FLOW", register, Param(name), Register("E", 0), time, u=matrix)
+            own: tuple[Operand, ...] = (Param(name), Register("E", 0), b.operand(h, section))
+            if by is None:
+                b.emit(b.first, "FLOW", register, *own, u=matrix)
+            else:
+                b.emit(b.first, "FLOW_ALONG", register, *own, b.operand(by, section), (k,), u=matrix)
+        return b.matrices[key]
+
+    def moved(self, matrix: UOp) -> list[UOp]:
+        """What it moves, by a matrix in the place of its own."""
         states = [x for pair in self.pairs for x in pair]
-        new = flowed(states, b.matrices[h])
-        if self.directions:
-            new = graph_rewrite(jvp(new, states, self.writes()), exact)
-        rotate(b, list(zip(self.writes(), new)), section)
+        new = flowed(states, matrix)
+        return graph_rewrite(jvp(new, states, self.writes()), exact) if self.directions else new
+
+    def lower(self, b: ProgramBuilder, section: str) -> None:
+        rotate(b, list(zip(self.writes(), self.moved(self.matrix(b, section)))), section)
 
     def adjoint(self, bars: Mapping[UOp, UOp], sums: Mapping[UOp, UOp]) -> tuple[SubFlow, ...]:
         """The transposed matrix is J over that of the way back: a quadratic energy has a symplectic flow."""
-        moves = {*self.energy.leaves} - {x for pair in self.pairs for x in pair}
-        if inside := [str(v.arg) for v in sums if v in moves]:
-            raise PlanError(
-                f"the matrix that turns coupled oscillators has no derivative by {one_of(inside, 'and')} yet",
-                fix=f'Leave {one_of(inside, "and")} out of wrt, or choose method="leapfrog".',
-            )
+        inside = tuple(v for v in sums if v in self.parameters)
         own = self.directions or self.pairs
         back = replace(self, weight=-self.weight, directions=tuple((bars[p], bars[q]) for q, p in own))
         turned = Map(tuple((bars[q], -bars[q]) for q, _ in own))
         flows: tuple[SubFlow, ...] = (turned, back, turned)
+        if inside:
+            flows = (
+                CoupledSlopes(
+                    self, tuple((v, sums[v]) for v in inside), tuple(map(bars.__getitem__, self.writes()))
+                ),
+                *flows,
+            )
         if DT not in sums:
             return flows
         # the rate at the end is what the matrix makes of the rate at the beginning
@@ -155,6 +170,30 @@ class CoupledFlow(OscillatorFlow):
             return None
         moved = (tuple((way[q], way[p]) for q, p in self.pairs) for way in ways)
         return *(replace(self, directions=pairs) for pairs in moved), self
+
+
+@dataclass(frozen=True, eq=False)
+class CoupledSlopes(SubFlow):
+    """Gradients by what a matrix is made of, at cotangents of what it moves; before these go back."""
+
+    flow: CoupledFlow
+    sums: Pairs  # (parameter, sum of its gradients)
+    bars: tuple[UOp, ...]
+    traits = frozenset()
+
+    def writes(self) -> tuple[UOp, ...]:
+        return tuple(x for _, total in self.sums for x in (total, rest_of(total)))
+
+    def lower(self, b: ProgramBuilder, section: str) -> None:
+        for v, total in self.sums:
+            slopes = [self.slope(self.flow.matrix(b, section, v, k)) for k in range(v.size)]
+            value = UOp.stack(slopes, v.shape) if v.shape else slopes[0]
+            Cotangents((), (Total(total, value),)).lower(b, section)
+
+    def slope(self, matrix: UOp) -> UOp:
+        parts = [bar * x for bar, x in zip(self.bars, self.flow.moved(matrix))]
+        (found,) = graph_rewrite([UOp.sum_of([u.sum() if u.shape else u for u in parts])], exact)
+        return found
 
 
 def oscillators_of(step: Step) -> tuple[Oscillator, ...] | None:

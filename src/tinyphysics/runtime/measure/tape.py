@@ -21,6 +21,7 @@ from tinyphysics.given import whole
 from tinyphysics.runtime.measure.cotangent_words import joined
 from tinyphysics.runtime.measure.course import Course, Pullback
 from tinyphysics.runtime.measure.differentiate import prepared
+from tinyphysics.runtime.measure.forward_mode import is_adaptive
 from tinyphysics.runtime.stages.resolve import Request
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.runtime.state.encoding import owner
@@ -225,6 +226,11 @@ def framed(entries: list[Entry]) -> list[Entry]:
 
 def tape(setup: Setup, step: Any, cotangents: Any, request: Request) -> Tape:
     n = whole("step", step, 0)
+    if is_adaptive(setup, request):
+        raise PlanError(
+            f"`{setup.compiled.known.method}` chooses its own steps, and a tape is that of a step of a length that is known",
+            fix='Compile it with dt=..., method="leapfrog" or method="rk4".',
+        )
     request = Request(**{**vars(request), "steps": n + 1})
     course, names, _ = prepared(setup, request, None, "tape")
     if course.members > 1 or course.run.given.is_ensemble:
@@ -297,7 +303,8 @@ def recorded(
         s.name: np.zeros(s.type.shape, int if lattice and s.name in first else float)
         for s in pull.program.states
     }
-    other = back.at(start | first, params, begin, run, n)
+    own = {name: np.asarray(v)[0] for name, v in pull.params.items()}  # it has matrices of its own
+    other = back.at(start | first, own, begin, run, n)
     behind = back.entries(other, named, terms)
     end = {name: np.array(v, float) for name, v in back.machine.final(other).items()}
     shapes = {s.name: s.type.shape for s in pull.program.states}

@@ -385,6 +385,9 @@ ISA: dict[str, InstructionRow] = {
         "the matrix of the flow of an energy of degree 2 or less for a time h, "
         "passed in as two words for each entry",
         "rr[rc]", value=values.source, numbers="turn", no_part_of=("maps", "stages")),
+    "FLOW_ALONG": InstructionRow("dst, $matrix, energy, h, $by, (number,)", "T",
+        "how the matrix of FLOW changes with a number of a parameter, passed in as two words for each entry",
+        "rr[rc]rn", value=values.source, numbers="turn", no_part_of=("maps", "orbits", "stages", "turns")),
     "ROTATE":    InstructionRow("s, value", "S",
         "s := its part of the exact flow of a quadratic energy, with all other states", "r",
         value=values.source, kind="update", numbers="turn", written=True, reader="turns",
