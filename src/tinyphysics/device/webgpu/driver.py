@@ -6,10 +6,13 @@ one of them has is found by measuring, and changes no bit.
 
 from __future__ import annotations
 
+import os
 import struct
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
@@ -57,11 +60,26 @@ class AdapterInfo:
         return f"{self.name} through {self.backend}"
 
 
+@contextmanager
+def a_runtime_folder() -> Iterator[None]:
+    """Without a desktop, drivers of Mesa write errors of their own while they look for its folder."""
+    name, there = "XDG_RUNTIME_DIR", "XDG_RUNTIME_DIR" in os.environ
+    if not there:
+        os.environ[name] = tempfile.gettempdir()
+    try:
+        yield
+    finally:
+        if not there:
+            del os.environ[name]
+
+
 @lru_cache(maxsize=1)
 def adapters() -> tuple[AdapterInfo, ...]:
     """Every adapter: graphics processors before emulations, and OpenGL after the others."""
     found = []
-    for a in wgpu().gpu.enumerate_adapters_sync():
+    with a_runtime_folder():
+        every = wgpu().gpu.enumerate_adapters_sync()
+    for a in every:
         info = a.info
         found.append(AdapterInfo(info["device"] or "unnamed", info["backend_type"], info["adapter_type"], a))
     place = {kind: k for k, kind in enumerate(KINDS)}
