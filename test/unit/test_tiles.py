@@ -15,7 +15,7 @@ from tinyphysics.device.engines.engine import ROOM, LaneEngine
 from tinyphysics.device.host.threads import spread
 from tinyphysics.errors import InputError
 from tinyphysics.physics.zoo import kepler
-from tinyphysics.runtime.stages import execute, loop
+from tinyphysics.runtime.stages import block, execute, loop
 from tinyphysics.runtime.state import tiles, workers
 from tinyphysics.runtime.state.digest import LEAF, state_hash
 from tinyphysics.runtime.storage.resume import joined
@@ -207,6 +207,28 @@ def test_an_ensemble_that_stops_altogether_ends_at_its_last_good_step(small_tile
     monkeypatch.undo()
     same_runs(out, sim.evolve(q=q, p=0.0, steps=150, save_every=4, observe={"x": lambda q: q}))
     assert out.final.step == max(s.step for s in out.stops) - 1 and len(out["x"]) == out.final.step + 1
+
+
+@tp.hamiltonian
+def chain(q: tp.Vec[400], p: tp.Vec[400]):
+    x = q[1:] - q[:-1]
+    return (p**2).sum() / 2 + (x**2 / 2 + x**4 / 4).sum()
+
+
+@pytest.mark.parametrize("members", [None, 3])
+def test_loops_write_the_last_frame_where_it_belongs(monkeypatch, members):
+    q = (
+        np.sin(np.arange(400.0))
+        if members is None
+        else np.sin(np.arange(400.0 * members)).reshape(members, 400)
+    )
+    sim, given = tp.compile(chain, dt=0.01), {"q": q, "p": np.zeros_like(q)}
+    at_once, shown = block.shown_at_once, []
+    monkeypatch.setattr(block, "shown_at_once", lambda *a: shown.append(at_once(*a)) or shown[-1])
+    out = sim.evolve(**given, steps=20, frames=2)
+    assert shown == [True]
+    monkeypatch.setattr(block, "shown_at_once", lambda *a: False)
+    same_runs(out, sim.evolve(**given, steps=20, frames=2))
 
 
 # --- Ctrl-C --------------------------------------------------------------------------------------------

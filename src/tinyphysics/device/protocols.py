@@ -76,6 +76,10 @@ class PlainEngine:
         """How so many members lay on a device last, for out.metrics."""
         return {}
 
+    def synchronised_into(self, m: Any, out: Mapping[str, Any]) -> bool:
+        """The states into arrays (members, shape...), where they would else be copied twice; False: not by this engine."""
+        return False
+
     def nearest(self, m: Any) -> Any:
         """Least squares of distances from poles, where its loop keeps them."""
         return None

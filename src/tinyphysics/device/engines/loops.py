@@ -472,11 +472,18 @@ class NestEngine(PlainEngine):
 
     def synchronised(self, m: NestState) -> dict[str, Any]:
         count = len(m.members) if m.later is None else m.count
-        out = self.empty_frames(1, count)
+        out = {name: v[0] for name, v in self.empty_frames(1, count).items()}
+        self.synchronised_into(m, out)
+        return out
+
+    def synchronised_into(self, m: NestState, out: Mapping[str, Any]) -> bool:
+        if out.keys() != self.kernel.outputs.keys():
+            return False
+        rows = {name: v[None] for name, v in out.items()}
         for j, one in enumerate(m.each()):
             self.careful_run("final", one, m.steps, 1)
-            self.show(m, out, 0, j)
-        return {name: v[0] for name, v in out.items()}
+            self.show(m, rows, 0, j)
+        return True
 
     def empty_frames(self, rows: int, members: int) -> dict[str, Any]:
         """MemberBuffers for what `final` gives: (rows, members, shape...)."""

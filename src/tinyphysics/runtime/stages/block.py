@@ -64,6 +64,8 @@ def advance_block(run: Running, k: int, n: int, target: int) -> Done:
             show(run, tile, done.stopped, np.arange(at + stride, over + 1, stride), values)
         at = over
     saves = s.saves(target) and bool(run.record.frames) and not run.fused
+    if saves and state is None and shown_at_once(run, tile, m, target, done):
+        saves = False
     if saves or s.hashes(target):
         if len(tile.frozen) + len(done.stopped) == tile.members:
             state = None
@@ -83,6 +85,13 @@ def advance_block(run: Running, k: int, n: int, target: int) -> Done:
     elif target < s.steps or not run.record.frames:  # at the end the last frame is in its place
         tile.put(m)
     return done
+
+
+def shown_at_once(run: Running, tile: Tile, m: Any, n: int, done: Done) -> bool:
+    """A frame that an engine writes where it belongs, if nothing else is done with the states of this step."""
+    if tile.frozen or done.stopped or run.there or run.schedule.hashes(n) or run.acts_at(n):
+        return False
+    return run.engine.synchronised_into(m, {name: v[tile.here] for name, v in run.record.frame(n).items()})
 
 
 def step_again(run: Running, tile: Tile, n: int, at: int) -> Any:
