@@ -28,6 +28,12 @@ def free(q: tp.Array[3, 1], p: tp.Array[3, 1], m: float = 1.5):
     return (p**2).sum() / (2 * m) + ((q[1:] - q[:-1]) ** 4).sum() / 4
 
 
+@tp.hamiltonian
+def body(q: tp.Vec[3], p: tp.Vec[3], R: tp.Rotor, L: tp.Vec[3]):
+    turned = R[0] ** 2 + 0.5 * R[1] * R[2] + 0.3 * R[3] * R[0] + 0.2 * R[1] ** 2
+    return p @ p / 2 + L @ L / 2 + q @ q / 2 + turned * (1 + q[0])
+
+
 LAW = "canonical"
 BATHS = {  # system, options, the verdicts that say what the bath keeps
     "langevin": (trap, {}, (LAW,)),
@@ -37,6 +43,7 @@ BATHS = {  # system, options, the verdicts that say what the bath keeps
     "bussi, free": (free, {"bath": "bussi"}, (LAW,)),
     "nose_hoover": (trap, {"bath": tp.nose_hoover(length=2)}, (LAW, "measure-preserving")),
     "nose_hoover, free": (free, {"bath": tp.nose_hoover(length=2)}, (LAW, "measure-preserving")),
+    "nose_hoover, bodies": (body, {"bath": tp.nose_hoover(length=2)}, (LAW,)),
     "nose_poincare": (trap, {"bath": "nose_poincare"}, ("symplectic",)),
     "nose_poincare, free": (free, {"bath": "nose_poincare"}, ("symplectic",)),
     "gle": (trap, {"bath": tp.gle(kernel=[(2.0, 0.5)])}, (LAW,)),
@@ -255,15 +262,11 @@ def rod(q: tp.Array[2, 3]):
     return d @ d - 1
 
 
-@tp.hamiltonian
-def body(q: tp.Vec[3], p: tp.Vec[3], R: tp.Rotor, L: tp.Vec[3]):
-    return p @ p / 2 + L @ L / 2 + q @ q / 2 + R[0] ** 2 * (1 + q[0])
-
-
 SEVERAL = {
     "a chain": (trap, tp.nose_hoover(length=2)),
     "a chain along rods": (two + rod, tp.nose_hoover(length=2)),
     "bodies": (body, "bussi"),
+    "a chain of bodies": (body, tp.nose_hoover(length=2)),
     "one thermostat": (trap, "nose_poincare"),
 }
 

@@ -225,7 +225,7 @@ def slanted(R: tp.Rotor, L: tp.Vec[3]):
 
 @pytest.mark.parametrize("system, options, match", [
     (adrift, {"bath": "bussi"}, "keep the momentum of the whole"),
-    (top, {"bath": "nose_hoover"}, "whose bodies turn"),
+    (top, {"bath": tp.gle(kernel=[(1.0, 0.5)])}, "whose bodies turn"),
     (top, {"temperature": 0.0}, "not above zero"),
     (spins, {"sizes": {"n": 3}}, "spins have no kinetic energy"),
     (dumbbell, {}, "spin bodies about their axes"),
@@ -235,3 +235,73 @@ def slanted(R: tp.Rotor, L: tp.Vec[3]):
 def test_what_has_no_temperature_is_refused(system, options, match):
     with pytest.raises(tp.TinyPhysicsError, match=match):
         tp.compile(system, 0.1, **({"temperature": 1.0} | options)).built  # noqa: B018
+
+
+# --- chains, and temperatures that depend on t --------------------------------------------------------------
+@tp.hamiltonian
+def three_tops(R: tp.Rotor[3], L: tp.Array[3, 3]):
+    """Tops that feel each other, in a field without an axis of symmetry: a chain can be ergodic there."""
+    w, x, y, z = R[:, 0], R[:, 1], R[:, 2], R[:, 3]
+    h, s = w * w - x * x - y * y + z * z, 2 * (x * z + w * y)
+    moments = np.array([1.0, 2.0, 0.5])
+    return (L * L / (2 * moments)).sum() + h.sum() + 0.8 * (s**2).sum() + (h[0] * s[1] + s[0] * h[2]) / 2
+
+
+def tops(members, kT):
+    spread = np.sqrt(kT * np.array([1.0, 2.0, 0.5]))
+    R = attitudes(3 * members).reshape(members, 3, 4)
+    return {"R": R, "L": spread * np.random.default_rng(1).normal(size=(members, 3, 3))}
+
+
+def test_a_chain_of_bodies_has_the_law_of_a_langevin_bath():
+    seen = {
+        "height": lambda R: (R[:, 0] ** 2 - R[:, 1] ** 2 - R[:, 2] ** 2 + R[:, 3] ** 2).mean(),
+        "L2": lambda L: (L * L / np.array([1.0, 2.0, 0.5])).mean(),
+    }
+    found = {}
+    for bath in ("langevin", "nose_hoover"):
+        sim = tp.compile(three_tops, 0.05, temperature=0.5, bath=bath)
+        out = sim.evolve(**tops(150, 0.5), steps=1000, frames=2, seed=1, observe_every=5, observe=seen)
+        found[bath] = {k: np.asarray(out[k])[40:].mean(0) for k in seen}  # of each member
+    for k in seen:
+        a, b = (found[bath][k] for bath in found)
+        assert abs(a.mean() - b.mean()) < 4 * math.hypot(a.std(), b.std()) / math.sqrt(150)
+    assert found["nose_hoover"]["L2"].mean() == pytest.approx(0.5, abs=0.01)
+    assert "where the motion is ergodic" in sim.certificate.canonical.because and sim.certificate.canonical
+    alone = tp.nose_hoover(length=1)
+    with pytest.warns(tp.PhysicsWarning, match="not ergodic"):
+        assert not tp.compile(three_tops, 0.05, temperature=0.5, bath=alone).certificate.canonical
+
+
+def test_the_extended_energy_of_a_chain_of_bodies_falls_as_dt_squared():
+    start, worst = {k: v[0] for k, v in tops(1, 0.5).items()}, []
+    for dt in (0.1, 0.05, 0.025):
+        out = tp.compile(three_tops, dt, temperature=0.5, bath="nose_hoover").evolve(
+            **start, until=10.0, save_every=1
+        )
+        worst.append(np.abs(out.extended_energy - out.extended_energy[0]).max())
+    assert np.log2(worst[0] / worst[1]) == pytest.approx(2.0, abs=0.15)
+    assert np.log2(worst[1] / worst[2]) == pytest.approx(2.0, abs=0.15)
+
+
+def test_a_chain_of_bodies_has_the_same_bits_everywhere():
+    sim = {
+        b: tp.compile(three_tops, 0.05, temperature=0.5, bath="nose_hoover", backend=b)
+        for b in ("python", "llvm", "numpy", "c")
+    }
+    assert len({s.evolve(**tops(2, 0.5), steps=4).hash for s in sim.values()}) == 1
+
+
+@pytest.mark.parametrize("bath", ["langevin", "andersen", "bussi", "nose_hoover"])
+def test_bodies_follow_a_temperature_that_falls_and_see_the_middle_of_a_step(bath):
+    sim = tp.compile(three_tops, 0.05, temperature=lambda t: 1.0 - 0.02 * t, bath=bath)
+    assert sim.certificate.symmetric and "depends on time" in sim.certificate.canonical.because
+    text = "\n".join(x for x in str(sim.tpir).splitlines() if not x.startswith("claim"))
+    (clock,) = re.findall(r"TIME (T\d+), 0\.5", text)
+    assert verify(parse(text)).symmetric
+    for other in ("0.0", "0.75"):  # the temperature of another time is of first order
+        late = text.replace(f"TIME {clock}, 0.5", f"TIME {clock}, {other}")
+        assert "sees the time" in verify(parse(late)).symmetric.because
+    out = sim.evolve(**tops(200, 1.0), until=25.0, frames=2, seed=2,
+                     observe={"L2": lambda L: (L * L / np.array([1.0, 2.0, 0.5])).mean()})  # fmt: skip
+    assert np.asarray(out["L2"])[-40:].mean() == pytest.approx(0.52, abs=0.04)

@@ -336,9 +336,8 @@ def check_fixman(system: System | SizedFamily) -> None:
         )
 
 
-TURNING = (LANGEVIN, ANDERSEN, BUSSI)  # baths of bodies that turn
+TURNING = (LANGEVIN, ANDERSEN, BUSSI, NOSE_HOOVER)  # baths of bodies that turn
 NOT_TURNING = {  # why others are not
-    NOSE_HOOVER: "a chain on momenta and angular momenta together has no proof yet",
     NOSE_POINCARE: "its Hamiltonian has no part for turns",
     BROWNIAN: "it moves positions, and attitudes are none",
     GLE: "it remembers momenta along fixed axes, and those of bodies turn",

@@ -17,16 +17,26 @@ from tinyphysics.system import System
 
 
 def of_bodies(system: System, kinetic: UOp, weight: float) -> SubFlow:
-    """A bath of points and of bodies that turn: each angular momentum as a momentum, with moments of inertia as masses."""
+    """A bath of points and of bodies that turn: each angular momentum as a momentum, with moments of inertia as masses.
+
+    It is in the middle of the step, and sees the time there.
+    """
     kT, *rates = system.heat
+    clock = 0.5 if depends_on_time(system) else 0.0
     inverse = masses(system, kinetic, system.momenta).inverse
     if system.bath in TOGETHER:
-        return ThermostatFlow(system.bath, thermostat_of(system, inverse), weight, stream_of(0, 0), kinetic)
+        told = thermostat_of(system, inverse)
+        return ThermostatFlow(system.bath, told, weight, stream_of(0, 0), kinetic, clock)
     coupled = [
         Coupled(p, rate, w, stream_of(k, 0))
         for k, (p, rate, w) in enumerate(zip(system.momenta, rates, inverse))
     ]
-    return BathFlow(system.bath, tuple(coupled), kT, weight, kinetic)
+    return BathFlow(system.bath, tuple(coupled), kT, weight, kinetic, clock)
+
+
+def depends_on_time(system: System) -> bool:
+    """Does the temperature, or how fast the bath works?"""
+    return system.time is not None and any(system.time in u.leaves for u in system.heat)
 
 
 def thermostat_of(system: System, inverse: tuple[UOp, ...]) -> Thermostat:
@@ -41,7 +51,7 @@ def in_bath(system: System, kinetic: UOp, weight: float, piece: int, clock: floa
     """The flow of the bath for weight*dt, the piece of that number in a step, which sees the time `clock`."""
     kT, *more = system.heat
     inverse = masses(system, kinetic).inverse
-    if system.time is None or not any(system.time in u.leaves for u in system.heat):
+    if not depends_on_time(system):
         clock = 0.0
     if system.bath in TOGETHER:
         told = thermostat_of(system, inverse)

@@ -14,14 +14,14 @@ from fractions import Fraction
 from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.equality.closed_sums import multiple
-from tinyphysics.rules.formulas.thermostats import BUSSI
+from tinyphysics.rules.formulas.thermostats import BUSSI, NOSE_HOOVER
 from tinyphysics.rules.formulas.turns import angle_in, speeds, turned
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.tpir.program.isa import Instruction, Program, Register, Type
 from tinyphysics.tpir.program.symbolic import at_clock, clocks, state_of, state_var
 from tinyphysics.tpir.proof.blocks import decayed
 from tinyphysics.tpir.proof.certificate import Verdict
-from tinyphysics.tpir.proof.heated import Heated, heated, not_kept, not_maxwell
+from tinyphysics.tpir.proof.heated import Heated, heated, not_kept, not_maxwell, off_times, seen_at
 from tinyphysics.tpir.proof.readers.friction import BACKWARDS, FRICTION, Decay
 from tinyphysics.tpir.proof.solutions import RESIDUAL
 from tinyphysics.tpir.proof.solved_turns import Equations, root_in
@@ -317,7 +317,11 @@ class RotationReader:
             self.together.take(self.walk, i)
             every = frozenset(range(len(self.states)))
             for m in self.together.moves[done:]:
-                self.walk.applied.append(Applied(BATH, Fraction(m.weight), None, m.update, every, every))
+                assert m.bath is not None
+                if off_times(m.kT, m.bath.tau):
+                    self.walk.refuse(f"{m.update} reads more than one time")
+                seen = seen_at(m.kT, m.bath.tau)
+                self.walk.applied.append(Applied(BATH, Fraction(m.weight), seen, m.update, every, every))
             for why in self.together.maps:
                 self.walk.refuse(why)
             return
@@ -325,10 +329,13 @@ class RotationReader:
         if isinstance(found, str):
             self.walk.refuse(found)
             return
+        if off_times(found.kT, found.rate):
+            self.walk.refuse(f"{found.update} reads more than one time")
+            return
         self.heated.append(found)
-        own = frozenset({found.update.state})
+        own, seen = frozenset({found.update.state}), seen_at(found.kT, found.rate)
         weight = Fraction(found.weight)
-        self.walk.applied.append(Applied(BATH + found.update.state, weight, None, found.update, own, own))
+        self.walk.applied.append(Applied(BATH + found.update.state, weight, seen, found.update, own, own))
 
     def in_bath(self) -> Mapping[str, Verdict]:
         """Flows of the bracket keep exp(-H/k_B T) and the volume of rotations and momenta, a bath Maxwell's law."""
@@ -349,8 +356,14 @@ class RotationReader:
         how = (self.program, self.heated or self.together.moves, self.normal, self.velocity)
         energy = UOp.sum_of(self.terms)
         why = trouble or (not_maxwell(*how) if self.heated else not_kept(*how, energy))  # type: ignore[arg-type]
-        if not why and any(m.way != BUSSI or m.bath is None or m.bath.axes for m in self.together.moves):
+        moves = self.together.moves
+        chain = any(m.way == NOSE_HOOVER for m in moves)
+        if not why and any(m.way not in (BUSSI, NOSE_HOOVER) or m.bath is None or m.bath.axes for m in moves):
             why = "of bodies that turn no rule is known for this bath"
+        if not why and len({m.way for m in moves}) > 1:
+            why = "two baths"
+        if not why and chain and any(m.bath is not None and m.bath.hidden[0].size == 1 for m in moves):
+            why = "one thermostat alone is not ergodic for an oscillator: a chain of two or more is meant"
         if not why and any(f.time is not None for f in flows):
             why = "H depends on t, so that no law exp(-H/kT) stays as it is"
         for verdict in (consistent, palindrome):
@@ -359,6 +372,11 @@ class RotationReader:
             "canonical to O(dt²): H enters by exact turns and kicks of weight 1, the bath keeps Maxwell's law of momenta and "
             "angular momenta exactly, and they are a palindrome"
         )
+        if chain:
+            told = (
+                "canonical to O(dt²), where the motion is ergodic: H enters by exact turns and kicks of weight 1, which keep volume, "
+                f"a chain by exact flows that keep its measure, g is {moves[0].bath.g:g}, and they are a palindrome"  # type: ignore[union-attr]
+            )
         canonical = Verdict(not why, why or told)
         return {"canonical": canonical, "symmetric": palindrome, "consistent": consistent}
 
