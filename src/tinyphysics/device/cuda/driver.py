@@ -524,11 +524,11 @@ def launch(f: Function, blocks: int, threads: int, args: Sequence[Any], shared: 
         ctypes.c_uint64(a.pointer) if isinstance(a, Buffer) else ctypes.c_uint64(0) if a is None else a
         for a in args
     ]
-    pointers = (Pointer * len(values))(*[ctypes.cast(ctypes.pointer(v), Pointer) for v in values])
-    d = device()
+    pointers = (Pointer * len(values))(*map(ctypes.addressof, values))  # which `values` keeps alive
+    d = entered()
     with d.lock:
         d.launches += 1
-    call("cuLaunchKernel", f.handle, blocks, 1, 1, threads, 1, 1, shared, d.stream, pointers, None)
+        ask("cuLaunchKernel", f.handle, blocks, 1, 1, threads, 1, 1, shared, d.stream, pointers, None)
 
 
 class Graph:

@@ -374,8 +374,8 @@ class RotationReader:
         )
         if chain:
             told = (
-                "canonical to O(dt²), where the motion is ergodic: H enters by exact turns and kicks of weight 1, which keep volume, "
-                f"a chain by exact flows that keep its measure, g is {moves[0].bath.g:g}, and they are a palindrome"  # type: ignore[union-attr]
+                "canonical to O(dt²), where the motion is ergodic: H enters by exact turns and kicks of weight 1, which keep "
+                f"volume, a chain by exact flows that keep its measure, g is {moves[0].bath.g:g}, and they are a palindrome"  # type: ignore[union-attr]
             )
         canonical = Verdict(not why, why or told)
         return {"canonical": canonical, "symmetric": palindrome, "consistent": consistent}
