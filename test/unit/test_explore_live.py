@@ -298,6 +298,13 @@ def test_the_guard_passes_what_is_from_here():
     assert not guard.allows(scope(host=here, origin=f"https://{here}")) and not guard.allows(scope())
 
 
+def certificate(tab):
+    """What the certificate says, property by property."""
+    tab.click("#foundtabs button:has-text('certificate')")
+    rows = tab.locator("#foundrows tr")
+    return dict(rows.nth(k).locator("td").all_inner_texts()[:2] for k in range(rows.count()))
+
+
 @pytest.mark.all
 def test_in_chromium_an_edit_is_seen(live):
     sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -322,6 +329,22 @@ def test_in_chromium_an_edit_is_seen(live):
         tab.fill("#editor textarea", text.replace("p**2", "tp.coz(p)"))
         tab.wait_for_selector(".said.poor", timeout=60000)
         assert tab.inner_text(".said").startswith("Line 8:")
+        tab.fill("#editor textarea", text)
+        tab.wait_for_selector(".said.poor", state="detached", timeout=60000)
+        claims = certificate(tab)
+        assert claims["symplectic"] == "yes"
+        shown = int(tab.get_attribute("html", "data-shown"))
+        tab.click("#foundtabs button:has-text('plan')")
+        tab.locator("tr").filter(has_text="leapfrog_dkd").locator("button").click()
+        tab.wait_for_selector(f'html[data-shown="{shown + 1}"]', timeout=60000)
+        assert certificate(tab)["symplectic"] == "yes"
+        tab.click("#foundtabs button:has-text('plan')")
+        tab.select_option("#anymethod", "rk4")
+        tab.wait_for_selector(f'html[data-shown="{shown + 2}"]', timeout=60000)
+        assert certificate(tab)["symplectic"] == "not shown"
+        tab.click("#foundtabs button:has-text('plan')")
+        tab.select_option("#anymethod", "boris")
+        tab.wait_for_selector(".said.poor", timeout=60000)  # it says why it does not suit
         assert said == []
         b.close()
 

@@ -279,3 +279,75 @@ def test_ten_thousand_steps_in_chromium_have_the_hash_of_llvm(browser, tmp_path,
     made = tab.evaluate(program, [given["kernel"], members, np.concatenate(values, axis=1).ravel().tolist()])
     tab.close()
     assert made == sim.evolve(**start, steps=10_000).hash
+
+
+@pytest.mark.all
+def test_a_click_on_a_line_of_tpir_lights_the_line_that_was_written(browser, tmp_path):
+    sim, found = simulation(GALLERY[[f.stem for f in GALLERY].index("kepler")])
+    made = sim.explore(**found.start, html=tmp_path / "run.html")
+    lines = sim.lines("tpir")
+    sites = {
+        k: {site.line for site in line.user} for k, line in enumerate(lines) if line.is_code and line.user
+    }
+    one = {k: next(iter(s)) for k, s in sites.items() if len(s) == 1}
+    chosen = [next(k for k, line in one.items() if line == wanted) for wanted in sorted(set(one.values()))]
+    assert len(chosen) >= 2  # the kinetic and the potential energy
+    tab = browser.new_page(viewport={"width": 1280, "height": 900})
+    tab.goto(made.as_uri())
+    tab.wait_for_selector("html[data-ready=yes]")
+    tab.click("#leveltabs button:has-text('TP-IR')")
+    for k in chosen:
+        tall = tab.locator("#listing .row").first.bounding_box()["height"]
+        tab.eval_on_selector("#listing", "(e, y) => { e.scrollTop = y; }", max(k - 5, 0) * tall)
+        tab.wait_for_timeout(100)
+        tab.locator("#listing .row").filter(has_text=lines[k].text.strip().split("  ;")[0]).first.click()
+        tab.wait_for_timeout(50)
+        lit = tab.evaluate(
+            "() => [...document.querySelectorAll('#source .row.lit i, #source .row.own i')].map((e) => Number(e.textContent))"
+        )
+        assert one[k] in lit, (lines[k].text, lit)
+    tab.close()
+
+
+GOLDEN = Path(__file__).parent / "golden" / "run_view.json"
+
+
+def seen_in(tab, name):
+    """A canvas as 24 by 12 means of darkness: what a small shift of letters or of edges does not change."""
+    return tab.evaluate(
+        """(name) => {
+          const c = document.getElementById(name), small = document.createElement("canvas");
+          small.width = 24; small.height = 12;
+          const g = small.getContext("2d");
+          g.fillStyle = "#fff"; g.fillRect(0, 0, 24, 12); g.imageSmoothingQuality = "high";
+          g.drawImage(c, 0, 0, 24, 12);
+          const p = g.getImageData(0, 0, 24, 12).data, out = [];
+          for (let k = 0; k < p.length; k += 4) out.push(Math.round((765 - p[k] - p[k + 1] - p[k + 2]) / 3));
+          return out;
+        }""",
+        name,
+    )
+
+
+@pytest.mark.all
+def test_the_view_of_a_known_run_is_the_golden_one(browser, tmp_path):
+    """Kepler after 600 steps, on the three canvases; `python test/unit/golden_run_view.py` writes it anew."""
+    sim, found = simulation(GALLERY[[f.stem for f in GALLERY].index("kepler")])
+    made = sim.explore(**found.start, html=tmp_path / "run.html")
+    tab = browser.new_page(viewport={"width": 1280, "height": 900}, device_scale_factor=1)
+    tab.goto(f"{made.as_uri()}?theme=light")
+    tab.wait_for_selector("html[data-ready=yes]")
+    tab.click("#end")
+    tab.wait_for_timeout(200)
+    golden = json.loads(GOLDEN.read_text())
+    for name, wanted in golden.items():
+        now = np.array(seen_in(tab, name), float)
+        off = np.abs(now - np.array(wanted, float))
+        assert np.array(wanted).max() > 8 and off.mean() < 1.0 and off.max() < 24, name
+    before = seen_in(tab, "state")
+    tab.click("#again")
+    tab.wait_for_timeout(200)
+    assert (
+        np.abs(np.array(seen_in(tab, "state"), float) - before).mean() > 0.3
+    )  # another state is another picture
+    tab.close()

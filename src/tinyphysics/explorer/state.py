@@ -20,6 +20,7 @@ from tinyphysics.explorer.energy import energy_section
 from tinyphysics.ir.dtype import bool_, f32, i32
 from tinyphysics.ir.uop import UOp
 from tinyphysics.planner.cost.target import SHORT
+from tinyphysics.planner.methods.catalog import names
 from tinyphysics.runtime.api.lines import ABOVE, Tower
 from tinyphysics.runtime.api.simulation import Simulation
 from tinyphysics.runtime.api.taken_kernel import TakenKernel
@@ -60,7 +61,8 @@ def state_of(sim: Simulation, start: Mapping[str, Any], steps: int = FRAMES) -> 
     system = tower.built.system
     return {
         "name": system.name, "question": question(system), "version": __version__, "backend": sim.built.target.backend,
-        "method": tower.built.plan.method, "levels": levels(tower), "report": report(sim), **computed,
+        "method": tower.built.plan.method, "methods": [] if system.kind == "map" else list(dict.fromkeys(("auto", *names()))),
+        "levels": levels(tower), "report": report(sim), **computed,
     }  # fmt: skip
 
 

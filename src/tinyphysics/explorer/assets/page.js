@@ -138,6 +138,12 @@
       if (part === "facts" && k >= 0) { row.dataset.fact = k; row.style.cursor = "pointer"; row.onclick = () => choose("facts", k); }
       return row;
     }))));
+    if (part === "plan" && window.pin && (data.methods || []).length) {
+      /* any method by its name: one that does not suit says why */
+      const any = made("select", { id: "anymethod", onchange: () => window.pin(any.value === "auto" ? null : any.value) },
+        ...data.methods.map((n) => made("option", { textContent: n, selected: n === data.method })));
+      $("foundrows").append(made("label", { textContent: "with " }, any));
+    }
   }
 
   // --- a run ---------------------------------------------------------------------------------------------------
