@@ -72,15 +72,16 @@ def test_the_page_of_a_gallery_system_has_the_hash_of_python_after_600_frames(fi
     assert state["run"]["hash"] == sim.evolve(**found.start, steps=600).hash
 
 
-@pytest.mark.all
 @pytest.mark.parametrize("precision", ["compensated", "dd", "lattice"])
-def test_states_of_several_words_are_shown_without_a_run(precision):
+def test_states_of_several_words_have_the_hash_of_python(precision):
     sim, found = simulation(GALLERY[[f.stem for f in GALLERY].index("kepler")], precision=precision)
-    state = state_of(sim, found.start, steps=70)
-    assert state["kernel"] is None and precision in state["why"]
+    state = computes(sim, found.start, 70)
+    assert [s[3] for s in state["kernel"]["states"]].count("word") == (0 if precision == "lattice" else 2)
+    given = {"kernel": state["kernel"], "members": 1, "start": state["run"]["start"], "given": {}}
+    assert in_node(RUN, {**given, "blocks": [30, 40], "look": True}) == state["run"]["hash"]
+    assert state["run"]["hash"] == sim.evolve(**found.start, steps=70).hash
 
 
-@pytest.mark.all
 def test_float32_has_the_hash_of_python():
     sim, found = simulation(GALLERY[[f.stem for f in GALLERY].index("kepler")], precision="float32")
     state = state_of(sim, found.start, steps=70)
@@ -350,4 +351,26 @@ def test_the_view_of_a_known_run_is_the_golden_one(browser, tmp_path):
     assert (
         np.abs(np.array(seen_in(tab, "state"), float) - before).mean() > 0.3
     )  # another state is another picture
+    tab.close()
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("precision", ["float32", "compensated", "dd", "lattice"])
+def test_in_chromium_every_precision_shows_the_hash_and_begins_at_a_click(browser, tmp_path, precision):
+    sim, found = simulation(GALLERY[[f.stem for f in GALLERY].index("kepler")], precision=precision)
+    made = sim.explore(**found.start, html=tmp_path / "run.html")
+    tab, said = browser.new_page(viewport={"width": 1280, "height": 900}), []
+    tab.on("pageerror", lambda e: said.append(str(e)))
+    tab.goto(made.as_uri())
+    tab.wait_for_selector("html[data-ready=yes]")
+    tab.click("#end")
+    assert tab.get_attribute("#hash", "data-hash") == sim.evolve(**found.start, steps=600).hash
+    q = tab.evaluate("Array.from(window.page.trail())[0].point")
+    assert q == pytest.approx([1.0, 0.0], abs=1e-6)
+    tab.click("#phase", position={"x": 60, "y": 40})
+    tab.wait_for_timeout(100)
+    tab.select_option("#members", "100")
+    tab.click("#end")
+    tab.wait_for_timeout(100)
+    assert said == []
     tab.close()

@@ -51,7 +51,7 @@ TITLES = {
 }  # fmt: skip
 FRAMES = 600
 HANDED = "handed"  # a section: what a step on an adapter is given
-RUNS = ("float64", "float32")  # types of states that a page computes
+RUNS = ("float64", "float32", "int64")  # types of states that a page computes
 
 
 def state_of(sim: Simulation, start: Mapping[str, Any], steps: int = FRAMES) -> dict[str, Any]:
@@ -72,12 +72,15 @@ def computes(sim: Simulation, start: Mapping[str, Any], steps: int) -> dict[str,
         op = sim.kernel("wasm")
     except PlanError as error:
         return {"kernel": None, "run": None, "why": " ".join(str(error).split())}
-    if op.buffers[0].type not in RUNS or len(op.buffers[0].rows) != sum(
-        prod(s.var.shape) for s in sim.system.states
+    whole = not all(s.var.dtype.is_float for s in sim.system.states)
+    if (
+        whole
+        or op.buffers[0].type not in RUNS
+        or len(op.buffers[0].rows) != sum(prod(s[1]) for s in words(sim, op))
     ):
         why = f"a page computes runs in {' and '.join(RUNS)}, and this one is in {sim.goal.precision}"
         return {"kernel": None, "run": None, "why": why}
-    return {"kernel": kernel(op, sim.system), "run": run(sim, start, steps)}
+    return {"kernel": kernel(op, sim), "run": run(sim, start, steps)}
 
 
 def question(system: System) -> str:
@@ -130,8 +133,23 @@ def report(sim: Simulation) -> list[dict[str, Any]]:
     ]
 
 
-def kernel(op: TakenKernel, system: System) -> dict[str, Any]:
+def words(sim: Simulation, op: TakenKernel) -> list[tuple[str, list[int], str, str, float]]:
+    """(name, shape, type, role, unit) of each word of a state, as a run keeps it.
+
+    The unit is what 1 is worth; of a second word 0: it is added to the first one.
+    """
+    precision, out = sim.compiled.encoding.precision, []
+    kind = np.dtype(op.buffers[0].type).str
+    for s in sim.system.states:
+        unit = 1.0 if precision.state.is_float else float(precision.unit(s.name))
+        for k, name in enumerate(precision.names(s.name)):
+            out.append((name, list(s.var.shape), kind, "word" if k else s.role, 0.0 if k else unit))
+    return out
+
+
+def kernel(op: TakenKernel, sim: Simulation) -> dict[str, Any]:
     """The module of a run, its layout, and the energy as one more function."""
+    system, kept = sim.system, words(sim, op)
     sections = list(op.sections)
     extra = energy_section(system, op.sections[0].loads) if op.buffers[0].type == "float64" else None
     if extra is not None:
@@ -147,9 +165,8 @@ def kernel(op: TakenKernel, system: System) -> dict[str, Any]:
         "state": {"type": op.buffers[0].type, "rows": list(op.buffers[0].rows)},
         "loop": {"type": op.buffers[1].type, "rows": len(op.buffers[1].rows)},
         "constants": [[c.name, c.value] for c in op.constants if c.type == "f64"],
-        "states": [
-            [s.name, list(s.var.shape), np.dtype(op.buffers[0].type).str, s.role] for s in system.states
-        ],
+        "states": [[name, shape, kind, role] for name, shape, kind, role, _ in kept],
+        "units": [unit for _, shape, _, _, unit in kept for _ in range(prod(shape))],
         "hash": op.hash,
         "gpu": None if gpu is None else gpu[0],
     }
@@ -195,10 +212,10 @@ def run(sim: Simulation, start: Mapping[str, Any], steps: int) -> dict[str, Any]
                 f"a page shows one start, and `{s.name}` has several members", fix="Give one state."
             )
     out = sim.evolve(**start, steps=steps, frames=2)
-    values: list[float] = []
-    for s in sim.system.states:
-        value = np.broadcast_to(np.asarray(rows[s.name], float), s.var.shape)
-        values += np.ravel(value).tolist()
+    values: list[Any] = []
+    for v in out.kept.values():  # numbers of 63 bits as text, since those of JavaScript have 53
+        first = np.ravel(np.asarray(v[0]))
+        values += map(str, first.tolist()) if first.dtype.kind == "i" else first.astype(float).tolist()
     given = {n: float(v) for n, v in rows.items() if n not in states and np.ndim(v) == 0}
     return {
         "start": values, "steps": steps, "given": given, "hash": out.hash,

@@ -143,6 +143,7 @@ const Machine = (() => {
     begin(values) {
       /* values: the numbers of a state, or of every member one after the other */
       const n = this.kernel.state.rows.length;
+      if (this.kernel.state.type === "int64") values = values.map(BigInt);     // as text: they may have 63 bits
       for (let k = 0; k < n; k++)
         for (let j = 0; j < this.members; j++) this.state[k * this.members + j] = values.length > n ? values[j * n + k] : values[k];
       this.step = 0;

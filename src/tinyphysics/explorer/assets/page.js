@@ -158,7 +158,11 @@
     const q = states.find((s) => s[3] === "position") || states[0], p = states.find((s) => s[3] === "momentum") || states[1];
     return { q: at(q[0]), p: p && p !== q ? at(p[0]) : null, names: [q[0], p ? p[0] : ""] };
   };
-  const number = (row, member = 0) => Number(run.seen[row * run.members + member]);
+  /* what one of a row is worth: on a lattice its unit, of the second word of a number nothing */
+  const unit = (row) => data.kernel.units[row];
+  const number = (row, member = 0) => Number(run.seen[row * run.members + member]) * (unit(row) || 1);
+  const stored = (row, value) => data.kernel.state.type === "int64" ? String(BigInt(Math.round(value / unit(row)))) : unit(row) ? value : 0;
+  const nudged = (row, value, by) => data.kernel.state.type === "int64" ? String(BigInt(value) + BigInt(Math.round(by / unit(row)))) : unit(row) ? value + by : value;
 
   async function begin(start) {
     if (!data.kernel) { $("clock").textContent = data.why || ""; $("right").hidden = !data.why; return; }
@@ -167,7 +171,7 @@
     if (members > 1) {
       const cloud = [];
       for (let j = 0; j < members; j++) for (let k = 0; k < n; k++)
-        cloud.push(values[k] + (j ? 0.03 * (((j * 0.618033988749895 + k * 0.7548776662466927) % 1) - 0.5) : 0));
+        cloud.push(j ? nudged(k, values[k], 0.03 * (((j * 0.618033988749895 + k * 0.7548776662466927) % 1) - 0.5)) : values[k]);
       values = cloud;
     }
     const before = run;
@@ -402,13 +406,14 @@
   $("phase").onclick = (e) => {
     if (!run || !phaseFrame) return;
     const { q, p } = coordinates(), values = [...data.run.start];
-    values[p ? q.row : 0] = phaseFrame.x(e.offsetX);
-    if (p || values.length > 1) values[p ? p.row : 1] = phaseFrame.y(e.offsetY);
+    const put = (row, value) => { values[row] = stored(row, value); };
+    put(p ? q.row : 0, phaseFrame.x(e.offsetX));
+    if (p || values.length > 1) put(p ? p.row : 1, phaseFrame.y(e.offsetY));
     begin(values);
   };
   addEventListener("resize", () => { source.draw(); listing.draw(); draw(); });
   requestAnimationFrame(frame);
-  window.page = { show, choose, lineage: () => lit, data: () => data, run: () => run, gpu: () => gpu, adapter: () => adapter };
+  window.page = { show, choose, lineage: () => lit, data: () => data, run: () => run, trail: () => trail, gpu: () => gpu, adapter: () => adapter };
   if (packed) await show(await unpacked(packed));
   document.documentElement.dataset.ready = "yes";
   if (asked.has("go") && !matchMedia("(prefers-reduced-motion: reduce)").matches && !$("go").disabled) $("go").click();
