@@ -1,12 +1,16 @@
 """sim.kernel: the code of a run with what it reads, called on arrays that stay; the bits are those of the run."""
 
+import shutil
 import struct
+import subprocess
 
 import numpy as np
 import pytest
 
 import tinyphysics as tp
 from here import need
+from tinyphysics.device.host import spirv
+from tinyphysics.emit.scalar import spirv as emit_spirv
 from tinyphysics.errors import BackendError, InputError, PlanError
 from tinyphysics.runtime.engines.emissions import EMISSIONS
 
@@ -21,6 +25,10 @@ def kepler(q: tp.Vec[2], p: tp.Vec[2], mu: float = 1.0):
 START = {"q": [1.0, 0.0], "p": [0.0, 1.2]}
 
 
+def precision_of(target):
+    return "float32" if EMISSIONS[target].handed else "float64"
+
+
 def begun(op, mu=1.0):
     b = op.new_buffers()
     for m in range(op.members):
@@ -33,9 +41,15 @@ def begun(op, mu=1.0):
 @pytest.mark.parametrize("target", RUN)
 def test_a_kernel_has_the_bits_of_the_run_in_one_call_or_several(target):
     need(EMISSIONS[target].backend)
-    op = tp.compile(kepler, 0.02).kernel(target, members=3)
+    if target == "wgsl":
+        from tinyphysics.runtime.engines.webgpu import probed
+
+        if not probed().claims_bits:
+            pytest.skip(f"the adapter does not claim bits: {probed().why_not}")
+    sim = tp.compile(kepler, 0.02, precision=precision_of(target))
+    op = sim.kernel(target, members=3)
     q = np.array([[1.0 + 0.01 * m, 0.0] for m in range(3)])
-    out = tp.compile(kepler, 0.02).evolve(q=q, p=[0.0, 1.2], mu=0.9, steps=70)
+    out = sim.evolve(q=q, p=[0.0, 1.2], mu=0.9, steps=70)
     b = begun(op, 0.9)
     for first, steps in ((0, 30), (30, 40)):
         op(b, {"mu": 0.9, "first": first, "steps": steps})
@@ -77,19 +91,24 @@ def test_arrays_of_webassembly_lie_in_its_memory_and_live_without_the_kernel():
 
 @pytest.mark.parametrize("target", EMISSIONS)
 def test_a_kernel_says_what_it_is_given(target):
-    op = tp.compile(kepler, 0.02).kernel(target, members=300)
+    sim = tp.compile(kepler, 0.02, precision=precision_of(target))
+    op = sim.kernel(target, members=300)
     code = op.text.encode() if op.binary is None else op.binary
-    assert all(f.encode() in code for f in op.functions) and (op.text is None) == (target == "wasm")
+    assert all(f.encode() in code for f in op.functions) and (op.text is None) == (
+        target in ("wasm", "spirv")
+    )
     state, loop, flags = op.buffers
-    assert state.rows == ("q.0", "q.1", "p.0", "p.1") and state.bytes == 4 * 300 * 8
+    assert (
+        state.rows == ("q.0", "q.1", "p.0", "p.1") and state.bytes == 4 * 300 * np.dtype(state.type).itemsize
+    )
     assert [b.binding for b in op.buffers] == [0, 1, 2] and flags.shape == (300,)
     assert op.grid[0] * op.grid[1] >= 300 or op.grid == (1, 1)
     offsets = [c.offset for c in op.constants]
     assert offsets == [8 * k for k in range(len(offsets))]
     mu = next(c for c in op.constants if c.name == "mu")
     assert struct.unpack_from("<d", op.packed({"mu": 0.5}), mu.offset) == (0.5,)
-    again = tp.compile(kepler, 0.02).kernel(target, members=300)
-    assert op.hash == again.hash != tp.compile(kepler, 0.02).kernel(target, members=301).hash
+    again = sim.kernel(target, members=300)
+    assert op.hash == again.hash != sim.kernel(target, members=301).hash
 
 
 def test_wrong_names_shapes_and_targets_are_told():
@@ -142,3 +161,77 @@ def begun_of_zeros(op):
     b["state"][...] = 1.0
     op.init(b)
     return b
+
+
+def test_a_kernel_in_ptx_is_for_all_members_and_not_for_marked_ones():
+    text = tp.compile(kepler, 0.02).kernel("ptx").text
+    assert (
+        "ld.global.s8" not in text
+        and "ld.s8" not in text
+        and "ld.global.u8" not in text
+        and "ld.u8" not in text
+    )
+
+
+def test_the_words_of_a_shader_are_those_of_its_text():
+    op = tp.compile(kepler, 0.02, precision="float32").kernel("wgsl")
+    dt, mu = np.float32(0.02), np.float32(0.5)
+    init = np.frombuffer(op.words("section_init", {"mu": 0.5}), np.float32)
+    step = np.frombuffer(op.words("section_step", {"mu": 0.5}), np.float32)
+    assert set(init.tolist()) == {float(mu), float(dt / 2)} and set(step.tolist()) == {float(mu), float(dt)}
+    for k, x in enumerate(step):
+        assert f"alike[{k}]" in op.text.partition("fn section_step")[2], x
+    with pytest.raises(InputError, match="no function `step`"):
+        op.words("step")
+    with pytest.raises(InputError, match="reads its constants as they are"):
+        tp.compile(kepler, 0.02).kernel("c").words("step")
+
+
+@pytest.mark.parametrize("section", ["init", "step", "final"])
+def test_glsl_compiles(section, tmp_path):
+    tool = shutil.which("glslangValidator")
+    if tool is None:
+        pytest.skip("glslangValidator is not installed")
+    file = tmp_path / "kernel.comp"
+    file.write_text(tp.compile(kepler, 0.02, precision="float32").kernel("glsl").text)
+    made = tmp_path / "kernel.spv"
+    call = [tool, "-V", f"-DSECTION=section_{section}", str(file), "-o", str(made)]
+    ran = subprocess.run(call, capture_output=True, text=True)
+    assert ran.returncode == 0 and made.read_bytes()[:4] == b"\x03\x02\x23\x07", ran.stdout
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32", "lattice"])
+def test_spirv_is_valid(precision, tmp_path):
+    op = tp.compile(kepler, 0.02, precision=precision).kernel("spirv")
+    assert op.binary[:4] == b"\x03\x02\x23\x07" and op.text is None
+    tool = shutil.which("spirv-val")
+    if tool is None:
+        pytest.skip("spirv-val is not installed")
+    (tmp_path / "kernel.spv").write_bytes(op.binary)
+    ran = subprocess.run(
+        [tool, "--target-env", "opencl2.2", str(tmp_path / "kernel.spv")], capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_what_llvm_does_not_write_as_spirv_is_refused_and_this_process_goes_on():
+    text = f"""target triple = "{emit_spirv.TRIPLE}"
+declare double @llvm.nvvm.rsqrt.approx.ftz.d(double)
+define spir_kernel void @f(ptr addrspace(1) %a) {{
+  %x = load double, ptr addrspace(1) %a
+  %y = call double @llvm.nvvm.rsqrt.approx.ftz.d(double %x)
+  store double %y, ptr addrspace(1) %a
+  ret void
+}}
+"""
+    with pytest.raises(
+        PlanError, match='does not write this kernel as SPIR-V: .*\n.*sim.kernel\\("opencl"\\)'
+    ):
+        spirv.binary(text)
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("precision", ["dd", "compensated"])
+def test_results_of_a_module_have_numbers_of_their_own(precision):
+    found = list(spirv.results(tp.compile(kepler, 0.02, precision=precision).kernel("spirv").binary))
+    assert len(found) == len(set(found)) > 100

@@ -63,13 +63,16 @@ def frame(lanes: int, careful: bool) -> FunctionFrame:
 
 
 def module(
-    parts: Sequence[tuple[Section, VectorShape]], params: Sequence[UOp], varying: Sequence[bool]
+    parts: Sequence[tuple[Section, VectorShape]],
+    params: Sequence[UOp],
+    varying: Sequence[bool],
+    marked: bool = True,
 ) -> str:
-    """LLVM IR of some sections, a kernel each."""
+    """LLVM IR of some sections, a kernel each; careful ones are for members that are marked, or for all."""
     lines: list[str] = []
     declared: dict[str, str] = {}
     for f, shape in parts:
-        text, wants = function(f, params, varying, shape, frame(shape.lanes, f.careful))
+        text, wants = function(f, params, varying, shape, frame(shape.lanes, f.careful and marked))
         lines += text
         declared |= wants
     return "\n".join([HEAD, *declared.values(), *lines, ATTRIBUTES]) + "\n"

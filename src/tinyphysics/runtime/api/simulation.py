@@ -204,7 +204,7 @@ class Simulation(Differentiated):
     def kernel(self, target: str = "c", *, members: int = 1) -> TakenKernel:
         """Returns the kernel to take away: text or module, what it reads, and a call that runs it on arrays that stay.
 
-        target   "c", "llvm", "wasm", "opencl", "cuda" or "ptx"
+        target   "c", "llvm", "wasm", "opencl", "cuda", "ptx", "spirv"; in float32 "wgsl" and "glsl"
         members  how many members are advanced side by side
         """
         from tinyphysics.runtime.api.taken_kernel import taken_kernel

@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.host.arrays import Evaluator
 from tinyphysics.device.numbers import NUMPY_DTYPE
+from tinyphysics.emit.scalar.shaders import written
+from tinyphysics.emit.text.shading import WGSL
 from tinyphysics.errors import BackendError, InputError, PlanError
 from tinyphysics.given import shown
 from tinyphysics.ir.uop import UOp
 from tinyphysics.pipeline import stepped
 from tinyphysics.planner.cost.target import in_sandbox
-from tinyphysics.runtime.engines.emissions import EMISSIONS, Emission, functions
+from tinyphysics.runtime.engines.emissions import EMISSIONS, Emission, functions, plain
 from tinyphysics.runtime.stages.setup import Setup
 from tinyphysics.target import PORTABLE
 from tinyphysics.tpir.kernels.kernel import Kernel, Section
@@ -106,6 +109,28 @@ class TakenKernel:
         kinds = "".join("q" if c.type == "i64" else "d" for c in self.constants)
         return struct.pack(f"<{kinds}", *(values[c.name] for c in self.constants))
 
+    def words(self, function: str, given: Mapping[str, Any] | None = None) -> bytes:
+        """What a shader reads as `alike`, of its function's name: words that depend on the constants alone."""
+        if not self.emission.handed:
+            raise InputError(
+                f'sim.kernel(target="{self.target}") reads its constants as they are', fix="See op.packed()."
+            )
+        if function not in self.functions:
+            raise InputError(f"there is no function `{function}`", fix=f"There are {one_of(self.functions)}.")
+        f = self.sections[self.functions.index(function)]
+        _, (handed,) = written(WGSL, [f], self.params, plain(self.params))
+        if handed.clock:
+            raise PlanError(
+                "this kernel reads the time, which words do not hold", fix='Take it as target="c".'
+            )
+        values = self._values(given or {})
+        env: dict[UOp, Any] = {
+            p: np.array([values[c.name]], NUMPY_DTYPE[p.dtype.name])
+            for p, c in zip(self.params, self.constants)
+        }
+        with np.errstate(all="ignore"):
+            return b"".join(as_word(v) for v in Evaluator(handed.alike)(env))
+
     # --- calls -------------------------------------------------------------------------------------
     def init(self, buffers: Mapping[str, Any], constants: Mapping[str, Any] | None = None) -> None:
         """`loop` of the `state`."""
@@ -179,6 +204,10 @@ class TakenKernel:
                 f"the constant `{missing[0]}` is missing", fix=f"op(buffers, {{{missing[0]!r}: 1.0}})."
             )
         return out
+
+
+def as_word(v: Any) -> bytes:
+    return bytes(np.ascontiguousarray(v[0], np.uint32 if v.dtype.kind == "b" else v.dtype).tobytes())
 
 
 def refuse_names(what: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tinyphysics.device.cuda import nvptx
+from tinyphysics.device.host.spirv import binary as spirv_made
 from tinyphysics.device.wasm.module import binary
-from tinyphysics.emit.scalar import c, cuda, opencl, ptx, wasm
+from tinyphysics.emit.scalar import c, cuda, opencl, ptx, shaders, spirv, wasm
 from tinyphysics.emit.scalar.llvm import module as llvm_module
+from tinyphysics.emit.text.shading import GLSL, WGSL
 from tinyphysics.ir.uop import UOp
 from tinyphysics.runtime.engines.backend import ready
 from tinyphysics.runtime.engines.loaders import CLoader, LlvmLoader
@@ -39,6 +41,7 @@ class Emission:
     backend: str = ""  # that has to be there for it
     threads: int = 0  # of a block; 0: one call does all members
     prefix: str = ""  # of the names of its functions
+    handed: bool = False  # does it read words that are computed from the constants (TakenKernel.words)?
 
 
 def parts(sections: Sections) -> list[tuple[Section, VectorShape]]:
@@ -50,7 +53,21 @@ def wasm_binary(sections: Sections, params: Params) -> bytes:
 
 
 def ptx_text(sections: Sections, params: Params) -> str:
-    return nvptx.compiled(ptx.module(parts(sections), params, plain(params)))
+    return nvptx.compiled(ptx.module(parts(sections), params, plain(params), marked=False))
+
+
+def spirv_binary(sections: Sections, params: Params) -> bytes:
+    return spirv_made(spirv.module(sections, params, plain(params)))
+
+
+def wgsl_text(sections: Sections, params: Params) -> str:
+    return shaders.written(WGSL, sections, params, plain(params))[0]
+
+
+def glsl_text(sections: Sections, params: Params) -> str:
+    """All sections; which of them `main` is says a name that is defined before."""
+    text = shaders.written(GLSL, sections, params, plain(params))[0]
+    return f"#version 450\n#ifndef SECTION\n#define SECTION section_step\n#endif\n{text}void main() {{ SECTION(); }}\n"
 
 
 EMISSIONS: dict[str, Emission] = {
@@ -64,6 +81,11 @@ EMISSIONS: dict[str, Emission] = {
                  threads=64, prefix="section_"),
         Emission("cuda", "CUDA C, a thread for each member", lambda s, p: cuda.module(parts(s), p, plain(p)),
                  threads=THREADS, prefix="section_"),
+        Emission("wgsl", "WGSL, a call for each member; float32", wgsl_text, "wgpu", "a WebGPU adapter", "webgpu",
+                 threads=64, prefix="section_", handed=True),
+        Emission("glsl", "GLSL 4.50, a call for each member; float32", glsl_text, threads=64, prefix="section_",
+                 handed=True),
+        Emission("spirv", "a SPIR-V 1.2 module of OpenCL kernels", spirv_binary, "LLVM", threads=64),
         Emission("ptx", "PTX, a thread for each member", ptx_text, "LLVM", threads=THREADS),
     )
 }  # fmt: skip
@@ -78,5 +100,9 @@ def functions(e: Emission, code: str | bytes, sections: Sections, params: Params
         assert isinstance(code, bytes)
         one = Instance(code)
         return [one.function(f.name) for f in sections], one
+    if e.name == "wgsl":
+        from tinyphysics.runtime.engines.webgpu import WebGpuLoader  # an extra
+
+        return WebGpuLoader(everything=True).load(parts(sections), params, plain(params)), None
     loader = CLoader() if e.name == "c" else LlvmLoader(shape=ONE)
     return loader.load(parts(sections), params, plain(params)), None

@@ -44,6 +44,9 @@ class WebGpuLoader:
     quick = None
     made = found = 0
 
+    def __init__(self, everything: bool = False) -> None:
+        self.everything = everything  # also what is for members that are marked
+
     def shape(self, section: Section, members: int) -> VectorShape:
         return ONE
 
@@ -61,7 +64,7 @@ class WebGpuLoader:
             return watching(step, looked(f, params, varying), len(f.watched))
         if not f.loops and any(u.dtype is f64 for u in f.roots):
             return here(f, params, varying)
-        if f.careful:  # a few members, now and then
+        if f.careful and not self.everything:  # a few members, now and then
             return counted(here(f, params, varying))
         m, probe = machine(), probed()
         text, (given,) = written(WGSL, [f], params, varying, probe.switches)
