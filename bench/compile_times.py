@@ -153,6 +153,17 @@ def reaction(n: int, m: int, **options: Any) -> Made:
     return f, options, dict(u=1 + 0.1 * rng.random((n, m)), v=3 + 0.1 * rng.random((n, m)))
 
 
+def potential(*shape: int, **options: Any) -> Made:
+    """A field of force from a density, by cycles over coarser and coarser grids."""
+
+    @tp.ode
+    def f(u: tp.Array[shape]):  # type: ignore[valid-type]
+        return tp.poisson(u, method="multigrid", **options) - u
+
+    u = rng.normal(size=shape)
+    return f, dict(method="rk4"), dict(u=u - u.mean())
+
+
 def lorenz(**options: Any) -> Made:
     @tp.ode
     def f(x: tp.Vec[3]):
@@ -281,6 +292,8 @@ TABLE: dict[str, Callable[[], Made]] = {
         for n in (4, 8)
         for method in ("rodas", "rock4", "dop853")
     },
+    **rows("multigrid of {}, rk4", potential, (96, 1024, (32, 32), (16, 16, 16))),
+    **rows("multigrid of {} with ends, rk4", potential, (96, (32, 32)), boundary="dirichlet"),
     "lorenz": lorenz,
     "double pendulum": lambda: pendulums(2),
     "double pendulum, galerkin4": lambda: pendulums(2, method="galerkin4"),
