@@ -49,7 +49,7 @@ from tinyphysics.synth.coefficients import schemes
 from tinyphysics.synth.methods.given_length import OfGivenLength
 from tinyphysics.synth.methods.proposal import BESIDE as BESIDE
 from tinyphysics.synth.methods.proposal import Proposal, check_legal, endless, proposed
-from tinyphysics.system import System
+from tinyphysics.system import System, in_words_of_users
 from tinyphysics.target import Target
 from tinyphysics.tpir.precision.lattice import even_states
 from tinyphysics.tpir.precision.precision import in_precision
@@ -71,7 +71,13 @@ class Build(Built):
 
 @without_collections()
 def build(system: System, goal: Goal, requested: str = "auto") -> Build:
-    """With a loop, or without one: which of them is the planner's to decide where propagator= is left out."""
+    """The program of a system; a refusal speaks of complex states as their user does."""
+    with in_words_of_users(system):
+        return with_or_without_loop(system, goal, requested)
+
+
+def with_or_without_loop(system: System, goal: Goal, requested: str) -> Build:
+    """Which of them is the planner's to decide where propagator= is left out."""
     if goal.options.get(TANGENTS):
         return with_directions(system, goal, requested)
     if goal.options.get(SAMPLER):

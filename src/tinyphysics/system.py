@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tinyphysics.errors import InputError
+from tinyphysics.errors import InputError, PlanError
 from tinyphysics.given import shown
 from tinyphysics.ir import UOp, bool_, f64, i64, substitute
 from tinyphysics.ir.dtype import DType
@@ -609,6 +611,22 @@ def in_real_names(complexes: Sequence[ComplexNumbers], names: Mapping[str, str])
             new = out.pop(c.name)
             out |= {part: new + part[len(c.name) :] for part in c.parts}
     return out
+
+
+@contextmanager
+def in_words_of_users(system: System) -> Iterator[None]:
+    """A refusal speaks of the parts of complex numbers as a user has them: psi.real, 2*psi.imag."""
+    try:
+        yield
+    except PlanError as error:
+        what, fix = error.what, error.fix or ""
+        for c in system.complexes:
+            imaginary = f"{c.name}.imag" if c.scale == 1.0 else f"(2*{c.name}.imag)"
+            for part, words in zip(c.parts, (f"{c.name}.real", imaginary)):
+                what, fix = (re.sub(rf"(?<![\w.]){re.escape(part)}(?!\w)", words, x) for x in (what, fix))
+        if (what, fix) == (error.what, error.fix or "") or type(error) is not PlanError:
+            raise
+        raise PlanError(what, site=error.site, fix=fix or None) from None
 
 
 def renamed(complexes: Sequence[ComplexNumbers], names: Mapping[str, str]) -> tuple[ComplexNumbers, ...]:

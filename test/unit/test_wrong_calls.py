@@ -53,6 +53,38 @@ def chain(q: tp.Vec["n"], p: tp.Vec["n"]):
 
 
 @tp.hamiltonian
+def melt(q: tp.Array[2, 3], p: tp.Array[2, 3], L: float):
+    return (p**2).sum() / 2 + tp.pair_sum(1 / np.sqrt(tp.pair_distance2(q, box=L)))
+
+
+two_ions = {"q": [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]], "p": np.zeros((2, 3))}
+
+
+def melt_of(box):
+    return tp.hamiltonian(lambda q, p: p**2 / 2 + tp.pair_distance2(np.stack([np.stack([q, q, q])]), box=box))
+
+
+def potential_of(**options):
+    return tp.map(potential(options))
+
+
+def potential(options):
+    def cooled(u: tp.Vec[96]):
+        return tp.poisson(u, **options)
+
+    return cooled
+
+
+@tp.hamiltonian
+def fluid(psi: tp.Complex[4]):
+    return (abs(psi) ** 4).sum() + (abs(np.roll(psi, 1) - psi) ** 2).sum()
+
+
+def rolled_by_tp(psi: tp.Complex[4]):
+    return (abs(tp.roll(psi, 1)) ** 2).sum()
+
+
+@tp.hamiltonian
 def saddle(q: tp.Vec[2], p: tp.Vec[2]):
     return p[0] ** 2 / 2 - p[1] ** 2 / 2 + q @ q
 

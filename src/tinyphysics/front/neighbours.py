@@ -7,6 +7,7 @@ in the order of the list, so that neighbours are close together in memory, and t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -111,6 +112,8 @@ def scalar(name: str, x: Any) -> UOp:
 
 
 def checked_box(box: UOp, d: int) -> UOp:
+    if box.op is Ops.CONST and not (0.0 < float(box.arg) < math.inf):
+        raise InputError.here(f"a box of length {float(box.arg):g}", "It is above zero, and finite.")
     if box.shape == ():
         return box.expand((d,))
     if box.shape not in ((d,), (d, d)):

@@ -26,9 +26,9 @@ def poisson(
     shift: Any = 0.0,
     boundary: str | Sequence[str] = "periodic",
     method: str = "auto",
-    tolerance: float = 1e-10,
+    tolerance: float | None = None,
     cycles: int | None = None,
-    smoother: str = "chebyshev",
+    smoother: str | None = None,
 ) -> UOp:
     """Returns the u with -div(coefficient grad u) + shift*u = f, on a grid of 1 to 3 dimensions.
 
@@ -37,8 +37,9 @@ def poisson(
     beyond the ends) or "neumann" (nothing flows half a spacing beyond them), or one of these for each axis.
 
     `method="fft"` solves by transforms, where coefficient and shift are numbers; "multigrid" by V-cycles: as many as make
-    the residual `tolerance` times f, or exactly `cycles`, with the `smoother` "chebyshev", "jacobi" or "red-black". "auto"
-    takes transforms where it can. Where no boundary holds u and shift is 0, the mean of f is taken out, and u has the mean 0.
+    the residual `tolerance` (1e-10) times f, or exactly `cycles`, with the `smoother` "chebyshev" (which is taken if none is
+    said), "jacobi" or "red-black". "auto" takes transforms where it can, unless cycles or a smoother are asked for. Where no
+    boundary holds u and shift is 0, the mean of f is taken out, and u has the mean 0.
     """
     x = as_uop(f)
     if not 1 <= x.ndim <= 3:
@@ -50,12 +51,17 @@ def poisson(
     x = x.cast(f64) if not x.dtype.is_float else x
     ends = tuple(chosen(b, BOUNDARIES, "boundary") for b in for_each(boundary, x.ndim, "boundary"))
     k, s = (of_field(y, x, name) for y, name in ((coefficient, "coefficient"), (shift, "shift")))
-    way, smooth = chosen(method, WAYS, "method"), chosen(smoother, SMOOTH, "smoother")
+    way, smooth = chosen(method, WAYS, "method"), chosen(smoother or "chebyshev", SMOOTH, "smoother")
     by_numbers = not k.shape and not s.shape
     check_numbers(k, s, way)
     if cycles is not None and (isinstance(cycles, bool) or not isinstance(cycles, int) or cycles < 1):
         raise InputError.here(f"tp.poisson with cycles={cycles!r}", "It is a whole number from 1 on.")
-    if not isinstance(tolerance, (int, float)) or not 1e-15 <= tolerance < 1.0:
+    if tolerance is not None and cycles is not None:
+        raise InputError.here(
+            f"tp.poisson with cycles={cycles} and tolerance=",
+            "Cycles are either counted or end by a tolerance.",
+        )
+    if tolerance is not None and not (isinstance(tolerance, (int, float)) and 1e-15 <= tolerance < 1.0):
         raise InputError.here(
             f"tp.poisson with tolerance={shown(tolerance)}",
             "It is a number from 1e-15 to below 1: what is left of the residual, in parts of f.",
@@ -66,9 +72,11 @@ def poisson(
             f'tp.poisson with method="fft" and a {name} of shape {(k if k.shape else s).shape}',
             'Transforms need one number. Write method="multigrid".',
         )
-    if way == 1 and cycles is not None:
+    own = {"cycles": cycles, "tolerance": tolerance, "smoother": smoother}
+    asked = [name for name, value in own.items() if value is not None]
+    if way == 1 and asked:
         raise InputError.here(
-            'tp.poisson with method="fft" and cycles=', 'Cycles are those of multigrid: method="multigrid".'
+            f'tp.poisson with method="fft" and {asked[0]}=', 'That is of multigrid: method="multigrid".'
         )
     weights = []
     for h in for_each(spacing, x.ndim, "spacing"):
@@ -77,25 +85,27 @@ def poisson(
                 f"tp.poisson with spacing={shown(h)}", "It is the distance of two nodes, above 0."
             )
         weights.append(weight_of(h, k))
-    check_rings(x.shape, ends, way, by_numbers)
+    transforms = way == 1 or way == 0 and by_numbers and cycles is None and smoother is None
+    if not transforms:
+        check_rings(x.shape, ends)
     if smooth == SMOOTH.index("red-black"):
         check_colours(x.shape, ends, by_numbers)
     more = k if k.shape else None
-    transforms = way == 1 or way == 0 and by_numbers and cycles is None
     if transforms:
         e = Elliptic(x, s, tuple(weights), None, 0.0, ends, TRANSFORMS, 0, 0)
     else:
-        e = Elliptic(x, s, tuple(weights), more, float(tolerance), ends, MULTIGRID, cycles or 0, smooth)
+        e = Elliptic(
+            x, s, tuple(weights), more, float(tolerance or TOLERANCE), ends, MULTIGRID, cycles or 0, smooth
+        )
     return e.node
 
 
+TOLERANCE = 1e-10  # what is left of the residual, in parts of f
 LONGEST_RING = 9  # nodes of a periodic axis that no coarser grid follows
 
 
-def check_rings(shape: tuple[int, ...], ends: tuple[int, ...], way: int, by_numbers: bool) -> None:
+def check_rings(shape: tuple[int, ...], ends: tuple[int, ...]) -> None:
     """A periodic axis is halved as long as its length is even."""
-    if way == 1 or way == 0 and by_numbers:
-        return
     for n, end in zip(shape, ends):
         odd = n // (n & -n)
         if end == PERIODIC and odd > LONGEST_RING:

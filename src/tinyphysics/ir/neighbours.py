@@ -160,18 +160,29 @@ def arranged(
 SKIN = 0.15  # of the cutoff, where none is given
 
 
-def skin_of(cutoff: float, skin: float, cell: Sequence[Row] | None) -> float:
-    """The skin of a list, chosen if it is negative; an InputError if there is no room for it, or no list at all."""
-    if not (math.isfinite(cutoff) and cutoff > 0.0):
-        raise InputError(f"cutoff={cutoff:g} is not a distance", fix="A cutoff is positive and finite.")
-    if cell is None:
-        return SKIN * cutoff if skin < 0.0 else skin
+def check_cell(cell: Sequence[Row]) -> None:
+    """An InputError if the vectors of a box are none."""
+    lengths = [row[k] for k, row in enumerate(cell)]
+    straight = all(x == 0.0 for k, row in enumerate(cell) for j, x in enumerate(row) if j != k)
+    if straight and not all(0.0 < x < math.inf for x in lengths):
+        raise InputError(
+            f"a box of {' x '.join(f'{x:g}' for x in lengths)}", fix="Its lengths are above zero, and finite."
+        )
     if not all(math.isfinite(x) for row in cell for x in row) or not determinant(cell) > 0.0:
         what = "left-handed" if determinant(cell) < 0.0 else "singular"
         raise InputError(
             f"the cell {[list(row) for row in cell]} is {what}",
             fix="Its rows are the vectors of the box, right-handed; lengths are positive.",
         )
+
+
+def skin_of(cutoff: float, skin: float, cell: Sequence[Row] | None) -> float:
+    """The skin of a list, chosen if it is negative; an InputError if there is no room for it, or no list at all."""
+    if not (math.isfinite(cutoff) and cutoff > 0.0):
+        raise InputError(f"cutoff={cutoff:g} is not a distance", fix="A cutoff is positive and finite.")
+    if cell is None:
+        return SKIN * cutoff if skin < 0.0 else skin
+    check_cell(cell)
     room = min(widths(cell)) / 2.0 - cutoff
     if room < max(skin, 0.0):
         more = f" + skin {skin:g}" if skin > 0.0 else ""

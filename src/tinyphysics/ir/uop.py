@@ -593,7 +593,10 @@ def as_uop(x: Any, dtype: DType = f64) -> UOp:
             )
         return UOp.stack([e for r in rows for e in elements(r)], (len(rows), *shape))
     if isinstance(x, complex) or hasattr(x, "imag") and is_complex(x):
-        raise TraceError.here(NOT_REAL, "Take a real part of it: z.real, z.imag or abs(z)**2.")
+        raise TraceError.here(
+            NOT_REAL,
+            "Take a real part of it: z.real, z.imag or abs(z)**2. Of complex symbols write np.exp(z), not tp.exp(z).",
+        )
     if (found := quantity(x)) is not None:
         raise TraceError.here(f"{found[0]} cannot be part of an energy", f"{NO_UNITS} x.{found[1]}.")
     if getattr(x, "mask", None) is not None and hasattr(x, "filled") and bool(x.mask.any()):

@@ -64,6 +64,15 @@ KNOWN: dict[str, Callable[[Any], str | None]] = {
     "forces": lambda x: None if x in FORCES else one_of(FORCES),
     "surface": lambda x: None if x in SURFACES else one_of(SURFACES),
 }
+SPLIT = '"alpha": 1.0, "cutoff": 3.0'
+EXAMPLES = {  # of entries that are not a split
+    "grid": '"grid": (32, 32, 64)',
+    "order": '"grid": 32, "order": 6',
+    "switch": '"cutoff": 3.0, "switch": 0.9',
+    "anchored": '"grid": 32, "anchored": False',
+    "forces": '"grid": 32, "forces": "ik"',
+    "surface": '"surface": "vacuum"',
+}
 CUTOFF = 0.45  # widths of the box: a list needs room for its skin
 SWITCH = 0.9  # of the cutoff: where the near part begins to end
 RIGHT = 0.01  # of the force of a pair: from where on a mesh alone is said to be right
@@ -142,17 +151,21 @@ class Settings:
         return split, self.cutoff * wide if self.cut_scaled else self.cutoff
 
 
+def written(name: str) -> str:
+    """What to pass for an entry."""
+    return f"Pass long_range={{{EXAMPLES.get(name, SPLIT)}}}."
+
+
 def checked_long_range(given: Any) -> tuple[tuple[str, Any], ...]:
     """The dict long_range= as a tuple, in the order of KNOWN."""
-    example = 'Pass long_range={"alpha": 1.0, "cutoff": 3.0}.'
     if not isinstance(given, Mapping):
-        raise InputError(f"long_range={shown(given)} is not a dict", fix=example)
+        raise InputError(f"long_range={shown(given)} is not a dict", fix=written("alpha"))
     for name, value in given.items():
         if name not in KNOWN:
             what = f"long_range has no entry {name!r}"
             raise InputError(what, fix=f"{did_you_mean(str(name), [*KNOWN])}It takes {one_of([*KNOWN])}.")
         if (wanted := KNOWN[name](value)) is not None:
-            raise InputError(f"long_range: {name}={shown(value)} is not {wanted}", fix=example)
+            raise InputError(f"long_range: {name}={shown(value)} is not {wanted}", fix=written(name))
     if given.get("forces") == "ik" and (given.get("anchored") or "grid" not in given):
         raise InputError(
             'long_range: forces="ik" are those of a mesh as it is',

@@ -11,6 +11,7 @@ import numpy as np
 
 from tinyphysics.errors import PlanError
 from tinyphysics.ir import Ops, UOp
+from tinyphysics.ir.neighbours import check_cell
 from tinyphysics.planner.systems.long_range import (
     FORCE_ERROR,
     LONG_RANGE,
@@ -77,6 +78,8 @@ def decide(setup: Setup, at: Beginning) -> Any:
     sums = sums_over_images(long_range.system)
     cells = list(dict.fromkeys(t.cell for t in sums.values()))
     boxes = [as_vectors(cell) for found in values_of(long_range.system, cells, start) for cell in found]
+    for box in boxes:
+        check_cell(box)
     asked: Mapping[str, Any] = asked_of(setup.goal)
     every = [settings_of(sums, asked, box) for box in boxes]
     settings = max(every, key=lambda s: s.waves)

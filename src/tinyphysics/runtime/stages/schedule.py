@@ -21,6 +21,7 @@ from tinyphysics.runtime.state.frames import count_steps, no_part, scheduled
 from tinyphysics.runtime.state.run import Checkpoint
 from tinyphysics.runtime.state.schedule import Schedule, checked_time, time_at, whole
 from tinyphysics.runtime.storage.resume import check_target
+from tinyphysics.target import SANDBOXED
 from tinyphysics.tpir.precision.precision import ROUNDING, Precision, fits
 
 
@@ -55,6 +56,11 @@ def schedule(r: Resolved, e: Encoded) -> Scheduled:
     threads = None if request.threads is None else whole("threads", request.threads, 1)
     checked(seed=r.seed)
     known = setup.compiled
+    if (threads or 1) > 1 and known.known.backend in SANDBOXED:
+        raise InputError(
+            f"threads={threads} with backend={known.known.backend!r}, which runs in one thread",
+            fix='Leave threads= out, or compile with backend="llvm".',
+        )
     check_clock(known.encoding.precision, known.known.timed, s.steps, r.dt, float(r.t0))
     return Scheduled(s, seen, threads, target)
 

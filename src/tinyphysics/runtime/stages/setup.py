@@ -19,7 +19,7 @@ from tinyphysics.runtime.engines.plans import plan_key
 from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.stages.order_bodies import check_orbits
 from tinyphysics.runtime.state.first_state import FirstState
-from tinyphysics.system import SizedFamily, System
+from tinyphysics.system import SizedFamily, System, in_words_of_users
 from tinyphysics.target import TARGETS, Target
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.trajectory import Frame, Trajectory
@@ -72,7 +72,8 @@ class Setup:
     def __post_init__(self) -> None:
         if isinstance(self.source, System):
             if on_orbits(self.goal) and self.goal.hierarchy is None:
-                check_orbits(self.source, self.goal)  # the rest is decided at the first state
+                with in_words_of_users(self.source):
+                    check_orbits(self.source, self.goal)  # the rest is decided at the first state
                 return
             self._compiled = Compiled(with_long_range(self.source, self.goal), self.goal, self.requested)
 

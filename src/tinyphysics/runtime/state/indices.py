@@ -10,7 +10,7 @@ import numpy as np
 from tinyphysics.errors import InputError
 from tinyphysics.ir import Ops, UOp, toposort
 from tinyphysics.ir.infix import written
-from tinyphysics.ir.neighbours import skin_of
+from tinyphysics.ir.neighbours import check_cell, skin_of
 from tinyphysics.ir.ops import CHOSEN
 from tinyphysics.ir.value import evaluate, source_index
 from tinyphysics.rules.formulas.cutoffs import kind_of, rooms, switches
@@ -75,6 +75,15 @@ def check_tables(roots: Sequence[UOp], given: Inputs) -> None:
                 )
 
 
+def check_boxes(roots: Sequence[UOp], given: Inputs) -> None:
+    """An InputError if a box has no room at all: what follows from its width would be said to be wrong instead."""
+    for box in dict.fromkeys(box for _, box in rooms(roots)):
+        if box.shape and all(str(v.arg) in given.params for v in box.leaves):
+            d = box.shape[0]
+            for row in values(box, given):
+                check_cell((row.reshape(d, d) if box.ndim == 2 else np.diag(row)).tolist())
+
+
 def check_rooms(roots: Sequence[UOp], given: Inputs) -> None:
     """An InputError if a cutoff has no room in its cell; where a list is made, that says so."""
     for cutoff, box in rooms(roots):
@@ -118,6 +127,7 @@ def selects(roots: Sequence[UOp]) -> bool:
 def check_indices(roots: Sequence[UOp], given: Inputs) -> None:
     """An InputError that names the parameter if an index of a run chooses nothing."""
     check_tables(roots, given)
+    check_boxes(roots, given)
     check_switches(roots, given)
     check_rooms(roots, given)
     for table, index, n in used(unordered(roots), frozenset(given.params)):
