@@ -180,3 +180,19 @@ def test_what_a_fit_or_a_loss_is_not():
         sim.grad(lambda q, p: q @ q, **start, steps=2)
     with pytest.raises(tp.InputError, match="reads frames, and this run keeps none"):
         sim.grad(lambda out: out.q, **start, steps=2)
+
+
+def test_a_fit_of_a_run_with_noise_has_its_derivatives():
+    """All unknowns are moved in the run that is compared, with its random numbers."""
+
+    @tp.hamiltonian
+    def well(q, p, k: float = 1.0):
+        return p**2 / 2 + k * q**2 / 2 + q**4 / 10
+
+    sim, start = tp.compile(well, dt=0.05, temperature=0.05, friction=0.5), dict(q=0.5, p=0.1)
+    t = np.arange(1, 9) / 2
+    y = np.array([sim.evolve(**start, k=1.3, until=x, frames=2).final.q for x in t])
+    found = tp.fit(sim, data={"q": y}, t=t, wrt=["k", "q"], start={**start, "k": 1.0})
+    assert found.values["k"] == pytest.approx(1.3, rel=1e-9) and found.values["q"] == pytest.approx(
+        0.5, rel=1e-9
+    )

@@ -584,6 +584,20 @@ def test_a_jump_has_second_derivatives():
     assert one["p"] == pytest.approx(other["q"], rel=1e-10)  # it is symmetric
 
 
+def test_rows_of_a_jacobian_have_the_random_numbers_of_the_run():
+    """Members of an ensemble draw numbers of their own, and all rows are derivatives of one run."""
+    sim = tp.compile(henon, dt=0.05, temperature=0.01, friction=0.5)
+    noisy = {
+        "noise": tp.act(every=5, map=lambda p, q: 0.9 * p + tp.sin(q) / 10 + tp.random.normal((2,)) / 10)
+    }
+    for run, more in ((sim, {}), (tp.compile(henon, dt=0.05, method="leapfrog"), {"acts": noisy})):
+        rows = run.jacobian(of="q", **START, steps=20, seed=5, **more)["q"]
+        for k, e in enumerate(np.eye(2)):
+            pulled = run.vjp({"q": e}, **START, steps=20, seed=5, **more)
+            assert rows["q"][k] == pytest.approx(pulled["q"], rel=1e-14)
+            assert rows["lam"][k] == pytest.approx(pulled["lam"], rel=1e-14)
+
+
 @pytest.mark.parametrize("method", ["leapfrog", "rk4"])
 def test_a_tangent_of_dt_is_the_jacobian_times_it(method):
     @tp.hamiltonian

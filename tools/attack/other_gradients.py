@@ -87,6 +87,20 @@ class Asked:
             b = b if name in states else b.sum(axis=0)
             self.found("members", wrong(np.ravel(a), np.ravel(b)), close, f"d/d{name}, and per_member=True")
 
+    def rows(self, names: list[str], w: dict[str, np.ndarray]) -> None:
+        """The Jacobian, from the left by a cotangent of the end."""
+        J = self.ask("jacobian", lambda: self.s.sim.jacobian(**self.given, **self.length))
+        if J is None:
+            return
+        pulled = self.s.sim.vjp(w, **self.given, **self.length)
+        size = max(float(np.abs(x).max(initial=0.0)) for by in J.values() for x in by.values())
+        for x in self.free:
+            other = sum(np.tensordot(w[n], J[n][x], np.ndim(w[n])) for n in names)
+            off = float(np.abs(np.asarray(other) - pulled[x]).max(initial=0.0)) / max(1.0, size)
+            self.found(
+                "jacobian", off, 1e-9 if self.exact else SINGLE, f"d/d{x} by sim.jacobian and by sim.vjp"
+            )
+
     # --- other numbers ---------------------------------------------------------------------------
     def by_dt(self, sim: Any, wide: bool, names: list[str], w: dict[str, np.ndarray], words: ByWords) -> None:
         """`sim` is what differences are taken of: in double-double if `wide`."""
@@ -160,6 +174,8 @@ def check(
         asked.pasts(chosen)
     if rng.random() < 0.4:
         asked.members()
+    if rng.random() < 0.2:
+        asked.rows(names, w)
     if rng.random() < 0.7:
         asked.by_dt(sim, wide, names, w, words)
     if rng.random() < 0.5:

@@ -279,6 +279,12 @@ def layer_of(
             )
     if not all(s.var.dtype.is_float for s in system.states):
         raise PlanError(f"`{system.name}` has states of whole numbers", fix=f"{what} needs real ones.")
+    if sim.compiled.known.draws:
+        raise PlanError(
+            f"{what}: `{system.name}` draws random numbers, others for each member of a batch, and a library that repeats "
+            "rows for a derivative would have others in each",
+            fix="Take sim.value_and_grad(..., seed=), or compile it without temperature= and random numbers.",
+        )
     names = wanted_names(sim, wrt)
     if "dt" in names:
         raise PlanError(f"{what}: the time step is that of the simulation", fix="Leave dt out of wrt.")

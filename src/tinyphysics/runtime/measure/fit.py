@@ -168,6 +168,9 @@ class Problem:
     def jacobian(self, x: Any) -> Any:
         """Of the residuals, (data, unknowns)."""
         self.jacobians += 1
+        if self.setup.compiled.known.draws:  # members of an ensemble would draw other numbers
+            self.by = "jvp"
+            return self.one_by_one(x)
         if not self.by:
             self.by = self.cheaper()
             try:
@@ -201,6 +204,12 @@ class Problem:
         count = len(self.names)
         moved = jvp(self.setup, self.unpacked(np.eye(count)), self.request(self.members(x, count)))
         return self.row({n: np.moveaxis(moved[n], 0, 1)[:, self.rows] for n in self.data}).T
+
+    def one_by_one(self, x: Any) -> Any:
+        """A run for each unknown, all with the random numbers of that which is compared."""
+        request = self.request({**self.given, **self.unpacked(x)})
+        ways = (jvp(self.setup, self.unpacked(way), request) for way in np.eye(len(self.names)))
+        return np.stack([self.row({n: moved[n][self.rows] for n in self.data}) for moved in ways], axis=1)
 
     def by_cotangents(self, x: Any) -> Any:
         """A member for each number that is compared."""

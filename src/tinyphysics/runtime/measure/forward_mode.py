@@ -11,6 +11,7 @@ import numpy as np
 
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.given import names as names_given
+from tinyphysics.ir import Ops, toposort
 from tinyphysics.runtime.measure.act_ways import with_ways
 from tinyphysics.runtime.measure.along_own_steps import put_beside, with_direction
 from tinyphysics.runtime.measure.along_own_steps import tangents as tangents_at
@@ -277,7 +278,7 @@ def jacobian(
             continue
         value = course.shown(course.first())[name]
         given[name] = np.broadcast_to(value[0] if value.ndim > len(shape) else value, (rows, *shape))
-    if course.ends_in_time:  # each of them by itself
+    if course.ends_in_time or draws(course):  # each of them by itself: members draw other numbers
         every = [
             vjp(setup, {n: v[k] for n, v in cotangents.items()}, request, names, past, None, None, False)
             for k in range(rows)
@@ -295,6 +296,12 @@ def jacobian(
         }
         at += sizes[name]
     return out
+
+
+def draws(course: Course) -> bool:
+    """Are there random numbers in its steps or in its acts?"""
+    maps = [u for a in course.run.acts for u in a.system.equations]
+    return course.setup.compiled.known.draws or any(u.op is Ops.RANDOM for u in toposort(maps))
 
 
 def hvp(
