@@ -6,6 +6,7 @@ python bench/explore.py
 import json
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -26,11 +27,21 @@ const M = require(process.argv[1]), state = JSON.parse(require("fs").readFileSyn
 })();
 """
 
+SERVER = """
+import time
+import tinyphysics.explore_command, starlette.applications, uvicorn, websockets
+print(time.process_time())
+"""
+
 if __name__ == "__main__":
     folder = Path(tempfile.mkdtemp())
     text = (ROOT / "examples" / "explore" / "kepler.py").read_text(encoding="utf-8")
     answer({"file": "kepler.py", "text": text}, folder)
-    print(f"import, first text:  {time.process_time():.2f} CPU s")
+    first = time.process_time()
+    ran = subprocess.run([sys.executable, "-c", SERVER], capture_output=True, text=True, check=True)
+    print(
+        f"server, and its child until the first text is answered: {float(ran.stdout):.2f} + {first:.2f} CPU s"
+    )
     begin = time.process_time()
     found = answer({"file": "kepler.py", "text": text.replace("-mu /", "-2*mu /")}, folder)
     print(f"edit:                {time.process_time() - begin:.2f} CPU s")

@@ -178,7 +178,8 @@ assert not [m for m in sys.modules if m.startswith(("numpy.fft", "scipy"))]
 """
 
 
-@pytest.mark.parametrize("steps", ["2000", pytest.param("100000", marks=pytest.mark.all)])
+@pytest.mark.all
+@pytest.mark.parametrize("steps", ["2000", "100000"])
 def test_the_loop_runs_without_transforms_and_grids(steps):
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
