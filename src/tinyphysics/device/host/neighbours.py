@@ -104,11 +104,13 @@ def fractions(points: Array, domain: Domain, periods: Array, axes: tuple[Array, 
         return np.minimum(apart, INSIDE)
     back, at = inverse(domain.cell), np.empty_like(whole)
     for k, x in enumerate(at):
-        np.multiply(whole[0], back[0][k], out=x)
-        for i in range(1, len(whole)):
+        some = [i for i in range(len(whole)) if back[i][k] != 0.0]  # of a straight cell one
+        np.multiply(whole[some[0]], back[some[0]][k], out=x)
+        for i in some[1:]:
             x += whole[i] * back[i][k]
-        periods[k] = np.floor(x)
-        x -= np.floor(x)
+        floors = np.floor(x)
+        periods[k] = floors
+        x -= floors
     return np.minimum(at, INSIDE, out=at)
 
 
@@ -166,12 +168,14 @@ def cuts_of(points: int, extent: int, threads: int, worth: int) -> list[int]:
 
 
 def by_columns(at: Array, parts: list[int], depth: int) -> Array:
-    column = np.zeros(at.shape[1], np.int64)
+    column: Any = None
     for x, c in zip(at, parts):
         place = np.minimum((x * c).astype(np.int64), c - 1)
-        column = column * c + np.where(column % 2 == 1, c - 1 - place, place)
+        column = place if column is None else column * c + np.where(column & 1, c - 1 - place, place)
+    if column is None:
+        column = np.zeros(at.shape[1], np.int64)
     z = (at[-1] * 2.0**depth).astype(np.int64)
-    return column << depth | np.where(column % 2 == 1, 2**depth - 1 - z, z)
+    return column << depth | np.where(column & 1, 2**depth - 1 - z, z)
 
 
 def by_bits(at: Array, depth: int) -> Array:
