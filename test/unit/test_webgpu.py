@@ -230,6 +230,8 @@ OTHERS = {
 @pytest.mark.parametrize("what", OTHERS)
 def test_other_runs_have_the_hash_of_llvm(bits, what):
     out, other = OTHERS[what]("webgpu"), OTHERS[what]("llvm")
+    done_here = out.metrics["webgpu"]["blocks_done_here"]
+    assert done_here > 0 if what == "a large angle" else done_here == 0 or what == "subnormal numbers"
     assert out.hash == other.hash and np.array_equal(out.drift("energy"), other.drift("energy"))
 
 
@@ -276,6 +278,15 @@ def test_what_needs_64_bits_is_refused_and_wasm_offered(precision):
         )
     with pytest.raises(BackendError, match="WebGPU has no numbers of 64 bits"):
         tp.compile(kepler, 0.02, precision=precision).ir("wgsl")
+
+
+def test_a_driver_that_gives_up_is_named(bits, monkeypatch):
+    def lost(*given):
+        raise RuntimeError("Parent device is lost")
+
+    monkeypatch.setattr(driver.Machine, "dispatch", lost)
+    with pytest.raises(BackendError, match="failed: Parent device is lost"):
+        run("kepler", "webgpu", 10, 3)
 
 
 def test_without_wgpu_the_error_has_the_line_that_installs_it(monkeypatch):

@@ -244,20 +244,26 @@ class OnMembers:
         handed: Callable[[Array, Array, int, int], tuple[Array, Array, Array]],
         operations: int,
         loops: bool,
+        most: int = 1 << 24,  # steps of a dispatch
     ) -> None:
         self.m, self.pipeline, self.handed, self.loops = m, pipeline, handed, loops
-        self.operations = max(operations, 1)
+        self.operations, self.most = max(operations, 1), most
         self.at_once: dict[int, int] = {}  # steps of a dispatch, by the members that it has
 
     def steps_for(self, members: int) -> int:
-        return self.at_once.setdefault(members, max(1, int(FIRST / (self.operations * members))))
+        first = max(1, int(FIRST / (self.operations * members)))
+        return self.at_once.setdefault(members, min(first, self.most))
 
     def __call__(
         self, source: Array, out: Array, uniform: Array, varying: Array, flags: Array, series: Array,
         begin: int, end: int, members: int, first: int, rows: int, stride: int,
     ) -> None:  # fmt: skip
         for at in range(begin, end, MOST):
-            self.part(source, out, uniform, varying, flags, slice(at, min(at + MOST, end)), first, rows)
+            here = slice(at, min(at + MOST, end))
+            try:
+                self.part(source, out, uniform, varying, flags, here, first, rows)
+            except Exception as error:  # of the driver: an adapter that is lost, memory that is not there
+                raise BackendError(f"`{self.m.info}` failed: {first_line(error)}") from error
 
     def part(
         self, source: Array, out: Array, uniform: Array, varying: Array, flags: Array, here: slice,
@@ -294,4 +300,4 @@ class OnMembers:
         if seconds > LONG:
             self.at_once[members] = max(1, known // 2)
         elif seconds < SHORT and n == known:
-            self.at_once[members] = min(2 * known, 1 << 24)
+            self.at_once[members] = min(2 * known, self.most)

@@ -54,13 +54,22 @@ def fast_math(f: Finished) -> Found:
     return {"math": "fast", "comparable": "with runs of this program, backend and machine alone"}
 
 
+def adapter_begun(setup: Setup, run: Run) -> Found:
+    """Counts what the processor does in the adapter's place from here on."""
+    if run.target.backend == "webgpu":
+        from tinyphysics.device.webgpu.driver import machine  # an extra
+
+        machine().done_here = 0
+    return {}
+
+
 def adapter_bits(f: Finished) -> Found:
     """What the adapter rounds; where it has not the bits of others, no hash is to be compared with one from elsewhere."""
     from tinyphysics.device.webgpu.driver import machine  # an extra
     from tinyphysics.runtime.engines.webgpu import probed
 
     m, probe = machine(), probed()
-    told = {"adapter": str(m.info), "probe": str(probe)}
+    told = {"adapter": str(m.info), "probe": str(probe), "blocks_done_here": m.done_here}
     if probe.claims_bits:
         return {"webgpu": {**told, "bits": True}}
     f.out.hash_of = partial(marked, "webgpu", f.out.hash_of)
@@ -357,7 +366,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("transfers", applies=lambda f: f.run.target.backend == "cuda",
                after=lambda f: {k: n - f.ran.moved[k] for k, n in transferred(f.run.target).items()}),
     Diagnostic("math", applies=lambda f: f.setup.goal.math == "fast", after=fast_math),
-    Diagnostic("webgpu", applies=lambda f: f.run.target.backend == "webgpu", after=adapter_bits),
+    Diagnostic("webgpu", before=adapter_begun, applies=lambda f: f.run.target.backend == "webgpu", after=adapter_bits),
     Diagnostic("shape", applies=lambda f: f.record.shape, after=lambda f: {"shape": dict(f.record.shape)}),
     Diagnostic("approximate", applies=lambda f: f.record.measured, after=tree_errors),
     Diagnostic("long_range", applies=lambda f: f.run.system.long_range is not None, after=sums_over_images),
