@@ -295,15 +295,14 @@ class Buffer:
 
     def __init__(self, size: int) -> None:
         self.home, self.size = device(), size
-        self.pointer = allocate(size)
+        self.pointer = allocate(size, self.home)
 
     def __del__(self) -> None:
         if pointer := getattr(self, "pointer", 0):
             self.home.free.setdefault(self.size, []).append(pointer)
 
 
-def allocate(size: int) -> int:
-    d = device()
+def allocate(size: int, d: Device) -> int:
     with d.lock:
         if kept := d.free.get(size):
             return kept.pop()

@@ -265,8 +265,9 @@ class CudaLoopEngine(NestEngine):
                 self.tick(f, m, 1)
             steps -= 1
         count = 0 if m.lists else self.together(f, s, m, steps)
-        for _ in range(steps // count if count else 0):
-            self.graph(f, s, m, count, careful, clocked).launch()
+        graph = self.graph(f, s, m, count, careful, clocked) if count and steps >= count else None
+        for _ in range(steps // count if graph else 0):
+            graph.launch()  # type: ignore[union-attr]
             self.launches += 1
             m.time += count if clocked else 0
         if m.lists:
@@ -367,8 +368,9 @@ class CudaLoopEngine(NestEngine):
             k = 1
         if count - k >= period:
             self.tick(f, m, now + k - m.time)
+            graph = self.graph(f, s, m, period, careful, True)
         while count - k >= period:
-            self.graph(f, s, m, period, careful, True).launch()
+            graph.launch()  # after it buffers are under their names again
             self.launches += 1
             m.time += period
             k += period
