@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tinyphysics.flows.cotangents import Cotangents, Total, rest_of
 from tinyphysics.flows.map import Map
-from tinyphysics.ir import UOp, graph_rewrite
+from tinyphysics.ir import UOp, elements, graph_rewrite
 from tinyphysics.rules.calculus.jvp import jvp
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.formulas.coupled import flowed, matrix_shape
@@ -166,10 +166,36 @@ class CoupledFlow(OscillatorFlow):
         return Canonical(self.pairs).rates(dict(zip(self.writes(), slopes)))
 
     def tangent(self, ways: Sequence[Mapping[UOp, UOp]]) -> tuple[SubFlow, ...] | None:
-        if any(v in way for v in self.reads() - {*self.writes()} for way in ways):
-            return None
+        if any(v in way for v in self.parameters for way in ways):
+            return CoupledAlong(self, tuple(ways)), self
         moved = (tuple((way[q], way[p]) for q, p in self.pairs) for way in ways)
         return *(replace(self, directions=pairs) for pairs in moved), self
+
+
+@dataclass(frozen=True, eq=False)
+class CoupledAlong(SubFlow):
+    """Directions along which the matrix changes, too: by the linear part of the flow, and by how that changes."""
+
+    flow: CoupledFlow
+    ways: tuple[Mapping[UOp, UOp], ...]
+    traits = frozenset()
+    without_adjoint = "how coupled oscillators move along their parameters is not pulled back yet"
+
+    def linear(self, way: Mapping[UOp, UOp]) -> CoupledFlow:
+        return replace(self.flow, directions=tuple((way[q], way[p]) for q, p in self.flow.pairs))
+
+    def writes(self) -> tuple[UOp, ...]:
+        return tuple(x for way in self.ways for x in self.linear(way).writes())
+
+    def lower(self, b: ProgramBuilder, section: str) -> None:
+        for way in self.ways:
+            linear = self.linear(way)
+            new = linear.moved(linear.matrix(b, section))
+            for v in (v for v in way if v in self.flow.parameters):
+                for k, e in enumerate(elements(way[v])):
+                    more = self.flow.moved(self.flow.matrix(b, section, v, k))
+                    new = [x + e.expand(y.shape) * y for x, y in zip(new, more)]
+            rotate(b, list(zip(linear.writes(), graph_rewrite(new, exact))), section)
 
 
 @dataclass(frozen=True, eq=False)
