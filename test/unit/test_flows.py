@@ -235,7 +235,11 @@ def test_the_field_of_a_series_is_its_slope_in_dt(monkeypatch):
 def test_every_kind_is_tested():
     seen = {type(f).__name__ for name in STEPS for f in step_of(name).flows}
     beside = {"Cotangents", "Stash", "Together"}  # of an adjoint: test_gradients.py
-    beside |= {"OrbitSlopes"}  # test_gradients_begun.py
+    beside |= {
+        "OrbitSlopes",
+        "CoupledAlong",
+        "CoupledSlopes",
+    }  # test_gradients_begun.py, test_gradients_catalog.py
     # of a step that meets walls, and of gradients through it: test_walls.py, test_walls_gradients.py
     cut = {"Rounds", "PlainRounds", "PulledRound"}
     beside |= {"Booked"}  # the books of baths along rods: test_heat_constraints.py
