@@ -62,6 +62,7 @@ class PlainEngine:
 
     shows_states = False  # does its loop give the states of every row by itself?
     free_steps = False  # does a step cost nothing, however far away it is?
+    forgets = 0  # rows, the last of a loop, that begin anew in each block of time
     advance: Callable[[Any, int], None]
     registers: Callable[[Any], dict[str, Any]]
     restored: Callable[..., Any]
@@ -79,6 +80,10 @@ class PlainEngine:
     def synchronised_into(self, m: Any, out: Mapping[str, Any]) -> bool:
         """The states into arrays (members, shape...), where they would else be copied twice; False: not by this engine."""
         return False
+
+    def fresh(self, members: int) -> list[Any]:
+        """What these are at the beginning of a block."""
+        return []
 
     def nearest(self, m: Any) -> Any:
         """Least squares of distances from poles, where its loop keeps them."""

@@ -316,6 +316,18 @@ class LaneEngine(PlainEngine):
         return None if near is None else slice(near.start, self.places.get(LONGEST, near).stop)
 
     @cached_property
+    def forgets(self) -> int:
+        """How many of its rows, the last ones, begin anew in each block of time: how near a pole was is asked of each."""
+        rows = self.beside
+        return 0 if rows is None or rows.stop < len(self.kernel.carried) else rows.stop - rows.start
+
+    def fresh(self, members: int) -> list[Any]:
+        """These rows at the beginning of a block; they take no memory."""
+        if not self.forgets:
+            return []
+        return [np.broadcast_to(0.0 if far else np.inf, (members,)) for far in self.lengths]
+
+    @cached_property
     def lengths(self) -> Any:
         """Which of these are of the lengths of steps."""
         assert self.beside is not None

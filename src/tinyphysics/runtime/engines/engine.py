@@ -15,6 +15,7 @@ class Engine(Protocol):
     compiling: float  # seconds spent so far
     made: int  # modules compiled so far
     found: int  # modules that were compiled before
+    forgets: int  # of its rows, the last ones, that begin anew in each block of time
     numbers: int  # carried round the loop for each member; 0 if only the engine can keep them
     room: int  # of those, in all members that run as one tile
     workers: int  # threads that may call at once

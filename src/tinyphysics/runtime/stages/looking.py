@@ -169,7 +169,7 @@ def keep_distances(run: Running) -> None:
     engine = run.engine_beside(poles)
     loops = [run.engine.registers(tile.load(n)) for tile in run.tiles]
     kept = run.tiles[0].kept
-    kept = None if kept is None else store(kept.slots, engine.numbers)
+    kept = None if kept is None else store(kept.slots, engine.numbers - engine.forgets)
     for tile, registers in zip(run.tiles, loops):
         tile.engine, tile.kept, threads = engine, kept, None if kept is None else 1
         tile.put(engine.restored(registers, tile.params(), tile.members, tile.dt, tile.t0, n, threads))

@@ -44,7 +44,7 @@ def begin_tiles(run: Running) -> None:
     if len(parts) > 1:
         own = {} if run.windows is not None else {name: v[-1] for name, v in r.frames.items()}
         slots = own or {n: np.empty_like(v) for n, v in i.states.items()}
-        kept = store(slots, e.numbers)
+        kept = store(slots, e.numbers - e.forgets)
     run.tiles = [Tile(part, e, i, run.dt, run.t0, kept) for part in parts]
     run.n = r.last = s.first
     if run.begun is not None:

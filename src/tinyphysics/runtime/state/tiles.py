@@ -96,7 +96,7 @@ class Tile:
             return self.engine.start(self.states(), self.params(), self.members, self.dt, self.t0, threads)
         if self.kept is None:
             return self.engine.lent(self.alone)
-        rows = self.kept.rows(self.here)
+        rows = [*self.kept.rows(self.here), *self.engine.fresh(self.members)]
         return self.engine.resume(rows, self.params(), self.members, self.dt, self.t0, n, threads)
 
     def restored(self, registers: Mapping[str, Any], n: int) -> Any:
@@ -108,7 +108,9 @@ class Tile:
         if self.kept is None:
             self.alone = m
         else:
-            for row, values in zip(self.kept.rows(self.here), self.engine.held(m)):
+            for row, values in zip(
+                self.kept.rows(self.here), self.engine.held(m)
+            ):  # what is fresh in each block: not
                 assert row.dtype == values.dtype, "a loop carries other numbers than its frames"
                 row[:] = values
         self.begun = True
