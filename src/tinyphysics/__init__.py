@@ -101,6 +101,7 @@ from tinyphysics.system import slow as slow
 from tinyphysics.system import split as split
 from tinyphysics.trajectory import Stop as Stop
 from tinyphysics.trajectory import Trajectory as Trajectory
+from tinyphysics.util import WITH_OTHERS as _WITH_OTHERS
 from tinyphysics.util import did_you_mean as _did_you_mean
 from tinyphysics.version import __version__ as __version__
 
@@ -203,6 +204,8 @@ def __getattr__(name: str) -> Any:
 
         if name in COMPILE:
             raise AttributeError(f"tinyphysics has no `{name}`: write tp.compile(system, {name}=...)")
+        if name in _WITH_OTHERS:
+            raise AttributeError(f"tinyphysics has no `{name}`: write {_WITH_OTHERS[name]}")
         raise AttributeError(f"tinyphysics has no `{name}`. {_did_you_mean(name, __dir__())}".strip())
     globals()[name] = value = getattr(import_module(RUNTIME[name]), name)
     return value

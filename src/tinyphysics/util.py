@@ -88,6 +88,11 @@ def one_of(names: Sequence[str], last: str = "or") -> str:
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} {last} {quoted[-1]}"
 
 
+WITH_OTHERS = {
+    name: "tp.floor(x + 0.5)" for name in ("round", "rint", "around")
+}  # what has no function of its own
+
+
 def did_you_mean(word: str, names: Iterable[str]) -> str:
     """A suggestion that ends in a space, or nothing."""
     close = nearest(word, names, 1)

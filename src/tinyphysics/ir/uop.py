@@ -22,7 +22,7 @@ from tinyphysics.ir.dtype import DType, Number, as_number, bool_, f64, i64, prom
 from tinyphysics.ir.infix import infix
 from tinyphysics.ir.math import Arithmetic
 from tinyphysics.ir.ops import COMPARE, FUNCTIONS, HARMONIC, Ops
-from tinyphysics.util import Site, a_kind, did_you_mean, prod, user_site
+from tinyphysics.util import WITH_OTHERS, Site, a_kind, did_you_mean, prod, user_site
 
 Shape = tuple[int, ...]
 
@@ -864,7 +864,9 @@ def _on_symbols(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     if (function := NUMPY.get(name)) is None:
         raise TraceError.here(
             f"np.{name} is not defined on symbols",
-            did_you_mean(name, NUMPY).strip() or "Write it with operators and the functions of tp.",
+            f"Write {WITH_OTHERS[name]}."
+            if name in WITH_OTHERS
+            else did_you_mean(name, NUMPY).strip() or "Write it with operators and the functions of tp.",
         )
     given = {k: v for k, v in kwargs.items() if v is not None or k == "axis"}
     takes = inspect.signature(function)

@@ -316,7 +316,7 @@ class LaneEngine(PlainEngine):
         return None if near is None else slice(near.start, self.places.get(LONGEST, near).stop)
 
     @cached_property
-    def forgets(self) -> int:
+    def forgets(self) -> int:  # type: ignore[override]
         """How many of its rows, the last ones, begin anew in each block of time: how near a pole was is asked of each."""
         rows = self.beside
         return 0 if rows is None or rows.stop < len(self.kernel.carried) else rows.stop - rows.start

@@ -108,9 +108,8 @@ class Tile:
         if self.kept is None:
             self.alone = m
         else:
-            for row, values in zip(
-                self.kept.rows(self.here), self.engine.held(m)
-            ):  # what is fresh in each block: not
+            # the last rows may not be kept: they begin anew in each block
+            for row, values in zip(self.kept.rows(self.here), self.engine.held(m)):
                 assert row.dtype == values.dtype, "a loop carries other numbers than its frames"
                 row[:] = values
         self.begun = True
