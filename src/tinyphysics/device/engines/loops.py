@@ -173,18 +173,18 @@ class NestEngine(PlainEngine):
         return out
 
     def unchanged(self) -> frozenset[str]:
-        """What is kept, follows from parameters and is written by no step: copies of a run share it."""
+        """What `init` computes of parameters alone and no step writes: copies of a run share it."""
         k = self.kernel
-        if k.called or k.lists or k.tree is not None:
-            return frozenset()
-        step = k.sections["step"]  # the careful form writes the same registers
-        written = {s.buffer for n in step.nests for p in n.pieces for s in p.stores}
-        written |= {name for part in (step, k.sections["init"]) for pair in part.swaps for name in pair}
-        of_states = {*k.inputs.values(), *written}
-        for n in k.sections["init"].nests:
-            if any(u.arg[0] in of_states for u in n.loads()):
-                of_states |= {s.buffer for p in n.pieces for s in p.stores}
-        return frozenset(n for n in self.kept if n not in of_states)
+        init, step = k.sections["init"], k.sections["step"]  # careful forms write the same registers
+        changed = {*k.inputs.values(), *(name for part in (init, step) for pair in part.swaps for name in pair)}
+        changed |= {s.buffer for n in step.nests for p in n.pieces for s in p.stores}
+        found: set[str] = set()
+        for n in init.nests:
+            stores = {s.buffer for p in n.pieces for s in p.stores}
+            of_states = k.called or any(u.arg[0] in changed for u in n.loads())
+            changed |= stores if of_states else set()
+            found |= stores
+        return frozenset(x for x in self.kept if x in found and x not in changed)
 
     def memory(
         self, state: Arrays, params: Arrays, k: int, dt: float, t0: float, scratch: Scratch, shared: dict[str, Any]

@@ -223,11 +223,11 @@ def sizes(least: float) -> int:
 
 
 def cost(s: Charges, way: Way) -> float:
-    """About the nanoseconds of a force on one core."""
+    """About the nanoseconds of a force on one core with vectors of eight numbers (bench/long_range.py)."""
     n = len(s.q)
     pairs = n * n / s.volume * 2 / 3 * pi * (1.1 * way.cutoff) ** 3
     nodes = float(np.prod(way.grid))
-    return float(5.2 * pairs + n * (1.6 * way.order**3 + 40) + nodes * 1.7 * np.log2(nodes))
+    return float(5.8 * pairs + n * (0.6 * way.order**3 + 210) + nodes * 0.55 * np.log2(nodes))
 
 
 def candidates(s: Charges, near: float, far: float, switch: float, anchored: bool, orders: Any) -> list[Way]:
