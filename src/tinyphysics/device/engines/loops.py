@@ -176,7 +176,10 @@ class NestEngine(PlainEngine):
         """What `init` computes of parameters alone and no step writes: copies of a run share it."""
         k = self.kernel
         init, step = k.sections["init"], k.sections["step"]  # careful forms write the same registers
-        changed = {*k.inputs.values(), *(name for part in (init, step) for pair in part.swaps for name in pair)}
+        changed = {
+            *k.inputs.values(),
+            *(name for part in (init, step) for pair in part.swaps for name in pair),
+        }
         changed |= {s.buffer for n in step.nests for p in n.pieces for s in p.stores}
         found: set[str] = set()
         for n in init.nests:
