@@ -127,7 +127,14 @@ EXTRAS = {
         "test",
     )
     | {"pyopencl": "src", "gemmi": "test", "pyarrow": "test", "pint": "test", "pyte": "test"},
-    "peers": {"openmm": "test", "pyright": "test", "torch": "test", "jax": "test", "wasmtime": "src"},
+    "peers": {
+        "openmm": "test",
+        "pyright": "test",
+        "torch": "test",
+        "jax": "test",
+        "wasmtime": "src",
+        "wgpu": "src",
+    },
     "docs": {},
 }
 PINNED = ("torch==2.13.0", "jax==0.10.*")  # of peers
