@@ -41,7 +41,7 @@ GROUPS = (8, 64, 512)  # points in the boxes of each level
 ROOM = 16  # blocks of a row that a first list has room for, on average
 WORTH_A_PART = 2048  # points
 WORTH_A_CALL = (
-    1 << 14
+    1 << 15
 )  # the same where a part is many short calls of NumPy, between which threads wait for each other
 PARTS_PER_THREAD = 4
 
@@ -198,13 +198,22 @@ def boxes(low: Array, high: Array, size: int, threads: int = 1) -> Array:
     def some(k: int) -> None:
         part, row = divmod(k, 2 * d)
         first, end = cuts[part : part + 2]
-        (least, x), last = rows[row], min(end * size, n)
-        least.reduceat(
-            x[first * size : last], np.arange(0, last - first * size, size), out=out[row, first:end]
-        )
+        least, x = rows[row]
+        mine, whole = x[first * size : end * size], min(end, n // size)
+        out[row, first:whole] = of_each(least, mine[: (whole - first) * size], size)
+        if whole < end:
+            out[row, whole] = least.reduce(mine[(whole - first) * size :])
 
     spread(some, 2 * d * (len(cuts) - 1), threads)
     return out
+
+
+def of_each(least: Any, x: Array, size: int) -> Array:
+    """The least of each so many numbers, by halves: all of them at once, and other threads go on meanwhile."""
+    assert size & (size - 1) == 0, "a power of two"
+    while size > 1:
+        x, size = least(x[0::2], x[1::2]), size // 2
+    return x
 
 
 class NearList:
