@@ -329,6 +329,12 @@ def check_directions(setup: Setup, what: str) -> None:
             f"{what} needs directions beside the states, and a lattice has none",
             fix='Measure it with precision="float64": the map is the same up to rounding.',
         )
+    if system.bath == "nose_poincare":
+        raise PlanError(
+            f"{what} needs directions beside the states, and `eta` begins with the energy of the first state, whose derivative "
+            "is not followed",
+            fix="Choose bath=tp.nose_hoover().",
+        )
     if system.clock is not None:
         raise PlanError(
             f"{what} needs directions beside the states, and that of the momentum of time= is not there yet",
