@@ -331,8 +331,8 @@ def check_directions(setup: Setup, what: str) -> None:
         )
     if system.bath == "nose_poincare":
         raise PlanError(
-            f"{what} needs directions beside the states, and `eta` begins with the energy of the first state, whose derivative "
-            "is not followed",
+            f"{what} needs directions beside the states, and `eta` begins with the energy of the first state, "
+            "whose derivative is not followed",
             fix="Choose bath=tp.nose_hoover().",
         )
     if system.clock is not None:
