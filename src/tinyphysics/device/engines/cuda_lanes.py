@@ -23,7 +23,7 @@ from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernels.kernel import BESIDE
 from tinyphysics.tpir.kernels.nearest import BEFORE
 
-BLOCK_WORK = 4e11  # operations in a block of time: some tens of milliseconds, in which little is looked at
+BLOCK_WORK = 8e11  # operations in a block of time: some tens of milliseconds, in which little is looked at
 FASTER = 2500  # operations in the time that a core of a processor has for one
 ALONE = 10_000  # members that take no longer than one: a thread has no more than its own speed
 STEPS = 4  # of a pass of a loop, where they are short: what counts passes takes the place of operations
