@@ -4,6 +4,7 @@ The numbers come from an interpreter of its own (`Dual`: values with their deriv
 that a mistake that the VM and the verifier share cannot hide.
 """
 
+import contextlib
 import random
 import re
 from dataclasses import dataclass
@@ -1501,3 +1502,36 @@ def test_a_clocked_kick_does_not_wander_past_what_it_commutes_with():
     assert not certificate.symmetric and "palindrome" in certificate.symmetric.because
     even = WANDERING.replace("0.25, $dt", "0.5, $dt").replace("0.75, $dt", "0.5, $dt")
     assert verify(parse(even)).symmetric
+
+
+def shortened(sim, op):
+    """The listing with each operand of the first such line left out, and with all from there on."""
+    lines = str(sim.tpir).splitlines()
+    k = next(k for k, line in enumerate(lines) if op in line)
+    parts = lines[k].split(",")
+    for j in range(1, len(parts)):
+        for kept in (parts[:j], parts[:j] + parts[j + 1 :]):
+            yield "\n".join([*lines[:k], ",".join(kept), *lines[k + 1 :]])
+
+
+@pytest.mark.parametrize("op", ["THERMO", "GYRATE", "SYMP_STEP", "ELEM"])
+def test_a_line_with_too_few_operands_is_named(op):
+    """An IndexError inside of a reader was what a malformed line gave."""
+
+    @tp.hamiltonian
+    def swing(q, p):
+        return p * p / 2 - tp.cos(q)
+
+    @tp.hamiltonian
+    def turning(q: tp.Vec[3], p: tp.Vec[3]):
+        a = np.stack([-q[1], q[0], 0.0]) / 2
+        return (p - a) @ (p - a) / 2 + q @ q / 2
+
+    how = dict(bath="bussi", temperature=1.0) if op == "THERMO" else {}
+    sim = tp.compile(turning if op == "GYRATE" else swing, dt=0.1, **how)
+    if op == "GYRATE" and op not in str(sim.tpir):
+        sim = tp.compile(turning, dt=0.1, method="boris")
+    assert verify(parse(str(sim.tpir)))
+    for text in shortened(sim, op):
+        with contextlib.suppress(tp.TinyPhysicsError):
+            verify(parse(text))

@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from tinyphysics.errors import VerifyError
+from tinyphysics.errors import TinyPhysicsError, VerifyError
 from tinyphysics.ir.value import CUSTOM
 from tinyphysics.rules.calculus.elliptic import MULTIGRID
 from tinyphysics.rules.functions.user_derivatives import trouble_with
@@ -49,6 +49,42 @@ def verify(program: Program) -> Certificate:
         raise VerifyError(
             f"verify takes a Program, not a {type(program).__name__}", fix="tpir.parse(text) makes one."
         )
+    try:
+        return shown(program)
+    except TinyPhysicsError:
+        raise
+    except MALFORMED as error:  # what no reader looked for: never a certificate, and the line is named
+        raise VerifyError(
+            f"{line_of(error) or f'a line of `{program.name}`'} is malformed: its operands are not those of its instruction",
+            fix="docs/tpir.md has the operands of each instruction.",
+        ) from error
+
+
+MALFORMED = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    StopIteration,
+    TypeError,
+    ValueError,
+)
+
+
+def line_of(error: BaseException) -> str:
+    """The line that was read when something failed, as far as what was running knows it."""
+    found, tb = "", error.__traceback__
+    while tb is not None:
+        known = tb.tb_frame.f_locals
+        for name in ("i", "instruction"):
+            found = f"`{known[name]}`" if isinstance(known.get(name), Instruction) else found
+        where = known.get("where")
+        found = where if isinstance(where, str) and "`" in where else found
+        tb = tb.tb_next
+    return found
+
+
+def shown(program: Program) -> Certificate:
     exact = in_reals(program)
     if exact is not program:
         Blocks(program)  # its types must fit as they are written
