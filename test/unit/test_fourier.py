@@ -191,6 +191,25 @@ def test_one_nest_does_both_parts_and_what_is_transformed_is_computed_in_it():
     assert nest.kind == "fft" and len(nest.pieces[0].stores) == 2
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_what_waits_on_the_stack_is_bounded(axis):
+    """Many long transforms in one nest; threads have stacks of some hundred kilobytes on some systems."""
+    shape = (2048, 16) if axis == 0 else (16, 2048)
+
+    @tp.map
+    def many(u: tp.Array[shape], v: tp.Array[shape]):
+        return u, sum(np.fft.fft(u * k, axis=axis).real * v for k in range(1, 7))
+
+    sim = tp.compile(many)
+    (nest,) = [n for n in build_loops(sim.tpir).sections["step"].nests if n.kind == "fft"]
+    body = nest.way.tiled(nest, None, 8).body
+    waiting = [s for s in body if type(s).__name__ == "Local"]
+    assert 0 < sum(s.count * s.dtype.bits // 8 for s in waiting) <= 1 << 20
+    x = numbers(shape)
+    out = sim.evolve(u=x.real, v=x.imag, steps=1).final
+    assert np.allclose(out.v, 21 * np.fft.fft(x.real, axis=axis).real * x.imag, rtol=0, atol=1e-9)
+
+
 def test_both_parts_are_one_nest_whatever_is_done_with_them():
     @tp.map
     def scaled(u: tp.Array[40, 36], v: tp.Array[40, 36]):

@@ -42,6 +42,9 @@ from tinyphysics.util import prod
 ITEM = UOp.var("@item", (), i64)
 
 
+WAITING = 1 << 19  # bytes on the stack of what waits behind the first stages of a row
+
+
 class Fourier(PlainKind):
     name, rank, ops = "fft", 20, frozenset({Ops.FOURIER})
 
@@ -130,7 +133,8 @@ class Fourier(PlainKind):
         if (own := lanes_along(nest, lanes)) and nest.along is not None:
             rows: list[Statement] = []
             for p in nest.pieces:
-                rows += outer(nest, p, along_row(*nest.along, transforms(p), p, own), False)
+                for some in self.together_at_once(nest, p, 1):
+                    rows += outer(nest, p, along_row(*nest.along, some, p, own), False)
             return Function((*self.room(nest, 1), *rows))
         if lanes == 1 or not nest.sizes or nest.sizes[-1] < lanes:
             return self.ranged(nest, kernel)
@@ -142,21 +146,35 @@ class Fourier(PlainKind):
             vector = For(
                 LANE, number(0), number(lanes), self.rows(nest, p, {x: x + LANE}, lanes), lanes, lanes=lanes
             )
-            loops = (For(x, begin, middle, (vector,), lanes), For(x, middle, end, self.rows(nest, p, {}, 1)))
+            loops = (
+                For(x, begin, middle, (vector,), lanes),
+                For(x, middle, end, self.rows(nest, p, {}, 1, lanes)),
+            )
             body += outer(nest, p, loops, True)
         return Function((*self.room(nest, lanes), *body))
+
+    def together_at_once(self, nest: Nest, p: Piece, lanes: int) -> list[list[Transform]]:
+        """The transforms of a piece, as many at a time as wait on the stack behind their first stage."""
+        assert nest.along is not None
+        every = transforms(p)
+        most = max(1, WAITING // (2 * nest.along[1] * lanes * (every[0].dtype.bits // 8))) if every else 1
+        return [every[k : k + most] for k in range(0, len(every), most)]
 
     def room(self, nest: Nest, lanes: int) -> Body:
         """Two copies of a row, or one where there are two stages; of the first stage, one for each transform."""
         assert nest.along is not None
         n = nest.along[1]
-        many, count = len(stages(n)), max(len(transforms(p)) for p in nest.pieces)
+        many = len(stages(n))
+        count = max((len(x) for p in nest.pieces for x in self.together_at_once(nest, p, lanes)), default=0)
         names = [*(f"even{g}" for g in range(count) if many > 1), *(["odd"] if many > 2 else [])]
         d = nest.pieces[0].stores[0].value.dtype
         return tuple(Local(f"{name}_{part}", d, n * lanes) for name in names for part in ("re", "im"))
 
-    def rows(self, nest: Nest, p: Piece, here: dict[UOp, UOp], lanes: int) -> Body:
-        """All transforms of a row, or of the rows of a vector: what they read is read once, in the first stage of all."""
+    def rows(self, nest: Nest, p: Piece, here: dict[UOp, UOp], lanes: int, room: int = 0) -> Body:
+        """All transforms of a row, or of the rows of a vector: what they read is read once, in the first stage of all.
+
+        There may be room for vectors of more lanes.
+        """
         assert nest.along is not None
         turn, n = nest.along
         row = stages(n)
@@ -176,13 +194,15 @@ class Fourier(PlainKind):
 
             return one(t, turn, n, row[k], a, b, read, write, p if not k else None, here)
 
-        every = list(enumerate(transforms(p)))
-        if len(row) == 1:
-            return tuple(s for g, t in every for s in over(row[0], partial(small, g, t, 0)))
-        out = over(row[0], lambda a, b: tuple(s for g, t in every for s in small(g, t, 0, a, b)))
-        for g, t in every:
-            for k, s in enumerate(row[1:], 1):
-                out = (*out, *over(s, partial(small, g, t, k)))
+        def first(every: list[Transform], a: UOp, b: UOp) -> Body:
+            return tuple(s for g, t in enumerate(every) for s in small(g, t, 0, a, b))
+
+        out: Body = ()
+        for every in self.together_at_once(nest, p, room or lanes):
+            out = (*out, *over(row[0], partial(first, every)))
+            for g, t in enumerate(every):
+                for k, s in enumerate(row[1:], 1):
+                    out = (*out, *over(s, partial(small, g, t, k)))
         return out
 
     # --- threads ----------------------------------------------------------------------------------
