@@ -113,7 +113,7 @@ def slope(q: np.ndarray, order: int = 1) -> np.ndarray:
 def dealiased(q: np.ndarray) -> np.ndarray:
     n = len(q)
     waves = np.abs(np.fft.fftfreq(n, 1 / n))
-    return np.fft.ifft(np.where(waves > n // 3, 0, np.fft.fft(q))).real
+    return np.fft.ifft(np.where(waves * 3 >= n, 0, np.fft.fft(q))).real
 
 
 def spectral(case: Case, rng: random.Random, t: Tally) -> None:
