@@ -418,3 +418,16 @@ def test_copies_of_a_run_share_what_no_step_writes(tmp_path):
     every = sim.evolve(u=[np.sin(x), np.cos(x)], L=[1.0, 2.0], steps=6)
     for k, u in enumerate((np.sin(x), np.cos(x))):
         assert np.array_equal(sim.evolve(u=u, L=1.0 + k, steps=6).final.u, every.final.u[k])
+
+
+@pytest.mark.parametrize("n", [36, 40, 64])
+def test_transforms_of_a_row_that_have_more_or_fewer_numbers_stand_beside_each_other(n):
+    """The first has a part that is 0 where the next one has numbers: names of one are not those of the other."""
+
+    @tp.hamiltonian
+    def waves(q: tp.Vec[n], p: tp.Vec[n]):
+        return p @ p / 2 + (tp.dx(q) ** 2).sum() / 2 - (tp.dx(q, 2) * tp.cos(q)).sum() / 9
+
+    start = {"q": 0.1 * np.sin(np.arange(n)), "p": 0.1 * np.cos(3.0 * np.arange(n))}
+    runs = {b: tp.compile(waves, dt=1e-3, backend=b).evolve(**start, steps=5) for b in ("llvm", "numpy")}
+    assert runs["llvm"].hash == runs["numpy"].hash

@@ -308,6 +308,10 @@ class LlvmPrinter(OnWriter):
                 self.forget([name for name, local in self.locals.items() if local.shared])
 
     def bind(self, name: UOp, value: str, lanes: int = 1) -> None:
+        if name in self.env:  # what the name meant before, and what follows from it, is over
+            self.env = {u: n for u, n in self.env.items() if name not in u.leaves}
+            self.splats = {u: n for u, n in self.splats.items() if name not in u.leaves}
+            self.wide.pop(name, None)
         self.env[name] = value
         self.depth[name] = self.level
         if lanes > 1:
