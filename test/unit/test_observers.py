@@ -76,6 +76,41 @@ def test_no_observer_changes_a_bit_and_each_reads_what_it_says(backend, members)
         assert frames.metrics["bytes_read"] == 10 * state
 
 
+@pytest.mark.parametrize("observer", ["none", "metrics"])
+@pytest.mark.parametrize("members", [1, 3])
+def test_the_part_of_a_step_at_the_end_is_done(sim, observer, members):
+    start = START if members == 1 else crowd(members)
+    plain, lean = sim.evolve(**start, until=0.505), sim.evolve(**start, until=0.505, observer=observer)
+    assert plain.metrics["end"]["fraction"] == pytest.approx(0.5)
+    assert lean.final.t == 0.505 and (lean.final.q == plain.final.q).all() and lean.hash == plain.hash
+
+
+@pytest.mark.parametrize("backend", ["llvm", "python"])
+@pytest.mark.filterwarnings("ignore::tinyphysics.PhysicsWarning")
+def test_a_pole_stops_a_run_of_which_nothing_is_read(backend):
+    sim = tp.compile(kepler, dt=0.01, backend=backend)
+    start = {"q": [1.0, 0.0], "p": [0.0, 0.01]}
+    plain = sim.evolve(**start, steps=200)
+    assert plain.stopped.cause == "singularity"
+    for observer in ("none", "metrics"):
+        lean = sim.evolve(**start, steps=200, observer=observer)
+        assert (lean.stopped.cause, lean.stopped.step) == ("singularity", plain.stopped.step)
+        assert lean.hash == plain.hash and (lean.final.q == plain.final.q).all()
+    assert len(lean["energy"]) == len(lean.times("energy")) == plain.stopped.step
+
+
+def test_poles_of_members_that_are_reduced_are_warned_of(sim):
+    with pytest.warns(tp.PhysicsWarning, match="not looked at"):
+        sim.evolve(**crowd(3), steps=10, observer="metrics")
+
+
+@pytest.mark.parametrize("asked", [{"checks": "strict"}, {"checks": {"shadow": 0.01}}, {"check_every": 10}])
+@pytest.mark.parametrize("observer", ["none", "metrics"])
+def test_checks_that_were_asked_for_are_not_left_out(asked, observer):
+    with pytest.raises(PlanError, match="reads none"):
+        tp.compile(kepler, dt=0.01, **asked).evolve(**START, steps=10, observer=observer)
+
+
 def test_metrics_of_one_run_are_its_energies_and_of_many_their_ends_and_mean(sim):
     seen = sim.evolve(**START, steps=500, observer="metrics")
     plain = sim.evolve(**START, steps=500, save_every=1)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import inspect
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from tinyphysics.errors import InputError, PlanError
+from tinyphysics.errors import InputError, PhysicsWarning, PlanError
 from tinyphysics.front.functions import total
 from tinyphysics.given import shown
 from tinyphysics.runtime.measure.flags import flags_of
@@ -37,7 +38,7 @@ from tinyphysics.runtime.state.frames import MOST, stride_of
 from tinyphysics.runtime.state.schedule import times_at
 from tinyphysics.system import SizedFamily
 from tinyphysics.trajectory import Frame, Trajectory
-from tinyphysics.util import one_of
+from tinyphysics.util import frames_to_user, one_of
 
 OBSERVERS = (NONE, METRICS, SNAPSHOTS, VISUALIZE)
 # Options that need what an observer does not hand out, or that run elsewhere: what to write instead.
@@ -63,6 +64,7 @@ def observed(
     out = watch("terminal", request) if observer == VISUALIZE else run(request)
     if observation.is_lean:
         hand_out_less(out, observation, setup)
+        warn_of_poles(setup, observation)
     whole = time.perf_counter() - began
     planned = setup.compiled.seconds if setup._compiled is not known else 0.0
     told(out, observation, setup, whole, planned)
@@ -91,6 +93,15 @@ def check(setup: Setup, observer: Any, r: Request) -> None:
             )
     if observer not in LEAN:
         return
+    asked_to_check = {
+        "checks=": setup.checks == "strict" or bool(setup.thresholds), "check_every=": setup.check_every is not None
+    }  # fmt: skip
+    for what, asked in asked_to_check.items():
+        if asked:
+            raise PlanError(
+                f"{what} of tp.compile asks for looks at the states of a run, and observer={observer!r} reads none",
+                fix=f'Leave {what} out of tp.compile, or pass observer="snapshots".',
+            )
     source = setup.source if setup._compiled is None else setup.system
     if observer == NONE and r.save_every is not None:
         raise PlanError(
@@ -114,6 +125,18 @@ def check(setup: Setup, observer: Any, r: Request) -> None:
             raise PlanError(
                 f"observer={observer!r} does not work with {what} yet", fix='Pass observer="snapshots".'
             )
+
+
+def warn_of_poles(setup: Setup, o: Observation) -> None:
+    """Of many members that are reduced to a few numbers it is not known whether one passed a pole."""
+    reduced = o.summary is not None and o.summary.is_ensemble
+    if reduced and setup.checks != "off" and setup.compiled.poles:
+        what = (
+            f"{setup.system.name}: whether members stepped over a pole of the energy was not looked at: "
+            f"observer={o.observer!r} reduces them to a few numbers. "
+            'Run with observer="none" or "snapshots", which stop them there, or compile with checks="off"'
+        )
+        warnings.warn(PhysicsWarning(what), stacklevel=frames_to_user())
 
 
 def with_energies(setup: Setup, r: Request) -> Request:
@@ -228,6 +251,7 @@ def hand_out_less(out: Trajectory, o: Observation, setup: Setup) -> None:
     kept = Fetched(words, fetch)
     states = Fetched([s.name for s in run.system.seen.states], lambda: frozen(as_seen(run, kept.all())))
     last = out.final
+    out.metrics.pop("fractions", None)  # of frames
     out.final = Frame(states, last.step, last.t, kept, last.given, last.decided)
     out.t, out.steps, out.frames, out.kept = out.t[:0], out.steps[:0], {}, {}
     out.hash_of = lambda: state_hash(kept.all(), running.threads)
@@ -241,7 +265,9 @@ def hand_out_less(out: Trajectory, o: Observation, setup: Setup) -> None:
     if o.summary is not None:
         series = o.summary.series()
         at = times_at(running.schedule.observed(last.step), run.dt, run.t0)
-        out.observed = {name: (at[: len(v)], v) for name, v in series.items()}
+        out.observed = {
+            name: (at[: len(v)], v[: len(at)]) for name, v in series.items()
+        }  # to where it stopped
 
 
 def frozen(states: Mapping[str, Any]) -> dict[str, Any]:

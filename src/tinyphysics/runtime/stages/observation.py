@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -54,8 +54,20 @@ class Observation:
     _inside: Any = field(default_factory=threading.local)
 
     def diagnostics(self, every: Sequence[Any]) -> Sequence[Any]:
-        """What is measured of the run: where no frames are handed out, nothing that looks at states."""
-        return [d for d in every if d.name in MEASURED] if self.is_lean else every
+        """What is measured of the run: where no frames are handed out, nothing that looks at states, but for poles.
+
+        How near a run comes to its poles is kept in its loop.
+        """
+        if not self.is_lean:
+            return every
+        at_poles = [
+            replace(d, poles=partial(self.poles, d.poles), watch=None) for d in every if d.poles is not None
+        ]
+        return [*(d for d in every if d.name in MEASURED), *at_poles]
+
+    def poles(self, find: Callable[[Any, Run], Any], setup: Any, run: Run) -> Any:
+        """Nothing where members are reduced to a few numbers, from which a member that stopped cannot be taken back."""
+        return None if self.summary is not None and run.given.is_ensemble else find(setup, run)
 
     @property
     def is_lean(self) -> bool:
@@ -65,7 +77,9 @@ class Observation:
         """A run is about to begin: of a lean one no frames are laid out."""
         self.run, self.gpu = run, run.target.backend == "cuda"
         self.read_before = bytes_read_from(run.target)
-        if self.is_lean:
+        if (
+            self.is_lean and record.schedule.end is None
+        ):  # the part of a step at the end can fail: it is done then
             record.frames = {}
         if self.summary is not None:
             self.summary.is_ensemble, self.summary.whole = run.given.is_ensemble, self.gpu
@@ -137,6 +151,9 @@ class Observation:
         running = self.running
         assert running is not None
         r, i = running.record, running.given
+        if r.final:  # it ended between two steps
+            r.frames, self.running = {}, None
+            return r.final
         if running.n == running.schedule.first or not running.tiles:
             return dict(i.states)
         before = bytes_read_from(self.run.target) if self.gpu and self.run is not None else 0
