@@ -151,13 +151,7 @@ def complete(
     steps: int | None,
 ) -> None:
     """An InputError that names all that is missing for a run, and what to write or to pass for it."""
-    missing: list[tuple[str, str]] = []
-    for s in system.states:
-        needs = s.start is None and rates.get(s.name) not in given
-        if s.name not in given and needs and not continues(args):
-            example = ",".join(["1.0"] + ["0.0"] * (s.var.size - 1)) if s.var.ndim < 2 else '"[[...], ...]"'
-            fix = f"Pass --set {s.name}={example}, or write start = dict({s.name}=...) in {loaded.file}."
-            missing.append((f"the initial `{s.name}`", fix))
+    missing = [] if continues(args) else states_missing(loaded, system, given, rates)
     method = args.method or loaded.options.get("method", "auto")
     needs_dt = system.kind != "map" and not is_adaptive(system.kind, method)
     has_dt = args.dt is not None or loaded.dt is not None or {"error", "energy_drift"} & set(loaded.options)
@@ -167,6 +161,24 @@ def complete(
         )
     if steps is None and args.until is None:
         missing.append(("how long to run", "Pass --steps 1000 or --until 10."))
+    refuse_missing(missing)
+
+
+def states_missing(
+    loaded: Loaded, system: System, given: Sequence[str], rates: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """What of the initial state is not there, and what to pass for it."""
+    missing = []
+    for s in system.states:
+        if s.name not in given and s.start is None and rates.get(s.name) not in given:
+            example = ",".join(["1.0"] + ["0.0"] * (s.var.size - 1)) if s.var.ndim < 2 else '"[[...], ...]"'
+            fix = f"Pass --set {s.name}={example}, or write start = dict({s.name}=...) in {loaded.file}."
+            missing.append((f"the initial `{s.name}`", fix))
+    return missing
+
+
+def refuse_missing(missing: Sequence[tuple[str, str]]) -> None:
+    """An InputError of things that are missing, each with what to write."""
     if not missing:
         return
     if len(missing) == 1:
@@ -237,7 +249,9 @@ def energies(out: Trajectory) -> str:
         return f"energy of {plural(e.shape[1], 'member')}: from {e[-1].min():.9g} to {e[-1].max():.9g}"
     told = f"energy = {e[-1]:.12g}, {e[0]:.12g} at the start"
     if len(e) > 2:  # two frames say nothing about what happened between them
-        told += f"; largest change {np.abs(e - e[0]).max():.2g} in {plural(len(e), 'frame')}"
+        change = np.abs(e - e[0]).max()
+        relative = f", {change / abs(e[0]):.2g} of that at the start," if e[0] else ""
+        told += f"; largest change {change:.2g}{relative} in {plural(len(e), 'frame')}"
     return told
 
 
@@ -339,6 +353,7 @@ def explore_(args: argparse.Namespace) -> int:
     if args.file is None:
         raise InputError("--html needs a system", fix="Write tp explore kepler.py --html kepler.html.")
     loaded, given, system = begun(args, ("start", "dt", "steps"))
+    refuse_missing(states_missing(loaded, system, [*given], rates_by_momentum(system)))
     sim = simulation(args, loaded, system, default=LOOK_DT)
     made = explore(sim, given, args.html, args.steps)
     print(f"wrote {made}: {made.stat().st_size // 1024} KiB; open it in a browser, with or without a network")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -35,6 +36,10 @@ def explore_live(args: argparse.Namespace) -> int:
         path = Path(file)
     if not path.is_file():
         raise InputError(f"there is no file `{path}`", fix="Give a Python file: kepler.py or kepler.py:NAME.")
+    if not 0 < args.seconds < math.inf:
+        raise InputError(
+            f"--seconds {args.seconds:g} is not a time for a compilation", fix="Write --seconds 20."
+        )
     options = {n: getattr(args, n) for n in COMPILING if getattr(args, n, None) is not None}
     command = [sys.executable, "-m", "tinyphysics.explore_child", str(path.resolve().parent)]
     session = Session(path, name, options, () if args.file else gallery)

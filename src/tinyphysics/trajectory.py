@@ -654,7 +654,8 @@ class Trajectory:
     def _told_drift(self) -> str:
         """The drift of the energy if it is known, or at once for the frames alone; nothing is run for it."""
         if "drift energy" in self._cache:
-            found = self._cache["drift energy"].value
-            return f", energy drift {found if isinstance(found, float) else found.max(initial=0.0):.1e}"
+            known = self._cache["drift energy"]
+            found = known.value if isinstance(known.value, float) else known.value.max(initial=0.0)
+            return f", energy drift {found:.1e}{'' if known.note else ' of its terms'}"
         seen = self.origin.glance() if hasattr(self.origin, "glance") else None
-        return "" if seen is None else f", energy drift {seen:.1e} over its frames"
+        return "" if seen is None else f", energy drift {seen:.1e} of its terms over its frames"

@@ -183,7 +183,7 @@ def test_the_archive_holds_the_frames(capsys, file, tmp_path):
 def test_two_frames_say_nothing_about_the_energy_between_them(capsys, file):
     assert "largest change" not in tp_(capsys, "run", file(SPRING), "--frames", 2)[1]
     for options in ([], ["--save-every", 1], ["--frames", 40]):
-        assert "in 21 frames" in tp_(capsys, "run", file(SPRING), *options)[1]
+        assert "of that at the start, in 21 frames" in tp_(capsys, "run", file(SPRING), *options)[1]
 
 
 def test_a_run_that_blows_up_says_where_and_exits_with_one(capsys, file):

@@ -170,6 +170,21 @@ def test_the_command_writes_the_page(tmp_path, capsys):
     assert "wrote" in capsys.readouterr().out and (tmp_path / "run.html").stat().st_size < MOST
 
 
+def test_the_command_says_what_to_pass_to_it(tmp_path, capsys):
+    (tmp_path / "bare.py").write_text(
+        "import tinyphysics as tp\n\n\n@tp.hamiltonian\ndef H(q, p):\n    return p**2 + q**2\n"
+    )
+    assert (
+        main(["explore", str(tmp_path / "bare.py"), "--html", str(tmp_path / "run.html"), "--set", "q=1"])
+        == 2
+    )
+    told = capsys.readouterr().err
+    assert "Pass --set p=1.0" in told and "sim.explore" not in told and not (tmp_path / "run.html").exists()
+    for seconds in ("-1", "0", "nan"):
+        assert main(["explore", str(tmp_path / "bare.py"), "--seconds", seconds, "--no-browser"]) == 2
+        assert f"--seconds {seconds} is not a time" in capsys.readouterr().err
+
+
 def test_wrong_calls_are_answered_in_words(tmp_path):
     sim, found = simulation(GALLERY[[f.stem for f in GALLERY].index("kepler")])
     with pytest.raises(InputError, match="`p` is not given"):

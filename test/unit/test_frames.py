@@ -438,9 +438,13 @@ def test_repr_tells_the_drift_and_runs_nothing(monkeypatch):
     large = tp.compile(cluster, dt=0.001).evolve(**STARS, steps=20)
     for place in ("origin.execute", "origin.observe_states"):
         monkeypatch.setattr(f"tinyphysics.runtime.stages.{place}", None)
-    assert "energy drift" in repr(small) and "over its frames" in repr(small) and "drift" not in repr(large)
+    assert (
+        "energy drift" in repr(small)
+        and "of its terms over its frames" in repr(small)
+        and "drift" not in repr(large)
+    )
     monkeypatch.undo()
-    told = f"energy drift {small.drift():.1e}"
+    told = f"energy drift {small.drift():.1e} of its terms"
     assert told in repr(small) and "frames" not in repr(small).split("drift")[1]
     small.metrics["notes"] = ("a note",)
     assert "a note" in repr(small)

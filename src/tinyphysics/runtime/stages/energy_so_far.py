@@ -68,9 +68,11 @@ class EnergySoFar:
     def told(self, frames_only: bool) -> str:
         if not self.finite:
             return "energy not finite"
-        off = self.worst / (float(np.abs(self.first).max()) or 1.0)
+        first = float(np.abs(self.first).max())
+        off, of = self.worst / (first or 1.0), " of that at the start" if first else ""
         far = ": dt may be too long" if off > FAR else ""
-        return f"energy {'off by' if frames_only else 'drift'} {off:.1e}{' in the frames' if frames_only else ''}{far}"
+        what, where = ("off by", " in the frames") if frames_only else ("drift", "")
+        return f"energy {what} {off:.1e}{of}{where}{far}"
 
     def of_frames(self, energy: UOp, rows: int) -> Any:
         """The first frame, if it was not counted, and the last one: not all between, which would take long."""

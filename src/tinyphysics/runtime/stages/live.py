@@ -75,7 +75,8 @@ def told(out: Trajectory, system: System) -> Callable[[int], str]:
     e = np.asarray(out.energy)
     if not e.size:
         return lambda k: ""
+    of = " of that at the start" if np.abs(e[0]).max() else ""
     with np.errstate(invalid="ignore", over="ignore"):
         off = np.abs(e - e[0]).reshape(len(e), -1).max(axis=1) / (np.abs(e[0]).max() or 1.0)
     worst = np.maximum.accumulate(np.where(np.isfinite(off), off, np.inf))
-    return lambda k: f"energy off by {worst[k]:.0e}"
+    return lambda k: f"energy off by {worst[k]:.0e}{of}"
