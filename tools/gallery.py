@@ -59,6 +59,31 @@ def tip(out: Any) -> dict[str, Any]:
     return {"x": np.sin(a) + np.sin(b), "y": -np.cos(a) - np.cos(b)}
 
 
+def bands(ax: Any, out: Any) -> None:
+    """Of z = W z + b, the energy of four bands at every twentieth step."""
+    w, b, z, rows = out.w[0], out.b[0], np.ones(len(out.b[0])), []
+    for n in range(6_000):
+        z = w @ z + b
+        if n % 20 == 0:
+            rows.append((z.reshape(4, -1) ** 2).sum(1))
+    ax.imshow(np.log(np.array(rows).T), aspect="auto", extent=(0, 6_000, 4, 0))
+    ax.set(xlabel="step", ylabel="band", yticks=[])
+
+
+def learning(ax: Any, out: Any) -> None:
+    """The loss of a matrix that is learned from what another does."""
+    n = out.row.shape[-1]
+    rng, learned, losses = np.random.default_rng(1), np.zeros((n, n)), []
+    true, sim = rng.normal(size=(n, n)) / np.sqrt(n), tp.compile(out.origin.run.system.seen)
+    for _ in range(100):
+        z = rng.normal(size=n)
+        end = sim.evolve(row=learned, y=true @ z, loss=np.zeros(n), z=z, steps=1).final
+        learned = end.row
+        losses.append(end.loss.sum())
+    ax.semilogy(losses)
+    ax.set(xlabel="step", ylabel="loss")
+
+
 def from_above(out: Any) -> dict[str, Any]:
     """Of a pendulum that swings in two directions."""
     return {"x": np.sin(out.theta) * np.cos(out.phi), "y": np.sin(out.theta) * np.sin(out.phi)}
@@ -179,6 +204,7 @@ GROUPS: dict[str, dict[str, Row]] = {
         "spherical_pendulum": Row(steps=2_000, axes=from_above),
         "cart_pole":        Row(steps=2_000, axes=lambda out: {"y": "theta"}),
         "hoop":             Row(steps=2_000, kind="phase"),
+        "harness":          Row(steps=500, kind="phase"),
         "links":            Row(steps=1_000, kind="time"),
         "custom_op":        Row(steps=2_000, kind="phase"),
         "forces":           Row(steps=3_000),
@@ -211,6 +237,8 @@ GROUPS: dict[str, dict[str, Row]] = {
     },
     "Maps and random numbers": {
         "standard_map":     Row(run={"K": 0.97}, kind="map"),
+        "operator_loop":    Row(steps=1, draw=bands),
+        "operator_train":   Row(steps=1, draw=learning),
         "ising":            Row(steps=400, run={"seed": 1}, start={"T": 2.3}, draw=spins),
         "life":             Row(steps=300, start={"cells": patch()}, draw=cells),
         "lattice_gas":      Row(steps=120, draw=density),

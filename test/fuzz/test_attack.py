@@ -428,7 +428,7 @@ def test_a_pole_that_is_passed_in_silence_or_in_one_piece_alone_would_be_found(m
 def test_a_gradient_that_is_off_would_be_found(monkeypatch):
     s, honest, t = Subject(HENON.without(options={"dt": 0.1, "backend": "llvm"})), Tally(), Tally()
     slopes.check(s, honest)
-    assert not honest.findings and honest.yes == {"slopes": 1, "tangents": 1}
+    assert not honest.findings and {"slopes", "tangents"} <= {*honest.yes}
     right = tp.Simulation.value_and_grad
 
     def wrong(sim, *given, **more):

@@ -67,9 +67,11 @@ def built(tmp_path, capsys, text: str, *options: str) -> tuple[str, list[str]]:
     """(the hash of the run in Python, the lines that the program prints)."""
     file, made = tmp_path / "file.py", tmp_path / "made"
     file.write_text(text)
-    of_python = printed(["run", str(file), *(x for x in options if x != "--static")], capsys).rpartition(
-        "hash="
-    )[2]
+    of_python = (
+        printed(["run", str(file), *(x for x in options if x != "--static")], capsys)
+        .rpartition("hash=")[2]
+        .split()[0]
+    )
     told = printed(["build", str(file), "-o", str(made), *options], capsys)
     assert of_python.strip() in told
     return of_python.strip(), subprocess.run(

@@ -100,8 +100,12 @@ def test_tangents_of_what_has_cotangents_alone_are_rows_of_the_jacobian(options,
 
     moved = sim.jvp(way, **START, **asked)
     assert list(moved) == ["q", "p"] and np.allclose(moved["q"], central(end, 0.0, h), rtol=1e-8)
+    two = {n: np.array([v, v]) for n, v in START.items() if n != "mu"}
+    if "acts" in asked:  # its tangents are carried from act to act, for every member
+        assert np.array_equal(sim.jvp(way, **two, mu=1.1, **asked)["q"], [moved["q"], moved["q"]])
+        return
     with pytest.raises(tp.PlanError, match="one run|for an ensemble"):
-        sim.jvp(way, **{n: np.array([v, v]) for n, v in START.items() if n != "mu"}, mu=1.1, **asked)
+        sim.jvp(way, **two, mu=1.1, **asked)
 
 
 # --- projections --------------------------------------------------------------------------------------

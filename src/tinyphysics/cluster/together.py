@@ -27,7 +27,7 @@ from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.storage.resume import joined
 
-MAKE = ("start", "restored", "resume", "snapshot", "some", "quiet")  # calls that return loops
+MAKE = ("start", "restored", "resume", "snapshot", "some", "quiet", "lent", "begin_again")  # calls that return loops
 Registers = Mapping[str, Any]
 
 
@@ -69,6 +69,9 @@ class FarEngine:
             _, params, members, dt, t0 = given[:5]
             return Loop(f(*given, **more), params, dt, t0, members)
         loop: Loop = given[0]
+        if name == "begin_again":
+            _, params, members, dt, t0 = given[1:6]
+            return Loop(f(loop.m, *given[1:], **more), params, dt, t0, members)
         params, members = loop.params, loop.members
         if name == "some":
             chosen = list(given[1])
