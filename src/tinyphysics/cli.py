@@ -39,7 +39,7 @@ from tinyphysics.runtime.api.watched import watch
 from tinyphysics.runtime.engines.target_table import target_table
 from tinyphysics.runtime.storage.checkpoint import read
 from tinyphysics.system import System
-from tinyphysics.target import BUILT
+from tinyphysics.target import TARGETS
 from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.trajectory import Stop, Trajectory
 from tinyphysics.user_file import (
@@ -437,7 +437,7 @@ def choices(**defaults: str) -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(add_help=False)
     p.add_argument("--method", metavar="NAME", help="auto, leapfrog, yoshida4, rk4, ...")
     p.add_argument("--order", type=int, help="order of a certified method")
-    p.add_argument("--backend", metavar="NAME", help=f"auto, {', '.join(BUILT)}")
+    p.add_argument("--backend", metavar="NAME", help=f"auto, {', '.join(TARGETS)}")
     p.add_argument("--precision", metavar="NAME", help=" or ".join(PRECISIONS))
     p.set_defaults(**defaults)
     return p
@@ -564,7 +564,7 @@ def parser() -> argparse.ArgumentParser:
         "replay", help="recompute a stored run and name the first step that differs", epilog=EXIT
     )
     a.add_argument("store", metavar="DIR.zarr", help="the store that was passed as save=")
-    a.add_argument("--backend", metavar="NAME", help=f"replay on another backend: {', '.join(BUILT)}")
+    a.add_argument("--backend", metavar="NAME", help=f"replay on another backend: {', '.join(TARGETS)}")
     a.set_defaults(command=replay)
     w = commands.add_parser("watch", help="watch a stored run in the terminal, while it is written or later")
     w.add_argument("store", metavar="DIR.zarr", help="the store that was passed as save=")

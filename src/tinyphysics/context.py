@@ -10,6 +10,7 @@ A flag is read from the environment as TINYPHYSICS_<NAME> and set in code with `
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from typing import Generic, TypeVar
 
 from tinyphysics.errors import InputError
 
+WHOLE = re.compile(r"-?[0-9]+")
 BEGAN = time.time()  # the code that runs is what the files held then
 
 
@@ -31,16 +33,29 @@ class Flag(Generic[T]):
         self.name, self.sentence = name, sentence
         self.default: T = default
         text = os.environ.get(f"TINYPHYSICS_{name}", str(default))
-        if isinstance(default, int) and not text.lstrip("-").isdigit():
-            raise InputError(
-                f"TINYPHYSICS_{name}={text!r} is not a whole number", fix=f"Unset it, or set it to {default}."
-            )
-        initial = type(default)(text)
-        self._var: ContextVar[T] = ContextVar(name, default=initial)
+        self._unread: str | None = None  # what the environment says, where it is no value
+        if isinstance(default, int) and not WHOLE.fullmatch(text):
+            self._unread, text = text, str(default)
+        self._var: ContextVar[T | None] = ContextVar(name, default=None)
+        self._initial: T = type(default)(text)
 
     @property
     def value(self) -> T:
-        return self._var.get()
+        """Of the innermost `with`, or of the environment: an error where that is no value, when it is asked for."""
+        inner = self._var.get()
+        if inner is not None:
+            return inner
+        if self._unread is not None:
+            raise InputError(
+                f"TINYPHYSICS_{self.name}={self._unread!r} is not a whole number",
+                fix=f"Unset it, or set it to {self.default}.",
+            )
+        return self._initial
+
+    @property
+    def told(self) -> T | str:
+        """The value, or what the environment says instead of one."""
+        return self._unread if self._unread is not None and self._var.get() is None else self.value
 
     @contextmanager
     def __call__(self, value: T) -> Iterator[None]:

@@ -30,8 +30,8 @@ from tinyphysics.front.trace import map_ as of_map
 from tinyphysics.given import shown
 from tinyphysics.given import whole as a_whole
 from tinyphysics.runtime.api.compile import compile as compiled
-from tinyphysics.runtime.api.taken_kernel import TakenKernel, refuse_names
-from tinyphysics.util import digest, one_of, prod
+from tinyphysics.runtime.api.taken_kernel import TakenKernel, refuse_names, refuse_no_names, same_grid, unfit
+from tinyphysics.util import did_you_mean, digest, one_of, prod
 
 VERSION = 1  # of buffers, bindings and constants
 WORKGROUP = 256  # threads
@@ -151,13 +151,33 @@ class BoundOperator:
         return digest(repr(told).encode())
 
     def text(self, target: str) -> str:
-        """The kernel for a target of `sim.kernel`, with the header of the operator in front of it."""
+        """The kernel for a target of `sim.kernel`, with its own buffers: rows of a state, as its first line says."""
+        if self.operator.type == "float64" and target in SHORT:
+            raise InputError(
+                f"{self.operator.name} computes in float64, which kernels in {target.upper()} do not have here",
+                fix=f"Take it as {one_of(sorted(set(HEADERS) - set(SHORT)))}, or choose an operator in float32.",
+            )
         sim = compiled(self.operator.system(self.sizes), precision=self.operator.type)
         taken = sim.kernel(target, members=max(self.operator.elements(self.sizes), 1))
         if taken.text is None:
             raise InputError(f'"{target}" is no text', fix="bind(...).kernel.binary has the module.")
-        head = self.operator.header(target) if target in HEADERS else ""
-        return head + taken.text
+        return f"{COMMENT.get(target, '//')} {self._about(taken)}\n{taken.text}"
+
+    def _about(self, taken: TakenKernel) -> str:
+        """Where the numbers of each buffer are in the kernel as sim.kernel writes it."""
+        rows = [name.partition(".")[0] for name in taken.buffers[0].rows]
+        told = []
+        for b in self.operator.buffers:
+            of = b.of or b.name
+            if b.name == self.operator.shared:
+                told.append(f"{b.name}: the constants {of}.0, {of}.1, ...")
+                continue
+            first, count = rows.index(of), rows.count(of)
+            told.append(
+                f"{b.name}: row {first}" if count == 1 else f"{b.name}: rows {first} to {first + count - 1}"
+            )
+        o = self.operator
+        return f"{o.name} {o.version}: {o.about}; {', '.join(told)}; an element is a member"
 
     def shape(self, b: OperatorBuffer) -> tuple[int, ...]:
         return tuple(self.sizes[x] if isinstance(x, str) else x for x in b.shape)
@@ -225,6 +245,7 @@ class BoundOperator:
             rows.T[whole, :rest] = flat[whole * numbers :]
 
     def _check(self, buffers: Mapping[str, Any], constants: bytes | None, grid: Any) -> None:
+        refuse_no_names(buffers)
         known = {b.name: b for b in self.operator.buffers}
         for name in buffers:
             if name not in known:
@@ -233,17 +254,16 @@ class BoundOperator:
             if name not in buffers:
                 raise InputError(f"the buffer `{name}` is missing", fix="op.new_buffers() makes all of them.")
             a = buffers[name]
-            good = isinstance(a, np.ndarray) and a.shape == self.shape(b) and a.dtype == self.operator.type
-            if not good or not a.flags.c_contiguous or b.access == WRITE and not a.flags.writeable:
+            if wrong := unfit(a, self.operator.type, self.shape(b), b.access == WRITE):
                 raise InputError(
-                    f"the buffer `{name}` is {getattr(a, 'dtype', type(a).__name__)} {getattr(a, 'shape', ())}",
+                    f"the buffer `{name}` {wrong}",
                     fix=f"It has to be a C-contiguous array, {self.operator.type} {self.shape(b)}.",
                 )
         if constants is not None and constants != self.packed():
             raise InputError(
                 f"the constants are not those of {dict(self.sizes)}", fix="Pass op.packed(), or nothing."
             )
-        if grid is not None and tuple(grid) != self.grid:
+        if grid is not None and not same_grid(grid, self.grid):
             raise InputError(
                 f"grid={shown(grid)} does not cover it", fix=f"Leave it out, or pass {self.grid}."
             )
@@ -275,7 +295,17 @@ def three(first: str, second: str, last: str, shape: Shape) -> tuple[OperatorBuf
     )
 
 
-REGISTRY: dict[str, Operator] = {
+class Registry(dict[str, Operator]):
+    """Operators by name; a name that is none of them is an InputError that lists them."""
+
+    def __missing__(self, name: Any) -> Operator:
+        raise InputError(
+            f"there is no operator {shown(name)}",
+            fix=f"{did_you_mean(str(name), list(self))}Operators: {one_of(list(self))}.",
+        )
+
+
+REGISTRY: dict[str, Operator] = Registry({
     o.name: o for o in (
         Operator("add", "result = a + b", lambda s: add, three("a", "b", "result", ("n",)), ("n",), lambda s: s["n"],
                  "float32"),
@@ -290,7 +320,7 @@ REGISTRY: dict[str, Operator] = {
                   OperatorBuffer("w", 2, ("D", "D"), READ), OperatorBuffer("b", 3, ("D",), READ)),
                  ("D",), lambda s: s["D"], shared="z_curr"),
     )
-}  # fmt: skip
+})  # fmt: skip
 
 
 # --- headers --------------------------------------------------------------------------------------------
@@ -347,6 +377,8 @@ def wgsl_header(o: Operator) -> str:
     return "\n".join(lines) + "\n"
 
 
+SHORT = ("glsl", "wgsl")  # kernels whose numbers have 32 bits
+COMMENT = {"llvm": ";"}
 HEADERS: dict[str, Callable[[Operator], str]] = {
     "c": c_header, "cuda": cuda_header, "glsl": glsl_header, "wgsl": wgsl_header,
 }  # fmt: skip

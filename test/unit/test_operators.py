@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from here import need
 from tinyphysics.errors import InputError
 from tinyphysics.operators import HEADERS, REGISTRY, RESERVED, bytes_of
 
@@ -109,7 +110,9 @@ def test_headers_have_what_the_registry_says(name):
     op = o.bind(**SIZES[name])
     assert {n: a.nbytes for n, a in op.new_buffers().items()} == bytes_of(o, SIZES[name])
     assert len(op.packed()) == 4 * len(o.constants) and op.hash == o.bind(**SIZES[name]).hash
-    assert o.header("cuda") in op.text("cuda") and "section_step" in op.text("cuda")
+    first, rest = op.text("cuda").split("\n", 1)
+    assert "section_step" in rest and all(f"{b.name}: " in first for b in o.buffers)
+    assert o.header("cuda") not in op.text("cuda")  # which is for kernels with other buffers
 
 
 @pytest.mark.skipif(shutil.which("glslangValidator") is None, reason="needs glslangValidator")
@@ -121,6 +124,46 @@ def test_the_headers_of_shaders_compile(name, tmp_path):
         ["glslangValidator", "-V", str(shader)], capture_output=True, text=True, cwd=tmp_path
     )
     assert done.returncode == 0, done.stdout
+
+
+SHORT = [name for name, o in REGISTRY.items() if o.type == "float32"]
+
+
+@pytest.mark.skipif(shutil.which("glslangValidator") is None, reason="needs glslangValidator")
+@pytest.mark.parametrize("name", SHORT)
+def test_the_text_of_glsl_is_a_whole_shader(name, tmp_path):
+    shader = tmp_path / "kernel.comp"
+    shader.write_text(REGISTRY[name].bind(**SIZES[name]).text("glsl"))
+    done = subprocess.run(
+        ["glslangValidator", "-V", str(shader)], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_the_text_of_wgsl_is_a_whole_shader(name):
+    need("webgpu")
+    from tinyphysics.device.webgpu.driver import machine
+
+    machine().module(REGISTRY[name].bind(**SIZES[name]).text("wgsl"))
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+@pytest.mark.parametrize("name", REGISTRY)
+def test_the_text_of_c_compiles(name, tmp_path):
+    source = tmp_path / "kernel.c"
+    source.write_text(REGISTRY[name].bind(**SIZES[name]).text("c"))
+    done = subprocess.run(["cc", "-O0", "-c", str(source)], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+@pytest.mark.all
+def test_the_text_of_cuda_compiles(tmp_path):
+    source = tmp_path / "kernel.cu"
+    source.write_text(REGISTRY["operator_step"].bind(D=4).text("cuda"))
+    done = subprocess.run(["nvcc", "-ptx", str(source)], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
@@ -137,6 +180,8 @@ def test_wrong_names_sizes_and_arrays_are_told():
     o = REGISTRY["operator_step"]
     op = o.bind(D=3)
     b = op.new_buffers()
+    frozen = np.zeros(3)
+    frozen.flags.writeable = False
     wrong = {
         "is not a buffer": lambda: op({**b, "metrics": np.zeros(3)}),
         "`b` is missing": lambda: op({n: a for n, a in b.items() if n != "b"}),
@@ -147,6 +192,14 @@ def test_wrong_names_sizes_and_arrays_are_told():
         "is not a size": lambda: o.bind(D=3, n=4),
         "are not 2 bands of 4": lambda: REGISTRY["qfeat"].bind(D=10, B=2, band_size=4),
         "no header": lambda: o.header("hlsl"),
+        "no operator 'ad'": lambda: REGISTRY["ad"],
+        "by their names, not as None": lambda: op(None),
+        "by their names, not as \\[1, 2\\]": lambda: op([1, 2]),
+        "grid=1 does not cover": lambda: op(b, grid=1),
+        "`z_next` is read-only": lambda: op({**b, "z_next": frozen}),
+        "`w` does not have its rows": lambda: op({**b, "w": np.asfortranarray(b["w"] + np.eye(3))}),
+        "`w` is 3, which is no array": lambda: op({**b, "w": 3}),
+        "computes in float64, which kernels in WGSL": lambda: op.text("wgsl"),
     }
     for says, call in wrong.items():
         with pytest.raises(InputError, match=says):

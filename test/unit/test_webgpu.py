@@ -14,15 +14,16 @@ import pytest
 
 import tinyphysics as tp
 from here import missing, need
-from tinyphysics.context import WEBGPU_ADAPTER
+from tinyphysics.context import WEBGPU_ADAPTER, Flag
 from tinyphysics.device.host.arrays import Evaluator
 from tinyphysics.device.webgpu import driver
 from tinyphysics.device.webgpu.probe import OURS, OWN, ROWS, Probe, expected, judged, triples
-from tinyphysics.errors import BackendError
+from tinyphysics.errors import BackendError, InputError
 from tinyphysics.explorer.page import ASSETS
 from tinyphysics.ir import UOp, f32
 from tinyphysics.rules.functions import whole_float
 from tinyphysics.runtime.engines import webgpu
+from tinyphysics.tpir.kernels.rows import kernel_of
 
 pytestmark = pytest.mark.requirement("S1-68")
 SWIFTSHADER = Path(
@@ -265,6 +266,15 @@ def test_opengl_is_refused_the_claim_of_bits():
         out = run("kepler", "webgpu", 70, 2)
         assert out.hash.startswith("webgpu:") and not out.metrics["webgpu"]["bits"]
         assert out.metrics["webgpu"]["off_at_first"] < 1e-4
+        system, dt, start = SYSTEMS["kepler"]
+        for precision in ("compensated", "float32"):  # error words are compared with what they are added to
+            sim = tp.compile(system, dt, backend="webgpu", precision=precision)
+            one = sim.evolve(**start, steps=70, hash_every=35, options={"observer": "none"})
+            assert one.hash.startswith("webgpu:") and one.metrics["webgpu"]["off_at_first"] < 1e-4
+            along = sim.evolve(**start, steps=70, hash_every=35)
+            again = sim.evolve(steps=35, resume=along, hash_every=35)
+            for _, h in (*along.hashes, *again.hashes):
+                assert h.startswith("webgpu:") and h.count(":") == 1
         assert "does not have the bits of llvm ((x+y)−x is wrong in" in out.metrics["notes"][0]
 
 
@@ -308,6 +318,32 @@ def test_an_adapter_that_is_not_there_is_named():
     need("webgpu")
     with WEBGPU_ADAPTER(99), pytest.raises(BackendError, match="no WebGPU adapter 99"):
         driver.machine()
+
+
+def test_how_far_an_adapter_is_off_is_of_one_run_and_of_whole_numbers():
+    assert webgpu.together(np.array([[1, 2], [1e-8, 0], [3, 4]], np.float32), (0, 0, 2)).tolist() == [
+        [1 + float(np.float32(1e-8)), 2], [0, 0], [3, 4]
+    ]  # fmt: skip
+    k = kernel_of(tp.compile(kepler, 0.02, precision="compensated").built.program)
+    assert k.section("step").highs == (0, 1, 0, 1, 4, 5, 4, 5)
+
+
+@pytest.mark.parametrize("dt", [[0.02, 1], [0.02], "a", None, float("nan")])
+def test_words_are_of_one_number(dt):
+    kernel = tp.compile(kepler, 0.02, precision="float32").kernel("wgsl")
+    assert kernel.words("section_step", {"dt": 0.02}) == kernel.words("section_step")
+    with pytest.raises(InputError, match="dt=.* is not a number"):
+        kernel.words("section_step", {"dt": dt})
+
+
+def test_a_variable_that_is_no_number_is_an_error_of_what_reads_it(monkeypatch):
+    monkeypatch.setenv("TINYPHYSICS_WEBGPU_ADAPTER", "x")
+    read = Flag("WEBGPU_ADAPTER", 0, "")
+    assert read.told == "x"
+    with pytest.raises(InputError, match="TINYPHYSICS_WEBGPU_ADAPTER='x' is not a whole number"):
+        read.value  # noqa: B018
+    with read(1):
+        assert read.value == read.told == 1
 
 
 def test_the_text_has_a_function_for_each_section_and_one_text_for_every_adapter():

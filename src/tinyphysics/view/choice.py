@@ -82,7 +82,7 @@ def choose_kind(out: Trajectory, system: System, asked: Any) -> str:
     suits = suiting(system)
     if asked is None or asked == AUTO:
         return "3d" if suits[:2] == ["orbit", "3d"] and leaves_the_plane(out, system) else suits[0]
-    if asked not in KINDS:
+    if not isinstance(asked, str) or asked not in KINDS:
         raise InputError(
             f"kind={asked!r} is not a kind of picture",
             fix=f"{did_you_mean(str(asked), KINDS)}This run can be drawn as {', '.join(suits)}.",

@@ -242,8 +242,8 @@ class ShaderWriter:
 
 def refuse(what: str) -> None:
     raise BackendError(
-        f"WebGPU computes with 32 bits, and this kernel has {what}",
-        fix='backend="wasm" runs in a browser with float64; or choose precision="float32".',
+        f"a shader (WGSL or GLSL) computes with 32 bits here, and this kernel has {what}",
+        fix='Choose precision="float32"; with float64, "wasm" runs in a browser, and "c", "cuda" and "opencl" are text.',
     )
 
 

@@ -32,7 +32,7 @@ from tinyphysics.runtime.stages.observation import (
 from tinyphysics.runtime.stages.outcome import shown as as_seen
 from tinyphysics.runtime.stages.resolve import Request
 from tinyphysics.runtime.stages.setup import Setup
-from tinyphysics.runtime.state.digest import state_hash
+from tinyphysics.runtime.state.digest import as_marked, state_hash
 from tinyphysics.runtime.state.ensemble import shaped
 from tinyphysics.runtime.state.frames import MOST, stride_of
 from tinyphysics.runtime.state.schedule import times_at
@@ -254,7 +254,7 @@ def hand_out_less(out: Trajectory, o: Observation, setup: Setup) -> None:
     out.metrics.pop("fractions", None)  # of frames
     out.final = Frame(states, last.step, last.t, kept, last.given, last.decided)
     out.t, out.steps, out.frames, out.kept = out.t[:0], out.steps[:0], {}, {}
-    out.hash_of = lambda: state_hash(kept.all(), running.threads)
+    out.hash_of = as_marked(out.hash_of, lambda: state_hash(kept.all(), running.threads))
     out.origin = NotHandedOut(o.observer)
     nothing = out.origin
 

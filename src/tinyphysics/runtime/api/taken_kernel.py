@@ -15,7 +15,7 @@ from tinyphysics.device.numbers import NUMPY_DTYPE
 from tinyphysics.emit.scalar.shaders import written
 from tinyphysics.emit.text.shading import WGSL
 from tinyphysics.errors import BackendError, InputError, PlanError
-from tinyphysics.given import shown
+from tinyphysics.given import number, shown, whole
 from tinyphysics.ir.uop import UOp
 from tinyphysics.pipeline import stepped
 from tinyphysics.planner.cost.target import in_sandbox
@@ -113,7 +113,8 @@ class TakenKernel:
         """What a shader reads as `alike`, of its function's name: words that depend on the constants alone."""
         if not self.emission.handed:
             raise InputError(
-                f'sim.kernel(target="{self.target}") reads its constants as they are', fix="See op.packed()."
+                f'sim.kernel(target="{self.target}") reads its constants as they are',
+                fix="`packed()` of this kernel has them.",
             )
         if function not in self.functions:
             raise InputError(f"there is no function `{function}`", fix=f"There are {one_of(self.functions)}.")
@@ -140,7 +141,7 @@ class TakenKernel:
         self, buffers: Mapping[str, Any], constants: Mapping[str, Any] | None = None, grid: Any = None
     ) -> None:
         """So many `steps` of the `loop`, in place."""
-        if grid is not None and tuple(grid) != self.grid:
+        if grid is not None and not same_grid(grid, self.grid):
             raise InputError(
                 f"grid={shown(grid)} does not cover {self.members} members",
                 fix=f"Leave it out, or pass {self.grid}.",
@@ -181,23 +182,34 @@ class TakenKernel:
             source = out
 
     def _checked(self, buffers: Mapping[str, Any]) -> Mapping[str, Any]:
+        refuse_no_names(buffers)
         wanted = {b.name: b for b in self.buffers}
         refuse_names("a buffer", buffers, wanted)
         for name, b in wanted.items():
             if name not in buffers:
                 raise InputError(f"the buffer `{name}` is missing", fix="op.new_buffers() makes all of them.")
             a = buffers[name]
-            told = (tuple(getattr(a, "shape", ())), str(getattr(a, "dtype", type(a).__name__)))
-            if told != (b.shape, b.type) or not a.flags.c_contiguous or not a.flags.writeable:
+            if wrong := unfit(a, b.type, b.shape, writes=True):
                 raise InputError(
-                    f"the buffer `{name}` is {told[1]} {told[0]}",
+                    f"the buffer `{name}` {wrong}",
                     fix=f"It has to be a writable C-contiguous array, {b.type} {b.shape}; op.new_buffers() makes one.",
                 )
         return buffers
 
     def _values(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        if not isinstance(given, Mapping):
+            raise InputError(
+                f"constants are given by their names, not as {shown(given)}", fix='Write {"dt": 0.01}.'
+            )
         refuse_names("a constant", given, {c.name: c for c in self.constants})
         out = {c.name: given.get(c.name, c.value) for c in self.constants}
+        for c in self.constants:
+            if c.name in given:
+                example = f"{c.name}={1 if c.value is None else c.value}"
+                whole_one = c.type == "i64"
+                out[c.name] = (
+                    whole(c.name, out[c.name], 0) if whole_one else number(c.name, out[c.name], example)
+                )
         missing = [name for name, value in out.items() if value is None]
         if missing:
             raise InputError(
@@ -210,10 +222,32 @@ def as_word(v: Any) -> bytes:
     return bytes(np.ascontiguousarray(v[0], np.uint32 if v.dtype.kind == "b" else v.dtype).tobytes())
 
 
+def unfit(a: Any, type: str, shape: tuple[int, ...], writes: bool) -> str:
+    """What is wrong with an array as a buffer; empty if nothing is."""
+    if not hasattr(a, "dtype") or not hasattr(a, "flags"):
+        return f"is {shown(a)}, which is no array"
+    if a.dtype != type or tuple(a.shape) != shape:
+        return f"is {a.dtype} {tuple(a.shape)}"
+    if not a.flags.c_contiguous:
+        return "does not have its rows one after the other in memory (it is transposed, strided or in Fortran's order)"
+    return "is read-only, and the kernel writes it" if writes and not a.flags.writeable else ""
+
+
+def same_grid(given: Any, grid: tuple[int, ...]) -> bool:
+    return isinstance(given, (tuple, list)) and tuple(given) == grid
+
+
+def refuse_no_names(buffers: Any) -> None:
+    if not isinstance(buffers, Mapping):
+        raise InputError(
+            f"buffers are given by their names, not as {shown(buffers)}", fix="Write op(op.new_buffers())."
+        )
+
+
 def refuse_names(what: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
     for name in given:
         if name not in known:
-            near = did_you_mean(name, list(known))
+            near = did_you_mean(str(name), list(known))
             raise InputError(
                 f"`{name}` is not {what} of this kernel", fix=f"{near}There are {one_of(list(known))}."
             )

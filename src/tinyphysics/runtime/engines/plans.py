@@ -151,7 +151,7 @@ def key_of(kind: str, roots: list[UOp], rest: Any) -> str | None:
     ):
         return None
     # which decides nothing of a program
-    flags = {name: f.value for name, f in FLAGS.items() if f is not CUDA_TUNE}
+    flags = {name: f.told for name, f in FLAGS.items() if f is not CUDA_TUNE}
     return digest(repr([FORMAT, sys.version, sys.platform, package, flags, kind, dump(roots), rest]).encode())
 
 

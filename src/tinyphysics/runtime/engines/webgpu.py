@@ -72,7 +72,7 @@ class WebGpuLoader:
         self.made += 1
         most = 1 << (14 if given.clock else 24)  # numbers of the time are a table
         call = OnMembers(m, pipeline, handed(given, params, varying), f.operations, f.loops, most)
-        return Begun(call, here(f, params, varying), m, probe) if f.loops else call
+        return Begun(call, here(f, params, varying), m, probe, f.highs) if f.loops else call
 
 
 def here(f: Section, params: Sequence[UOp], varying: tuple[bool, ...]) -> Call:
@@ -164,6 +164,7 @@ class Begun:
     reference: Call
     m: Machine
     probe: Probe
+    highs: tuple[int, ...] = ()  # of error words the rows that they are added to
 
     def __call__(
         self, source: Any, out: Any, uniform: Any, varying: Any, flags: Any, series: Any,
@@ -182,10 +183,12 @@ class Begun:
         a, b, marks = np.zeros_like(given), np.zeros_like(given), np.zeros((2, few), np.int8)
         for call, out, seen in ((self.there, a, marks[0]), (self.reference, b, marks[1])):
             call(given, out, uniform, own, seen, None, 0, few, few, 0, n, 1)
-        compare(a, b, marks, n, self.m, self.probe)
+        compare(a, b, marks, n, self.m, self.probe, self.highs)
 
 
-def compare(a: Any, b: Any, marks: Any, steps: int, m: Machine, probe: Probe) -> None:
+def compare(
+    a: Any, b: Any, marks: Any, steps: int, m: Machine, probe: Probe, highs: Sequence[int] = ()
+) -> None:
     """An error where bits are claimed and differ; else the largest difference is kept for the report."""
     well = (marks == 0).all(axis=0) & np.isfinite(b).all(axis=0)
     same = (a.view(np.uint32) == b.view(np.uint32)).all(axis=0)
@@ -197,10 +200,21 @@ def compare(a: Any, b: Any, marks: Any, steps: int, m: Machine, probe: Probe) ->
                 fix='Leave backend= out, or choose backend="wasm".',
             )
         return
-    size = np.abs(b).max(axis=1, keepdims=True) if well.any() else 1.0
     with np.errstate(all="ignore"):
-        far = float(np.max(np.abs(a - b)[:, well] / np.where(size == 0, 1, size), initial=0.0))
+        x, y = (together(v[:, well], highs) for v in (a, b))
+        size = np.abs(y).max(axis=1, keepdims=True, initial=0.0)
+        far = float(np.max(np.abs(x - y) / np.where(size == 0, 1, size), initial=0.0))
     m.off = max(m.off, far)
+
+
+def together(v: Any, highs: Sequence[int]) -> Any:
+    """Numbers in float64, each with its error word; a row of error words alone says nothing."""
+    out = v.astype(np.float64)
+    lows = [k for k, high in enumerate(highs) if k != high]
+    for k in lows:
+        out[highs[k]] += out[k]
+    out[lows] = 0.0
+    return out
 
 
 def machine_rows() -> tuple[Row, ...]:

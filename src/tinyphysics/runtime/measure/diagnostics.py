@@ -48,9 +48,15 @@ if TYPE_CHECKING:
 Found = Mapping[str, Any]
 
 
+def mark_hashes(f: Finished, how: str) -> None:
+    """That of the last state, and those along the run; a run that goes on brings some that are marked already."""
+    f.out.hash_of = partial(marked, how, f.out.hash_of)
+    f.out.hashes = [(n, h if h.startswith(f"{how}:") else f"{how}:{h}") for n, h in f.out.hashes]
+
+
 def fast_math(f: Finished) -> Found:
     """So that no hash is compared with one from elsewhere."""
-    f.out.hash_of = partial(marked, "fast", f.out.hash_of)
+    mark_hashes(f, "fast")
     return {"math": "fast", "comparable": "with runs of this program, backend and machine alone"}
 
 
@@ -59,7 +65,7 @@ def adapter_begun(setup: Setup, run: Run) -> Found:
     if run.target.backend == "webgpu":
         from tinyphysics.device.webgpu.driver import machine  # an extra
 
-        machine().done_here = 0
+        machine().done_here, machine().off = 0, 0.0
     return {}
 
 
@@ -72,7 +78,7 @@ def adapter_bits(f: Finished) -> Found:
     told = {"adapter": str(m.info), "probe": str(probe), "blocks_done_here": m.done_here}
     if probe.claims_bits:
         return {"webgpu": {**told, "bits": True}}
-    f.out.hash_of = partial(marked, "webgpu", f.out.hash_of)
+    mark_hashes(f, "webgpu")
     return {"webgpu": {**told, "bits": False, "off_at_first": m.off}}
 
 

@@ -18,7 +18,7 @@ from tinyphysics.runtime.measure.lyapunov import EPSILON, stride_of, tell, trunc
 from tinyphysics.runtime.measure.tangents import ACT, GROWTH, Run, run_with_directions, simulation
 from tinyphysics.runtime.stages.resolve import Request
 from tinyphysics.runtime.stages.setup import Setup
-from tinyphysics.runtime.state.digest import state_hash
+from tinyphysics.runtime.state.digest import as_marked, state_hash
 from tinyphysics.runtime.state.encoding import owner
 from tinyphysics.tpir.program.lower import DIRECTION
 from tinyphysics.trajectory import Trajectory
@@ -81,7 +81,7 @@ def shown(setup: Setup, sim: Setup, out: Trajectory, r: Run | None) -> Trajector
 
     out.frames, out.kept = own(out.frames), own(out.kept)
     out.final = replace(out.final, states=own(out.final.states), kept=own(out.final.kept))
-    out.hash_of = partial(state_hash, out.final.kept, available())
+    out.hash_of = as_marked(out.hash_of, partial(state_hash, out.final.kept, available()))
     out._acts = {name: a for name, a in out._acts.items() if name != ACT}
     eps, steps = EPSILON.get(setup.goal.precision, 2.0**-52), int(out.final.step)
     if setup.checks != "off" and steps and grown > math.log(1.0 / eps):

@@ -32,7 +32,17 @@ STAGES = {  # the calls of an engine, by the stage that they are
     "read": ("synchronised", "synchronised_there", "registers"),
     "check": ("bad", "nearest", "nearest_of_all"),
 }
-MEASURED = ("magnus", "transfers", "math", "shape", "approximate", "substeps", "strict", "peak_memory")
+MEASURED = (
+    "magnus",
+    "transfers",
+    "math",
+    "webgpu",
+    "shape",
+    "approximate",
+    "substeps",
+    "strict",
+    "peak_memory",
+)
 READS = ("watch", "synchronised", "synchronised_there", "registers")  # what copies numbers out of a run
 
 

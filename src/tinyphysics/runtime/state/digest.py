@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,17 @@ def state_hash(state: Mapping[str, Any], threads: int = 1) -> str:
 def marked(how: str, hash_of: Callable[[], str]) -> str:
     """A hash that nobody takes for one of exact arithmetic."""
     return f"{how}:{hash_of()}"
+
+
+def as_marked(before: Callable[[], str], hash_of: Callable[[], str]) -> Callable[[], str]:
+    """Another digest, with the marks that the one before it has."""
+    if isinstance(before, partial) and before.func is marked:
+        return partial(marked, before.args[0], as_marked(before.args[1], hash_of))
+    return hash_of
+
+
+def unmarked(digest: str) -> str:
+    return digest.rpartition(":")[2]
 
 
 def digests(arrays: Sequence[Any]) -> Iterator[bytes]:

@@ -92,6 +92,9 @@ class Section:
         None  # of the loads: a loop ends where it holds for no lane, because a step would change nothing
     )
     rows: int = 0  # bodies in arrays that all have as many: what one member's vectors may hold side by side
+    highs: tuple[
+        int, ...
+    ] = ()  # of the loads: of an error word the place of what it is added to, of others its own
 
     def __str__(self) -> str:
         return "\n".join(line for line, _ in self.listed)
@@ -243,6 +246,7 @@ class Kernel:
     rows: int = 0
     tails: tuple[Tail, ...] = ()  # what is done after some of the stages
     going: UOp | None = None  # of what is carried
+    highs: tuple[int, ...] = ()  # of what is carried: of an error word the place of what it is added to
     seed: Seed | None = None  # of math="fast": what its roots begin with
     kinds: tuple[DType, ...] = ()  # of what is carried, where rows have another type: tpir/kernels/rows.py
     _cache: dict[tuple[str, bool, bool], Section] = field(default_factory=dict)
@@ -299,6 +303,7 @@ class Kernel:
                 tuple(Tail(t.period, parts[6 + 2 * k], parts[7 + 2 * k]) for k, t in enumerate(tails)),
                 parts[-2][0] if gate else None,
                 self.rows if loops else 0,
+                self.highs if loops else (),
             )
         return self._cache[name, careful, short]
 
@@ -435,6 +440,17 @@ def made_anew(program: Program, seed: Seed = PORTABLE) -> Kernel:
     return found
 
 
+def highs_of(program: Program, carried: Sequence[str]) -> tuple[int, ...]:
+    """Of each number that is carried the place of what it is added to, if it is an error word; else its own."""
+    lows = {f"S{k}": f"S{s.low_of}" for k, s in enumerate(program.states) if s.low_of is not None}
+    place = {name: k for k, name in enumerate(carried)}
+    out = []
+    for name in carried:
+        of, dot, index = name.partition(".")
+        out.append(place.get(f"{lows.get(of, of)}{dot}{index}", place[name]))
+    return tuple(out)
+
+
 @lru_cache(maxsize=8)
 @without_collections()
 def _built(program: Program, seed: Seed) -> Kernel:
@@ -517,6 +533,7 @@ def _built(program: Program, seed: Seed) -> Kernel:
         weights=named(weighed.pop("step"), names),
         bodies=bodies_of(program),
         rows=rows_of(program),
+        highs=highs_of(program, [str(names[u].arg) for u in carried]),
         going=going[0] if going else None,
         tails=tuple(Tail(t.period, tuple(substitute(roots, names))) for t, roots in zip(stages.tails, tails)),
         ends={
