@@ -141,6 +141,13 @@ def test_the_remedy_for_a_stale_flow_names_the_flow():
 def test_a_flag_that_is_no_number_is_named():
     env = os.environ | {"TINYPHYSICS_CHECK": "abc", "PYTHONPATH": str(Path(tp.__file__).parents[1])}
     done = subprocess.run(
-        [sys.executable, "-c", "import tinyphysics"], env=env, capture_output=True, text=True
+        [
+            sys.executable,
+            "-c",
+            "import tinyphysics as tp; from tinyphysics.physics.zoo import ZOO; tp.compile(ZOO['kepler'].system, 0.01)",
+        ],
+        env=env,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode and "TINYPHYSICS_CHECK='abc' is not a whole number" in done.stderr
