@@ -27,7 +27,16 @@ from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.storage.resume import joined
 
-MAKE = ("start", "restored", "resume", "snapshot", "some", "quiet", "lent", "begin_again")  # calls that return loops
+MAKE = (
+    "start",
+    "restored",
+    "resume",
+    "snapshot",
+    "some",
+    "quiet",
+    "lent",
+    "begin_again",
+)  # calls that return loops
 Registers = Mapping[str, Any]
 
 
