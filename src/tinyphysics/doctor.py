@@ -101,7 +101,7 @@ def self_test() -> dict[str, str]:
     for backend in EXAMINED:
         try:
             ready(backend)
-        except BackendError as error:  # an extra that nobody asked for
+        except BackendError as error:  # an extra that is not installed
             out[backend] = f"{NOT_HERE}{error.what}"
             continue
         try:

@@ -1,6 +1,6 @@
 """Where are plans and objects kept between processes?  In a private directory, by content hash, or nowhere.
 
-The directory holds machine code, so it must belong to the user and to nobody else. Files appear by an
+The directory holds machine code, so it must belong to the user alone. Files appear by an
 atomic rename and carry a checksum: a torn, foreign or damaged file is ignored and written again.
 """
 

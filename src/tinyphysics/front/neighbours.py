@@ -250,7 +250,7 @@ def nearest(a: UOp, b: UOp, cell: Sequence[UOp]) -> UOp:
 
 
 def apart(partner: UOp, order: UOp, few: bool) -> UOp:
-    """Is the second of a pair another than the partner of the first?  -1 is nobody."""
+    """Is the second of a pair another than the partner of the first?  -1 is no partner."""
     n = partner.shape[0]
     index = UOp.range(n)
     at = partner.cast(i64)

@@ -17,7 +17,7 @@ from tinyphysics.front.dense import det
 from tinyphysics.front.functions import absolute, concatenate, cos, cross, prod, reshape, sin, total
 from tinyphysics.front.measure import Subject, measure
 
-BOX = ("box", "cell")  # what the parameter that holds a periodic box is called, if nobody says otherwise
+BOX = ("box", "cell")  # what the parameter that holds a periodic box is called by default
 
 
 # --- reading a system -------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ def returned(address: int) -> None:
 
 
 def dropped(capsule: int) -> None:
-    """A capsule that nobody took from."""
+    """A capsule that was not consumed."""
     if is_capsule(capsule, NAME):
         _lent.pop(pointer_in(capsule, NAME), None)
 

@@ -108,7 +108,7 @@ def ask(name: str, *args: Any) -> None:
 def drop(home: int, name: str, handle: Any) -> None:
     """Gives something back, in whichever thread its last owner goes; what cannot be given back is the driver's.
 
-    It waits for nobody: the collector may come while this thread or another has a device to itself.
+    It does not wait: the collector may come while this thread or another has a device to itself.
     """
     if handle and not _closing():
         with suppress(BackendError), on(home):
@@ -221,7 +221,7 @@ class Device:
     processors: int
     context: Any
     stream: Any
-    free: dict[int, list[int]] = field(default_factory=dict)  # pointers that nobody uses, by their bytes
+    free: dict[int, list[int]] = field(default_factory=dict)  # pointers that are not in use, by their bytes
     lock: Any = field(default_factory=threading.RLock)
     launches: int = 0
     transfers: int = 0  # copies between host and device

@@ -57,7 +57,7 @@ class DeviceList:
 
     @made.setter
     def made(self, made: dict[str, cuda.Buffer]) -> None:
-        self._made, self.alone = made, False  # somebody had it
+        self._made, self.alone = made, False  # it was handed out
 
     @property
     def limit(self) -> Array:
@@ -68,7 +68,7 @@ class DeviceList:
         return self.place(what, b.size * b.dtype.bits // 8)
 
     def place(self, what: str, size: int) -> cuda.Buffer:
-        """Where something is made: in its old place if nobody else looks at that, so that graphs go on finding it."""
+        """Where something is made: in its old place if nothing else holds that, so that graphs go on finding it."""
         old = self.made.get(self.spec.name(what)) if self.alone else None
         return old if old is not None and old.size == size else cuda.Buffer(size)
 

@@ -1,7 +1,7 @@
 """How do loop nests run on a GPU?  As on a processor (device/engines/loops.py), with all buffers there and nests as launches.
 
 Many steps are queued as one graph; since buffers change places, a graph is of as many steps as bring them back. Only what
-somebody looks at comes here: frames, observables, a flag that says whether a guard fired or a number is none.
+is read comes here: frames, observables, a flag that says whether a guard fired or a number is none.
 """
 
 from __future__ import annotations

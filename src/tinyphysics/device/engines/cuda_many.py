@@ -197,7 +197,7 @@ class SpreadEngine(PlainEngine):
         return SpreadState(own, {place: who[place] for place in there})
 
     def overwrite(self, m: SpreadState, members: Sequence[int], well: int) -> None:
-        """As copies of one that is well: of the same device if it has one, since nobody looks at them."""
+        """As copies of one that is well: of the same device if it has one, since they are not read."""
         gone = set(members)
         for place, w in m.who.items():
             local = [int(k) for k in np.flatnonzero(np.isin(w, list(gone)))]

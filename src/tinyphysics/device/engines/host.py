@@ -45,7 +45,7 @@ class VmEngine(PlainEngine):
 
     launches = 0
     compiling = 0.0
-    numbers = room = 0  # nobody else can keep the registers of a loop
+    numbers = room = 0  # nothing else can keep the registers of a loop
     workers = 1
     made = found = 0
 

@@ -210,7 +210,7 @@ class MemberBuffers:
 
 @dataclass
 class Scratch:
-    """Buffers that nobody keeps beyond a step or a frame: one set for all members of a run."""
+    """Buffers that are not kept beyond a step or a frame: one set for all members of a run."""
 
     kernel: LoopKernel
     made: Callable[[Buffer], Any] = aligned

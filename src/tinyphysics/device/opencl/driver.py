@@ -26,7 +26,7 @@ NEWER = "its LLVM does not know this processor; a newer PoCL does"
 OPTIONS = "-cl-std=CL1.2"  # and nothing that lets the compiler change a number
 GROUP = 64  # work-items side by side, where there are many cores
 SHARES = 4  # of a loop for each core of a processor: the slower one takes fewer
-QUEUED = 256  # steps that may wait in a queue; then it is looked whether somebody wants to stop
+QUEUED = 256  # steps that may wait in a queue; then Ctrl-C is looked for
 _lock = threading.RLock()  # setting a kernel's arguments and queueing it are one thing
 
 

@@ -436,7 +436,7 @@ def driver(
     w.lines[phis:phis] = carried
     w.lines += ["  %k.next = add i64 %k, 1", "  br label %head", "exit:"]
     for row in rounds:
-        if not row[0].startswith(f"{section.name}."):  # what a step needs for itself is nobody else's
+        if not row[0].startswith(f"{section.name}."):  # what a step needs for itself is not read by others
             for b in vectors:
                 store(w, kernel, base[row], row[0], rows[row][b], b, width, n)
     for row in made:

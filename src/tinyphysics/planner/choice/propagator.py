@@ -156,7 +156,7 @@ def refusal(system: System, facts: Facts, goal: Goal) -> TinyPhysicsError | None
 
 
 def plan_jump(system: System, facts: Facts, goal: Goal, chosen: str = "") -> Plan:
-    """What stands for the loop; `chosen` is why, if nobody asked for it."""
+    """What stands for the loop; `chosen` is why, if it was not asked for."""
     if (error := refusal(system, facts, goal)) is not None:
         raise error
     assert goal.propagator is not None

@@ -14,7 +14,7 @@ LATENCY = 5e-9  # seconds from an operation to one that waits for it there
 LAUNCH = 0.1  # seconds until the first result: a kernel is made
 CONTEXT = 0.5  # more, where the device was not used before
 LEAST = 10**7  # steps of all members together, and
-FEWEST = 512  # members: below, nobody asks whether there is a GPU, since asking takes time and memory
+FEWEST = 512  # members: below, a GPU is not looked for, since looking takes time and memory
 COPY_RATE = 5e9  # bytes a second, between here and there
 
 

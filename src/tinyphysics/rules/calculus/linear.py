@@ -39,7 +39,7 @@ def identity(n: int) -> Rows:
 def solved(matrix: Sequence[Sequence[UOp]], right: Sequence[Sequence[UOp]], fused: bool = False) -> Rows:
     """X with matrix X = right; a zero pivot makes infinities. Zeros that are written are not computed with.
 
-    `fused` says that nobody decides later which products join which sums.
+    `fused` says that it is not decided later which products join which sums.
     """
     minus = less_product if fused else lambda x, a, b: less(x, times(a, b))
     a, b = [list(r) for r in matrix], [list(r) for r in right]

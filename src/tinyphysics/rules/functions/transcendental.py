@@ -274,7 +274,7 @@ def guarded(
 
     Where no condition is true, the bits are those of `lower`; a kernel keeps the conditions while it runs and
     repeats with `lower` if one was ever true. There is one condition for each argument, and none for functions in
-    `seen`: somebody sees what becomes of them.
+    `seen`: what becomes of them is seen.
     """
     plain, rare = usual(roots)
     roots = [*plain, *rare]

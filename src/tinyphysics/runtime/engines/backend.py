@@ -280,7 +280,7 @@ def gpu_here() -> bool:
 def choose_place(
     target: Target, requested: str, program: Source, w: tuple[int, int], whole: bool
 ) -> tuple[Target, str]:
-    """(where a run of so many (members, steps) is done, why), if nobody has said it: the bits are the same.
+    """(where a run of so many (members, steps) is done, why), if it was not chosen by the user: the bits are the same.
 
     `whole`: it is an ensemble with steps of one length, in float64 or float32. A run whose bits are its machine's stays here.
     """

@@ -1,4 +1,4 @@
-"""Engines whose state is made when somebody looks: what is asked of any of them is asked of that state."""
+"""Engines whose state is made when it is read: what is asked of any of them is asked of that state."""
 
 from __future__ import annotations
 

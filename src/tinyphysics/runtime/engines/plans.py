@@ -48,7 +48,7 @@ class PlanSummary:
     operations: int  # of a step
     way: str  # loop, or exact, method: then one jump stands for it
     instead: str  # what would delete the loop, if something would
-    slow: str  # why it runs instruction by instruction in Python, if nobody asked for that
+    slow: str  # why it runs instruction by instruction in Python, if that was not asked for
     scales: tuple[tuple[str, str], ...]  # (state, factor) where a run keeps other units
     traits: tuple[str, ...]  # of its step, in order: words of step.py
 

@@ -57,7 +57,7 @@ class Met:
     total: Any = field(repr=False)  # (members,) crossings so far, as they are counted
     alive: Any = field(
         default=None, repr=False
-    )  # (members,) whose events are kept; None: nobody's, because this is a replay
+    )  # (members,) whose events are kept; None: of no member, because this is a replay
     other: Any = None  # the same numbers, as a loop of clear steps
     held: Any = 0  # (members,) how often a member was stopped in them
     found: Found = Found()

@@ -28,7 +28,7 @@ from tinyphysics.runtime.state.schedule import Schedule
 from tinyphysics.target import TARGETS
 
 MOST_PRODUCTS = 32  # with a vector; the ends of a spectrum are found long before its middle
-DIGITS = 6  # of a frequency that are kept: more are not found, and the last bits are nobody's
+DIGITS = 6  # of a frequency that are kept: more are not found, and the last bits mean nothing
 SETTLING = 16  # products of a power iteration before its growth counts
 
 Product = Callable[[Any, Any], tuple[Any, Any]]  # (along q, along p) -> (bends, moves), a row for each member

@@ -176,7 +176,7 @@ class Looks:
             c.check_values(self.seen[key], key)
 
     def go(self, m: Any, a: int, b: int, seer: Seer | None = None) -> None:
-        """From step a to b, stopping where somebody looks, and where a seer wants to see the loop."""
+        """From step a to b, stopping where values are read, and where a seer wants to see the loop."""
         if a == 0:
             self.look_between(0)
         stops = sorted(n for n in self.steps if a < n <= b and n not in self.seen)

@@ -221,7 +221,7 @@ def no_solution(run: Running, member: int, before: States) -> Exception | None:
 
 
 def silence(run: Running, tile: Tile, m: Any, stopped: Mapping[int, Any]) -> None:
-    """A stopped member goes on as a copy of one that is well, so that it costs nothing and warns nobody."""
+    """A stopped member goes on as a copy of one that is well, so that it costs nothing and causes no warning."""
     well = next((k for k in range(tile.members) if k not in tile.frozen and k not in stopped), None)
     if well is not None:
         run.engine.overwrite(m, list(stopped), well)

@@ -46,7 +46,7 @@ def carried(run: Running, registers: Mapping[str, Any]) -> Carried:
 
 
 def keep_last(run: Running) -> None:
-    """Where a run ends early; not where everyone has failed, since from there nobody can go on."""
+    """Where a run ends early; not where every member has failed, since such a run cannot be resumed."""
     done = run.kept == run.n or run.frozen == run.given.members
     if run.keeper is None or done or any(stop.cause in ("store", "device") for stop in run.record.stops):
         return

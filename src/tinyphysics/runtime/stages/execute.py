@@ -49,7 +49,7 @@ MANY_FRAMES = 4  # beyond, the loop itself observes the states: a block need not
 
 
 def clock_of(system: System) -> UOp:
-    """The variable that stands for t0 + n*dt in an observable; where t is a state, nobody asks for that."""
+    """The variable that stands for t0 + n*dt in an observable; where t is a state, it is not needed."""
     if system.clock is not None:
         return UOp.var("steps times dt")
     return UOp.var("t") if system.time is None else system.time

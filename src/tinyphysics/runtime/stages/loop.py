@@ -143,7 +143,7 @@ def advance_tiles(run: Running, n: int, target: int) -> list[Done]:
 
 
 def nothing(run: Running) -> Record:
-    """No step, or nobody: every frame and observable that was asked for is there."""
+    """No step, or no member: every frame and observable that was asked for is there."""
     r, s = run.record, run.schedule
     run.n = s.steps
     for n in range(0, s.steps + 1, s.hash_every or s.steps + 1):

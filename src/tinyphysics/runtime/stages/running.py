@@ -146,7 +146,7 @@ class Running:
 
     @cached_property
     def many_leaves(self) -> bool:
-        """Is a state that nobody keeps sooner hashed where it is?  A thread of a GPU takes long over a leaf."""
+        """Is a state that is not kept sooner hashed where it is?  A thread of a GPU takes long over a leaf."""
         whole = sum(v.nbytes for v in self.given.states.values())
         return isinstance(self.engine, Distant) and whole >= HASHED_THERE
 

@@ -77,7 +77,7 @@ def state_hash(state: Mapping[str, Any], threads: int = 1) -> str:
 
 
 def marked(how: str, hash_of: Callable[[], str]) -> str:
-    """A hash that nobody takes for one of exact arithmetic."""
+    """A hash that cannot be taken for one of exact arithmetic."""
     return f"{how}:{hash_of()}"
 
 

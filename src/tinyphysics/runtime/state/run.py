@@ -24,7 +24,7 @@ from tinyphysics.util import digest
 
 @dataclass(frozen=True, eq=False)
 class LazyProgram:
-    """A program that is made when somebody looks at it; those with one key are one program."""
+    """A program that is made when it is first read; those with one key are one program."""
 
     key: str
     make: Callable[[], Program]
@@ -228,7 +228,7 @@ class Run:
     jump: Any = None  # Jumps (runtime/engines/jump.py); None: a loop
     series: Step | None = None  # a Taylor series in loops
     events: Mapping[str, UOp] = field(default_factory=dict)  # functions whose changes of sign are looked for
-    adaptive: bool = False  # are its steps only times that somebody looks at?
+    adaptive: bool = False  # are its steps only the times at which values are read?
     # the program with p_t as a state of that name, and of which flows it is: runtime/stages/origin.py
     watching: Callable[..., Program | LazyProgram] | None = None
     advice: str = ""  # for who takes very many steps of their own lengths

@@ -1,4 +1,4 @@
-"""Where does a new value go?  In place of the old one, unless somebody still reads that: then two buffers take turns."""
+"""Where does a new value go?  In place of the old one, unless that is still read: then two buffers take turns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tinyphysics.tpir.kernels.nests import Nest, Store
 def assign_buffers(
     nests: Sequence[Nest], target: dict[str, str]
 ) -> tuple[list[Nest], list[tuple[str, str]], dict[str, str]]:
-    """The nests with versions made buffers: in place where nobody reads the old value any more."""
+    """The nests with versions made buffers: in place where the old value is not read any more."""
     reads = [{u.arg[0] for u in n.loads()} for n in nests]
     writes = [{s.buffer for p in n.pieces for s in p.stores} for n in nests]
     physical: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Which sums over pairs show that a fast path was not allowed?  Then nobody has to ask at every pair.
+"""Which sums over pairs show that a fast path was not allowed?  Then not every pair has to be tested.
 
 The fast path of x**-1.5 is infinite or NaN where it is not for x. Products and sums keep that, so that a force has
 it, and the sum over the force's row: one look at each row, where the sum is read, instead of one at each pair.

@@ -32,7 +32,7 @@ from tinyphysics.util import one_of
 
 UNIT = 2.0**-44  # of every state, if none is given
 RANGE = 2.0**62  # a state is a whole number from -RANGE up to RANGE, which is left out
-SHOWN = 1.5 * RANGE  # what is taken back where somebody looks may lead a little out of it
+SHOWN = 1.5 * RANGE  # what is taken back where values are read may lead a little out of it
 EXACT = 2.0**52  # below it a whole number, and the difference of two, is one in float64
 LARGEST = 2.0**60  # a move is smaller: a number within the range plus twice a move does not wrap around
 MAGIC, MAGIC_BITS = 1.5 * 2.0**52, float(0x4338 << 48)  # a float64, and its bits as a whole number

@@ -1,6 +1,6 @@
 """How is a tree made on a CUDA device?  Its frame, keys along the curve, points in their order, then nodes level by level.
 
-Sizes depend on the number of points alone, so all of it is launches that nobody waits for. Every number is that of
+Sizes depend on the number of points alone, so all of it is launches without a wait. Every number is that of
 device/host/tree.py: sums of eight are taken in turn, and what is the smallest or largest does not depend on an order.
 """
 
@@ -147,7 +147,7 @@ def keys(f: NestWriter, _: str) -> None:
 
 # --- points and nodes -------------------------------------------------------------------------
 def rows(f: NestWriter, _: str) -> None:
-    """The points in their order; what fills the last leaf up pulls nobody."""
+    """The points in their order; what fills the last leaf up pulls no point."""
     c, n = Numbers(f), f.nest.sizes[0]
     there = c.new(f"icmp slt i64 %thread, {n}")
     who = c.get(ORDER, c.chosen(there, "%thread", "0", "i64"), "i32")

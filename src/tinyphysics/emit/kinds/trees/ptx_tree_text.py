@@ -85,7 +85,7 @@ class Numbers(Arithmetic):
         self.f, self.new, self.declared = f, f.new, f.w.declared
         places, _ = arrays_of(
             prod(f.nest.sizes)
-        )  # here, where every path comes by; what nobody uses leaves no trace
+        )  # here, where every path comes by; what is not used leaves no trace
         self.arrays = {
             x: self.new(f"getelementptr i8, ptr {f.pointer[WORKSPACE]}, i64 {at}") for x, at in places.items()
         }

@@ -97,7 +97,7 @@ class Splitting(Family):
 
 @cache
 def limit_of(family: Splitting) -> float | None:
-    """Found when somebody asks, once for each method."""
+    """Found on demand, once for each method."""
     sequence = family.moves()
     plain = all(len(entry) == 2 and entry[0] in PARTS for entry in sequence)
     return of_splitting(sequence) if plain else None
