@@ -612,8 +612,8 @@ class Trajectory:
         """
         from tinyphysics import up
 
-        series = self.energy if name == "energy" else self[name]
-        many = self.origin is not None and self.origin.run.given.is_ensemble
+        series = self[name]
+        many = self.origin is not None and self.origin.is_ensemble
         return up.statistics(series, many)
 
     def quantity(self, name: str) -> Any:

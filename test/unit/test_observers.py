@@ -168,6 +168,9 @@ def test_what_was_not_handed_out_says_so(sim):
         ({"observer": "none", "observe": {"x": lambda q: q[0]}}, PlanError, "observe="),
         ({"observer": "none", "save_every": 2}, PlanError, "save_every="),
         ({"observer": "none", "save": "run.zarr"}, PlanError, "save="),
+        ({"observer": "none", "observe_every": 4}, PlanError, "observe_every="),
+        ({"observer": "metrics", "view": "terminal"}, PlanError, "view="),
+        ({"observer": "visualize", "view": "page"}, InputError, "view='page'"),
         ({"observer": "metrics", "checkpoint": "run.checkpoint"}, PlanError, "checkpoint="),
         ({"observer": "metrics", "events": {"x": lambda q: q[0]}}, PlanError, "events="),
         ({"observer": "snapshots", "parallel": tp.Parareal(slices=2)}, PlanError, "parallel="),
@@ -182,6 +185,35 @@ def test_what_an_observer_cannot_do_is_refused(sim, options, error, says):
     with pytest.raises(error) as raised:
         sim.evolve(**START, steps=10, **options)
     assert says in str(raised.value)
+
+
+@pytest.mark.parametrize("observer", ["none", "metrics"])
+def test_a_run_without_frames_can_be_pickled(sim, observer):
+    out = sim.evolve(**START, steps=50, observer=observer)
+    again = pickle.loads(pickle.dumps(out))
+    assert again.hash == out.hash and (again.final.q == out.final.q).all()
+    assert again.metrics["bytes_read"] >= 32 and list(again.observed) == list(out.observed)
+    with pytest.raises(PlanError, match="hands out"):
+        again.q  # noqa: B018
+
+
+def test_what_metrics_hand_out_is_named(sim):
+    many = sim.evolve(**crowd(3), steps=100, observer="metrics")
+    assert many.mean("energy_mean").mean == pytest.approx(many["energy_mean"].mean())
+    for read in (lambda: many["energy"], lambda: many.drift(), lambda: many.mean("energy")):
+        with pytest.raises(PlanError, match="`energy_mean`, `energy_least` and `energy_greatest`"):
+            read()
+
+
+def test_a_watched_run_with_an_observer_is_watched_once(sim, capsys):
+    for observer in ("snapshots", "visualize"):
+        assert len(sim.evolve(**START, steps=10, observer=observer, view="terminal").t) == 11
+        assert "step 10" in capsys.readouterr().out
+
+
+def test_how_often_to_look_says_nothing_without_checks():
+    with pytest.raises(PlanError, match="looks at nothing"):
+        tp.compile(kepler, dt=0.01, checks="off", check_every=10)
 
 
 def test_a_state_may_be_called_observer():
@@ -303,6 +335,47 @@ def test_validate_answers_six_questions(file, backend, capsys):
     assert cli.main(["validate", str(file), "--backend", backend]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line[:8] for line in lines] == [f"({c}) pass" for c in "ABCDEF"]
+
+
+@pytest.mark.parametrize("more", [["--steps", "0"], ["--steps", "5"], ["--set", "p=0,0.01"]])
+@pytest.mark.filterwarnings("ignore::tinyphysics.PhysicsWarning")
+def test_validate_passes_what_is_healthy_and_says_what_it_skips(file, more, capsys):
+    assert cli.main(["validate", str(file), *more]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    skipped = [line[1] for line in lines if " skip " in line]
+    assert skipped == (["B", "D", "E"] if "0" in more else []) and len(lines) == 6
+
+
+def test_validate_knows_a_loop_that_was_deleted(tmp_path, capsys):
+    path = tmp_path / "spring.py"
+    path.write_text(
+        "import tinyphysics as tp\n@tp.hamiltonian\ndef spring(q, p):\n    return p * p / 2 + q * q / 2\n"
+        "start = dict(q=1.0, p=0.0)\ndt = 0.01\n"
+    )
+    assert cli.main(["validate", str(path)]) == 0
+    assert "the loop was deleted" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--observer", "none", "--out", "x.npz"], "--out writes frames"),
+        (["--metrics-json", "nowhere/a.json"], "cannot be written"),
+        (["--observer", "metrics", "--view"], "view="),
+    ],
+)
+def test_what_cannot_be_written_is_said_before_the_run(file, options, says, monkeypatch, capsys):
+    def refused(*_, **__):
+        raise AssertionError("it ran")
+
+    monkeypatch.setattr(cli.Simulation, "_run", refused)
+    assert cli.main(["run", str(file), *options]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_metrics_are_printed(file, capsys):
+    assert cli.main(["run", str(file), "--observer", "metrics"]) == 0
+    assert re.search(r"^  energy = -0\.\d+, -0\.28 at the start$", capsys.readouterr().out, re.M)
 
 
 def test_validate_finds_a_backend_whose_bits_differ(file, monkeypatch, capsys):

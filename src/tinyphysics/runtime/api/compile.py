@@ -405,6 +405,11 @@ def compile(
         whole = Simulation(source, goal, requested, checks)
         held = checked_invariants(project, source, lambda *f: traced(whole.system, *f), pilot)
         goal = replace(goal, project=held, propagator="loop")
+    if checks == "off" and check_every is not None:
+        raise PlanError(
+            f'check_every={check_every} says how often to look, and checks="off" looks at nothing',
+            fix="Leave one of them out.",
+        )
     sim = Simulation(source, goal, requested, checks, thresholds, check_every)
     if pilot is not None:
         from tinyphysics.runtime.measure.accuracy import plan_by_pilot

@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,10 @@ def observed(
         request = with_energies(setup, request)
     if observation.is_lean:
         request = replace(request, save_every=None, frames=2)  # blocks need not end at frames
-    out = watch("terminal", request) if observer == VISUALIZE else run(request)
+    view, request = view_of(setup, request)
+    if observer == VISUALIZE and view is None:
+        view = "terminal"
+    out = run(request) if view is None else watch(view, request)
     if observation.is_lean:
         hand_out_less(out, observation, setup)
         warn_of_poles(setup, observation)
@@ -69,6 +73,15 @@ def observed(
     planned = setup.compiled.seconds if setup._compiled is not known else 0.0
     told(out, observation, setup, whole, planned)
     return out
+
+
+def view_of(setup: Setup, r: Request) -> tuple[Any, Request]:
+    """(where the run is to be watched, the request without that)."""
+    named = dict(r.options) if isinstance(r.options, Mapping) else {}
+    view, left = named.pop("view", None), r
+    if "view" not in setup.own_names and r.view is not None:
+        view, left = r.view, replace(r, view=None)
+    return view, replace(left, options=named or None) if isinstance(r.options, Mapping) else left
 
 
 def check(setup: Setup, observer: Any, r: Request) -> None:
@@ -106,6 +119,11 @@ def check(setup: Setup, observer: Any, r: Request) -> None:
     if observer == NONE and r.save_every is not None:
         raise PlanError(
             'save_every= keeps frames, and observer="none" hands out none',
+            fix='Leave it out, or pass observer="metrics" for a few numbers on that stride.',
+        )
+    if observer == NONE and r.observe_every != 1:
+        raise PlanError(
+            'observe_every= is a stride of values, and observer="none" hands out none',
             fix='Leave it out, or pass observer="metrics" for a few numbers on that stride.',
         )
     if observer == NONE and (r.observe or setup.monitors):
@@ -192,8 +210,10 @@ class NotHandedOut:
     velocities: tuple[str, ...] = ()
     changed: Mapping[str, Any] = {}
 
-    def __init__(self, observer: str) -> None:
-        self.observer = observer
+    is_ensemble = False  # values are reduced over members
+
+    def __init__(self, observer: str, observed: Sequence[str] = ()) -> None:
+        self.observer, self.observed = observer, tuple(observed)
 
     def glance(self) -> None:
         return None
@@ -201,9 +221,12 @@ class NotHandedOut:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        there = self.observed
         raise PlanError(
-            f"the run has no frames: observer={self.observer!r} hands out none",
-            fix='Pass observer="snapshots", or read out.final.',
+            f"the run has no frames: observer={self.observer!r} hands out {one_of(there, 'and') if there else 'none'}",
+            fix=f'Read out["{there[0]}"], or pass observer="snapshots".'
+            if there
+            else 'Pass observer="snapshots", or read out.final.',
         )
 
 
@@ -254,20 +277,19 @@ def hand_out_less(out: Trajectory, o: Observation, setup: Setup) -> None:
     out.metrics.pop("fractions", None)  # of frames
     out.final = Frame(states, last.step, last.t, kept, last.given, last.decided)
     out.t, out.steps, out.frames, out.kept = out.t[:0], out.steps[:0], {}, {}
-    out.hash_of = as_marked(out.hash_of, lambda: state_hash(kept.all(), running.threads))
-    out.origin = NotHandedOut(o.observer)
-    nothing = out.origin
-
-    def missing(name: str) -> Callable[[], Any]:
-        return lambda: getattr(nothing, name)
-
-    out._later = {s.name: missing(s.name) for s in run.system.seen.states}
+    out.hash_of = as_marked(out.hash_of, partial(hash_of, kept, running.threads))
+    series = {} if o.summary is None else o.summary.series()
+    out.origin = NotHandedOut(o.observer, list(series))
+    out._later = {s.name: partial(getattr, out.origin, s.name) for s in run.system.seen.states}
     if o.summary is not None:
-        series = o.summary.series()
         at = times_at(running.schedule.observed(last.step), run.dt, run.t0)
         out.observed = {
             name: (at[: len(v)], v[: len(at)]) for name, v in series.items()
         }  # to where it stopped
+
+
+def hash_of(states: Mapping[str, Any], threads: int) -> str:
+    return state_hash(dict(states), threads)
 
 
 def frozen(states: Mapping[str, Any]) -> dict[str, Any]:

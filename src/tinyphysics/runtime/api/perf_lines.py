@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,8 @@ def lines(out: Trajectory, hash_every: int | None = None) -> list[str]:
     ]
     if hash_every is not None:
         told.append(f"[hash] {len(out.hashes)} hashes (every {hash_every} steps)")
-    if snaps := len(out.t):
-        total = m["stages"]["read"]["seconds"]
+    total = m["stages"]["read"]["seconds"]
+    if (snaps := len(out.t)) and total > 0.0:  # else the loop wrote the frames out itself
         told.append(f"[decode] total={total:.6g}s per_snap={1e3 * total / snaps:.6g} ms snaps={snaps}")
     return told
 
@@ -66,6 +67,12 @@ def as_plain(value: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)
+
+
+def check_writable(path: Path) -> None:
+    """Before a long run, not after it."""
+    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise StoreError(f"`{path}` cannot be written", fix="Pass another --metrics-json.")
 
 
 def write_metrics(path: Path, out: Trajectory) -> str:

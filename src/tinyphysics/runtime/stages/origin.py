@@ -119,6 +119,10 @@ class Origin:
     # what was changed together with the states: runtime/state/across.py
     changed: Mapping[str, History] = field(default_factory=dict)
 
+    @property
+    def is_ensemble(self) -> bool:
+        return self.run.given.is_ensemble
+
     def energy(self) -> UOp:
         system = self.run.system.seen
         if system.energy is None:
