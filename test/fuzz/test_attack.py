@@ -437,7 +437,7 @@ def test_a_gradient_that_is_off_would_be_found(monkeypatch):
 
     monkeypatch.setattr(tp.Simulation, "value_and_grad", wrong)
     slopes.check(s, t)
-    assert false_ones(t) == {"slopes", "tangents"}
+    assert {"slopes", "tangents"} <= false_ones(t)
 
 
 class Off(dict):
