@@ -44,6 +44,7 @@ def pytest_configure(config):
         ("jax", "learn"),
         ("distributed", "cluster"),
         ("mpi4py", "cluster"),
+        ("anywidget", "explorer"),
     ):
         if find_spec(library) is None:
             needs = re.compile(rf"^(import|from) {library}\b", re.MULTILINE)

@@ -5,10 +5,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
-from test_explorer import GALLERY, GOLDEN, seen_in, simulation
-
 if __name__ == "__main__":
+    from playwright.sync_api import sync_playwright
+    from test_explorer import GALLERY, GOLDEN, seen_in, simulation
+
     sim, found = simulation(next(f for f in GALLERY if f.stem == "kepler"))
     made = sim.explore(**found.start, html=Path(tempfile.mkdtemp()) / "run.html")
     with sync_playwright() as p:
